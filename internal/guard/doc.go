@@ -9,7 +9,8 @@
 // What the guard holds to:
 //   - It starts a command only while the session's renewal deadline has not passed.
 //   - A command that is stopped, or ended by itself, is gone only when nothing of it is left. That is its group, its
-//     descendants, and orphans that carry SHARDCTL_KEY, SHARDCTL_SESSION and SHARDCTL_FENCING_TOKEN of it in their environment.
+//     descendants, and orphans that carry its SHARDCTL_KEY, SHARDCTL_SESSION and SHARDCTL_FENCING_TOKEN in their
+//     environment.
 //   - At a session's deadline everything of it is killed, whether the worker can still say so or not.
 //   - A worker in which tasks still run at a session's X is killed itself. It may be frozen, and go on later.
 //   - When the worker dies, all tasks are killed at once. Once they are gone its sessions are marked dead, so that no

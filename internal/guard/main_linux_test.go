@@ -252,7 +252,9 @@ func (p *player) start(d deed) {
 	}
 	cmd := tasks.Command{
 		Key: key, Session: d.Session, Token: 1, Args: d.Args, Stdout: w, Stderr: w,
-		Environ: []string{"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session, envToken + "=1"},
+		Environ: []string{
+			"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session, envToken + "=1",
+		},
 	}
 	for pad := d.Pad; pad > 0; pad -= 64 << 10 {
 		cmd.Environ = append(cmd.Environ, fmt.Sprintf("PAD%d=%s", pad, strings.Repeat("x", min(pad, 64<<10))))

@@ -97,14 +97,17 @@ func Read(pid int) (Proc, bool) {
 	return parseStat(pid, text)
 }
 
-// parseStat reads /proc/PID/stat. The name in it may hold blanks and parentheses; it ends at the last one.
+// statFields are those of /proc/PID/stat from state on, the third of proc(5). The name before them may hold blanks and
+// parentheses; it ends at the last one.
+func statFields(text []byte) [][]byte {
+	_, after, _ := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(")"))
+	return bytes.Fields(after)
+}
+
+// parseStat reads /proc/PID/stat.
 func parseStat(pid int, text []byte) (Proc, bool) {
-	end := bytes.LastIndexByte(text, ')')
-	if end < 0 {
-		return Proc{}, false
-	}
-	f := bytes.Fields(text[end+1:]) // state ppid pgrp …, starttime is the twentieth
-	if len(f) < 20 {
+	f := statFields(text)
+	if len(f) < 20 { // state ppid pgrp …, starttime is the twentieth
 		return Proc{}, false
 	}
 	parent, err1 := strconv.Atoi(string(f[1]))
@@ -151,7 +154,7 @@ func bare(dir string) bool {
 	if err != nil {
 		return false
 	}
-	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // from state, the third of proc(5)
+	f := statFields(text)
 	const startCode, envStart, envEnd = 26 - 3, 50 - 3, 51 - 3
 	return len(f) > envEnd && string(f[startCode]) != "0" && string(f[envStart]) == string(f[envEnd])
 }

@@ -19,8 +19,8 @@ const mutexPage = 1000
 func listMutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api.Lock, error) {
 	known := holdersOf(view)
 	list := []api.Lock{}
-	for from := ""; ; {
-		res, err := db.List(ctx, store.KindMutex, store.Query{From: from, Limit: mutexPage})
+	for q := (store.Query{Limit: mutexPage}); ; {
+		res, err := db.List(ctx, store.KindMutex, q)
 		if err != nil {
 			return nil, fmt.Errorf("list mutexes: %w", err)
 		}
@@ -33,7 +33,7 @@ func listMutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api
 		if len(res.Docs) < mutexPage {
 			return list, nil
 		}
-		from = res.Docs[len(res.Docs)-1].ID + "\x00" // what comes right after it
+		q = q.After(res.Docs[len(res.Docs)-1].ID)
 	}
 }
 

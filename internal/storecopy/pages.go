@@ -23,7 +23,7 @@ func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Do
 			}
 			full, docs := len(found.Docs) == q.Limit, found.Docs
 			if full {
-				q.From = docs[len(docs)-1].ID + "\x00"
+				q = q.After(docs[len(docs)-1].ID)
 			}
 			if !yield(withoutMark(docs), nil) || !full {
 				return

@@ -48,7 +48,8 @@ func database(tb testing.TB, rs *ReplicaSet) string {
 // parallel with others.
 func SharedSet(tb testing.TB, nodes int) *ReplicaSet {
 	tb.Helper()
-	return testprocess.Shared(tb, family, fmt.Sprint("mongodb of ", nodes), func(ctx context.Context, dir string) (*ReplicaSet, error) {
+	name := fmt.Sprint("mongodb of ", nodes)
+	return testprocess.Shared(tb, family, name, func(ctx context.Context, dir string) (*ReplicaSet, error) {
 		return open(ctx, dir, Options{Nodes: nodes})
 	})
 }

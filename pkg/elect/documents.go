@@ -52,7 +52,7 @@ func (d *documents) pages(ctx context.Context, kind store.Kind, q store.Query) i
 			if !yield(reply.Docs, err) || err != nil || len(reply.Docs) < pageLen {
 				return
 			}
-			q.From = reply.Docs[len(reply.Docs)-1].ID + "\x00"
+			q = q.After(reply.Docs[len(reply.Docs)-1].ID)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (os owners) lock(ctx context.Context, m Mutex) (*Held, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("lock %.80q: %w", m.name, context.Cause(ctx))
 		}
-		if h, err := os.again(key, o, m); h != nil || err != nil {
+		if h, err := os.again(o, m); h != nil || err != nil {
 			return h, err
 		}
 	}
@@ -76,11 +76,11 @@ func (os owners) first(ctx context.Context, m Mutex, key ownership, o *owned) (*
 }
 
 // again is one more hold of a lock that the owner has; nil without an error when it has it no more.
-func (os owners) again(key ownership, o *owned, m Mutex) (*Held, error) {
+func (os owners) again(o *owned, m Mutex) (*Held, error) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	switch {
-	case o.h == nil || o.count == 0 || os.all[key] != o:
+	case o.h == nil || o.count == 0:
 		return nil, nil //nolint:nilnil // as said
 	case o.h.over(): // others are kept out until its owner has unlocked it, and so would be this call
 		return nil, fmt.Errorf("lock %.80q: its owner's hold has ended: %w", m.name, context.Cause(o.h.ctx))
@@ -117,7 +117,7 @@ func (s *share) leaveLast() bool {
 
 func (s *share) less() (last bool) {
 	s.of.count--
-	if s.of.count == 0 && s.all[s.key] == s.of {
+	if s.of.count == 0 {
 		delete(s.all, s.key)
 	}
 	return s.of.count == 0

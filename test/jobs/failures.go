@@ -45,5 +45,6 @@ func failures(output []byte) []string {
 
 // endsFailure says whether a line is no more of the failure before it.
 func endsFailure(line string) bool {
-	return line == "FAIL" || strings.HasPrefix(line, "FAIL\t") || strings.HasPrefix(line, "ok  \t") || failureBegins.MatchString(line)
+	return line == "FAIL" || strings.HasPrefix(line, "FAIL\t") || strings.HasPrefix(line, "ok  \t") ||
+		failureBegins.MatchString(line)
 }

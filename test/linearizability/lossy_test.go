@@ -39,14 +39,14 @@ func (s lossyState) begun(course string) []lossyState {
 	case course == "" || course == s.course:
 		return []lossyState{s}
 	case s.course == "":
-		return []lossyState{{course: course, states: s.states, landed: s.landed}}
+		return []lossyState{{course: course, states: s.states}}
 	case slices.Contains(s.left, course):
 		return nil
 	}
 	left := append(slices.Clip(s.left), s.course)
 	all := make([]lossyState, len(s.states))
 	for i := range s.states {
-		all[i] = lossyState{course: course, left: left, states: slices.Clip(s.states[:i+1]), landed: s.landed}
+		all[i] = lossyState{course: course, left: left, states: slices.Clip(s.states[:i+1])}
 	}
 	return all
 }
@@ -64,6 +64,7 @@ func (s lossyState) after(in lossyStep) []any {
 	}
 	var all []any
 	for _, begun := range s.begun(in.course) {
+		begun.landed = s.landed
 		ok, next := in.after(begun.now())
 		if !ok {
 			continue
@@ -191,7 +192,8 @@ func beginnings(history []access) []porcupine.Operation {
 	var ops []porcupine.Operation
 	for course, a := range first {
 		ops = append(ops, porcupine.Operation{
-			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, course: course}, Call: history[0].call, Return: a.end,
+			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, course: course},
+			Call: history[0].call, Return: a.end,
 		})
 	}
 	return ops

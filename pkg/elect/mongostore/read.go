@@ -96,22 +96,10 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 	if p := projection(kind, q.NoBody); p != nil {
 		opts.SetProjection(p)
 	}
-	for left := q; ; {
-		docs, seen, err := r.find(ctx, r.collection(kind), kind, filter(left), opts.SetLimit(int64(left.Limit)))
-		res.Docs = append(res.Docs, docs...)
-		if err != nil || q.Limit == 0 || len(res.Docs) == q.Limit || seen.n < left.Limit {
-			return res, err
-		}
-		// Some cannot be used. A page that is short would say that nothing follows.
-		left.Limit -= len(docs)
-		left = left.After(seen.last)
-	}
-}
-
-// found is what a query found, whether it can be used or not.
-type found struct {
-	n    int
-	last string // _id
+	res.Docs, err = adapter.Fill(q, func(q store.Query) ([]store.Doc, adapter.Seen, error) {
+		return r.find(ctx, r.collection(kind), kind, filter(q), opts.SetLimit(int64(q.Limit)))
+	})
+	return res, err
 }
 
 // projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a
@@ -192,7 +180,7 @@ func orMissing(values []string) bson.A {
 // find runs a query and reads all it returns. The error is the driver's.
 func (r *reader) find(
 	ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder,
-) (docs []store.Doc, seen found, err error) {
+) (docs []store.Doc, seen adapter.Seen, err error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
 		return nil, seen, err
@@ -201,7 +189,7 @@ func (r *reader) find(
 	received := time.Now()
 	for cursor.Next(ctx) {
 		id, _ := cursor.Current.Lookup(fieldID).StringValueOK()
-		seen = found{seen.n + 1, id}
+		seen = adapter.Seen{N: seen.N + 1, Last: id}
 		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
 			r.clock.sample(now, received)
 		}

@@ -68,11 +68,7 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 		if whole {
 			return docs, nil
 		}
-		if q.Reverse {
-			page.To = last
-		} else {
-			page.From = last + "\x00"
-		}
+		page = page.After(last)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -35,39 +36,22 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, err
 	}
-	var docs []store.Doc
-	for left := q; ; {
-		reply, seen, err := s.page(ctx, kind, left)
-		if err != nil {
-			return reply, s.translate("list", err)
-		}
-		docs = append(docs, reply.Docs...)
-		if q.Limit == 0 || q.CountOnly || len(docs) == q.Limit || seen.n < left.Limit {
-			reply.Docs = docs
-			return reply, nil
-		}
-		left.Limit -= len(reply.Docs)
-		left = left.After(seen.last)
-	}
-}
-
-// rows are those of a page, whether they are documents or not.
-type rows struct {
-	n    int
-	last string // id
-}
-
-// page is one statement of a List.
-func (s *Store) page(ctx context.Context, kind store.Kind, q store.Query) (reply store.Reply, seen rows, err error) {
-	text, args := s.ListStatement(kind, q)
-	reply, err = s.reads(ctx, func(res *store.Reply) []Statement {
-		if q.CountOnly {
-			return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
-		}
-		seen = rows{}
-		return []Statement{s.docs(kind, text, args, &res.Docs, &seen)}
+	var reply store.Reply
+	docs, err := adapter.Fill(q, func(q store.Query) ([]store.Doc, adapter.Seen, error) {
+		var seen adapter.Seen
+		var err error
+		text, args := s.ListStatement(kind, q)
+		reply, err = s.reads(ctx, func(res *store.Reply) []Statement {
+			if q.CountOnly {
+				return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
+			}
+			seen = adapter.Seen{}
+			return []Statement{s.docs(kind, text, args, &res.Docs, &seen)}
+		})
+		return reply.Docs, seen, err
 	})
-	return reply, seen, err
+	reply.Docs = docs
+	return reply, s.translate("list", err)
 }
 
 // reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
@@ -95,7 +79,7 @@ func (s *Store) reads(ctx context.Context, queries func(into *store.Reply) []Sta
 func (c *core) byID(kind store.Kind, ids []string, docs *[]store.Doc) Statement {
 	in, args := c.among("id", ids)
 	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
-	return c.docs(kind, c.texts.numbered(text), args, docs, &rows{})
+	return c.docs(kind, c.texts.numbered(text), args, docs, &adapter.Seen{})
 }
 
 // ListStatement is the statement of a List, for those who look at its plan.

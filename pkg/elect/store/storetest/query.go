@@ -298,11 +298,7 @@ func wantPages(t *testing.T, s store.Store, q store.Query, want []string) {
 		if len(res.Docs) < q.Limit {
 			break
 		}
-		if last := got[len(got)-1]; q.Reverse {
-			q.To = last
-		} else {
-			q.From = last + "\x00"
-		}
+		q = q.After(got[len(got)-1])
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("pages of %+v: %d ids, want %d in order", q, len(got), len(want))
