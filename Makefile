@@ -37,7 +37,7 @@ GINKGO = go tool ginkgo --procs=$(PROCS) --flake-attempts=$(TRIES) --keep-going 
 SCENARIO_TESTS = $(foreach dir,$(SCENARIOS),$(dir)/$(notdir $(dir)).test)
 define build_scenarios
 $(build_programs); trap 'rm -rf "$$programs" $(SCENARIO_TESTS)' EXIT; \
-for dir in $(SCENARIOS); do go test -c -o "$$dir/$$(basename "$$dir").test" "$$dir"; done
+printf '%s\n' $(SCENARIOS) | xargs -P 2 -I{} sh -c 'go test -c -o "{}/$$(basename "{}").test" "{}"'
 endef
 # The unit tests that take longest; they begin first, so that the others run beside them.
 LONGEST = ./pkg/elect/mongostore ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \

@@ -103,12 +103,12 @@ func write[T any](
 	c.do(op, func(ctx context.Context) (func(), error) {
 		outs, err := c.store.Apply(ctx, changes...)
 		if err != nil {
-			outs, err = c.applyEach(ctx, changes)
+			outs = c.applyEach(ctx, changes)
 		}
 		found := make([]*T, len(outs))
 		for i, out := range outs {
 			found[i] = decode(out.Doc)
 		}
-		return func() { then(outs, found) }, firstError(outs, err)
+		return func() { then(outs, found) }, firstError(outs, nil)
 	})
 }

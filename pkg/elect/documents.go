@@ -91,19 +91,19 @@ func (d *documents) applyOne(ctx context.Context, change store.Change) (store.Ou
 	return outs[0], nil
 }
 
-// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
-func (d *documents) applyEach(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
-	var failed error
+// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it. Its
+// outcome has the error that says why.
+func (d *documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
 	outs := make([]store.Outcome, len(changes))
 	for i, change := range changes {
 		out, err := d.applyOne(ctx, change)
 		if err != nil {
 			d.log.Error(err, "The store cannot take this write", "document", string(change.Doc.Kind)+" "+change.Doc.ID)
-			failed = err
+			out.Err = err
 		}
 		outs[i] = out
 	}
-	return outs, failed
+	return outs
 }
 
 func (d *documents) listSessions(ctx context.Context, l liveness.Look) ([]store.Doc, error) {

@@ -31,7 +31,7 @@ type Runnable interface {
 type Elect interface {
 	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has
 	// started (true), or when the key is held by another (false). The error says why it could not be tried, or is not
-	// known.
+	// known: ErrUnavailable when the store does not answer for the lease duration.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
 	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held
 	// here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its release was
@@ -41,8 +41,9 @@ type Elect interface {
 	HoldingKeys() []Key
 	// LockedKeys lists the keys that anybody in the cluster owns, in order.
 	LockedKeys(ctx context.Context) ([]Key, error)
-	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends. ErrNotRunning
-	// before Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not acknowledge.
+	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends. Mutexes that are
+	// held end, and are waited for until they are unlocked, for 0.9 of the lease duration at most. ErrNotRunning before
+	// Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not acknowledge.
 	Close(ctx context.Context) error
 }
 

@@ -84,7 +84,8 @@ func (e *Elector) Close(ctx context.Context) error {
 	if _, inside := runKey(ctx, e.core); inside {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
-	e.box.post(e.loop.Close)
+	<-e.box.ready // Run may have begun a moment ago
+	e.box.postSoon(e.loop.Close)
 	select {
 	case <-e.box.over:
 		return e.loop.ended

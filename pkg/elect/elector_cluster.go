@@ -143,7 +143,7 @@ func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
 }
 
 func (c clusterOf) Note(event record.Event) {
-	c.e.box.post(func() { c.e.loop.Outbox.Note(event, c.e.loop.Moment()) })
+	c.e.box.postSoon(func() { c.e.loop.Outbox.Note(event, c.e.loop.Moment()) })
 }
 
 // ask has do called in the loop, and waits for it.

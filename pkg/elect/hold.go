@@ -90,7 +90,7 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	h.end(ErrReleased)
 	box := h.calls.c.box
 	done := make(chan error, 1)
-	box.post(func() { h.calls.release(h.claim, detached, lost, done) })
+	box.postSoon(func() { h.calls.release(h.claim, detached, lost, done) })
 	if lost != nil {
 		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)
 	}

@@ -33,9 +33,11 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 				t.Errorf("%s: Claim took it", name)
 			}
 		}
-		if ok, err := a.LockWith(t.Context(), "g/k", elect.LockOptions{Message: long}, rec.hold("a")); ok ||
-			!errors.Is(err, elect.ErrTooLarge) {
-			t.Errorf("a long message: %v, %v", ok, err)
+		for name, opts := range map[string]elect.LockOptions{"message": {Message: long}, "reason": {Reason: elect.Reason(long)}} {
+			if ok, err := a.LockWith(t.Context(), "g/k", opts, rec.hold("a")); ok || !errors.Is(err, elect.ErrTooLarge) ||
+				!strings.Contains(err.Error(), name) {
+				t.Errorf("a long %s: %v, %v", name, ok, err)
+			}
 		}
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			status := elect.TaskStatus{State: "running", LastError: long}
@@ -116,6 +118,32 @@ func TestLockGivesUpWithItsContext(t *testing.T) {
 				}
 				if _, held, err := a.Holder(t.Context(), "g/k"); held || err != nil {
 					t.Errorf("still held: %v, %v", held, err)
+				}
+				a.stop()
+			})
+		})
+	}
+}
+
+// Lock tries once: while the store is away it says so after the lease duration, wherever it was.
+func TestLockWhileTheStoreIsAway(t *testing.T) {
+	for name, away := range map[string]time.Duration{"for a moment": 0, "for long": 2 * lease} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rec := newRecorder(t)
+				a := startNode(t, memstore.New(), "a")
+				time.Sleep(lease)
+				a.cut()
+				time.Sleep(away)
+				begin := time.Now()
+				ok, err := a.Lock(t.Context(), "g/k", rec.hold("a"))
+				if took := time.Since(begin); ok || !errors.Is(err, elect.ErrUnavailable) || took > lease+lease/10 {
+					t.Errorf("Lock = %v, %v after %v", ok, err, took)
+				}
+				a.heal()
+				time.Sleep(2 * lease)
+				if _, held, err := a.Holder(t.Context(), "g/k"); held || err != nil || rec.started() != 0 {
+					t.Errorf("afterwards: held %v, %v; started %d times", held, err, rec.started())
 				}
 				a.stop()
 			})

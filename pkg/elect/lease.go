@@ -99,8 +99,8 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	if !l.c.box.post(func() { l.keeper.advance(l, status, done) }) {
-		return 0, ErrClosed
+	if err := l.c.box.send(ctx, func() { l.keeper.advance(l, status, done) }); err != nil {
+		return 0, err
 	}
 	select {
 	case res := <-done:

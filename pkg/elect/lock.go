@@ -22,25 +22,26 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 // LockWith is Lock with options. When the wait is over it returns false. The error is the reason if there was one apart
 // from another's holding the key (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a
 // release where the store can notify. Where it cannot they look again with growing pauses (50 ms to 1 s, with jitter).
-// There is no order among waiters.
+// There is no order among waiters. ErrInsideRun says that it would wait for the run that calls it.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
 	if err := checkClaim(key, opts); err != nil {
 		return false, fmt.Errorf("lock %.80q: %w", key, err)
 	}
+	wait := opts.Wait > 0 || opts.WaitForever
 	outer := ctx
 	if opts.Wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.Wait)
 		defer cancel()
 	}
-	wait := opts.Wait > 0 || opts.WaitForever
 	var group *waiters.Group
 	if wait {
 		if err := e.box.ask(ctx, func() { group = e.loop.Waiters.Enter(cache.CounterOf(key)) }); err != nil {
 			return false, err
 		}
-		defer e.box.post(func() { e.loop.Waiters.Leave(group) })
+		defer e.box.postSoon(func() { e.loop.Waiters.Leave(group) })
 	}
+	own, inside := runKey(ctx, e.core)
 	pause := 50 * time.Millisecond
 	for tried, last := false, error(nil); ; tried = true {
 		var woken <-chan struct{}
@@ -57,6 +58,8 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 			return true, nil
 		case outer.Err() != nil:
 			return false, fmt.Errorf("lock %s: %w", key, context.Cause(outer))
+		case wait && inside && own == key:
+			return false, fmt.Errorf("lock %s: %w", key, ErrInsideRun)
 		case ctx.Err() != nil && tried:
 			return false, last // the wait ended in the middle of a try: the one before says why
 		case !again, !wait, ctx.Err() != nil:
@@ -107,18 +110,33 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.box.ask(ctx, claim); err != nil {
 		return false, err
 	}
-	gone := ctx.Done()
+	abandon := func() { e.box.postSoon(func() { e.loop.runs.abandon(key, started) }) }
+	timer := time.NewTimer(e.p.T)
+	defer timer.Stop()
+	gone, late := ctx.Done(), timer.C
+	var unanswered error
 	for {
 		select {
 		case res := <-started:
+			if !res.ok && res.err == nil {
+				res.err = unanswered
+			}
 			return res.ok, res.err
 		case <-e.box.over:
 			return false, ErrClosed
 		case <-gone:
 			gone = nil
-			e.box.post(func() { e.loop.runs.abandon(key, started) })
+			abandon()
+		case <-late:
+			late, unanswered = nil, e.unanswered()
+			abandon()
 		}
 	}
+}
+
+// unanswered says that the store has not answered for T. What hangs on its answers has failed then.
+func (e *Elector) unanswered() error {
+	return fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, e.p.T)
 }
 
 // checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
@@ -129,8 +147,10 @@ func checkClaim(key Key, opts LockOptions) error {
 	if opts.Wait < 0 {
 		return fmt.Errorf("wait: %v: must not be negative; use WaitForever to wait until ctx ends", opts.Wait)
 	}
-	if len(opts.Message) > MaxText {
-		return fmt.Errorf("message: %d bytes: at most %d are allowed: %w", len(opts.Message), MaxText, ErrTooLarge)
+	for _, text := range []struct{ field, of string }{{"reason", string(opts.Reason)}, {"message", opts.Message}} {
+		if len(text.of) > MaxText {
+			return fmt.Errorf("%s: %d bytes: at most %d are allowed: %w", text.field, len(text.of), MaxText, ErrTooLarge)
+		}
 	}
 	return store.ValidateTexts(store.Doc{ID: string(key)})
 }
@@ -164,8 +184,10 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 	})
 }
 
-// waitFor waits until ready, asked in the loop whenever the view has changed, says yes.
+// waitFor waits until ready, asked in the loop whenever the view has changed, says yes. It waits for T at most.
 func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
+	timer := time.NewTimer(e.p.T)
+	defer timer.Stop()
 	for {
 		changed := e.changed.Wait()
 		var yes bool
@@ -176,6 +198,8 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		case <-timer.C:
+			return e.unanswered()
 		case <-e.box.over:
 			return ErrClosed
 		}

@@ -20,22 +20,35 @@ func newMailbox() *mailbox {
 	}
 }
 
-// post hands do to the loop. It reports false when the loop is over: do is then never run.
-func (b *mailbox) post(do func()) bool {
+// post hands do to the loop. When the loop is over do is never run.
+func (b *mailbox) post(do func()) {
 	select {
 	case b.inbox <- do:
-		return true
 	case <-b.over:
-		return false
 	}
 }
 
-// postSoon is post for callers that must not wait, the loop itself among them.
+// postSoon is post for callers that must not wait, the loop itself among them. Before the start nothing empties the
+// inbox: what it has no room for is dropped then.
 func (b *mailbox) postSoon(do func()) {
 	select {
 	case b.inbox <- do:
 	default:
-		go b.post(do)
+		if b.started.Load() {
+			go b.post(do)
+		}
+	}
+}
+
+// send is post that waits only as long as ctx goes on. When it returns an error do is never run.
+func (b *mailbox) send(ctx context.Context, do func()) error {
+	select {
+	case b.inbox <- do:
+		return nil
+	case <-b.over:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -54,12 +67,8 @@ func (b *mailbox) ask(ctx context.Context, do func()) error {
 			close(done)
 		}
 	}
-	select {
-	case b.inbox <- wrapped:
-	case <-b.over:
-		return ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := b.send(ctx, wrapped); err != nil {
+		return err
 	}
 	gone := ctx.Done()
 	for {

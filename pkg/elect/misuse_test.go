@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -42,14 +44,51 @@ func TestBeforeItIsStartedEveryCallIsAnError(t *testing.T) {
 	}
 }
 
+// Notes are best effort: before the start they hold nobody up, however many they are.
+func TestNotesBeforeTheStartAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := elect.New(elect.Config{
+			Store: memstore.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2000 {
+			e.Cluster().Note(record.Event{Type: record.EventMoved})
+		}
+	})
+}
+
+// Close may come a moment after Run has begun.
+func TestCloseBesideRun(t *testing.T) {
+	for range 300 {
+		e, err := elect.New(elect.Config{
+			Store: memstore.New(), Member: elect.Member{Instance: "a"}, LeaseDuration: time.Second, Logger: logr.Discard(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { ended <- e.Run(t.Context()) }()
+		for errors.Is(e.Close(t.Context()), elect.ErrNotRunning) {
+			runtime.Gosched()
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWaitingForOnesOwnRunIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startNode(t, memstore.New(), "a")
 		defer n.stop()
-		unlock, closed := make(chan error, 1), make(chan error, 1)
+		unlock, closed, again := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		mustLock(t, n, "g/k", func(ctx context.Context, _ *elect.Lease) error {
 			unlock <- n.Unlock(ctx, "g/k")
 			closed <- n.Close(ctx)
+			_, err := n.LockWith(ctx, "g/k", elect.LockOptions{Wait: time.Hour}, nil)
+			again <- err
 			return nil
 		})
 		if err := <-unlock; !errors.Is(err, elect.ErrInsideRun) {
@@ -57,6 +96,9 @@ func TestWaitingForOnesOwnRunIsAnError(t *testing.T) {
 		}
 		if err := <-closed; !errors.Is(err, elect.ErrInsideRun) {
 			t.Errorf("Close: %v", err)
+		}
+		if err := <-again; !errors.Is(err, elect.ErrInsideRun) {
+			t.Errorf("LockWith: %v", err)
 		}
 	})
 }

@@ -104,13 +104,14 @@ func (mc *mutexCalls) release(claim string, detached time.Duration, lost error, 
 
 // reasons are the errors of the reasons of a machine.
 var reasons = map[protocol.MutexReason]error{
-	protocol.MutexBusy:    ErrLocked,
-	protocol.QueueFull:    ErrQueueFull,
-	protocol.LimitDiffers: ErrLimit,
-	protocol.NotAlone:     ErrShared,
-	protocol.LeaseExpired: ErrLeaseLost,
-	protocol.HeldTooLong:  ErrMaxHold,
-	protocol.HolderGone:   ErrLeaseLost,
+	protocol.MutexBusy:       ErrLocked,
+	protocol.QueueFull:       ErrQueueFull,
+	protocol.LimitDiffers:    ErrLimit,
+	protocol.NotAlone:        ErrShared,
+	protocol.LeaseExpired:    ErrLeaseLost,
+	protocol.HeldTooLong:     ErrMaxHold,
+	protocol.HolderGone:      ErrLeaseLost,
+	protocol.MutexUnwritable: ErrTooLarge,
 }
 
 // Became implements [node.Calls].

@@ -79,7 +79,7 @@ func (m Mutexes) lock(ctx context.Context, name string, ask MutexRequest) (*Hold
 // gaveUp ends a call whose context has ended.
 func (m Mutexes) gaveUp(ctx context.Context, call *mutexCall) error {
 	why := make(chan error, 1)
-	m.e.box.post(func() { why <- m.e.loop.mutexes.giveUp(ctx, call) })
+	m.e.box.postSoon(func() { why <- m.e.loop.mutexes.giveUp(ctx, call) })
 	select {
 	case err := <-why:
 		return err

@@ -2,6 +2,7 @@ package elect_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -115,6 +116,45 @@ func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 		stop()
 		busy.Wait()
 		a.heal()
+		a.stop()
+	})
+}
+
+// A process that claims and releases locks all the time is never sure how many are its own. It looks at each of them then.
+func TestDeletedLockIsNoticedByWhoLocksAllTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, rec := memstore.New(), newRecorder(t)
+		a := startNode(t, db, "a")
+		a.store.Fault(func(memstore.Call) memstore.Verdict {
+			return memstore.Verdict{Delay: 2 * time.Millisecond, AnswerDelay: 3 * time.Millisecond}
+		})
+		mustLock(t, a, "g/k", rec.hold("a"))
+		ctx, stop := context.WithCancel(t.Context())
+		var busy sync.WaitGroup
+		for i := range 8 {
+			busy.Go(func() {
+				for ctx.Err() == nil {
+					done := make(chan struct{})
+					ok, _ := a.Lock(ctx, elect.Key(fmt.Sprint("g/item", i)), func(context.Context, *elect.Lease) error {
+						close(done)
+						return nil
+					})
+					if ok {
+						<-done
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(2 * lease)
+		deleteLock(t, db, "g/k")
+		deleted := time.Now()
+		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })
+		if took := time.Since(deleted); took > lease/2+lease/10 {
+			t.Errorf("went on for %v, want T/2", took)
+		}
+		stop()
+		busy.Wait()
 		a.stop()
 	})
 }

@@ -119,7 +119,7 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 
 // causes are the errors of the causes of a stop.
 var causes = map[leases.Cause]error{
-	leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost,
+	leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost, leases.Unwritable: ErrTooLarge,
 }
 
 // Stop implements [node.Runs].
@@ -221,6 +221,8 @@ func whyFreed(f leases.Freed, sessionLost, leaving bool) error {
 	switch {
 	case sessionLost:
 		return fmt.Errorf("the session was lost during the claim: %w", store.ErrUnavailable)
+	case f.Unwritable:
+		return fmt.Errorf("the store cannot take the claim: %w", ErrTooLarge)
 	case f.Again:
 		return errAgain
 	case f.Refused:

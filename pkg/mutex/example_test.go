@@ -74,6 +74,7 @@ func ExampleLocks_Semaphore() {
 		if err != nil {
 			panic(err)
 		}
+		defer func() { _ = held.Unlock(ctx) }()
 		fmt.Println("slot", held.Slot())
 	}
 	_, err = locks.Semaphore("crawler", 2).TryLock(ctx)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
@@ -280,8 +282,8 @@ func TestQueueFull(t *testing.T) {
 			}()
 		}
 		time.Sleep(lease)
-		if n := len(full); n < 200 || n > 800 || len(gave) > 0 {
-			t.Errorf("%d were refused, %d gave up; want 400 to 1,000 to wait", n, len(gave))
+		if n := len(full); n != 1200-protocol.MaxTickets || len(gave) > 0 {
+			t.Errorf("%d were refused, %d gave up; want %d to wait", n, len(gave), protocol.MaxTickets)
 		}
 		cancel()
 		time.Sleep(lease)
@@ -328,7 +330,7 @@ func TestValue(t *testing.T) {
 	})
 }
 
-// Close gives back what is held and gives up what waits, before it ends the session.
+// Close ends what is held and gives up what waits, before it ends the session.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
@@ -359,6 +361,86 @@ func TestClose(t *testing.T) {
 		wantError(t, "lock", err, mutex.ErrClosed)
 		unlock(t, next.gets(t, "another"))
 		unlock(t, other)
+	})
+}
+
+// Close lets nobody in while a section runs: it waits for Unlock. One that never comes holds it up for 0.9 T.
+func TestCloseWaitsForUnlock(t *testing.T) {
+	for _, d := range []struct{ section, wants time.Duration }{{2 * time.Second, 2 * time.Second}, {time.Hour, lease * 9 / 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memstore.New()
+			a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+			h := must(t)(a.Mutex("m").Lock(t.Context()))
+			next := ask(t.Context(), b.Mutex("m").Lock)
+			time.Sleep(lease)
+			began := time.Now()
+			unlocked := make(chan error)
+			go func() {
+				<-h.Context().Done()
+				time.Sleep(d.section)
+				unlocked <- h.Unlock(context.WithoutCancel(t.Context()))
+			}()
+			if err := a.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			unlock(t, next.gets(t, "another"))
+			if took := time.Since(began); took < d.wants || took > d.wants+lease/10 {
+				t.Errorf("a section of %v: another entered %v after Close began, want %v", d.section, took, d.wants)
+			}
+			wantError(t, "unlock", <-unlocked, mutex.ErrClosed)
+		})
+	}
+}
+
+// Close returns with its context while a section runs, and nobody enters before the section has ended all the same.
+func TestCloseWithinItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
+		h := must(t)(a.Mutex("m").Lock(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantError(t, "close", a.Close(ctx), context.DeadlineExceeded)
+		_, err := b.Mutex("m").TryLock(t.Context())
+		wantError(t, "another", err, mutex.ErrLocked)
+		wantError(t, "unlock", h.Unlock(t.Context()), mutex.ErrClosed)
+		unlock(t, must(t)(b.Mutex("m").Lock(t.Context())))
+	})
+}
+
+// A thousand readers behind a writer are more than the document has room for as holders: as many enter as fit, and the
+// others after them.
+func TestManyReadersEnter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		slow := db.Client() // so that many calls share a write
+		slow.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Delay: 10 * time.Millisecond} })
+		a, b := process(t, db.Client(), "a"), process(t, slow, "b")
+		writer := must(t)(a.RWMutex("m").Lock(t.Context()))
+		var entered atomic.Int64
+		leave := make(chan struct{})
+		var readers sync.WaitGroup
+		for range protocol.MaxTickets {
+			readers.Go(func() {
+				h, err := b.RWMutex("m").RLock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				entered.Add(1)
+				<-leave
+				unlock(t, h)
+			})
+		}
+		time.Sleep(lease)
+		unlock(t, writer)
+		time.Sleep(lease)
+		if n := entered.Load(); n == 0 || n == protocol.MaxTickets {
+			t.Errorf("%d readers entered, want as many as the document holds", n)
+		}
+		close(leave)
+		readers.Wait()
+		unlock(t, must(t)(a.RWMutex("m").Lock(t.Context())))
 	})
 }
 

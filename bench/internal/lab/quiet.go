@@ -59,11 +59,11 @@ func (q *Quiet) String() string {
 	return fmt.Sprintf("load %s at the start, machine stood still for %s of the time", q.Load, percent(q.Stood()))
 }
 
-// Measured is the sentence that stands above a table: when, on what, and how quiet that was.
+// Measured are the sentences that stand above a table: when, on what, and how quiet that was.
 func (q *Quiet) Measured() string {
-	return fmt.Sprintf("Measured in one run of %.0f min on %s, %d CPUs, load %s at the start, machine stood still for %s "+
-		"of\nthe time, %s.", time.Since(q.Began).Minutes(), q.Began.Format("2 January 2006"), runtime.NumCPU(), q.Load,
-		percent(q.Stood()), runtime.Version())
+	return fmt.Sprintf("Measured in one run of %.0f min on %s, %d CPUs, %s, load %s at the start. The machine\n"+
+		"stood still for %s of the time.", time.Since(q.Began).Minutes(), q.Began.Format("2 January 2006"), runtime.NumCPU(),
+		runtime.Version(), q.Load, percent(q.Stood()))
 }
 
 func percent(fraction float64) string { return fmt.Sprintf("%.1f %%", 100*fraction) }

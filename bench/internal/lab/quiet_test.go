@@ -46,7 +46,7 @@ func TestQuietSaysWhenAndHowQuiet(t *testing.T) {
 		q.Load = "0.12"
 		time.Sleep(time.Minute) // that nobody wakes up meanwhile
 		for _, want := range []string{
-			"run of 4 min on 1 January 2000,", "load 0.12 at the start", "machine stood still for 25.0 % of\nthe time",
+			"run of 4 min on 1 January 2000,", "load 0.12 at the start", "machine\nstood still for 25.0 % of the time.",
 		} {
 			if got := q.Measured(); !strings.Contains(got, want) {
 				t.Errorf("%q, want %q", got, want)

@@ -83,7 +83,7 @@ func TestTableOfLocks(t *testing.T) {
 	defer quiet.Close()
 	got := head(quiet) + lockTable{site: site{server: "a server"}, columns: []*column{ours, other}}.String()
 	for _, want := range []string{
-		"load " + quiet.Load + " at the start, machine stood still for ", "| a server | ours | other |\n|---|---|---|\n", "| 4.00 ms / 4.00 ms | 2.00 ms / 2.00 ms |", "| 1 | 0.5 |",
+		"load " + quiet.Load + " at the start. The machine\nstood still for ", "| a server | ours | other |\n|---|---|---|\n", "| 4.00 ms / 4.00 ms | 2.00 ms / 2.00 ms |", "| 1 | 0.5 |",
 		"30.0 ms / 30.0 ms; 2 of 50 had not got it", "| 1 | 3 |", "before one | 0 | 7 |", "| – | 5.0 / 6.0 |",
 	} {
 		if !strings.Contains(got, want) {

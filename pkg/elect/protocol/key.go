@@ -90,7 +90,7 @@ const (
 	StartKey // start the callback with Token
 	StopKey  // ask the callback to stop
 	KillKey  // the key is not ours: end the callback by force
-	Advanced // Token is the new token
+	Advanced // Token is the new token; 0: there is none, since no store could take the write
 	KeyOff   // the key is free here: Refused says that a claim did not succeed
 )
 
@@ -162,9 +162,27 @@ func (k Key) answer(ev KeyEvent) (Key, []KeyAction) {
 		}
 		k.Check = true
 		return k, nil
+	case Unwritable:
+		return k.unwritable()
 	case Applied:
 	}
 	return k.applied(ev.Valid)
+}
+
+// unwritable gives up the write under way. A lock that names this session is not forgotten for that: its release, and its
+// claim after an outage, are made anew, and must say something else.
+func (k Key) unwritable() (Key, []KeyAction) {
+	op := k.Op
+	k.Op = NoOp
+	switch {
+	case op == Claim && k.Token == 0:
+		return k.off(false)
+	case op == Claim:
+		k.Phase = Idle
+	case op == Advance:
+		return k, []KeyAction{{Kind: Advanced}}
+	}
+	return k, nil
 }
 
 func (k Key) applied(valid bool) (Key, []KeyAction) {

@@ -177,6 +177,27 @@ func TestKeyClaimRefusedIsFree(t *testing.T) {
 	k.wants(k.answer(protocol.Applied)) // a late answer wakes nothing
 }
 
+// A write that no store can take is given up, and not repeated.
+func TestKeyUnwritable(t *testing.T) {
+	claims := newKey(t)
+	claims.wants(claims.claim(7), protocol.WriteKey)
+	claims.wants(claims.answer(protocol.Unwritable), protocol.KeyOff)
+
+	runs := runningKey(t)
+	runs.wants(runs.on(protocol.KeyReport), protocol.WriteKey)
+	runs.wants(runs.answer(protocol.Unwritable))
+	runs.wants(runs.on(protocol.KeyTick))
+	runs.wants(runs.on(protocol.KeyAdvance), protocol.WriteKey)
+	advanced := runs.answer(protocol.Unwritable)
+	runs.wants(advanced, protocol.Advanced)
+	if runs.Phase != protocol.Running || runs.Token != 1000 || advanced[0].Token != 0 {
+		t.Errorf("after an advance: %+v, %+v", runs.Key, advanced)
+	}
+	runs.wants(runs.on(protocol.KeyReturned), protocol.WriteKey)
+	runs.wants(runs.answer(protocol.Unwritable), protocol.WriteKey)
+	runs.wants(runs.answer(protocol.Applied), protocol.KeyOff)
+}
+
 func TestKeyReleaseOnlyAfterTheReturn(t *testing.T) {
 	k := runningKey(t)
 	k.wants(k.on(protocol.KeyGiveUp), protocol.StopKey)

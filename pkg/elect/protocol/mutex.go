@@ -133,14 +133,15 @@ type MutexReason uint8
 
 // Why a call was refused or lost.
 const (
-	NoReason     MutexReason = iota
-	MutexBusy                // refused: it does not wait, and would have to
-	QueueFull                // refused: MaxTickets, or MaxMutexSize
-	LimitDiffers             // refused: it is in use with another limit
-	NotAlone                 // refused: to keep a mutex is for a holder that is alone
-	LeaseExpired             // lost: the lease can no longer be trusted
-	HeldTooLong              // lost: MaxHold is over
-	HolderGone               // lost: the document does not show the holder any more
+	NoReason        MutexReason = iota
+	MutexBusy                   // refused: it does not wait, and would have to
+	QueueFull                   // refused: MaxTickets, or MaxMutexSize
+	LimitDiffers                // refused: it is in use with another limit
+	NotAlone                    // refused: to keep a mutex is for a holder that is alone
+	LeaseExpired                // lost: the lease can no longer be trusted
+	HeldTooLong                 // lost: MaxHold is over
+	HolderGone                  // lost: the document does not show the holder any more
+	MutexUnwritable             // refused: no store could take the write
 )
 
 // MutexActionKind is what a mutex wants done.

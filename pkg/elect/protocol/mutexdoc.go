@@ -7,9 +7,13 @@ const (
 	MaxTickets   = 1000     // waiting calls
 	MaxMutexSize = 64 << 10 // bytes, counted by [MutexDoc.Size]
 
-	mutexSize  = 256 // bytes of everything but holders and tickets
-	holderSize = 128 // bytes of a holder beside its two names
-	ticketSize = 48  // bytes of a ticket beside its two names
+	mutexSize   = 256 // bytes of everything but sessions, holders and tickets
+	sessionSize = 3   // bytes of a session beside its name, which stands in the document once
+	holderSize  = 132 // bytes of a holder beside the name of its claim
+	ticketSize  = 46  // bytes of a ticket beside the name of its claim
+
+	// entering is how many bytes a ticket grows by when it becomes a holder.
+	entering = holderSize - ticketSize
 )
 
 // unused is how long the document of a mutex stays that no one holds, waits for or keeps: 24 h in ms.
@@ -73,11 +77,19 @@ func (d MutexDoc) Expires(clock int64) int64 {
 // Size is at least as many bytes as the body of the document takes as JSON.
 func (d MutexDoc) Size() int {
 	n := mutexSize
+	last, named := "", map[string]bool{}
+	d.Sessions(func(session string) {
+		if session != last && !named[session] {
+			named[session] = true
+			n += sessionSize + len(session)
+		}
+		last = session
+	})
 	for _, h := range d.Holders {
-		n += holderSize + len(h.Session) + len(h.Claim)
+		n += holderSize + len(h.Claim)
 	}
 	for _, t := range d.Queue {
-		n += ticketSize + len(t.Session) + len(t.Claim)
+		n += ticketSize + len(t.Claim)
 	}
 	return n
 }
@@ -100,6 +112,21 @@ func (d MutexDoc) holder(claim string) int {
 
 func (d MutexDoc) ticket(claim string) int {
 	return slices.IndexFunc(d.Queue, func(t MutexTicket) bool { return t.Claim == claim })
+}
+
+// claims says which claims the document shows, to somebody who asks so often.
+func (d MutexDoc) claims(questions int) func(claim string) bool {
+	if questions <= few {
+		return func(claim string) bool { return d.holder(claim) >= 0 || d.ticket(claim) >= 0 }
+	}
+	there := make(map[string]bool, d.entries())
+	for _, h := range d.Holders {
+		there[h.Claim] = true
+	}
+	for _, t := range d.Queue {
+		there[t.Claim] = true
+	}
+	return func(claim string) bool { return there[claim] }
 }
 
 // fits says whether those who hold the mutex let one more hold it.
@@ -135,10 +162,14 @@ func (d MutexDoc) Queued(t MutexTicket) MutexDoc {
 	return d
 }
 
-// full says whether one more ticket of these names is too many.
+// full says whether one more ticket of these names is too many. There must be room for a ticket to enter, or nobody
+// ever could.
 func (d MutexDoc) full(t MutexTicket) bool {
-	return len(d.Queue) >= MaxTickets || d.Queued(t).Size() > MaxMutexSize
+	return len(d.Queue) >= MaxTickets || d.Queued(t).crowded()
 }
+
+// crowded says whether no ticket can enter until a holder leaves, since the document would become too large.
+func (d MutexDoc) crowded() bool { return d.Size()+entering > MaxMutexSize }
 
 // entered is d with a holder, whose ticket is gone. The hold before it is over.
 func (d MutexDoc) entered(h MutexHolder) MutexDoc {
@@ -225,6 +256,9 @@ func (d MutexDoc) renamed(session string, mine func(claim string) bool) MutexDoc
 // passedOn is d with Next at the first ticket that may enter.
 func (d MutexDoc) passedOn() MutexDoc {
 	d.Next = ""
+	if d.crowded() {
+		return d
+	}
 	for i, t := range d.Queue {
 		if d.mayEnter(i) {
 			d.Next = t.Session

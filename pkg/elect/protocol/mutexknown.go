@@ -33,6 +33,21 @@ func (c MutexCalls) named(claim string) *MutexCall {
 	return nil
 }
 
+// few is how many calls are searched one by one. More have an index: a thousand times a thousand names take a while.
+const few = 16
+
+// byClaim finds calls by their claims, for as long as there are no others.
+func (c MutexCalls) byClaim() func(claim string) *MutexCall {
+	if len(c) <= few {
+		return c.named
+	}
+	at := make(map[string]*MutexCall, len(c))
+	for i := range c {
+		at[c[i].Claim] = &c[i]
+	}
+	return func(claim string) *MutexCall { return at[claim] }
+}
+
 func (c MutexCalls) without(claim string) MutexCalls {
 	return slices.DeleteFunc(c, func(c MutexCall) bool { return c.Claim == claim })
 }
@@ -102,9 +117,9 @@ func (x Mutex) concerns() int {
 	case x.Running() > 0:
 		return x.Doc.entries() // the release is to go to one that lives
 	}
-	last := 0
+	last, named := 0, x.Calls.byClaim()
 	for i, t := range x.Doc.Queue {
-		if x.Calls.named(t.Claim) != nil {
+		if named(t.Claim) != nil {
 			last = i + 1
 		}
 	}

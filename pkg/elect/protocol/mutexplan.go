@@ -4,9 +4,10 @@ import "slices"
 
 // mutexPlan is the next document of a mutex, as one process would write it.
 type mutexPlan struct {
-	x   Mutex
-	m   Moment
-	doc MutexDoc
+	x     Mutex
+	m     Moment
+	doc   MutexDoc
+	named func(claim string) *MutexCall // of x
 
 	enter   bool // it makes a holder
 	need    bool // a call of this process, or what is left of one, asks for the write
@@ -17,7 +18,7 @@ type mutexPlan struct {
 
 // planMutex makes one change of all that the process wants.
 func planMutex(x Mutex, m Moment) mutexPlan {
-	p := mutexPlan{x: x, m: m, doc: x.Doc}
+	p := mutexPlan{x: x, m: m, doc: x.Doc, named: x.Calls.byClaim()}
 	p.doc.Rev = x.Doc.nextRev(max(m.Rev, x.Floor))
 	p.rename()
 	p.bury()
@@ -40,10 +41,8 @@ func (p *mutexPlan) wants(urgently bool) {
 
 // waits says whether a call of this name waits, and what it asks for.
 func (p *mutexPlan) waits(claim string) (MutexCall, bool) {
-	for _, c := range p.x.Calls {
-		if c.Claim == claim {
-			return c, c.Phase == CallWaiting
-		}
+	if c := p.named(claim); c != nil {
+		return *c, c.Phase == CallWaiting
 	}
 	return MutexCall{}, false
 }
@@ -78,9 +77,7 @@ func (p *mutexPlan) bury() {
 func (p *mutexPlan) tidy() {
 	before := p.doc.entries()
 	p.doc = p.doc.without(func(session, claim string) bool {
-		return session == p.x.Session && !slices.ContainsFunc(p.x.Calls, func(c MutexCall) bool {
-			return c.Claim == claim
-		})
+		return session == p.x.Session && p.named(claim) == nil
 	})
 	p.wants(p.doc.entries() < before)
 }
@@ -126,8 +123,9 @@ func (p *mutexPlan) claim(c MutexCall) {
 // fresh calls do for the calls that wait and are not in the document, in the order of asking. The first one that finds
 // the mutex unused says what its limit is.
 func (p *mutexPlan) fresh(do func(MutexCall)) {
+	there := p.doc.claims(len(p.x.Calls))
 	for _, c := range p.x.Calls {
-		if c.Phase != CallWaiting || p.doc.holder(c.Claim) >= 0 || p.doc.ticket(c.Claim) >= 0 || p.isRefused(c.Claim) {
+		if c.Phase != CallWaiting || there(c.Claim) || p.isRefused(c.Claim) {
 			continue
 		}
 		if !p.doc.used() {
@@ -159,17 +157,20 @@ func (p *mutexPlan) refuse(c MutexCall, reason MutexReason) {
 func (p *mutexPlan) overtake() {
 	told := p.doc.Next != "" && !slices.Contains(p.x.Dead, p.doc.Next)
 	enter := func(c MutexCall) {
-		if c.Unfair && !told && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) &&
-			!p.doc.full(MutexTicket{p.x.Session, c.Claim, c.Shared}) {
+		if c.Unfair && !told && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
 			p.claim(c)
 		}
 	}
 	for _, t := range p.doc.Queue {
-		if c, waits := p.waits(t.Claim); waits {
+		if c, waits := p.waits(t.Claim); waits && !p.doc.crowded() {
 			enter(c)
 		}
 	}
-	p.fresh(enter)
+	p.fresh(func(c MutexCall) {
+		if !p.doc.full(MutexTicket{p.x.Session, c.Claim, c.Shared}) {
+			enter(c)
+		}
+	})
 }
 
 // over says whether no hold keeps others out.
@@ -193,14 +194,17 @@ func (p *mutexPlan) queue() {
 	})
 }
 
-// enterInOrder makes holders of the tickets of this process that may enter.
+// enterInOrder makes holders of the tickets of this process that may enter, of as many as the document has room for.
 func (p *mutexPlan) enterInOrder() {
 	for i := 0; i < len(p.doc.Queue); {
 		c, waits := p.waits(p.doc.Queue[i].Claim)
-		if waits && p.over() && p.doc.mayEnter(i) {
-			p.claim(c)
-		} else {
+		switch {
+		case !waits || !p.over() || !p.doc.mayEnter(i):
 			i++
+		case p.doc.crowded():
+			return
+		default:
+			p.claim(c)
 		}
 	}
 }

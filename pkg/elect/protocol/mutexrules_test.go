@@ -240,6 +240,69 @@ func TestMutexRefusesMoreThanItHolds(t *testing.T) {
 	}
 }
 
+// A ticket grows when it enters. Where the document has no room for all that may, as many enter as fit, and the others
+// once those leave.
+func TestMutexEntersAsFarAsItFits(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	r := holding(t, protocol.MutexAsk{})
+	refused := 0
+	for i := range 70 {
+		r.ask(fmt.Sprint("r", i, long), protocol.MutexAsk{Shared: true})
+		for _, a := range r.serve() {
+			if a.Kind == protocol.MutexRefused {
+				refused++
+			}
+		}
+	}
+	var inside []string
+	entered := 0
+	leave := func(claim string) {
+		r.tell(protocol.MutexReleased, claim)
+		for _, a := range r.serve() {
+			if a.Kind == protocol.MutexGranted {
+				inside = append(inside, a.Claim)
+				entered++
+			}
+		}
+		if r.store.Size() > protocol.MaxMutexSize {
+			t.Fatalf("%d bytes", r.store.Size())
+		}
+	}
+	leave("a1")
+	if entered == 0 || entered == 70-refused {
+		t.Errorf("%d of %d entered at once, want a part", entered, 70-refused)
+	}
+	for len(inside) > 0 {
+		claim := inside[0]
+		inside = inside[1:]
+		leave(claim)
+	}
+	if entered != 70-refused {
+		t.Errorf("%d of %d entered", entered, 70-refused)
+	}
+	if refused == 0 {
+		t.Error("none was refused: the document was not full")
+	}
+}
+
+// A write that no store can take is not repeated: what it was for is refused, and what leaves is gone here.
+func TestMutexUnwritable(t *testing.T) {
+	r := holding(t, exclusive())
+	r.ask("a2", exclusive())
+	r.answer(only(t, r.acts, protocol.WriteMutex), protocol.Unwritable)
+	if refused := only(t, r.acts, protocol.MutexRefused); refused.Reason != protocol.MutexUnwritable {
+		t.Errorf("%+v", refused)
+	}
+	r.tell(protocol.MutexReleased, "a1")
+	r.do(protocol.MutexEvent{Kind: protocol.MutexFound, Doc: r.store, Sure: true})
+	r.on(protocol.MutexTicked)
+	r.answer(only(t, r.acts, protocol.WriteMutex), protocol.Unwritable)
+	only(t, r.acts, protocol.MutexDone)
+	if !r.Idle() {
+		t.Errorf("not idle: %+v", r.Mutex)
+	}
+}
+
 func TestMutexReadersAndWriters(t *testing.T) {
 	read, write := protocol.MutexAsk{Shared: true}, protocol.MutexAsk{}
 	a := holding(t, read)

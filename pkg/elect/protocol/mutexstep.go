@@ -117,7 +117,29 @@ func (s *mutexStep) answered(ev MutexEvent) {
 			s.Mutex = s.knows(ev.Doc, s.m.Now)
 			s.Calls.looked()
 		}
+	case Unwritable:
+		s.Write = MutexWrite{}
+		s.unwritable()
 	}
+}
+
+// unwritable ends the calls that the write under way was for, since no store can take it: an edited document may be too
+// large. What holds the mutex goes on, and tries again when it leaves.
+func (s *mutexStep) unwritable() {
+	for _, c := range s.Calls {
+		switch c.Phase {
+		case CallWaiting:
+			s.act(MutexAction{Kind: MutexRefused, Claim: c.Claim, Reason: MutexUnwritable})
+		case CallLeaving:
+			s.act(MutexAction{Kind: MutexLost, Claim: c.Claim, Reason: MutexUnwritable})
+			s.act(MutexAction{Kind: MutexDone, Claim: c.Claim})
+		case CallHolding, CallLost:
+		}
+	}
+	s.Calls = slices.DeleteFunc(s.Calls, func(c MutexCall) bool {
+		return c.Phase == CallWaiting || c.Phase == CallLeaving
+	})
+	s.Known, s.Doc, s.Pause = false, MutexDoc{}, true
 }
 
 // grant tells calls whose claims this write made. After D no one may start: the claim is made again later.

@@ -149,7 +149,7 @@ func (q Peer) answer(ev PeerEvent, now Instant) (Peer, []PeerAction) {
 		q.Repeat, q.Reading = false, true
 		q.Seen = now
 		return q, []PeerAction{{Kind: ReadPeer}}
-	case Unknown:
+	case Unknown, Unwritable:
 		q.Repeat = true
 	}
 	return q, nil

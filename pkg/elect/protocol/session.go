@@ -34,6 +34,8 @@ const (
 	Unknown Status = iota
 	Applied
 	Refused
+	// Unwritable: no store can ever take it, so nothing of it was sent. It is given up.
+	Unwritable
 )
 
 // SessionWrite is the write that a session has under way; an unanswered one is repeated as it is.

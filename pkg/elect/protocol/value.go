@@ -119,7 +119,7 @@ func (v Value) answer(ev ValueEvent) (Value, ValueAction) {
 	case Refused:
 		v.Sent, v.Fenced = false, false
 		return v.read()
-	case Applied:
+	case Applied, Unwritable:
 	}
 	v.Rev, v.Fenced = v.NewRev, true
 	return v.over(ValueDone)

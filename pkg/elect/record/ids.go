@@ -1,6 +1,8 @@
 package record
 
 import (
+	"errors"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -17,7 +19,8 @@ func (w *WriterIDs) Next() store.WriterID {
 	return store.WriterID{Session: w.Session, Seq: w.last}
 }
 
-// StatusOf is the outcome of a change as the protocol counts it.
+// StatusOf is the outcome of a change as the protocol counts it. An unknown one is final where the store could never take
+// the change.
 func StatusOf(out store.Outcome) protocol.Status {
 	switch out.Status {
 	case store.Applied:
@@ -25,6 +28,9 @@ func StatusOf(out store.Outcome) protocol.Status {
 	case store.Refused, store.Overtaken:
 		return protocol.Refused
 	case store.Unknown:
+		if errors.Is(out.Err, store.ErrMalformed) || errors.Is(out.Err, store.ErrTooLarge) {
+			return protocol.Unwritable
+		}
 	}
 	return protocol.Unknown
 }

@@ -17,6 +17,7 @@ func MutexName(id string) string { return strings.TrimPrefix(id, GroupMutexes+"/
 // mutexBody is what stores need not know of a mutex.
 type mutexBody struct {
 	Limit     int           `json:"limit"`
+	Sessions  []string      `json:"sessions,omitempty"` // each once; holders and tickets have their index
 	Holders   []mutexHolder `json:"holders,omitempty"`
 	Queue     []mutexTicket `json:"queue,omitempty"`
 	NotBefore *mutexHold    `json:"notBefore,omitempty"`
@@ -25,7 +26,7 @@ type mutexBody struct {
 }
 
 type mutexHolder struct {
-	Session string `json:"session"`
+	Session int    `json:"session"`
 	Claim   string `json:"claim"`
 	Token   int64  `json:"token"`
 	Shared  bool   `json:"shared,omitempty"`
@@ -35,7 +36,7 @@ type mutexHolder struct {
 }
 
 type mutexTicket struct {
-	Session string `json:"session"`
+	Session int    `json:"session"`
 	Claim   string `json:"claim"`
 	Shared  bool   `json:"shared,omitempty"`
 }
@@ -49,11 +50,18 @@ type mutexHold struct {
 // MutexDoc is d as a document of a store, written under writer at now, the store's clock in Unix ms.
 func MutexDoc(id string, d protocol.MutexDoc, writer store.WriterID, now int64) store.Doc {
 	b := mutexBody{Limit: d.Limit, Exclusive: d.Exclusive, Shared: d.Shared}
+	at := map[string]int{}
+	d.Sessions(func(session string) {
+		if _, known := at[session]; !known {
+			at[session] = len(b.Sessions)
+			b.Sessions = append(b.Sessions, session)
+		}
+	})
 	for _, h := range d.Holders {
-		b.Holders = append(b.Holders, mutexHolder(h))
+		b.Holders = append(b.Holders, mutexHolder{at[h.Session], h.Claim, h.Token, h.Shared, h.Slot, h.Until, h.Since})
 	}
 	for _, t := range d.Queue {
-		b.Queue = append(b.Queue, mutexTicket(t))
+		b.Queue = append(b.Queue, mutexTicket{at[t.Session], t.Claim, t.Shared})
 	}
 	if d.Hold != (protocol.MutexHold{}) {
 		b.NotBefore = new(mutexHold(d.Hold))
@@ -82,13 +90,15 @@ func MutexFrom(d store.Doc) (protocol.MutexDoc, error) {
 		m.number("holders.token", &h.Token, store.MaxRev)
 		m.moment("holders.until", &h.Until)
 		m.moment("holders.since", &h.Since)
-		if m.named("holders", h.Session, h.Claim) && h.Slot >= 0 {
-			is.Holders = append(is.Holders, protocol.MutexHolder(h))
+		if session, ok := m.named("holders", b.Sessions, h.Session, h.Claim); ok && h.Slot >= 0 {
+			is.Holders = append(is.Holders, protocol.MutexHolder{
+				Session: session, Claim: h.Claim, Token: h.Token, Shared: h.Shared, Slot: h.Slot, Until: h.Until, Since: h.Since,
+			})
 		}
 	}
 	for _, t := range b.Queue {
-		if m.named("queue", t.Session, t.Claim) {
-			is.Queue = append(is.Queue, protocol.MutexTicket(t))
+		if session, ok := m.named("queue", b.Sessions, t.Session, t.Claim); ok {
+			is.Queue = append(is.Queue, protocol.MutexTicket{Session: session, Claim: t.Claim, Shared: t.Shared})
 		}
 	}
 	if len(is.Queue) > protocol.MaxTickets {
@@ -111,14 +121,17 @@ func (m *cleaner) limit(n *int) {
 	}
 }
 
-// named says whether an entry of a mutex names a session and a claim. Both are repeated in writes, as they are.
-func (m *cleaner) named(field, session, claim string) bool {
+// named is the session of an entry of a mutex, if it has one and a claim. Both are repeated in writes, as they are.
+func (m *cleaner) named(field string, sessions []string, at int, claim string) (session string, ok bool) {
+	if at >= 0 && at < len(sessions) {
+		session = sessions[at]
+	}
 	for _, text := range []string{session, claim} {
-		plain := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"\\<>&", r) }
-		if text == "" || len(text) > store.MaxText || strings.ContainsFunc(text, plain) {
-			m.bad(field, "session %.80q, claim %.80q: want plain text", session, claim)
-			return false
+		odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"\\<>&", r) }
+		if text == "" || len(text) > store.MaxText || strings.ContainsFunc(text, odd) {
+			m.bad(field, "session %d of %d, %.80q, claim %.80q: want plain text", at, len(sessions), session, claim)
+			return "", false
 		}
 	}
-	return true
+	return session, true
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,10 +45,11 @@ func TestMutexIsReadAsWritten(t *testing.T) {
 // The queue is bounded by [protocol.MutexDoc.Size], which must not be below what a store gets.
 func TestMutexFitsItsSize(t *testing.T) {
 	d := protocol.MutexDoc{Rev: store.MaxRev, Limit: 1000, Hold: protocol.MutexHold{UntilMs: store.MaxRev, ForMs: store.MaxRev}}
-	session, claim := strings.Repeat("s", 36), strings.Repeat("c", 16)
-	for i := range 100 {
+	claim := strings.Repeat("c", 16)
+	for i := range 200 {
+		session := strings.Repeat("s", 36) + strconv.Itoa(i)
 		d.Holders = append(d.Holders, protocol.MutexHolder{
-			Session: session, Claim: claim, Token: store.MaxRev, Shared: true, Slot: 900 + i, Until: store.MaxRev,
+			Session: session, Claim: claim, Token: store.MaxRev, Shared: true, Slot: 800 + i, Until: store.MaxRev,
 			Since: store.MaxRev,
 		})
 		d.Queue = append(d.Queue, protocol.MutexTicket{Session: session, Claim: claim, Shared: true})

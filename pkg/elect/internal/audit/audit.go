@@ -53,6 +53,7 @@ type sweep struct {
 type Ready struct {
 	Count    bool         // count the locks that name the own session: the answer goes to Audit.Counted
 	List     bool         // list them: the answer goes to Audit.Listed
+	Differs  bool         // with List: the numbers say that the locks do not name what is held here
 	Sweep    []string     // list the locks, not suspended, whose owner is none of these: the answer goes to Audit.Swept
 	Suspects []record.Key // read these locks: the answers go to Judge
 	Clean    bool         // remove what has expired
@@ -134,16 +135,20 @@ func (a *Audit) Counted(total int, ok bool, of Bounds) {
 	if !ok || !busy {
 		return
 	}
-	if of.Least <= total && total <= of.Most {
-		if of.Least == of.Most {
-			a.count.missed = 0
-		}
-		return // where keys are changing hands it proves nothing either way
+	differs := total < of.Least || total > of.Most
+	if !differs && of.Least == of.Most {
+		a.count.missed = 0
+		return
 	}
-	if a.count.missed++; a.count.missed >= 2 {
+	// Where keys are changing hands a count that may be right proves nothing. Two in a row are decided by a list.
+	if a.count.missed++; a.count.missed < 2 {
+		return
+	}
+	a.count.missed = 0
+	if differs {
 		a.count.missed = 1 // should the list fail, the next count that differs is enough for another
-		a.out.List = true
 	}
+	a.out.List, a.out.Differs = true, differs
 }
 
 // Listed takes the locks that name the own session. held says which keys are not free here, settled are those that

@@ -125,6 +125,8 @@ func (t *Table) Answered(
 		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
 	case protocol.Unknown:
 		h.after = m.Now.Add(t.p.Retry)
+	case protocol.Unwritable:
+		h.leaveOutTexts()
 	}
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status}, m)
 }

@@ -26,7 +26,9 @@ type holding struct {
 	due     bool             // status waits to be noted
 	deleted bool             // the lock's document was deleted
 	again   bool             // see Freed
-	noted   bool             // the release is acknowledged
+	// unwritable: the store could not take the last write
+	unwritable bool
+	noted      bool // the release is acknowledged
 }
 
 // started is the claim of every key whose run has started: nothing that was known of its lock counts any more.
@@ -45,6 +47,20 @@ func (h *holding) sentAs(id store.WriterID) bool {
 	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
 }
 
+// leaveOutTexts has the next write say no more than it must, since no store could take the last one.
+func (h *holding) leaveOutTexts() {
+	h.unwritable = true
+	lock, status := *h.lock, *h.status
+	lock.Instance, lock.From, lock.Reason, lock.Message = "", "", "", ""
+	status.LastError = ""
+	if is := status.Outcome; is != nil {
+		outcome := *is
+		outcome.Error, status.Outcome = "", &outcome
+	}
+	h.lock, h.status = &lock, &status
+	h.release.Reason, h.release.Message = "", ""
+}
+
 // met says whether the condition of the write under way holds on the lock as found; nil is absent.
 func (h *holding) met(lock *record.Lock) bool {
 	if lock == nil {
@@ -61,7 +77,7 @@ func (h *holding) waits() bool {
 
 // freed is the end of the key here. before is its machine before that.
 func (h *holding) freed(refused bool, before protocol.Key) Freed {
-	f := Freed{Key: h.key, Refused: refused, Again: refused && h.again, Unnoted: before.Token > 0 && !h.noted}
+	f := Freed{Key: h.key, Refused: refused, Again: refused && h.again, Unnoted: before.Token > 0 && !h.noted, Unwritable: h.unwritable}
 	if h.deleted {
 		f.Deleted = h.lock
 	}
@@ -76,8 +92,12 @@ func (r *Ready) stop(h *holding, token int64, cause Cause) {
 
 // advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
 func (r *Ready) advanced(h *holding, token int64, valid bool) {
-	if !valid {
+	switch {
+	case !valid:
 		r.refuse(h, Expired)
+		return
+	case token == 0:
+		r.refuse(h, Unwritable)
 		return
 	}
 	r.Advanced = append(r.Advanced, Advanced{Key: h.key, Token: token})

@@ -57,9 +57,10 @@ type Cause uint8
 
 // The causes of a stop.
 const (
-	Released Cause = iota // it is given away in order
-	Expired               // the lease could not be renewed in time
-	Lost                  // the key is another's, or the session was ended: by force
+	Released   Cause = iota // it is given away in order
+	Expired                 // the lease could not be renewed in time
+	Lost                    // the key is another's, or the session was ended: by force
+	Unwritable              // of an advance alone: the store can never take it
 )
 
 // Advanced answers a Table.Advance.
@@ -79,6 +80,8 @@ type Freed struct {
 	Again bool
 	// Unnoted says that the release of a claimed key was not acknowledged: the session was lost.
 	Unnoted bool
+	// Unwritable says that the store can never take the claim, or the release.
+	Unwritable bool
 	// Deleted is the lock as last known when its document was deleted while the key was held here; else nil.
 	Deleted *record.Lock
 }

@@ -127,19 +127,33 @@ func (t *Table) Doubt(m protocol.Moment) {
 	t.each(protocol.MutexEvent{Kind: protocol.MutexDoubted}, m)
 }
 
-// Close gives up every call that waits, and releases every hold. The results say so before that.
+// Close gives up every call that waits, and says of every hold that it is to end. Nobody gets the mutex before the
+// release. A hold that is not released for as long as after a lost lease, 0.9 T, is released by [Table.Tick].
 func (t *Table) Close(m protocol.Moment) {
+	t.closing, t.closeAt = true, m.Now
 	for _, x := range sorted(t.all) {
 		for _, c := range slices.Clone(x.m.Calls) {
 			r := Result{ID: x.id, Claim: c.Claim, Kind: protocol.MutexLost, Closed: true}
-			kind := protocol.MutexReleased
-			if c.Phase == protocol.CallWaiting {
-				r.Kind, kind = protocol.MutexRefused, protocol.MutexGaveUp
-			}
-			if c.Phase != protocol.CallLeaving {
+			switch c.Phase {
+			case protocol.CallWaiting:
+				r.Kind = protocol.MutexRefused
 				t.out.Results = append(t.out.Results, r)
-				t.step(x, protocol.MutexEvent{Kind: kind, Claim: c.Claim}, m)
+				t.step(x, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: c.Claim}, m)
+			case protocol.CallHolding:
+				t.out.Results = append(t.out.Results, r)
+				t.schedule(x, m)
+			case protocol.CallLost, protocol.CallLeaving:
+				t.schedule(x, m)
 			}
+		}
+	}
+}
+
+// end releases what was not released in time after Close.
+func (t *Table) end(x *mutex, m protocol.Moment) {
+	for _, c := range slices.Clone(x.m.Calls) {
+		if c.Phase == protocol.CallHolding || c.Phase == protocol.CallLost {
+			t.step(x, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: c.Claim}, m)
 		}
 	}
 }

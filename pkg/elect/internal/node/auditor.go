@@ -34,7 +34,9 @@ func (a *auditor) carry(r audit.Ready) {
 		})
 	}
 	if r.List {
-		a.log.Info("The locks do not name what is held here: looking at each", "session", id)
+		if r.Differs {
+			a.log.Info("The locks do not name what is held here: looking at each", "session", id)
+		}
 		a.store.LocksOf(id, func(locks []*record.Lock) {
 			if a.Session.ID() == id {
 				a.listed(locks)
@@ -138,7 +140,7 @@ func (a *auditor) repair(change store.Change) {
 			if found[0] != nil {
 				a.cache.Correct(key, found[0])
 			}
-		case protocol.Unknown:
+		case protocol.Unknown, protocol.Unwritable:
 			return
 		}
 		a.audit.Settled(key)

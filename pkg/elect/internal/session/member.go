@@ -76,7 +76,7 @@ func (m *Member) Answered(change store.Change, out store.Outcome, malformed bool
 		if out.Doc != nil {
 			m.record.Rev = out.Doc.Rev
 		}
-	case protocol.Unknown:
+	case protocol.Unknown, protocol.Unwritable:
 		if !malformed {
 			return false
 		}

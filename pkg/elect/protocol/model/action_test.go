@@ -15,6 +15,7 @@ const (
 	loseRequest                      // message a never lands
 	loseAnswer                       // message a lands, its answer is lost
 	directStale                      // message a is answered with what was
+	reject                           // message a is a write that the store can never take: it is not sent
 	landLate                         // slow message a lands
 	landTwice                        // slow message a lands, and a copy of it is still under way
 	answerLate                       // slow answer a arrives
@@ -163,12 +164,28 @@ func (w *world) promptActions(at int, visit func(action)) {
 		visit(action{loseRequest, i, 0})
 		visit(action{loseAnswer, i, 0})
 	}
+	if w.left[unwritable] > 0 && m.kind == keyWrite && w.first(at) {
+		visit(action{reject, i, 0})
+	}
 	if w.left[stale] > 0 && m.kind == lookRead && w.store.staleSessions != w.store.sessions {
 		visit(action{directStale, i, 0})
 	}
 	if w.weak == readsMarkStale && w.left[stale] > 0 && m.kind == moveRead && w.store.marked {
 		visit(action{directStale, i, 0})
 	}
+}
+
+// first says whether no copy of a key's write has landed or may land: what was sent once is no write that the store can
+// never take.
+func (w *world) first(at int) bool {
+	m := &w.messages[at]
+	for i := range w.messages {
+		o := &w.messages[i]
+		if i != at && o.kind == keyWrite && o.from == m.from && o.key == m.key && o.newRev == m.newRev {
+			return false
+		}
+	}
+	return w.store.locks[m.key].rev < m.newRev
 }
 
 func (w *world) slowActions(i int8, m *message, visit func(action)) {
@@ -440,7 +457,7 @@ func (w *world) what(a action) string {
 	if a.kind <= vanish {
 		return fmt.Sprintf("%s: %s", w.message(a.a), [...]string{
 			"at once", "slow on its way", "lands, its answer is slow", "is lost", "lands, its answer is lost",
-			"is shown what was", "lands late",
+			"is shown what was", "can never be written", "lands late",
 			"lands late, a copy is under way", "its answer arrives late", "timed out", "is lost after all",
 		}[a.kind])
 	}

@@ -5,7 +5,7 @@ import "github.com/shardctl/shardctl/pkg/elect/protocol"
 // costs is which fault an action uses up.
 var costs = map[actionKind]fault{
 	delay: slow, delayAnswer: slow, loseRequest: lose, loseAnswer: lose, directStale: stale, claimStale: stale,
-	landTwice: double,
+	landTwice: double, reject: unwritable,
 	readValue: getValue, changeValue: setValue,
 	giveUpKey: giveUp, advanceKey: advance, drainReplica: drain, startAgain: restart, startInPlace: restart,
 	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, stopIt: stopWorker, freezeAll: stopAll,
@@ -79,6 +79,9 @@ func (w *world) applyMessage(a action) {
 	case loseAnswer:
 		w.land(m, false)
 		w.answer(i, protocol.Unknown)
+	case reject:
+		m.landed = true // as of loseRequest
+		w.answer(i, protocol.Unwritable)
 	case direct, directStale:
 		w.land(m, a.kind == directStale)
 		w.answer(i, answered(m))

@@ -327,6 +327,8 @@ func (w *world) answerKey(r int, m message, status protocol.Status) {
 			return
 		case w.weak == startsUnacknowledged && m.op == protocol.Claim:
 			status = protocol.Applied
+		case w.weak == givesUpUnknownWrites:
+			status = protocol.Unwritable
 		default:
 		}
 	}

@@ -133,6 +133,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{"messages slow, lost and doubled", two(), budget{slow: 2, lose: 1, double: 1, giveUp: 1}, true},
 		{"messages slow, clocks the other way", two(swapped), budget{slow: 2, giveUp: 1}, false},
+		{"writes that no store can take", two(), budget{unwritable: 2, slow: 1, giveUp: 1, advance: 1}, false},
 		{"new tokens", two(), budget{slow: 1, lose: 1, advance: 1}, false},
 		{"stale lists", two(), budget{stale: 2, slow: 1, giveUp: 1}, false},
 		{"one cut off", two(), budget{slow: 1, cutOff: 1, giveUp: 1}, false},

@@ -175,6 +175,7 @@ const (
 	slow         fault = iota // a message is overtaken by others
 	lose                      // a message is lost
 	double                    // a message lands twice
+	unwritable                // a write is one that the store can never take
 	stale                     // a list shows what was
 	cutOff                    // a replica cannot reach the store
 	deafen                    // a replica hears no answers

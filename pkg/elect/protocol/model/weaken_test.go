@@ -36,6 +36,7 @@ const (
 	agesGoOnAfterOutage
 	giverMakesOwner
 	forgetsUnknownWrites
+	givesUpUnknownWrites
 	workerMarksWithoutGuard
 	workerOutlivesGuard
 	successorByName
@@ -274,6 +275,12 @@ func weaknesses() []weak {
 		},
 		{
 			"forget-unknown-writes", "an unknown write is repeated until answered", forgetsUnknownWrites,
+			two(),
+			budget{slow: 1, giveUp: 1},
+			"P8",
+		},
+		{
+			"give-up-unknown-writes", "only a write of which nothing was sent is given up", givesUpUnknownWrites,
 			two(),
 			budget{slow: 1, giveUp: 1},
 			"P8",

@@ -215,7 +215,7 @@ func (w *world) actKey(r, k int, a protocol.KeyAction) {
 		}
 	case protocol.Advanced:
 		for i := range rep.tasks[k] {
-			if t := &rep.tasks[k][i]; t.on {
+			if t := &rep.tasks[k][i]; t.on && a.Token > 0 { // 0: no store could take it
 				w.newToken(k, a.Token)
 				w.newValue(r, k, a.Token)
 				t.token = a.Token

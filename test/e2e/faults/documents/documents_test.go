@@ -11,30 +11,42 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("Documents edited manually", Ordered, ContinueOnFailure, BothStores, func() {
-	on := &scenes{}
+// Each part has clusters of its own, so that they play beside each other.
+var _ = Describe("Documents edited manually", func() {
+	part("members, values and counters", sideRounds, memberRounds)
+	part("locks", lockRounds)
+	part("sessions", sessionRounds)
+	part("all at once", wholeRounds)
+})
 
-	BeforeAll(func(ctx SpecContext) {
-		for store, uri := range Stores() {
-			on.all = append(on.all, newScene(ctx, store, uri()))
-		}
-	}, NodeTimeout(ScenarioTimeout))
-	AfterAll(func() {
-		for _, s := range on.all {
-			overlaps, longest := Load(s.c).Overlaps(), time.Duration(0)
-			for _, o := range overlaps {
-				longest = max(longest, o.For)
+// part is rounds that follow one another on the same clusters.
+func part(name string, rounds ...func(on *scenes)) {
+	Context(name, Ordered, ContinueOnFailure, BothStores, func() {
+		on := &scenes{}
+
+		BeforeAll(func(ctx SpecContext) {
+			for store, uri := range Stores() {
+				on.all = append(on.all, newScene(ctx, store, uri()))
 			}
-			Figure(s.store, "two runs of a key at once, where that is allowed: %d, for at most %v", len(overlaps), longest)
+		}, NodeTimeout(ScenarioTimeout))
+		AfterAll(func() {
+			for _, s := range on.all {
+				overlaps, longest := Load(s.c).Overlaps(), time.Duration(0)
+				for _, o := range overlaps {
+					longest = max(longest, o.For)
+				}
+				Figure(
+					s.store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name, len(overlaps),
+					longest,
+				)
+			}
+		})
+
+		for _, add := range rounds {
+			add(on)
 		}
 	})
-
-	sideRounds(on)
-	memberRounds(on)
-	lockRounds(on)
-	sessionRounds(on)
-	wholeRounds(on)
-})
+}
 
 // scenes are one cluster on each store.
 type scenes struct{ all []*scene }
