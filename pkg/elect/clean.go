@@ -3,6 +3,8 @@ package elect
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -12,7 +14,6 @@ import (
 const (
 	keepEvents  = 5_000 // in the store; older ones are removed
 	cleanAtOnce = 500
-	cleanRounds = 100
 )
 
 // Clean implements [node.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
@@ -131,22 +132,48 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 	return firstError(outs, err)
 }
 
-// removeRequests removes those that have expired. There may be many more than of anything else.
+// removeRequests removes those that have expired. There may be many more than of anything else. One that was started
+// stays while its session is not known to be dead: its caller may be at work on it.
 func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
-	for range cleanRounds {
-		removed, err := c.removeSomeRequests(ctx, now)
-		if err != nil || removed < cleanAtOnce {
+	for page, err := range c.pages(ctx, store.KindRequest, store.Query{Expired: now, NoBody: true}) {
+		if err != nil {
 			return err
+		}
+		for batch := range slices.Chunk(page, store.MaxBatch) {
+			if err := c.removeSomeRequests(ctx, batch); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (c *cleaner) removeSomeRequests(ctx context.Context, now int64) (int, error) {
+func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) error {
 	ctx, cancel := context.WithTimeout(ctx, c.op)
 	defer cancel()
-	removed, err := store.Clean(ctx, c.store, store.KindRequest, now, cleanAtOnce)
-	return len(removed), err
+	owners := map[string]bool{} // whether it may live
+	for _, d := range expired {
+		if d.State == record.RequestStarted && d.Session != "" {
+			owners[d.Session] = false
+		}
+	}
+	if len(owners) > 0 {
+		found, err := c.store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
+		if err != nil {
+			return err
+		}
+		for _, d := range found.Docs { // those of the dead are removed an hour after their death
+			owners[d.ID] = d.State != string(record.Dead)
+		}
+	}
+	over := slices.DeleteFunc(slices.Clone(expired), func(d store.Doc) bool {
+		return d.State == record.RequestStarted && owners[d.Session]
+	})
+	if len(over) == 0 {
+		return nil
+	}
+	outs, err := c.store.Apply(ctx, deletions(over)...)
+	return firstError(outs, err)
 }
 
 // deletions delete documents as they were found.

@@ -45,6 +45,35 @@ func TestUnusedMutexesAreRemoved(t *testing.T) {
 	})
 }
 
+// A request that was started stays while its caller may be at work, also when its time is over.
+func TestStartedRequestsStayWithTheirSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		a, b := startAlone(t, db, "a"), startAlone(t, db, "b")
+		time.Sleep(lease)
+		for id, session := range map[string]string{"lives": a.View().Session, "dead": b.View().Session, "gone": "gone"} {
+			d := store.Doc{
+				Kind: store.KindRequest, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}, Session: session,
+				State: record.RequestStarted, Expires: 1,
+			}
+			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
+				t.Fatal(outs, err)
+			}
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(6 * time.Minute)
+		left, err := db.List(t.Context(), store.KindRequest, store.Query{})
+		if err != nil || len(left.Docs) != 1 || left.Docs[0].ID != "lives" {
+			t.Errorf("left: %+v, %v", left.Docs, err)
+		}
+		if err := a.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Requests whose time is over go, also where there are more than fit into one batch.
 func TestExpiredRequestsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

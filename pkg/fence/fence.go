@@ -4,7 +4,7 @@ import "context"
 
 // Fence does work under a claim.
 type Fence interface {
-	// Do runs work if the claim passes, and remembers its token. No newer claim passes before work has returned, and
+	// Do runs work if the claim passes, and remembers its token, also when work fails. No newer claim passes before work has returned, and
 	// where the fence is a transaction, before it is committed. Of shared claims several may work at once.
 	//
 	// The error is that of the claim ([ErrOld], [ErrInvalid]), that of work, or that of the fence. With an error the

@@ -49,7 +49,7 @@ var errAnswered = errors.New("the handler answered with an error")
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	claim, err := h.claim(r)
 	if err != nil {
-		problem(err).Write(w)
+		refuse(w, r, err)
 		return
 	}
 	var kept httpkeep.Answer
@@ -61,12 +61,21 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errAnswered) {
-		problem(err).Write(w)
+		refuse(w, r, err)
 		return
 	}
 	maps.Copy(w.Header(), kept.Header())
 	w.WriteHeader(kept.Status())
 	_, _ = w.Write(kept.Body()) // who asked may have gone
+}
+
+// refuse answers with a problem. The next owner may send the same request: a middleware round the fence must not keep a
+// refusal for it.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, fence.ErrOld) || errors.Is(err, fence.ErrInvalid) {
+		httpkeep.NoEffect(r.Context())
+	}
+	problem(err).Write(w)
 }
 
 // problem is what a failure is answered with. What a database says is no business of the client.

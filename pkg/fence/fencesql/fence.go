@@ -17,23 +17,37 @@ type Fence struct {
 // On makes a Fence of the table in a database.
 func (t *Table) On(db *sql.DB) *Fence { return &Fence{t, db} }
 
-// Do implements [fence.Fence]. The transaction is rolled back when work fails or panics.
+// Do implements [fence.Fence]. The transaction is rolled back when work fails or panics. A token that is seen for the
+// first time is committed by itself before that, so that it counts all the same.
 func (f *Fence) Do(ctx context.Context, c fence.Claim, work func(ctx context.Context) error) error {
+	for {
+		noted, err := f.once(ctx, c, work)
+		if !noted || err != nil {
+			return err
+		}
+	}
+}
+
+// once does the work, or notes that a token was seen.
+func (f *Fence) once(ctx context.Context, c fence.Claim, work func(ctx context.Context) error) (noted bool, err error) {
 	tx, err := f.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("%s: begin: %w", c, err)
+		return false, fmt.Errorf("%s: begin: %w", c, err)
 	}
 	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
-	if err := f.table.Check(ctx, tx, c); err != nil {
-		return err
+	unseen, err := f.table.check(ctx, tx, c)
+	if err != nil {
+		return false, err
 	}
-	if err := work(context.WithValue(fence.NewContext(ctx, c), txKey{}, tx)); err != nil {
-		return err
+	if !unseen {
+		if err := work(context.WithValue(fence.NewContext(ctx, c), txKey{}, tx)); err != nil {
+			return false, err
+		}
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("%s: commit: %w", c, err)
+		return unseen, fmt.Errorf("%s: commit: %w", c, err)
 	}
-	return nil
+	return unseen, nil
 }
 
 type txKey struct{}

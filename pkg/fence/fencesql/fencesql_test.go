@@ -119,7 +119,10 @@ func TestWorkIsInTheTransaction(t *testing.T) {
 		if text, err := d.Read(t.Context()); !errors.Is(err, sql.ErrNoRows) {
 			t.Errorf("there stands %q, %v", text, err)
 		}
-		if err := write(7, nil); err != nil { // 9 has left nothing, so it was not seen
+		if err := write(7, nil); !errors.Is(err, fence.ErrOld) { // the work of 9 has left nothing, but it was seen
+			t.Errorf("7 after 9: %v", err)
+		}
+		if err := write(9, nil); err != nil {
 			t.Error(err)
 		}
 		if text, err := d.Read(t.Context()); text != "x" {

@@ -44,22 +44,30 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 // [fence.ErrInvalid] when the claim is malformed, else what the database said.
 //
 // It takes one round trip, two on MySQL, and one more for the first claim under a token.
+//
+// A rollback forgets a token that was seen for the first time: [Fence.Do] commits it before the work.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, c fence.Claim) error {
+	_, err := t.check(ctx, tx, c)
+	return err
+}
+
+// check passes a claim, and says whether its token was not seen before.
+func (t *Table) check(ctx context.Context, tx *sql.Tx, c fence.Claim) (unseen bool, err error) {
 	if err := c.Validate(); err != nil {
-		return err
+		return false, err
 	}
 	before, err := t.lock(ctx, tx, c.Key)
 	if err != nil {
-		return fmt.Errorf("%s: read its marks in the table %s: %w", c, t.name, err)
+		return false, fmt.Errorf("%s: read its marks in the table %s: %w", c, t.name, err)
 	}
 	after, err := before.Pass(c)
 	if err != nil || after == before {
-		return err
+		return false, err
 	}
 	if _, err := tx.ExecContext(ctx, t.sql.raise, after.Exclusive, after.Shared, c.Key); err != nil {
-		return fmt.Errorf("%s: write its marks in the table %s: %w", c, t.name, err)
+		return false, fmt.Errorf("%s: write its marks in the table %s: %w", c, t.name, err)
 	}
-	return nil
+	return true, nil
 }
 
 // lock keeps the row of a key for the transaction, and returns its marks.

@@ -46,7 +46,7 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 		{"owners at the same time", together},
 		{"readers at the same time", readersTogether},
 		{"a newer owner waits for the work of an older one", newerWaits},
-		{"failed work leaves the fence usable", failedWork},
+		{"failed work leaves the fence usable, and its token seen", failedWork},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newSubject(t)) })
 	}

@@ -170,6 +170,7 @@ func failedWork(t *testing.T, s Subject) {
 		}()
 		_ = s.Fence.Do(ctx, fence.Exclusive("k", 7), func(context.Context) error { panic("work") })
 	}()
+	s.refuses(t, fence.Exclusive("k", 6), "7") // a token counts once it was shown
 	s.passes(t, fence.Exclusive("k", 7), "a")
 	s.holds(t, "k", "a")
 }

@@ -15,5 +15,8 @@
 //
 // They are problem details (RFC 9457). A reply that was kept before has the header Idempotent-Replayed: true.
 //
+// The handler's context does not end when the client gives up: the work is done once, and its reply is kept for the
+// repetition.
+//
 // A reply is sent once it is kept. So it is gathered in memory, and the handler cannot stream, hijack or push.
 package idempotencyhttp

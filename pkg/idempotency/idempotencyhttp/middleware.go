@@ -109,17 +109,26 @@ func (h handler) unread(w http.ResponseWriter, err error) {
 // errRolledBack says that the handler's reply is a failure: the transaction is not to be committed.
 var errRolledBack = errors.New("the handler's reply is a failure")
 
-// serve works on a request with a key.
+// serve works on a request with a key. A client that gives up is waited for no longer until the handler is called. From
+// then on nobody knows what it has done, so its context goes on.
 func (h handler) serve(w http.ResponseWriter, r *http.Request, key string, body []byte) {
 	req := idempotency.Request{
 		ID:          idOf(h.o.Caller(r), key),
 		Fingerprint: idempotency.Fingerprint([]byte(r.Method), []byte(r.URL.RequestURI()), body),
 	}
+	client := r.Context()
+	waits, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	defer cancel(nil)
+	stay := context.AfterFunc(client, func() { cancel(context.Cause(client)) })
+	begun := false
 	var reply idempotency.Reply // of the handler, also where it is not kept
-	answer, err := h.o.Guard.Do(r.Context(), req, func(ctx context.Context) (idempotency.Reply, error) {
+	answer, err := h.o.Guard.Do(waits, req, func(ctx context.Context) (idempotency.Reply, error) {
+		if begun = begun || stay(); !begun {
+			return idempotency.Reply{}, idempotency.NoEffect(context.Cause(client))
+		}
 		reply = idempotency.Reply{}
 		rec := newRecorder()
-		inner := r.Clone(context.WithValue(ctx, recorderKey{}, rec))
+		inner := r.Clone(httpkeep.WithNoEffect(ctx, func() { rec.noEffect = true }))
 		inner.Body = io.NopCloser(bytes.NewReader(body))
 		h.next.ServeHTTP(rec, inner)
 		reply = rec.reply()
@@ -153,13 +162,7 @@ func idOf(caller, key string) string {
 
 // NoEffect says that the handler of a request did nothing, and that its reply is not to be kept: a repetition is worked
 // on. It is for refusals that may not hold later, such as 429. It does nothing for a request without a key.
-func NoEffect(r *http.Request) {
-	if rec, ok := r.Context().Value(recorderKey{}).(*recorder); ok {
-		rec.noEffect = true
-	}
-}
-
-type recorderKey struct{}
+func NoEffect(r *http.Request) { httpkeep.NoEffect(r.Context()) }
 
 // recorder gathers a reply.
 type recorder struct {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // brings the driver of SQLite
+	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/fence/fencehttp"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
 )
@@ -21,6 +23,8 @@ import (
 type site struct {
 	t       *testing.T
 	handler http.Handler
+	wrap    func(http.Handler) http.Handler
+	inner   http.Handler
 	calls   int
 	status  int
 	answer  func(http.ResponseWriter, *http.Request)
@@ -40,8 +44,8 @@ func open(t *testing.T, cfg idempotency.Config, o idempotencyhttp.Options) *site
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, status: http.StatusCreated}
-	s.handler = wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &site{t: t, wrap: wrap, status: http.StatusCreated}
+	s.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.calls++
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -54,7 +58,8 @@ func open(t *testing.T, cfg idempotency.Config, o idempotencyhttp.Options) *site
 		}
 		w.WriteHeader(s.status)
 		_, _ = w.Write(append([]byte("made of "), body...))
-	}))
+	})
+	s.handler = wrap(s.inner)
 	return s
 }
 
@@ -98,6 +103,75 @@ func TestAReplyIsKept(t *testing.T) {
 			(replayed == "true") != (i > 0) || s.calls != 1 || w.Header().Get("Date") != "" {
 			t.Fatalf("time %d: status %d, %q, header %v, %d calls", i, w.Code, w.Body, w.Header(), s.calls)
 		}
+	}
+}
+
+// A client that gives up sends again: its first call has gone on, and its reply is replayed.
+func TestAClientThatGivesUp(t *testing.T) {
+	s := open(t, idempotency.Config{Wait: true}, idempotencyhttp.Options{})
+	began, goOn := make(chan struct{}), make(chan struct{})
+	s.answer = func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-goOn
+		if err := r.Context().Err(); err != nil {
+			t.Errorf("the handler's context ended with the client: %v", err)
+		}
+	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/orders", strings.NewReader("tea"))
+		r.Header.Set("Idempotency-Key", `"k"`)
+		s.handler.ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	<-began
+	giveUp()
+	close(goOn)
+	<-over
+	if w := s.send("POST", "/orders", "tea", `"k"`); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != "true" ||
+		s.calls != 1 {
+		t.Errorf("the repetition: status %d, header %v, %d calls", w.Code, w.Header(), s.calls)
+	}
+}
+
+// One that gives up before its handler is called leaves nothing behind.
+func TestAClientThatGaveUpBefore(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{})
+	ctx, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/orders", strings.NewReader("tea"))
+	r.Header.Set("Idempotency-Key", `"k"`)
+	s.handler.ServeHTTP(httptest.NewRecorder(), r)
+	if w := s.send("POST", "/orders", "tea", `"k"`); w.Code != 201 || s.calls != 1 {
+		t.Errorf("the repetition: status %d, %d calls", w.Code, s.calls)
+	}
+}
+
+// What a fence inside refuses is not kept: the next owner sends the same request with its own token.
+func TestARefusalOfAFenceIsNotKept(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{})
+	var fences fence.Memory
+	s.handler = s.wrap(fencehttp.Handler(&fences, s.inner))
+	send := func(token, key string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("message"))
+		r.Header.Set("Idempotency-Key", key)
+		r.Header.Set("Shardctl-Key", "g/n")
+		r.Header.Set("Shardctl-Fencing-Token", token)
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	for _, one := range []struct {
+		token, key string
+		want       int
+	}{{"8", `"41"`, 201}, {"7", `"42"`, 409}, {"8", `"42"`, 201}} {
+		if got := send(one.token, one.key); got != one.want {
+			t.Errorf("token %s, key %s: %d, want %d", one.token, one.key, got, one.want)
+		}
+	}
+	if s.calls != 2 {
+		t.Errorf("%d calls, want one for each message", s.calls)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
@@ -110,6 +111,13 @@ func never(t *testing.T) func(context.Context) (idempotency.Reply, error) {
 	return func(context.Context) (idempotency.Reply, error) {
 		t.Error("the work was called")
 		return idempotency.Reply{}, nil
+	}
+}
+
+// Electors clean by the name of the state.
+func TestStatesHaveOneName(t *testing.T) {
+	if string(idempotency.Started) != record.RequestStarted {
+		t.Errorf("%q and %q", idempotency.Started, record.RequestStarted)
 	}
 }
 

@@ -3,8 +3,23 @@ package httpkeep
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 )
+
+type noEffectKey struct{}
+
+// WithNoEffect is ctx with what is called when a handler says that it did nothing.
+func WithNoEffect(ctx context.Context, note func()) context.Context {
+	return context.WithValue(ctx, noEffectKey{}, note)
+}
+
+// NoEffect says to whoever keeps the answer that the handler did nothing.
+func NoEffect(ctx context.Context) {
+	if note, ok := ctx.Value(noEffectKey{}).(func()); ok {
+		note()
+	}
+}
 
 // Answer is an [http.ResponseWriter] that sends nothing. The zero value is ready to use, by one handler.
 type Answer struct {
