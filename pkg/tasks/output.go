@@ -77,35 +77,69 @@ func (o *output) end() {
 // read keeps and passes on what comes from one pipe until its end, but for answers.
 func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 	sink, key := s.means.cfg.Output, s.hold.Key()
-	place, lost := s.means.logs.sink(key, stream), 0
-	err := splitLines(from, func(line string) {
-		if answers != nil && answers.Line(line) {
-			return
-		}
-		s.means.logs.add(key, stream, line, time.Now())
-		if sink == nil {
-			return
-		}
+	place := s.means.logs.sink(key, stream)
+	var lost atomic.Int64
+	pass := func(line string) {
 		select {
 		case place <- struct{}{}:
 			sink.Line(key, stream, line)
 			<-place
 		case <-o.left:
-			lost++
+			lost.Add(1)
+		}
+	}
+	passed := func() {}
+	if answers != nil {
+		pass, passed = queued(pass, &lost)
+	}
+	err := splitLines(from, func(line string) {
+		if answers != nil && answers.Line(line) {
+			return
+		}
+		s.means.logs.add(key, stream, line, time.Now())
+		if sink != nil {
+			pass(line)
 		}
 	})
 	closeFiles(from)
 	if answers != nil {
 		answers.Closed()
 	}
+	passed()
 	if o.readers.Add(-1) == 0 {
 		close(o.done)
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed) {
 		s.log.Error(err, "The task's output cannot be read")
 	}
-	if lost > 0 {
-		s.log.Error(errSinkBlocked, "Lines of the task's output were not passed on", "lines", lost)
+	if n := lost.Load(); n > 0 {
+		s.log.Error(errSinkBlocked, "Lines of the task's output were not passed on", "lines", n)
+	}
+}
+
+// maxQueued is how many lines beside answers wait for a sink.
+const maxQueued = 256
+
+// queued has lines passed on in the background: a sink that takes none must not hold up the answers after them. What the
+// queue has no room for is lost. passed waits for the rest.
+func queued(pass func(line string), lost *atomic.Int64) (add func(line string), passed func()) {
+	lines, over := make(chan string, maxQueued), make(chan struct{})
+	go func() {
+		defer close(over)
+		for line := range lines {
+			pass(line)
+		}
+	}()
+	add = func(line string) {
+		select {
+		case lines <- line:
+		default:
+			lost.Add(1)
+		}
+	}
+	return add, func() {
+		close(lines)
+		<-over
 	}
 }
 

@@ -29,17 +29,31 @@ type opened struct {
 
 func open(t *testing.T, mode string, change ...func(*Sink)) opened {
 	t.Helper()
+	sink := sinkOf(t, mode)
+	for _, c := range change {
+		c(&sink)
+	}
+	lines := &rig.Lines{}
+	o := openWith(t, sink, lines)
+	o.lines = lines
+	return o
+}
+
+func sinkOf(t *testing.T, mode string) Sink {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := Sink{Command: []string{program}, Env: map[string]string{"MODE": mode}, Timeout: rig.Patience}
-	for _, c := range change {
-		c(&sink)
-	}
-	o := opened{lines: &rig.Lines{}}
-	env, lease := rig.Env(t, func(c *tasks.Config) { c.Output = o.lines })
+	return Sink{Command: []string{program}, Env: map[string]string{"MODE": mode}, Timeout: rig.Patience}
+}
+
+// openWith opens a receiver whose processes write to a log.
+func openWith(t *testing.T, sink Sink, log tasks.Sink) (o opened) {
+	t.Helper()
+	env, lease := rig.Env(t, func(c *tasks.Config) { c.Output = log })
 	o.lease = lease
+	var err error
 	if o.Receiver, err = sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +179,23 @@ func TestOtherLinesGoToTheLog(t *testing.T) {
 		}
 		o.lines.With(t, line[:min(len(line), 64<<10)])
 	}
+}
+
+// unread is a log that takes no line.
+type unread chan struct{}
+
+func (u unread) Line(elect.Key, tasks.Stream, string) { <-u }
+
+// Lines for a log that takes none hold up no answer, however many they are.
+func TestALogThatNobodyReads(t *testing.T) {
+	log := make(unread)
+	o := openWith(t, sinkOf(t, "echo"), log)
+	for i := range 1_000 {
+		if err := o.deliver(t, delivery(fmt.Sprint(i), "x"))[0]; err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	close(log)
 }
 
 func TestProcessThatEndsIsStartedAgain(t *testing.T) {

@@ -42,7 +42,7 @@ func (l *letters) send(ctx context.Context, r *kgo.Record) error {
 		}
 		l.there.Store(r.Topic, true)
 	}
-	err := l.client.ProduceSync(ctx, r).FirstErr()
+	err := l.produce(ctx, r)
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		l.there.Delete(r.Topic)
@@ -52,6 +52,19 @@ func (l *letters) send(ctx context.Context, r *kgo.Record) error {
 		return fmt.Errorf("%w: let the user of kafka.sasl write to topic %s", err, r.Topic)
 	}
 	return err
+}
+
+// produce waits for the answer until ctx ends. The client cannot take back what it has sent: the letter may come all the
+// same, and come again.
+func (l *letters) produce(ctx context.Context, r *kgo.Record) error {
+	produced := make(chan error, 1)
+	l.client.Produce(ctx, r, func(_ *kgo.Record, err error) { produced <- err })
+	select {
+	case err := <-produced:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // record is the message with why it is dead. Its own headers go first, in order of names.

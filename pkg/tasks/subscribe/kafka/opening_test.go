@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 )
 
@@ -75,6 +78,32 @@ func TestOpenAsksForWhatItNeedsAtOnce(t *testing.T) {
 	after(kmsg.OffsetFetch, "the connection to the leader", connected)
 	after(kmsg.OffsetForLeaderEpoch, "the first fetch", asked)
 	b.Open(b.source("orders", nil), 2).Expect("f")
+}
+
+// A dead letter that the broker does not answer is given up with its context.
+func TestDeadLetterEndsWithItsContext(t *testing.T) {
+	cluster, b := resumable(t)
+	b.create("dead", 1)
+	o := b.Open(b.source("orders", nil), 2)
+	m := o.Expect("f")[0]
+	goOn := newOnce()
+	t.Cleanup(goOn.happens)
+	asked := make(chan struct{}, 100)
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		asked <- struct{}{}
+		cluster.SleepControl(func() { goOn.within() })
+		return nil, nil, false
+	})
+	ctx, cancel := context.WithCancelCause(sourcetest.Context(t))
+	over := errors.New("over")
+	go func() {
+		<-asked
+		cancel(over)
+	}()
+	if err := o.Sub.DeadLetter(ctx, "dead", m, subscribe.Why{ID: m.ID, Err: errors.New("no")}); !errors.Is(err, over) {
+		t.Errorf("%v, want that its context is over", err)
+	}
 }
 
 // What was asked for is dropped when the broker then says that the log was truncated.

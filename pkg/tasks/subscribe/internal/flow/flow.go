@@ -64,6 +64,7 @@ func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
 	f.held++
 	if past.Failures > 0 {
 		f.failing = append(f.failing, item)
+		item.alone = true
 		item.bury = f.rules.Letters && f.rules.over(past.Failures)
 	}
 	if f.rules.Cumulative {
@@ -125,12 +126,12 @@ func (f *Flow[M]) take() Work[M] {
 	var w Work[M]
 	for len(w.Items) < f.rules.Batch && f.mayBegin() {
 		l := f.ready.first()
-		if l.waiting.first().bury {
+		if next := l.waiting.first(); next.bury || next.alone {
 			if len(w.Items) > 0 {
-				break // a dead letter goes alone
+				break // it goes alone
 			}
 			f.ready.pop()
-			return Work[M]{Items: []*Item[M]{l.begin()}, Letter: true}
+			return Work[M]{Items: []*Item[M]{l.begin()}, Letter: next.bury}
 		}
 		f.ready.pop()
 		for len(w.Items) < f.rules.Batch && l.goesOn(f.stopped) {
@@ -140,9 +141,11 @@ func (f *Flow[M]) take() Work[M] {
 	return w
 }
 
-// Finished takes how work that was begun has ended: for each item an error, nil for success.
+// Finished takes how work that was begun has ended: for each item an error, nil for success. Where all of several have
+// failed, one may have failed the others: that counts for none, and each is delivered again by itself.
 func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 	f.calls--
+	counts := len(errs) == 1 || slices.Contains(errs, nil)
 	for i, item := range w.Items {
 		item.begun = false
 		l := item.lane
@@ -158,7 +161,8 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 			f.finish(item)
 		default:
 			l.again = append(l.again, item)
-			f.failed(item, errs[i], w.Letter, now)
+			item.alone = true
+			f.failed(item, errs[i], counts && !w.Letter, now)
 		}
 	}
 	for _, l := range f.back {
@@ -189,10 +193,10 @@ func (f *Flow[M]) finish(item *Item[M]) {
 	}
 }
 
-// failed notes a failure. A dead letter that could not be published is tried again for ever, and keeps its reason.
-// After Drain or Stop a failure does not count: the stop may be its cause.
-func (f *Flow[M]) failed(item *Item[M], err error, letter bool, now time.Time) {
-	if letter || f.stopped {
+// failed notes a failure, and whether it counts. A dead letter that could not be published is tried again for ever, and
+// keeps its reason. After Drain or Stop a failure does not count: the stop may be its cause.
+func (f *Flow[M]) failed(item *Item[M], err error, counts bool, now time.Time) {
+	if !counts || f.stopped {
 		item.owed = false
 		item.lane.due = now.Add(f.rules.Delay(max(1, item.Failures)))
 		return

@@ -18,6 +18,7 @@ type Item[M any] struct {
 	begun bool     // being delivered or buried
 	done  bool     // worked on, or a confirmed dead letter
 	bury  bool     // its attempts are over: it is to become a dead letter
+	alone bool     // its last delivery failed: it goes without others, which it may have failed for
 	owed  bool     // work may still begin after Drain: others cannot be acknowledged without it
 }
 
@@ -53,7 +54,7 @@ func (l *lane[M]) goesOn(stopped bool) bool {
 		return false
 	}
 	next := l.waiting.first()
-	return !next.bury && (next.owed || !stopped)
+	return !next.bury && !next.alone && (next.owed || !stopped)
 }
 
 // part is a partition: its messages that are held, in order of receipt.
@@ -67,7 +68,7 @@ func (p *part[M]) drain() {
 	begun := false
 	for i := len(p.items) - 1; i >= p.head; i-- {
 		item := p.items[i]
-		item.owed = begun && !item.begun && !item.done && item.Failures == 0
+		item.owed = begun && !item.begun && !item.done && !item.alone
 		begun = begun || item.begun || item.done
 	}
 }

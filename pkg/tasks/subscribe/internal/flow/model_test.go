@@ -36,6 +36,7 @@ type message struct {
 	lane      string
 	failures  int
 	bury      bool // is to become a dead letter
+	alone     bool // is delivered by itself
 	done      bool
 	given     bool // to be acknowledged
 	owed      bool // may begin after a drain
@@ -102,6 +103,8 @@ func (m *model) begin(w work, now time.Time) error {
 			return fmt.Errorf("%v begins out of order: the next is %v", x, lane[min(at, len(lane)-1)])
 		case now.Before(m.due[x.lane]):
 			return fmt.Errorf("%v begins %s too early", x, m.due[x.lane].Sub(now))
+		case x.alone && len(w.Items) > 1:
+			return fmt.Errorf("%v goes with others, and has failed before", x)
 		case x.bury != w.Letter:
 			return fmt.Errorf("%v is to become a dead letter: %v, want %v", x, w.Letter, x.bury)
 		case i.Failures != x.failures:
@@ -137,6 +140,7 @@ func (m *model) rest(now, wake time.Time) error {
 func (m *model) finish(w work, errs []error, now time.Time) {
 	m.under = slices.DeleteFunc(m.under, func(u work) bool { return u.Items[0] == w.Items[0] })
 	failed := map[string]bool{}
+	counts := len(errs) == 1 || slices.Contains(errs, nil) // else one may have failed all
 	for i, it := range w.Items {
 		x := it.Message
 		switch {
@@ -144,21 +148,21 @@ func (m *model) finish(w work, errs []error, now time.Time) {
 		case errs[i] == nil:
 			x.done, x.refused = true, false
 		default:
-			x.refused = true
+			x.refused, x.alone = true, true
 			failed[x.lane] = true
-			m.fail(x, w.Letter, now)
+			m.fail(x, counts && !w.Letter, now)
 		}
 	}
 }
 
-func (m *model) fail(x *message, letter bool, now time.Time) {
-	if !letter && !m.stopped {
+func (m *model) fail(x *message, counts bool, now time.Time) {
+	if counts && !m.stopped {
 		x.failures++
 	}
 	x.owed = x.owed && !m.stopped
 	m.due[x.lane] = now.Add(m.rules.Delay(max(1, x.failures)))
 	switch {
-	case letter || m.stopped || m.rules.Attempts == 0 || x.failures < m.rules.Attempts:
+	case !counts || m.stopped || m.rules.Attempts == 0 || x.failures < m.rules.Attempts:
 	case m.rules.Letters:
 		x.bury, m.due[x.lane] = true, now
 	default:
@@ -175,7 +179,7 @@ func (m *model) drain() {
 	}
 	m.stopped, m.drains = true, true
 	for _, x := range m.all {
-		x.owed = m.rules.Cumulative && !x.done && !m.begun(x) && x.failures == 0 &&
+		x.owed = m.rules.Cumulative && !x.done && !m.begun(x) && !x.alone &&
 			slices.ContainsFunc(m.all, func(y *message) bool {
 				return y.n > x.n && y.partition == x.partition && (y.done || m.begun(y))
 			})

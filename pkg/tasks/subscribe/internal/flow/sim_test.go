@@ -110,7 +110,7 @@ func (s *sim) receive() {
 		var past flow.Past
 		if s.draw.yes("failed before", 5) && (s.rules.Attempts == 0 || s.rules.Letters) {
 			m.failures = 1 + s.draw("failures", max(1, s.rules.Attempts))
-			m.bury, m.refused = m.failures == s.rules.Attempts, true
+			m.bury, m.refused, m.alone = m.failures == s.rules.Attempts, true, true
 			past = flow.Past{Failures: m.failures, Err: errFailed}
 		}
 		s.all = append(s.all, m)

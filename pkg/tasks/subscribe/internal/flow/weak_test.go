@@ -71,6 +71,7 @@ func weakened() []weak {
 		})},
 		{"no dead letters", "halted by", changed(func(r *flow.Rules) { r.Letters = false })},
 		{"dead letters unasked", "halted by", changed(func(r *flow.Rules) { r.Letters = true })},
+		{"counts failures of a whole batch", "has failed 1 times, want 0", func(r flow.Rules) machine { return strict{flowOf(r)} }},
 		{"hides the worst", "the worst has failed", func(r flow.Rules) machine { return cheerful{flowOf(r)} }},
 	}
 }
@@ -108,6 +109,18 @@ func (f *late) Received(m *message, partition string, key []byte, past flow.Past
 		f.pending()
 		f.pending = nil
 	}
+}
+
+// strict charges each message of a batch that failed as a whole.
+type strict struct{ *theFlow }
+
+func (f strict) Finished(w work, errs []error, now time.Time) {
+	if len(errs) > 1 && !slices.Contains(errs, nil) {
+		for _, i := range w.Items {
+			i.Failures++
+		}
+	}
+	f.theFlow.Finished(w, errs, now)
 }
 
 type excessive struct{ *theFlow }
