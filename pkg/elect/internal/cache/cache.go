@@ -143,7 +143,9 @@ func (r Ready) Empty() bool {
 	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
 }
 
-// Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply.
+// Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply. One of
+// the same revision and owner that says something else was edited manually: what was there first counts, until the owner
+// writes the lock again.
 func (c *Cache) Put(lock *record.Lock) {
 	g := c.groups[lock.Key.Group()]
 	if g == nil {
@@ -153,7 +155,8 @@ func (c *Cache) Put(lock *record.Lock) {
 	if known != nil && known.Rev > lock.Rev {
 		return
 	}
-	if known == nil || !same(known, lock) { // lists read again what is known: it stays the same lock, and no news
+	edited := known != nil && known.Rev == lock.Rev && known.Session == lock.Session && known.Session != ""
+	if !edited && (known == nil || !same(known, lock)) { // lists read again what is known: it stays the same lock, and no news
 		c.locks.own()[lock.Key] = lock
 		g.maxRev = max(g.maxRev, lock.Rev)
 		c.changedLocks()

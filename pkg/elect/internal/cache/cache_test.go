@@ -130,6 +130,24 @@ func TestAnOlderLockDoesNotReplaceANewerOne(t *testing.T) {
 }
 
 // A single read may be answered after a list that was read later.
+// A lock that was edited under its owner, at the same revision, goes on saying what its owner wrote. One that names
+// another is another's.
+func TestAnEditedLockOfTheSameOwnerIsNotBelieved(t *testing.T) {
+	c := newCache(t, "g")
+	runs := record.Lock{Key: "g/k", Rev: 5, Session: "a", Status: record.TaskStatus{State: "running"}}
+	c.Put(&runs)
+	c.Put(&record.Lock{Key: "g/k", Rev: 5, Session: "a"})
+	if got := c.Lock("g/k"); got.Status.State != "running" {
+		t.Errorf("edited: %+v", got)
+	}
+	for _, lock := range []record.Lock{{Key: "g/k", Rev: 5, Session: "b"}, {Key: "g/k", Rev: 6, Session: "b"}} {
+		c.Put(&lock)
+		if got := c.Lock("g/k"); *got != lock {
+			t.Errorf("%+v, want %+v", got, lock)
+		}
+	}
+}
+
 func TestACorrectionThatIsOutOfDateIsReadAgain(t *testing.T) {
 	for name, stale := range map[string]*record.Lock{"older": {Key: "g/1", Rev: 40_000, Session: "a"}, "absent": nil} {
 		t.Run(name, func(t *testing.T) {
