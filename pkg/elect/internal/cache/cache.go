@@ -42,6 +42,7 @@ type Cache struct {
 type Ready struct {
 	Sessions []string     // named by locks: whether they live must be known
 	Reserved []record.Key // handed over to this session
+	Edited   []record.Key // this session's, and others have written their locks: it is to write them again
 	Moved    []string     // counters that have moved
 	Locks    bool         // some lock is another than before
 	Changed  bool         // something of the view is
@@ -140,12 +141,12 @@ func (c *Cache) EventsCounted(count int64) {
 
 // Empty says whether there is nothing to hear of.
 func (r Ready) Empty() bool {
-	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
+	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Edited) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
 }
 
 // Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply. One of
-// the same revision and owner that says something else was edited manually: what was there first counts, until the owner
-// writes the lock again.
+// the same revision and owner that says something else was edited manually: what was there first counts. Where that owner
+// is this session, it is to write the lock again, also when the revision was raised.
 func (c *Cache) Put(lock *record.Lock) {
 	g := c.groups[lock.Key.Group()]
 	if g == nil {
@@ -155,10 +156,18 @@ func (c *Cache) Put(lock *record.Lock) {
 	if known != nil && known.Rev > lock.Rev {
 		return
 	}
-	edited := known != nil && known.Rev == lock.Rev && known.Session == lock.Session && known.Session != ""
-	if !edited && (known == nil || !same(known, lock)) { // lists read again what is known: it stays the same lock, and no news
+	// Lists read again what is known: it stays the same lock, and no news.
+	news := known == nil || !same(known, lock)
+	owned := known != nil && known.Session == lock.Session && known.Session != ""
+	// No two writes have one writer ID.
+	edited := owned && lock.Session == c.session &&
+		(lock.WriterID == known.WriterID || lock.WriterID.Session != c.session)
+	g.maxRev = max(g.maxRev, lock.Rev)
+	switch {
+	case news && edited:
+		c.out.Edited = append(c.out.Edited, lock.Key)
+	case news && (!owned || known.Rev < lock.Rev):
 		c.locks.own()[lock.Key] = lock
-		g.maxRev = max(g.maxRev, lock.Rev)
 		c.changedLocks()
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 func newCache(t *testing.T, groups ...string) *cache.Cache {
@@ -144,6 +145,30 @@ func TestAnEditedLockOfTheSameOwnerIsNotBelieved(t *testing.T) {
 		c.Put(&lock)
 		if got := c.Lock("g/k"); *got != lock {
 			t.Errorf("%+v, want %+v", got, lock)
+		}
+	}
+}
+
+// A lock of this session that others have written is to be written again. Its own writes are not that.
+func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
+	c := newCache(t, "g")
+	mine := func(rev, seq int64, state string) *record.Lock {
+		return &record.Lock{
+			Key: "g/k", Rev: rev, WriterID: store.WriterID{Session: "me", Seq: seq}, Session: "me",
+			Status: record.TaskStatus{State: state},
+		}
+	}
+	c.Put(mine(5, 1, "running"))
+	c.Put(mine(6, 2, "stopping"))
+	if got := c.Ready().Edited; got != nil {
+		t.Errorf("own writes: %v", got)
+	}
+	hand := mine(9, 0, "")
+	hand.WriterID.Session = "hand"
+	for name, lock := range map[string]*record.Lock{"raised": mine(1006, 2, ""), "other": mine(6, 2, ""), "written": hand} {
+		c.Put(lock)
+		if got := c.Ready().Edited; !slices.Equal(got, []record.Key{"g/k"}) || c.Lock("g/k").Status.State != "stopping" {
+			t.Errorf("%s: edited %v, known %+v", name, got, c.Lock("g/k"))
 		}
 	}
 }

@@ -24,6 +24,11 @@ func (n *Node) carryCache(r cache.Ready) {
 	if slices.Contains(r.Moved, record.CounterLists) {
 		n.observer.ListPublished()
 	}
+	for _, key := range r.Edited {
+		if n.Leases.Running(key) {
+			n.Leases.Report(key, n.Leases.Status(key), m.Now)
+		}
+	}
 	for _, key := range r.Reserved {
 		lock := n.cache.Lock(key)
 		if lock != nil && lock.Session == "" && lock.Next == n.Session.ID() && !n.Leases.Holds(key) {
