@@ -27,7 +27,7 @@ DEV_FLAGS  ?=
 SCENARIOS = ./test/e2e ./test/e2e/faults/process ./test/e2e/faults/mongo ./test/e2e/faults/documents ./test/e2e/faults/sqlite \
 	./test/e2e/faults/scale
 # How many at once leave the deadlines of a machine with two processors alone: docs/adr/0015-tests-in-three-tiers.md.
-PROCS ?= 4
+PROCS ?= 3
 # How often a scenario, or a unit test whose processes must keep time, may be tried: see test/e2e/suite/again.go. Nightly
 # has no second attempt.
 TRIES ?= 2
