@@ -151,7 +151,7 @@ func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
 func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) error {
 	ctx, cancel := context.WithTimeout(ctx, c.op)
 	defer cancel()
-	owners := map[string]bool{} // whether it may live
+	owners := map[string]bool{} // of those that were started: whether they may live
 	for _, d := range expired {
 		if d.State == record.RequestStarted && d.Session != "" {
 			owners[d.Session] = false

@@ -31,10 +31,10 @@
 //	         another       ▼        nothing runs any more    │                ▼ session
 //	                      Lost ──────────────────────────────┘             Opening
 //
-// All deadlines count from the moment at which the last acknowledged heartbeat was SENT. Without another one the contexts
-// of runs end at 0.75 T. At 0.9 T [Config.OnStuck] is called for those that have not returned. It takes the local clock
-// alone to find that out. This package kills nothing: a replica's guard kills commands at 0.8 T. Others mark a session
-// dead that has shown them no new heartbeat for T; only a document that says dead frees keys.
+// All deadlines count from the moment at which the last acknowledged heartbeat was SENT. Without another one the
+// contexts of runs end at 0.75 T. At 0.9 T [Config.OnStuck] is called for those that have not returned. It takes the
+// local clock alone to find that out. This package kills nothing: a replica's guard kills commands at 0.8 T. Others
+// mark a session dead that has shown them no new heartbeat for T; only a document that says dead frees keys.
 //
 // # A key
 //

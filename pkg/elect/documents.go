@@ -91,8 +91,8 @@ func (d *documents) applyOne(ctx context.Context, change store.Change) (store.Ou
 	return outs[0], nil
 }
 
-// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it. Its
-// outcome has the error that says why.
+// applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
+// Its outcome has the error that says why.
 func (d *documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
 	outs := make([]store.Outcome, len(changes))
 	for i, change := range changes {

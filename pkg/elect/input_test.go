@@ -33,7 +33,9 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 				t.Errorf("%s: Claim took it", name)
 			}
 		}
-		for name, opts := range map[string]elect.LockOptions{"message": {Message: long}, "reason": {Reason: elect.Reason(long)}} {
+		for name, opts := range map[string]elect.LockOptions{
+			"message": {Message: long}, "reason": {Reason: elect.Reason(long)},
+		} {
 			if ok, err := a.LockWith(t.Context(), "g/k", opts, rec.hold("a")); ok || !errors.Is(err, elect.ErrTooLarge) ||
 				!strings.Contains(err.Error(), name) {
 				t.Errorf("a long %s: %v, %v", name, ok, err)

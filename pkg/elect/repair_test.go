@@ -120,7 +120,8 @@ func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 	})
 }
 
-// A process that claims and releases locks all the time is never sure how many are its own. It looks at each of them then.
+// A process that claims and releases locks all the time is never sure how many are its own. It looks at each of them
+// then.
 func TestDeletedLockIsNoticedByWhoLocksAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, rec := memstore.New(), newRecorder(t)

@@ -4,8 +4,9 @@ import "context"
 
 // Fence does work under a claim.
 type Fence interface {
-	// Do runs work if the claim passes, and remembers its token, also when work fails. No newer claim passes before work has returned, and
-	// where the fence is a transaction, before it is committed. Of shared claims several may work at once.
+	// Do runs work if the claim passes, and remembers its token, also when work fails. No newer claim passes before
+	// work has returned, and where the fence is a transaction, before it is committed. Of shared claims several may
+	// work at once.
 	//
 	// The error is that of the claim ([ErrOld], [ErrInvalid]), that of work, or that of the fence. With an error the
 	// work does not count, where the fence is a transaction. work is called at most once, and must not call Do for the

@@ -366,7 +366,9 @@ func TestClose(t *testing.T) {
 
 // Close lets nobody in while a section runs: it waits for Unlock. One that never comes holds it up for 0.9 T.
 func TestCloseWaitsForUnlock(t *testing.T) {
-	for _, d := range []struct{ section, wants time.Duration }{{2 * time.Second, 2 * time.Second}, {time.Hour, lease * 9 / 10}} {
+	for _, d := range []struct{ section, wants time.Duration }{
+		{2 * time.Second, 2 * time.Second}, {time.Hour, lease * 9 / 10},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			db := memstore.New()
 			a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")

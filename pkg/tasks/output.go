@@ -120,8 +120,8 @@ func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 // maxQueued is how many lines beside answers wait for a sink.
 const maxQueued = 256
 
-// queued has lines passed on in the background: a sink that takes none must not hold up the answers after them. What the
-// queue has no room for is lost. passed waits for the rest.
+// queued has lines passed on in the background: a sink that takes none must not hold up the answers after them. What
+// the queue has no room for is lost. passed waits for the rest.
 func queued(pass func(line string), lost *atomic.Int64) (add func(line string), passed func()) {
 	lines, over := make(chan string, maxQueued), make(chan struct{})
 	go func() {

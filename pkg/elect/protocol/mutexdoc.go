@@ -165,11 +165,11 @@ func (d MutexDoc) Queued(t MutexTicket) MutexDoc {
 // full says whether one more ticket of these names is too many. There must be room for a ticket to enter, or nobody
 // ever could.
 func (d MutexDoc) full(t MutexTicket) bool {
-	return len(d.Queue) >= MaxTickets || d.Queued(t).crowded()
+	return len(d.Queue) >= MaxTickets || d.Queued(t).atLimit()
 }
 
-// crowded says whether no ticket can enter until a holder leaves, since the document would become too large.
-func (d MutexDoc) crowded() bool { return d.Size()+entering > MaxMutexSize }
+// atLimit says whether no ticket can enter until a holder leaves, since the document would become too large.
+func (d MutexDoc) atLimit() bool { return d.Size()+entering > MaxMutexSize }
 
 // entered is d with a holder, whose ticket is gone. The hold before it is over.
 func (d MutexDoc) entered(h MutexHolder) MutexDoc {
@@ -256,7 +256,7 @@ func (d MutexDoc) renamed(session string, mine func(claim string) bool) MutexDoc
 // passedOn is d with Next at the first ticket that may enter.
 func (d MutexDoc) passedOn() MutexDoc {
 	d.Next = ""
-	if d.crowded() {
+	if d.atLimit() {
 		return d
 	}
 	for i, t := range d.Queue {

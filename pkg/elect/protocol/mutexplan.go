@@ -162,7 +162,7 @@ func (p *mutexPlan) overtake() {
 		}
 	}
 	for _, t := range p.doc.Queue {
-		if c, waits := p.waits(t.Claim); waits && !p.doc.crowded() {
+		if c, waits := p.waits(t.Claim); waits && !p.doc.atLimit() {
 			enter(c)
 		}
 	}
@@ -201,7 +201,7 @@ func (p *mutexPlan) enterInOrder() {
 		switch {
 		case !waits || !p.over() || !p.doc.mayEnter(i):
 			i++
-		case p.doc.crowded():
+		case p.doc.atLimit():
 			return
 		default:
 			p.claim(c)

@@ -19,8 +19,8 @@ func (w *WriterIDs) Next() store.WriterID {
 	return store.WriterID{Session: w.Session, Seq: w.last}
 }
 
-// StatusOf is the outcome of a change as the protocol counts it. An unknown one is final where the store could never take
-// the change.
+// StatusOf is the outcome of a change as the protocol counts it. An unknown one is final where the store could never
+// take the change.
 func StatusOf(out store.Outcome) protocol.Status {
 	switch out.Status {
 	case store.Applied:

@@ -114,5 +114,6 @@ func (s Session) Validate() error {
 	return nil
 }
 
-// RequestStarted is the state of a request's document whose caller, the session, may be at work: see package idempotency.
+// RequestStarted is the state of a request's document whose caller, the session, may be at work: see package
+// idempotency.
 const RequestStarted = "started"

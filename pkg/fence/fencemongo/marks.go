@@ -38,8 +38,8 @@ func In(collection *mongo.Collection) *Marks { return &Marks{collection} }
 // malformed, or when there is no transaction. Else it is what MongoDB said, with its labels: while another transaction
 // works under the same key it has the label TransientTransactionError, and the transaction is to be begun again.
 //
-// It takes one round trip, and one more for the first claim under a token. A transaction that is aborted forgets a token
-// that was seen for the first time: [Marks.Do] commits it before the work.
+// It takes one round trip, and one more for the first claim under a token. A transaction that is aborted forgets a
+// token that was seen for the first time: [Marks.Do] commits it before the work.
 func (m *Marks) Check(ctx context.Context, c fence.Claim) error {
 	_, err := m.check(ctx, c)
 	return err
@@ -74,8 +74,8 @@ func (m *Marks) check(ctx context.Context, c fence.Claim) (unseen bool, err erro
 }
 
 // Do implements [fence.Fence]: each call is one transaction, in which work is done by its context. While another works
-// under the same key it waits, until ctx ends. A commit whose outcome is unknown is repeated until ctx ends. A token that
-// is seen for the first time is committed by itself before the work, so that it counts also when that fails.
+// under the same key it waits, until ctx ends. A commit whose outcome is unknown is repeated until ctx ends. A token
+// that is seen for the first time is committed by itself before the work, so that it counts also when that fails.
 func (m *Marks) Do(ctx context.Context, c fence.Claim, work func(ctx context.Context) error) error {
 	s, err := m.in.Database().Client().StartSession()
 	if err != nil {

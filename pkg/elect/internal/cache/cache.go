@@ -141,12 +141,13 @@ func (c *Cache) EventsCounted(count int64) {
 
 // Empty says whether there is nothing to hear of.
 func (r Ready) Empty() bool {
-	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Edited) == 0 && len(r.Moved) == 0 && !r.Locks && !r.Changed
+	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Edited) == 0 && len(r.Moved) == 0 &&
+		!r.Locks && !r.Changed
 }
 
-// Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply. One of
-// the same revision and owner that says something else was edited manually: what was there first counts. Where that owner
-// is this session, it is to write the lock again, also when the revision was raised.
+// Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply.
+// One of the same revision and owner that says something else was edited manually: what was there first counts. Where
+// that owner is this session, it is to write the lock again, also when the revision was raised.
 func (c *Cache) Put(lock *record.Lock) {
 	g := c.groups[lock.Key.Group()]
 	if g == nil {

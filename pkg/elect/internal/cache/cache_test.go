@@ -165,7 +165,9 @@ func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
 	}
 	hand := mine(9, 0, "")
 	hand.WriterID.Session = "hand"
-	for name, lock := range map[string]*record.Lock{"raised": mine(1006, 2, ""), "other": mine(6, 2, ""), "written": hand} {
+	for name, lock := range map[string]*record.Lock{
+		"raised": mine(1006, 2, ""), "other": mine(6, 2, ""), "written": hand,
+	} {
 		c.Put(lock)
 		if got := c.Ready().Edited; !slices.Equal(got, []record.Key{"g/k"}) || c.Lock("g/k").Status.State != "stopping" {
 			t.Errorf("%s: edited %v, known %+v", name, got, c.Lock("g/k"))

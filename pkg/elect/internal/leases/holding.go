@@ -21,14 +21,13 @@ type holding struct {
 	fresh   bool               // status is newer than that of the advance under way
 	adopt   bool               // see Claim
 
-	after   protocol.Instant // no repeat before, after a failure
-	named   uint32           // see census
-	due     bool             // status waits to be noted
-	deleted bool             // the lock's document was deleted
-	again   bool             // see Freed
-	// unwritable: the store could not take the last write
-	unwritable bool
-	noted      bool // the release is acknowledged
+	after      protocol.Instant // no repeat before, after a failure
+	named      uint32           // see census
+	due        bool             // status waits to be noted
+	deleted    bool             // the lock's document was deleted
+	again      bool             // see Freed
+	noted      bool             // the release is acknowledged
+	unwritable bool             // the store could not take the last write
 }
 
 // started is the claim of every key whose run has started: nothing that was known of its lock counts any more.
@@ -77,7 +76,10 @@ func (h *holding) waits() bool {
 
 // freed is the end of the key here. before is its machine before that.
 func (h *holding) freed(refused bool, before protocol.Key) Freed {
-	f := Freed{Key: h.key, Refused: refused, Again: refused && h.again, Unnoted: before.Token > 0 && !h.noted, Unwritable: h.unwritable}
+	f := Freed{
+		Key: h.key, Refused: refused, Again: refused && h.again, Unnoted: before.Token > 0 && !h.noted,
+		Unwritable: h.unwritable,
+	}
 	if h.deleted {
 		f.Deleted = h.lock
 	}

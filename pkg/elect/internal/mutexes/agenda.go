@@ -61,9 +61,6 @@ func (t *Table) schedule(x *mutex, m protocol.Moment) {
 	if x.idle {
 		at(m.Now.Add(keepIdle))
 	}
-	if t.closing && x.m.Running() > 0 {
-		at(t.closeAt.Add(t.p.Hard))
-	}
 	x.due = m.Now.Add(wait)
 	if timed {
 		t.timed[x.id] = x
@@ -91,10 +88,6 @@ func (t *Table) Tick(m protocol.Moment) {
 	for _, x := range t.due(m.Now) {
 		if x.idle {
 			t.forget(x)
-			continue
-		}
-		if t.closing && x.m.Running() > 0 && m.Now.Reached(t.closeAt, t.p.Hard) {
-			t.end(x, m)
 			continue
 		}
 		if x.retrying && m.Now.Reached(x.retry, 0) {

@@ -127,10 +127,9 @@ func (t *Table) Doubt(m protocol.Moment) {
 	t.each(protocol.MutexEvent{Kind: protocol.MutexDoubted}, m)
 }
 
-// Close gives up every call that waits, and says of every hold that it is to end. Nobody gets the mutex before the
-// release. A hold that is not released for as long as after a lost lease, 0.9 T, is released by [Table.Tick].
+// Close gives up every call that waits, and says of every hold that it is to end. Nobody gets the mutex before its
+// release: see [Table.End].
 func (t *Table) Close(m protocol.Moment) {
-	t.closing, t.closeAt = true, m.Now
 	for _, x := range sorted(t.all) {
 		for _, c := range slices.Clone(x.m.Calls) {
 			r := Result{ID: x.id, Claim: c.Claim, Kind: protocol.MutexLost, Closed: true}
@@ -141,19 +140,19 @@ func (t *Table) Close(m protocol.Moment) {
 				t.step(x, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: c.Claim}, m)
 			case protocol.CallHolding:
 				t.out.Results = append(t.out.Results, r)
-				t.schedule(x, m)
 			case protocol.CallLost, protocol.CallLeaving:
-				t.schedule(x, m)
 			}
 		}
 	}
 }
 
-// end releases what was not released in time after Close.
-func (t *Table) end(x *mutex, m protocol.Moment) {
-	for _, c := range slices.Clone(x.m.Calls) {
-		if c.Phase == protocol.CallHolding || c.Phase == protocol.CallLost {
-			t.step(x, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: c.Claim}, m)
+// End releases what was not released in time after Close.
+func (t *Table) End(m protocol.Moment) {
+	for _, x := range sorted(t.all) {
+		for _, c := range slices.Clone(x.m.Calls) {
+			if c.Phase == protocol.CallHolding || c.Phase == protocol.CallLost {
+				t.step(x, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: c.Claim}, m)
+			}
 		}
 	}
 }

@@ -14,8 +14,6 @@ type Table struct {
 	used     int               // of all, those that are not idle
 	timed    map[string]*mutex // those that time alone may change
 	watching bool
-	closing  bool
-	closeAt  protocol.Instant
 	out      Ready
 }
 

@@ -23,6 +23,9 @@ func (n *Node) Tick() {
 	n.Settle()
 	n.Leases.Tick(m)
 	n.Mutexes.Tick(m)
+	if n.Session.ClosingFor(n.p.Hard, m.Now) { // as long as after a lost lease
+		n.Mutexes.End(m)
+	}
 	n.Session.Announce(m)
 	n.Settle()
 	n.audit.tick(m)

@@ -54,8 +54,8 @@ func (l *letters) send(ctx context.Context, r *kgo.Record) error {
 	return err
 }
 
-// produce waits for the answer until ctx ends. The client cannot take back what it has sent: the letter may come all the
-// same, and come again.
+// produce waits for the answer until ctx ends. The client cannot take back what it has sent: the letter may come all
+// the same, and come again.
 func (l *letters) produce(ctx context.Context, r *kgo.Record) error {
 	produced := make(chan error, 1)
 	l.client.Produce(ctx, r, func(_ *kgo.Record, err error) { produced <- err })

@@ -71,7 +71,9 @@ func weakened() []weak {
 		})},
 		{"no dead letters", "halted by", changed(func(r *flow.Rules) { r.Letters = false })},
 		{"dead letters unasked", "halted by", changed(func(r *flow.Rules) { r.Letters = true })},
-		{"counts failures of a whole batch", "has failed 1 times, want 0", func(r flow.Rules) machine { return strict{flowOf(r)} }},
+		{"counts failures of a whole batch", "has failed 1 times, want 0", func(r flow.Rules) machine {
+			return strict{flowOf(r)}
+		}},
 		{"hides the worst", "the worst has failed", func(r flow.Rules) machine { return cheerful{flowOf(r)} }},
 	}
 }
