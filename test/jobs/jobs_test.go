@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(chosen); got != "[[[check] [chart]] [[page]]]" {
+	if got := fmt.Sprint(chosen); got != "[[[page] [check chart]]]" {
 		t.Errorf("chosen: %s", got)
 	}
 	for _, bad := range [][]string{{"weekly"}, {"nightly", "sleep"}} {
@@ -64,7 +64,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	want := []string{"tools", "stores-install", "brokers-install"}
+	want := []string{"stores-install", "brokers-install", "tools"}
 	if got := installs(plans["ci"], nil); !slices.Equal(got, want) {
 		t.Errorf("installed for ci: %v, want %v", got, want)
 	}
@@ -147,6 +147,15 @@ func TestResultsAreKept(t *testing.T) {
 // played runs targets of a Makefile of the test's own, one lane of each.
 func played(t *testing.T, makefile string, limit time.Duration, targets ...string) (string, error) {
 	t.Helper()
+	var all []job
+	for _, target := range targets {
+		all = append(all, job{name: target, limit: limit})
+	}
+	return playJobs(t, makefile, all...)
+}
+
+func playJobs(t *testing.T, makefile string, all ...job) (string, error) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(makefile), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,10 +165,9 @@ func played(t *testing.T, makefile string, limit time.Duration, targets ...strin
 	was := jobs
 	t.Cleanup(func() { jobs = was })
 	var lanes stage
-	jobs = nil
-	for _, target := range targets {
-		jobs = append(jobs, job{name: target, limit: limit})
-		lanes = append(lanes, lane{target})
+	jobs = all
+	for _, j := range all {
+		lanes = append(lanes, lane{j.name})
 	}
 	var out bytes.Buffer
 	err := play(t.Context(), []stage{lanes}, options{clean: true}, &out)
@@ -188,6 +196,17 @@ func TestAFailureIsTold(t *testing.T) {
 	defer unlock()
 	if all, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), dirPrefix+"*")); !slices.Equal(all, []string{dir}) {
 		t.Errorf("directories of runs: %v", all)
+	}
+}
+
+func TestAJobYields(t *testing.T) {
+	out, err := playJobs(t, "show:\n\t@echo nice $$(nice); cat /proc/self/autogroup 2>/dev/null || true\n",
+		job{name: "show", limit: time.Minute, yields: true})
+	if err != nil || !strings.Contains(out, "nice 19") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if strings.Count(out, "nice 19") != 1+strings.Count(out, "/autogroup-") {
+		t.Errorf("its session does not yield:\n%s", out)
 	}
 }
 

@@ -16,6 +16,8 @@ type job struct {
 	limit time.Duration
 	// needs are targets that install what the job runs with, once before all jobs of a run.
 	needs []string
+	// yields is for jobs without leases: what runs beside them has the processors first.
+	yields bool
 	// reached are packages that a change has to reach for the job to run in ci. None: it always runs.
 	reached []string
 }
@@ -34,13 +36,13 @@ var jobs = []job{
 	{name: "compile", limit: short},
 	{name: "unit", limit: longest},
 	{name: "race", limit: longest},
-	{name: "modules", limit: short},
+	{name: "modules", limit: short, yields: true},
 	{name: "promises", limit: short},
 	{name: "chaos-short", limit: short},
 	{name: "docs", limit: short},
 
-	{name: "check", limit: longest},
-	{name: "chart", limit: longest, needs: []string{"tools"}},
+	{name: "check", limit: longest, yields: true},
+	{name: "chart", limit: longest, yields: true, needs: []string{"tools"}},
 	{name: "page", limit: longest, needs: []string{"tools"}},
 	{name: "others", limit: longest, make: []string{"e2e", "E2E_LABELS=!/^P[0-9]+$$/"}},
 	{
@@ -74,8 +76,7 @@ var plans = map[string][]stage{
 		{{"unit", "race", "promises", "chaos-short", "docs"}},
 	},
 	"ci": {
-		{{"check", "modules"}, {"chart"}},
-		{{"others", "stores-short", "brokers-short", "page"}},
+		{{"others", "stores-short", "brokers-short", "page"}, {"check", "modules", "chart"}},
 		{{"kube"}},
 	},
 	"nightly": {

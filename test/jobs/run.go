@@ -38,6 +38,7 @@ type result struct {
 	Job        string        `json:"job"`
 	Status     status        `json:"status"`
 	Took       time.Duration `json:"took"` // in ns
+	CPU        time.Duration `json:"cpu"`  // of its processes that were waited for, in ns
 	TriedAgain []string      `json:"triedAgain,omitempty"`
 	CutShort   []string      `json:"cutShort,omitempty"`
 	Failures   []string      `json:"failures,omitempty"` // their first lines, of second attempts too
@@ -111,9 +112,9 @@ func (r *runner) one(ctx context.Context, j job, why string) {
 	}
 	r.say("%s begins", j.name)
 	began := time.Now()
-	output, err := r.make(ctx, j)
+	output, cpu, err := r.make(ctx, j)
 	is := verdict(j.name, output, err)
-	is.Took = time.Since(began)
+	is.Took, is.CPU = time.Since(began), cpu
 	r.keep(is, output)
 }
 
@@ -150,9 +151,9 @@ func lines(of *regexp.Regexp, output []byte) []string {
 	return found
 }
 
-// make runs a job's targets within its limit. All its processes are a group, which ends when it fails. What a job that
+// make runs a job's targets within its limit. All its processes are a group and a session, which ends when it fails. What a job that
 // passed leaves is told by [leftovers].
-func (r *runner) make(ctx context.Context, j job) ([]byte, error) {
+func (r *runner) make(ctx context.Context, j job) (output []byte, cpu time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, j.limit)
 	defer cancel()
 	targets := j.make
@@ -160,22 +161,33 @@ func (r *runner) make(ctx context.Context, j job) ([]byte, error) {
 		targets = []string{j.name}
 	}
 	args := append([]string{"make", "--no-print-directory"}, targets...)
+	if j.yields {
+		args = append([]string{"nice", "-n", "19"}, args...)
+	}
 	if r.tries != "" {
 		args = append(args, "TRIES="+r.tries)
 	}
 	log, err := os.Create(filepath.Join(r.logs, j.name+".log"))
 	if err != nil {
-		return nil, fmt.Errorf("output of %s: %w", j.name, err)
+		return nil, 0, fmt.Errorf("output of %s: %w", j.name, err)
 	}
 	defer func() { _ = log.Close() }() // it is read again below
 	cmd := exec.CommandContext(limited, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+r.dir, markEnv+"="+r.mark)
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = endPatience
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		if j.yields {
+			yield(cmd.Process.Pid)
+		}
+		err = cmd.Wait()
+	}
 	if err != nil && cmd.Process != nil {
 		process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL)
+	}
+	if cmd.ProcessState != nil {
+		cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	output, readErr := os.ReadFile(log.Name())
 	switch {
@@ -187,5 +199,12 @@ func (r *runner) make(ctx context.Context, j job) ([]byte, error) {
 	if len(output) > 0 && !bytes.HasSuffix(output, []byte("\n")) {
 		output = append(output, '\n')
 	}
-	return output, errors.Join(err, readErr)
+	return output, cpu, errors.Join(err, readErr)
+}
+
+// yield takes a session's processors from it while others want them. Linux shares processors between sessions first
+// (sched_autogroup_enabled), which nice alone does not change: https://man7.org/linux/man-pages/man7/sched.7.html.
+// Elsewhere there is nothing more to do.
+func yield(pid int) {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte("19"), 0)
 }

@@ -57,12 +57,12 @@ func save(file string, results []result) error {
 func table(w io.Writer, results []result, took time.Duration) {
 	sorted := slices.SortedStableFunc(slices.Values(results), func(a, b result) int { return -cmp.Compare(a.Took, b.Took) })
 	again := 0
-	_, _ = fmt.Fprintf(w, "\n%-15s %8s  %-8s %s\n", "job", "time", "", "tried again")
+	_, _ = fmt.Fprintf(w, "\n%-15s %8s %8s  %-8s %s\n", "job", "time", "CPU", "", "tried again")
 	for _, one := range sorted {
-		_, _ = fmt.Fprintf(w, "%-15s %8s  %-8s %d\n", one.Job, seconds(one.Took), one.Status, len(one.TriedAgain))
+		_, _ = fmt.Fprintf(w, "%-15s %8s %8s  %-8s %d\n", one.Job, seconds(one.Took), seconds(one.CPU), one.Status, len(one.TriedAgain))
 		again += len(one.TriedAgain)
 	}
-	_, _ = fmt.Fprintf(w, "%-15s %8s  %-8s %d\n", "this run", seconds(took), "", again)
+	_, _ = fmt.Fprintf(w, "%-15s %8s %8s  %-8s %d\n", "this run", seconds(took), "", "", again)
 	for _, one := range sorted {
 		for _, line := range one.TriedAgain {
 			_, _ = fmt.Fprintf(w, "tried again in %s: %s\n", one.Job, line)
