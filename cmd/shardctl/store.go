@@ -19,7 +19,7 @@ import (
 func storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "Check what a store promises, move a stopped cluster to another one, mend a quorum",
+		Short: "Check what a store promises, move a stopped cluster to another one, set up or mend a quorum",
 		Long: `Commands about the database that the cluster's locks are in.
 
 A URI may hold a password, and arguments can be seen by other users of the machine. So a URI may hold variables, in
@@ -29,7 +29,7 @@ single quotes: '$(NAME)' of the environment, and '$(file:PATH)'.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(storeCheckCommand(), storeCopyCommand(), storeReadmitCommand())
+	cmd.AddCommand(storeCheckCommand(), storeCopyCommand(), storeInitCommand(), storeReadmitCommand())
 	return cmd
 }
 

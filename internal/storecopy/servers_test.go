@@ -17,7 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	_ "github.com/shardctl/shardctl/pkg/elect/quorumstore"
+	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
 	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
@@ -134,7 +134,19 @@ func TestMongoToQuorumAndBack(t *testing.T) {
 	}
 	server := testservers.Start(t, testservers.KindEtcd)
 	uris := []string{server.Database(), server.Database(), server.Database()}
-	thereAndBack(t, "quorum", "quorum:"+strings.Join(uris, ","), 450)
+	uri := "quorum:" + strings.Join(uris, ",")
+	c, err := store.Parse(store.Config{URI: uri})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := quorumstore.OptionsOf(c)
+	if err == nil {
+		_, err = quorumstore.Init(t.Context(), o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	thereAndBack(t, "quorum", uri, 450)
 }
 
 // A server that may forget what it acknowledged does not hold what is promised.

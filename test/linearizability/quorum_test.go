@@ -36,14 +36,17 @@ func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
 }
 
 func (a *acceptors) database(name string) database {
+	o := quorumstore.Options{Timeout: 3 * time.Second, Cluster: name}
+	for i := range a.servers {
+		o.Servers = append(o.Servers, quorumstore.Server{
+			Name: fmt.Sprint("memory ", i),
+			Open: func(context.Context) (store.Store, error) { return a.client(i), nil },
+		})
+	}
+	if _, err := quorumstore.Init(context.Background(), o); err != nil {
+		panic(err)
+	}
 	return database{name: name, freshLists: true, countsMore: true, open: func(ctx context.Context) (store.Store, error) {
-		o := quorumstore.Options{Timeout: 3 * time.Second, Cluster: name}
-		for i := range a.servers {
-			o.Servers = append(o.Servers, quorumstore.Server{
-				Name: fmt.Sprint("memory ", i),
-				Open: func(context.Context) (store.Store, error) { return a.client(i), nil },
-			})
-		}
 		return opened(quorumstore.Open(ctx, o))
 	}}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// maxDesks bounds what is remembered of documents, beyond those that are being changed.
+// maxDesks is how many documents are remembered, beyond those that are being changed.
 const maxDesks = 20_000
 
 // desk is where one document is changed, by one call of this process at a time.
@@ -19,8 +19,10 @@ type desk struct {
 
 // desks are all of a process.
 type desks struct {
-	mu  sync.Mutex
-	all map[key]*desk
+	mu   sync.Mutex
+	all  map[key]*desk
+	max  int   // how many are kept
+	used int64 // the largest counter of those that were forgotten: no ballot up to it is used again
 }
 
 // sit takes the desks of some documents, all or none. The keys must differ. It waits for their turn in one order for
@@ -62,6 +64,7 @@ func (d *desks) use(k key) *desk {
 	one := d.all[k]
 	if one == nil {
 		one = &desk{turn: make(chan struct{}, 1)}
+		one.memory.Saw(acceptor{Floor: d.used})
 		d.all[k] = one
 	}
 	one.users++
@@ -76,10 +79,11 @@ func (d *desks) leave(taken map[key]*desk) {
 		one.users--
 	}
 	for k, one := range d.all {
-		if len(d.all) <= maxDesks {
+		if len(d.all) <= d.max {
 			return
 		}
 		if one.users == 0 {
+			d.used = max(d.used, one.memory.Used())
 			delete(d.all, k)
 		}
 	}

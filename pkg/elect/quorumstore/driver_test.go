@@ -89,10 +89,7 @@ func TestOpenByURI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	uri := "quorum:sqlite:" + filepath.Join(dir, "a") + ",sqlite:" + filepath.Join(dir, "b") + ",sqlite:" + filepath.Join(dir, "c")
-	s, err := store.Open(t.Context(), store.Config{URI: uri})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openURI(t, uri)
 	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}

@@ -41,7 +41,7 @@ type execution struct {
 	asked   []request
 	answers []answer
 	records []record // as known; those at revision 0 are absent
-	now     int64    // the server's floor of revisions
+	now     int64    // revisions of records that are made begin above it
 }
 
 // execute answers requests. A request without an answer may have been carried out.
@@ -81,7 +81,7 @@ func (e *execution) recall(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.now = max(e.now, seen.Floor)
+		e.now = max(e.now, seen.Floor, seen.meta.Base)
 		for i, q := range e.asked {
 			if r, ok := seen.records[q.id]; ok && q.kind == kind {
 				e.records[i] = r
@@ -176,11 +176,12 @@ func (e *execution) settle(i int, wrote record, out store.Outcome) error {
 }
 
 // setFloors reads the floors for records that were just made, by this process or another one. It is read after the
-// record was made: a floor that was raised before it was removed is never missed. The identity is looked at as well.
+// record was made: a floor that was raised before it was removed is never missed. Before a record is made, the floor of
+// its revision must be known. The identity is looked at as well.
 func (e *execution) setFloors(ctx context.Context) error {
 	floors := map[store.Kind]int64{}
 	for i, q := range e.asked {
-		if !e.records[i].fresh || e.answers[i].given {
+		if !e.records[i].fresh && (e.records[i].rev > 0 || e.now > 0) || e.answers[i].given {
 			continue
 		}
 		if _, ok := floors[q.kind]; !ok {
@@ -188,7 +189,7 @@ func (e *execution) setFloors(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			floors[q.kind] = seen.meta.Floor
+			floors[q.kind], e.now = seen.meta.Floor, max(e.now, seen.Floor, seen.meta.Base)
 		}
 		e.records[i].Floor = floors[q.kind]
 	}

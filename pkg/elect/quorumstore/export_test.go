@@ -12,15 +12,20 @@ func (s *Store) RemoveTombstones(ctx context.Context, kind store.Kind) (int, err
 	return s.removeTombstones(ctx, kind)
 }
 
-// CreateIdentity gives a server the first place of a quorum.
-func CreateIdentity(ctx context.Context, s store.Store, incarnation string) error {
-	return createIdentity(ctx, s, quorum.Identity{Incarnation: incarnation}, func() int64 { return 1 })
+// Reserve reserves a server for the set-up of this name.
+func Reserve(ctx context.Context, s store.Store, by string) error {
+	return reserve(ctx, s, identity(by), func() int64 { return 1 })
 }
 
-// ConfirmIdentity confirms it.
-func ConfirmIdentity(ctx context.Context, s store.Store, incarnation string) error {
-	return confirmIdentity(ctx, s, quorum.Identity{Incarnation: incarnation}, func() int64 { return 2 })
+// Confirm confirms what it has reserved.
+func Confirm(ctx context.Context, s store.Store, by string) error {
+	return confirm(ctx, s, identity(by), func() int64 { return 2 })
 }
+
+func identity(by string) quorum.Identity { return quorum.Identity{Incarnation: by, By: by} }
+
+// KeepDesks has the store remember so many documents only.
+func (s *Store) KeepDesks(n int) { s.desks.max = n }
 
 // ReadIdentity is what a server says of itself; empty: it has no identity.
 func ReadIdentity(ctx context.Context, s store.Store) (incarnation string, confirmed bool, err error) {

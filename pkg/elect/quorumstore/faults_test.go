@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
@@ -222,19 +226,24 @@ func TestReadmittedRecordsHaveNewRevisions(t *testing.T) {
 	}
 }
 
-// wipe takes everything from the first server, whose clients go on.
-func (m *memory) wipe() {
+// wipe takes everything from servers, whose clients go on. None: the first one.
+func (m *memory) wipe(servers ...int) {
+	if len(servers) == 0 {
+		servers = []int{0}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.servers[0]
-	for _, kind := range store.Kinds() {
-		reply, err := s.List(context.Background(), kind, store.Query{})
-		if err != nil {
-			panic(err)
-		}
-		for _, d := range reply.Docs {
-			if _, err := s.Apply(context.Background(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+	for _, i := range servers {
+		s := m.servers[i]
+		for _, kind := range store.Kinds() {
+			reply, err := s.List(context.Background(), kind, store.Query{})
+			if err != nil {
 				panic(err)
+			}
+			for _, d := range reply.Docs {
+				if _, err := s.Apply(context.Background(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+					panic(err)
+				}
 			}
 		}
 	}
@@ -244,6 +253,18 @@ func (m *memory) wipe() {
 func allCount(s store.Store) error {
 	for _, p := range store.Problems(s) {
 		return errors.New(p.Message)
+	}
+	return nil
+}
+
+// all is nil when every server has a lock's record.
+func (m *memory) all(t *testing.T, id string) error {
+	t.Helper()
+	for i, s := range m.servers {
+		reply, err := s.Read(t.Context(), store.KindLock, id)
+		if err != nil || len(reply.Docs) == 0 {
+			return fmt.Errorf("server %d has no %s, error %v", i+1, id, err) //nolint:errorlint // for people
+		}
 	}
 	return nil
 }
@@ -274,18 +295,135 @@ func eventually(t *testing.T, check func() error) {
 	}
 }
 
-// A set-up needs all servers, once.
-func TestFirstSetUpNeedsAll(t *testing.T) {
+// A document whose ballots were forgotten is changed under ballots that were never used before: two values under one
+// would both be taken for the chosen one.
+func TestForgottenBallotsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	m := newMemory(3)
-	m.leave(2)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if s, err := m.quorum(ctx); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("set up without a server: %v, %v", s, err)
+	s := mustOpen(t, m)
+	s.KeepDesks(8)
+	eventually(t, func() error { return allCount(s) })
+
+	// Servers 2 and 3 promise the first ballot. Its acceptance reaches server 1 only.
+	var off atomic.Bool
+	m.mu.Lock()
+	for _, i := range []int{1, 2} {
+		for _, c := range m.clients[i] {
+			var away atomic.Bool
+			c.Fault(func(call memstore.Call) memstore.Verdict {
+				accepts := slices.ContainsFunc(call.Changes, func(c store.Change) bool {
+					return c.Doc.ID == "g/a" && strings.Fields(c.Doc.WriterID.Session)[3] != "-"
+				})
+				if accepts {
+					away.Store(true)
+				}
+				if away.Load() && !off.Load() {
+					return memstore.Verdict{Fault: memstore.LoseRequest}
+				}
+				return memstore.Verdict{}
+			})
+		}
 	}
-	m.back(2)
-	mustOpen(t, m)
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	outs, err := s.Apply(ctx, put("g/a", 0, 10, 1))
+	cancel()
+	if err != nil || outs[0].Status != store.Unknown {
+		t.Fatalf("%+v, %v", outs, err)
+	}
+	off.Store(true)
+	for i := range int64(100) { // until it has forgotten g/a
+		apply(t, s, put(fmt.Sprint("g/other", i), 0, 1, 100+i))
+	}
+	m.leave(0)
+	if out := apply(t, s, put("g/a", 0, 20, 2)); out.Status != store.Applied {
+		t.Fatalf("another creation: %+v", out)
+	}
+	m.back(0)
+	for away := range 3 {
+		other := mustOpen(t, m)
+		m.leave(away)
+		wantRev(t, other, "g/a", 20)
+		m.back(away)
+	}
+}
+
+// Two re-admissions of one server at once: what was acknowledged since one of them has ended stays, however slow the
+// other one is.
+func TestTwoReadmissions(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	eventually(t, func() error { return allCount(s) })
+	if out := apply(t, s, put("g/a", 0, 10, 1)); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	eventually(t, func() error { return m.all(t, "g/a") })
+	m.wipe(0)
+
+	slow := mustOpen(t, m)
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	m.mu.Lock()
+	own := m.clients[0][len(m.clients[0])-1]
+	m.mu.Unlock()
+	own.Fault(func(call memstore.Call) memstore.Verdict {
+		accepts := slices.ContainsFunc(call.Changes, func(c store.Change) bool { return c.Doc.ID == "g/a" })
+		if accepts {
+			once.Do(func() {
+				close(reached)
+				<-goOn
+			})
+		}
+		return memstore.Verdict{}
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- slow.Readmit(context.WithoutCancel(t.Context()), 0, nil) }()
+	<-reached
+	other := mustOpen(t, m)
+	if err := other.Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	fresh := mustOpen(t, m)
+	eventually(t, func() error { return allCount(fresh) })
+	m.leave(1) // servers 1 and 3 decide
+	if out := apply(t, fresh, put("g/a", 10, 20, 2)); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	close(goOn)
+	if err := <-ended; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the slow one ends with %v", err)
+	}
+	m.back(1)
+	for _, away := range []int{2, 1, 0} {
+		one := mustOpen(t, m)
+		m.leave(away)
+		wantRev(t, one, "g/a", 20)
+		m.back(away)
+	}
+}
+
+// A replica writes to a server whose disk it does not know to be lost. That does not stand in the way.
+func TestReadmissionAfterAHeartbeat(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	eventually(t, func() error { return allCount(s) })
+	for i := range int64(5) {
+		if out := apply(t, s, put("g/a", i, i+1, i)); out.Status != store.Applied {
+			t.Fatal(out)
+		}
+	}
+	eventually(t, func() error { return m.all(t, "g/a") })
+	m.wipe(0)
+	if out := apply(t, s, put("g/a", 5, 6, 5)); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	other := mustOpen(t, m)
+	if err := other.Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return errors.Join(allCount(other), allCount(s)) })
 	m.leave(1)
-	mustOpen(t, m)
+	wantRev(t, other, "g/a", 6)
 }

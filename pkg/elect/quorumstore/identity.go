@@ -2,116 +2,192 @@ package quorumstore
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// readIdentity reads what a server says of itself; nil where one kind's document is missing.
+// reserved begins IDs that are no documents of the quorum.
+const reserved = "\x01"
+
+// metaID is the document that each server keeps beside those of each kind: the server's identity, and its floor. It is
+// of the same kind, so that one request shows it with others. Where it is missing the server has lost its disk.
+const metaID = reserved + "quorum"
+
+// counterID is the document by which a server counts for itself.
+func counterID(group string) string { return reserved + "+" + group }
+
+// groupOf is the group of such a document.
+func groupOf(id string) string { return strings.TrimPrefix(id, reserved+"+") }
+
+// meta is the body of that document.
+type meta struct {
+	Layout      int    `json:"layout"`
+	Cluster     string `json:"cluster"`
+	Index       int    `json:"index"`
+	Members     string `json:"members"`
+	Incarnation string `json:"incarnation"`
+	By          string `json:"by,omitempty"`
+	Turn        int64  `json:"turn,omitempty"`
+	Confirmed   bool   `json:"confirmed"`
+	Floor       int64  `json:"floor"`
+	Base        int64  `json:"base,omitempty"` // below the revisions of new records
+}
+
+// layout is the version of how records are written.
+const layout = 1
+
+func (m meta) identity() quorum.Identity {
+	return quorum.Identity{
+		Cluster: m.Cluster, Index: m.Index, Members: m.Members, Incarnation: m.Incarnation, By: m.By, Turn: m.Turn,
+		Confirmed: m.Confirmed,
+	}
+}
+
+func metaOf(i quorum.Identity) meta {
+	return meta{
+		Layout: layout, Cluster: i.Cluster, Index: i.Index, Members: i.Members, Incarnation: i.Incarnation, By: i.By,
+		Turn: i.Turn, Confirmed: i.Confirmed,
+	}
+}
+
+func (m meta) document(kind store.Kind, rev, nonce int64) store.Doc {
+	body, err := json.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("quorumstore: an identity of texts and numbers is no JSON: %v", err)) // it always is
+	}
+	return store.Doc{
+		Kind: kind, ID: metaID, Rev: rev, Body: body,
+		WriterID: store.WriterID{Session: "quorum", Seq: nonce},
+	}
+}
+
+func parseMeta(d store.Doc) (meta, error) {
+	var m meta
+	if err := json.Unmarshal(d.Body, &m); err != nil {
+		return m, fmt.Errorf("the identity of the server is unreadable: %w", err)
+	}
+	return m, store.CheckSchema("the identity of the server", m.Layout, layout)
+}
+
+// readIdentity reads what a server says of itself; nil where one kind's document is missing. It is confirmed where all
+// kinds' are, by one writer.
 func readIdentity(ctx context.Context, s store.Store) (*quorum.Identity, error) {
-	var all *quorum.Identity
-	missing := false
+	var first *quorum.Identity
+	whole := true
 	for _, kind := range store.Kinds() {
-		reply, err := s.Read(ctx, kind, metaID)
+		m, reply, err := readMeta(ctx, s, kind)
 		if err != nil {
 			return nil, err
 		}
 		if len(reply.Docs) == 0 {
-			missing = true
+			whole = false
 			continue
-		}
-		m, err := parseMeta(reply.Docs[0])
-		if err != nil {
-			return nil, err
 		}
 		id := m.identity()
-		if all != nil {
-			id.Confirmed = id.Confirmed && all.Confirmed
+		if first == nil {
+			first = &id
 		}
-		all = &id
+		first.Confirmed = first.Confirmed && id == *first
 	}
-	if missing {
+	if !whole {
 		return nil, nil //nolint:nilnil // absence is an answer
 	}
-	return all, nil
+	return first, nil
 }
 
-// createIdentity gives a server its identity. It replaces none: whoever was first with the first kind has decided the
-// incarnation, and a slow process must not take back what others have confirmed.
-func createIdentity(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
-	return changeIdentity(ctx, s, nonce, func(was *meta) (meta, error) {
-		if was == nil {
-			return metaOf(id), nil
-		}
-		id.Incarnation = was.Incarnation
-		return *was, nil
-	})
-}
-
-// confirmIdentity confirms what a server has. It makes none: the disk may have been lost since it was looked at.
-func confirmIdentity(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
-	return changeIdentity(ctx, s, nonce, func(was *meta) (meta, error) {
-		if was == nil {
-			return meta{}, errLost
-		}
-		next := *was
-		next.Confirmed = true
-		return next, quorum.Mismatch(id, was.identity())
-	})
-}
-
-// restoreIdentity gives a re-admitted server its identity again. An earlier try may have begun to.
-func restoreIdentity(
-	ctx context.Context, s store.Store, id quorum.Identity, floor int64, nonce func() int64,
-) error {
-	return changeIdentity(ctx, s, nonce, func(was *meta) (meta, error) {
-		next := metaOf(id)
-		next.Floor = floor
-		if was == nil {
-			return next, nil
-		}
-		next.Floor = max(floor, was.Floor)
-		return next, quorum.Mismatch(id, was.identity())
-	})
-}
-
-// changeIdentity writes each kind's document where it is to differ from what is there. nil: there is none.
-func changeIdentity(
-	ctx context.Context, s store.Store, nonce func() int64, change func(was *meta) (meta, error),
-) error {
-	for _, kind := range store.Kinds() {
-		reply, err := s.Read(ctx, kind, metaID)
-		if err != nil {
-			return err
-		}
-		var was *meta
-		var c store.Change
-		rev := max(reply.Floor, 1)
-		if len(reply.Docs) > 0 {
-			found, err := parseMeta(reply.Docs[0])
-			if err != nil {
-				return err
+// reserve writes an identity that is not confirmed yet. From the first kind's document on, nobody else can confirm it.
+// It replaces none that counts, unless a part of that is missing.
+func reserve(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
+	before, _, err := readMeta(ctx, s, store.Kinds()[0])
+	if err != nil {
+		return err
+	}
+	if found, err := readIdentity(ctx, s); err != nil || found != nil && found.Confirmed {
+		return join(err, errReserved)
+	}
+	for i, kind := range store.Kinds() {
+		err := changeMeta(ctx, s, kind, nonce, func(was meta) (meta, error) {
+			if i == 0 && was != before || id.Turn > 0 && was.Turn >= id.Turn { // it may count by now
+				return was, errReserved
 			}
-			was, c.IfRev = &found, reply.Docs[0].Rev
-			rev = max(rev, c.IfRev+1)
-		}
-		next, err := change(was)
+			next := metaOf(id)
+			next.Floor, next.Base = was.Floor, was.Base
+			return next, nil
+		})
 		if err != nil {
 			return err
-		}
-		if was != nil && next == *was {
-			continue
-		}
-		c.Doc = next.document(kind, rev, nonce())
-		outs, err := s.Apply(ctx, c)
-		switch {
-		case err != nil:
-			return err
-		case outs[0].Status == store.Unknown:
-			return outs[0].Err
-		case outs[0].Status != store.Applied:
-			return errFought
 		}
 	}
 	return nil
+}
+
+// confirm has a server count, which this very identity has reserved. The first kind's document is the last: until then
+// it does not count.
+func confirm(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
+	return changeReserved(ctx, s, id, nonce, func(m *meta) { m.Confirmed = true })
+}
+
+// changeReserved changes what a server keeps beside all kinds, as long as this identity has reserved it.
+func changeReserved(
+	ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64, change func(*meta),
+) error {
+	for _, kind := range slices.Backward(store.Kinds()) {
+		err := changeMeta(ctx, s, kind, nonce, func(m meta) (meta, error) {
+			was := m.identity()
+			if was.Confirmed = id.Confirmed; was != id { // an earlier try may have confirmed some kinds
+				return m, errReserved
+			}
+			change(&m)
+			return m, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errReserved = fmt.Errorf("%w: somebody else has set the server up, or its disk was lost since", store.ErrUnavailable)
+
+// readMeta reads what a server keeps beside one kind: zero where there is none.
+func readMeta(ctx context.Context, s store.Store, kind store.Kind) (m meta, reply store.Reply, err error) {
+	reply, err = s.Read(ctx, kind, metaID)
+	if err == nil && len(reply.Docs) > 0 {
+		m, err = parseMeta(reply.Docs[0])
+	}
+	return m, reply, err
+}
+
+// changeMeta changes what a server keeps beside one kind, unless somebody else does at the same time.
+func changeMeta(
+	ctx context.Context, s store.Store, kind store.Kind, nonce func() int64, change func(was meta) (meta, error),
+) error {
+	was, reply, err := readMeta(ctx, s, kind)
+	if err != nil {
+		return err
+	}
+	next, err := change(was)
+	if err != nil || next == was {
+		return err
+	}
+	var rev int64
+	if len(reply.Docs) > 0 {
+		rev = reply.Docs[0].Rev
+	}
+	return written(s.Apply(ctx, store.Change{IfRev: rev, Doc: next.document(kind, max(reply.Floor, rev+1), nonce())}))
+}
+
+// written is nil where all changes were applied.
+func written(outs []store.Outcome, err error) error {
+	for _, out := range outs {
+		if out.Status != store.Applied {
+			err = join(err, out.Err, errFought)
+		}
+	}
+	return err
 }

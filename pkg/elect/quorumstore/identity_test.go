@@ -1,15 +1,19 @@
 package quorumstore_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// A process that is slow in setting a server up takes nothing back that another one has made or confirmed.
-func TestIdentityIsGivenOnce(t *testing.T) {
+// Only who has reserved a server last can confirm it, and nobody reserves one that counts.
+func TestAServerIsConfirmedByWhoReservedItLast(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
 	want := func(incarnation string, confirmed bool) {
@@ -19,54 +23,179 @@ func TestIdentityIsGivenOnce(t *testing.T) {
 			t.Fatalf("incarnation %q, confirmed %t, %v; want %q, %t", got, is, err, incarnation, confirmed)
 		}
 	}
-	create := func(incarnation string) {
+	does := func(what func(context.Context, store.Store, string) error, by string, well bool) {
 		t.Helper()
-		if err := quorumstore.CreateIdentity(t.Context(), s, incarnation); err != nil {
-			t.Fatal(err)
+		if err := what(t.Context(), s, by); well != (err == nil) {
+			t.Fatalf("%v, want success: %t", err, well)
 		}
 	}
 	want("", false)
-	create("first")
+	does(quorumstore.Confirm, "first", false)
+	does(quorumstore.Reserve, "first", true)
 	want("first", false)
-	create("second")
-	want("first", false)
-	if err := quorumstore.ConfirmIdentity(t.Context(), s, "second"); err == nil {
-		t.Error("another incarnation is confirmed")
-	}
-	want("first", false)
-	if err := quorumstore.ConfirmIdentity(t.Context(), s, "first"); err != nil {
-		t.Fatal(err)
-	}
-	create("second")
-	want("first", true)
+	does(quorumstore.Reserve, "second", true)
+	does(quorumstore.Confirm, "first", false)
+	want("second", false)
+	does(quorumstore.Confirm, "second", true)
+	want("second", true)
+	does(quorumstore.Reserve, "third", false)
+	want("second", true)
 }
 
-// A set-up that was cut off is completed under the incarnation that it began with.
-func TestIdentityThatIsNotWhole(t *testing.T) {
+// A server whose disk was lost between the reservation and its end is not confirmed.
+func TestAReservationEndsWithTheDisk(t *testing.T) {
 	t.Parallel()
-	s := memstore.New()
-	calls := 0
-	s.Fault(func(memstore.Call) memstore.Verdict {
-		if calls++; calls > 3 {
-			return memstore.Verdict{Fault: memstore.LoseRequest}
-		}
-		return memstore.Verdict{}
-	})
-	if err := quorumstore.CreateIdentity(t.Context(), s, "first"); err == nil {
-		t.Fatal("the set-up was not cut off")
-	}
-	s.Fault(nil)
-	if err := quorumstore.ConfirmIdentity(t.Context(), s, "first"); err == nil {
-		t.Error("what is not whole is confirmed")
-	}
-	if err := quorumstore.CreateIdentity(t.Context(), s, "second"); err != nil {
+	m := newMemory(1)
+	if err := quorumstore.Reserve(t.Context(), m.servers[0], "first"); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := quorumstore.ReadIdentity(t.Context(), s); err != nil || got != "first" {
-		t.Fatalf("incarnation %q, %v, want first", got, err)
+	m.wipe(0)
+	if err := quorumstore.Confirm(t.Context(), m.servers[0], "first"); err == nil {
+		t.Error("it is confirmed")
 	}
-	reply, err := s.List(t.Context(), store.KindLock, store.Query{})
-	if err != nil || len(reply.Docs) != 1 {
-		t.Errorf("%+v, %v", reply, err)
+	if got, _, err := quorumstore.ReadIdentity(t.Context(), m.servers[0]); err != nil || got != "" {
+		t.Errorf("incarnation %q, %v, want none", got, err)
 	}
+}
+
+// What is reserved or confirmed in part does not count, and is reserved anew.
+func TestIdentityThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string]func(context.Context, store.Store) error{
+		"reserved": func(ctx context.Context, s store.Store) error { return quorumstore.Reserve(ctx, s, "first") },
+		"confirmed": func(ctx context.Context, s store.Store) error {
+			return errors.Join(quorumstore.Reserve(ctx, s, "first"), quorumstore.Confirm(ctx, s, "first"))
+		},
+	} {
+		whole := 0
+		for calls := 1; whole == 0; calls++ {
+			s := memstore.New()
+			made := 0
+			s.Fault(func(memstore.Call) memstore.Verdict {
+				if made++; made > calls {
+					return memstore.Verdict{Fault: memstore.LoseRequest}
+				}
+				return memstore.Verdict{}
+			})
+			if err := steps(t.Context(), s); err == nil {
+				whole = calls
+			}
+			s.Fault(nil)
+			_, confirmed, err := quorumstore.ReadIdentity(t.Context(), s)
+			if err != nil || confirmed != (whole > 0 && name == "confirmed") {
+				t.Fatalf("%s, cut off after %d calls: confirmed %t, %v", name, calls, confirmed, err)
+			}
+			if confirmed {
+				continue
+			}
+			err = errors.Join(quorumstore.Reserve(t.Context(), s, "second"), quorumstore.Confirm(t.Context(), s, "second"))
+			if got, is, readErr := quorumstore.ReadIdentity(t.Context(), s); err != nil || readErr != nil || got != "second" || !is {
+				t.Fatalf("%s, cut off after %d calls: %q, %t, %v, %v", name, calls, got, is, err, readErr)
+			}
+		}
+	}
+}
+
+// A set-up needs all servers, once. Until then the quorum cannot be opened.
+func TestInit(t *testing.T) {
+	t.Parallel()
+	m := blank(3)
+	if s, err := m.quorum(t.Context()); !errors.Is(err, store.ErrUnavailable) || s != nil {
+		t.Fatalf("opened before the set-up: %v, %v", s, err)
+	}
+	m.leave(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if made, err := m.init(ctx); made || !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("set up without a server: %t, %v", made, err)
+	}
+	m.back(2)
+	for _, want := range []bool{true, false} {
+		if made, err := m.init(t.Context()); made != want || err != nil {
+			t.Fatalf("%t, %v, want %t", made, err, want)
+		}
+	}
+	m.leave(1)
+	mustOpen(t, m)
+	m.back(1)
+	m.wipe(1)
+	if _, err := m.init(t.Context()); !errors.Is(err, store.ErrInvalid) {
+		t.Fatalf("a server that lost its disk is set up: %v", err)
+	}
+}
+
+// Of set-ups at the same time one is made. It goes on where one was cut off.
+func TestInitAtOnceAndCutOff(t *testing.T) {
+	t.Parallel()
+	m := blank(3)
+	ended := make(chan error)
+	for range 4 {
+		go func() {
+			_, err := m.init(t.Context())
+			ended <- err
+		}()
+	}
+	for range 4 {
+		if err := <-ended; err != nil && !errors.Is(err, store.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	eventually(t, func() error { _, err := m.init(t.Context()); return err })
+	s := mustOpen(t, m)
+	eventually(t, func() error { return allCount(s) })
+
+	for writes := 1; ; writes++ { // so many, then it is cut off
+		m, made := blank(3), 0
+		m.fault = func(c memstore.Call) memstore.Verdict {
+			if c.Op == memstore.OpApply {
+				if made++; made > writes {
+					return memstore.Verdict{Fault: memstore.LoseRequest}
+				}
+			}
+			return memstore.Verdict{}
+		}
+		_, err := m.init(t.Context())
+		m.fault = nil
+		if _, err := m.init(t.Context()); err != nil {
+			t.Fatalf("after %d writes: %v", writes, err)
+		}
+		s := mustOpen(t, m)
+		eventually(t, func() error { return allCount(s) })
+		if err == nil {
+			return
+		}
+	}
+}
+
+// All disks are lost, and the quorum is set up anew. A process that took part in it before does not take part in this one:
+// what it remembers is nowhere.
+func TestAProcessBelongsToOneSetUp(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	before := mustOpen(t, m)
+	eventually(t, func() error { return allCount(before) })
+	if out := apply(t, before, put("g/a", 0, 10, 1)); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	eventually(t, func() error { return m.all(t, "g/a") })
+	m.wipe(0, 1, 2)
+	if _, err := m.init(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := mustOpen(t, m)
+	if out := apply(t, after, put("g/b", 0, 11, 2)); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	outs, err := before.Apply(ctx, put("g/a", 10, 12, 3))
+	if err != nil || outs[0].Status != store.Unknown {
+		t.Errorf("%+v, %v: applied on revision 10, which is nowhere", outs, err)
+	}
+	eventually(t, func() error {
+		if len(store.Problems(before)) < 3 {
+			return fmt.Errorf("problems: %v", store.Problems(before))
+		}
+		return nil
+	})
 }

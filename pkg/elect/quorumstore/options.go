@@ -38,7 +38,7 @@ type Options struct {
 	// Timeout bounds calls whose context has no deadline, and each request to a server. Give it a sixth of the lease's
 	// duration. Default: DefaultTimeout.
 	Timeout time.Duration
-	// Existing opens what was set up before: a quorum without identities is not set up.
+	// Existing writes nothing but what it is asked to: tombstones stay.
 	Existing bool
 	// Logger gets what no caller gets: servers that are away or do not count. Default: none.
 	Logger logr.Logger

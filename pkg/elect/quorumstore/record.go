@@ -34,9 +34,6 @@ type record struct {
 	fresh bool  // made by somebody who has not set its floor yet
 }
 
-// unused says that a record is of no consequence: nothing was promised or accepted in it.
-func (r record) unused() bool { return r.Promised.Zero() && r.Accepted.Ballot.Zero() }
-
 // maxWriter bounds the session of a writer ID, in bytes: it shares a text of [store.MaxText] with the ballots.
 const maxWriter = 640
 

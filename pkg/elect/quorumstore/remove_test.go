@@ -13,11 +13,14 @@ import (
 func TestTombstonesAreRemoved(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
-	m := newMemory(3)
+	m := blank(3)
 	for i := range m.servers {
 		m.servers[i] = memstore.New(memstore.WithClock(func() time.Time {
 			return time.Now().Add(time.Duration(ahead.Load()))
 		}))
+	}
+	if _, err := m.init(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	s := mustOpen(t, m)
 	eventually(t, func() error { return allCount(s) })

@@ -40,8 +40,24 @@ func quorumOf(servers []*testservers.Server) string {
 	return "quorum:" + strings.Join(uris, ",")
 }
 
+// initURI sets a quorum up, if it was not yet.
+func initURI(ctx context.Context, uri string) error {
+	c, err := store.Parse(store.Config{URI: uri, Timeout: 20 * time.Second})
+	if err != nil {
+		return err
+	}
+	o, err := quorumstore.OptionsOf(c)
+	if err == nil {
+		_, err = quorumstore.Init(ctx, o)
+	}
+	return err
+}
+
 func openURI(t *testing.T, uri string) *quorumstore.Store {
 	t.Helper()
+	if err := initURI(t.Context(), uri); err != nil {
+		t.Fatal(err)
+	}
 	s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +68,9 @@ func openURI(t *testing.T, uri string) *quorumstore.Store {
 
 func suite(t *testing.T, uri string) storetest.Database {
 	t.Helper()
+	if err := initURI(t.Context(), uri); err != nil {
+		t.Fatal(err)
+	}
 	return storetest.Database{CountsMore: true, Open: func(ctx context.Context) (store.Store, error) {
 		return store.Open(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
 	}}

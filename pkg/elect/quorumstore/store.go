@@ -23,7 +23,6 @@ var errClosed = fmt.Errorf("quorum: %w: closed", store.ErrUnavailable)
 // Store keeps documents on a majority of its servers. Its methods may be called concurrently.
 type Store struct {
 	servers []*server
-	want    quorum.Identity
 	name    quorum.Proposer // of this store: no other one ever has it
 	desks   desks
 	life    *adapter.Life
@@ -39,36 +38,47 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to the servers and sets up what is missing: the first time all of them must answer, later a majority is
-// enough. Any number of processes may do so at once. It waits no longer than the time-out, or the context.
+// Open connects to the servers of a quorum that was set up by [Init]. A majority of them is enough. It waits no longer
+// than the time-out, or the context.
 //
-// Errors wrap [store.ErrInvalid], [store.ErrSchema], or [store.ErrUnavailable] (no majority counts: try again).
+// A process that has opened a quorum takes part in this one only: where it was set up anew, its servers do not count.
+//
+// Errors wrap [store.ErrInvalid], [store.ErrSchema], or [store.ErrUnavailable] (no majority counts, or nobody has set it
+// up: try again).
 func Open(ctx context.Context, o Options) (*Store, error) {
-	o, err := o.read()
+	s, err := begin(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("open quorum: %w", err)
 	}
+	within, release := s.life.Bound(ctx)
+	defer release()
+	if err := s.found.await(within, s.servers, quorum.Majority(len(s.servers))); err != nil {
+		return nil, join(fmt.Errorf("open quorum: %w", err), s.Close(ctx))
+	}
+	if !o.Existing {
+		s.life.Go(func() { s.removeRegularly(s.life.Context()) }) //nolint:contextcheck // it lives as long as the store
+	}
+	return s, nil
+}
+
+// begin makes the store and has its servers looked at, without waiting for any.
+func begin(ctx context.Context, o Options) (*Store, error) {
+	o, err := o.read()
+	if err != nil {
+		return nil, err
+	}
 	s := &Store{
-		want: quorum.Identity{Cluster: o.Cluster, Members: o.members(), Incarnation: uuid.NewString()},
-		name: quorum.Proposer(uuid.New()), desks: desks{all: map[key]*desk{}}, log: o.Logger,
+		name: quorum.Proposer(uuid.New()), desks: desks{all: map[key]*desk{}, max: maxDesks}, log: o.Logger,
 		life: adapter.NewLife(ctx, o.Timeout), timeout: o.Timeout, counters: map[string]*quorum.Counter{},
 	}
 	s.serial.Store(rand.Int64N(1 << 52)) //nolint:gosec // it tells writes apart
 	for i, spec := range o.Servers {
 		s.servers = append(s.servers, newServer(i, spec))
 	}
-	s.found.begin(s.want, len(s.servers))
+	s.found.begin(quorum.Identity{Cluster: o.Cluster, Members: o.members()}, len(s.servers))
 	for _, at := range s.servers {
-		t := &tender{store: s, server: at, existing: o.Existing}
+		t := &tender{store: s, server: at}
 		s.life.Go(func() { t.run(s.life.Context()) }) //nolint:contextcheck // it lives as long as the store
-	}
-	if !o.Existing {
-		s.life.Go(func() { s.removeRegularly(s.life.Context()) }) //nolint:contextcheck // as above
-	}
-	within, release := s.life.Bound(ctx)
-	defer release()
-	if err := s.found.await(within, s.servers, quorum.Majority(len(s.servers))); err != nil {
-		return nil, join(fmt.Errorf("open quorum: %w", err), s.Close(ctx))
 	}
 	return s, nil
 }
@@ -152,6 +162,9 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 			continue
 		}
 		c.Doc.Body = slices.Clone(c.Doc.Body)
+		if c.Op == store.Delete && c.Doc.WriterID == (store.WriterID{}) { // to be known again, as any write
+			c.Doc.WriterID = store.WriterID{Session: uuid.UUID(s.name).String(), Seq: s.nonce()}
+		}
 		items, of = append(items, s.change(c, &outs[i])), append(of, i)
 	}
 	var counting sync.WaitGroup

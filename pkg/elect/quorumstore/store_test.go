@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -20,9 +21,22 @@ type memory struct {
 	servers []*memstore.Store
 	clients [][]*memstore.Store
 	away    []bool
+	fault   func(memstore.Call) memstore.Verdict // of clients that are opened
 }
 
+// newMemory is servers of a quorum that was set up.
 func newMemory(n int) *memory {
+	m := blank(n)
+	if n == 3 || n == quorum.MaxServers {
+		if _, err := m.init(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+	return m
+}
+
+// blank is servers that nobody has set up.
+func blank(n int) *memory {
 	m := &memory{clients: make([][]*memstore.Store, n), away: make([]bool, n)}
 	for range n {
 		m.servers = append(m.servers, memstore.New())
@@ -36,6 +50,12 @@ func (m *memory) open(ctx context.Context) (store.Store, error) {
 }
 
 func (m *memory) quorum(ctx context.Context) (*quorumstore.Store, error) {
+	return quorumstore.Open(ctx, m.options())
+}
+
+func (m *memory) init(ctx context.Context) (bool, error) { return quorumstore.Init(ctx, m.options()) }
+
+func (m *memory) options() quorumstore.Options {
 	o := quorumstore.Options{Timeout: 10 * time.Second}
 	for i := range m.servers {
 		o.Servers = append(o.Servers, quorumstore.Server{
@@ -43,7 +63,7 @@ func (m *memory) quorum(ctx context.Context) (*quorumstore.Store, error) {
 			Open: func(context.Context) (store.Store, error) { return m.client(i), nil },
 		})
 	}
-	return quorumstore.Open(ctx, o)
+	return o
 }
 
 func (m *memory) client(i int) *memstore.Store {
@@ -57,7 +77,7 @@ func (m *memory) client(i int) *memstore.Store {
 
 func (m *memory) set(c *memstore.Store, away bool) {
 	if !away {
-		c.Fault(nil)
+		c.Fault(m.fault)
 		return
 	}
 	c.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
@@ -91,13 +111,6 @@ func TestStoreWithoutAMinority(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		m := newMemory(5)
-		first, err := m.open(t.Context()) // the set-up needs all of them
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		m.leave(1, 3)
 		return storetest.Database{Open: m.open, CountsMore: true}
 	})

@@ -2,8 +2,10 @@ package quorumstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/quorum"
@@ -17,11 +19,10 @@ const (
 	lastTend  = 2 * time.Second
 )
 
-// tender keeps one server connected, and admits it when its identity allows that.
+// tender keeps one server connected, and has it count when its identity allows that.
 type tender struct {
-	store    *Store
-	server   *server
-	existing bool
+	store  *Store
+	server *server
 }
 
 // run ends with ctx.
@@ -52,43 +53,29 @@ func (t *tender) run(ctx context.Context) {
 	}
 }
 
-// admit does the next thing with the server: connects, looks at its identity, writes or confirms it. serves: it counts.
-// Without an error the next look may be soon.
+// admit connects the server and looks at its identity. serves: it counts. Without an error the next look may be soon.
 func (t *tender) admit(ctx context.Context) (serves bool, err error) {
 	own, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
+	var id *quorum.Identity
 	client, err := t.connect(own)
-	if err != nil {
-		t.store.found.set(t.server.index, quorum.Found{}, err)
-		return false, err
+	if err == nil {
+		id, err = readIdentity(own, client)
 	}
-	id, err := readIdentity(own, client)
-	if err != nil {
-		t.store.found.set(t.server.index, quorum.Found{}, err)
-		return false, err
-	}
-	standing, made := t.store.found.set(t.server.index, quorum.Found{Reached: true, ID: id}, nil)
-	want := t.store.want
-	want.Index, want.Incarnation = t.server.index, made
+	standing, want := t.store.found.set(t.server.index, quorum.Found{Reached: err == nil, ID: id}, err)
 	switch standing {
 	case quorum.Counts:
 		t.serve(*id)
 		return true, nil
-	case quorum.Unset, quorum.Confirm:
-		if t.existing {
-			return false, fmt.Errorf("%w: the quorum was not set up", store.ErrUnavailable)
-		}
-		if standing == quorum.Confirm {
-			return false, confirmIdentity(own, client, want, t.store.nonce)
-		}
-		return false, createIdentity(own, client, want, t.store.nonce)
+	case quorum.Unset:
+		return false, errNotSetUp
 	case quorum.Lost:
 		return false, fmt.Errorf("%w: re-admit it", errLost)
 	case quorum.Foreign:
 		return false, fmt.Errorf("%w: it belongs to another quorum: %w", store.ErrInvalid, quorum.Mismatch(want, *id))
 	case quorum.Unreached, quorum.Waits:
 	}
-	return false, nil
+	return false, err
 }
 
 func (t *tender) timeout() time.Duration { return max(t.store.timeout, time.Second) }
@@ -140,3 +127,128 @@ func fit(s store.Store) error {
 	}
 	return nil
 }
+
+// foundTable is the identities of all servers, as they were last seen.
+type foundTable struct {
+	mu      sync.Mutex
+	want    quorum.Identity // of the quorum; its incarnation is kept once it is known
+	all     []quorum.Found
+	errs    []error
+	fatal   []bool // it is no use to try again
+	changed chan struct{}
+}
+
+func (f *foundTable) begin(want quorum.Identity, n int) {
+	f.want = want
+	f.all, f.errs, f.fatal = make([]quorum.Found, n), make([]error, n), make([]bool, n)
+	f.changed = make(chan struct{})
+}
+
+// set notes one server, and says how it stands among all as they are known, and what its identity should be.
+func (f *foundTable) set(i int, found quorum.Found, err error) (quorum.Standing, quorum.Identity) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[i], f.errs[i] = found, err
+	f.fatal[i] = errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrSchema)
+	if f.want.Incarnation == "" {
+		f.want.Incarnation = quorum.Incarnation(f.want, f.all)
+	}
+	f.wake()
+	want := f.want
+	want.Index = i
+	return quorum.Admission(f.want, f.all)[i], want
+}
+
+// identities are what the servers' should be, and how these stand as they were last seen.
+func (f *foundTable) identities() (want quorum.Identity, standings []quorum.Standing) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.want, quorum.Admission(f.want, f.all)
+}
+
+// looked waits until a server was looked at.
+func (f *foundTable) looked(ctx context.Context, i int) error {
+	for {
+		f.mu.Lock()
+		reached, fatal, err, changed := f.all[i].Reached, f.fatal[i], f.errs[i], f.changed
+		f.mu.Unlock()
+		switch {
+		case reached:
+			return nil
+		case fatal:
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, join(err, context.Cause(ctx)))
+		}
+	}
+}
+
+// wake wants the lock held.
+func (f *foundTable) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *foundTable) served() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wake()
+}
+
+// await waits until so many servers count, or never will.
+func (f *foundTable) await(ctx context.Context, servers []*server, need int) error {
+	for {
+		changed, hopeless := f.hopeless(need)
+		serve := 0
+		var why []error
+		for _, at := range servers {
+			if _, _, err := at.serving(); err == nil {
+				serve++
+			} else {
+				why = append(why, fmt.Errorf("server %d: %w", at.index+1, err))
+			}
+		}
+		switch {
+		case serve >= need:
+			return nil
+		case hopeless != nil:
+			return hopeless
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d of %d servers count, want %d: %w", store.ErrUnavailable, serve, len(servers), need,
+				join(append(why, context.Cause(ctx))...))
+		}
+	}
+}
+
+// hopeless is why it is no use to wait: too many servers will not do, or all say that the quorum was not set up. changed
+// is closed with the next change.
+func (f *foundTable) hopeless(need int) (changed <-chan struct{}, why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	unset, fatal := 0, 0
+	var errs []error
+	for i, standing := range quorum.Admission(f.want, f.all) {
+		if standing == quorum.Unset {
+			unset++
+		}
+		if f.fatal[i] {
+			fatal++
+			errs = append(errs, fmt.Errorf("server %d: %w", i+1, f.errs[i]))
+		}
+	}
+	switch n := len(f.all); {
+	case n-fatal < need:
+		why = join(errs...)
+	case unset == n:
+		why = errNotSetUp
+	}
+	return f.changed, why
+}
+
+var errNotSetUp = fmt.Errorf("%w: the quorum was not set up: run shardctl store init", store.ErrUnavailable)

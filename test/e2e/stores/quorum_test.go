@@ -3,6 +3,7 @@
 package stores_test
 
 import (
+	"context"
 	"strings"
 	"syscall"
 	"time"
@@ -30,9 +31,9 @@ var _ = Describe("Twelve tasks on five servers that know nothing of each other",
 	Describe("a quorum of Redis", Label(string(kindQuorum)), Ordered, func() {
 		var q *quorum
 
-		BeforeAll(func(SpecContext) {
+		BeforeAll(func(ctx SpecContext) {
 			chosen(kindQuorum)
-			q = newQuorum(5)
+			q = newQuorum(ctx, 5)
 		}, NodeTimeout(ScenarioTimeout))
 		BeforeEach(func(ctx SpecContext) { q.balanced(ctx) }, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() {
@@ -56,7 +57,7 @@ var _ = Describe("Twelve tasks on five servers that know nothing of each other",
 	})
 })
 
-func newQuorum(n int) *quorum {
+func newQuorum(ctx context.Context, n int) *quorum {
 	GinkgoHelper()
 	q := &quorum{}
 	e := ensemble{kind: kindQuorum}
@@ -68,6 +69,9 @@ func newQuorum(n int) *quorum {
 		uris[i] = server.Via(link, server.Database())
 	}
 	e.uri = "quorum:" + strings.Join(uris, ",")
+	result, err := harness.Command(ctx, Bins.Shardctl, "store", "init", e.uri)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(result.Code).To(BeZero(), result.Stderr)
 	q.failover = newFailover(e)
 	return q
 }

@@ -63,7 +63,10 @@ func (v Value) Document() *store.Doc {
 // creation that was applied and then deleted would be applied again when its sender repeats it. It may have been
 // written, so it is Overtaken. sent says that this very call has proposed the change before. Then a tombstone by its
 // writer ID is its own deletion, and a write that is marked in the value was applied.
+//
+// A change without a writer ID is never known again.
 func Judge(c store.Change, v Value, sent bool) (out store.Outcome, propose Value, changes bool) {
+	sent = sent && c.Doc.WriterID != (store.WriterID{})
 	switch {
 	case sent && slices.Contains(v.Before[:], markOf(c.Doc.WriterID)):
 		return store.Outcome{Status: store.Applied}, v, false

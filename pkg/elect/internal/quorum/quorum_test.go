@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,8 @@ func TestJudge(t *testing.T) {
 	remove := store.Change{Op: store.Delete, IfRev: 4, Doc: doc(0, mine)}
 	tomb := func(by store.WriterID) quorum.Value { return quorum.Value{Is: quorum.Deleted, Doc: doc(4, by)} }
 	live := quorum.Value{Is: quorum.Live, Doc: doc(4, other)}
+	// Deleted by somebody without a writer ID, and created again.
+	_, again, _ := quorum.Judge(store.Change{Doc: doc(7, other)}, quorum.Value{Is: quorum.Deleted, Doc: doc(4, store.WriterID{})}, false)
 	for name, tt := range map[string]struct {
 		c       store.Change
 		on      quorum.Value
@@ -205,15 +208,18 @@ func TestJudge(t *testing.T) {
 		is      quorum.Is
 		changes bool
 	}{
-		"create where nothing is":              {create(1), quorum.Value{}, false, store.Applied, quorum.Live, true},
-		"create above a tombstone":             {create(5), tomb(other), false, store.Applied, quorum.Live, true},
-		"create at the tombstone's revision":   {create(4), tomb(other), false, store.Overtaken, quorum.Deleted, false},
-		"create below it, sent before":         {create(3), tomb(other), true, store.Overtaken, quorum.Deleted, false},
-		"create over a document":               {create(5), live, false, store.Refused, quorum.Live, false},
-		"delete":                               {remove, live, false, store.Applied, quorum.Deleted, true},
-		"delete, and it was this call":         {remove, tomb(mine), true, store.Applied, quorum.Deleted, false},
-		"delete, and it was an earlier call":   {remove, tomb(mine), false, store.Overtaken, quorum.Deleted, false},
-		"delete, and it was somebody else":     {remove, tomb(other), true, store.Overtaken, quorum.Deleted, false},
+		"create where nothing is":            {create(1), quorum.Value{}, false, store.Applied, quorum.Live, true},
+		"create above a tombstone":           {create(5), tomb(other), false, store.Applied, quorum.Live, true},
+		"create at the tombstone's revision": {create(4), tomb(other), false, store.Overtaken, quorum.Deleted, false},
+		"create below it, sent before":       {create(3), tomb(other), true, store.Overtaken, quorum.Deleted, false},
+		"create over a document":             {create(5), live, false, store.Refused, quorum.Live, false},
+		"delete":                             {remove, live, false, store.Applied, quorum.Deleted, true},
+		"delete, and it was this call":       {remove, tomb(mine), true, store.Applied, quorum.Deleted, false},
+		"delete, and it was an earlier call": {remove, tomb(mine), false, store.Overtaken, quorum.Deleted, false},
+		"delete, and it was somebody else":   {remove, tomb(other), true, store.Overtaken, quorum.Deleted, false},
+		"delete it again, without a writer ID": {
+			store.Change{Op: store.Delete, IfRev: 7, Doc: doc(0, store.WriterID{})}, again, true, store.Applied, quorum.Deleted, true,
+		},
 		"replace a document that was deleted":  {replace(4), tomb(other), false, store.Overtaken, quorum.Deleted, false},
 		"replace a document, and it was mine":  {own, live, false, store.Applied, quorum.Live, false},
 		"replace a document as it was before":  {replace(3), live, false, store.Refused, quorum.Live, false},
@@ -225,7 +231,7 @@ func TestJudge(t *testing.T) {
 		if out.Status != tt.want || v.Is != tt.is || changes != tt.changes {
 			t.Errorf("%s: got %v, %v, changes %t", name, out.Status, v.Is, changes)
 		}
-		if v.Is == quorum.Deleted && (out.Doc != nil || v.Document() != nil || v.Doc.Rev != 4) {
+		if v.Is == quorum.Deleted && (out.Doc != nil || v.Document() != nil || v.Doc.Rev != tt.c.IfRev && v.Doc.Rev != 4) {
 			t.Errorf("%s: a deleted document is shown: %+v, or without its revision: %+v", name, out.Doc, v.Doc)
 		}
 	}
@@ -325,54 +331,82 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestAdmission(t *testing.T) {
-	want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: "new"}
-	id := func(index int, change ...func(*quorum.Identity)) quorum.Found {
-		i := want
-		i.Index, i.Incarnation = index, "old"
-		for _, f := range change {
-			f(&i)
-		}
-		return quorum.Found{Reached: true, ID: &i}
+// found is a server that answers, with an identity of a quorum whose incarnation is old.
+func found(index int, change ...func(*quorum.Identity)) quorum.Found {
+	i := quorum.Identity{Cluster: "c", Members: "h", Incarnation: "old", By: "old", Index: index, Confirmed: true}
+	for _, f := range change {
+		f(&i)
 	}
-	sure := func(i *quorum.Identity) { i.Confirmed = true }
+	return quorum.Found{Reached: true, ID: &i}
+}
+
+func open(i *quorum.Identity)     { i.Confirmed = false }
+func newer(i *quorum.Identity)    { i.Incarnation = "new" }
+func returned(i *quorum.Identity) { i.By = "a re-admission" }
+func stranger(i *quorum.Identity) { i.Members = "other" }
+
+func TestAdmission(t *testing.T) {
+	const (
+		unreached, counts, unset, waits, lost, foreign = quorum.Unreached, quorum.Counts, quorum.Unset, quorum.Waits,
+			quorum.Lost, quorum.Foreign
+	)
 	none, away := quorum.Found{Reached: true}, quorum.Found{}
 	for name, tt := range map[string]struct {
+		known string // incarnation that the process has taken part in
 		found []quorum.Found
 		want  []quorum.Standing
+		makes string
 	}{
-		"all empty":      {[]quorum.Found{none, none, none}, []quorum.Standing{quorum.Unset, quorum.Waits, quorum.Waits}},
-		"the first done": {[]quorum.Found{id(0), none, none}, []quorum.Standing{quorum.Waits, quorum.Unset, quorum.Unset}},
-		"empty, and one is away": {
-			[]quorum.Found{none, none, away}, []quorum.Standing{quorum.Waits, quorum.Waits, quorum.Unreached},
-		},
-		"all have theirs": {
-			[]quorum.Found{id(0), id(1), id(2)}, []quorum.Standing{quorum.Confirm, quorum.Confirm, quorum.Confirm},
-		},
-		"one confirmed": {
-			[]quorum.Found{id(0), id(1, sure), away}, []quorum.Standing{quorum.Confirm, quorum.Counts, quorum.Unreached},
-		},
-		"in use": {
-			[]quorum.Found{id(0, sure), id(1, sure), id(2, sure)},
-			[]quorum.Standing{quorum.Counts, quorum.Counts, quorum.Counts},
-		},
-		"a disk lost": {
-			[]quorum.Found{none, id(1, sure), away}, []quorum.Standing{quorum.Lost, quorum.Counts, quorum.Unreached},
-		},
-		"strangers": {
-			[]quorum.Found{
-				id(0, sure), id(1, sure, func(i *quorum.Identity) { i.Members = "other" }),
-				id(2, sure, func(i *quorum.Identity) { i.Incarnation = "other" }),
-			},
-			[]quorum.Standing{quorum.Counts, quorum.Foreign, quorum.Foreign},
-		},
-		"exchanged": {
-			[]quorum.Found{id(0, sure), id(2, sure), id(1, sure)},
-			[]quorum.Standing{quorum.Counts, quorum.Foreign, quorum.Foreign},
-		},
+		"all empty":       {"", []quorum.Found{none, none, none}, []quorum.Standing{unset, unset, unset}, ""},
+		"reserved":        {"", []quorum.Found{found(0, open), none, none}, []quorum.Standing{unset, unset, unset}, ""},
+		"one is away":     {"", []quorum.Found{none, none, away}, []quorum.Standing{unset, unset, unreached}, ""},
+		"one confirmed":   {"", []quorum.Found{found(0), found(1, open), away}, []quorum.Standing{waits, waits, unreached}, ""},
+		"in use":          {"", []quorum.Found{found(0), found(1, returned), found(2)}, []quorum.Standing{counts, counts, counts}, "old"},
+		"a majority":      {"", []quorum.Found{away, found(1), found(2)}, []quorum.Standing{unreached, counts, counts}, "old"},
+		"a disk lost":     {"", []quorum.Found{none, found(1), found(2)}, []quorum.Standing{lost, counts, counts}, "old"},
+		"comes back":      {"", []quorum.Found{found(0, open), found(1), found(2)}, []quorum.Standing{lost, counts, counts}, "old"},
+		"two disks lost":  {"", []quorum.Found{none, none, found(2)}, []quorum.Standing{waits, waits, waits}, ""},
+		"known, two lost": {"old", []quorum.Found{none, none, found(2)}, []quorum.Standing{lost, lost, counts}, ""},
+		"strangers":       {"", []quorum.Found{found(0), found(1, stranger), found(2)}, []quorum.Standing{counts, foreign, counts}, "old"},
+		"exchanged":       {"", []quorum.Found{found(0), found(2), found(1)}, []quorum.Standing{waits, foreign, foreign}, ""},
+		"two of another":  {"", []quorum.Found{found(0), found(1, newer), found(2, newer)}, []quorum.Standing{foreign, counts, counts}, "new"},
+		"set up anew":     {"old", []quorum.Found{found(0, newer), found(1, newer), found(2, newer)}, []quorum.Standing{foreign, foreign, foreign}, "new"},
 	} {
+		want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: tt.known}
+		made := quorum.Incarnation(want, tt.found)
+		if made != tt.makes {
+			t.Errorf("%s: incarnation %q, want %q", name, made, tt.makes)
+		}
+		want.Incarnation = cmp.Or(want.Incarnation, made)
 		if got := quorum.Admission(want, tt.found); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+func TestSetUp(t *testing.T) {
+	none := quorum.Found{Reached: true}
+	for name, tt := range map[string]struct {
+		found   []quorum.Found
+		fresh   bool
+		confirm []int
+		fails   string
+	}{
+		"all empty":        {[]quorum.Found{none, none, none}, true, nil, ""},
+		"reserved":         {[]quorum.Found{found(0, open), found(1, open), none}, true, nil, ""},
+		"cut off":          {[]quorum.Found{found(0), found(1, open), found(2, open)}, false, []int{1, 2}, ""},
+		"done":             {[]quorum.Found{found(0), found(1), found(2, returned)}, false, nil, ""},
+		"a disk lost":      {[]quorum.Found{found(0), none, found(2)}, false, nil, "server 2 lost its disk"},
+		"comes back":       {[]quorum.Found{found(0), found(1, open, returned), found(2)}, false, nil, "server 2 lost its disk"},
+		"the first lost":   {[]quorum.Found{found(0, open), found(1), found(2)}, false, nil, "server 1 lost its disk"},
+		"another's server": {[]quorum.Found{found(0), found(1), found(2, stranger)}, false, nil, "server 3 belongs to another"},
+	} {
+		fresh, confirm, err := quorum.SetUp(quorum.Identity{Cluster: "c", Members: "h"}, tt.found)
+		if fresh != tt.fresh || !slices.Equal(confirm, tt.confirm) || (err != nil) != (tt.fails != "") {
+			t.Errorf("%s: %t, %v, %v", name, fresh, confirm, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%s: %v, want %q", name, err, tt.fails)
 		}
 	}
 }

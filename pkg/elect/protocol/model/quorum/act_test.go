@@ -53,6 +53,17 @@ func (s *step) do(a action) {
 		s.abandon(a.p)
 	case actCrash:
 		s.crash(a.p)
+	case actForget:
+		if s.without == keepsCounters {
+			c.memory = quorum.Memory[value]{}
+		}
+		c.memory.Forget()
+	case actFloor:
+		s.raiseOthers(a.p)
+	case actJoin:
+		s.join(a.p)
+	case actCommit:
+		s.commit(a.p)
 	default:
 		s.doServer(a)
 	}
@@ -66,8 +77,8 @@ func (s *step) doServer(a action) {
 	case actWipe:
 		*server = emptyDisk(s.without != hasIdentity)
 		s.touch(a.s)
-	case actReadmit:
-		s.readmit(a.s)
+	case actSetUp:
+		s.setUpAnew()
 	case actHour:
 		s.hour()
 	case actShow:
@@ -143,11 +154,17 @@ func (s *step) begin(p int8) {
 	if kind == opDelete && c.rev == 0 {
 		c.op.ifRev = 1
 	}
-	if kind == opRead || kind == opList {
+	switch {
+	case kind == opReadmit && s.lost() < 0:
+		s.told = "no server has lost its disk"
+		s.end(p)
+	case kind == opReadmit:
+		s.readmit(p, s.lost())
+	case kind == opRead, kind == opList:
 		c.does, c.read = reads, quorum.Read[value](maxServers)
-		return
+	default:
+		s.beginRound(p)
 	}
-	s.beginRound(p)
 }
 
 func (s *step) beginRound(p int8) {
@@ -180,6 +197,10 @@ func (s *step) take(p, from int8, got answer) {
 	c.round.Took(int(from), got.record, got.ok)
 	if c.round.Phase == quorum.Chosen {
 		v, status := c.round.Value, c.status
+		if c.op.kind == opReadmit {
+			c.does = joins
+			return
+		}
 		s.endRound(p)
 		s.tell(p, v, status)
 	}
@@ -213,7 +234,7 @@ func (s *step) judge(p int8) {
 	}
 	c.heard, c.answer = [maxServers]bool{}, [maxServers]answer{}
 	found := c.round.Found.Value
-	if c.op.kind == opRead || c.op.kind == opList {
+	if c.op.kind == opRead || c.op.kind == opList || c.op.kind == opReadmit {
 		c.status = store.Applied
 		c.round.Propose(found)
 		return
@@ -293,12 +314,15 @@ func (s *step) checkCourse() {
 			s.broken = "linearizability: a write that was told to be refused is applied"
 		}
 		wrote |= bit
+		if v <= s.gone {
+			s.broken = "linearizability: a write is applied on what was lost with all disks"
+		}
 	}
 }
 
 func (s *step) end(p int8) {
 	c := &s.world.clients[p]
-	*c = client{name: c.name, next: c.next, memory: c.memory, rev: c.rev, highest: c.highest}
+	*c = client{name: c.name, of: c.of, next: c.next, memory: c.memory, rev: c.rev, highest: c.highest}
 }
 
 func (s *step) abandon(p int8) {
@@ -317,7 +341,7 @@ func (s *step) crash(p int8) {
 		s.names++
 		name = s.names
 	}
-	*c = client{name: name, next: c.next}
+	*c = client{name: name, of: s.setUp, next: c.next}
 }
 
 func (s *step) free() int {
@@ -371,41 +395,74 @@ func (s *step) raise() {
 	}
 }
 
-// readmit takes a server back that lost its disk. What one of the others knows of is decided again by all of them.
-func (s *step) readmit(at int8) {
-	back := &s.servers[at]
-	back.lost = false
-	var highest int64
-	best, known := quorum.Accepted[value]{}, false
+// readmit begins to take a server back that lost its disk. It reserves the server, and looks at the others.
+func (s *step) readmit(p, at int8) {
+	c := &s.world.clients[p]
+	c.op.server, s.servers[at].by = at, c.op.writer
 	for i := range s.servers {
-		if int8(i) == at {
-			continue
-		}
-		other := s.servers[i].at()
-		known = known || s.servers[i].has
-		highest = max(highest, other.RefusedBelow())
-		if other.Accepted.Ballot.Compare(best.Ballot) >= 0 {
-			best = other.Accepted
-		}
-		if s.without == decidesAgain {
-			back.record, back.has = other, s.servers[i].has
+		if int8(i) != at {
+			c.op.known = c.op.known || s.servers[i].has
+			c.op.floor = max(c.op.floor, s.servers[i].at().RefusedBelow(), s.servers[i].floor)
 		}
 	}
-	if s.without == decidesAgain {
+	c.does = raises
+	c.op.known = c.op.known && s.without != decidesAgain
+	if s.without == jumps {
+		c.op.floor++
+	} else {
+		c.op.floor += jump
+	}
+}
+
+// raiseOthers raises the floors of the other servers, and has the document decided again above them.
+func (s *step) raiseOthers(p int8) {
+	c := &s.world.clients[p]
+	for i := range s.servers {
+		if int8(i) != c.op.server && s.without != floorsOthers {
+			s.servers[i].floor = max(s.servers[i].floor, c.op.floor)
+		}
+	}
+	if !c.op.known {
+		c.does = commits
 		return
 	}
-	ballot := quorum.Ballot{Counter: highest + jump, Proposer: quorum.Proposer{0xff}}
-	if s.without == jumps {
-		ballot.Counter = highest + 1
+	c.memory.Forget()
+	c.memory.Saw(quorum.Acceptor[value]{Floor: c.op.floor})
+	s.beginRound(p)
+}
+
+// join has the server accept what the others have decided, as any acceptor does. Reads may count it from the commit on.
+func (s *step) join(p int8) {
+	c := &s.world.clients[p]
+	server := &s.servers[c.op.server]
+	if s.without != accepts && server.lost && (server.by == c.op.writer || s.without == reserves) {
+		s.execute(c.op.server, s.request(p))
 	}
-	for i := range s.servers {
-		if int8(i) != at && known && (s.servers[i].has || s.without != asksAllOthers) {
-			s.execute(int8(i), request{accept, ballot, quorum.Ballot{}, best.Value})
-			back.record, back.has = s.servers[i].record, true
+	s.endRound(p)
+	c.does = commits
+}
+
+// commit gives the server its identity, unless its disk was lost again, or another re-admission has begun since.
+func (s *step) commit(p int8) {
+	op := s.world.clients[p].op
+	server := &s.servers[op.server]
+	s.told = "another one has begun, or its disk was lost again"
+	if server.lost && (server.by == op.writer || s.without == reserves) {
+		server.lost, s.told = false, "it counts again"
+		if s.without != floorsReadmitted {
+			server.floor = max(server.floor, op.floor)
 		}
 	}
-	if s.without != floorsReadmitted {
-		back.floor = ballot.Counter
+	s.end(p)
+}
+
+// setUpAnew is the loss of all disks, and a set-up. Requests that are on their way find no record that they know.
+func (s *step) setUpAnew() {
+	s.servers, s.stray, s.removal = [maxServers]server{}, [maxStrays]packet{}, removal{}
+	s.latest, s.base = 0, 0
+	s.setUp++
+	for s.gone+1 < maxValues && s.values[s.gone+1] != (written{}) {
+		s.gone++
 	}
 }
 

@@ -19,7 +19,11 @@ const (
 	actCrash
 	actRestart
 	actWipe
-	actReadmit
+	actFloor
+	actJoin
+	actCommit
+	actSetUp
+	actForget
 	actHour
 	actShow
 	actRaise
@@ -35,7 +39,7 @@ type action struct {
 // costs are what an action takes of the budget.
 var costs = map[actionKind]fault{
 	actAskSlowly: slow, actCopy: copies, actRetry: retries, actAbandon: abandons, actCrash: crashes, actWipe: wipes,
-	actReadmit: readmits, actHour: hours, actRaise: removes, actRestart: restarts,
+	actSetUp: setups, actForget: forgets, actHour: hours, actRaise: removes, actRestart: restarts,
 }
 
 // each calls do for everything that may happen.
@@ -57,6 +61,7 @@ func (s *step) each(do func(action)) {
 		s.eachOfServer(i, try)
 	}
 	try(action{kind: actHour})
+	try(action{kind: actSetUp})
 	if _, ok := s.removal.Floor(); ok && s.removal.begun && !s.removal.raised {
 		try(action{kind: actRaise})
 	}
@@ -67,7 +72,11 @@ func (s *step) eachOfClient(p int8, try func(action)) {
 	if c.next > 0 {
 		try(action{kind: actCrash, p: p})
 	}
+	if c.of != s.setUp && s.without != pinsIncarnation {
+		return // no server that it knows is left
+	}
 	if c.does == idle {
+		try(action{kind: actForget, p: p})
 		if int(c.next) < len(s.scripts[p]) {
 			try(action{kind: actBegin, p: p})
 		}
@@ -80,7 +89,17 @@ func (s *step) eachOfClient(p int8, try func(action)) {
 	if c.does == reads && c.read.Answers() >= quorum.Majority(maxServers) {
 		try(action{kind: actRound, p: p})
 	}
-	if c.does == rounds && c.round.Phase == quorum.Failed {
+	switch {
+	case c.does == raises:
+		try(action{kind: actFloor, p: p})
+		return
+	case c.does == joins:
+		try(action{kind: actJoin, p: p})
+		return
+	case c.does == commits:
+		try(action{kind: actCommit, p: p})
+		return
+	case c.does == rounds && c.round.Phase == quorum.Failed:
 		return
 	}
 	for i := range int8(maxServers) {
@@ -103,18 +122,8 @@ func (s *step) eachOfServer(i int8, try func(action)) {
 	if s.without == keepsPromises && server.has {
 		try(action{kind: actRestart, s: i})
 	}
-	if !server.lost {
-		others := 0
-		for j := range s.servers {
-			if s.servers[j].lost {
-				others++
-			}
-		}
-		if others == 0 {
-			try(action{kind: actWipe, s: i})
-		}
-	} else {
-		try(action{kind: actReadmit, s: i})
+	if s.lost() < 0 {
+		try(action{kind: actWipe, s: i})
 	}
 	r := &s.removal
 	if s.budget[removes] > 0 && !r.raised && server.aged && !server.lost && !r.intact[i] &&
@@ -124,4 +133,14 @@ func (s *step) eachOfServer(i int8, try func(action)) {
 	if r.raised && r.intact[i] {
 		try(action{kind: actRemove, s: i})
 	}
+}
+
+// lost is the server without a disk; -1: none.
+func (w *world) lost() int8 {
+	for i := range w.servers {
+		if w.servers[i].lost {
+			return int8(i)
+		}
+	}
+	return -1
 }

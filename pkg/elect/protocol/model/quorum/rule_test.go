@@ -20,7 +20,11 @@ const (
 	acceptsOwn
 	hasIdentity
 	decidesAgain
+	reserves
+	accepts
 	floorsReadmitted
-	asksAllOthers
+	floorsOthers
 	jumps
+	pinsIncarnation
+	keepsCounters
 )

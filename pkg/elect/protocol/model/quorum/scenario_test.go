@@ -115,8 +115,20 @@ func scenarios() []scenario {
 			left: map[fault]int8{hours: 1, removes: 1, copies: 1, retries: 1},
 		},
 		{
-			name: "a disk lost", from: live, scripts: scripts(ops(opPut), ops(opPut, opRead)),
-			left: map[fault]int8{wipes: 1, readmits: 1, retries: 1},
+			name: "a disk lost", from: live, scripts: scripts(ops(opPut), ops(opPut, opRead), ops(opReadmit)),
+			left: map[fault]int8{wipes: 1, retries: 1},
+		},
+		{
+			name: "two readmit, and a disk is lost again", from: live,
+			scripts: scripts(ops(opPut, opRead), ops(opReadmit), ops(opReadmit)), left: map[fault]int8{wipes: 2, retries: 1},
+		},
+		{
+			name: "all disks lost", from: live, scripts: scripts(ops(opPut, opPut), ops(opPut, opCreate)),
+			left: map[fault]int8{setups: 1, crashes: 1, retries: 1},
+		},
+		{
+			name: "documents forgotten", from: live, scripts: scripts(ops(opPut, opPut), ops(opPut, opRead)),
+			left: map[fault]int8{forgets: 2, abandons: 1, retries: 1},
 		},
 		{
 			name: "processes restart", from: live, scripts: scripts(ops(opPut, opPut), ops(opPut, opRead)),

@@ -25,11 +25,13 @@ type world struct {
 
 	// What follows is no part of the system: it is how promises are checked.
 	values  [maxValues]written // each value that was ever proposed, by what it was made of
+	gone    value              // the last of those that were lost with all disks
 	base    value              // the tombstone whose records were removed: what an absent document goes on from
 	latest  value              // the newest that any answer has shown
 	refused uint16             // writers that were told so
 	writers int8
 	names   int8 // of processes
+	setUp   int8 // how often the quorum was set up anew
 }
 
 // server is one of the stores.
@@ -38,6 +40,7 @@ type server struct {
 	has    bool // there is a record
 	aged   bool // it was not changed for an hour
 	lost   bool // its disk was lost, and with it the identity
+	by     int8 // the operation that last began to re-admit it; 0: none
 	floor  int64
 }
 
@@ -96,6 +99,7 @@ type answer struct {
 // client is a process.
 type client struct {
 	name int8 // of this start
+	of   int8 // which of the set-ups it belongs to
 	next int8 // of its script
 	does doing
 
@@ -120,6 +124,9 @@ const (
 	idle doing = iota
 	reads
 	rounds
+	raises  // it re-admits a server, and raises the floors of the others
+	joins   // it re-admits a server, and has it accept what the others have decided
+	commits // it re-admits a server, and all else is done
 )
 
 // operation is one that a client performs.
@@ -128,6 +135,10 @@ type operation struct {
 	ifRev  int8
 	rev    int8
 	writer int8
+
+	server int8  // that is re-admitted
+	known  bool  // the others have a record of the document
+	floor  int64 // of the server that is re-admitted
 }
 
 type opKind int8
@@ -138,6 +149,7 @@ const (
 	opPut           // create it, or replace it as last seen
 	opCreate        // whatever was seen
 	opDelete
+	opReadmit // the server whose disk was lost
 )
 
 // fault is something that goes wrong, a bounded number of times.
@@ -150,7 +162,8 @@ const (
 	abandons              // an operation ends unanswered
 	crashes               // a process restarts
 	wipes                 // a disk is lost
-	readmits
+	setups                // all disks are lost, and the quorum is set up anew
+	forgets               // a process forgets a document
 	hours
 	removes
 	restarts // a server does

@@ -52,8 +52,16 @@ func describe(w *world, a action) string {
 		return where + " restarts, and has forgotten its promise"
 	case actWipe:
 		return where + " loses its disk"
-	case actReadmit:
-		return where + " is re-admitted"
+	case actFloor:
+		return who + " raises the floors of the other servers"
+	case actJoin:
+		return who + " has the server accept what was decided"
+	case actCommit:
+		return who + " gives the server its identity, if it may"
+	case actSetUp:
+		return "all disks are lost, and the quorum is set up anew"
+	case actForget:
+		return who + " forgets the document"
 	case actHour:
 		return "an hour passes"
 	case actShow:
@@ -87,6 +95,8 @@ func (o operation) String() string {
 		return "read"
 	case opList:
 		return "list what is live"
+	case opReadmit:
+		return "re-admit the server that lost its disk"
 	case opDelete:
 		return fmt.Sprintf("delete revision %d", o.ifRev)
 	default:

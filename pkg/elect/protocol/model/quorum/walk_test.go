@@ -38,7 +38,7 @@ func walk(t *testing.T, seed uint64) (steps, told int) {
 	for f := range faultKinds {
 		sc.left[f] = 2
 	}
-	sc.left[retries], sc.left[wipes], sc.left[readmits], sc.left[hours], sc.left[removes] = 6, 1, 1, 1, 1
+	sc.left[retries], sc.left[setups], sc.left[hours], sc.left[removes] = 6, int8(random.IntN(2)), 1, 1
 	for range maxClients {
 		sc.scripts = append(sc.scripts, ops(anyOp(random), anyOp(random), anyOp(random)))
 	}
@@ -62,7 +62,7 @@ func walk(t *testing.T, seed uint64) (steps, told int) {
 	}
 }
 
-func anyOp(random *rand.Rand) opKind { return opKind(random.IntN(int(opDelete) + 1)) }
+func anyOp(random *rand.Rand) opKind { return opKind(random.IntN(int(opReadmit) + 1)) }
 
 // pick chooses among what may happen next. Faults are rarer than progress, so that operations come to an end.
 func pick(at *step, random *rand.Rand) (chosen action, possible bool) {

@@ -12,7 +12,7 @@ type weak struct {
 
 // Clients and servers by which searches begin. Of two ballots with one counter, that of client a is higher.
 const (
-	a, b                = 0, 1
+	a, b, c             = 0, 1, 2
 	first, second, last = 0, 1, 2
 )
 
@@ -69,37 +69,78 @@ func weaknesses() []weak {
 	return slices.Concat(weakRounds(two, one), weakTombstones(), weakDisks(one))
 }
 
+// readmits is c, which re-admits the server that lost its disk, where the others have no record.
+func readmits() []action {
+	return slices.Concat(begins(c), on(actFloor, c, 0), on(actCommit, c, 0))
+}
+
+// decides is a re-admission as far as the other servers have decided the document again.
+func decides(p int8) []action {
+	return slices.Concat(
+		begins(p), on(actFloor, p, 0), asks(p, first, second), asks(p, first, second), on(actJoin, p, 0),
+	)
+}
+
+// losesAgain is the last server, which loses its disk, is re-admitted, has b's promise alone, and loses it again.
+func losesAgain() []action {
+	return slices.Concat(
+		on(actWipe, 0, last), readmits(),
+		begins(b), asks(b, last), on(actRetry, b, 0), on(actRetry, b, 0), asks(b, last),
+		on(actWipe, 0, last), readmits(),
+	)
+}
+
 func weakDisks(one []opKind) []weak {
-	lost := slices.Concat(on(actWipe, 0, second), on(actReadmit, 0, second))
+	lost := slices.Concat(on(actWipe, 0, second), readmits())
 	return []weak{
 		{
 			"empty-disk-counts", "a server without an identity does not count", hasIdentity,
 			faults(map[fault]int8{wipes: 1}, live, one, ops(opRead)),
 		},
 		{
-			"readmitted-by-copy", "a server is re-admitted after a majority has decided without it", decidesAgain,
-			faults(map[fault]int8{wipes: 1, readmits: 1}, live, one, ops(opRead)),
+			"readmitted-undecided", "a server is re-admitted after a majority has decided without it", decidesAgain,
+			faults(map[fault]int8{wipes: 1}, live, one, ops(opRead), ops(opReadmit)),
+		},
+		{
+			"readmitted-unreserved", "a re-admission ends on the disk and as the one that it has begun on", reserves,
+			faults(
+				map[fault]int8{wipes: 2, retries: 3}, live, ops(opPut, opRead), ops(opReadmit), ops(opReadmit),
+			).preceded(
+				on(actWipe, 0, last), decides(b), decides(c), on(actCommit, c, 0), begins(a), asks(a, last), on(actRetry, a, 0),
+			),
+		},
+		{
+			"readmitted-empty", "a server accepts what the others have decided before it is re-admitted", accepts,
+			faults(map[fault]int8{wipes: 1}, empty, ops(opCreate), ops(opRead), ops(opReadmit)).preceded(
+				begins(a), asks(a, first, second), asks(a, first, last), begins(b), asks(b, second), on(actWipe, 0, first),
+			),
 		},
 		{
 			"readmitted-without-floor", "a server that is re-admitted refuses older ballots", floorsReadmitted,
 			faults(
-				map[fault]int8{hours: 1, removes: 1, copies: 1, slow: 1, abandons: 1, wipes: 1, readmits: 1, retries: 1},
-				live, ops(opPut, opRead), ops(opRead, opDelete),
+				map[fault]int8{hours: 1, removes: 1, copies: 1, slow: 1, abandons: 1, wipes: 1, retries: 1},
+				live, ops(opPut, opRead), ops(opRead, opDelete), ops(opReadmit),
 			).preceded(
-				creationLate(), on(actAbandon, a, 0), deletes(), removed(), on(actWipe, 0, last), on(actReadmit, 0, last),
-			),
-		},
-		{
-			"readmitted-by-some", "servers without a record of a document take part in deciding it again", asksAllOthers,
-			faults(map[fault]int8{wipes: 1, readmits: 1, retries: 1}, empty, ops(opRead), ops(opCreate)).preceded(
-				begins(b), asks(b, last, second), asks(b, second), lost,
+				creationLate(), on(actAbandon, a, 0), deletes(), removed(), on(actWipe, 0, last), readmits(),
 			),
 		},
 		{
 			"readmitted-just-above", "a re-admission is far above all ballots that the other servers have seen", jumps,
-			faults(map[fault]int8{wipes: 1, readmits: 1, retries: 2}, empty, ops(opRead, opCreate), ops(opCreate)).preceded(
+			faults(map[fault]int8{wipes: 1, retries: 2}, empty, ops(opRead, opCreate), ops(opCreate), ops(opReadmit)).preceded(
 				begins(b), on(actRetry, b, 0), on(actRetry, b, 0), asks(b, second), lost,
 			),
+		},
+		{
+			"readmitted-twice", "the other servers keep the floor of one that is re-admitted", floorsOthers,
+			faults(
+				map[fault]int8{wipes: 2, retries: 3}, empty, ops(opCreate, opRead), ops(opCreate), ops(opReadmit, opReadmit),
+			).preceded(
+				losesAgain(), begins(a), asks(a, last), on(actRetry, a, 0),
+			),
+		},
+		{
+			"set-up-adopted", "a process belongs to one set-up of the quorum", pinsIncarnation,
+			faults(map[fault]int8{setups: 1}, live, ops(opPut, opPut), ops(opCreate)),
 		},
 	}
 }
@@ -113,6 +154,10 @@ func weakRounds(two, one []opKind) []weak {
 		{
 			"name-used-again", "each start of a process has a name of its own", freshNames,
 			faults(map[fault]int8{crashes: 1}, empty, ops(opCreate, opCreate), ops(opRead)),
+		},
+		{
+			"counter-forgotten", "a process that forgets a document keeps the counter of its ballots", keepsCounters,
+			faults(map[fault]int8{forgets: 1, abandons: 1}, empty, ops(opCreate, opCreate), ops(opRead)),
 		},
 		{
 			"refusal-not-accepted", "a refusal is told when a majority has accepted what it found", acceptsRefusals,

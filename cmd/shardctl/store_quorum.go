@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+// How long a set-up or a re-admission may take, unless --timeout says otherwise.
+const (
+	initTimeout    = time.Minute
+	readmitTimeout = 10 * time.Minute
+)
+
+// storeQuorumOptions are the flags of commands about a quorum.
+type storeQuorumOptions struct {
+	cluster string
+	timeout time.Duration
+}
+
+func (o *storeQuorumOptions) add(cmd *cobra.Command, timeout time.Duration) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.cluster, "cluster", "", "cluster of the documents (default default)")
+	cli.DurationFlag(flags, &o.timeout, "timeout", timeout, "how long it may take")
+}
+
+// options are those of the quorum that a URI names. The context ends with the time-out, or with a signal.
+func (o *storeQuorumOptions) options(
+	ctx context.Context, uri string,
+) (context.Context, context.CancelFunc, quorumstore.Options, error) {
+	if o.timeout <= 0 {
+		return nil, nil, quorumstore.Options{}, usage("--timeout %s: want above 0", o.timeout)
+	}
+	c, err := storeConfig(uri, "", o.cluster)
+	if err != nil {
+		return nil, nil, quorumstore.Options{}, err
+	}
+	if !strings.HasPrefix(c.URI, "quorum:") {
+		return nil, nil, quorumstore.Options{}, usage("the store's URI names no quorum, must be quorum:URI,URI,URI")
+	}
+	all, err := quorumstore.OptionsOf(c)
+	if err != nil {
+		return nil, nil, all, usage("the store: %w", err)
+	}
+	ctx, stop := interruptible(ctx)
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	return ctx, func() { cancel(); stop() }, all, nil
+}
+
+func storeInitCommand() *cobra.Command {
+	var o storeQuorumOptions
+	cmd := &cobra.Command{
+		Use:   "init URI",
+		Short: "Set a quorum up, once",
+		Long: `Set a quorum up, once, before the first replica starts. Each server is given an identity, which says its place in the
+URI. All servers must answer and be empty. Where it was cut off, run it again. Other stores need no such command.
+
+Replicas never do this themselves. So servers that have lost all their disks are not taken for new ones.
+
+Exit code 0: it is set up, by this run or before; 1: a server does not answer; 2: a server is not empty or has lost its
+disk, or the URI is wrong.`,
+		Example: `  shardctl store init 'quorum:redis://a,redis://b,redis://c'
+  shardctl store init '$(STORE_URI)' --cluster blue`,
+		Args: arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop, all, err := o.options(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer stop()
+			made, err := quorumstore.Init(ctx, all)
+			if err != nil {
+				return storeFailed(err)
+			}
+			says := "the quorum was set up before: nothing to do\n"
+			if made {
+				says = fmt.Sprintf("the quorum of %d servers is set up\n", len(all.Servers))
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), says)
+			return err
+		},
+	}
+	o.add(cmd, initTimeout)
+	return cmd
+}
+
+func storeReadmitCommand() *cobra.Command {
+	var o storeQuorumOptions
+	cmd := &cobra.Command{
+		Use:   "readmit URI INDEX",
+		Short: "Take a server back into a quorum that lost its disk",
+		Long: `Take a server back into a quorum that lost its disk. Until then it does not count, however it answers. INDEX is its
+place in the URI, from 1. The server must run and be empty. A backup of it must not be used: it has forgotten what the
+server acknowledged since.
+
+All documents that the other servers have are decided again, and accepted by it. More than half of all servers must count
+without it. Replicas may run. Where it was cut off, run it again.
+
+Exit code 0: it counts again; 1: too few servers answer; 2: the server did not lose its disk, is not empty, or the URI
+is wrong.`,
+		Example: `  shardctl store readmit 'quorum:redis://a,redis://b,redis://c' 2
+  shardctl store readmit '$(STORE_URI)' 3 --cluster blue`,
+		Args: arguments(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.readmit(cmd, args[0], args[1]) },
+	}
+	o.add(cmd, readmitTimeout)
+	return cmd
+}
+
+func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) error {
+	ctx, stop, all, err := o.options(cmd.Context(), uri)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	index, err := strconv.Atoi(place)
+	if err != nil || index < 1 {
+		return usage("INDEX is %.20q, must be the server's place in the URI, from 1", place)
+	}
+	q, err := quorumstore.Open(ctx, all)
+	if err != nil {
+		return storeFailed(err)
+	}
+	defer func() { _ = q.Close(context.WithoutCancel(ctx)) }() // nothing is lost by it
+	var decided strings.Builder
+	w := tabwriter.NewWriter(&decided, 0, 0, 3, ' ', 0)
+	err = q.Readmit(ctx, index-1, func(kind store.Kind, documents int) {
+		_, _ = fmt.Fprintf(w, "  %s\t%d\n", kind, documents) // into memory
+	})
+	if err != nil {
+		return storeFailed(err)
+	}
+	_ = w.Flush()
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "server %d counts again; documents:\n%s", index, decided.String())
+	return err
+}
