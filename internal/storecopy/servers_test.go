@@ -135,7 +135,7 @@ func TestMongoToQuorumAndBack(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uris := []string{server.Database(), server.Database(), server.Database()}
 	uri := "quorum:" + strings.Join(uris, ",")
-	c, err := store.Parse(store.Config{URI: uri})
+	c, err := store.Parse(store.Config{URI: uri, Cluster: "moved"})
 	if err != nil {
 		t.Fatal(err)
 	}

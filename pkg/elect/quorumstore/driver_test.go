@@ -89,7 +89,7 @@ func TestOpenByURI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	uri := "quorum:sqlite:" + filepath.Join(dir, "a") + ",sqlite:" + filepath.Join(dir, "b") + ",sqlite:" + filepath.Join(dir, "c")
-	s := openURI(t, uri)
+	s := setUpURI(t, uri)
 	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}

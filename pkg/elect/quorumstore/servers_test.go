@@ -53,11 +53,17 @@ func initURI(ctx context.Context, uri string) error {
 	return err
 }
 
-func openURI(t *testing.T, uri string) *quorumstore.Store {
+// setUpURI opens a quorum that nobody has set up.
+func setUpURI(t *testing.T, uri string) *quorumstore.Store {
 	t.Helper()
 	if err := initURI(t.Context(), uri); err != nil {
 		t.Fatal(err)
 	}
+	return openURI(t, uri)
+}
+
+func openURI(t *testing.T, uri string) *quorumstore.Store {
+	t.Helper()
 	s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +110,7 @@ func TestStoreOnMixedServers(t *testing.T) {
 // acknowledged.
 func TestFiveRedisWithTwoAway(t *testing.T) {
 	servers := redises(t, 5)
-	s := openURI(t, quorumOf(servers))
+	s := setUpURI(t, quorumOf(servers))
 	rev := int64(0)
 	write := func() {
 		t.Helper()
@@ -172,7 +178,7 @@ func TestForgetfulRedisIsRefused(t *testing.T) {
 func TestRedisThatLostItsDisk(t *testing.T) {
 	servers := redises(t, 3)
 	uri := quorumOf(servers)
-	s := openURI(t, uri)
+	s := setUpURI(t, uri)
 	for i := range int64(20) {
 		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
 			t.Fatalf("%+v", out)
@@ -209,7 +215,7 @@ func TestFloorOfAllServersIsRaised(t *testing.T) {
 	uri := "quorum:" + strings.Join(
 		[]string{server.Database(), server.Database(), server.Via(link, server.Database())}, ",",
 	)
-	s, other := openURI(t, uri), openURI(t, uri)
+	s, other := setUpURI(t, uri), openURI(t, uri)
 	floor := func(s store.Store) int64 {
 		t.Helper()
 		reply, err := s.List(t.Context(), store.KindLock, store.Query{})

@@ -245,8 +245,8 @@ func (f *foundTable) hopeless(need int) (changed <-chan struct{}, why error) {
 	switch n := len(f.all); {
 	case n-fatal < need:
 		why = join(errs...)
-	case unset == n:
-		why = errNotSetUp
+	case unset > 0 && unset+fatal == n:
+		why = join(append(errs, errNotSetUp)...)
 	}
 	return f.changed, why
 }

@@ -1,9 +1,9 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,13 +16,14 @@ type gate struct {
 	Identity string `redis:"identity"` // at which keys may be claimed
 	Lease    string `redis:"lease"`    // in ms
 	Nodes    string `redis:"nodes"`    // as configured when it was opened
-	Seen     string `redis:"seen"`     // the most servers that a script has found, where that was more than nodes
+	Seen     string `redis:"seen"`     // how many servers scripts have met, where that was more than nodes
+	Met      string `redis:"met"`      // their addresses, each between spaces
 }
 
 // readGate reads the gate as the master has it.
 func (a *access) readGate(ctx context.Context) (g gate, err error) {
 	err = a.others.use(ctx, func(c *redis.Client) error {
-		return c.HMGet(ctx, a.keys.gate(), "identity", "lease", "nodes", "seen").Scan(&g)
+		return c.HMGet(ctx, a.keys.gate(), "identity", "lease", "nodes", "seen", "met").Scan(&g)
 	})
 	return g, err
 }
@@ -43,12 +44,15 @@ func (g gate) settings(nodes int, identity string) []store.Setting {
 	if ms, err := strconv.ParseInt(g.Lease, 10, 64); err == nil {
 		lease = (time.Duration(ms) * time.Millisecond).String()
 	}
+	met := "no"
+	if g.Seen != "" {
+		met = strings.TrimSpace(g.Seen + g.Met)
+	}
 	return []store.Setting{
 		{Name: "gate", Value: state, Holds: true},
 		{Name: "lease kept in the gate", Value: lease, Holds: true},
 		{
-			Name: "too many nodes seen", Value: cmp.Or(g.Seen, "no"), Want: "at most " + strconv.Itoa(nodes),
-			Holds: !g.shut(nodes),
+			Name: "too many nodes seen", Value: met, Want: "at most " + strconv.Itoa(nodes), Holds: !g.shut(nodes),
 		},
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +46,8 @@ func (r reply) text(i int) (string, bool) {
 // exchange sends scripts to the master, and decides which replies count. Its methods may be called concurrently.
 type exchange struct {
 	keys    keyspace
-	nodes   int // the master among them
+	nodes   int  // the master among them
+	named   bool // servers are known to clients by the addresses that they announce: by Sentinel
 	timeout time.Duration
 	look    []any
 	log     logr.Logger
@@ -143,7 +146,7 @@ func (e *exchange) tryGood(
 func (e *exchange) run(
 	ctx context.Context, c *redis.Client, s script, keys []string, identity string, args []any, good bool,
 ) (reply, error) {
-	args = append([]any{identity, e.nodes, e.course.rise()}, args...)
+	args = append([]any{identity, e.nodes, e.course.rise(), e.master(c)}, args...)
 	good = good && identity != "" // such a script only says who the server is: there is nothing to wait for
 	for _, whole := range []bool{false, true} {
 		pipe := c.Pipeline()
@@ -169,6 +172,15 @@ func (e *exchange) run(
 		return r, e.confirm(wait, look, identity)
 	}
 	return reply{}, errors.New("the server forgets scripts at once")
+}
+
+// master is the address of the server that is asked, as the others show it in INFO; empty: it may have several.
+func (e *exchange) master(c *redis.Client) string {
+	host, port, err := net.SplitHostPort(c.Options().Addr)
+	if err != nil || !e.named {
+		return ""
+	}
+	return host + ":" + port
 }
 
 // waitFor is how many ms WAIT may wait: what the context leaves, less what the way back takes.
@@ -247,11 +259,13 @@ func (e *exchange) tooMany(found string) string {
 		e.keys.gate())
 }
 
-// tooManySeen says what to do about servers that the gate remembers. Detaching them is not enough: each may still hold
-// the data, and be promoted.
+// tooManySeen says what to do about servers that the gate remembers: how many, and their addresses. Detaching them is not
+// enough: each may still hold the data, and be promoted.
 func (e *exchange) tooManySeen(found string) string {
-	return fmt.Sprintf("%s Redis servers held the data at once, and nodes=%d is configured: detach what is too many, or "+
-		"raise nodes; in both cases %s", found, e.nodes, deleteIt)
+	n, addresses, _ := strings.Cut(found, " ")
+	return fmt.Sprintf("%s Redis servers have held the data (%s), and nodes=%d is configured: wipe those that are not used "+
+		"any more and delete the fields met and seen of this key, or raise nodes, %s",
+		n, strings.Join(strings.Fields(addresses), ", "), e.nodes, deleteIt)
 }
 
 // warn logs what an operator has to correct, once until a claim passes again. Callers repeat what is unknown, and say

@@ -102,7 +102,7 @@ func (s *setup) checkNodes(ctx context.Context) error {
 	}
 	if g.shut(s.nodes) {
 		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonClosed, Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.Seen) + ".",
+			Reason: ReasonClosed, Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.Seen+g.Met) + ".",
 		})
 	}
 	return nil

@@ -1,4 +1,4 @@
--- ARGV: 4 kind, 5 which changes are notified, 6 the channel, 7 the indexes of the kind, 8 for how many ms this client
+-- ARGV: 5 kind, 6 which changes are notified, 7 the channel, 8 the indexes of the kind, 9 for how many ms this client
 -- has had good replies under the identity; then five for each change: operation (put, delete or increment), id, revision
 -- expected (0: absent), lease of an ownership change in ms (0: none), and the new document or the revision that an
 -- increment carries.
@@ -7,7 +7,7 @@ local no = begin()
 if no then
   return no
 end
-local kind, notify, channel, indexes = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local kind, notify, channel, indexes = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local grouped, revised = string.find(indexes, 'g', 1, true), string.find(indexes, 'r', 1, true)
 local owned, expiring = string.find(indexes, 's', 1, true), string.find(indexes, 'e', 1, true)
 local told = {}
@@ -69,14 +69,14 @@ local function write(id, old, new)
   end
 end
 
-local gate = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high')
+local gate = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high', 'met')
 
 -- barred says why the gate is closed to this client whatever happens; nil: it is not.
 local function barred(lease)
   if gate[3] and gate[3] ~= ARGV[2] then
     return 'nodes ' .. gate[3]
   elseif number(gate[4]) > number(ARGV[2]) then
-    return 'seen ' .. gate[4]
+    return 'seen ' .. gate[4] .. (gate[6] or '')
   elseif gate[2] and gate[2] ~= lease then
     return 'lease ' .. gate[2]
   end
@@ -84,7 +84,7 @@ end
 
 -- open opens the gate where it is closed and this client has had good replies for a lease.
 local function open(lease)
-  if gate[1] == ARGV[1] or number(ARGV[8]) < number(lease) then
+  if gate[1] == ARGV[1] or number(ARGV[9]) < number(lease) then
     return
   end
   local above = math.max(number(gate[5]), high, now)
@@ -151,7 +151,7 @@ local function perform(op, id, ifRev, lease, new)
 end
 
 local out = {'ok', decimal(now), decimal(high)}
-for i = 9, #ARGV, 5 do
+for i = 10, #ARGV, 5 do
   local status, text = perform(unpack(ARGV, i, i + 4))
   out[#out + 1] = status
   out[#out + 1] = text or ''

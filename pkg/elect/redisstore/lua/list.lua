@@ -1,19 +1,19 @@
--- ARGV: 4 plan, 5 group, 6 least revision, 7 from, 8 to, 9 unsuspended (1), 10 expired by, 11 limit (0: none),
--- 12 reverse (1), 13 nobody (1), 14 count only (1), 15 where the page before ended, then three lists, each with its
+-- ARGV: 5 plan, 6 group, 7 least revision, 8 from, 9 to, 10 unsuspended (1), 11 expired by, 12 limit (0: none),
+-- 13 reverse (1), 14 nobody (1), 15 count only (1), 16 where the page before ended, then three lists, each with its
 -- length before it: sessions, other sessions, states.
 -- The reply: how many entries of indexes were looked at, how many documents match, where this page ends (empty: it was
 -- the last), and id and document by turns.
-local id, replicas = identity()
+local id, why = identity()
 if not id then
-  return replicas
+  return why
 elseif id ~= ARGV[1] then
   return {'moved', id}
 end
 local pageSize, scan = 1000, 2000
-local plan, group, least, from, to = ARGV[4], ARGV[5], number(ARGV[6]), ARGV[7], ARGV[8]
-local unsuspended, expired, limit, reverse = ARGV[9] == '1', number(ARGV[10]), number(ARGV[11]), ARGV[12] == '1'
-local bare, count, cursor = ARGV[13] == '1', ARGV[14] == '1', ARGV[15]
-local place = 16
+local plan, group, least, from, to = ARGV[5], ARGV[6], number(ARGV[7]), ARGV[8], ARGV[9]
+local unsuspended, expired, limit, reverse = ARGV[10] == '1', number(ARGV[11]), number(ARGV[12]), ARGV[13] == '1'
+local bare, count, cursor = ARGV[14] == '1', ARGV[15] == '1', ARGV[16]
+local place = 17
 local function set()
   local n, all = number(ARGV[place]), nil
   for i = place + 1, place + n do
@@ -135,7 +135,7 @@ elseif plan == 'sessions' then
 elseif plan == 'others' then
   byOthers()
 elseif plan == 'revisions' then
-  local ids = redis.call('ZRANGEBYLEX', KEYS[6], '[' .. group .. '\0' .. padded(ARGV[6]), '(' .. group .. '\1')
+  local ids = redis.call('ZRANGEBYLEX', KEYS[6], '[' .. group .. '\0' .. padded(ARGV[7]), '(' .. group .. '\1')
   for i, entry in ipairs(ids) do
     ids[i] = string.sub(entry, #group + 19)
   end

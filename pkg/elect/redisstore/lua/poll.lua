@@ -1,7 +1,7 @@
 -- The number of the last change that was notified.
-local id, replicas = identity()
+local id, why = identity()
 if not id then
-  return replicas
+  return why
 elseif id ~= ARGV[1] then
   return {'moved', id}
 end

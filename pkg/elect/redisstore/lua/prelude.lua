@@ -1,6 +1,7 @@
 -- What every script of this package begins with.
 -- KEYS: 1 state, 2 gate, 3 documents, 4 ids, 5 groups, 6 revisions, 7 sessions, 8 expiry. All have one hash tag.
--- ARGV: 1 the identity under which the script may run, 2 nodes, 3 the largest revision that the client knows.
+-- ARGV: 1 the identity under which the script may run, 2 nodes, 3 the largest revision that the client knows, 4 the
+-- master's address as other servers know it (empty: not known).
 
 local function decimal(n)
   return string.format('%.0f', n)
@@ -16,17 +17,44 @@ local function clock()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- members is how many servers have been seen to hold the data, the master among them. Each address counts once: a
--- replica that comes back is connected twice until the master gives its old link up. A backup over the wire
--- (redis-cli --rdb) has no port, and is never online.
-local function members()
-  local n, met = 1, {}
-  for address in string.gmatch(redis.call('INFO', 'replication'), '\nslave%d+:(ip=[^,]*,port=[1-9]%d*),state=online') do
-    if not met[address] then
-      met[address], n = true, n + 1
+-- meet notes at which addresses servers have held the data: replicas in sync, and the master. One that has taken the place
+-- of another counts besides it, since that may come back. It returns how many servers are connected now. Each address
+-- counts once: a replica that comes back is connected twice until the master gives its old link up. A backup over the
+-- wire (redis-cli --rdb) has no port, and is never online.
+local function meet(replication)
+  local met = redis.call('HGET', KEYS[2], 'met') or ' '
+  local before, all = met, 0
+  local function note(address)
+    if not string.find(met, ' ' .. address .. ' ', 1, true) then
+      met = met .. address .. ' '
     end
   end
-  return n
+  if ARGV[4] ~= '' then
+    note(ARGV[4])
+  end
+  local linked, online, known = 1, 1, {}
+  for ip, port, state in string.gmatch(replication, '\nslave%d+:ip=([^,]*),port=([1-9]%d*),state=([%a_]+)') do
+    local address = ip .. ':' .. port
+    if not known[address] then
+      linked = linked + 1
+    end
+    if state == 'online' and known[address] ~= state then
+      online = online + 1
+      note(address)
+    end
+    known[address] = known[address] == 'online' and 'online' or state
+  end
+  if met ~= before then
+    redis.call('HSET', KEYS[2], 'met', met)
+  end
+  for _ in string.gmatch(met, '%S+') do
+    all = all + 1
+  end
+  all = math.max(all, online)
+  if all > number(ARGV[2]) and all > number(redis.call('HGET', KEYS[2], 'seen')) then
+    redis.call('HSET', KEYS[2], 'seen', all)
+  end
+  return linked
 end
 
 local now, high
@@ -34,9 +62,9 @@ local now, high
 -- begin says why the script must not go on; nil: it may. Every script that may is one that writes, or WAIT would wait
 -- for nothing. It writes before all else: where Redis refuses writes, nothing is half done.
 local function begin()
-  local id, replicas = identity()
+  local id, replication = identity()
   if not id then
-    return replicas
+    return replication
   end
   if id ~= ARGV[1] then
     return {'moved', id}
@@ -47,12 +75,9 @@ local function begin()
     high = number(ARGV[3])
     redis.call('HSET', KEYS[1], 'high', ARGV[3])
   end
-  if replicas + 1 > number(ARGV[2]) then
-    local n = members()
-    if n > number(ARGV[2]) and n > number(redis.call('HGET', KEYS[2], 'seen')) then
-      redis.call('HSET', KEYS[2], 'seen', n)
-    end
-    return {'nodes', decimal(replicas + 1)}
+  local linked = meet(replication)
+  if linked > number(ARGV[2]) then
+    return {'nodes', decimal(linked)}
   end
 end
 

@@ -1,10 +1,10 @@
--- ARGV: 4 the version of the layout, 5 the channel. It marks an empty database, and uses every command that later
+-- ARGV: 5 the version of the layout, 6 the channel. It marks an empty database, and uses every command that later
 -- scripts need: a right that is missing shows now.
 local no = begin()
 if no then
   return no
 end
-redis.call('HSETNX', KEYS[1], 'schema', ARGV[4])
+redis.call('HSETNX', KEYS[1], 'schema', ARGV[5])
 redis.call('HMGET', KEYS[3], '')
 redis.call('HDEL', KEYS[3], '')
 redis.call('HSET', KEYS[2], 'probe', '1')
@@ -14,7 +14,7 @@ redis.call('ZREM', KEYS[4], '')
 redis.call('ZRANGEBYLEX', KEYS[4], '[', '(', 'LIMIT', 0, 1)
 redis.call('ZREVRANGEBYLEX', KEYS[4], '(', '[', 'LIMIT', 0, 1)
 redis.call('ZRANGEBYSCORE', KEYS[8], '(0', '0')
-local told = redis.pcall('PUBLISH', ARGV[5], '')
+local told = redis.pcall('PUBLISH', ARGV[6], '')
 local silent = ''
 if type(told) == 'table' and told.err then
   silent = told.err

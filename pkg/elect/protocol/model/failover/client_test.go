@@ -42,11 +42,11 @@ func (w *redisWorld) heartbeat(p int8) {
 // wants says whether a heartbeat of the client can matter: it holds the lock, would claim it, or may open the gate.
 func (w *redisWorld) wants(p int8) bool {
 	c := &w.clients[p]
-	return c.mine || c.runs || c.pending || c.heartbeat == 0 || w.free(p) || c.since > w.lease[p] && w.shut(c.id)
+	return c.mine || c.runs || c.pending || c.heartbeat == 0 || w.free(p) || c.since > w.lease[p] && w.closed(c.id)
 }
 
-// shut says whether a master of this identity has its gate closed.
-func (w *redisWorld) shut(id identity) bool {
+// closed says whether a master of this identity has its gate closed.
+func (w *redisWorld) closed(id identity) bool {
 	for i := range w.redisSetting.nodes {
 		if n := &w.forgetful.nodes[i]; n.master && w.seen(n.id) == id && n.data.gate != id {
 			return true

@@ -43,7 +43,7 @@ type dbNode struct {
 type dataset struct {
 	gate     identity // who may be claimed at
 	high     int8     // revisions of ownership must exceed it
-	nodes    int8     // the most nodes that a script has seen
+	met      uint8    // all nodes that a script has seen, the master among them
 	owner    int8     // of the lock: 1 + a session; 0: none
 	rev      int8     // of the lock
 	sessions [maxSessions]sessionDoc

@@ -1,5 +1,7 @@
 package failover_test
 
+import "math/bits"
+
 // redisRule is a rule left out.
 type redisRule int8
 
@@ -23,7 +25,8 @@ const (
 	listsAnywhere
 	twoLeases
 	countsNoNodes
-	forgetsNodeCount
+	forgetsNodes
+	countsAtOnce
 	noHighMark
 )
 
@@ -68,13 +71,20 @@ func (w *redisWorld) seen(id identity) identity {
 // now is the clock of a node.
 func (w *redisWorld) now(node int8) int8 { return w.clock[w.lag[node]] }
 
-func (w *redisWorld) followers(node int8) (n int) {
+// connected is a master and those that follow it.
+func (w *redisWorld) connected(node int8) uint8 {
+	all := uint8(1) << node
 	for i := range w.redisSetting.nodes {
 		if w.forgetful.nodes[i].follows == node+1 {
-			n++
+			all |= 1 << i
 		}
 	}
-	return n
+	return all
+}
+
+// shut says whether more nodes were met than there may be.
+func (w *redisWorld) shut(d *dataset) bool {
+	return bits.OnesCount8(d.met) > w.told && w.without != countsNoNodes
 }
 
 // takes says whether a node executes a script that expects an identity.
@@ -89,10 +99,12 @@ func (w *redisWorld) execute(node int8, m message) operation {
 	n := &w.forgetful.nodes[node]
 	d := &n.data
 	before := *d
-	if all := int8(w.followers(node) + 1); w.without != countsNoNodes && int(all) > w.told {
-		if w.without != forgetsNodeCount {
-			d.nodes = max(d.nodes, all)
-		}
+	met := w.connected(node)
+	tooMany := bits.OnesCount8(met) > w.told && w.without != countsNoNodes
+	if w.without != forgetsNodes && (w.without != countsAtOnce || tooMany) {
+		d.met |= met
+	}
+	if tooMany {
 		op.res = closed
 		return op
 	}
@@ -143,7 +155,7 @@ func (w *redisWorld) take(node int8, m message) result {
 		return applied
 	}
 	switch {
-	case !w.open(node, m), int(d.nodes) > w.told:
+	case !w.open(node, m), w.shut(d):
 		return closed
 	case w.clocked && m.next <= d.high && w.without != noHighMark:
 		return refused
@@ -165,7 +177,7 @@ func (w *redisWorld) open(node int8, m message) bool {
 		return true
 	}
 	may := m.may || m.kind == renew && w.without == heartbeatsOpen
-	if !may || int(d.nodes) > w.told {
+	if !may || w.shut(d) {
 		return false
 	}
 	d.gate = id

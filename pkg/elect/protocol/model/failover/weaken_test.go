@@ -16,6 +16,7 @@ type weak struct {
 
 func clocked(s *redisSetting)   { s.clocked, s.lag[1], s.lag[2] = true, 2, 2 }
 func longLease(s *redisSetting) { s.lease[0], s.run[0] = 6, 5 }
+func fourNodes(s *redisSetting) { s.nodes = 4 }
 func fiveNodes(s *redisSetting) { s.nodes = 5 }
 
 // The nodes, and sets of them, of the scenarios that a search may begin with.
@@ -208,13 +209,20 @@ func weaknesses() []weak {
 			"P1", true,
 		},
 		{
-			"node-count-forgotten", "once there were too many it is refused for good", forgetsNodeCount,
+			"nodes-forgotten", "once there were too many it is refused for good", forgetsNodes,
 			threeNodes(fiveNodes),
 			map[dbFault]int8{failover: 1, relink: 1, catchUp: 2},
 			steps(
 				late(actBeat, a, executed), on(actReplicate, 0, newMaster, 0), on(actReplicate, 0, other, 0),
 				divided(),
 			), "P1", false,
+		},
+		{
+			"nodes-counted-at-once", "a node that has taken the place of another one counts besides it", countsAtOnce,
+			threeNodes(fourNodes),
+			map[dbFault]int8{failover: 1, relink: 1, unlink: 1},
+			[]dbAction{{kind: actUnlink, node: other}}, // so that never more than three are connected
+			"P1", false,
 		},
 		{
 			"no-high-mark", "revisions of ownership exceed the time at which the gate was opened", noHighMark,
