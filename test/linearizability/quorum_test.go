@@ -2,8 +2,10 @@ package linearizability
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +25,8 @@ type acceptors struct {
 	random *rand.Rand
 	away   []chan struct{} // closed when the server is away; nil: it is not
 	dull   []bool          // its answers take time and get lost
+
+	options quorumstore.Options
 }
 
 func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
@@ -36,18 +40,18 @@ func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
 }
 
 func (a *acceptors) database(name string) database {
-	o := quorumstore.Options{Timeout: 3 * time.Second, Cluster: name}
+	a.options = quorumstore.Options{Timeout: 3 * time.Second, Cluster: name}
 	for i := range a.servers {
-		o.Servers = append(o.Servers, quorumstore.Server{
+		a.options.Servers = append(a.options.Servers, quorumstore.Server{
 			Name: fmt.Sprint("memory ", i),
 			Open: func(context.Context) (store.Store, error) { return a.client(i), nil },
 		})
 	}
-	if _, err := quorumstore.Init(context.Background(), o); err != nil {
+	if _, err := quorumstore.Init(context.Background(), a.options); err != nil {
 		panic(err)
 	}
 	return database{name: name, freshLists: true, countsMore: true, open: func(ctx context.Context) (store.Store, error) {
-		return opened(quorumstore.Open(ctx, o))
+		return opened(quorumstore.Open(ctx, a.options))
 	}}
 }
 
@@ -100,7 +104,7 @@ func (a *acceptors) run(ctx context.Context) {
 			a.set(i, false, false)
 		}
 		down := minority
-		switch a.random.IntN(6) {
+		switch a.random.IntN(7) {
 		case 0:
 			a.injected.add("all servers answer badly")
 			for i := range n {
@@ -110,6 +114,10 @@ func (a *acceptors) run(ctx context.Context) {
 		case 1:
 			a.injected.add("a majority is away")
 			down++
+		case 2:
+			a.injected.add("a disk is lost, and two re-admit the server")
+			a.lose(ctx, order[0])
+			continue
 		default:
 			a.injected.add("a minority is away")
 		}
@@ -119,6 +127,54 @@ func (a *acceptors) run(ctx context.Context) {
 	}
 	for i := range n {
 		a.set(i, false, false)
+	}
+}
+
+// lose empties a server, and has it re-admitted by two at once while clients go on.
+func (a *acceptors) lose(ctx context.Context, i int) {
+	a.set(i, true, false) // what is under way ends before
+	a.empty(i)
+	a.set(i, false, false)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			for ctx.Err() == nil {
+				err := a.readmit(ctx, i)
+				if err == nil || errors.Is(err, store.ErrInvalid) && strings.Contains(err.Error(), "did not lose") {
+					return
+				}
+				if errors.Is(err, store.ErrInvalid) { // a write that was under way has come after all
+					a.empty(i)
+				}
+			}
+		})
+	}
+	both.Wait()
+}
+
+func (a *acceptors) readmit(ctx context.Context, i int) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := quorumstore.Open(ctx, a.options)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Readmit(ctx, i, nil), s.Close(context.WithoutCancel(ctx)))
+}
+
+// empty removes all that a server holds.
+func (a *acceptors) empty(i int) {
+	s := a.servers[i]
+	for _, kind := range store.Kinds() {
+		reply, err := s.List(context.Background(), kind, store.Query{})
+		if err != nil {
+			panic(err)
+		}
+		for _, d := range reply.Docs {
+			if _, err := s.Apply(context.Background(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+				panic(err)
+			}
+		}
 	}
 }
 
