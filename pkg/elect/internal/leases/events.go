@@ -37,7 +37,7 @@ func (t *Table) Doubtful() bool {
 func (t *Table) Tick(m protocol.Moment) {
 	t.out.Stuck = append(t.out.Stuck, t.stuck(m.Now)...)
 	for _, r := range t.reports.due(m.Now) {
-		r.h.due = false
+		r.h.due, t.out.Changed = false, true
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
 	}
 	for h := range t.pending {
