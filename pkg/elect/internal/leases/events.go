@@ -75,7 +75,7 @@ func (t *Table) Returned(key record.Key, status record.TaskStatus, suspend bool,
 	if h == nil {
 		return
 	}
-	h.status, h.fresh = &status, true
+	h.status, h.fresh, h.said = &status, true, true
 	h.release.Suspend = h.release.Suspend || suspend
 	if h.m.Expired && !h.adopt {
 		t.Release(key, Release{}, m)
@@ -101,7 +101,7 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 	if h == nil {
 		return
 	}
-	h.status, h.fresh = &status, true
+	h.status, h.fresh, h.said = &status, true, true
 	if !h.due {
 		h.due = true
 		t.reports.add(h, now)
