@@ -33,11 +33,10 @@ func waitCommand(g *Globals) *cobra.Command {
   running   every task is running, waiting for its next tick, or has ended well
   done      every task has ended well
 
-What a replica says while the store is away counts for nothing: it is waited for the store as well, until the time is
-over.
+What a replica says while the store is away counts for nothing: the command waits for the store as well.
 
-Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed; 3: the time is over, and
-the store is away, so it is not known. With --stale=warn that is 1.`,
+Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed; 3: the time is over,
+and it is not known, since the store is away. With --stale=warn that is 1.`,
 		Example: `  shardctl wait --for=balanced -g topics --timeout 2m
   shardctl wait --for=running topics/topic-007
   shardctl wait --for=done jobs/import-2026 --timeout 1h

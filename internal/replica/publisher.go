@@ -82,8 +82,8 @@ func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Tim
 	return s
 }
 
-// status is the head of a snapshot. While the store is unreachable it is of when the store last answered. It is stale as
-// well before anything was read, and then of no time.
+// status is the head of a snapshot. While the store is unreachable it is of when the store last answered. Before
+// anything was read it is stale too, and of no time.
 func (p *publisher) status(m material, now time.Time) api.Status {
 	head := api.Status{
 		Cluster: m.settings.Cluster, Instance: m.settings.Instance, Version: p.version,

@@ -125,8 +125,8 @@ var _ = Describe("A store that is unreachable", func() {
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// expectStale has a replica asked whose store is away and whose tasks have stopped. It shows none of them as its own, and
-// the commands say that the rest may be out of date.
+// expectStale asks a replica whose store is away and whose tasks have stopped. It shows none of them as its own, and the
+// commands say that the rest may be out of date.
 func expectStale(ctx context.Context, r *harness.Replica) {
 	GinkgoHelper()
 	tasks, err := r.Client.Tasks(ctx)
