@@ -23,8 +23,8 @@ const (
 // staleHelp is in the help of commands that show something.
 const staleHelp = `
 
-While the store is away a replica answers with what it saw last. A line on standard error says since when that may be out
-of date; JSON and YAML have "stale": true. With --stale=fail the exit code is 3 then, and a watch ends.`
+While the store is away a replica answers with what it saw last. A line on standard error says since when that may be
+out of date; JSON and YAML have "stale": true. With --stale=fail the exit code is 3 then, and a watch ends.`
 
 // staleness is what the command that runs has heard of answers that are stale. It may be used from many goroutines.
 type staleness struct {
