@@ -46,6 +46,11 @@ const commandsIntro = `# Commands
 takes changes for all of it. Without a replica, ` + "`--config`" + ` has them go to the store itself; ` + "`logs`" + ` and watches need a replica.
 Exit codes are in [install](operations/install.md#exit-codes).
 
+While the store is away a replica answers with what it saw last. Every command that reads obeys one rule then, that of
+` + "`--stale`" + `. With ` + "`warn`" + ` it shows the answer, and a line on standard error says since when it may be out of date, and why.
+With ` + "`fail`" + ` it does the same and ends with code 3. ` + "`wait`" + ` never takes such an answer: it waits on, and ends with code 3
+when its time is over.
+
 | command | what it does |
 |---|---|
 `

@@ -31,7 +31,13 @@ func ago(d time.Duration) api.Time { return api.Time{Time: epoch.Add(-d)} }
 // replica serves the board and returns its address.
 func replica(t *testing.T, board *status.Board) string {
 	t.Helper()
-	server := httptest.NewServer(status.New(status.Config{Source: board, Events: happened, Runs: ran, Logs: wrote}))
+	return serve(t, status.Config{Source: board, Events: happened, Runs: ran, Logs: wrote})
+}
+
+// serve serves what only reads and returns its address.
+func serve(t *testing.T, c status.Config) string {
+	t.Helper()
+	server := httptest.NewServer(status.New(c))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()

@@ -24,7 +24,7 @@ func describeCommand(g *Globals) *cobra.Command {
 to it lately, and the last runs of a task with a schedule or one that is run once.
 
 Without a name the tasks are described that do not run as they should, or failed when they last ran: with what their
-failed runs wrote.`,
+failed runs wrote.` + staleHelp,
 		Example: `  shardctl describe task
   shardctl describe task topics/topic-001
   shardctl describe task topic-001 -g topics
@@ -70,7 +70,7 @@ failed runs wrote.`,
 			}
 			out := cmd.OutOrStdout()
 			if !o.Table() {
-				return o.Write(out, all)
+				return o.Write(out, api.One[facts]{Item: all, Stale: g.stale.heard.Load()})
 			}
 			d := &description{sections: sections{w: out}, view: g.view(out)}
 			all.show(d)
@@ -79,6 +79,7 @@ failed runs wrote.`,
 	})
 	g.AddFlags(cmd)
 	g.addConfig(cmd)
+	g.addStale(cmd, staleWarn)
 	cmd.Flags().StringVarP(
 		&group, "group", "g", "", "the group of a task that is named without it, or the only one to look at",
 	)

@@ -55,11 +55,13 @@ func (c *change) awaitEmpty(cmd *cobra.Command, name string) error {
 		pace = storePace
 	}
 	for first := 0; ; {
+		c.globals.stale.heard.Store(false)
 		left, err := c.lookAtInstance(cmd, name)
 		if stuck, ok := errors.AsType[stuckError](err); ok {
 			return stuck.error
 		}
-		if err == nil && left.owned == 0 {
+		stale := c.globals.stale.heard.Load()
+		if err == nil && left.owned == 0 && !stale {
 			progress.end()
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "instance %s owns nothing\n", name)
 			return err
@@ -69,6 +71,8 @@ func (c *change) awaitEmpty(cmd *cobra.Command, name string) error {
 		switch {
 		case err != nil:
 			missing = err.Error()
+		case stale:
+			missing = awayText
 		case left.silent:
 			return fmt.Errorf("no replica is up to take over the %d tasks of %s: those that start obey, "+
 				"it stays drained until `shardctl undrain %s`", left.owned, name, name)

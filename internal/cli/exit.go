@@ -13,6 +13,7 @@ import (
 const (
 	CodeNo    = 1 // it failed, or the answer is no
 	CodeUsage = 2 // usage or bad configuration
+	CodeStale = 3 // what was read is stale, and --stale=fail
 )
 
 // Exit is an error that says with which code the program ends.

@@ -14,10 +14,12 @@ func (l *lister[T]) follow(ctx context.Context) error {
 	l.printer = newPrinter(clocked(l.resource), l.output.format == formatWide, !l.options.noHeaders)
 	link := &link{globals: l.globals, url: l.client.BaseURL(), note: l.note}
 	seen := false
-	return ended(ctx, l.resource.of(l.client).Watch(ctx, link.options(l.filter), func(c client.Change[T]) error {
-		again := seen
-		seen = true
-		return l.change(c, again)
+	return ended(ctx, link.beside(ctx, l.client, func(ctx context.Context) error {
+		return l.resource.of(l.client).Watch(ctx, link.options(l.filter), func(c client.Change[T]) error {
+			again := seen
+			seen = true
+			return l.change(c, again, c.Stale || link.isStale())
+		})
 	}))
 }
 
@@ -37,7 +39,7 @@ func clocked[T any](res resource[T]) []column[T] {
 	return append([]column[T]{{title: "time", keep: keepState, cell: when}}, columns...)
 }
 
-func (l *lister[T]) change(c client.Change[T], again bool) error {
+func (l *lister[T]) change(c client.Change[T], again, stale bool) error {
 	items := l.keep(c.Items)
 	if len(items) == 0 && (again || c.Kind != client.Snapshot) {
 		return nil
@@ -50,11 +52,11 @@ func (l *lister[T]) change(c client.Change[T], again bool) error {
 	if l.resource.kind == "events" && c.Kind == client.Snapshot {
 		slices.Reverse(items) // as a log: the newest last
 	}
-	return l.writeChange(c.Kind, items)
+	return l.writeChange(c.Kind, items, stale)
 }
 
 // writeChange writes a line for each item; JSON says what happened to it, as kubectl's --output-watch-events does.
-func (l *lister[T]) writeChange(kind client.ChangeKind, items []T) error {
+func (l *lister[T]) writeChange(kind client.ChangeKind, items []T, stale bool) error {
 	if l.output.format == formatPath {
 		for i := range items {
 			if err := l.output.Write(l.out, items[i]); err != nil {
@@ -70,7 +72,8 @@ func (l *lister[T]) writeChange(kind client.ChangeKind, items []T) error {
 		line := struct {
 			Type   client.ChangeKind `json:"type"`
 			Object T                 `json:"object"`
-		}{kind, items[i]}
+			Stale  bool              `json:"stale"`
+		}{kind, items[i], stale}
 		if err := writeJSON(l.out, line, true); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ With -w each change is a row with the time of day, until Ctrl-C. A replica that 
 and asked again until it is back. Columns that do not fit the terminal are left out; -o json has everything.
 
   -o jsonpath=TEMPLATE  as kubectl takes it, over what -o json shows: '{.items[*].key}', or .state of one thing
-  --sort-by PATH        by a field of each: .restarts, .stateSince, .labels.team`,
+  --sort-by PATH        by a field of each: .restarts, .stateSince, .labels.team` + staleHelp,
 		Example: `  shardctl get tasks -g topics
   shardctl get tasks 'topics/topic-0*' -o wide
   shardctl get tasks -l team=core -w
@@ -59,6 +59,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	})
 	g.AddFlags(cmd)
 	g.addConfig(cmd)
+	g.addStale(cmd, staleWarn)
 	fs := cmd.Flags()
 	fs.StringVarP(&o.group, "group", "g", "", "only of this group")
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")
@@ -233,7 +234,7 @@ func (r *request) runs(ctx context.Context) error {
 		}
 	}
 	if r.output.whole() {
-		return r.output.Write(r.out, api.List[api.Run]{Items: all})
+		return r.output.Write(r.out, api.List[api.Run]{Items: all, Stale: r.globals.stale.heard.Load()})
 	}
 	return out.rows(all)
 }
@@ -301,9 +302,10 @@ func (l *lister[T]) keep(items []T) []T {
 }
 
 func (l *lister[T]) write(items []T) error {
-	var v any = api.List[T]{Items: items}
+	stale := l.globals.stale.heard.Load()
+	var v any = api.List[T]{Items: items, Stale: stale}
 	if l.wanted.single() && len(items) == 1 && l.resource.kind != "events" {
-		v = items[0]
+		v = api.One[T]{Item: items[0], Stale: stale}
 	}
 	if l.output.whole() {
 		return l.output.Write(l.out, v)

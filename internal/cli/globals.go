@@ -45,6 +45,7 @@ type Globals struct {
 	server, tokenFile, caFile string
 	config                    []string
 	requestTimeout            time.Duration
+	stale                     staleness
 }
 
 // defaultRequestTimeout is how long one request may take unless --request-timeout says otherwise.
@@ -100,10 +101,14 @@ func (g *Globals) Client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(base, token, client.WithHTTPClient(transport), client.WithTimeout(g.requestTimeout))
+	c, err := client.New(
+		base, token, client.WithHTTPClient(transport), client.WithTimeout(g.requestTimeout),
+		client.WithStale(g.stale.note),
+	)
 	if err != nil {
 		return nil, usage("%w", err)
 	}
+	g.stale.asked = c
 	return c, nil
 }
 

@@ -20,6 +20,7 @@ type link struct {
 	mu     sync.Mutex
 	broken int       // connections
 	since  time.Time // when the first of them broke
+	stale  bool      // as the replica said last
 }
 
 // connection is one of a link. It belongs to one goroutine.

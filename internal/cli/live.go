@@ -96,6 +96,9 @@ func watchLive(ctx context.Context, c *client.Client, link *link, changes chan<-
 	}
 	g.Go(func() error {
 		return ended(ctx, c.WatchStatus(ctx, link.options(client.Filter{}), func(s *api.Status) error {
+			if err := link.heard(s); err != nil {
+				return err
+			}
 			return send(func(l *live) []api.Event { l.status = s; return nil })
 		}))
 	})

@@ -32,9 +32,12 @@ func (g *Globals) offline(ctx context.Context) (*client.Client, error) {
 		c.Events, c.Runs, c.Mutexes = past{g}, past{g}, past{g}
 	}
 	handler := status.New(c)
-	return client.New(
+	asked, err := client.New(
 		"http://store", client.WithHTTPClient(&http.Client{Transport: direct{handler}}), client.WithTimeout(0),
+		client.WithStale(g.stale.note),
 	)
+	g.stale.asked = asked
+	return asked, err
 }
 
 func (g *Globals) isOffline() bool { return len(g.config) > 0 }

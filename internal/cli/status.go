@@ -23,7 +23,7 @@ func statusCommand(g *Globals) *cobra.Command {
 		Long: `Show groups, instances, and what is wrong and why, on one screen.
 
 With -w a terminal shows the cluster live until Ctrl-C: what each group and instance has, problems, and moves as they
-happen. Elsewhere the screen is printed once, and then a line with the time of day for each change.`,
+happen. Elsewhere the screen is printed once, and then a line with the time of day for each change.` + staleHelp,
 		Example: "  shardctl status\n  shardctl status -w\n  shardctl status -o jsonpath='{.problems[*].reason}'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +55,7 @@ happen. Elsewhere the screen is printed once, and then a line with the time of d
 	})
 	g.AddFlags(cmd)
 	g.addConfig(cmd)
+	g.addStale(cmd, staleWarn)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with each change")
 	cmd.Flags().StringVarP(&output, "output", "o", string(formatTable), OutputUsage)
 	FixedWords(cmd, "output", "table", "json", "yaml", jsonpathPrefix)
@@ -80,7 +81,10 @@ func (g *Globals) showStatus(ctx context.Context, c *client.Client, w io.Writer,
 func (g *Globals) streamStatus(ctx context.Context, c *client.Client, w, note io.Writer) error {
 	link := &link{globals: g, url: c.BaseURL(), note: note}
 	return ended(ctx, c.WatchStatus(ctx, link.options(client.Filter{}), func(s *api.Status) error {
-		return writeJSON(w, s, true)
+		if err := writeJSON(w, s, true); err != nil {
+			return err
+		}
+		return link.heard(s)
 	}))
 }
 
@@ -138,7 +142,11 @@ func (v *view) summary(s *api.Status) string {
 		"cluster %s, seen by %s %s, %s", plainText(s.Cluster), orDash(s.Instance), plainText(s.Version), store,
 	)
 	if s.Stale {
-		line += ", " + v.paint("33", "stale: as it was "+v.age(s.ObservedAt)+" ago")
+		word := "stale: nothing was read yet"
+		if !s.ObservedAt.IsZero() {
+			word = "stale: as it was " + v.age(s.ObservedAt) + " ago"
+		}
+		line += ", " + v.paint("33", word)
 	}
 	if s.Draining {
 		line += ", " + v.state("draining")

@@ -33,7 +33,10 @@ func waitCommand(g *Globals) *cobra.Command {
   running   every task is running, waiting for its next tick, or has ended well
   done      every task has ended well
 
-Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed.`,
+What a replica says while the store is away counts for nothing: the command waits for the store as well.
+
+Exit code 0: it is so; 1: not within the time, or it cannot become so because a task has failed; 3: the time is over,
+and it is not known, since the store is away. With --stale=warn that is 1.`,
 		Example: `  shardctl wait --for=balanced -g topics --timeout 2m
   shardctl wait --for=running topics/topic-007
   shardctl wait --for=done jobs/import-2026 --timeout 1h
@@ -48,6 +51,7 @@ Exit code 0: it is so; 1: not within the time, or it cannot become so because a 
 	})
 	g.AddFlags(cmd)
 	g.addConfig(cmd)
+	g.addStale(cmd, staleFail)
 	fs := cmd.Flags()
 	fs.StringVar(&o.aim, "for", "", "balanced, running or done")
 	fs.StringVarP(&o.group, "group", "g", "", "only this group")
@@ -102,10 +106,13 @@ func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 				return err
 			}
 		}
+		g.stale.heard.Store(false)
 		missing, err := o.look(looking, client, args)
 		var never neverError
 		var bad *api.Error
 		switch {
+		case g.stale.heard.Load(): // neither that it is so nor that it cannot become so
+			missing = awayText
 		case err == nil && missing == "":
 			return nil
 		case errors.As(err, &never):
@@ -123,6 +130,9 @@ func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 	}
 }
 
+// awayText is what an answer lacks that is stale.
+const awayText = "the store is unreachable, and what was last seen may not be so any more"
+
 // lookTimeout is how long the last look may take after the time is over.
 const lookTimeout = 5 * time.Second
 
@@ -134,9 +144,6 @@ func (o *waitOptions) look(ctx context.Context, c *client.Client, args []string)
 	s, err := c.Status(ctx)
 	if err != nil {
 		return "", err
-	}
-	if s.Stale {
-		return "the store is unreachable, and what was last seen may not be so any more", nil
 	}
 	var missing []string
 	found := false

@@ -40,8 +40,8 @@ func TestWait(t *testing.T) {
 	}
 	failed := sample()
 	failed.Status.Groups = []api.Group{{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Done: 4, Failed: 1}}}
-	stale := sample()
-	stale.Status.Stale = true
+	stale, staleFailed := away(), away()
+	staleFailed.Status.Groups = failed.Status.Groups
 	even := sample()
 	even.Status.Groups = []api.Group{
 		{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Running: 3, Backoff: 1, Paused: 1}, Imbalance: 1},
@@ -55,23 +55,31 @@ func TestWait(t *testing.T) {
 		code     int
 		says     string
 	}{
-		"all done":               {done, "--for=done", 0, ""},
-		"done counts as running": {done, "--for=running", 0, ""},
-		"not done":               {sample(), "--for=done -g jobs", 1, "jobs: 1 waiting"},
-		"a group runs":           {sample(), "--for=running -g jobs", 0, ""},
-		"another does not":       {sample(), "--for=running", 1, "topics: 1 starting, 1 backoff, 1 unassigned"},
-		"a task runs":            {sample(), "--for=running topics/topic-001", 0, ""},
-		"by -g":                  {sample(), "--for=running -g topics topic-002", 0, ""},
-		"a pattern":              {sample(), "--for=running topics/topic-00[12]", 0, ""},
-		"a task does not":        {sample(), "--for=running topics/topic-005", 1, "1 unassigned"},
-		"an unknown task":        {sample(), "--for=running topics/none", 1, "no task topics/none is known yet"},
-		"an unknown group":       {sample(), "--for=balanced -g none", 1, "no group none is known yet"},
-		"failed never ends":      {failed, "--for=done --timeout=1h", 1, "1 failed"},
-		"stale says nothing":     {stale, "--for=running -g jobs", 1, "store is unreachable"},
-		"balanced":               {even, "--for=balanced", 0, ""},
-		"uneven":                 {uneven, "--for=balanced", 1, "imbalance 4"},
-		"unassigned":             {sample(), "--for=balanced -g topics", 1, "1 starting, 1 unassigned"},
-		"nothing known yet":      {&status.Snapshot{}, "--for=balanced", 1, "no group is known yet"},
+		"all done":                         {done, "--for=done", 0, ""},
+		"done counts as running":           {done, "--for=running", 0, ""},
+		"not done":                         {sample(), "--for=done -g jobs", 1, "jobs: 1 waiting"},
+		"a group runs":                     {sample(), "--for=running -g jobs", 0, ""},
+		"another does not":                 {sample(), "--for=running", 1, "topics: 1 starting, 1 backoff, 1 unassigned"},
+		"a task runs":                      {sample(), "--for=running topics/topic-001", 0, ""},
+		"by -g":                            {sample(), "--for=running -g topics topic-002", 0, ""},
+		"a pattern":                        {sample(), "--for=running topics/topic-00[12]", 0, ""},
+		"a task does not":                  {sample(), "--for=running topics/topic-005", 1, "1 unassigned"},
+		"an unknown task":                  {sample(), "--for=running topics/none", 1, "no task topics/none is known yet"},
+		"an unknown group":                 {sample(), "--for=balanced -g none", 1, "no group none is known yet"},
+		"failed never ends":                {failed, "--for=done --timeout=1h", 1, "1 failed"},
+		"stale says nothing":               {stale, "--for=running -g jobs", 3, "store is unreachable"},
+		"stale says nothing of a task":     {stale, "--for=running topics/topic-001", 3, "store is unreachable"},
+		"stale says nothing of a failure":  {staleFailed, "--for=done -g topics", 3, "store is unreachable"},
+		"stale says nothing with warn too": {stale, "--for=running topics/topic-001 --stale=warn", 1, "unreachable"},
+		"stale, says since when and why": {
+			stale, "--for=running topics/topic-001", 3,
+			"stale: the store has not answered since 2026-01-02T03:03:53.000Z, 12s ago: what is shown may be out of " +
+				"date (no reachable servers)\nerror: not running after 0s: ",
+		},
+		"balanced":          {even, "--for=balanced", 0, ""},
+		"uneven":            {uneven, "--for=balanced", 1, "imbalance 4"},
+		"unassigned":        {sample(), "--for=balanced -g topics", 1, "1 starting, 1 unassigned"},
+		"nothing known yet": {&status.Snapshot{}, "--for=balanced", 1, "no group is known yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"wait", "--timeout", "0"}, strings.Fields(c.line)...)

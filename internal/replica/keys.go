@@ -37,12 +37,33 @@ func newKeys(view *cluster.View, report *balancer.Report, asked standing) keys {
 	return k
 }
 
-// lock is what is known of a key's lock; without a view, nothing.
+// lock is what is known of a key's lock; without a view, nothing. Of a key that this replica owns its status is what
+// the run said last, written or not: what happens here is known also while the store is away.
 func (k keys) lock(key elect.Key) record.Lock {
 	if k.view == nil {
 		return record.Lock{Key: key}
 	}
-	return k.view.Lock(key)
+	lock := k.view.Lock(key)
+	if held, own := k.own(key, lock); own && held.Status != nil {
+		lock.Status = *held.Status
+	}
+	return lock
+}
+
+// own is the key as this replica holds it; false: it does not own it.
+func (k keys) own(key elect.Key, lock record.Lock) (held cluster.Held, own bool) {
+	if k.view == nil || lock.Session != k.view.Session {
+		return cluster.Held{}, false
+	}
+	held, own = k.view.Held[key]
+	return held, own
+}
+
+// expired says whether this replica has stopped the task since its lease is over. Whether another one has it by now is
+// not known then.
+func (k keys) expired(key elect.Key, lock record.Lock) bool {
+	held, own := k.own(key, lock)
+	return own && held.Phase == cluster.PhaseWaiting
 }
 
 // task shows one task.
@@ -50,7 +71,7 @@ func (k keys) task(t *tasks.Task) api.Task {
 	key := t.Key()
 	lock := k.lock(key)
 	owner, owned := k.live[lock.Session]
-	owned = owned && lock.Session != ""
+	owned = owned && lock.Session != "" && !k.expired(key, lock)
 	shown := api.Task{
 		Key: string(key), Group: t.Group, Name: t.Name, Kind: t.Kind(), Labels: t.Labels,
 		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
@@ -80,8 +101,13 @@ func (k keys) task(t *tasks.Task) api.Task {
 }
 
 func (k keys) ownedState(key elect.Key, lock record.Lock) api.TaskState {
-	if h, held := k.view.Held[key]; held && (h.Phase == cluster.PhaseStopping || h.Phase == cluster.PhaseReleasing) {
+	held, _ := k.own(key, lock)
+	switch held.Phase {
+	case cluster.PhaseStopping, cluster.PhaseReleasing:
 		return api.Stopping
+	case cluster.PhaseClaiming: // again, after its lease was over
+		return api.Starting
+	case cluster.PhaseWaiting, cluster.PhaseRunning:
 	}
 	state := api.TaskState(lock.Status.State)
 	if state == api.Done || state == api.Failed {
@@ -114,6 +140,9 @@ func (k keys) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, message st
 		return why.Reason, why.Message
 	}
 	switch {
+	case k.expired(t.Key(), lock):
+		return api.ProblemStoreUnreachable, k.view.Instance + " stopped it when its lease was over, since the store " +
+			"did not answer. Whether another replica runs it by now is not known"
 	case lock.Session != "":
 		return string(record.ReasonOrphaned), k.orphaned(&lock)
 	case lock.Token != 0:

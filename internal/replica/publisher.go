@@ -82,7 +82,8 @@ func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Tim
 	return s
 }
 
-// status is the head of a snapshot. While the store is unreachable it is of when the store last answered.
+// status is the head of a snapshot. While the store is unreachable it is of when the store last answered. Before
+// anything was read it is stale too, and of no time.
 func (p *publisher) status(m material, now time.Time) api.Status {
 	head := api.Status{
 		Cluster: m.settings.Cluster, Instance: m.settings.Instance, Version: p.version,
@@ -96,6 +97,10 @@ func (p *publisher) status(m material, now time.Time) api.Status {
 	}
 	if err := m.heartbeat.err; !head.Store.Reachable && err != nil {
 		head.Store.Error = err.Error()
+	}
+	if p.fresh.IsZero() && (m.view == nil || !m.view.Loaded) {
+		head.Stale = true
+		return head
 	}
 	if !head.Stale || p.fresh.IsZero() {
 		p.fresh = now

@@ -138,6 +138,14 @@ func TestTaskStates(t *testing.T) {
 			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseRunning), want: api.Running,
 			owner: "a",
 		},
+		"stopped here at the end of the lease": {
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseWaiting), want: api.Unassigned,
+			shown: api.ProblemStoreUnreachable, message: "a stopped it",
+		},
+		"claimed here again": {
+			lock: lockOf(key, "A", "running"), change: hold(key, cluster.PhaseClaiming), want: api.Starting,
+			owner: "a",
+		},
 		"done":                      {lock: suspended(done), want: api.Done},
 		"failed":                    {lock: suspended(failed), want: api.Failed},
 		"suspended without outcome": {lock: suspended(nil), want: api.Unassigned},

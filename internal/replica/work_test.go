@@ -143,3 +143,71 @@ groups:
 	}
 	done(2, rerun.Token)
 }
+
+// TestWhatItDoesItselfIsShownAsItIs holds that a replica whose store is away shows its own tasks as they are, and says
+// that the rest may be out of date. Before, it showed what the store had said last: running, whatever had ended.
+func TestWhatItDoesItselfIsShownAsItIs(t *testing.T) {
+	end := filepath.Join(t.TempDir(), "end")
+	s := settingsOf(t, `
+version: 1
+instance: a
+store: {uri: "sqlite:x.db"}
+lease: {duration: 4s}
+groups:
+  - name: g
+    tasks:
+      - {name: long, exec: {command: [sleep, "1000"]}}
+      - name: ends
+        exec: {command: [sh, -c, 'until [ -e "$0" ]; do sleep 0.01; done; exit 3', `+end+`]}
+        backoff: {initial: 1h, max: 1h}
+`)
+	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	db := memstore.New()
+	client := db.Client()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Run(ctx, client) }()
+	defer func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}()
+	if head := r.Board().Snapshot().Status; !head.Stale || !head.ObservedAt.IsZero() {
+		t.Errorf("before anything was read: %+v", head)
+	}
+	await := func(what string, is func(head *api.Status, long, ends *api.Task) bool) {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); ; {
+			changed := r.Board().Changed()
+			now := r.Board().Snapshot()
+			long, ends := now.Task("g/long"), now.Task("g/ends")
+			if is(&now.Status, long, ends) {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("still not: %s: %+v, %+v, %+v", what, now.Status, long, ends)
+			}
+			<-changed
+		}
+	}
+	await("both run", func(head *api.Status, long, ends *api.Task) bool {
+		return !head.Stale && long.State == api.Running && ends.State == api.Running
+	})
+	client.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} })
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await("one has ended, the other runs on", func(_ *api.Status, long, ends *api.Task) bool {
+		return long.State == api.Running && ends.State == api.Backoff && ends.LastError == "exit status 3"
+	})
+	await("the lease is over, and nothing runs", func(head *api.Status, long, ends *api.Task) bool {
+		over := func(t *api.Task) bool {
+			return t.State == api.Unassigned && t.Instance == "" && t.Reason == api.ProblemStoreUnreachable &&
+				strings.Contains(t.Message, "a stopped it")
+		}
+		return head.Stale && over(long) && over(ends) && head.Groups[0].Unassigned == 2
+	})
+	client.Fault(nil)
+	await("it goes on", func(head *api.Status, long, _ *api.Task) bool { return !head.Stale && long.State == api.Running })
+}

@@ -66,25 +66,30 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 }
 
 func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
-	t, bad := s.findTask(r)
+	snapshot, t, bad := s.findTask(r)
 	if bad != nil {
 		return bad
 	}
-	writeJSON(w, shownTask(t, outputHidden(r) != nil))
+	return answerOne(w, snapshot, shownTask(t, outputHidden(r) != nil))
+}
+
+// answerOne answers with one object of a snapshot.
+func answerOne[T any](w http.ResponseWriter, s *Snapshot, item *T) *Error {
+	writeJSON(w, api.One[*T]{Item: item, Stale: s.Status.Stale})
 	return nil
 }
 
-func (s *server) findTask(r *http.Request) (*api.Task, *Error) {
+func (s *server) findTask(r *http.Request) (*Snapshot, *api.Task, *Error) {
 	snapshot, bad := s.snapshot()
 	if bad != nil {
-		return nil, bad
+		return nil, nil, bad
 	}
 	key := r.PathValue("group") + "/" + r.PathValue("name")
 	t := snapshot.Task(key)
 	if t == nil {
-		return nil, httperr.NotFound("no task %q is declared", key)
+		return nil, nil, httperr.NotFound("no task %q is declared", key)
 	}
-	return t, nil
+	return snapshot, t, nil
 }
 
 func (s *server) group(w http.ResponseWriter, r *http.Request) *Error {
@@ -97,8 +102,7 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) *Error {
 	if g == nil {
 		return httperr.NotFound("no group %q is declared", name)
 	}
-	writeJSON(w, g)
-	return nil
+	return answerOne(w, snapshot, g)
 }
 
 func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
@@ -111,14 +115,13 @@ func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
 	if i == nil {
 		return httperr.NotFound("no instance %q is known; those dead for an hour are forgotten", name)
 	}
-	writeJSON(w, i)
-	return nil
+	return answerOne(w, snapshot, i)
 }
 
 // runs answers with the last runs of a task.
 func (s *server) runs(source RunSource) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
-		t, bad := s.findTask(r)
+		_, t, bad := s.findTask(r)
 		if bad != nil {
 			return bad
 		}

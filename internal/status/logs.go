@@ -55,11 +55,7 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	t, bad := l.server.findTask(r)
-	if bad != nil {
-		return bad
-	}
-	snapshot, bad := l.server.snapshot()
+	snapshot, t, bad := l.server.findTask(r)
 	if bad != nil {
 		return bad
 	}

@@ -125,6 +125,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Task":     api.Task{},
 		"Instance": api.Instance{},
 		"Lock":     api.Lock{}, "Event": api.Event{}, "Error": api.Error{}, "FieldError": api.FieldError{},
+		"Stale":    api.One[api.Task]{},
 		"TaskList": api.List[api.Task]{}, "GroupList": api.List[api.Group]{}, "InstanceList": api.List[api.Instance]{},
 		"LockHolder": api.LockHolder{}, "LockWaiter": api.LockWaiter{},
 		"LockList":  api.List[api.Lock]{},
@@ -207,8 +208,10 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	h := New(Config{Source: boardWith(s), Events: store, Runs: runs})
 	for path, name := range map[string]string{
 		"/api/v1/status": "Status", "/api/v1/tasks": "TaskList", "/api/v1/groups": "GroupList",
-		"/api/v1/events":    "EventList",
-		"/api/v1/instances": "InstanceList", "/api/v1/locks": "LockList", "/api/v1/instances/a": "Instance",
+		"/api/v1/events":         "EventList",
+		"/api/v1/groups/topics?": "Stale", "/api/v1/instances/a?": "Stale",
+		"/api/v1/tasks/topics/topic-0001?": "Stale",
+		"/api/v1/instances":                "InstanceList", "/api/v1/locks": "LockList", "/api/v1/instances/a": "Instance",
 		"/api/v1/groups/topics":                "Group",
 		"/api/v1/whoami":                       "Caller",
 		"/api/v1/tasks/topics/topic-0001/runs": "RunList",

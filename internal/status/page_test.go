@@ -144,6 +144,24 @@ func TestPlainPageFilters(t *testing.T) {
 	}
 }
 
+// The page says since when what it shows may be out of date, and why; and when nothing was read yet.
+func TestPlainPageSaysThatItIsStale(t *testing.T) {
+	fresh, stale, never := sample(2), sample(2), sample(2)
+	stale.Status.Stale, stale.Status.Store.Error = true, "no reachable servers"
+	never.Status.Stale, never.Status.ObservedAt = true, api.Time{}
+	for want, s := range map[string]*Snapshot{
+		"": fresh,
+		"The store has not answered since 2026-01-02T03:04:05.000Z: what is shown may be out of date, but not what " +
+			"this replica itself runs. no reachable servers": stale,
+		"The store has not been read yet: nothing is known for sure. ": never,
+	} {
+		body := get(t, New(Config{Source: boardWith(s)}), "/?view=plain").Body.String()
+		if got := between(body, `<p id="alert">`, "</p>"); got != want {
+			t.Errorf("says %q, want %q", got, want)
+		}
+	}
+}
+
 func TestPlainPageEscapes(t *testing.T) {
 	const hostile = `"><script>alert(1)</script><a href="javascript:alert(2)`
 	s := sample(2)

@@ -190,6 +190,15 @@ func TestUnreachableStoreDegrades(t *testing.T) {
 	if got := decode[api.Status](t, get(t, h, "/api/v1/status")); !got.Stale || got.Store.Reachable {
 		t.Errorf("got %+v", got)
 	}
+	for path, has := range map[string]string{
+		"/api/v1/tasks/topics/topic-0001": `"key":"topics/topic-0001"`, "/api/v1/groups/topics": `"name":"topics"`,
+		"/api/v1/instances/a": `"name":"a"`,
+	} {
+		text := get(t, h, path).Body.String()
+		if !strings.Contains(text, has) || !strings.HasSuffix(text, ",\"stale\":true}\n") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
 	if got := decode[api.List[api.Task]](t, get(t, h, "/api/v1/tasks")); !got.Stale || len(got.Items) != 9 {
 		t.Errorf("got %+v", got)
 	}

@@ -62,6 +62,11 @@ func TestJSONIsFlat(t *testing.T) {
 				`"overrides":[],"discovery":null,"weights":null}`,
 		},
 		{
+			api.One[*api.Caller]{Item: &api.Caller{Name: "eve", Role: api.RoleRead}, Stale: true},
+			&api.One[*api.Caller]{},
+			`{"name":"eve","role":"read","verbs":[],"stale":true}`,
+		},
+		{
 			api.Caller{Name: "eve", Role: api.RoleRead},
 			&api.Caller{},
 			`{"name":"eve","role":"read","verbs":[]}`,

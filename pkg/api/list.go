@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strconv"
 )
 
 // How many items one page of a list has, unless asked for, and at most.
@@ -26,6 +27,35 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 		Stale    bool   `json:"stale"`
 	}
 	return json.Marshal(plain{notNil(l.Items), l.Continue, l.Stale})
+}
+
+// One is one object of a cluster as it is answered. In JSON Stale stands last among the object's own fields, and says
+// what it says of a [List].
+type One[T any] struct {
+	Item  T    `json:"-"`
+	Stale bool `json:"stale"`
+}
+
+// MarshalJSON writes the object with the mark. The object has at least one field of its own.
+func (o One[T]) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(o.Item)
+	if err != nil {
+		return nil, err
+	}
+	mark := `,"stale":` + strconv.FormatBool(o.Stale) + `}`
+	return append(text[:len(text)-len("}")], mark...), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (o *One[T]) UnmarshalJSON(text []byte) error {
+	var mark struct {
+		Stale bool `json:"stale"`
+	}
+	if err := json.Unmarshal(text, &mark); err != nil {
+		return err
+	}
+	o.Stale = mark.Stale
+	return json.Unmarshal(text, &o.Item)
 }
 
 // Labels are words that selectors ask for. Nil is written as {}.

@@ -7,10 +7,10 @@ import (
 // Status is /api/v1/status: the cluster on one screen.
 type Status struct {
 	Cluster    string    `json:"cluster"`
-	Instance   string    `json:"instance"` // the replica that answers
-	Version    string    `json:"version"`  // of the program that answers
-	ObservedAt Time      `json:"observedAt"`
-	Stale      bool      `json:"stale"` // the store is unreachable: this is how it was at ObservedAt
+	Instance   string    `json:"instance"`   // the replica that answers
+	Version    string    `json:"version"`    // of the program that answers
+	ObservedAt Time      `json:"observedAt"` // zero: nothing was read yet
+	Stale      bool      `json:"stale"`      // the store is unreachable: this is how it was at ObservedAt
 	Ready      bool      `json:"ready"`
 	Draining   bool      `json:"draining"`
 	Store      Store     `json:"store"`

@@ -20,6 +20,7 @@ type Client struct {
 	http    *http.Client
 	token   func() (string, error)
 	timeout time.Duration
+	stale   func(bool)
 	pace    pace
 }
 
@@ -41,7 +42,7 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimRight(baseURL, "/"), http: http.DefaultClient, timeout: DefaultTimeout, pace: defaultPace(),
-		token: func() (string, error) { return "", nil },
+		token: func() (string, error) { return "", nil }, stale: func(bool) {},
 	}
 	for _, option := range options {
 		if err := option(c); err != nil {
@@ -105,6 +106,19 @@ func WithTimeout(d time.Duration) Option {
 			return fmt.Errorf("timeout %s: want 0 or more", d)
 		}
 		c.timeout = d
+		return nil
+	}
+}
+
+// WithStale has note called with what each answer about the cluster says of itself. True says that the store was
+// unreachable, and that this is what was last seen. Each page of a list is an answer. Watches do not call note: their
+// snapshots say so in [Change].Stale. It is called by the goroutine that asks, before that gets the answer.
+func WithStale(note func(stale bool)) Option {
+	return func(c *Client) error {
+		if note == nil {
+			return errors.New("stale: no function is given")
+		}
+		c.stale = note
 		return nil
 	}
 }

@@ -3,10 +3,12 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,36 @@ func TestWhatNewRefuses(t *testing.T) {
 	}
 	if c, err := client.New(good + "/sub/"); err != nil || c.BaseURL() != good+"/sub" {
 		t.Errorf("%v, %v", c, err)
+	}
+}
+
+// Each answer about the cluster says whether it is stale: lists page by page, single objects, and the status.
+func TestStaleAnswersAreHeardOf(t *testing.T) {
+	answer := ""
+	var heard []bool
+	c := of(
+		t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) },
+		client.WithStale(func(stale bool) { heard = append(heard, stale) }),
+	)
+	for name, ask := range map[string]func() error{
+		"status":      func() error { _, err := c.Status(t.Context()); return err },
+		"a task":      func() error { _, err := c.Tasks().Get(t.Context(), "g", "t"); return err },
+		"a group":     func() error { _, err := c.Groups().Get(t.Context(), "g"); return err },
+		"an instance": func() error { _, err := c.Instances().Get(t.Context(), "a"); return err },
+		"tasks":       func() error { _, err := c.Tasks().List(t.Context(), client.Filter{}); return err },
+		"events":      func() error { _, err := c.Events().List(t.Context(), client.Filter{}); return err },
+		"runs":        func() error { _, err := c.Tasks().Runs(t.Context(), "g", "t"); return err },
+	} {
+		for _, stale := range []bool{true, false} {
+			answer, heard = fmt.Sprintf(`{"name":"x","stale":%v}`, stale), nil
+			if err := ask(); err != nil || !slices.Equal(heard, []bool{stale}) {
+				t.Errorf("%s: heard %v of %s, %v", name, heard, answer, err)
+			}
+		}
+	}
+	answer, heard = `{"name":"eve","role":"read","verbs":[]}`, nil
+	if who, err := c.WhoAmI(t.Context()); err != nil || who.Name != "eve" || heard != nil {
+		t.Errorf("what is not of the store is never stale: %+v, %v, heard %v", who, err, heard)
 	}
 }
 

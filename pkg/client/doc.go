@@ -30,8 +30,8 @@
 // # What is not promised
 //
 // What is read is what one replica saw last, some moments behind the store. While the store is unreachable it is the
-// last that was seen, marked as stale. Nothing that must be exact, such as who may run a task, may hang on it: that is
-// what fencing tokens are for.
+// last that was seen, marked as stale: [WithStale] hears of it. Nothing that must be exact, such as who may run a task,
+// may hang on it: that is what fencing tokens are for.
 //
 // The package needs the standard library alone. No function panics.
 package client

@@ -61,6 +61,7 @@ func pages[T any](ctx context.Context, c *Client, path string, f Filter) ([]T, e
 		if err := c.get(ctx, path, values, &page); err != nil {
 			return nil, err
 		}
+		c.stale(page.Stale)
 		items = append(items, page.Items...)
 		if page.Continue == "" || f.Limit > 0 && len(items) >= f.Limit {
 			return items, nil
@@ -69,11 +70,12 @@ func pages[T any](ctx context.Context, c *Client, path string, f Filter) ([]T, e
 	}
 }
 
-// one reads one object.
+// one reads one object of the cluster.
 func one[T any](ctx context.Context, c *Client, path string) (*T, error) {
-	item := new(T)
-	if err := c.get(ctx, path, nil, item); err != nil {
+	answer := api.One[*T]{Item: new(T)}
+	if err := c.get(ctx, path, nil, &answer); err != nil {
 		return nil, err
 	}
-	return item, nil
+	c.stale(answer.Stale)
+	return answer.Item, nil
 }

@@ -84,6 +84,7 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 			}
 			v.Held[key] = cluster.Held{
 				Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next, Look: look,
+				Status: h.Status,
 			}
 		}
 	}

@@ -91,10 +91,15 @@ var _ = Describe("A store that is unreachable", func() {
 				Expect(status.Store.Reachable).To(BeFalse())
 				Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
 				Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
+				expectStale(ctx, r)
 			}
 			returned := history.Now()
 			back(ctx)
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+			for _, r := range c.Live() {
+				args := []string{"wait", "--for=running", "--timeout", "30s", "--server", r.Client.AdminURL()}
+				Expect(shardctl(ctx, args...)).To(Equal(harness.CommandResult{}), "what was stale is fresh again")
+			}
 			Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
 				lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
 			Expect(c.Live()).To(HaveLen(3), "no replica crashed")
@@ -119,6 +124,24 @@ var _ = Describe("A store that is unreachable", func() {
 		Expect(r.Log()).NotTo(ContainSubstring("goroutine "), "no stack trace")
 	}, SpecTimeout(ScenarioTimeout))
 })
+
+// expectStale asks a replica whose store is away and whose tasks have stopped. It shows none of them as its own, and the
+// commands say that the rest may be out of date.
+func expectStale(ctx context.Context, r *harness.Replica) {
+	GinkgoHelper()
+	tasks, err := r.Client.Tasks(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(tasks).NotTo(ContainElement(HaveField("Instance", r.Name)), "what it has stopped is not shown as running")
+	Expect(tasks).To(ContainElement(And(HaveField("State", "unassigned"), HaveField("Reason", "StoreUnreachable"))))
+	for line, code := range map[string]int{
+		"status": 0, "get tasks": 0, "get tasks --stale=fail": 3, "describe task --stale=fail": 3,
+		"wait --for=running --timeout 0": 3, "wait --for=running --timeout 0 " + tasks[0].Key: 3,
+	} {
+		got := shardctl(ctx, append(strings.Fields(line), "--server", r.Client.AdminURL())...)
+		Expect(got.Code).To(Equal(code), "%s: %s", line, got.Stderr)
+		Expect(got.Stderr).To(HavePrefix("stale: the store has not answered since "), line)
+	}
+}
 
 // mongoOutage is a replica set of one node of its own, which can be stopped without disturbing other scenarios.
 func mongoOutage() outage {

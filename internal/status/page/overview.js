@@ -3,7 +3,8 @@ function drawHeader() {
   const up = online.tasks && online.events, stale = status && status.stale;
   let text = "";
   if (!up && lastSeen) text = "Not connected to this replica: trying again. Below is how it was at " + lastSeen.toLocaleTimeString() + ".";
-  else if (stale) text = "The store is unreachable: below is how it was at " + when(status.observedAt) + ". " + status.store.error;
+  else if (stale && !status.observedAt) text = "The store has not been read yet: nothing is known for sure. " + status.store.error;
+  else if (stale) text = "The store has not answered since " + when(status.observedAt) + ": what is shown may be out of date, but not what this replica itself runs. " + status.store.error;
   put(byId("alert"), text);
   byId("alert").hidden = !text;
   const word = !up ? (lastSeen ? "not connected" : "connecting …") : stale ? "stale" : "live";

@@ -37,7 +37,7 @@ func (t *Table) Doubtful() bool {
 func (t *Table) Tick(m protocol.Moment) {
 	t.out.Stuck = append(t.out.Stuck, t.stuck(m.Now)...)
 	for _, r := range t.reports.due(m.Now) {
-		r.h.due = false
+		r.h.due, t.out.Changed = false, true
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
 	}
 	for h := range t.pending {
@@ -75,7 +75,7 @@ func (t *Table) Returned(key record.Key, status record.TaskStatus, suspend bool,
 	if h == nil {
 		return
 	}
-	h.status, h.fresh = &status, true
+	h.status, h.fresh, h.said = &status, true, true
 	h.release.Suspend = h.release.Suspend || suspend
 	if h.m.Expired && !h.adopt {
 		t.Release(key, Release{}, m)
@@ -101,7 +101,7 @@ func (t *Table) Report(key record.Key, status record.TaskStatus, now protocol.In
 	if h == nil {
 		return
 	}
-	h.status, h.fresh = &status, true
+	h.status, h.fresh, h.said = &status, true, true
 	if !h.due {
 		h.due = true
 		t.reports.add(h, now)

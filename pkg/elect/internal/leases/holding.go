@@ -24,6 +24,7 @@ type holding struct {
 	after      protocol.Instant // no repeat before, after a failure
 	named      uint32           // see census
 	due        bool             // status waits to be noted
+	said       bool             // by the run: else status is what was found
 	deleted    bool             // the lock's document was deleted
 	again      bool             // see Freed
 	noted      bool             // the release is acknowledged
@@ -44,6 +45,14 @@ type write struct {
 // sentAs says whether the key has a write under way that was sent under this writer ID.
 func (h *holding) sentAs(id store.WriterID) bool {
 	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
+}
+
+// newest is what the run said last of itself, written or not; before it says anything, what its claim wrote.
+func (h *holding) newest() *record.TaskStatus {
+	if h.said {
+		return h.status
+	}
+	return &h.lock.Status
 }
 
 // leaveOutTexts has the next write say no more than it must, since no store could take the last one.

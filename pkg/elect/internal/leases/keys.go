@@ -55,13 +55,18 @@ type Held struct {
 	Token     int64
 	Releasing bool   // it was asked for
 	Next      string // with Releasing: the session it will be reserved for
+	// Status is what its run said of itself last, also what is not written yet. It is not changed.
+	Status *record.TaskStatus
 }
 
 // Held are all keys that are not free, in no order.
 func (k keys) Held() iter.Seq2[record.Key, Held] {
 	return func(yield func(record.Key, Held) bool) {
 		for key, h := range k {
-			if !yield(key, Held{Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.release.Next}) {
+			held := Held{
+				Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.release.Next, Status: h.newest(),
+			}
+			if !yield(key, held) {
 				return
 			}
 		}

@@ -358,3 +358,23 @@ func TestRepairsTouchNothingThatIsHeld(t *testing.T) {
 		t.Errorf("%+v, %v", change, ok)
 	}
 }
+
+// What a run says of itself is known here at once, whatever the store takes of it. What was said before it began is not
+// taken for its word: a claim says that it starts.
+func TestWhatARunSaidIsKnownBeforeItIsWritten(t *testing.T) {
+	w := newWorld(t)
+	const key = "g/k"
+	before := record.TaskStatus{State: "running", Restarts: 3}
+	w.Claim(leases.Claim{Lock: record.Lock{Key: key, Rev: 5, Status: before}, Adopt: true}, w.moment())
+	w.answer(w.send(), protocol.Applied)
+	if got := w.held(key).Status; got.State != "starting" || got.Restarts != 3 {
+		t.Errorf("claimed: %+v", got)
+	}
+	w.Report(key, record.TaskStatus{State: "backoff", Restarts: 4}, w.moment().Now)
+	w.now += time.Second
+	w.Tick(w.moment())
+	r := w.Ready()
+	if got := w.held(key).Status; !r.Changed || len(r.Writes) != 1 || got.State != "backoff" || got.Restarts != 4 {
+		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.Changed, len(r.Writes), got)
+	}
+}

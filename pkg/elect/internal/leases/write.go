@@ -39,6 +39,7 @@ func (h *holding) acknowledged() Acked {
 		h.status = &h.lock.Status // the release keeps it: an outcome, the last tick
 	}
 	h.noted = h.m.Op == protocol.Release
+	h.said = h.said && h.m.Op != protocol.Claim // of the run before
 	acked := Acked{Op: h.m.Op, Was: was, Is: h.lock}
 	if acked.Op == protocol.Release {
 		acked.Reason = h.release.Reason
