@@ -47,12 +47,14 @@ func (h *holding) sentAs(id store.WriterID) bool {
 	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
 }
 
-// newest is what the run said last of itself, written or not; before it says anything, what its claim wrote.
+// newest is what the run said last of itself, written or not; nil before it has said anything. It is the caller's: what
+// it was copied from is changed by later writes.
 func (h *holding) newest() *record.TaskStatus {
-	if h.said {
-		return h.status
+	if !h.said {
+		return nil
 	}
-	return &h.lock.Status
+	said := *h.status
+	return &said
 }
 
 // leaveOutTexts has the next write say no more than it must, since no store could take the last one.

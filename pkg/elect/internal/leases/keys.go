@@ -55,7 +55,7 @@ type Held struct {
 	Token     int64
 	Releasing bool   // it was asked for
 	Next      string // with Releasing: the session it will be reserved for
-	// Status is what its run said of itself last, also what is not written yet. It is not changed.
+	// Status is what its run said of itself last, also what is not written yet; nil: nothing. It is not changed.
 	Status *record.TaskStatus
 }
 
