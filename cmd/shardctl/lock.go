@@ -73,6 +73,7 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 	db := &guardStore{config: replica.StoreConfig(s, logr.Discard())}
 	code, err := guard.Run(cmd.Context(), guard.Config{
 		Foreground: true,
+		Name:       "lock",
 		Log:        logr.Discard(), // the worker says what there is to say
 		Obstructs:  func(pid int) bool { return replica.Obstructs(s, pid) },
 		MarkDead:   db.markDead,

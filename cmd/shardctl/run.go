@@ -88,12 +88,14 @@ func runGuard(ctx context.Context, o runOptions) error {
 	}
 	out := newLogs(s.Log, os.Stderr)
 	defer out.close()
-	log := out.own.WithName("guard").WithValues("instance", s.Instance)
+	instance := s.Instance
+	log := out.own.WithName("guard").WithValues("instance", instance)
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
 	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
 	frugal.Rest()
 	db := &guardStore{config: replica.StoreConfig(s, log)}
 	code, err := guard.Run(ctx, guard.Config{
+		Name:      instance,
 		Log:       log,
 		Prepare:   func(ctx context.Context) error { _, err := db.open(ctx); return err },
 		Obstructs: func(pid int) bool { return replica.Obstructs(s, pid) },

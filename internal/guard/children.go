@@ -42,7 +42,7 @@ func (c *children) reap() {
 			c.do(c.table.reaped(pid, status, Now()))
 		}
 	}
-	groups, wanted := c.table.wantsSight()
+	over, wanted := c.table.wantsSight()
 	if !wanted {
 		return
 	}
@@ -50,18 +50,27 @@ func (c *children) reap() {
 	if err != nil {
 		return // there is no such list here: the survey that is due finds out
 	}
-	s := sight{full: map[int]bool{}}
+	s := sight{full: c.full(over)}
 	for _, pid := range c.table.strangers(children, c.worker) {
 		p, ok := process.Read(pid)
 		if !ok {
 			p = process.Proc{PID: pid} // it cannot be seen, but is not gone
 		}
-		s.strangers = append(s.strangers, p)
+		s.strangers = append(s.strangers, kin{p, c.cgroups.of(pid)})
 	}
-	for _, group := range groups {
-		s.full[group] = !process.GroupEmpty(group)
+	for _, o := range over {
+		s.full[o.id] = s.full[o.id] || !process.GroupEmpty(o.pid)
 	}
 	c.do(c.table.sighted(s))
+}
+
+// full are those of these commands in whose control group something lives.
+func (c *children) full(over []*command) map[uint64]bool {
+	full := map[uint64]bool{}
+	for _, o := range over {
+		full[o.id] = c.cgroups.populated(o.cgroup)
+	}
+	return full
 }
 
 // survey looks through all processes, asynchronously: reading another process's memory can hang.
@@ -74,10 +83,18 @@ func (c *children) survey() {
 	}()
 }
 
+// sort attributes what a survey has seen, with what is known now.
+func (c *children) sort(w walk) survey {
+	s := c.suspects().sort(w)
+	s.full = c.full(c.table.over())
+	return s
+}
+
 // suspects is what is known of the guard's children now.
 func (c *children) suspects() suspects {
 	s := c.table.suspects()
 	s.guard, s.worker, s.sessions = os.Getpid(), c.worker, c.leases.names()
+	s.cgroupOf = c.cgroups.of
 	return s
 }
 

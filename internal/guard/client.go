@@ -14,12 +14,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// envGuard says to a worker where its guard is: descriptor and the guard's process id, joined by a colon.
+// envGuard says to a worker where its guard is: descriptor, the guard's process id, and the directory of its control
+// group or nothing, joined by colons.
 const envGuard = "SHARDCTL_GUARD"
 
 // startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
@@ -31,9 +33,10 @@ func Present() bool { return os.Getenv(envGuard) != "" }
 // Client is the worker's end of the guard. It starts commands (it is a [tasks.Starter]) and informs the guard of what
 // it has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
 type Client struct {
-	conn  *conn
-	pid   int // the guard's
-	procs *procSet
+	conn   *conn
+	pid    int            // the guard's
+	cgroup process.Cgroup // that of all runs; empty: there is none
+	procs  *procSet
 
 	mu    sync.Mutex
 	known map[string]bool // sessions whose processes may still run
@@ -57,7 +60,8 @@ func Connect() (*Client, error) {
 	if err := os.Unsetenv(envGuard); err != nil {
 		return nil, fmt.Errorf("connect to the guard: %w", err)
 	}
-	fdText, pidText, _ := strings.Cut(value, ":")
+	fdText, rest, _ := strings.Cut(value, ":")
+	pidText, cgroup, _ := strings.Cut(rest, ":")
 	fd, err1 := strconv.Atoi(fdText)
 	pid, err2 := strconv.Atoi(pidText)
 	if err := errors.Join(err1, err2); err != nil {
@@ -71,12 +75,12 @@ func Connect() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(conn, pid), nil
+	return newClient(conn, pid, process.Cgroup(cgroup)), nil
 }
 
-func newClient(conn *conn, pid int) *Client {
+func newClient(conn *conn, pid int, cgroup process.Cgroup) *Client {
 	c := &Client{
-		conn: conn, pid: pid, procs: newProcSet(), known: map[string]bool{}, pace: newPace(),
+		conn: conn, pid: pid, cgroup: cgroup, procs: newProcSet(), known: map[string]bool{}, pace: newPace(),
 		starts: make(chan struct{}, startsAtOnce), orders: make(chan Order, 16),
 		passed: make(chan syscall.Signal, 16), alarms: make(chan Alarm, 64), lost: make(chan struct{}),
 	}
@@ -208,7 +212,7 @@ func (c *Client) lose() {
 	if bye {
 		return
 	}
-	victims{groups: groups, sessions: sessions}.killAll(Now().Add(killFor))
+	victims{groups: groups, sessions: sessions, cgroup: c.cgroup}.killAll(Now().Add(killFor))
 	close(c.lost)
 }
 

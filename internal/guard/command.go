@@ -17,8 +17,9 @@ type command struct {
 	session string
 	token   int64
 
-	pid    int  // of the command itself, and its group; zero until it runs
-	reaped bool // the command itself has ended, and its number may be another's
+	pid    int    // of the command itself, and its group; zero until it runs
+	reaped bool   // the command itself has ended, and its number may be another's
+	cgroup string // the control group that it was started in; empty: none
 
 	end    ending
 	traces traces
@@ -60,11 +61,20 @@ func (c *command) signalGroup(sig unix.Signal) []effect {
 	return []effect{signalGroup{c.pid, sig}}
 }
 
+// force kills the command, its group, and all that is in its control group.
+func (c *command) force() []effect {
+	effects := c.signalGroup(unix.SIGKILL)
+	if c.cgroup != "" {
+		effects = append(effects, killCgroup{c.cgroup})
+	}
+	return effects
+}
+
 // press signals what is left of a command.
 func (c *command) press() []effect {
 	switch {
 	case c.end.killing:
-		effects := c.signalGroup(unix.SIGKILL)
+		effects := c.force()
 		if len(c.traces.left) > 0 {
 			effects = append(effects, signalProcs{c.traces.left, unix.SIGKILL})
 		}
@@ -101,7 +111,8 @@ func (c *command) suspected() []int {
 // isGone says whether nothing is left of a command, after a survey. A survey during which the guard reaped no child is
 // certain. Where another task leaves orphans all the time there is none. Then several that found nothing must do. What
 // none of them saw would have had to move from process to process in time with each of them. A survey that met a process
-// without an environment says nothing: that process may be this command's.
+// without an environment says nothing: that process may be this command's. So does one after which something lived in
+// the command's control group.
 func (c *command) isGone(certain, unsure bool) bool {
 	if !c.reaped || len(c.traces.left) > 0 || unsure {
 		c.traces.empty = 0

@@ -37,11 +37,14 @@ type Config struct {
 	// [Client.Signals]). On a terminal worker and command are in the guard's process group, and when the command is
 	// stopped, so is the guard.
 	Foreground bool
+	// Name says in the name of the guard's control group whose it is, such as an instance's. It may be empty.
+	Name string
 	// Log takes what the guard does. Lines are dropped when it does not keep up.
 	Log logr.Logger
 
 	terminal     bool                  // Foreground, with a terminal to be stopped and continued from
 	listChildren func() ([]int, error) // process.Children, but for tests
+	noCgroups    bool                  // for tests: as where none may be made
 }
 
 // withDefaults fills in what Config leaves open.

@@ -18,6 +18,10 @@ type (
 		pid    int
 		signal unix.Signal
 	}
+	// killCgroup kills all that is in a run's control group.
+	killCgroup struct{ name string }
+	// removeCgroup removes a run's control group, in which nothing lives any more.
+	removeCgroup struct{ name string }
 	// signalProcs signals these processes, if they are still what was seen.
 	signalProcs struct {
 		procs  []process.Proc

@@ -50,24 +50,24 @@ func (i *inbox) handle(m message) {
 // start starts a command, or refuses to.
 func (i *inbox) start(b *start, m message) {
 	defer closeFiles(m.files)
-	pid, err := i.fork(b, m)
+	pid, cgroup, err := i.fork(b, m)
 	if err != nil {
 		i.send(refused(b.ID, err))
 		return
 	}
-	i.table.started(b.ID, b.Key, b.Session, b.Token, pid)
+	i.table.started(b.ID, b.Key, b.Session, b.Token, pid, cgroup)
 	i.send(&started{ID: b.ID, PID: pid})
 }
 
-func (i *inbox) fork(b *start, m message) (int, error) {
+func (i *inbox) fork(b *start, m message) (pid int, cgroup string, err error) {
 	if err := i.shutdown.mayStart(); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if err := i.leases.mayStart(b.Session, Now()); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if err := i.table.mayStart(b.ID, b.Key, b.Session); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	spec := process.Spec{Path: string(b.Path), Args: stringsOf(b.Args), Env: stringsOf(b.Env), Dir: string(b.Dir)}
 	spec.SameGroup = i.shared
@@ -85,5 +85,5 @@ func (i *inbox) fork(b *start, m message) (int, error) {
 	default:
 		spec.Stderr = spec.Stdout // one file for both
 	}
-	return i.spawner.Start(spec)
+	return i.cgroups.start(b, spec, i.spawner)
 }

@@ -15,25 +15,35 @@ import (
 // command leaves is, or hangs below, a child of the guard. A sight is one read of the guard's own children and one
 // signal 0 to the group. It is therefore enough as long as it knows where every child comes from. Where it does not,
 // and where something is to be killed that may have left its group, a survey walks through all processes.
+//
+// A child in the control group of a run is that run's. With control groups only what was moved out of them is therefore
+// of unknown origin, and what lives in a run's group keeps that run from being gone.
 
 // sight is what the guard sees of its own children at a moment since which it reaped none.
 type sight struct {
-	strangers []process.Proc // children that are neither the worker nor a command's own process
-	full      map[int]bool   // groups that have a process still
+	strangers []kin           // children that are neither the worker nor a command's own process
+	full      map[uint64]bool // commands whose group has a process still
 }
 
-// wantsSight says of which groups a sight would decide something, and whether there is anything to decide.
-func (t *table) wantsSight() (groups []int, wanted bool) {
+// wantsSight says of which commands a sight would decide something, and whether there is anything to decide.
+func (t *table) wantsSight() (over []*command, wanted bool) {
 	if !t.watch.stale {
 		return nil, false
 	}
 	t.watch.stale = false
+	over = t.over()
+	return over, len(over) > 0 || t.purge
+}
+
+// over are the commands that have ended, and may have left something.
+func (t *table) over() []*command {
+	var over []*command
 	for _, c := range t.ending {
 		if c.reaped {
-			groups = append(groups, c.pid)
+			over = append(over, c)
 		}
 	}
-	return groups, len(groups) > 0 || t.purge
+	return over
 }
 
 // leads says whether a process is a command's own.
@@ -59,8 +69,8 @@ func (t *table) sighted(s sight) []effect {
 	}
 	var effects []effect
 	for id, c := range t.ending {
-		if c.reaped && !unknown && !known[id] && !s.full[c.pid] {
-			effects = append(effects, t.forget(c))
+		if c.reaped && !unknown && !known[id] && !s.full[id] {
+			effects = append(effects, t.forget(c)...)
 		}
 	}
 	if len(s.strangers) == 0 && len(t.ending) == 0 {
@@ -88,12 +98,16 @@ func (t *table) surveyDue(now protocol.Instant) bool {
 // suspects is what a survey needs to know, but for what the loop adds: the guard, its worker and the sessions.
 func (t *table) suspects() suspects {
 	s := suspects{
-		leaders: maps.Clone(t.leaders), groups: map[int]uint64{}, marks: map[marks]uint64{}, seen: map[process.ID]uint64{},
+		leaders: maps.Clone(t.leaders), groups: map[int]uint64{}, cgroups: map[string]uint64{},
+		marks: map[marks]uint64{}, seen: map[process.ID]uint64{},
 	}
 	for id, c := range t.commands {
 		s.marks[c.marks()] = id
 		if old := t.commands[s.groups[c.pid]]; old == nil || old.reaped {
 			s.groups[c.pid] = id // a number that was used again belongs to the live process
+		}
+		if c.cgroup != "" {
+			s.cgroups[c.cgroup] = id
 		}
 		for p := range c.traces.seen {
 			s.seen[p] = id
@@ -119,8 +133,8 @@ func (t *table) surveyed(s survey, now protocol.Instant) []effect {
 			c.traces.seen[p.ID()] = true
 		}
 		effects = append(effects, c.press()...)
-		if c.isGone(certain, s.unsure) {
-			effects = append(effects, t.forget(c))
+		if c.isGone(certain, s.unsure || s.full[id]) {
+			effects = append(effects, t.forget(c)...)
 		}
 	}
 	if len(s.lapsed) > 0 {

@@ -11,7 +11,7 @@ const leastGap = 2 * time.Millisecond
 
 // lookout is when to look next, and how.
 type lookout struct {
-	stale   bool             // something was reaped since the last sight
+	stale   bool             // since the last sight something was reaped, or a control group is empty
 	looking bool             // a survey is under way
 	planned bool             // next is set
 	next    protocol.Instant // of a survey: not before

@@ -58,8 +58,9 @@ func (l *loop) run(ctx context.Context) (int, error) {
 	signal.Notify(ended, syscall.SIGCHLD)
 	defer signal.Stop(ended)
 
+	defer l.cgroups.close()
 	var err error
-	if l.worker, l.conn, err = startWorker(l.cfg); err != nil {
+	if l.worker, l.conn, err = startWorker(l.cfg, l.cgroups.dir); err != nil {
 		return 1, err
 	}
 	down, finish := l.begin(ctx)
@@ -124,8 +125,12 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 			done = nil
 			l.do(l.shutdown.signalled(syscall.SIGTERM, Now()))
 		case <-ended:
+		case <-l.cgroups.changes:
+			l.table.watch.stale = true
+		case <-l.cgroups.lost:
+			l.table.watch.stale = true
 		case w := <-l.children.surveys:
-			l.do(l.table.surveyed(l.children.suspects().sort(w), Now()))
+			l.do(l.table.surveyed(l.children.sort(w), Now()))
 		case <-timer.C:
 		}
 		l.children.reap()

@@ -19,12 +19,14 @@ type machines struct {
 	shared  bool // commands are in this process's own group
 	conn    *conn
 	journal *journal
+	cgroups *cgroups
 }
 
 func newMachines(cfg Config) *machines {
+	journal := newJournal(cfg.Log)
 	return &machines{
-		table: newTable(), leases: newLeases(), shutdown: newShutdown(), journal: newJournal(cfg.Log),
-		shared: cfg.terminal,
+		table: newTable(), leases: newLeases(), shutdown: newShutdown(), journal: journal,
+		cgroups: openCgroups(cfg, journal), shared: cfg.terminal,
 	}
 }
 
@@ -41,6 +43,10 @@ func (m *machines) do(effects []effect) {
 			if m.shared || e.signal == unix.SIGKILL {
 				_ = unix.Kill(e.pid, e.signal)
 			}
+		case killCgroup:
+			m.cgroups.kill(e.name)
+		case removeCgroup:
+			m.cgroups.remove(e.name)
 		case signalProcs:
 			for _, p := range e.procs {
 				p.Signal(e.signal)

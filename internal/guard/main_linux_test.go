@@ -29,8 +29,11 @@ import (
 // guard when it marks sessions.
 
 const (
-	envRole   = "GUARD_TEST_ROLE"
-	envNoList = "GUARD_TEST_NO_LIST" // the guard cannot list its own children
+	envRole     = "GUARD_TEST_ROLE"
+	envNoList   = "GUARD_TEST_NO_LIST"   // the guard cannot list its own children
+	envNoClone3 = "GUARD_TEST_NO_CLONE3" // a filter forbids the guard to start a process in a control group
+	// envNoCgroups has the guard go without control groups. Set for the package, it has all tests do so.
+	envNoCgroups = "GUARD_TEST_NO_CGROUPS"
 )
 
 func TestMain(m *testing.M) {
@@ -110,8 +113,15 @@ func playGuard() int {
 			says.report(e)
 			return nil
 		},
-		Log: funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, "guard:", prefix, args) }, funcr.Options{}),
+		Log: funcr.New(func(prefix, args string) {
+			fmt.Fprintln(os.Stderr, "guard:", prefix, args)
+			says.report(event{Event: "log", Text: args})
+		}, funcr.Options{Verbosity: 1}),
 	}
+	if os.Getenv(envNoClone3) != "" {
+		forbidClone3()
+	}
+	cfg.Name, cfg.noCgroups = "test", os.Getenv(envNoCgroups) != ""
 	if os.Getenv(envNoList) != "" {
 		cfg.listChildren = func() ([]int, error) { return nil, errors.ErrUnsupported }
 	}

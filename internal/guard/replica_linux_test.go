@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/testr"
+
 	"github.com/shardctl/shardctl/internal/process"
 )
 
@@ -99,6 +101,15 @@ func (r *replica) cleanUp() {
 		continue
 	}
 	<-r.exited
+	sweep(r.t)
+}
+
+// sweep ends and removes the control groups of guards that are dead, as the next guard would.
+func sweep(t *testing.T) {
+	t.Helper()
+	if parent, _, err := process.OwnCgroup(); err == nil {
+		(&cgroups{journal: newJournal(testr.New(t))}).sweep(parent)
+	}
 }
 
 func (r *replica) do(d deed) {

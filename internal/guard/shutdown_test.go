@@ -30,6 +30,10 @@ func drawn(effects []effect) string {
 			}
 		case signalGroup:
 			out = append(out, fmt.Sprintf("%s to group %d", unix.SignalName(e.signal), e.pid))
+		case killCgroup:
+			out = append(out, "kill "+e.name)
+		case removeCgroup:
+			out = append(out, "remove "+e.name)
 		case signalProcs:
 			out = append(out, fmt.Sprintf("%s to %v", unix.SignalName(e.signal), pids(e.procs)))
 		case probe:

@@ -28,9 +28,15 @@ func marksOf(pid int) (m marks, sure bool) {
 	return marks{values[0], values[1], values[2]}, true
 }
 
+// kin is a child of the guard, and the control group of a run that it is in; empty: none.
+type kin struct {
+	process.Proc
+	cgroup string
+}
+
 // root is a child of the guard, with all below it.
 type root struct {
-	process.Proc
+	kin
 	below  []process.Proc // itself first; zombies only where the guard still has to reap them
 	marks  marks
 	unsure bool // it showed no environment when it was looked at
@@ -49,9 +55,11 @@ type suspects struct {
 	guard, worker int
 	leaders       map[int]uint64        // a command's process, not reaped yet
 	groups        map[int]uint64        // a command's process group
+	cgroups       map[string]uint64     // a command's control group
 	seen          map[process.ID]uint64 // processes that an earlier survey found to be a command's
 	marks         map[marks]uint64      // what its processes carry
 	sessions      map[string]bool       // those the worker announced
+	cgroupOf      func(pid int) string  // names the control group of a run
 }
 
 // survey is to whom the guard's children and all below them belong.
@@ -61,6 +69,7 @@ type survey struct {
 	stray     []process.Proc            // not marked, or hidden
 	uncertain bool                      // a zombie of unknown origin is there: it shows no environment
 	unsure    bool                      // so does one that lives: it may be any command's
+	full      map[uint64]bool           // commands in whose control group something lived after it
 	reaps     uint64
 	err       error
 }
@@ -84,7 +93,11 @@ func (s suspects) look() walk {
 	}
 	out := walk{roots: s.rootsOf(all)}
 	for i := range out.roots {
-		if r := &out.roots[i]; s.kinOf(r.Proc) == 0 && !r.Zombie {
+		r := &out.roots[i]
+		if s.kinOf(r.kin) != 0 {
+			continue
+		}
+		if r.cgroup = s.cgroupOf(r.PID); r.cgroup == "" && !r.Zombie {
 			r.look()
 		}
 	}
@@ -98,7 +111,7 @@ func (s suspects) rootsOf(all []process.Proc) []root {
 	var roots []root
 	for _, p := range tree[s.guard] {
 		if p.PID != s.worker {
-			roots = append(roots, root{Proc: p, below: tree.Below(p)})
+			roots = append(roots, root{kin: kin{Proc: p}, below: tree.Below(p)})
 		}
 	}
 	return roots
@@ -137,7 +150,8 @@ func (s suspects) lookAtGroups() walk {
 }
 
 // sort attributes what was there. Everything below a child of the guard belongs to whom the child belongs to. A child
-// is known by being a command's own process, by an earlier survey, by its group, or by its environment.
+// is known by being a command's own process, by an earlier survey, by its group, by its control group, or by its
+// environment.
 //
 // It is asked when the walk is over: by then each command that was started meanwhile is known. What was known when the
 // walk began would make lapsed ones of its processes.
@@ -167,19 +181,25 @@ func (s suspects) sort(w walk) survey {
 // ownerOf names the command that a child of the guard belongs to, zero when there is none. ours says that it carries
 // one of our sessions.
 func (s suspects) ownerOf(r root) (owner uint64, ours bool) {
-	if id := s.kinOf(r.Proc); id != 0 {
+	if id := s.kinOf(r.kin); id != 0 {
 		return id, true
+	}
+	if r.cgroup != "" {
+		return 0, true // it was moved there
 	}
 	return s.marks[r.marks], s.sessions[r.marks.session]
 }
 
 // kinOf is ownerOf without the environment: what a look at the process alone shows.
-func (s suspects) kinOf(p process.Proc) uint64 {
+func (s suspects) kinOf(p kin) uint64 {
 	if id, ok := s.leaders[p.PID]; ok {
 		return id
 	}
 	if id, ok := s.seen[p.ID()]; ok {
 		return id
 	}
-	return s.groups[p.Group]
+	if id, ok := s.groups[p.Group]; ok {
+		return id
+	}
+	return s.cgroups[p.cgroup]
 }

@@ -16,6 +16,7 @@ func TestSort(t *testing.T) {
 		marks:    map[marks]uint64{{"g/a", "s", "1"}: 1, {"g/b", "s", "1"}: 2, {"g/c", "s", "1"}: 3},
 		sessions: map[string]bool{"s": true},
 		seen:     map[process.ID]uint64{{PID: 60, Start: 6}: 2},
+		cgroups:  map[string]uint64{"2.1.g_b": 2},
 	}
 	procs := []process.Proc{
 		{PID: 1, Parent: 0, Group: 1},
@@ -33,6 +34,8 @@ func TestSort(t *testing.T) {
 		{PID: 61, Parent: 1, Group: 61, Start: 7},     // hidden
 		{PID: 51, Parent: 1, Group: 51},               // left by an earlier run of a command's key
 		{PID: 70, Parent: 1, Group: 70},               // another's session
+		{PID: 80, Parent: 1, Group: 80},               // hidden, in a command's control group
+		{PID: 81, Parent: 1, Group: 81},               // hidden, in that of a command that is forgotten
 		{PID: 99, Parent: 0, Group: 99},               // not below the guard
 	}
 	environment := map[int]marks{
@@ -41,16 +44,17 @@ func TestSort(t *testing.T) {
 	w := walk{roots: s.rootsOf(procs)}
 	for i := range w.roots {
 		w.roots[i].marks = environment[w.roots[i].PID]
+		w.roots[i].cgroup = map[int]string{80: "2.1.g_b", 81: "3.1.g_c"}[w.roots[i].PID]
 	}
 	got := s.sort(w)
 	owned := map[uint64][]int{}
 	for id, list := range got.owned {
 		owned[id] = pids(list)
 	}
-	if want := (map[uint64][]int{1: {10, 11, 12}, 2: {20, 40, 60}, 3: {31}}); !reflect.DeepEqual(owned, want) {
+	if want := (map[uint64][]int{1: {10, 11, 12}, 2: {20, 40, 60, 80}, 3: {31}}); !reflect.DeepEqual(owned, want) {
 		t.Errorf("owned %v, want %v", owned, want)
 	}
-	if want := []int{50, 51}; !slices.Equal(pids(got.lapsed), want) {
+	if want := []int{50, 51, 81}; !slices.Equal(pids(got.lapsed), want) {
 		t.Errorf("lapsed %v, want %v", pids(got.lapsed), want)
 	}
 	if want := []int{61, 70}; !slices.Equal(pids(got.stray), want) {
@@ -66,11 +70,11 @@ func TestSortIsUncertain(t *testing.T) {
 		root              root
 		uncertain, unsure bool
 	}{
-		{"a command's zombie", root{Proc: process.Proc{PID: 10, Zombie: true}}, false, false},
-		{"an unknown zombie", root{Proc: process.Proc{PID: 20, Zombie: true}}, true, false},
-		{"a hidden process", root{Proc: process.Proc{PID: 20}}, false, false},
-		{"a command's that executes", root{Proc: process.Proc{PID: 10}, unsure: true}, false, false},
-		{"an unknown one that executes", root{Proc: process.Proc{PID: 20}, unsure: true}, false, true},
+		{"a command's zombie", root{kin: kin{Proc: process.Proc{PID: 10, Zombie: true}}}, false, false},
+		{"an unknown zombie", root{kin: kin{Proc: process.Proc{PID: 20, Zombie: true}}}, true, false},
+		{"a hidden process", root{kin: kin{Proc: process.Proc{PID: 20}}}, false, false},
+		{"a command's that executes", root{kin: kin{Proc: process.Proc{PID: 10}}, unsure: true}, false, false},
+		{"an unknown one that executes", root{kin: kin{Proc: process.Proc{PID: 20}}, unsure: true}, false, true},
 	} {
 		got := s.sort(walk{roots: []root{c.root}})
 		if got.uncertain != c.uncertain || got.unsure != c.unsure || c.unsure && len(got.stray) > 0 {
@@ -83,10 +87,10 @@ func TestSortIsUncertain(t *testing.T) {
 func TestSortKnowsWhatWasStartedMeanwhile(t *testing.T) {
 	tab := tableOf(1)
 	w := walk{roots: []root{
-		{Proc: process.Proc{PID: 20, Group: 20}, below: []process.Proc{{PID: 20}}, marks: marks{"g/b", "s", "1"}},
-		{Proc: process.Proc{PID: 21, Group: 21}, below: []process.Proc{{PID: 21}}, marks: marks{"g/b", "s", "1"}},
+		{kin: kin{Proc: process.Proc{PID: 20, Group: 20}}, below: []process.Proc{{PID: 20}}, marks: marks{"g/b", "s", "1"}},
+		{kin: kin{Proc: process.Proc{PID: 21, Group: 21}}, below: []process.Proc{{PID: 21}}, marks: marks{"g/b", "s", "1"}},
 	}}
-	tab.started(2, "g/b", "s", 1, 20)
+	tab.started(2, "g/b", "s", 1, 20, "")
 	now := tab.suspects()
 	now.sessions = map[string]bool{"s": true}
 	if got := now.sort(w); len(got.lapsed)+len(got.stray) > 0 || !slices.Equal(pids(got.owned[2]), []int{20, 21}) {

@@ -52,9 +52,9 @@ func (t *table) mayStart(id uint64, key elect.Key, session string) error {
 }
 
 // started notes a command that runs.
-func (t *table) started(id uint64, key elect.Key, session string, token int64, pid int) {
+func (t *table) started(id uint64, key elect.Key, session string, token int64, pid int, cgroup string) {
 	c := &command{
-		id: id, key: key, session: session, token: token, pid: pid,
+		id: id, key: key, session: session, token: token, pid: pid, cgroup: cgroup,
 		traces: traces{seen: map[process.ID]bool{}, asked: map[process.ID]bool{}},
 	}
 	t.commands[id], t.runs[c.run()], t.leaders[pid] = c, id, id
@@ -93,16 +93,17 @@ func (t *table) stop(id uint64, sig unix.Signal, grace time.Duration, now protoc
 	return effects
 }
 
-// kill ends a command by force. Unless it is urgent, the group is spared until a survey has seen what is below it. A
-// process that hides its environment can be recognised only while its parent lives.
+// kill ends a command by force, at once where it has a control group. Elsewhere, unless it is urgent, the group is
+// spared until a survey has seen what is below it. A process that hides its environment can be recognised there only
+// while its parent lives.
 func (t *table) kill(c *command, urgent bool, now protocol.Instant) []effect {
 	if !c.end.killing {
 		c.end.killing, c.end.killedAt = true, now
 	}
 	t.ending[c.id] = c
 	t.watch.soon(now)
-	if urgent || !process.CanFind {
-		return c.signalGroup(unix.SIGKILL)
+	if urgent || c.cgroup != "" || !process.CanFind {
+		return c.force()
 	}
 	return nil
 }
@@ -251,11 +252,15 @@ func (t *table) mustSurvey() bool {
 }
 
 // forget drops a command of which nothing is left.
-func (t *table) forget(c *command) effect {
+func (t *table) forget(c *command) []effect {
 	delete(t.commands, c.id)
 	delete(t.ending, c.id)
 	delete(t.runs, c.run())
-	return say{&gone{c.id}}
+	effects := []effect{say{&gone{c.id}}}
+	if c.cgroup != "" {
+		effects = append(effects, removeCgroup{c.cgroup})
+	}
+	return effects
 }
 
 func sortedIDs(of map[uint64]*command) []uint64 { return slices.Sorted(maps.Keys(of)) }

@@ -17,19 +17,22 @@ func exit(code int) unix.WaitStatus { return unix.WaitStatus(code << 8) }
 func tableOf(n int) *table {
 	t := newTable()
 	for id := uint64(1); id <= uint64(n); id++ {
-		t.started(id, elect.NewKey("g", letter(id)), "s", 1, int(id)*10)
+		t.started(id, elect.NewKey("g", letter(id)), "s", 1, int(id)*10, "")
 	}
 	return t
 }
 
 // see is what the loop does after reaping: it looks at strangers if anything hangs on that.
-func see(tab *table, full []int, strangers ...process.Proc) string {
+func see(tab *table, full []uint64, strangers ...process.Proc) string {
 	if _, wanted := tab.wantsSight(); !wanted {
 		return "unwanted"
 	}
-	s := sight{strangers: strangers, full: map[int]bool{}}
-	for _, group := range full {
-		s.full[group] = true
+	s := sight{full: map[uint64]bool{}}
+	for _, p := range strangers {
+		s.strangers = append(s.strangers, kin{Proc: p})
+	}
+	for _, id := range full {
+		s.full[id] = true
 	}
 	return drawn(tab.sighted(s))
 }
@@ -69,14 +72,14 @@ func TestWhatASightDecides(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		strangers []process.Proc
-		full      []int
+		full      []uint64
 		want      string
 	}{
 		{"nothing left", nil, nil, "gone 1"},
-		{"one of its group", []process.Proc{inGroup}, []int{10}, ""},
+		{"one of its group", []process.Proc{inGroup}, []uint64{1}, ""},
 		{"one of another's group", []process.Proc{ofOther}, nil, "gone 1"},
 		{"one of unknown origin", []process.Proc{hidden}, nil, ""},
-		{"the group is not empty", nil, []int{10}, ""},
+		{"the group is not empty", nil, []uint64{1}, ""},
 	} {
 		tab := tableOf(2)
 		tab.reaped(10, exit(0), at(0))
@@ -139,9 +142,46 @@ func TestSurveyDecidesOnlyWhenItIsCertain(t *testing.T) {
 	want(t, "certain", nothing(1, false), "gone 1")
 }
 
+// A control group is killed at once: no survey has to see first what is below the command. While something lives in it
+// the command is not gone, whatever else was seen.
+func TestCommandInAControlGroup(t *testing.T) {
+	tab := newTable()
+	tab.started(1, "g/a", "s", 1, 10, "1.1.g_a")
+	want(t, "stop", drawn(tab.stop(1, unix.SIGTERM, 10*second, at(0))), "SIGTERM to group 10")
+	got := drawn(tab.advance(at(10 * second)))
+	want(t, "the grace is used up", got, "SIGKILL to group 10; kill 1.1.g_a")
+	tab.reaped(10, exit(0), at(10*second))
+	want(t, "one of it lives", see(tab, []uint64{1}), "")
+	found := survey{full: map[uint64]bool{1: true}, reaps: 1}
+	want(t, "a survey that saw nothing", drawn(tab.surveyed(found, at(11*second))), "kill 1.1.g_a")
+	tab.watch.stale = true
+	moved := process.Proc{PID: 31, Parent: 1, Group: 31}
+	want(t, "empty, but one was moved out", see(tab, nil, moved), "")
+	tab.watch.stale = true
+	want(t, "empty", see(tab, nil), "gone 1; remove 1.1.g_a")
+
+	tab.started(2, "g/b", "s", 2, 20, "2.2.g_b")
+	want(t, "ended by itself", drawn(tab.reaped(20, exit(0), at(0))), "exited 2: 0, signal 0; kill 2.2.g_b")
+	got = drawn(tab.surveyed(survey{reaps: 2}, at(0)))
+	want(t, "a survey that saw nothing", got, "kill 2.2.g_b; gone 2; remove 2.2.g_b")
+}
+
+// Where a child of the guard is in a run's control group, nothing else says whose it is.
+func TestSightKnowsAControlGroup(t *testing.T) {
+	tab := newTable()
+	tab.started(1, "g/a", "s", 1, 10, "1.1.g_a")
+	tab.started(2, "g/b", "s", 1, 20, "2.1.g_b")
+	tab.reaped(10, exit(0), at(0))
+	hidden := process.Proc{PID: 31, Parent: 1, Group: 31}
+	s := sight{strangers: []kin{{hidden, "2.1.g_b"}}}
+	want(t, "another's", drawn(tab.sighted(s)), "gone 1; remove 1.1.g_a")
+	tab.reaped(20, exit(0), at(0))
+	want(t, "its own", drawn(tab.sighted(s)), "")
+}
+
 func TestLapsedCommands(t *testing.T) {
 	tab := tableOf(1)
-	tab.started(2, "g/x", "other", 1, 20)
+	tab.started(2, "g/x", "other", 1, 20, "")
 	step := func(before, phase phase) string {
 		return drawn(tab.lapsed(lapse{"s", before, phase}, at(0)))
 	}

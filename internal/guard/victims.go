@@ -10,10 +10,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// victims describes processes to be killed: their groups, or the session in their environment.
+// victims describes processes to be killed: their groups, the session in their environment, or their control group.
 type victims struct {
 	groups   map[int]bool
 	sessions map[string]bool
+	cgroup   process.Cgroup // empty: there is none
 }
 
 // killAll kills the victims that this process can find and everything below them, again and again until none is found
@@ -24,6 +25,13 @@ func (v victims) killAll(until protocol.Instant) {
 			process.SignalGroup(group, unix.SIGKILL)
 		}
 		return
+	}
+	if v.cgroup != "" {
+		_ = v.cgroup.Kill() // what was moved out of it is found below
+		defer func() {
+			v.cgroup.AwaitEmpty(holderLeft(until, Now()))
+			_ = v.cgroup.Remove() // else the next guard that starts beside it does
+		}()
 	}
 	for quiet := 0; ; {
 		found := v.find()

@@ -16,7 +16,7 @@ import (
 const workerFD = 3
 
 // startWorker executes the worker with one end of a new socket pair and returns the other.
-func startWorker(cfg Config) (int, *conn, error) {
+func startWorker(cfg Config, cgroup process.Cgroup) (int, *conn, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("make a socket pair: %w", err)
@@ -27,7 +27,7 @@ func startWorker(cfg Config) (int, *conn, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "guard")
 	defer func() { _ = theirs.Close() }()
 	pid, err := process.StartLasting(process.Spec{
-		Path: cfg.Path, Args: slices.Concat(os.Args[:1], cfg.Args), Env: workerEnv(cfg.Env),
+		Path: cfg.Path, Args: slices.Concat(os.Args[:1], cfg.Args), Env: workerEnv(cfg.Env, cgroup),
 		Stdin: cfg.Stdin, Stdout: cfg.Stdout, Stderr: cfg.Stderr, Extra: []*os.File{theirs},
 		SameGroup: cfg.terminal,
 	})
@@ -43,7 +43,7 @@ func startWorker(cfg Config) (int, *conn, error) {
 	return pid, conn, nil
 }
 
-func workerEnv(env []string) []string {
+func workerEnv(env []string, cgroup process.Cgroup) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, envGuard+"=") })
-	return append(out, envGuard+"="+strconv.Itoa(workerFD)+":"+strconv.Itoa(os.Getpid()))
+	return append(out, envGuard+"="+strconv.Itoa(workerFD)+":"+strconv.Itoa(os.Getpid())+":"+string(cgroup))
 }

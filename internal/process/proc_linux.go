@@ -20,6 +20,11 @@ func OwnGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// startIn starts a child straight in a control group.
+func startIn(attr *syscall.SysProcAttr, cgroup *os.File) {
+	attr.UseCgroupFD, attr.CgroupFD = true, int(cgroup.Fd()) //nolint:gosec // G115: a descriptor fits
+}
+
 // Self is the path of this very program, also when its file was replaced.
 func Self() (string, error) { return "/proc/self/exe", nil }
 

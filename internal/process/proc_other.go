@@ -16,6 +16,9 @@ const CanFind = false
 // OwnGroup makes a child a process group of its own. There is no death signal here.
 func OwnGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// startIn does nothing here: there are no control groups.
+func startIn(*syscall.SysProcAttr, *os.File) {}
+
 // Self is the path of this program.
 func Self() (string, error) { return os.Executable() }
 

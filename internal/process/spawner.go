@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -18,6 +19,9 @@ type Spec struct {
 	Extra                 []*os.File // further files, from descriptor 3 on
 	// SameGroup leaves the child in this process's group: a terminal's signals then reach both.
 	SameGroup bool
+	// Cgroup is the directory of the control group to start the child in, opened; nil: this process's. It needs Linux
+	// and clone3, which a seccomp filter may forbid: see [RefusedCgroup].
+	Cgroup *os.File
 }
 
 // Spawner starts processes from one [Thread], so that they get their death signal when this process dies or Close is
@@ -66,13 +70,30 @@ func fork(spec Spec, attr *syscall.SysProcAttr) (int, error) {
 		}
 		fds[i] = f.Fd()
 	}
+	if spec.Cgroup != nil {
+		startIn(attr, spec.Cgroup)
+	}
 	//nolint:gosec // G204: running what is configured is what this is for
 	pid, err := syscall.ForkExec(spec.Path, spec.Args, &syscall.ProcAttr{
 		Dir: spec.Dir, Env: spec.Env, Files: fds, Sys: attr,
 	})
 	runtime.KeepAlive(files)
+	runtime.KeepAlive(spec.Cgroup)
 	if err != nil {
 		return 0, fmt.Errorf("execute %s: %w", spec.Path, err)
 	}
 	return pid, nil
+}
+
+// RefusedCgroup says of an error of Start that it may come from the control group and not from the program: no clone3
+// here, a filter that forbids it, no right to the group, or a group that takes no processes.
+func RefusedCgroup(err error) bool {
+	for _, e := range []error{
+		syscall.ENOSYS, syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.EBUSY, syscall.EOPNOTSUPP, syscall.ENODEV,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
