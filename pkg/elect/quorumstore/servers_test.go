@@ -62,7 +62,7 @@ func suite(t *testing.T, uri string) storetest.Database {
 		},
 		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
 			if servers == nil {
-				servers = each(t, uri)
+				servers = each(t, uri) //nolint:contextcheck // they outlive the call
 			}
 			for _, s := range servers {
 				if err := spoil(ctx, s, kind, id); err != nil {
