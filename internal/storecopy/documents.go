@@ -28,9 +28,9 @@ func (m *mover) wantNothing(ctx context.Context) error {
 	return nil
 }
 
-// wantReadable refuses a source with documents that cannot be read, and names each of them. What would be missing at the
-// target is for its operator to decide. It refuses a source without documents as well, unless a copy goes on: its URI or
-// its cluster is probably wrong.
+// wantReadable refuses a source with documents that cannot be read, and names each of them: what may be missing at the
+// target is for an operator to decide. It refuses a source without documents as well, unless a copy goes on. Its URI or
+// its cluster is probably wrong then.
 func (m *mover) wantReadable(ctx context.Context) error {
 	named := map[string]bool{}
 	var all []store.Unreadable

@@ -11,8 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// pages lists all documents of a kind in order of their IDs, without the mark of a move. It ends with an error where one
-// cannot be read: who goes through all of them must not go on without it.
+// pages lists all documents of a kind in order of their IDs, without the mark of a move. One that cannot be read is an
+// error: who goes through all of them must not go on without it.
 func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Doc, error] {
 	return func(yield func([]store.Doc, error) bool) {
 		q := store.Query{Limit: store.MaxBatch}

@@ -139,6 +139,11 @@ func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (sight
 		if isCounter(d) {
 			continue
 		}
+		if is, part := seen.foreign[d.ID]; part { // not all of it can be read
+			is.rev = d.Rev
+			seen.foreign[d.ID] = is
+			continue
+		}
 		r, err := parse(d)
 		if err != nil {
 			seen.foreign[d.ID] = foreign{d.Rev, err}

@@ -53,7 +53,8 @@ func database(t *testing.T, uri string) storetest.Database {
 		Forget:      func(_ context.Context, kind store.Kind) error { return forget(t, uri, kind) },
 		Spoil: func(_ context.Context, kind store.Kind, id string) error {
 			if spoiler == nil {
-				spoiler = open(t, zkstore.Options{URI: uri, OperationTimeout: patient}) //nolint:contextcheck // it outlives the call
+				//nolint:contextcheck // it outlives the call
+				spoiler = open(t, zkstore.Options{URI: uri, OperationTimeout: patient})
 				byHand, _ = raw(t, uri)
 			}
 			_, err := byHand.Set(spoiler.Document(kind, id), []byte(`{"rev":"by hand"}`), -1)
