@@ -37,6 +37,9 @@ First FROM is marked: no replica runs a task there any more, whenever it starts.
 revisions, which are the fencing tokens, and both sides are compared. Only then may replicas run on TO. Where the copy
 was cut off, run it again: it goes on. With --undo it is given up instead, and replicas may run on FROM again.
 
+A document at FROM that somebody has edited, so that it cannot be read, is not left out. The copy is refused before FROM
+is marked. It names each such document with its kind, its ID and what is wrong. Repair or remove them, and copy again.
+
 Exit code 0: all is moved; 1: it is not; 2: a URI, a log-in, a right or a layout is wrong.`,
 		Example: `  shardctl store copy 'mongodb://db-0/shardctl?replicaSet=rs0' sqlite:/var/lib/shardctl/locks.db
   shardctl store copy '$(OLD_STORE_URI)' '$(NEW_STORE_URI)' --cluster blue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,49 @@ func documents(t *testing.T, uri string) []string {
 		}
 	}
 	return all
+}
+
+// What cannot be read is not left behind without a word: the copy ends with exit code 1, names it, and marks nothing.
+func TestStoreCopyOfUnreadableDocuments(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "a.db"), "sqlite:"+filepath.Join(dir, "b.db")
+	db, err := store.Open(t.Context(), store.Config{URI: "sqlite:" + path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []store.Change
+	for i, id := range []string{"g/a", "g/b", "g/c"} {
+		changes = append(changes, store.Change{Doc: store.Doc{
+			Kind: store.KindLock, ID: id, Group: "g", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: int64(i + 1)},
+		}})
+	}
+	outs, err := db.Apply(t.Context(), changes...)
+	if err != nil || outs[0].Status != store.Applied {
+		t.Fatal(outs, err)
+	}
+	if err := db.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.ExecContext(t.Context(), "UPDATE default_locks SET rev = -1 WHERE id > 'g/a'"); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := execute(t, "store", "copy", "sqlite:"+path, to)
+	for _, want := range []string{`cannot read lock "g/b" (rev: -1: `, `cannot read lock "g/c" (`, "holds 2 documents"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if code != cli.CodeNo || stdout != "" || t.Failed() {
+		t.Errorf("code %d\n%s%s", code, stdout, stderr)
+	}
+	if left := documents(t, "sqlite:"+path); len(left) != 1 {
+		t.Errorf("the source holds %v, want the lock that can be read and no mark", left)
+	}
 }
 
 // A moved cluster runs on the new store alone: who starts on the old one is told where it is.

@@ -13,7 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// ErrRefused says that nothing was copied, and why: the cluster runs, or the target is not empty.
+// ErrRefused says that nothing was copied, and why: the cluster runs, a document cannot be read, or the target is not
+// empty.
 var ErrRefused = errors.New("refused")
 
 // ErrUnfinished says that the source is marked: no replica runs on either side until the same copy is run again, or
@@ -121,8 +122,10 @@ func begin(ctx context.Context, o Options) (*mover, error) {
 	switch {
 	case same && (m.to.State == record.MoveLeaving || m.to.State == record.MoveLeft):
 		return m, fmt.Errorf("%w: %s and %s are the same store", ErrRefused, o.From.Name, o.To.Name)
-	case same && m.to.State != record.MoveStays: // after an undo that was cut off nothing is there yet
+	case same && m.to.State == record.MoveArrived: // all was copied
 		return m, nil
+	case same && m.to.State != record.MoveStays: // after an undo that was cut off nothing is there yet
+		return m, m.wantReadable(ctx)
 	case m.from.State == record.MoveLeft, m.from.State == record.MoveArriving, m.from.State == record.MoveAbandoned:
 		return m, fmt.Errorf("%w: copy from %s: %w", ErrRefused, o.From.Name, m.from.Err())
 	case m.report.Resumed && m.from.Other != o.To.Name:
@@ -131,7 +134,7 @@ func begin(ctx context.Context, o Options) (*mover, error) {
 	if err := m.wantNothing(ctx); err != nil {
 		return m, err
 	}
-	return m, m.wantSomething(ctx)
+	return m, m.wantReadable(ctx)
 }
 
 // newMover reads both marks.

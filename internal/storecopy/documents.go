@@ -28,16 +28,39 @@ func (m *mover) wantNothing(ctx context.Context) error {
 	return nil
 }
 
-// wantSomething refuses a source without documents: its URI or its cluster is probably wrong.
-func (m *mover) wantSomething(ctx context.Context) error {
+// wantReadable refuses a source with documents that cannot be read, and names each of them: what may be missing at the
+// target is for an operator to decide. It refuses a source without documents as well, unless a copy goes on. Its URI or
+// its cluster is probably wrong then.
+func (m *mover) wantReadable(ctx context.Context) error {
+	named := map[string]bool{}
+	var all []store.Unreadable
+	count := 0
 	for _, kind := range store.Kinds() {
 		for docs, err := range pages(ctx, m.From, kind) {
-			if err != nil || len(docs) > 0 {
+			bad, some := errors.AsType[*unreadableError](err)
+			if err != nil && !some {
 				return err
+			}
+			count += len(docs)
+			if !some {
+				continue
+			}
+			for _, u := range bad.all {
+				text := described(u)
+				if !named[text] { // two pages may name it
+					named[text], all = true, append(all, u)
+					m.step("cannot read %s", text)
+				}
 			}
 		}
 	}
-	return fmt.Errorf("%w: %s holds no documents of this cluster: check its name", ErrRefused, m.From.Name)
+	switch {
+	case len(all) > 0:
+		return &unreadableError{m.From.Name, all}
+	case count == 0 && !m.report.Resumed:
+		return fmt.Errorf("%w: %s holds no documents of this cluster: check its name", ErrRefused, m.From.Name)
+	}
+	return nil
 }
 
 // copyAll copies every kind. Counters come after locks and mutexes, whose revisions they carry.

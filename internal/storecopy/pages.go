@@ -11,7 +11,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// pages lists all documents of a kind in order of their IDs, without the mark of a move.
+// pages lists all documents of a kind in order of their IDs, without the mark of a move. One that cannot be read is an
+// error: who goes through all of them must not go on without it.
 func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Doc, error] {
 	return func(yield func([]store.Doc, error) bool) {
 		q := store.Query{Limit: store.MaxBatch}
@@ -19,6 +20,9 @@ func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Do
 			found, err := listed(ctx, from, kind, q)
 			if err != nil {
 				yield(nil, fmt.Errorf("list the %s of %s: %w", kind.Info().Plural, from.Name, err))
+				return
+			}
+			if len(found.Unreadable) > 0 && !yield(nil, &unreadableError{from.Name, found.Unreadable}) {
 				return
 			}
 			full, docs := len(found.Docs) == q.Limit, found.Docs
@@ -31,6 +35,25 @@ func pages(ctx context.Context, from Side, kind store.Kind) iter.Seq2[[]store.Do
 		}
 	}
 }
+
+// unreadableError refuses a store with documents that cannot be read. It wraps [ErrRefused].
+type unreadableError struct {
+	store string
+	all   []store.Unreadable
+}
+
+// Error implements error. It names one of them: there may be many.
+func (e *unreadableError) Error() string {
+	return fmt.Sprintf(
+		"%v: %s holds %d documents that cannot be read, such as %s: somebody edited them: repair or remove them, and "+
+			"copy again", ErrRefused, e.store, len(e.all), described(e.all[0]),
+	)
+}
+
+// Unwrap implements what [errors.Is] asks for.
+func (e *unreadableError) Unwrap() error { return ErrRefused }
+
+func described(u store.Unreadable) string { return fmt.Sprintf("%s %.80q (%v)", u.Kind, u.ID, u.Err) }
 
 func withoutMark(docs []store.Doc) []store.Doc {
 	for i, d := range docs {

@@ -24,20 +24,19 @@ func (d *documents) state(kind store.Kind, id string, found []*mvccpb.KeyValue) 
 		return state{}
 	}
 	s := state{mod: found[0].ModRevision}
-	if doc, ok := d.decode(kind, id, found[0].Value); ok {
-		s.doc = &doc
-	}
+	s.doc, s.unreadable = d.decode(kind, id, found[0].Value)
 	d.known.learn(key, s)
 	return s
 }
 
 // decode reads a document, and logs one that cannot be read.
-func (d *documents) decode(kind store.Kind, id string, value []byte) (store.Doc, bool) {
+func (d *documents) decode(kind store.Kind, id string, value []byte) (*store.Doc, *store.Unreadable) {
 	doc, err := adapter.Decode(kind, id, value)
 	if err != nil {
-		d.unreadable.Report(kind, id, err)
+		unreadable := d.unreadable.Report(kind, id, err)
+		return nil, &unreadable
 	}
-	return doc, err == nil
+	return &doc, nil
 }
 
 // noted is a note as a notification, and what interests are matched with. ok is false for what is none.
@@ -51,9 +50,9 @@ func (d *documents) noted(kv *mvccpb.KeyValue) (n store.Notification, about stor
 	if fields[3] == "" {
 		return n, about, true
 	}
-	if doc, readable := d.decode(n.Kind, n.ID, []byte(fields[3])); readable {
-		d.known.learn(d.keys.doc(n.Kind, n.ID), state{mod: kv.ModRevision, doc: &doc})
-		n.Doc, about = &doc, doc
+	if doc, _ := d.decode(n.Kind, n.ID, []byte(fields[3])); doc != nil {
+		d.known.learn(d.keys.doc(n.Kind, n.ID), state{mod: kv.ModRevision, doc: doc})
+		n.Doc, about = doc, *doc
 	}
 	return n, about, true
 }

@@ -14,6 +14,8 @@ const maxKnown = 20_000
 type state struct {
 	mod int64      // 0: there is no key
 	doc *store.Doc // nil: absent, or unreadable
+
+	unreadable *store.Unreadable // what is there in the place of a document
 }
 
 // known remembers the newest state of documents that this process has seen, without bodies that no change needs. Its

@@ -100,7 +100,7 @@ func (v *view) scan(ctx context.Context, kind store.Kind, s span, q store.Query)
 			return nil, err
 		}
 		for _, kv := range found[0].Kvs {
-			st := v.docs.state(kind, v.keys.id(kind, kv.Key), []*mvccpb.KeyValue{kv})
+			st := v.state(kind, v.keys.id(kind, kv.Key), []*mvccpb.KeyValue{kv})
 			if st.doc != nil && adapter.Matches(st.doc, q) {
 				docs = append(docs, *st.doc)
 			}

@@ -35,6 +35,7 @@ const patient = 20 * time.Second
 func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
 	options := etcdstore.Options{URI: uri, Timeout: patient}
+	var byHand *clientv3.Client
 	return storetest.Database{
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := etcdstore.Open(ctx, options)
@@ -55,6 +56,13 @@ func database(t *testing.T, uri string) storetest.Database {
 				return err
 			}
 			_, err = client.Put(ctx, key, strconv.Itoa(version+by))
+			return err
+		},
+		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			if byHand == nil {
+				byHand = raw(t, uri)
+			}
+			_, err := byHand.Put(ctx, prefixOf(uri)+"/default/"+string(kind)+"/"+id, `{"rev":"by hand"}`)
 			return err
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {

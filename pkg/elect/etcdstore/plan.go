@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -36,8 +37,8 @@ func (k keys) plan(kind store.Kind, q store.Query) plan {
 		return k.last(kind, q)
 	}
 	all := k.ids(kind, q.From, q.To)
-	q.From, q.To, q.NoBody, q.Reverse, q.CountOnly, q.Limit = "", "", false, false, false, 0
-	return plan{spans: []span{all}, exact: isZero(q)}
+	q.From, q.To = "", ""
+	return plan{spans: []span{all}, exact: adapter.SelectsAll(q)}
 }
 
 // ofGroup looks where IDs begin with the group and a slash, and in the index for those that do not.
@@ -134,9 +135,4 @@ func noneOf(sessions []string) [][2]string {
 		from = s + "\x01"
 	}
 	return append(all, [2]string{from, ""})
-}
-
-func isZero(q store.Query) bool {
-	return q.Group == "" && len(q.Sessions) == 0 && len(q.Others) == 0 && len(q.States) == 0 && q.MinRev == 0 &&
-		!q.Unsuspended && q.Expired == 0 && q.From == "" && q.To == ""
 }

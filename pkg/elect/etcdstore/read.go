@@ -22,12 +22,15 @@ type view struct {
 	rev    int64 // that of the snapshot; 0: nothing was read yet
 	floor  int64
 	strays *strays // nil: they are left alone
+
+	unreadable []store.Unreadable
 }
 
-// dated is a reply with the time and the floor.
+// dated is a reply with the time and the floor, and with what cannot be read.
 func (v *view) dated(reply store.Reply) store.Reply {
 	reply.Now = wallclock.Now().UnixMilli()
 	reply.Floor = v.floor
+	reply.Unreadable = v.unreadable
 	return reply
 }
 
@@ -70,7 +73,7 @@ func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store
 			return nil, err
 		}
 		for i, id := range part {
-			s := v.docs.state(kind, id, found[i].Kvs)
+			s := v.state(kind, id, found[i].Kvs)
 			if s.doc != nil {
 				docs = append(docs, *s.doc)
 			}
@@ -78,6 +81,15 @@ func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store
 		}
 	}
 	return docs, nil
+}
+
+// state is what a key holds.
+func (v *view) state(kind store.Kind, id string, found []*mvccpb.KeyValue) state {
+	s := v.docs.state(kind, id, found)
+	if s.unreadable != nil {
+		v.unreadable = append(v.unreadable, *s.unreadable)
+	}
+	return s
 }
 
 // span is one key, or the range up to another.

@@ -157,13 +157,13 @@ func (w *writer) settle(ctx context.Context, changes []store.Change, cause error
 	for _, c := range changes {
 		ids = append(ids, c.Doc.ID)
 	}
-	docs, err := w.readBack(ctx, kind, ids)
+	reply, err := w.readBack(ctx, kind, ids)
 	if err != nil {
 		return w.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
 	}
-	found := make(map[string]*store.Doc, len(docs))
-	for i := range docs {
-		found[docs[i].ID] = &docs[i]
+	found := make(map[string]*store.Doc, len(reply.Docs))
+	for i := range reply.Docs {
+		found[reply.Docs[i].ID] = &reply.Docs[i]
 	}
 	outcomes := make([]store.Outcome, len(changes))
 	for i, c := range changes {

@@ -1,6 +1,8 @@
 package mongostore_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,15 +47,28 @@ func TestMalformedOutOfBand(t *testing.T) {
 	})
 	must(t, err)
 
-	for range 2 {
-		res, err := s.List(t.Context(), store.KindLock, store.Query{})
-		must(t, err)
+	for _, q := range []store.Query{{}, {Limit: 1}, {Limit: 100}} {
 		var ids []string
-		for _, d := range res.Docs {
-			ids = append(ids, d.ID)
+		named := map[string]bool{}
+		for more := true; more; {
+			res, err := s.List(t.Context(), store.KindLock, q)
+			must(t, err)
+			for _, d := range res.Docs {
+				ids = append(ids, d.ID)
+			}
+			for _, u := range res.Unreadable {
+				named[u.ID] = true
+			}
+			if more = q.Limit > 0 && len(res.Docs) == q.Limit; more {
+				q = q.After(ids[len(ids)-1])
+			}
 		}
 		if got, want := strings.Join(ids, " "), "g/double g/good g/int g/null g/odd"; got != want {
 			t.Fatalf("list: %s, want %s", got, want)
+		}
+		want := `g/no-rev g/odd g/rev {"$numberInt":"7"} {"a": {"$numberInt":"1"}}`
+		if got := strings.Join(slices.Sorted(maps.Keys(named)), " "); got != want {
+			t.Fatalf("%d a page: %s are named as unreadable, want %s", q.Limit, got, want)
 		}
 	}
 	mu.Lock()

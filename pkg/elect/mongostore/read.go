@@ -30,11 +30,11 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
 	for chunk := range slices.Chunk(ids, store.MaxBatch) {
-		docs, err := s.reader.readBack(ctx, kind, chunk)
+		found, err := s.reader.readBack(ctx, kind, chunk)
 		if err != nil {
 			return store.Reply{}, s.translate(fmt.Sprintf("read %s", kind), err)
 		}
-		res.Docs = append(res.Docs, docs...)
+		res.Docs, res.Unreadable = append(res.Docs, found.Docs...), append(res.Unreadable, found.Unreadable...)
 	}
 	return s.reader.dated(res), nil
 }
@@ -54,7 +54,7 @@ func (r *reader) dated(reply store.Reply) store.Reply {
 }
 
 // readBack reads at most a batch of documents by their ids, linearizably. The error is the driver's.
-func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) ([]store.Doc, error) {
+func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) (store.Reply, error) {
 	concern := readconcern.Linearizable()
 	if r.standalone {
 		concern = readconcern.Local()
@@ -65,8 +65,8 @@ func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) ([
 	if p := projection(kind, false); p != nil {
 		opts.SetProjection(p)
 	}
-	docs, _, err := r.find(ctx, c, kind, filter, opts)
-	return docs, err
+	found, _, err := r.find(ctx, c, kind, filter, opts)
+	return found, err
 }
 
 // List returns the documents that match, as a majority has them, from the primary.
@@ -96,10 +96,22 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 	if p := projection(kind, q.NoBody); p != nil {
 		opts.SetProjection(p)
 	}
-	res.Docs, err = adapter.Fill(q, func(q store.Query) ([]store.Doc, adapter.Seen, error) {
+	res, err = adapter.Fill(q, func(q store.Query) (store.Reply, adapter.Seen, error) {
 		return r.find(ctx, r.collection(kind), kind, filter(q), opts.SetLimit(int64(q.Limit)))
 	})
+	if err != nil || q.Limit == 0 || q.Reverse || !adapter.SelectsAll(q) {
+		return res, err
+	}
+	others, _, err := r.find(ctx, r.collection(kind), kind, noTexts(), opts.SetLimit(0))
+	res.Unreadable = append(res.Unreadable, others.Unreadable...)
 	return res, err
+}
+
+// noTexts selects documents whose IDs are no texts, which no page holds. An index is searched for each of the types.
+func noTexts() bson.D {
+	return bson.D{{Key: fieldID, Value: bson.D{{Key: "$type", Value: bson.A{
+		"minKey", "null", "number", "object", "binData", "objectId", "bool", "date", "timestamp", "javascript", "maxKey",
+	}}}}}
 }
 
 // projection leaves out bodies that are not wanted. Sessions and counters, which are few and read several times a
@@ -180,32 +192,36 @@ func orMissing(values []string) bson.A {
 // find runs a query and reads all it returns. The error is the driver's.
 func (r *reader) find(
 	ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder,
-) (docs []store.Doc, seen adapter.Seen, err error) {
+) (found store.Reply, seen adapter.Seen, err error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
-		return nil, seen, err
+		return found, seen, err
 	}
 	defer func() { _ = cursor.Close(ctx) }()
 	received := time.Now()
 	for cursor.Next(ctx) {
 		id, _ := cursor.Current.Lookup(fieldID).StringValueOK()
 		seen = adapter.Seen{N: seen.N + 1, Last: id}
-		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(docs) == 0 {
+		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(found.Docs) == 0 {
 			r.clock.sample(now, received)
 		}
-		if d, ok := r.decode(kind, cursor.Current); ok {
-			docs = append(docs, d)
-		}
+		r.add(&found, kind, cursor.Current)
 	}
-	return docs, seen, cursor.Err()
+	return found, seen, cursor.Err()
 }
 
-// decode reads a document and logs, once each, those that somebody has edited so that they cannot be read.
-func (r *reader) decode(kind store.Kind, raw bson.Raw) (store.Doc, bool) {
+// add adds to a reply what can be read of a document, and names it where that is not all.
+func (r *reader) add(to *store.Reply, kind store.Kind, raw bson.Raw) {
 	d, ok, err := decode(kind, raw)
-	if ok && err == nil {
-		return d, true
+	if ok {
+		to.Docs = append(to.Docs, d)
 	}
-	r.unreadable.Report(kind, raw.Lookup(fieldID).String(), err)
-	return d, ok
+	if err == nil {
+		return
+	}
+	id, text := raw.Lookup(fieldID).StringValueOK()
+	if !text {
+		id = raw.Lookup(fieldID).String()
+	}
+	to.Unreadable = append(to.Unreadable, r.unreadable.Report(kind, id, err))
 }

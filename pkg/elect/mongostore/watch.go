@@ -216,8 +216,9 @@ func (f *feed) notification(kind store.Kind, e event) (n store.Notification, ok 
 	n.Kind = kind
 	n.ID, ok = e.Key.ID.StringValueOK()
 	if len(e.Document) > 0 {
-		if d, readable := f.decode(kind, e.Document); readable {
-			n.Doc = &d
+		var found store.Reply
+		if f.add(&found, kind, e.Document); len(found.Docs) > 0 {
+			n.Doc = &found.Docs[0]
 		}
 	}
 	return n, ok

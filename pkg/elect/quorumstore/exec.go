@@ -17,6 +17,7 @@ type request struct {
 	accept       bool
 	ballot, next quorum.Ballot
 	value        quorum.Value
+	over         bool // what is no record is written over, as one that promises nothing: no majority can read it
 }
 
 // rule is what the acceptor makes of it.
@@ -27,11 +28,15 @@ func (q request) rule(a acceptor) (acceptor, bool) {
 	return a.Prepare(q.ballot)
 }
 
-// answer is a server's to one request. Without given there is none.
+// answer is a server's to one request. Without given there is none. With foreign there will be none: what the server has
+// is no record.
 type answer struct {
-	given, ok bool
+	given, ok, foreign bool
 	acceptor
 }
+
+// settled says that nothing more is to be done for an answer.
+func (a answer) settled() bool { return a.given || a.foreign }
 
 // execution carries requests out on one server, by compare-and-set on its records. One message holds many of them.
 type execution struct {
@@ -54,10 +59,10 @@ func (s *server) execute(ctx context.Context, asked []request, nonce func() int6
 		server: s, client: client, nonce: nonce, asked: asked, answers: make([]answer, len(asked)),
 		records: make([]record, len(asked)),
 	}
-	if err := e.recall(ctx); err != nil {
-		return nil, err
-	}
 	for range maxTries {
+		if err := e.recall(ctx); err != nil {
+			return e.answers, err
+		}
 		left, err := e.try(ctx)
 		if err != nil || !left {
 			return e.answers, err
@@ -66,10 +71,13 @@ func (s *server) execute(ctx context.Context, asked []request, nonce func() int6
 	return e.answers, fmt.Errorf("%w: %w", store.ErrUnavailable, errFought)
 }
 
-// recall finds the records: those that are remembered, else by reading them.
+// recall finds the records that are still asked for: those that are remembered, else by reading them.
 func (e *execution) recall(ctx context.Context) error {
 	unknown := map[store.Kind][]string{}
 	for i, q := range e.asked {
+		if e.answers[i].settled() {
+			continue
+		}
 		r, ok := e.server.recall(q.key)
 		e.records[i] = r
 		if !ok {
@@ -86,9 +94,18 @@ func (e *execution) recall(ctx context.Context) error {
 			if r, ok := seen.records[q.id]; ok && q.kind == kind {
 				e.records[i] = r
 			}
+			if is, ok := seen.foreign[q.id]; ok && q.kind == kind {
+				e.met(i, is.rev)
+			}
 		}
 	}
 	return nil
+}
+
+// met takes what is no record, at its revision.
+func (e *execution) met(i int, rev int64) {
+	e.records[i] = record{rev: rev, fresh: true}
+	e.answers[i].foreign = !e.asked[i].over
 }
 
 // try writes what the rule makes of the records as known. left: some have to be tried again.
@@ -100,7 +117,7 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 	var written []record
 	var of []int
 	for i, q := range e.asked {
-		if e.answers[i].given {
+		if e.answers[i].settled() {
 			continue
 		}
 		r := e.records[i]
@@ -109,7 +126,7 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 		case r.rev == 0: // made without a promise: its floor is read when it is there
 			r.fresh = true
 		case !ok || unchanged(q, r):
-			e.answers[i] = answer{true, ok, next}
+			e.answers[i] = answer{given: true, ok: ok, acceptor: next}
 			continue
 		default:
 			r.acceptor, r.fresh = next, false
@@ -127,10 +144,8 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 		return false, err
 	}
 	for j, out := range outs {
-		if err := e.settle(of[j], written[j], out); err != nil {
-			return false, err
-		}
-		left = left || !e.answers[of[j]].given && out.Status != store.Unknown
+		e.settle(of[j], written[j], out)
+		left = left || !e.answers[of[j]].settled() && out.Status != store.Unknown
 		if out.Status == store.Unknown {
 			err = out.Err
 		}
@@ -147,41 +162,40 @@ func unchanged(q request, r record) bool {
 }
 
 // settle takes the outcome of one write.
-func (e *execution) settle(i int, wrote record, out store.Outcome) error {
+func (e *execution) settle(i int, wrote record, out store.Outcome) {
 	k := e.asked[i].key
 	switch {
 	case out.Status == store.Unknown:
 		e.server.forget(k)
-		return nil
+		return
 	case out.Status == store.Applied:
 		e.records[i] = wrote
 		e.server.remember(k, wrote)
 		if !wrote.fresh {
-			e.answers[i] = answer{true, true, wrote.acceptor}
+			e.answers[i] = answer{given: true, ok: true, acceptor: wrote.acceptor}
 		}
-		return nil
+		return
 	case out.Doc == nil: // removed since, or the disk is lost: the next look shows which
 		e.server.forget(k)
 		e.records[i] = record{}
-		return nil
+		return
 	}
+	e.server.forget(k)
 	r, err := parse(*out.Doc)
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		e.met(i, out.Doc.Rev)
+		return
 	}
 	e.records[i] = r
-	e.server.forget(k)
 	e.server.remember(k, r)
-	return nil
 }
 
 // setFloors reads the floors for records that were just made, by this process or another one. It is read after the
-// record was made: a floor that was raised before it was removed is never missed. Before a record is made, the floor of
-// its revision must be known. The identity is looked at as well.
+// record was made: a floor that was raised before it was removed is never missed. The identity is looked at as well.
 func (e *execution) setFloors(ctx context.Context) error {
 	floors := map[store.Kind]int64{}
 	for i, q := range e.asked {
-		if !e.records[i].fresh && (e.records[i].rev > 0 || e.now > 0) || e.answers[i].given {
+		if !e.records[i].fresh || e.answers[i].settled() {
 			continue
 		}
 		if _, ok := floors[q.kind]; !ok {
@@ -189,7 +203,7 @@ func (e *execution) setFloors(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			floors[q.kind], e.now = seen.meta.Floor, max(e.now, seen.Floor, seen.meta.Base)
+			floors[q.kind] = seen.meta.Floor
 		}
 		e.records[i].Floor = floors[q.kind]
 	}

@@ -32,6 +32,51 @@ func put(id string, ifRev, rev int64, writer int64) store.Change {
 	}}
 }
 
+// What somebody has edited on one server is as if that server did not answer for it. All others are answered for, also
+// with a second server away.
+func TestEditedRecordIsOneServersAlone(t *testing.T) {
+	m := newMemory(3)
+	s := mustOpen(t, m)
+	for i := range int64(5) {
+		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
+			t.Fatalf("%+v", out)
+		}
+	}
+	edited := 0
+	for ; ; edited++ { // the first server that has it: two do, and which ones depends on who was faster
+		found, err := m.servers[edited].Read(t.Context(), store.KindLock, "g/2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found.Docs) > 0 {
+			break
+		}
+	}
+	if err := spoil(t.Context(), m.servers[edited], store.KindLock, "g/2"); err != nil {
+		t.Fatal(err)
+	}
+	other := mustOpen(t, m) // it remembers no record
+	list := func(docs, unreadable int) {
+		t.Helper()
+		found, err := other.List(t.Context(), store.KindLock, store.Query{})
+		if err != nil || len(found.Docs) != docs || len(found.Unreadable) != unreadable {
+			t.Fatalf("listed %d locks and %+v, %v; want %d and %d", len(found.Docs), found.Unreadable, err, docs, unreadable)
+		}
+	}
+	list(5, 0)
+	away := (edited + 1) % 3
+	m.leave(away)
+	list(4, 1)
+	if out := apply(t, other, put("g/3", 1, 2, 10)); out.Status != store.Applied {
+		t.Fatalf("another lock: %+v", out)
+	}
+	m.back(away)
+	list(5, 0)
+	if out := apply(t, other, put("g/2", 1, 2, 11)); out.Status != store.Applied {
+		t.Fatalf("the lock itself: %+v", out)
+	}
+}
+
 func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
 	t.Helper()
 	outs, err := s.Apply(t.Context(), c)

@@ -3,6 +3,7 @@ package quorumstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
@@ -25,6 +26,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	}
 	reply := v.reply()
 	if q.CountOnly {
+		reply.Unreadable = nil
 		reply.Total = int64(len(docs))
 		return reply, nil
 	}
@@ -45,7 +47,7 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 		limit = 0
 	}
 	for page := q; ; {
-		ids, whole, err := v.patiently(ctx, page, limit)
+		ids, unreadable, whole, err := v.patiently(ctx, page, limit)
 		last := ""
 		if len(ids) > 0 {
 			last = ids[len(ids)-1]
@@ -58,10 +60,12 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 			return nil, err
 		}
 		for _, d := range v.documents(ids) {
+			delete(unreadable, d.ID)
 			if adapter.Matches(&d, q) {
 				docs = append(docs, d)
 			}
 		}
+		v.unreadable = slices.AppendSeq(v.unreadable, maps.Values(unreadable))
 		if limit > 0 && len(docs) >= limit {
 			return docs[:limit], nil
 		}
@@ -73,22 +77,22 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 }
 
 // patiently asks for candidates until a majority has answered, or ctx ends.
-func (v *view) patiently(ctx context.Context, q store.Query, limit int) ([]string, bool, error) {
+func (v *view) patiently(
+	ctx context.Context, q store.Query, limit int,
+) (ids []string, unreadable map[string]store.Unreadable, whole bool, err error) {
 	for try := 0; ; try++ {
-		ids, whole, err := v.candidates(ctx, q, limit, try)
-		if err == nil {
-			return ids, whole, nil
-		}
-		if !pause(ctx, try) {
-			return nil, false, err
+		ids, unreadable, whole, err = v.candidates(ctx, q, limit, try)
+		if err == nil || !pause(ctx, try) {
+			return ids, unreadable, whole, err
 		}
 	}
 }
 
-// candidates are ids that may match, in order, as a majority of the servers lists them.
+// candidates are ids that may match, in order, as a majority of the servers lists them. What any of them cannot read is
+// among them.
 func (v *view) candidates(
 	ctx context.Context, q store.Query, limit, try int,
-) (ids []string, whole bool, err error) {
+) (ids []string, unreadable map[string]store.Unreadable, whole bool, err error) {
 	own := store.Query{
 		Group: q.Group, Sessions: q.Sessions, Others: q.Others, States: q.States, Unsuspended: q.Unsuspended,
 		Expired: q.Expired, From: q.From, To: q.To, Reverse: q.Reverse, Limit: limit, MinRev: min(q.MinRev, topRev),
@@ -97,58 +101,78 @@ func (v *view) candidates(
 	if v.kind == store.KindGroup { // few, and counters are listed under other names
 		own = store.Query{Reverse: q.Reverse, NoBody: true}
 	}
-	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (quorum.Page, error) {
+	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (page, error) {
 		return at.list(ctx, v.kind, own, limit)
 	})
 	var pages []quorum.Page
 	need := quorum.Majority(len(v.store.servers))
 	wait := newPatience(try)
 	defer wait.stop()
-	err = gather(ctx, answers, wait, func(got said[quorum.Page]) bool {
+	unreadable = map[string]store.Unreadable{}
+	err = gather(ctx, answers, wait, func(got said[page]) bool {
 		if got.err == nil {
-			pages = append(pages, got.value)
+			pages = append(pages, got.value.Page)
+		}
+		for _, u := range got.value.unreadable {
+			unreadable[u.ID] = u
 		}
 		return len(pages) >= need
 	})
 	if len(pages) < need {
-		return nil, false, v.store.tooFew(len(pages), err)
+		return nil, nil, false, v.store.tooFew(len(pages), err)
 	}
 	ids, whole = quorum.Merge(pages, q.Reverse)
-	return ids, whole, nil
+	return ids, unreadable, whole, nil
+}
+
+// page is what one server lists, with what it cannot read.
+type page struct {
+	quorum.Page
+
+	unreadable []store.Unreadable
 }
 
 // list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads afterwards:
 // a server that has lost its disk lists nothing.
-func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit int) (quorum.Page, error) {
+func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit int) (page, error) {
 	if _, err := s.look(ctx, kind, nil); err != nil {
-		return quorum.Page{}, err
+		return page{}, err
 	}
 	client, _, err := s.serving()
 	if err != nil {
-		return quorum.Page{}, err
+		return page{}, err
 	}
 	reply, err := client.List(ctx, kind, q)
 	if err != nil {
-		return quorum.Page{}, err
+		return page{}, err
 	}
 	if _, err := s.look(ctx, kind, nil); err != nil {
-		return quorum.Page{}, err
+		return page{}, err
 	}
-	page := quorum.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}
+	p := page{Page: quorum.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}}
 	for _, d := range reply.Docs {
 		if kind == store.KindGroup {
 			d.ID = groupOf(d.ID)
 		}
-		if invalid(d.ID) == nil || page.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
-			page.IDs = append(page.IDs, d.ID)
+		if invalid(d.ID) == nil || p.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
+			p.IDs = append(p.IDs, d.ID)
 		}
 	}
-	if q.Reverse {
-		slices.Reverse(page.IDs)
-		slices.Sort(page.IDs)
-		slices.Reverse(page.IDs)
-	} else {
-		slices.Sort(page.IDs)
+	last := ""
+	if p.Cut {
+		last = p.IDs[len(p.IDs)-1]
 	}
-	return page, nil
+	for _, u := range reply.Unreadable {
+		if kind == store.KindGroup {
+			u.ID = groupOf(u.ID)
+		}
+		if invalid(u.ID) == nil && (!p.Cut || (u.ID < last) != q.Reverse) { // else it is of the next page
+			p.IDs, p.unreadable = append(p.IDs, u.ID), append(p.unreadable, u)
+		}
+	}
+	slices.Sort(p.IDs)
+	if q.Reverse {
+		slices.Reverse(p.IDs)
+	}
+	return p, nil
 }

@@ -26,6 +26,15 @@ type item struct {
 	round round
 	sent  bool
 	done  bool
+
+	change  bool             // else it is a read, which repairs nothing
+	foreign map[int]struct{} // the servers that have no record of it, and something else in its place
+}
+
+// over says whether a change takes the place of what is no record: so many servers have that, that none could be read
+// by a majority.
+func (it *item) over(servers int) bool {
+	return it.change && servers-len(it.foreign) < quorum.Majority(servers)
 }
 
 // decide runs rounds until every item is decided, or ctx ends. Items must name different documents.
@@ -108,6 +117,7 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 		asked = append(asked, it)
 		requests = append(requests, request{
 			key: it.key, accept: in == quorum.Accepting, ballot: r.Ballot, next: r.Next, value: r.Value,
+			over: it.over(len(s.servers)),
 		})
 	}
 	if len(asked) == 0 {
@@ -125,6 +135,12 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 func take(asked []*item, server int, answers []answer, in quorum.Phase) bool {
 	through := true
 	for i, it := range asked {
+		if i < len(answers) && answers[i].foreign {
+			if it.foreign == nil {
+				it.foreign = map[int]struct{}{}
+			}
+			it.foreign[server] = struct{}{}
+		}
 		if i < len(answers) && answers[i].given {
 			a := answers[i]
 			if in == quorum.Preparing {

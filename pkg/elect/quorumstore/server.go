@@ -99,7 +99,15 @@ type sight struct {
 	store.Reply
 
 	meta    meta
-	records map[string]record // those that there are
+	records map[string]record  // those that there are
+	foreign map[string]foreign // what is in the place of records
+}
+
+// foreign is a document of a server that is no record of the quorum: somebody has edited it, or something else writes
+// there. What the server has promised and accepted is not known, so it says nothing of this document.
+type foreign struct {
+	rev int64 // 0: the server's own store cannot read it either, and lets a creation take its place
+	err error
 }
 
 // look reads records of one kind, and the server's identity with them.
@@ -113,7 +121,11 @@ func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (sight
 	if err != nil {
 		return sight{}, err
 	}
-	seen := sight{Reply: reply, records: make(map[string]record, len(reply.Docs))}
+	seen := sight{Reply: reply, records: make(map[string]record, len(reply.Docs)), foreign: map[string]foreign{}}
+	for _, u := range reply.Unreadable {
+		seen.foreign[u.ID] = foreign{err: u.Err}
+		s.forget(key{kind, u.ID})
+	}
 	identified := false
 	for _, d := range reply.Docs {
 		if d.ID == metaID {
@@ -127,9 +139,16 @@ func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (sight
 		if isCounter(d) {
 			continue
 		}
+		if is, part := seen.foreign[d.ID]; part { // not all of it can be read
+			is.rev = d.Rev
+			seen.foreign[d.ID] = is
+			continue
+		}
 		r, err := parse(d)
 		if err != nil {
-			return sight{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			seen.foreign[d.ID] = foreign{d.Rev, err}
+			s.forget(key{kind, d.ID})
+			continue
 		}
 		seen.records[d.ID] = r
 		s.remember(key{kind, d.ID}, r)

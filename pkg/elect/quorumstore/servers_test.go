@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
@@ -77,16 +79,74 @@ func suite(t *testing.T, uri string) storetest.Database {
 	if err := initURI(t.Context(), uri); err != nil {
 		t.Fatal(err)
 	}
-	return storetest.Database{CountsMore: true, Open: func(ctx context.Context) (store.Store, error) {
-		return store.Open(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
-	}}
+	var servers []store.Store
+	return storetest.Database{
+		CountsMore: true,
+		Open: func(ctx context.Context) (store.Store, error) {
+			return store.Open(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
+		},
+		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			if servers == nil {
+				servers = each(t, uri) //nolint:contextcheck // they outlive the call
+			}
+			for _, s := range servers {
+				if err := spoil(ctx, s, kind, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// each opens the servers of a quorum that is set up, one by one.
+func each(t *testing.T, uri string) (all []store.Store) {
+	t.Helper()
+	for _, one := range quorumstore.Split(uri) {
+		s, err := store.Open(
+			t.Context(), store.Config{URI: one, Cluster: "default.quorum", Existing: true, Timeout: 20 * time.Second},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+		all = append(all, s)
+	}
+	return all
+}
+
+// editRedis has no server read a document: it is none of its store, and not only no record of the quorum.
+func editRedis(uri string) func(context.Context, store.Kind, string) error {
+	return func(ctx context.Context, kind store.Kind, id string) error {
+		for _, one := range quorumstore.Split(uri) {
+			o, err := redis.ParseURL(one)
+			if err != nil {
+				return err
+			}
+			c := redis.NewClient(o)
+			err = c.HSet(ctx, "shardctl:{default.quorum}:"+kind.Info().Plural, id, "by hand").Err()
+			if err := errors.Join(err, c.Close()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 func TestStoreOnThreeRedis(t *testing.T) {
 	servers := redises(t, 3)
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		return suite(t, quorumOf(servers))
+		uri := quorumOf(servers)
+		db := suite(t, uri)
+		overwrite, edit := db.Spoil, editRedis(uri)
+		db.Spoil = func(ctx context.Context, kind store.Kind, id string) error {
+			if err := overwrite(ctx, kind, id); err != nil { // so that no server is yet to write it
+				return err
+			}
+			return edit(ctx, kind, id)
+		}
+		return db
 	})
 }
 

@@ -185,7 +185,8 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 
 // change is a Put or Delete as the rounds take it. Its outcome counts once the item is done.
 func (s *Store) change(c store.Change, out *store.Outcome) *item {
-	return &item{key: key{c.Doc.Kind, c.Doc.ID}, judge: func(v quorum.Value, sent bool) (quorum.Value, bool) {
+	it := &item{key: key{c.Doc.Kind, c.Doc.ID}, change: true}
+	it.judge = func(v quorum.Value, sent bool) (quorum.Value, bool) {
 		judged, propose, changes := quorum.Judge(c, v, sent)
 		*out = judged
 		if changes && propose.Is == quorum.Deleted {
@@ -197,7 +198,8 @@ func (s *Store) change(c store.Change, out *store.Outcome) *item {
 			out.Doc = &found
 		}
 		return propose, changes
-	}}
+	}
+	return it
 }
 
 // RaiseFloor is for [store.RaiseFloor]. It waits until all servers count.

@@ -2,6 +2,7 @@ package quorumstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -66,6 +67,36 @@ func (m *memory) options() quorumstore.Options {
 	return o
 }
 
+// spoil overwrites the records of a document, as something else does that writes to the servers.
+func (m *memory) spoil(ctx context.Context, kind store.Kind, id string) error {
+	for _, s := range m.servers {
+		if err := spoil(ctx, s, kind, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spoil overwrites what one server has, or will have: it may be slower than the others.
+func spoil(ctx context.Context, s store.Store, kind store.Kind, id string) error {
+	for {
+		found, err := s.Read(ctx, kind, id)
+		if err != nil {
+			return err
+		}
+		d := store.Doc{Kind: kind, ID: id}
+		if len(found.Docs) > 0 {
+			d = found.Docs[0]
+		}
+		c := store.Change{IfRev: d.Rev, Doc: d}
+		c.Doc.Rev, c.Doc.WriterID = max(d.Rev, found.Floor)+1, store.WriterID{Session: "by hand", Seq: d.Rev + 1}
+		outs, err := s.Apply(ctx, c)
+		if err != nil || outs[0].Status == store.Applied || outs[0].Status == store.Unknown {
+			return errors.Join(err, outs[0].Err)
+		}
+	}
+}
+
 func (m *memory) client(i int) *memstore.Store {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +132,8 @@ func (m *memory) turn(away bool, servers []int) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Database {
-		return storetest.Database{Open: newMemory(3).open, CountsMore: true}
+		m := newMemory(3)
+		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true}
 	})
 }
 
@@ -112,6 +144,6 @@ func TestStoreWithoutAMinority(t *testing.T) {
 		t.Helper()
 		m := newMemory(5)
 		m.leave(1, 3)
-		return storetest.Database{Open: m.open, CountsMore: true}
+		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true}
 	})
 }

@@ -19,10 +19,16 @@ type view struct {
 	sums  map[string]quorum.Count // of counters
 	times []int64
 	floor int64
+
+	foreign    map[string]error // why some server says nothing of a document
+	unreadable []store.Unreadable
 }
 
 func (s *Store) view(kind store.Kind) *view {
-	return &view{store: s, kind: kind, found: map[string]quorum.Value{}, sums: map[string]quorum.Count{}}
+	return &view{
+		store: s, kind: kind, found: map[string]quorum.Value{}, sums: map[string]quorum.Count{},
+		foreign: map[string]error{},
+	}
 }
 
 // read finds out about these ids. It never asks for promises while servers agree. With no ids it asks for the time.
@@ -45,6 +51,7 @@ func (v *view) read(ctx context.Context, ids []string) error {
 }
 
 // look asks all servers once. left are the ids on which no majority agrees. An error says that no majority answered.
+// What no majority can read is left out after the last look: no round could decide about it.
 func (v *view) look(ctx context.Context, ids []string, try int) (left []string, err error) {
 	asked := ids
 	if v.kind == store.KindGroup {
@@ -80,6 +87,16 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 	case len(v.times) < need:
 		return left, v.store.tooFew(len(v.times), err)
 	}
+	if try+1 >= looks {
+		left = slices.DeleteFunc(slices.Clone(left), func(id string) bool {
+			why, some := v.foreign[id]
+			lost := some && readings[id].Answers() < need
+			if lost {
+				v.unreadable = append(v.unreadable, store.Unreadable{Kind: v.kind, ID: id, Err: why})
+			}
+			return lost
+		})
+	}
 	return left, nil
 }
 
@@ -94,6 +111,11 @@ func (v *view) shown(from int, seen sight, readings map[string]*reading, left []
 	}
 	var open []string
 	for _, id := range left {
+		if is, some := seen.foreign[id]; some {
+			v.foreign[id] = is.err
+			open = append(open, id)
+			continue
+		}
 		r, ok := seen.records[id]
 		if !ok {
 			r.Floor = seen.meta.Floor
@@ -133,7 +155,7 @@ func (v *view) reply() store.Reply {
 			floor = max(floor, x.Doc.Rev)
 		}
 	}
-	return store.Reply{Now: v.store.now(v.times), Floor: floor}
+	return store.Reply{Now: v.store.now(v.times), Floor: floor, Unreadable: v.unreadable}
 }
 
 // documents are those of these ids that exist. They are the caller's.

@@ -21,6 +21,13 @@ func (s *Store) ShiftSchema(ctx context.Context, by int) error {
 	})
 }
 
+// Spoil edits a document so that no one can read it, as an operator with redis-cli may.
+func (s *Store) Spoil(ctx context.Context, kind store.Kind, id string) error {
+	return s.others.use(ctx, func(c *redis.Client) error {
+		return c.HSet(ctx, s.keys.of(kind)[2], id, `{"rev":"by hand"}`).Err()
+	})
+}
+
 // Encode is a document as it is kept.
 func Encode(d store.Doc) []byte { return encode(d) }
 

@@ -76,7 +76,7 @@ func (r *reader) listParts(ctx context.Context, kind store.Kind, q store.Query) 
 		}
 	}
 	if q.CountOnly {
-		res.Docs, res.Total = nil, total
+		res.Docs, res.Unreadable, res.Total = nil, nil, total
 		return res, nil
 	}
 	res.Docs = adapter.Select(res.Docs, q).Docs

@@ -63,11 +63,11 @@ func (r *reader) readParts(ctx context.Context, kind store.Kind, ids []string) (
 	return res, nil
 }
 
-// add takes a document that was found into a reply, unless it is none.
+// add takes what was found into a reply: a document, or what cannot be read.
 func (r *reader) add(res *store.Reply, kind store.Kind, id, text string) {
 	d, err := decode(kind, id, text)
 	if err != nil {
-		r.unreadable.Report(kind, id, err)
+		res.Unreadable = append(res.Unreadable, r.unreadable.Report(kind, id, err))
 		return
 	}
 	r.course.rise(d.Rev)

@@ -39,6 +39,7 @@ func suite(t *testing.T, c store.Config) storetest.Database {
 			return s, nil
 		},
 		ShiftSchema: mine.ShiftSchema,
+		Spoil:       mine.Spoil,
 		Examined:    mine.Examined,
 	}
 }

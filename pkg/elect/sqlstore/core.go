@@ -93,13 +93,13 @@ func (c *core) get(kind store.Kind, id string, d **store.Doc) Statement {
 	}}
 }
 
-// docs is a query for documents, which it appends to those that count. seen counts all rows.
-func (c *core) docs(kind store.Kind, text string, args []any, docs *[]store.Doc, seen *adapter.Seen) Statement {
+// docs is a query for documents, which it adds to a reply. seen counts all rows.
+func (c *core) docs(kind store.Kind, text string, args []any, into *store.Reply, seen *adapter.Seen) Statement {
 	return Statement{Text: text, Args: args, Row: func(row Row) error {
 		d, err := scan(kind, row)
 		seen.N, seen.Last = seen.N+1, d.ID
-		if err == nil && c.found.Usable(d) {
-			*docs = append(*docs, d)
+		if err == nil {
+			c.found.Add(into, d)
 		}
 		return err
 	}}

@@ -23,7 +23,7 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 	res, err := s.reads(ctx, func(res *store.Reply) []Statement {
 		var queries []Statement
 		for part := range slices.Chunk(ids, idsPerRead) {
-			queries = append(queries, s.byID(kind, part, &res.Docs))
+			queries = append(queries, s.byID(kind, part, res))
 		}
 		return queries
 	})
@@ -36,21 +36,18 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, err
 	}
-	var reply store.Reply
-	docs, err := adapter.Fill(q, func(q store.Query) ([]store.Doc, adapter.Seen, error) {
+	reply, err := adapter.Fill(q, func(q store.Query) (store.Reply, adapter.Seen, error) {
 		var seen adapter.Seen
-		var err error
 		text, args := s.ListStatement(kind, q)
-		reply, err = s.reads(ctx, func(res *store.Reply) []Statement {
+		reply, err := s.reads(ctx, func(res *store.Reply) []Statement {
 			if q.CountOnly {
 				return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
 			}
 			seen = adapter.Seen{}
-			return []Statement{s.docs(kind, text, args, &res.Docs, &seen)}
+			return []Statement{s.docs(kind, text, args, res, &seen)}
 		})
-		return reply.Docs, seen, err
+		return reply, seen, err
 	})
-	reply.Docs = docs
 	return reply, s.translate("list", err)
 }
 
@@ -76,10 +73,10 @@ func (s *Store) reads(ctx context.Context, queries func(into *store.Reply) []Sta
 }
 
 // byID is a query for the documents with these ids.
-func (c *core) byID(kind store.Kind, ids []string, docs *[]store.Doc) Statement {
+func (c *core) byID(kind store.Kind, ids []string, into *store.Reply) Statement {
 	in, args := c.among("id", ids)
 	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
-	return c.docs(kind, c.texts.numbered(text), args, docs, &adapter.Seen{})
+	return c.docs(kind, c.texts.numbered(text), args, into, &adapter.Seen{})
 }
 
 // ListStatement is the statement of a List, for those who look at its plan.

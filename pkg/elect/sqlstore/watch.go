@@ -210,15 +210,16 @@ func (w *watch) addDocs(ctx context.Context, found []store.Notification) error {
 	if len(named) == 0 {
 		return nil
 	}
-	var docs []store.Doc
+	var read store.Reply
 	err := w.store.retry(ctx, func() error {
-		docs = docs[:0]
+		read = store.Reply{}
 		var queries []Statement
 		for kind, ids := range named {
-			queries = append(queries, w.store.byID(kind, ids, &docs))
+			queries = append(queries, w.store.byID(kind, ids, &read))
 		}
 		return w.store.engine.query(ctx, queries...)
 	})
+	docs := read.Docs
 	for i := range docs {
 		for j := range found {
 			if found[j].Kind == docs[i].Kind && found[j].ID == docs[i].ID {

@@ -86,15 +86,21 @@ func (a *access) create(ctx context.Context, path string, data []byte) error {
 
 // document is what a znode's data say; nil: there is none, or no one can read it. That counts as absent.
 func (a *access) document(kind store.Kind, id string, f found) *store.Doc {
+	d, _ := a.decode(kind, id, f)
+	return d
+}
+
+// decode is document, with what is there and cannot be read.
+func (a *access) decode(kind store.Kind, id string, f found) (*store.Doc, *store.Unreadable) {
 	if f.stat == nil {
-		return nil
+		return nil, nil
 	}
 	d, err := adapter.Decode(kind, id, f.data)
 	if err != nil {
-		a.unreadable.Report(kind, id, err)
-		return nil
+		unreadable := a.unreadable.Report(kind, id, err)
+		return nil, &unreadable
 	}
-	return &d
+	return &d, nil
 }
 
 // multi sends operations that happen together or not at all. The error is that of the first one that cannot.

@@ -52,7 +52,7 @@ func (w *writer) change(ctx context.Context, c store.Change) store.Outcome {
 		}
 		// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as
 		// new.
-		old, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
+		old, _, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
 		if err != nil || w.client.course.Load() != course {
 			return w.unanswered(ctx, c, errors.Join(errLost, err))
 		}
@@ -78,13 +78,13 @@ func (w *writer) unanswered(ctx context.Context, c store.Change, cause error) st
 	if isInvalid(cause) || c.Op == store.Increment {
 		return unknown(cause)
 	}
-	docs, err := w.read(ctx, c.Doc.Kind, []string{c.Doc.ID})
+	found, err := w.read(ctx, c.Doc.Kind, []string{c.Doc.ID})
 	if err != nil {
 		return unknown(fmt.Errorf("%w; then read back: %w", cause, err))
 	}
 	var old *store.Doc
-	if len(docs) == 1 {
-		old = &docs[0]
+	if len(found.Docs) == 1 {
+		old = &found.Docs[0]
 	}
 	out, holds := store.Judge(c, old)
 	if holds {

@@ -3,6 +3,8 @@ package zkstore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,8 +29,9 @@ type cache struct {
 	buckets []bucket
 	looked  atomic.Int64 // names and documents read, for tests
 
-	mu   sync.RWMutex
-	docs map[string]*store.Doc // by their znodes' names; no one changes a document
+	mu         sync.RWMutex
+	docs       map[string]*store.Doc       // by their znodes' names; no one changes a document
+	unreadable map[string]store.Unreadable // what is there in the place of a document, by the same names
 }
 
 // bucket is one directory of the index.
@@ -44,6 +47,7 @@ func newCache(a *access, kind store.Kind, changed func(store.Kind, *store.Doc, *
 	m := &cache{
 		access: a, kind: kind, changed: changed, busy: make(chan struct{}, 1),
 		buckets: make([]bucket, buckets(kind)), docs: map[string]*store.Doc{},
+		unreadable: map[string]store.Unreadable{},
 	}
 	for i := range m.buckets {
 		m.buckets[i].path = a.index(kind, i)
@@ -115,7 +119,7 @@ func (m *cache) list(ctx context.Context, b *bucket, course uint64) error {
 func (m *cache) forget(b *bucket, revs map[string]int64) {
 	for name := range b.revs {
 		if _, there := revs[name]; !there {
-			m.put(name, nil)
+			m.put(name, nil, nil)
 		}
 	}
 }
@@ -141,7 +145,7 @@ func (m *cache) load(ctx context.Context, look []*bucket) error {
 	errs := make([]error, len(missing))
 	each(len(missing), func(i int) {
 		b, name := missing[i].b, missing[i].name
-		d, err := m.loadOne(ctx, name)
+		d, unreadable, err := m.loadOne(ctx, name)
 		if err != nil {
 			b.unsettled.Store(true)
 			errs[i] = err
@@ -150,28 +154,28 @@ func (m *cache) load(ctx context.Context, look []*bucket) error {
 		if d == nil || d.Rev != b.revs[name] {
 			b.unsettled.Store(true)
 		}
-		m.put(name, d)
+		m.put(name, d, unreadable)
 	})
 	return firstOf(errs)
 }
 
-// loadOne reads one document; nil: there is none that can be read.
-func (m *cache) loadOne(ctx context.Context, name string) (*store.Doc, error) {
+// loadOne reads one document by its znode's name, as look does.
+func (m *cache) loadOne(ctx context.Context, name string) (*store.Doc, *store.Unreadable, error) {
 	id, ok := unescape(name)
 	if !ok {
-		return nil, nil //nolint:nilnil // a name that no document has
-	}
-	f, err := m.get(ctx, m.place(m.kind, id).document)
-	if err != nil {
-		return nil, err
+		return nil, nil, nil // a name that no document has
 	}
 	m.looked.Add(1)
-	return m.document(m.kind, id, f), nil
+	return m.look(ctx, m.kind, id)
 }
 
-// put takes a document into the cache; nil: it is gone.
-func (m *cache) put(name string, d *store.Doc) {
+// put takes a document into the cache; nil: it is gone, or cannot be read.
+func (m *cache) put(name string, d *store.Doc, unreadable *store.Unreadable) {
 	m.mu.Lock()
+	delete(m.unreadable, name)
+	if unreadable != nil {
+		m.unreadable[name] = *unreadable
+	}
 	old := m.docs[name]
 	if d == nil {
 		delete(m.docs, name)
@@ -193,8 +197,12 @@ func (m *cache) find(q store.Query) store.Reply {
 			matching = append(matching, *d)
 		}
 	}
+	unreadable := slices.Collect(maps.Values(m.unreadable))
 	m.mu.RUnlock()
 	r := adapter.Select(matching, q)
+	if !q.CountOnly {
+		r.Unreadable = unreadable
+	}
 	for i := range r.Docs {
 		r.Docs[i].Body = append([]byte(nil), r.Docs[i].Body...)
 	}

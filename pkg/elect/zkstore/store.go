@@ -100,11 +100,11 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 	}
 	ctx, release := s.life.Bound(ctx)
 	defer release()
-	docs, err := s.reader.read(ctx, kind, ids)
+	found, err := s.reader.read(ctx, kind, ids)
 	if err != nil {
 		return store.Reply{}, s.translate("read "+string(kind), err)
 	}
-	return s.reply(store.Reply{Docs: docs}), nil
+	return s.reply(found), nil
 }
 
 // List answers from the process's cache of the kind, after one request has shown that it is as new as the server at

@@ -39,7 +39,8 @@ func TestStore(t *testing.T) {
 // database is what the suite works on.
 func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
-	var warm *zkstore.Store
+	var warm, spoiler *zkstore.Store
+	var byHand *zk.Conn
 	return storetest.Database{
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := zkstore.Open(ctx, zkstore.Options{URI: uri, OperationTimeout: patient})
@@ -50,6 +51,15 @@ func database(t *testing.T, uri string) storetest.Database {
 		},
 		ShiftSchema: func(_ context.Context, by int) error { return shiftSchema(t, uri, by) },
 		Forget:      func(_ context.Context, kind store.Kind) error { return forget(t, uri, kind) },
+		Spoil: func(_ context.Context, kind store.Kind, id string) error {
+			if spoiler == nil {
+				//nolint:contextcheck // it outlives the call
+				spoiler = open(t, zkstore.Options{URI: uri, OperationTimeout: patient})
+				byHand, _ = raw(t, uri)
+			}
+			_, err := byHand.Set(spoiler.Document(kind, id), []byte(`{"rev":"by hand"}`), -1)
+			return err
+		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			if warm == nil {
 				warm = open(t, zkstore.Options{URI: uri, OperationTimeout: patient}) //nolint:contextcheck // it outlives the call

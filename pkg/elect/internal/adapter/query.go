@@ -18,6 +18,12 @@ func Matches(d *store.Doc, q store.Query) bool {
 		d.ID >= q.From && (q.To == "" || d.ID < q.To)
 }
 
+// SelectsAll says whether a query has no condition. Its order and its limit do not count.
+func SelectsAll(q store.Query) bool {
+	return q.Group == "" && len(q.Sessions) == 0 && len(q.Others) == 0 && len(q.States) == 0 && q.MinRev == 0 &&
+		!q.Unsuspended && q.Expired == 0 && q.From == "" && q.To == ""
+}
+
 // Select makes the reply of a query out of candidates, in any order: those that match, counted or sorted and limited.
 // Now, Floor and History are left to the caller. It reorders and changes candidates.
 func Select(candidates []store.Doc, q store.Query) store.Reply {

@@ -33,8 +33,17 @@ func (u *Unreadable) Usable(d store.Doc) bool {
 	return err == nil
 }
 
-// Report logs that a document cannot be read, and why, unless that was logged before.
-func (u *Unreadable) Report(kind store.Kind, id string, why error) {
+// Add adds d to a reply, as a document or as one that is none.
+func (u *Unreadable) Add(to *store.Reply, d store.Doc) {
+	if err := store.CheckFound(d); err != nil {
+		to.Unreadable = append(to.Unreadable, u.Report(d.Kind, d.ID, err))
+		return
+	}
+	to.Docs = append(to.Docs, d)
+}
+
+// Report logs that a document cannot be read, and why, unless that was logged before. It returns what replies say.
+func (u *Unreadable) Report(kind store.Kind, id string, why error) store.Unreadable {
 	document := string(kind) + " " + id
 	u.mu.Lock()
 	_, before := u.logged[document]
@@ -45,4 +54,5 @@ func (u *Unreadable) Report(kind store.Kind, id string, why error) {
 	if !before {
 		u.log.Error(why, "A document in the store is unreadable", "document", document)
 	}
+	return store.Unreadable{Kind: kind, ID: id, Err: why}
 }

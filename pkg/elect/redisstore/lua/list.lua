@@ -2,7 +2,8 @@
 -- 13 reverse (1), 14 nobody (1), 15 count only (1), 16 where the page before ended, then three lists, each with its
 -- length before it: sessions, other sessions, states.
 -- The reply: how many entries of indexes were looked at, how many documents match, where this page ends (empty: it was
--- the last), and id and document by turns.
+-- the last), and id and document by turns. What is in the place of a document and is none is among them, beyond the
+-- limit.
 local id, why = identity()
 if not id then
   return why
@@ -25,12 +26,15 @@ local function set()
 end
 local sessions, others, states = set(), set(), set()
 
+local function within(key)
+  return key >= from and (to == '' or key < to)
+end
+
 local function matches(key, d)
-  return (group == '' or d.group == group) and (not sessions or sessions[d.session])
+  return within(key) and (group == '' or d.group == group) and (not sessions or sessions[d.session])
     and (not others or not others[d.session]) and (not states or states[d.state])
     and number(d.rev) >= least and not (unsuspended and d.suspended == '1')
     and (expired == 0 or (d.expires ~= '0' and number(d.expires) <= expired))
-    and key >= from and (to == '' or key < to)
 end
 
 local looked, total, found, seen = 0, 0, {}, {}
@@ -48,6 +52,9 @@ local function take(ids)
           found[#found + 1] = key
           found[#found + 1] = bare and string.sub(raw, 1, d.body - 1) or raw
         end
+      elseif raw and not d and not count and within(key) then
+        found[#found + 1] = key
+        found[#found + 1] = raw
       end
     end
   end

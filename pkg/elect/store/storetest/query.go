@@ -236,65 +236,120 @@ func testPaging(b *bench) {
 		}
 		return ""
 	})
-	wantPages(t, reader, store.Query{Limit: page}, want)
-	wantPages(t, reader, store.Query{Limit: page, Group: "h"}, want[n/2:])
+	wantPages(t, reader, store.KindLock, store.Query{Limit: page}, want)
+	wantPages(t, reader, store.KindLock, store.Query{Limit: page, Group: "h"}, want[n/2:])
 	backwards := slices.Clone(want)
 	slices.Reverse(backwards)
-	wantPages(t, reader, store.Query{Limit: page, Reverse: true}, backwards)
+	wantPages(t, reader, store.KindLock, store.Query{Limit: page, Reverse: true}, backwards)
 	if docs := b.list(t, reader, store.KindLock, store.Query{}, n); !slices.Equal(ids(docs), want) {
 		t.Fatal("a list of all is not in order")
 	}
 }
 
+// malformedCount is how many documents [testPagingOverMalformed] makes, of which about half are spoiled.
+const malformedCount = 60
+
 // A page is short only where nothing follows, also where documents in it are none. They are at the ends of pages, and
-// fill whole ones.
+// fill whole ones. Each is named, and a creation takes its place.
 func testPagingOverMalformed(b *bench) {
 	t := b.t
 	if b.db.Spoil == nil {
 		t.Skip("no document can be edited out of band")
 	}
-	const n, page = 30, 4
 	s, reader := b.open(t), b.open(t)
-	var want []string
-	changes := make([]store.Change, 0, n)
-	for i := range n {
-		id := fmt.Sprintf("g/%02d", i)
-		changes = append(changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: "g"}, 0))
+	for kind, queries := range map[store.Kind]map[string]store.Query{
+		store.KindLock: {
+			"of a group": {Group: "g"}, "of a session": {Sessions: []string{"s"}},
+			"swept": {Others: []string{"live", "me"}, Unsuspended: true},
+		},
+		store.KindSession: {"alive": {States: []string{store.StateLive, "draining"}, From: "g/"}},
+	} {
+		usable, spoiled := b.spoilSome(t, s, kind)
+		b.eventually(t, func() string {
+			res, err := reader.List(t.Context(), kind, store.Query{})
+			if err != nil || !slices.Equal(ids(res.Docs), usable) || !slices.Equal(named(t, res, kind), spoiled) {
+				return fmt.Sprintf(
+					"a list of all of kind %s: %q, %v, unreadable %q; want %q and %q", kind, ids(res.Docs), err,
+					named(t, res, kind), usable, spoiled,
+				)
+			}
+			return ""
+		})
+		queries["all"] = store.Query{}
+		for name, q := range queries {
+			backwards := slices.Clone(usable)
+			slices.Reverse(backwards)
+			for _, q.Limit = range []int{1, 4, malformedCount} {
+				t.Logf("%s %s, %d a page", kind, name, q.Limit)
+				met := wantPages(t, reader, kind, q, usable)
+				if name == "all" && !slices.Equal(met, spoiled) {
+					t.Fatalf("pages name %q as unreadable, want %q", met, spoiled)
+				}
+				reversed := q
+				reversed.Reverse = true
+				wantPages(t, reader, kind, reversed, backwards)
+			}
+		}
+		again := b.put(store.Doc{Kind: kind, ID: spoiled[0], Group: "g"}, 0)
+		must(t, s, again)
+		wantStored(t, reader, again.Doc)
+		b.eventually(t, func() string {
+			res, err := reader.List(t.Context(), kind, store.Query{})
+			if got := named(t, res, kind); err != nil || !slices.Equal(got, spoiled[1:]) {
+				return fmt.Sprintf("unreadable are %q, %v; want %q", got, err, spoiled[1:])
+			}
+			return ""
+		})
+	}
+}
+
+// spoilSome makes documents and spoils some of them. Both results are in order.
+func (b *bench) spoilSome(t *testing.T, s store.Store, kind store.Kind) (usable, spoiled []string) {
+	t.Helper()
+	changes := make([]store.Change, malformedCount)
+	for i := range changes {
+		d := store.Doc{Kind: kind, ID: fmt.Sprintf("g/%02d", i), Group: "g", Session: "s", State: store.StateLive}
+		changes[i] = b.put(d, 0)
 	}
 	must(t, s, changes...)
 	for i, c := range changes {
-		if i%5 == 3 || i >= 8 && i < 17 || i == n-1 {
-			if err := b.db.Spoil(t.Context(), store.KindLock, c.Doc.ID); err != nil {
-				t.Fatal(err)
-			}
+		if i%5 != 3 && (i < 8 || i >= 17) && i != malformedCount-1 {
+			usable = append(usable, c.Doc.ID)
 			continue
 		}
-		want = append(want, c.Doc.ID)
-	}
-	b.eventually(t, func() string {
-		res, err := reader.List(t.Context(), store.KindLock, store.Query{})
-		if err != nil || !slices.Equal(ids(res.Docs), want) {
-			return fmt.Sprintf("a list of all: %q, %v; want %q", ids(res.Docs), err, want)
+		spoiled = append(spoiled, c.Doc.ID)
+		if err := b.db.Spoil(t.Context(), kind, c.Doc.ID); err != nil {
+			t.Fatal(err)
 		}
-		return ""
-	})
-	wantPages(t, reader, store.Query{Limit: page}, want)
-	wantPages(t, reader, store.Query{Limit: page, Group: "g"}, want)
-	wantPages(t, reader, store.Query{Limit: 1}, want)
-	slices.Reverse(want)
-	wantPages(t, reader, store.Query{Limit: page, Reverse: true}, want)
+	}
+	return usable, spoiled
 }
 
-// wantPages reads page after page, each from where the last one ended.
-func wantPages(t *testing.T, s store.Store, q store.Query, want []string) {
+// named are the IDs of what a reply says is unreadable, in order and each once.
+func named(t *testing.T, r store.Reply, kind store.Kind) []string {
+	t.Helper()
+	var all []string
+	for _, u := range r.Unreadable {
+		if u.Kind != kind || u.Err == nil {
+			t.Fatalf("unreadable is %s %q: %v; want one of kind %s, and why", u.Kind, u.ID, u.Err, kind)
+		}
+		all = append(all, u.ID)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// wantPages reads page after page, each from where the last one ended. It returns what they name as unreadable.
+func wantPages(t *testing.T, s store.Store, kind store.Kind, q store.Query, want []string) (unreadable []string) {
 	t.Helper()
 	var got []string
 	for {
-		res, err := s.List(t.Context(), store.KindLock, q)
+		res, err := s.List(t.Context(), kind, q)
 		if err != nil {
 			t.Fatalf("page after %d: %v", len(got), err)
 		}
 		got = append(got, ids(res.Docs)...)
+		unreadable = append(unreadable, named(t, res, kind)...)
 		if len(res.Docs) < q.Limit {
 			break
 		}
@@ -303,6 +358,8 @@ func wantPages(t *testing.T, s store.Store, q store.Query, want []string) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("pages of %+v: %d ids, want %d in order", q, len(got), len(want))
 	}
+	slices.Sort(unreadable)
+	return slices.Compact(unreadable)
 }
 
 func ids(docs []store.Doc) []string {
