@@ -37,6 +37,7 @@ func put(id string, ifRev, rev int64, writer int64) store.Change {
 func TestEditedRecordIsOneServersAlone(t *testing.T) {
 	m := newMemory(3)
 	s := mustOpen(t, m)
+	eventually(t, func() error { return allCount(s) })
 	for i := range int64(5) {
 		if out := apply(t, s, put(fmt.Sprint("g/", i), 0, 1, i)); out.Status != store.Applied {
 			t.Fatalf("%+v", out)
@@ -56,6 +57,7 @@ func TestEditedRecordIsOneServersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := mustOpen(t, m) // it remembers no record
+	eventually(t, func() error { return allCount(other) })
 	list := func(docs, unreadable int) {
 		t.Helper()
 		found, err := other.List(t.Context(), store.KindLock, store.Query{})
