@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -37,6 +38,8 @@ type Flow[M any] struct {
 	back    []*lane[M]      // of work that has just ended; empty between calls
 	acks    []*Item[M]      // may be acknowledged
 	failing []*Item[M]      // failed, and not worked on since
+	trial   bool            // a suspect is being delivered
+	waiting []*lane[M]      // ready, and their next is another suspect
 	held    int
 	calls   int // deliveries and burials under way
 	stopped bool
@@ -113,10 +116,19 @@ func (f *Flow[M]) Next(now time.Time) (work []Work[M], wake time.Time) {
 	return work, wake
 }
 
-// mayBegin says whether there is work to begin. After Drain it drops the lanes that nothing is owed of.
+// mayBegin says whether there is work to begin. After Drain it drops the lanes that nothing is owed of. Of suspects one
+// is delivered at a time.
 func (f *Flow[M]) mayBegin() bool {
-	for f.drains && f.ready.len() > 0 && !f.ready.first().waiting.first().owed {
-		f.ready.pop()
+	for f.ready.len() > 0 {
+		switch next := f.ready.first().waiting.first(); {
+		case f.drains && !next.owed:
+			f.ready.pop()
+			continue
+		case f.trial && next.suspect && !next.bury:
+			f.waiting = append(f.waiting, f.ready.pop())
+			continue
+		}
+		break
 	}
 	return f.ready.len() > 0 && (f.drains || !f.stopped)
 }
@@ -131,6 +143,7 @@ func (f *Flow[M]) take() Work[M] {
 				break // it goes alone
 			}
 			f.ready.pop()
+			f.trial = f.trial || next.suspect && !next.bury
 			return Work[M]{Items: []*Item[M]{l.begin()}, Letter: next.bury}
 		}
 		f.ready.pop()
@@ -143,8 +156,17 @@ func (f *Flow[M]) take() Work[M] {
 
 // Finished takes how work that was begun has ended: for each item an error, nil for success. Where all of several have
 // failed, one may have failed the others: that counts for none, and each is delivered again by itself.
+//
+// Where all that was under way has failed [Together], each becomes a suspect, and that counts for none. Suspects are
+// delivered one at a time, beside messages that are none. A failure together counts for the suspect then. So the message
+// that ends its receiver is found, and nothing stands still while another suspect takes long.
 func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 	f.calls--
+	if w.Items[0].suspect && !w.Letter {
+		f.trial = false
+		f.ready.back(f.waiting)
+		f.waiting = nil
+	}
 	counts := len(errs) == 1 || slices.Contains(errs, nil)
 	for i, item := range w.Items {
 		item.begun = false
@@ -160,9 +182,10 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 		case errs[i] == nil:
 			f.finish(item)
 		default:
+			_, together := errors.AsType[togetherError](errs[i])
+			f.failed(item, errs[i], counts && !w.Letter && (!together || item.suspect), now)
 			l.again = append(l.again, item)
-			item.alone = true
-			f.failed(item, errs[i], counts && !w.Letter, now)
+			item.alone, item.suspect = true, item.suspect || together
 		}
 	}
 	for _, l := range f.back {

@@ -19,8 +19,18 @@ type Item[M any] struct {
 	done  bool     // worked on, or a confirmed dead letter
 	bury  bool     // its attempts are over: it is to become a dead letter
 	alone bool     // its last delivery failed: it goes without others, which it may have failed for
-	owed  bool     // work may still begin after Drain: others cannot be acknowledged without it
+	// suspect says that its receiver failed as a whole once while it had this message: see [Together].
+	suspect bool
+	owed    bool // work may still begin after Drain: others cannot be acknowledged without it
 }
+
+// Together marks the error of a delivery that has failed with all others under way, such as the end of the process that
+// had them. One of them may have been the reason.
+func Together(err error) error { return togetherError{err} }
+
+type togetherError struct{ error }
+
+func (e togetherError) Unwrap() error { return e.error }
 
 // Work is what is to be begun at once. Each is answered by one call of Finished.
 type Work[M any] struct {

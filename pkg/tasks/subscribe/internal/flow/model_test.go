@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,6 +38,7 @@ type message struct {
 	failures  int
 	bury      bool // is to become a dead letter
 	alone     bool // is delivered by itself
+	suspect   bool // has failed together with others
 	done      bool
 	given     bool // to be acknowledged
 	owed      bool // may begin after a drain
@@ -103,6 +105,8 @@ func (m *model) begin(w work, now time.Time) error {
 			return fmt.Errorf("%v begins out of order: the next is %v", x, lane[min(at, len(lane)-1)])
 		case now.Before(m.due[x.lane]):
 			return fmt.Errorf("%v begins %s too early", x, m.due[x.lane].Sub(now))
+		case x.suspect && !w.Letter && m.trial():
+			return fmt.Errorf("%v begins beside another suspect", x)
 		case x.alone && len(w.Items) > 1:
 			return fmt.Errorf("%v goes with others, and has failed before", x)
 		case x.bury != w.Letter:
@@ -126,6 +130,7 @@ func (m *model) rest(now, wake time.Time) error {
 			if want.IsZero() || due.Before(want) {
 				want = due
 			}
+		case m.lane(lane)[0].suspect && !m.lane(lane)[0].bury && m.trial():
 		case len(m.under) < m.calls():
 			return fmt.Errorf("lane %s could begin and does not", lane)
 		}
@@ -148,11 +153,17 @@ func (m *model) finish(w work, errs []error, now time.Time) {
 		case errs[i] == nil:
 			x.done, x.refused = true, false
 		default:
-			x.refused, x.alone = true, true
+			together := errors.Is(errs[i], errTogether)
 			failed[x.lane] = true
-			m.fail(x, counts && !w.Letter, now)
+			m.fail(x, counts && !w.Letter && (!together || x.suspect), now)
+			x.refused, x.alone, x.suspect = true, true, x.suspect || together
 		}
 	}
+}
+
+// trial says whether a suspect is being delivered.
+func (m *model) trial() bool {
+	return slices.ContainsFunc(m.under, func(w work) bool { return w.Items[0].Message.suspect && !w.Letter })
 }
 
 func (m *model) fail(x *message, counts bool, now time.Time) {

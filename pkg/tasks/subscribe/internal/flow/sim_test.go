@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,10 @@ type sim struct {
 	given int // to be acknowledged, and not yet
 }
 
-var errFailed = errors.New("failed")
+var (
+	errFailed   = errors.New("failed")
+	errTogether = errors.New("the receiver failed")
+)
 
 func drawRules(draw draws) flow.Rules {
 	inFlight := 1 + draw("inFlight", 12)
@@ -66,9 +70,14 @@ func (s *sim) step() error {
 	case 3, 4:
 		err = s.next()
 	case 5, 6, 7:
-		if len(s.under) > 0 {
-			s.finish(s.draw("work", len(s.under)), 3)
+		if len(s.under) == 0 {
+			break
 		}
+		if s.draw.yes("receiver fails", 8) {
+			s.collapse()
+			break
+		}
+		s.finish(s.draw("work", len(s.under)), 3)
 	case 8:
 		err = s.take()
 	case 9:
@@ -141,6 +150,19 @@ func (s *sim) finish(n, failing int) {
 	}
 	s.model.finish(w, errs, s.now)
 	s.flow.Finished(w, errs, s.now)
+}
+
+// collapse fails all deliveries that are under way.
+func (s *sim) collapse() {
+	for n := len(s.under) - 1; n >= 0; n-- {
+		w := s.under[n]
+		if w.Letter {
+			continue
+		}
+		errs := slices.Repeat([]error{flow.Together(errTogether)}, len(w.Items))
+		s.model.finish(w, errs, s.now)
+		s.flow.Finished(w, errs, s.now)
+	}
 }
 
 // take takes what is to be acknowledged, as a runner does once its last acknowledgement has been confirmed.

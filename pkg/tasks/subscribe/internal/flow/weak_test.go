@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -74,6 +75,10 @@ func weakened() []weak {
 		{"counts failures of a whole batch", "has failed 1 times, want 0", func(r flow.Rules) machine {
 			return strict{flowOf(r)}
 		}},
+		{"charges all for the receiver", "has failed 1 times, want 0", func(r flow.Rules) machine {
+			return harsh{flowOf(r)}
+		}},
+		{"charges no suspect", "the worst has failed", func(r flow.Rules) machine { return lenient{flowOf(r)} }},
 		{"hides the worst", "the worst has failed", func(r flow.Rules) machine { return cheerful{flowOf(r)} }},
 	}
 }
@@ -121,6 +126,28 @@ func (f strict) Finished(w work, errs []error, now time.Time) {
 		for _, i := range w.Items {
 			i.Failures++
 		}
+	}
+	f.theFlow.Finished(w, errs, now)
+}
+
+// harsh takes a failure of the receiver for one of each message.
+type harsh struct{ *theFlow }
+
+func (f harsh) Finished(w work, errs []error, now time.Time) {
+	for i := range errs {
+		if errors.Is(errs[i], errTogether) {
+			errs[i] = errTogether
+		}
+	}
+	f.theFlow.Finished(w, errs, now)
+}
+
+// lenient never charges for it.
+type lenient struct{ *theFlow }
+
+func (f lenient) Finished(w work, errs []error, now time.Time) {
+	if len(errs) == 1 && errors.Is(errs[0], errTogether) && w.Items[0].Failures > 0 {
+		w.Items[0].Failures--
 	}
 	f.theFlow.Finished(w, errs, now)
 }
