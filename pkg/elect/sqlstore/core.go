@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,13 +23,15 @@ type core struct {
 	sql     statements
 	found   *adapter.Unreadable
 	log     logr.Logger
+	// high is the largest revision of a counter, as the last read showed it that looked.
+	high atomic.Int64
 }
 
 // engine runs statements on a [File] or a [Server].
 type engine interface {
 	// prepare comes before anything else.
 	prepare(ctx context.Context) error
-	query(ctx context.Context, queries ...Statement) error
+	query(ctx context.Context, lane Lane, queries ...Statement) error
 	apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error)
 	// setUp calls f while no one else is within one.
 	setUp(ctx context.Context, f func(run Run) error) error
@@ -42,15 +45,23 @@ type engine interface {
 // retry tries f until it ends otherwise than because another connection is in the way, or until ctx ends. Then it
 // returns the reason it last met.
 func (c *core) retry(ctx context.Context, f func() error) error {
+	var reason error
 	for {
 		err := f()
-		if err == nil || !c.dialect.Busy(err) {
+		switch {
+		case err == nil:
+			return nil
+		case c.dialect.Busy(err):
+			reason = err
+		case reason != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", err, reason)
+		default:
 			return err
 		}
 		// At random, so that waiting processes do not meet again.
 		pause := time.Duration(1+rand.IntN(4)) * time.Millisecond //nolint:gosec // no secret hangs on it
 		if sleep.For(ctx, pause) != nil {
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return fmt.Errorf("%w: %w", ctx.Err(), reason)
 		}
 	}
 }

@@ -36,19 +36,31 @@ type File interface {
 	Now() int64
 }
 
+// Lane is what a call waits behind.
+type Lane bool
+
+const (
+	// Common is for statements on any table. Somebody who holds one of the tables holds them up.
+	Common Lane = false
+	// Sessions is for heartbeats and for looks at them: statements on the table of sessions, and triggers of it. They
+	// wait behind nothing that is in the common lane.
+	Sessions Lane = true
+)
+
 // Server is a database that is reached over a network, and to which many clients write at once. When a context ends,
-// the methods return at once, and what they sent may be done later.
+// the methods return at once, and what they sent may be done later. Nobody waits long for a lock that another client of
+// the database has: then Busy is true of the error.
 type Server interface {
 	Dialect
 	// ServerTexts are the pieces of SQL that a server needs besides. It always returns the same.
 	ServerTexts() ServerTexts
 	// Query runs queries in their order and hands their rows over. Each shows what was committed before it began. They
 	// are one round trip, where the database can do that.
-	Query(ctx context.Context, queries ...Statement) error
+	Query(ctx context.Context, lane Lane, queries ...Statement) error
 	// Transact runs statements in their order as one transaction at READ COMMITTED, in one round trip where the
 	// database can do that. It returns how many rows each statement inserted, changed or deleted. With nil the
 	// transaction is durable. When Busy is true of the error, nothing was written.
-	Transact(ctx context.Context, statements ...Statement) ([]int64, error)
+	Transact(ctx context.Context, lane Lane, statements ...Statement) ([]int64, error)
 	// SetUp calls f while no other client is within a SetUp of that name. What f runs is one transaction where the
 	// database can do that with tables, else each statement is done at once.
 	SetUp(ctx context.Context, name string, f func(run Run) error) error

@@ -54,7 +54,7 @@ func (f *file) prepare(ctx context.Context) error {
 }
 
 // query runs queries as one of a few readers.
-func (f *file) query(ctx context.Context, queries ...Statement) error {
+func (f *file) query(ctx context.Context, _ Lane, queries ...Statement) error {
 	select {
 	case f.reading <- struct{}{}:
 		defer func() { <-f.reading }()

@@ -20,7 +20,7 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 		return store.Reply{}, err
 	}
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	res, err := s.reads(ctx, func(res *store.Reply) []Statement {
+	res, err := s.reads(ctx, kind, func(res *store.Reply) []Statement {
 		var queries []Statement
 		for part := range slices.Chunk(ids, idsPerRead) {
 			queries = append(queries, s.byID(kind, part, res))
@@ -39,7 +39,7 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	reply, err := adapter.Fill(q, func(q store.Query) (store.Reply, adapter.Seen, error) {
 		var seen adapter.Seen
 		text, args := s.ListStatement(kind, q)
-		reply, err := s.reads(ctx, func(res *store.Reply) []Statement {
+		reply, err := s.reads(ctx, kind, func(res *store.Reply) []Statement {
 			if q.CountOnly {
 				return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
 			}
@@ -52,19 +52,27 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 }
 
 // reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
-// show is of a later time.
-func (s *Store) reads(ctx context.Context, queries func(into *store.Reply) []Statement) (store.Reply, error) {
+// show is of a later time. Sessions are read without a look at another table. What their floor needs of it is as other
+// reads showed it last: no session that was deleted comes back under its name.
+func (s *Store) reads(
+	ctx context.Context, kind store.Kind, queries func(into *store.Reply) []Statement,
+) (store.Reply, error) {
+	lane, text, args := Common, s.sql.clock, []any{int64(store.MaxMark)}
+	if kind == store.KindSession {
+		lane, text, args = Sessions, s.sql.now, nil
+	}
 	return await(ctx, s, func(ctx context.Context) (store.Reply, error) {
 		var res store.Reply
 		err := s.retry(ctx, func() error {
 			res = store.Reply{}
 			var now, high int64
-			clock := Statement{Text: s.sql.clock, Args: []any{int64(store.MaxMark)}, Row: func(row Row) error {
-				return row.Scan(&now, &high)
-			}}
-			err := s.engine.query(ctx, append(queries(&res), clock)...)
+			clock := Statement{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&now, &high) }}
+			err := s.engine.query(ctx, lane, append(queries(&res), clock)...)
+			if lane == Common && err == nil {
+				s.high.Store(high)
+			}
 			// the clock may have been set back: revisions go on above those given
-			res.Now = max(s.engine.now(), now, high)
+			res.Now = max(s.engine.now(), now, s.high.Load())
 			res.Floor = res.Now
 			return err
 		})

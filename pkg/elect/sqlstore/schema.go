@@ -98,7 +98,7 @@ func (s *schema) look(ctx context.Context) error {
 
 // query runs queries that only set variables, again when another connection was in the way.
 func (s *schema) query(ctx context.Context, queries ...Statement) error {
-	return s.retry(ctx, func() error { return s.engine.query(ctx, queries...) })
+	return s.retry(ctx, func() error { return s.engine.query(ctx, Common, queries...) })
 }
 
 // version is the version of the tables, 0 when there are none. Another one than this program's is an error.

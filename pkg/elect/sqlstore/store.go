@@ -124,8 +124,11 @@ func (s *Store) Close(ctx context.Context) error {
 	}
 }
 
-// await runs f and waits for it no longer than ctx: a disk that hangs holds up the driver, but not the caller. f goes
-// on until it notices; what it writes then is a write of unknown outcome.
+// sayWhy is how long a call whose context has ended has to say what it waited for.
+const sayWhy = 10 * time.Millisecond
+
+// await runs f and waits for it hardly longer than ctx: a disk that hangs holds up the driver, but not the caller. f
+// goes on until it notices; what it writes then is a write of unknown outcome.
 func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -150,10 +153,12 @@ func await[T any](ctx context.Context, s *Store, f func(context.Context) (T, err
 		return r.value, r.err
 	case <-ctx.Done():
 	}
+	moment := time.NewTimer(sayWhy)
+	defer moment.Stop()
 	select {
-	case r := <-replies: // its release has ended the context
+	case r := <-replies: // its release has ended the context, or it says what it waited for
 		return r.value, r.err
-	default:
+	case <-moment.C:
 		return none, context.Cause(ctx)
 	}
 }

@@ -19,6 +19,8 @@ type statements struct {
 	log                 logStatements
 	// the server's clock, and the largest revision of a counter, so of any lock that it counts
 	clock string
+	// the server's clock, and 0 in the place of that revision: it is in another table than sessions
+	now string
 }
 
 // kindStatements are those of one table. Columns are always in the order of columns.
@@ -29,6 +31,7 @@ type kindStatements struct {
 
 	put, remove                         string // of a file: without a condition
 	insert, update, removeAt, increment string // of a server: with one
+	updateQuietly                       string // and on the same state
 }
 
 // logStatements are those of the log of what watchers may be notified of.
@@ -145,6 +148,7 @@ func (st *statements) addFile(w writing, texts FileTexts) {
 	st.clock = w.fill(
 		st.kinds[store.KindGroup].table, `SELECT 0, coalesce(max(rev), 0) FROM $table WHERE rev <= ?`,
 	)
+	st.now = `SELECT 0, 0`
 }
 
 // addServer adds the texts that only servers need. A row whose rev is no revision is there for no one.
@@ -152,8 +156,8 @@ func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 	names := strings.Split(columns, ", ")
 	for kind, k := range st.kinds {
 		k.insert = w.texts.numbered(texts.Create(k.table, names))
-		k.update = w.fill(k.table, `UPDATE $table SET `+strings.Join(names[1:], " = ?, ")+
-			` = ? WHERE id = ? AND rev = ? AND rev <= $max`)
+		update := `UPDATE $table SET ` + strings.Join(names[1:], " = ?, ") + ` = ? WHERE id = ? AND rev = ? AND rev <= $max`
+		k.update, k.updateQuietly = w.fill(k.table, update), w.fill(k.table, update+` AND state = ?`)
 		k.removeAt = w.fill(k.table, `DELETE FROM $table WHERE id = ? AND rev = ? AND rev <= $max`)
 		if kind == store.KindGroup {
 			k.increment = w.texts.numbered(texts.Increment(k.table, names))
@@ -170,6 +174,7 @@ func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 	st.log.trim = w.texts.numbered(texts.Trim(log))
 	st.clock = w.fill(st.kinds[store.KindGroup].table, `SELECT `+texts.Now+`, coalesce(max(rev), 0) FROM $table `+
 		`WHERE rev <= ?`)
+	st.now = `SELECT ` + texts.Now + `, 0`
 }
 
 // numbered writes the parameters of a text as the database wants them.

@@ -47,14 +47,8 @@ func (s *server) trim(changes int) {
 	})
 }
 
-// trimNow counts as a batch: so a heartbeat has a connection meanwhile.
+// trimNow counts as a batch: so a read has a connection meanwhile.
 func (s *server) trimNow(ctx context.Context) error {
-	select {
-	case s.batches <- struct{}{}:
-		defer func() { <-s.batches }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	_, err := s.dialect.Transact(ctx, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}})
+	_, err := s.transact(ctx, Common, s.batches, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}})
 	return err
 }

@@ -158,7 +158,7 @@ func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged,
 	err = w.store.retry(ctx, func() error {
 		log = logged{}
 		return w.store.engine.query(
-			ctx,
+			ctx, Common,
 			Statement{Text: w.store.sql.log.last, Row: func(row Row) error { return row.Scan(&log.oldest, &log.newest) }},
 			Statement{Text: text, Args: args, Row: func(row Row) error {
 				var l line
@@ -217,7 +217,7 @@ func (w *watch) addDocs(ctx context.Context, found []store.Notification) error {
 		for kind, ids := range named {
 			queries = append(queries, w.store.byID(kind, ids, &read))
 		}
-		return w.store.engine.query(ctx, queries...)
+		return w.store.engine.query(ctx, Common, queries...)
 	})
 	docs := read.Docs
 	for i := range docs {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
 // SinkKind reads one kind of sink from a configuration. Its methods may be called concurrently.
@@ -30,6 +31,10 @@ type Sink interface {
 	Open(ctx context.Context, env tasks.Env, limits Limits) (Receiver, error)
 }
 
+// Together marks an error with which all deliveries under way have failed, such as the end of the process that had them.
+// One of the messages may have been the reason. Without it such an error counts as a failed attempt of each.
+func Together(err error) error { return flow.Together(err) }
+
 // Limits are what the subscription says of its deliveries.
 type Limits struct {
 	InFlight int    // most deliveries at once, at least 1
@@ -39,7 +44,8 @@ type Limits struct {
 // Receiver works on messages. Deliver may be called concurrently, and Close once all calls have returned.
 type Receiver interface {
 	// Deliver has messages worked on, and says for each how that ended, in their order: nil is success. After an error
-	// nothing is known of the message, and it is delivered again. Deliver returns soon after ctx ends.
+	// nothing is known of the message, and it is delivered again. An error of [Together] counts for one message at most,
+	// which others are not delivered with any more. Deliver returns soon after ctx ends.
 	Deliver(ctx context.Context, deliveries []Delivery) []error
 	// Batch is how many messages one Deliver takes at most, at least 1.
 	Batch() int

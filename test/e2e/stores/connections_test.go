@@ -25,9 +25,9 @@ const kindMongo testservers.Kind = "mongodb"
 // mostConnections is what docs/stores says that a replica has with its guard, to one server.
 var mostConnections = map[testservers.Kind]int{
 	testservers.KindEtcd:      2,
-	testservers.KindMariaDB:   4,
+	testservers.KindMariaDB:   5,
 	kindMongo:                 18,
-	testservers.KindPostgres:  4,
+	testservers.KindPostgres:  5,
 	testservers.KindRedis:     4,
 	testservers.KindZooKeeper: 2,
 }

@@ -60,6 +60,14 @@ func scenarios(kind testservers.Kind) {
 	It("go on when the store is frozen for a quarter of the lease", func(ctx SpecContext) {
 		r.pause(ctx)
 	}, SpecTimeout(ScenarioTimeout))
+	if holding[kind] != nil {
+		It("go on when somebody holds every table but that of sessions for three leases", func(ctx SpecContext) {
+			r.held(ctx)
+		}, SpecTimeout(ScenarioTimeout))
+		It("end when somebody holds the table of sessions for three leases, and come back", func(ctx SpecContext) {
+			r.heldSessions(ctx)
+		}, SpecTimeout(ScenarioTimeout))
+	}
 	It("end on a replica that is cut off for three leases, and run elsewhere", func(ctx SpecContext) {
 		r.cut(ctx)
 	}, SpecTimeout(ScenarioTimeout))

@@ -15,13 +15,21 @@ import (
 // session is what each connection sets: nothing hangs on the server's defaults, nor on those of an account.
 //
 // utf8mb4 and sql_mode are what the driver's literals are safe under. An hour that comes twice when summer time ends
-// would put the clock back. A lock that is not had in seconds is held by a transaction that hangs. A client that reads
-// nothing is given up after ten seconds, and its locks with it. wsrep_sync_wait has Galera's nodes wait for what others
+// would put the clock back. A client that reads nothing is given up after ten seconds, and its locks with it.
+// wsrep_sync_wait has Galera's nodes wait for what others
 // have committed before they read or write; other servers ignore it.
 const session = `SET NAMES utf8mb4; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; ` +
 	`SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', ` +
-	`sql_safe_updates = 0, sql_select_limit = DEFAULT, time_zone = '+00:00', innodb_lock_wait_timeout = 5, ` +
-	`lock_wait_timeout = 10, net_write_timeout = 10 /*M!100600 , wsrep_sync_wait = 7 */`
+	`sql_safe_updates = 0, sql_select_limit = DEFAULT, time_zone = '+00:00', ` +
+	`net_write_timeout = 10 /*M!100600 , wsrep_sync_wait = 7 */`
+
+// lockWaits bounds the waits for a row and for a table, in whole seconds: a quarter of a call's time, and one at least.
+// A row that is not had by then is held by a transaction that hangs, and a table by somebody who alters it. Then the
+// connection is free for others, who want another table.
+func lockWaits(call time.Duration) string {
+	return fmt.Sprintf("; SET SESSION innodb_lock_wait_timeout = %[1]d, lock_wait_timeout = %[1]d",
+		max(1, int(call.Seconds()/4)))
+}
 
 // connector makes connections that are set up.
 type connector struct {
@@ -55,7 +63,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, session, nil); err != nil { //nolint:forcetypeassert // it is
+	set := session + lockWaits(c.timeout)
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, set, nil); err != nil { //nolint:forcetypeassert // it is
 		_ = conn.Close() // never used
 		return nil, fmt.Errorf("set up a connection: %w", err)
 	}

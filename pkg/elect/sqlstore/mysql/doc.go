@@ -5,6 +5,9 @@
 // condition. Connections are at READ COMMITTED: each statement sees what was committed before it began. Parameters are
 // put into the text by the driver, as literals of bytes, under settings that the connection sets itself.
 //
+// Two connections are for all calls, and two for those of sessions alone. A heartbeat that changes no state writes no
+// other table, whoever has locked that.
+//
 // Notifications are lines of a log that each change writes in its own transaction. Watches poll the log. Triggers would
 // need the right SUPER wherever the server writes a binary log.
 //

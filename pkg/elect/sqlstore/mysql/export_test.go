@@ -5,6 +5,8 @@ import (
 	"database/sql"
 
 	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 )
 
 // DB is connections as those of a store.
@@ -30,7 +32,7 @@ func On(ctx context.Context, uri string, within context.Context, //nolint:revive
 	}
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
-	c := &calls{db: db, timeout: DefaultTimeout}
-	_ = c.on(within, f)
-	return c.on(ctx, then)
+	c := &calls{common: db, own: db, timeout: DefaultTimeout}
+	_ = c.on(within, sqlstore.Common, f)
+	return c.on(ctx, sqlstore.Common, then)
 }

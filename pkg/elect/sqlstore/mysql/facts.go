@@ -37,7 +37,7 @@ func (c *calls) facts(ctx context.Context) (facts, error) {
 		f.values[strings.ToLower(name)] = value
 		return err
 	}
-	err := c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+	err := c.on(ctx, sqlstore.Common, func(ctx context.Context, conn *sql.Conn) error {
 		return run(ctx, conn, []sqlstore.Statement{
 			{Text: `SELECT VERSION()`, Row: func(row sqlstore.Row) error { return row.Scan(&f.version) }},
 			{Text: `SHOW GLOBAL VARIABLES WHERE Variable_name IN ` + asked, Row: pair},

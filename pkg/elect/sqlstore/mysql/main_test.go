@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -24,10 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
+// opening is how long it may take to make the tables.
+const opening = 30 * time.Second
+
 // open opens a store that the test closes.
 func open(t *testing.T, uri string, o mysql.Options) *sqlstore.Store {
 	t.Helper()
-	s, err := mysql.Open(t.Context(), uri, o)
+	ctx, cancel := context.WithTimeout(t.Context(), opening) // a call's timeout may be too short for a set-up
+	defer cancel()
+	s, err := mysql.Open(ctx, uri, o)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}

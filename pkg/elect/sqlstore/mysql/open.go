@@ -18,8 +18,13 @@ const (
 	DefaultPollInterval = 100 * time.Millisecond
 )
 
-// MaxConnections is how many connections a store keeps at most.
-const MaxConnections = 3
+// How many connections a store keeps at most: for all calls, and for those in the lane of sessions. There one is
+// for a heartbeat while another waits for the log.
+const (
+	commonConnections = 2
+	ownConnections    = 2
+	MaxConnections    = commonConnections + ownConnections
+)
 
 // Options of a store. The zero value is ready to use.
 type Options struct {
@@ -54,22 +59,30 @@ func Open(ctx context.Context, uri string, o Options) (*sqlstore.Store, error) {
 	}
 	s := &server{
 		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
-		calls:   &calls{db: sql.OpenDB(connector), database: target.database, timeout: timeout},
+		calls:   &calls{database: target.database, timeout: timeout},
 		poll:    cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
 	}
-	connections := MaxConnections
 	if o.Existing {
-		connections = 1
+		s.common = pool(connector, 1)
+		s.own = s.common
+	} else {
+		s.common, s.own = pool(connector, commonConnections), pool(connector, ownConnections)
 	}
-	s.db.SetMaxOpenConns(connections)
-	s.db.SetMaxIdleConns(connections)
 	if err := s.look(ctx); err != nil {
-		_ = s.db.Close() // nothing was written on it
+		_ = s.Close(ctx) // nothing was written on it
 		return nil, fmt.Errorf("%s: connect: %w: %w", s, sentinel(err), err)
 	}
 	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
 		Cluster: o.Cluster, PollInterval: s.poll, Existing: o.Existing, Logger: o.Logger,
 	})
+}
+
+// pool is a number of connections, which are made when they are needed.
+func pool(c connector, size int) *sql.DB {
+	db := sql.OpenDB(c)
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	return db
 }
 
 // sentinel is the error of package store that err wraps or comes down to.

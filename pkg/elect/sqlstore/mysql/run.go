@@ -23,7 +23,8 @@ const maxText = 8 << 20
 
 // calls is the way to the server.
 type calls struct {
-	db       *sql.DB
+	common   *sql.DB
+	own      *sql.DB // of the lane of sessions
 	database string
 	timeout  time.Duration // of calls whose context has no deadline
 	textSize int           // bytes of a text of statements, from which on another is begun
@@ -32,8 +33,8 @@ type calls struct {
 // Query implements [sqlstore.Server]. A server that became read-only is no primary any more and may not know what was
 // acknowledged since. So the same text asks for that, behind the queries: a server that takes writes then was the
 // primary when they were answered.
-func (c *calls) Query(ctx context.Context, queries ...sqlstore.Statement) error {
-	return c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+func (c *calls) Query(ctx context.Context, lane sqlstore.Lane, queries ...sqlstore.Statement) error {
+	return c.on(ctx, lane, func(ctx context.Context, conn *sql.Conn) error {
 		var readOnly, engine string
 		return run(ctx, conn, append(slices.Clone(queries), sqlstore.Statement{
 			Text: `SELECT @@global.read_only, @@innodb_read_only`,
@@ -52,9 +53,11 @@ func (c *calls) Query(ctx context.Context, queries ...sqlstore.Statement) error 
 
 // Transact implements [sqlstore.Server]. What is longer than one text may be becomes several transactions, each of
 // which ends behind a query. When a later one fails, nothing is known of those before.
-func (c *calls) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
+func (c *calls) Transact(
+	ctx context.Context, lane sqlstore.Lane, statements ...sqlstore.Statement,
+) ([]int64, error) {
 	counts := make([]int64, 0, len(statements))
-	err := c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+	err := c.on(ctx, lane, func(ctx context.Context, conn *sql.Conn) error {
 		for part := range parts(statements, c.textSize) {
 			got, err := transact(ctx, conn, part)
 			if err != nil {
@@ -185,10 +188,14 @@ func joined(statements []sqlstore.Statement) (string, []any) {
 
 // on calls f with a connection. After an error it is used again only if the server said so itself, and if it then takes
 // a ROLLBACK: the next START TRANSACTION would commit what is left.
-func (c *calls) on(ctx context.Context, f func(context.Context, *sql.Conn) error) error {
+func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := adapter.Bound(ctx, c.timeout)
 	defer cancel()
-	conn, err := c.db.Conn(ctx)
+	db := c.common
+	if lane == sqlstore.Sessions {
+		db = c.own
+	}
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return explain(err)
 	}
@@ -210,7 +217,7 @@ func (c *calls) on(ctx context.Context, f func(context.Context, *sql.Conn) error
 
 // Close implements [sqlstore.Server]. That a connection broke before it could say goodbye is no error.
 func (c *calls) Close(context.Context) error {
-	_ = c.db.Close()
+	_, _ = c.common.Close(), c.own.Close()
 	return nil
 }
 

@@ -18,7 +18,7 @@ const setUpWait = 1
 // nothing; statements that find their table there change nothing, so that a set-up may meet another.
 func (c *calls) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
 	lock := lockName(c.database, name)
-	return c.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+	return c.on(ctx, sqlstore.Common, func(ctx context.Context, conn *sql.Conn) error {
 		var got sql.NullInt64
 		if err := conn.QueryRowContext(ctx, `SELECT GET_LOCK(?, ?)`, lock, setUpWait).Scan(&got); err != nil {
 			return err

@@ -25,6 +25,8 @@ type connector struct {
 	config *pgx.ConnConfig
 	// patience is how long one host may take to connect, and how long an answer may be late before it is doubted.
 	patience time.Duration
+	// lockTimeout is how long a statement may wait for a lock, as PostgreSQL writes it.
+	lockTimeout string
 	// pooled says that a pooler stands between: statements that are prepared on one connection may not be on the next.
 	pooled atomic.Bool
 }
@@ -84,6 +86,7 @@ func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) 
 	config.ValidateConnect = writable
 	var err error
 	made.conn, err = pgx.ConnectConfig(context.WithValue(ctx, connecting{}, true), config)
+	made.lockTimeout = c.lockTimeout
 	return made, err
 }
 
@@ -103,23 +106,24 @@ func writable(ctx context.Context, conn *pgconn.PgConn) error {
 func (c *connector) greet(ctx context.Context, made *connection) (pooled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.config.ConnectTimeout, c.patience))
 	defer cancel()
-	return made.hello(ctx)
+	return made.hello(ctx, c.lockTimeout)
 }
 
-// hello asks for the process, the version, the server's start, and, unless a pooler answers, that the server notices
+// hello asks for the process, the version, and the server's start. Unless a pooler answers, it has the server notice
 // within ten seconds that a client's machine is gone. A batch of which it got one half locks rows until then; its
-// default is two hours.
+// default is two hours. A wait for a lock is bounded from here on: to prepare a statement may wait for one.
 const hello = `SELECT pg_backend_pid()::bigint, current_setting('server_version_num')::bigint, ` +
 	`extract(epoch FROM pg_postmaster_start_time())::text, ` +
 	`CASE WHEN pg_backend_pid()::bigint = $1 THEN set_config('tcp_keepalives_idle', '4', false) || ` +
-	`set_config('tcp_keepalives_interval', '2', false) || set_config('tcp_keepalives_count', '3', false) ELSE '' END`
+	`set_config('tcp_keepalives_interval', '2', false) || set_config('tcp_keepalives_count', '3', false) || ` +
+	`set_config('lock_timeout', $2, false) ELSE '' END`
 
 // hello looks at what a connection leads to. A pooler answers with another process than the one that it presented.
-func (c *connection) hello(ctx context.Context) (pooled bool, err error) {
+func (c *connection) hello(ctx context.Context, lockTimeout string) (pooled bool, err error) {
 	var pid, version int64
 	var set string
 	own := int64(c.conn.PgConn().PID())
-	row := c.conn.QueryRow(ctx, hello, pgx.QueryExecModeExec, own)
+	row := c.conn.QueryRow(ctx, hello, pgx.QueryExecModeExec, own, lockTimeout)
 	if err := row.Scan(&pid, &version, &c.started, &set); err != nil {
 		return false, err
 	}

@@ -48,7 +48,8 @@ func codeOf(err error) string {
 
 // passing says what to do about what may pass, by code.
 var passing = map[string]string{
-	tooManyConnections: "raise max_connections: each replica uses up to five",
+	tooManyConnections: "raise max_connections: each replica uses up to six",
+	lockNotAvailable:   "somebody else has the table or the row: see pg_locks",
 	noTable: "search_path leads to another schema, or the tables were dropped: mend that, or restart the replicas to have " +
 		"them made",
 }

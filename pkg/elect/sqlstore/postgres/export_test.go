@@ -9,7 +9,7 @@ import (
 )
 
 // What tests reach in for.
-const MaxCalls = connections
+const MaxCalls = commonConnections + ownConnections
 
 // LockOf is the number of the advisory lock of a set-up.
 var LockOf = lockOf
@@ -47,7 +47,7 @@ func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	p := newPool(&connector{config: config, patience: maxPatience}, 1)
+	p := newPool(&connector{config: config, patience: maxPatience, lockTimeout: "1s"}, 1, 0)
 	c, err := p.connector.connect(ctx)
 	if err != nil {
 		return false, false, err

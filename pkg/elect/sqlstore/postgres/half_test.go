@@ -31,7 +31,7 @@ func TestHalfBatch(t *testing.T) {
 	uri := server.Database()
 	link := server.Link()
 	hung, waits, free := openBrief(t, server.Via(link, uri)), openBrief(t, uri), openBrief(t, uri)
-	const rounds = 3 // until both connections have prepared what is sent
+	const rounds = 3 // until the connections have prepared what is sent
 	for round := range int64(rounds) {
 		ends(t, hung, patience, store.Applied, largeBatch(round)...)
 	}

@@ -23,7 +23,7 @@ type found struct {
 
 func (s *server) look(ctx context.Context) (found, error) {
 	var f found
-	err := s.Query(ctx, sqlstore.Statement{
+	err := s.Query(ctx, sqlstore.Common, sqlstore.Statement{
 		Text: `SELECT current_setting('server_version'), current_setting('fsync'), ` +
 			`current_setting('full_page_writes'), current_setting('synchronous_commit'), ` +
 			`current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication)`,

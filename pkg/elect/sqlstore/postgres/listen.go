@@ -92,7 +92,7 @@ func (l *listener) listen(ctx context.Context) (*connection, error) {
 
 // test notifies from another connection, and waits: behind a pooler not for long, as it may never hear anything.
 func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
-	if err := l.server.Query(ctx, sqlstore.Statement{
+	if err := l.server.Query(ctx, sqlstore.Common, sqlstore.Statement{
 		Text: `SELECT pg_notify($1, '')`, Args: []any{l.channel}, Row: func(sqlstore.Row) error { return nil },
 	}); err != nil {
 		return false, err

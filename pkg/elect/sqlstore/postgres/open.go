@@ -16,10 +16,12 @@ import (
 // DefaultTimeout is that of [Options].
 const DefaultTimeout = 5 * time.Second
 
-// Bounds of how long one host may take to connect.
 const (
+	// Bounds of how long one host may take to connect.
 	minPatience = 500 * time.Millisecond
 	maxPatience = 5 * time.Second
+	// minLockTimeout is for rows that many want at once, as a counter.
+	minLockTimeout = 50 * time.Millisecond
 )
 
 // Options of a store. Only URI is required.
@@ -55,7 +57,9 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		return nil, err
 	}
 	// First of all, as what else is asked depends on it; OpenServer closes the server where it fails.
-	_, first := call(ctx, s.calls, func(context.Context, *connection) (struct{}, error) { return struct{}{}, nil })
+	_, first := call(ctx, s.calls, want{}, func(context.Context, *connection) (struct{}, error) {
+		return struct{}{}, nil
+	})
 	if first == nil {
 		first = s.prepare(ctx, o)
 	}
@@ -84,18 +88,24 @@ func newServer(c store.Config, o Options) (*server, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "shardctl"
 	}
-	size := connections
+	common, own := commonConnections, ownConnections
 	if o.Existing {
-		size = 1
+		common, own = 1, 0
 	}
-	connects := &connector{config: config, patience: patience}
+	connects := &connector{config: config, patience: patience, lockTimeout: lockTimeout(o.Timeout)}
 	s := &server{
 		dialect: dialect{fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets, &connects.pooled},
-		timeout: o.Timeout, calls: newPool(connects, size),
+		timeout: o.Timeout, calls: newPool(connects, common, own),
 	}
 	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
 	s.calls.gaveUp = s.listener.leave
 	return s, nil
+}
+
+// lockTimeout is how long a call waits for a lock at a time: a quarter of all its time. So others, who want another
+// table, get its connection in between.
+func lockTimeout(call time.Duration) string {
+	return fmt.Sprintf("%dms", max(call/4, minLockTimeout).Milliseconds())
 }
 
 // prepare finds out what operators should know.

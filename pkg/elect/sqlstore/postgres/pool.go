@@ -9,11 +9,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/sqlstore"
 )
 
 const (
-	// connections is how many a client has for calls. One for a few calls has one.
-	connections = 2
+	// commonConnections is how many a client has for all calls. One for a few calls has one.
+	commonConnections = 2
+	// ownConnections is how many it has besides, for calls in the lane of sessions.
+	ownConnections = 1
 	// pooledDoubts is how often an answer is doubted that is late behind a pooler, before it is given up.
 	pooledDoubts = 10
 )
@@ -22,10 +26,11 @@ const (
 type pool struct {
 	connector *connector
 	free      chan *connection // those that no one uses; one without a conn is not made yet
-	size      int
-	made      atomic.Int64  // how many were made
-	gaveUp    func()        // called when a server was given up that does not answer
-	asks      chan struct{} // held by the one who asks about a late answer, on a connection besides
+	own       chan *connection // the same, in the lane of sessions
+	reads     chan struct{}    // held by the one read of the common lane that waits for a connection
+	made      atomic.Int64     // how many were made
+	gaveUp    func()           // called when a server was given up that does not answer
+	asks      chan struct{}    // held by the one who asks about a late answer, on a connection besides
 
 	mu     sync.Mutex
 	closed bool
@@ -33,26 +38,70 @@ type pool struct {
 	ended  chan struct{}
 }
 
-func newPool(c *connector, size int) *pool {
+func newPool(c *connector, common, own int) *pool {
 	p := &pool{
-		connector: c, free: make(chan *connection, size), size: size, asks: make(chan struct{}, 1),
-		ended: make(chan struct{}),
+		connector: c, free: make(chan *connection, common), own: make(chan *connection, own),
+		reads: make(chan struct{}, 1), asks: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	for range size {
+	for range common {
 		p.free <- &connection{}
+	}
+	for range own {
+		p.own <- &connection{}
 	}
 	return p
 }
 
+// size is how many connections there may be.
+func (p *pool) size() int { return cap(p.free) + cap(p.own) }
+
+// want is what a connection is wanted for.
+type want struct {
+	lane  sqlstore.Lane
+	reads bool
+}
+
+// take takes a connection, and says where it belongs. Calls in the lane of sessions have one that no others get. While
+// that is late or in use they have any. Reads of the common lane wait one by one: so a transaction waits behind one read
+// at most, however many want a table that somebody holds.
+func (p *pool) take(ctx context.Context, w want) (*connection, chan *connection, error) {
+	var own chan *connection
+	busy := func() error { return fmt.Errorf("no connection is free: %w", ctx.Err()) }
+	switch {
+	case w.lane == sqlstore.Sessions:
+		own = p.own
+	case w.reads:
+		select {
+		case p.reads <- struct{}{}:
+			defer func() { <-p.reads }()
+		case <-ctx.Done():
+			return nil, nil, busy()
+		}
+	}
+	select {
+	case c := <-own:
+		return c, own, nil
+	default:
+	}
+	select {
+	case c := <-own:
+		return c, own, nil
+	case c := <-p.free:
+		return c, p.free, nil
+	case <-ctx.Done():
+		return nil, nil, busy()
+	}
+}
+
 // call calls f with a connection of the pool. It returns when ctx ends, and f goes on then: a statement that was sent
 // is not taken back, and its connection is kept until the answer has come.
-func call[T any](ctx context.Context, p *pool, f func(context.Context, *connection) (T, error)) (T, error) {
+func call[T any](
+	ctx context.Context, p *pool, w want, f func(context.Context, *connection) (T, error),
+) (T, error) {
 	var none T
-	var c *connection
-	select {
-	case c = <-p.free:
-	case <-ctx.Done():
-		return none, fmt.Errorf("no connection is free: %w", ctx.Err())
+	c, home, err := p.take(ctx, w)
+	if err != nil {
+		return none, err
 	}
 	type reply struct {
 		value T
@@ -63,7 +112,7 @@ func call[T any](ctx context.Context, p *pool, f func(context.Context, *connecti
 		defer close(done)
 		made, err := p.ready(ctx, c)
 		if err != nil {
-			p.free <- made
+			home <- made
 			replies <- reply{none, err}
 			return
 		}
@@ -72,7 +121,7 @@ func call[T any](ctx context.Context, p *pool, f func(context.Context, *connecti
 		if deposed(err) {
 			made.drop(ctx)
 		}
-		p.free <- made
+		home <- made
 		replies <- reply{value, err}
 	})
 	select {
@@ -182,8 +231,13 @@ func (p *pool) close(ctx context.Context) error {
 	close(p.ended)
 	p.late.Wait()
 	var errs []error
-	for range p.size {
-		if c := <-p.free; c.conn != nil && !c.conn.IsClosed() {
+	for range p.size() {
+		var c *connection
+		select {
+		case c = <-p.free:
+		case c = <-p.own:
+		}
+		if c.conn != nil && !c.conn.IsClosed() {
 			if err := c.conn.Close(ctx); !errors.Is(err, net.ErrClosed) { // that of a late call is closed by doubt
 				errs = append(errs, err)
 			}

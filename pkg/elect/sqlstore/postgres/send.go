@@ -17,6 +17,8 @@ type connection struct {
 	conn    *pgx.Conn
 	started string // when its server was, as text
 	warned  error  // what the server warned of since the last transaction began
+	// lockTimeout is that of the connector.
+	lockTimeout string
 }
 
 // address is that of the other end.
@@ -27,15 +29,17 @@ var errNoTag = errors.New("the server did not confirm a COMMIT")
 
 // settings are those of each transaction. Sessions take on what is reloaded, and a pooler gives another session each
 // time. So nothing hangs on what was found before. A COMMIT waits for the disk, and for a synchronous standby. That the
-// wait was ended is a warning. A row that is not had within seconds is held by a transaction that hangs: then
-// nothing was written, and the rows that were had are free for others.
+// wait was ended is a warning. A row that is not had in time is held by a transaction that hangs, and a table by
+// somebody who alters it. Then nothing was written, and what was had is free for others.
 const settings = `SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') ` +
 	`WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), set_config('client_min_messages', 'warning', true), ` +
-	`set_config('lock_timeout', '5s', true)`
+	`set_config('lock_timeout', $1, true)`
 
 // transact runs statements as one transaction in one round trip.
 func (c *connection) transact(ctx context.Context, statements []sqlstore.Statement) ([]int64, error) {
-	all := []sqlstore.Statement{{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}, {Text: settings}}
+	all := []sqlstore.Statement{
+		{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}, {Text: settings, Args: []any{c.lockTimeout}},
+	}
 	first := len(all)
 	all = append(append(all, statements...), sqlstore.Statement{Text: `COMMIT`})
 	c.warned = nil

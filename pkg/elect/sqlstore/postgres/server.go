@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"hash/fnv"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,11 +28,11 @@ func (s *server) Problems() []store.Problem { return s.problems }
 
 // Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
 // new one.
-func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error {
+func (s *server) Query(ctx context.Context, lane sqlstore.Lane, queries ...sqlstore.Statement) error {
 	ctx, cancel := adapter.Bound(ctx, s.timeout)
 	defer cancel()
 	if s.calls.connector.pooled.Load() {
-		queries = append(slices.Clone(queries), writableNow)
+		queries = append(append([]sqlstore.Statement{s.calls.connector.noLongWait()}, queries...), writableNow)
 	}
 	g := &guard{}
 	defer g.leave()
@@ -41,14 +40,23 @@ func (s *server) Query(ctx context.Context, queries ...sqlstore.Statement) error
 		return c.send(ctx, g.rows(queries))
 	}
 	before := s.calls.made.Load()
-	_, err := call(ctx, s.calls, send)
-	for range s.calls.size {
+	_, err := call(ctx, s.calls, want{lane, true}, send)
+	for range s.calls.size() {
 		if err == nil || ctx.Err() != nil || !broken(err) || s.calls.made.Load() != before || g.began() {
 			break
 		}
-		_, err = call(ctx, s.calls, send)
+		_, err = call(ctx, s.calls, want{lane, true}, send)
 	}
 	return s.explain(err)
+}
+
+// noLongWait bounds the wait for a lock behind a pooler, where nothing that was set before holds. It is for those
+// queries alone that are sent with it: together they are one transaction.
+func (c *connector) noLongWait() sqlstore.Statement {
+	return sqlstore.Statement{
+		Text: `SELECT set_config('lock_timeout', $1, true)`, Args: []any{c.lockTimeout},
+		Row: func(sqlstore.Row) error { return nil },
+	}
 }
 
 // writableNow refuses the answers of a server that takes no writes. A connection to a pooler outlasts the server behind
@@ -65,12 +73,14 @@ var writableNow = sqlstore.Statement{Text: `SHOW transaction_read_only`, Row: fu
 }}
 
 // Transact implements [sqlstore.Server].
-func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement) ([]int64, error) {
+func (s *server) Transact(
+	ctx context.Context, lane sqlstore.Lane, statements ...sqlstore.Statement,
+) ([]int64, error) {
 	ctx, cancel := adapter.Bound(ctx, s.timeout)
 	defer cancel()
 	g := &guard{}
 	defer g.leave()
-	counts, err := call(ctx, s.calls, func(ctx context.Context, c *connection) ([]int64, error) {
+	counts, err := call(ctx, s.calls, want{lane: lane}, func(ctx context.Context, c *connection) ([]int64, error) {
 		return c.transact(ctx, g.rows(statements))
 	})
 	return counts, s.explain(err)
@@ -78,7 +88,7 @@ func (s *server) Transact(ctx context.Context, statements ...sqlstore.Statement)
 
 // SetUp implements [sqlstore.Server]: one transaction, under a lock that ends with it.
 func (s *server) SetUp(ctx context.Context, name string, f func(run sqlstore.Run) error) error {
-	_, err := call(ctx, s.calls, func(ctx context.Context, c *connection) (struct{}, error) {
+	_, err := call(ctx, s.calls, want{}, func(ctx context.Context, c *connection) (struct{}, error) {
 		// At READ COMMITTED whatever the default is: what another set-up has made shows after the wait for it.
 		return struct{}{}, pgx.BeginTxFunc(ctx, c.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(pgx.Tx) error {
 			if _, err := c.conn.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(name)); err != nil {

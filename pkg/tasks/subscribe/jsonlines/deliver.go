@@ -64,7 +64,7 @@ func (p *process) expect(id string, answer chan<- error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.why != nil {
-		return p.why
+		return subscribe.Together(p.why) // it was not given this one
 	}
 	if p.waiting[id] != nil {
 		return fmt.Errorf("exec: message %s is delivered already", id)
@@ -100,7 +100,7 @@ func (p *process) late(ctx context.Context, id, what string) {
 		p.cut(ctx)
 		return
 	}
-	p.fail(fmt.Errorf("exec: the process %s message %s within the timeout of %s", what, id, p.timeout))
+	p.failFor(id, fmt.Errorf("exec: the process %s message %s within the timeout of %s", what, id, p.timeout))
 }
 
 // input is the standard input of a process.

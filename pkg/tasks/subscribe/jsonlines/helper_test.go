@@ -73,6 +73,11 @@ func act(mode string, held []string, id, line, data string) []string {
 	case "exit":
 		say(`{"id": "other", "ok": true}`)
 		os.Exit(3)
+	case "poison": // ends with one message, and answers others after a while
+		if data == "bad" {
+			os.Exit(3)
+		}
+		time.AfterFunc(20*time.Millisecond, func() { say(id) })
 	case "last": // answers, and ends
 		say(id)
 		os.Exit(0)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
 // opened is a receiver with what its processes write.
@@ -217,6 +219,55 @@ func TestProcessThatEndsIsStartedAgain(t *testing.T) {
 			t.Errorf("its last answer does not count: %v", err)
 		}
 		rig.Wait(t, o.Receiver.(*receiver).now.over, "the end")
+	}
+}
+
+// One message ends the process again and again. Those that the process has besides do not become dead letters for it.
+func TestOneMessageThatEndsTheProcess(t *testing.T) {
+	o := open(t, "poison")
+	f := flow.New[subscribe.Delivery](flow.Rules{
+		InFlight: 10, Batch: 1, Attempts: 3, Letters: true, Delay: func(int) time.Duration { return time.Millisecond },
+	})
+	for i := range 10 {
+		body := "good"
+		if i == 9 {
+			body = "bad"
+		}
+		f.Received(delivery(strconv.Itoa(i), body), "p", nil, flow.Past{})
+	}
+	type ended struct {
+		work flow.Work[subscribe.Delivery]
+		errs []error
+	}
+	results := make(chan ended)
+	letters, done := []string{}, 0
+	for done < 10 {
+		works, wake := f.Next(time.Now())
+		for _, w := range works {
+			go func() {
+				if w.Letter {
+					results <- ended{w, []error{nil}}
+					return
+				}
+				results <- ended{w, o.Deliver(t.Context(), []subscribe.Delivery{w.Items[0].Message})}
+			}()
+		}
+		var again <-chan time.Time
+		if !wake.IsZero() {
+			again = time.After(time.Until(wake))
+		}
+		select {
+		case r := <-results:
+			f.Finished(r.work, r.errs, time.Now())
+			if r.work.Letter {
+				letters = append(letters, r.work.Items[0].Message.ID)
+			}
+		case <-again:
+		}
+		done += len(f.Acks())
+	}
+	if !slices.Equal(letters, []string{"9"}) {
+		t.Errorf("dead letters: %v, want 9 alone", letters)
 	}
 }
 

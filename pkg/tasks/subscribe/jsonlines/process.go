@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
 // Times within which what belongs together happens.
@@ -105,8 +106,12 @@ func within(d time.Duration, a, b <-chan struct{}) bool {
 	return true
 }
 
-// fail says why the process is over, the first time, and fails what it has not answered.
-func (p *process) fail(why error) {
+// fail says why the process is over, the first time, and fails what it has not answered. Of several messages any may have
+// been the reason.
+func (p *process) fail(why error) { p.failFor("", why) }
+
+// failFor is fail where one message is the reason; empty: it is not known which.
+func (p *process) failFor(reason string, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.why != nil {
@@ -114,8 +119,13 @@ func (p *process) fail(why error) {
 	}
 	p.why = why
 	close(p.over)
+	several := len(p.waiting) > 1
 	for id, answered := range p.waiting {
-		answered <- why
+		if several && id != reason {
+			answered <- subscribe.Together(why)
+		} else {
+			answered <- why
+		}
 		delete(p.waiting, id)
 	}
 }
