@@ -46,8 +46,9 @@ func (r *replica) groupOf(pid int) process.Cgroup {
 const hidden = `(setsid sh -c 'env -i sleep 1000 & echo $!' &); `
 
 // hide starts a task that leaves a hidden process, and returns both numbers.
-func (r *replica) hide(name, then string) (pid, hiddenPID int) {
+func (r *replica) hide(then string) (pid, hiddenPID int) {
 	r.t.Helper()
+	const name = "a"
 	pid = r.start(name, hidden+then)
 	found := r.pidLine(name)
 	r.t.Cleanup(func() { _ = syscall.Kill(found, syscall.SIGKILL) })
@@ -72,7 +73,7 @@ func TestAHiddenProcessEndsWithItsRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReplica(t, long)
-			_, pid := r.hide("a", c.then)
+			_, pid := r.hide(c.then)
 			c.end(r)
 			r.expect("gone", "a")
 			if exists(pid) {
@@ -82,7 +83,7 @@ func TestAHiddenProcessEndsWithItsRun(t *testing.T) {
 	}
 	t.Run("the worker died", func(t *testing.T) {
 		r := newReplica(t, long)
-		_, pid := r.hide("a", "exec sleep 1001")
+		_, pid := r.hide("exec sleep 1001")
 		r.kill(r.worker, syscall.SIGKILL)
 		r.expect("marked", "")
 		if exists(pid) {
@@ -91,7 +92,7 @@ func TestAHiddenProcessEndsWithItsRun(t *testing.T) {
 	})
 	t.Run("the guard died", func(t *testing.T) {
 		r := newReplica(t, long)
-		task, pid := r.hide("a", "exec sleep 1001")
+		task, pid := r.hide("exec sleep 1001")
 		group := r.groupOf(task)
 		r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
 		r.expect("lost", "")
@@ -126,7 +127,7 @@ func TestTheNextGuardEndsWhatAKilledOneLeft(t *testing.T) {
 	other := newReplica(t, long)
 	spared := other.start("b", "exec sleep 1002")
 	r := newReplica(t, long)
-	task, pid := r.hide("a", "exec sleep 1001")
+	task, pid := r.hide("exec sleep 1001")
 	group := r.groupOf(task)
 	r.kill(r.worker, syscall.SIGSTOP) // so that it cannot do anything about it
 	r.kill(r.cmd.Process.Pid, syscall.SIGKILL)
@@ -199,8 +200,11 @@ func TestWhatWasMovedIntoAGroupEndsWithTheRun(t *testing.T) {
 	needCgroups(t)
 	foreign := exec.Command("sleep", "1000")
 	must(t, foreign.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- foreign.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = foreign.Wait() // it is killed
+	}()
 	t.Cleanup(func() {
 		_ = foreign.Process.Kill()
 		<-ended

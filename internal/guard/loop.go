@@ -127,7 +127,7 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 		case <-ended:
 		case <-l.cgroups.changes:
 			l.table.watch.stale = true
-		case <-l.cgroups.lost:
+		case <-l.cgroups.lost: //nolint:errcheck // whatever was lost: a look finds it
 			l.table.watch.stale = true
 		case w := <-l.children.surveys:
 			l.do(l.table.surveyed(l.children.sort(w), Now()))

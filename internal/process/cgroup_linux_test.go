@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+//nolint:dupword // mountinfo names the kind of a file system, and then its source
 func TestCgroupIn(t *testing.T) {
 	const (
 		hybrid = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n" +
@@ -45,7 +46,7 @@ func makeCgroup(t *testing.T) (group Cgroup, dir *os.File, name string) {
 	if err != nil {
 		t.Skipf("no control groups: %v", err)
 	}
-	path, err := os.MkdirTemp(string(parent), "shardctl-test.*")
+	path, err := os.MkdirTemp(string(parent), "shardctl-test.*") //nolint:usetesting // a control group
 	if err != nil {
 		t.Skipf("no control groups may be made here: %v", err)
 	}

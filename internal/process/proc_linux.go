@@ -22,7 +22,7 @@ func OwnGroup() *syscall.SysProcAttr {
 
 // startIn starts a child straight in a control group.
 func startIn(attr *syscall.SysProcAttr, cgroup *os.File) {
-	attr.UseCgroupFD, attr.CgroupFD = true, int(cgroup.Fd()) //nolint:gosec // G115: a descriptor fits
+	attr.UseCgroupFD, attr.CgroupFD = true, int(cgroup.Fd())
 }
 
 // Self is the path of this very program, also when its file was replaced.

@@ -153,10 +153,10 @@ func TestPlainPageSaysThatItIsStale(t *testing.T) {
 		"": fresh,
 		"The store has not answered since 2026-01-02T03:04:05.000Z: what is shown may be out of date, but not what " +
 			"this replica itself runs. no reachable servers": stale,
-		"The store has not been read yet: nothing is known for sure. ": never,
+		"The store has not been read yet: nothing is known for sure.": never,
 	} {
 		body := get(t, New(Config{Source: boardWith(s)}), "/?view=plain").Body.String()
-		if got := between(body, `<p id="alert">`, "</p>"); got != want {
+		if got := strings.TrimSpace(between(body, `<p id="alert">`, "</p>")); got != want {
 			t.Errorf("says %q, want %q", got, want)
 		}
 	}

@@ -133,7 +133,7 @@ func (a *acceptors) run(ctx context.Context) {
 // lose empties a server, and has it re-admitted by two at once while clients go on.
 func (a *acceptors) lose(ctx context.Context, i int) {
 	a.set(i, true, false) // what is under way ends before
-	a.empty(i)
+	a.empty(ctx, i)
 	a.set(i, false, false)
 	var both sync.WaitGroup
 	for range 2 {
@@ -144,7 +144,7 @@ func (a *acceptors) lose(ctx context.Context, i int) {
 					return
 				}
 				if errors.Is(err, store.ErrInvalid) { // a write that was under way has come after all
-					a.empty(i)
+					a.empty(ctx, i)
 				}
 			}
 		})
@@ -163,15 +163,16 @@ func (a *acceptors) readmit(ctx context.Context, i int) error {
 }
 
 // empty removes all that a server holds.
-func (a *acceptors) empty(i int) {
+func (a *acceptors) empty(ctx context.Context, i int) {
+	ctx = context.WithoutCancel(ctx)
 	s := a.servers[i]
 	for _, kind := range store.Kinds() {
-		reply, err := s.List(context.Background(), kind, store.Query{})
+		reply, err := s.List(ctx, kind, store.Query{})
 		if err != nil {
 			panic(err)
 		}
 		for _, d := range reply.Docs {
-			if _, err := s.Apply(context.Background(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+			if _, err := s.Apply(ctx, store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
 				panic(err)
 			}
 		}

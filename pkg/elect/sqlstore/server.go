@@ -185,7 +185,7 @@ func (s *server) round(ctx context.Context, b *batch, left []int) (again []int, 
 func (s *server) change(c store.Change, quiet bool) (change Statement, before, after []Statement) {
 	st := s.sql.kinds[c.Doc.Kind]
 	if quiet && c.Doc.Kind == store.KindSession && c.Op == store.Put && c.IfRev > 0 && ofItself(c) {
-		args := append(s.row(c.Doc)[1:], c.Doc.ID, c.IfRev, c.Doc.State)
+		args := append(slices.Clip(s.row(c.Doc)[1:]), c.Doc.ID, c.IfRev, c.Doc.State)
 		return Statement{Text: st.updateQuietly, Args: args}, nil, nil
 	}
 	if note := s.dialect.ServerTexts().Note; note != nil {

@@ -63,10 +63,10 @@ func newQuorum(ctx context.Context, n int) *quorum {
 	e := ensemble{kind: kindQuorum}
 	uris := make([]string, n)
 	for i := range uris {
-		server := testservers.Start(GinkgoTB(), testservers.KindRedis)
-		link := server.Link()
+		server := testservers.Start(GinkgoTB(), testservers.KindRedis) //nolint:contextcheck // it outlives the call
+		link := server.Link()                                          //nolint:contextcheck // as above
 		e.servers, q.links = append(e.servers, server), append(q.links, link)
-		uris[i] = server.Via(link, server.Database())
+		uris[i] = server.Via(link, server.Database()) //nolint:contextcheck // as above
 	}
 	e.uri = "quorum:" + strings.Join(uris, ",")
 	result, err := harness.Command(ctx, Bins.Shardctl, "store", "init", e.uri)

@@ -155,7 +155,7 @@ func (h *held) use(ctx context.Context, kind store.Kind, done *atomic.Int64) {
 			done.Add(1)
 		}
 		limited, cancel := h.op()
-		_, _ = h.s.List(limited, kind, store.Query{NoBody: true, Limit: 10})
+		_, _ = h.s.List(limited, kind, store.Query{NoBody: true, Limit: 10}) //nolint:contextcheck // as above
 		cancel()
 		_ = h.pause(ctx)
 	}
@@ -164,7 +164,7 @@ func (h *held) use(ctx context.Context, kind store.Kind, done *atomic.Int64) {
 // repeat applies a change at intervals until it is acknowledged, as long as ctx lasts.
 func (h *held) repeat(ctx context.Context, c store.Change) bool {
 	for {
-		switch out := h.apply(c); out.Status {
+		switch out := h.apply(c); out.Status { //nolint:contextcheck // each call has a time of its own
 		case store.Applied:
 			return true
 		case store.Unknown:

@@ -154,8 +154,7 @@ func (s *sim) finish(n, failing int) {
 
 // collapse fails all deliveries that are under way.
 func (s *sim) collapse() {
-	for n := len(s.under) - 1; n >= 0; n-- {
-		w := s.under[n]
+	for _, w := range slices.Backward(slices.Clone(s.under)) {
 		if w.Letter {
 			continue
 		}
