@@ -29,7 +29,7 @@ func (s *Store) KeepDesks(n int) { s.desks.max = n }
 
 // ReadIdentity is what a server says of itself; empty: it has no identity.
 func ReadIdentity(ctx context.Context, s store.Store) (incarnation string, confirmed bool, err error) {
-	id, err := readIdentity(ctx, s)
+	id, _, err := readIdentity(ctx, s)
 	if id == nil {
 		return "", false, err
 	}

@@ -74,17 +74,16 @@ func parseMeta(d store.Doc) (meta, error) {
 	return m, store.CheckSchema("the identity of the server", m.Layout, layout)
 }
 
-// readIdentity reads what a server says of itself; nil where one kind's document is missing. It is confirmed where all
-// kinds' are, by one writer.
-func readIdentity(ctx context.Context, s store.Store) (*quorum.Identity, error) {
-	var first *quorum.Identity
+// readIdentity reads what a server says of itself, and the history of its store; nil where one kind's document is
+// missing. It is confirmed where all kinds' are, by one writer.
+func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, history string, err error) {
 	whole := true
 	for _, kind := range store.Kinds() {
 		m, reply, err := readMeta(ctx, s, kind)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		if len(reply.Docs) == 0 {
+		if history = reply.History; len(reply.Docs) == 0 {
 			whole = false
 			continue
 		}
@@ -95,9 +94,9 @@ func readIdentity(ctx context.Context, s store.Store) (*quorum.Identity, error) 
 		first.Confirmed = first.Confirmed && id == *first
 	}
 	if !whole {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, history, nil
 	}
-	return first, nil
+	return first, history, nil
 }
 
 // reserve writes an identity that is not confirmed yet. From the first kind's document on, nobody else can confirm it.
@@ -107,7 +106,7 @@ func reserve(ctx context.Context, s store.Store, id quorum.Identity, nonce func(
 	if err != nil {
 		return err
 	}
-	if found, err := readIdentity(ctx, s); err != nil || found != nil && found.Confirmed {
+	if found, _, err := readIdentity(ctx, s); err != nil || found != nil && found.Confirmed {
 		return join(err, errReserved)
 	}
 	for i, kind := range store.Kinds() {

@@ -75,7 +75,7 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 func (s *Store) read(ctx context.Context) ([]quorum.Found, error) {
 	found := make([]quorum.Found, len(s.servers))
 	for i, at := range s.servers {
-		id, err := readIdentity(ctx, at.as(quorum.Identity{}).client)
+		id, _, err := readIdentity(ctx, at.as(quorum.Identity{}).client)
 		if err != nil {
 			return nil, fmt.Errorf("server %d: %w", i+1, err)
 		}
@@ -89,7 +89,7 @@ func (s *server) as(id quorum.Identity) *server {
 	own := newServer(s.index, s.spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own.client, own.id, own.counts = s.client, id, true
+	own.client, own.history, own.id, own.counts = s.client, s.history, id, true
 	return own
 }
 

@@ -18,6 +18,8 @@ var (
 	errLost   = errors.New("the server has no identity: it lost its disk, or is another one")
 	errBusy   = errors.New("the server has not answered for a while")
 	errFought = errors.New("others change the record again and again")
+	// errAnew is for stores that say when they may have forgotten something: see History of [store.Reply].
+	errAnew = errors.New("the server was started again, or another one has taken its place")
 )
 
 // server is one of the stores, with what this process knows of its records. Its methods may be called concurrently.
@@ -28,6 +30,8 @@ type server struct {
 
 	mu      sync.Mutex
 	client  store.Store // nil: not connected
+	history string      // of its store, when it was found to count
+	anew    bool        // the client is to be opened anew: settings are looked at then
 	id      quorum.Identity
 	counts  bool
 	trouble error         // why it does not count
@@ -41,6 +45,19 @@ func newServer(index int, spec Server) *server {
 		index: index, spec: spec, leave: make(chan struct{}, 1),
 		known: map[key]record{}, floors: map[store.Kind]int64{}, trouble: errAway,
 	}
+}
+
+// follows takes a server out of service whose store follows another history: it may have other settings by now.
+func (s *server) follows(history string) error {
+	s.mu.Lock()
+	changed := history != s.history
+	s.anew = s.anew || changed
+	s.mu.Unlock()
+	if !changed {
+		return nil
+	}
+	s.doubt(errAnew)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, errAnew)
 }
 
 // serving is the client of a server that counts.
@@ -119,6 +136,9 @@ func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (sight
 	asked := make([]string, 0, len(ids)+1)
 	reply, err := client.Read(ctx, kind, append(append(asked, ids...), metaID)...)
 	if err != nil {
+		return sight{}, err
+	}
+	if err := s.follows(reply.History); err != nil {
 		return sight{}, err
 	}
 	seen := sight{Reply: reply, records: make(map[string]record, len(reply.Docs)), foreign: map[string]foreign{}}

@@ -268,6 +268,35 @@ func TestRedisThatLostItsDisk(t *testing.T) {
 	}
 }
 
+// A server that is started again with settings under which it may forget does not count any more.
+func TestRedisThatIsStartedWithOtherSettings(t *testing.T) {
+	servers := redises(t, 3)
+	s := setUpURI(t, quorumOf(servers))
+	eventually(t, func() error { return allCount(s) })
+	c := redis.NewClient(&redis.Options{Addr: servers[1].Addr, Protocol: 2})
+	t.Cleanup(func() { _ = c.Close() })
+	for _, command := range [][]any{{"CONFIG", "SET", "appendfsync", "everysec"}, {"CONFIG", "REWRITE"}} {
+		if err := c.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servers[1].Kill()
+	servers[1].Start()
+	rev := int64(0)
+	eventually(t, func() error {
+		if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status == store.Applied {
+			rev++
+		}
+		for _, p := range s.Problems() {
+			if strings.Contains(p.Message, "it may forget what it acknowledged") {
+				return nil
+			}
+		}
+		return fmt.Errorf("problems: %v", s.Problems())
+	})
+	wantRev(t, s, "g/a", rev)
+}
+
 // The floors of etcd are counters of their own. All of them have to be raised: any majority may answer later.
 func TestFloorOfAllServersIsRaised(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)

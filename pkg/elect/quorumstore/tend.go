@@ -60,7 +60,11 @@ func (t *tender) admit(ctx context.Context) (serves bool, err error) {
 	var id *quorum.Identity
 	client, err := t.connect(own)
 	if err == nil {
-		id, err = readIdentity(own, client)
+		var history string
+		id, history, err = readIdentity(own, client)
+		t.server.mu.Lock()
+		t.server.history = history
+		t.server.mu.Unlock()
 	}
 	standing, want := t.store.found.set(t.server.index, quorum.Found{Reached: err == nil, ID: id}, err)
 	switch standing {
@@ -80,13 +84,13 @@ func (t *tender) admit(ctx context.Context) (serves bool, err error) {
 
 func (t *tender) timeout() time.Duration { return max(t.store.timeout, time.Second) }
 
-// connect opens the client once.
+// connect opens the client once, and again where its server was started anew: what may forget is refused each time.
 func (t *tender) connect(ctx context.Context) (store.Store, error) {
 	t.server.mu.Lock()
-	client := t.server.client
+	old, anew := t.server.client, t.server.anew
 	t.server.mu.Unlock()
-	if client != nil {
-		return client, nil
+	if old != nil && !anew {
+		return old, nil
 	}
 	client, err := t.server.spec.Open(ctx)
 	if err != nil {
@@ -96,8 +100,11 @@ func (t *tender) connect(ctx context.Context) (store.Store, error) {
 		return nil, join(err, client.Close(context.WithoutCancel(ctx)))
 	}
 	t.server.mu.Lock()
-	t.server.client = client
+	t.server.client, t.server.anew = client, false
 	t.server.mu.Unlock()
+	if old != nil {
+		_ = old.Close(context.WithoutCancel(ctx)) // what is under way on it counts for nothing any more
+	}
 	return client, nil
 }
 
