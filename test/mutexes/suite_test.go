@@ -4,9 +4,11 @@ package mutexes
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +25,8 @@ func suite(t *testing.T, fresh func(t *testing.T) string) {
 	t.Helper()
 	t.Run("order", func(t *testing.T) { order(t, fresh(t)) })
 	t.Run("freeze", func(t *testing.T) { freeze(t, fresh(t)) })
+	t.Run("readers", func(t *testing.T) { readers(t, fresh(t)) })
+	t.Run("close", func(t *testing.T) { closing(t, fresh(t)) })
 }
 
 // here are locks of this process.
@@ -179,6 +183,89 @@ func freeze(t *testing.T, uri string) {
 	}
 	_ = p.in.Close()
 	if err := <-p.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// More readers wait behind a writer than there is room for in a document. All of them enter.
+func readers(t *testing.T, uri string) {
+	t.Helper()
+	writer, err := here(t, uri).RWMutex(name).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(t.Context(), store.Config{URI: uri})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.WithoutCancel(t.Context())) }()
+	others := here(t, uri)
+	var waiting sync.WaitGroup
+	var entered atomic.Int64
+	for range protocol.MaxTickets {
+		waiting.Go(func() {
+			held, err := others.RWMutex(name).RLock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			entered.Add(1)
+			if err := held.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	await(t, "all readers are in the queue", func() bool {
+		is, err := document(t.Context(), db)
+		return err == nil && len(is.Queue) == protocol.MaxTickets
+	})
+	began := time.Now()
+	if err := writer.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waiting.Wait()
+	t.Logf("%d readers came and went in %v", entered.Load(), time.Since(began).Round(time.Millisecond))
+	if n := entered.Load(); n != protocol.MaxTickets {
+		t.Errorf("%d readers entered, want %d", n, protocol.MaxTickets)
+	}
+}
+
+// A process that closes in the middle of a section lets nobody else in before that has ended.
+func closing(t *testing.T, uri string) {
+	t.Helper()
+	locks, err := mutex.Open(t.Context(), uri, lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := locks.Mutex(name).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- locks.Close(t.Context()) }()
+	<-held.Context().Done() // it is asked to end
+	other := here(t, uri).Mutex(name)
+	for range 5 {
+		if _, err := other.TryLock(t.Context()); !errors.Is(err, mutex.ErrLocked) {
+			t.Fatalf("another one is in the section: %v", err)
+		}
+	}
+	select {
+	case err := <-closed:
+		t.Fatalf("closed in the middle of the section: %v", err)
+	default:
+	}
+	if err := held.Unlock(t.Context()); !errors.Is(err, mutex.ErrClosed) { // that is why it had ended
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	next, err := other.LockWithin(t.Context(), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Unlock(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
