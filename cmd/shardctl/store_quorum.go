@@ -33,27 +33,23 @@ func (o *storeQuorumOptions) add(cmd *cobra.Command, timeout time.Duration) {
 	cli.DurationFlag(flags, &o.timeout, "timeout", timeout, "how long it may take")
 }
 
-// options are those of the quorum that a URI names. The context ends with the time-out, or with a signal.
-func (o *storeQuorumOptions) options(
+// quorum is the one that a URI names. The context ends with the time-out, or with a signal.
+func (o *storeQuorumOptions) quorum(
 	ctx context.Context, uri string,
-) (context.Context, context.CancelFunc, quorumstore.Options, error) {
+) (context.Context, context.CancelFunc, store.Config, error) {
 	if o.timeout <= 0 {
-		return nil, nil, quorumstore.Options{}, usage("--timeout %s: want above 0", o.timeout)
+		return nil, nil, store.Config{}, usage("--timeout %s: want above 0", o.timeout)
 	}
 	c, err := storeConfig(uri, "", o.cluster)
-	if err != nil {
-		return nil, nil, quorumstore.Options{}, err
+	if err == nil && !strings.HasPrefix(c.URI, "quorum:") {
+		err = usage("the store's URI names no quorum, must be quorum:URI,URI,URI")
 	}
-	if !strings.HasPrefix(c.URI, "quorum:") {
-		return nil, nil, quorumstore.Options{}, usage("the store's URI names no quorum, must be quorum:URI,URI,URI")
-	}
-	all, err := quorumstore.OptionsOf(c)
 	if err != nil {
-		return nil, nil, all, usage("the store: %w", err)
+		return nil, nil, c, err
 	}
 	ctx, stop := interruptible(ctx)
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	return ctx, func() { cancel(); stop() }, all, nil
+	return ctx, func() { cancel(); stop() }, c, nil
 }
 
 func storeInitCommand() *cobra.Command {
@@ -72,18 +68,18 @@ disk, or the URI is wrong.`,
   shardctl store init '$(STORE_URI)' --cluster blue`,
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop, all, err := o.options(cmd.Context(), args[0])
+			ctx, stop, c, err := o.quorum(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer stop()
-			made, err := quorumstore.Init(ctx, all)
+			made, err := quorumstore.InitConfig(ctx, c)
 			if err != nil {
 				return storeFailed(err)
 			}
 			says := "the quorum was set up before: nothing to do\n"
 			if made {
-				says = fmt.Sprintf("the quorum of %d servers is set up\n", len(all.Servers))
+				says = "the quorum is set up\n"
 			}
 			_, err = fmt.Fprint(cmd.OutOrStdout(), says)
 			return err
@@ -117,7 +113,7 @@ is wrong.`,
 }
 
 func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) error {
-	ctx, stop, all, err := o.options(cmd.Context(), uri)
+	ctx, stop, c, err := o.quorum(cmd.Context(), uri)
 	if err != nil {
 		return err
 	}
@@ -126,11 +122,12 @@ func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) erro
 	if err != nil || index < 1 {
 		return usage("INDEX is %.20q, must be the server's place in the URI, from 1", place)
 	}
-	q, err := quorumstore.Open(ctx, all)
+	side, err := openSide(ctx, c)
 	if err != nil {
 		return storeFailed(err)
 	}
-	defer func() { _ = q.Close(context.WithoutCancel(ctx)) }() // nothing is lost by it
+	defer closeSide(ctx, side)
+	q := side.Store.(*quorumstore.Store) //nolint:forcetypeassert // the URI says so
 	var decided strings.Builder
 	w := tabwriter.NewWriter(&decided, 0, 0, 3, ' ', 0)
 	err = q.Readmit(ctx, index-1, func(kind store.Kind, documents int) {

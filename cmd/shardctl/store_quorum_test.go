@@ -36,7 +36,7 @@ func TestStoreInitAndReadmit(t *testing.T) {
 	}
 	wantReadmit(cli.CodeNo, "the quorum was not set up: run shardctl store init", uri, "2")
 	want("check", cli.CodeNo, "the quorum was not set up: run shardctl store init", uri)
-	want("init", 0, "the quorum of 3 servers is set up", uri)
+	want("init", 0, "the quorum is set up", uri)
 	want("init", 0, "the quorum was set up before", uri)
 	wantCheck("quorum of 3 servers")
 	wantReadmit(cli.CodeUsage, "server 2 did not lose its identity", uri, "2")

@@ -135,15 +135,7 @@ func TestMongoToQuorumAndBack(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uris := []string{server.Database(), server.Database(), server.Database()}
 	uri := "quorum:" + strings.Join(uris, ",")
-	c, err := store.Parse(store.Config{URI: uri, Cluster: "moved"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := quorumstore.OptionsOf(c)
-	if err == nil {
-		_, err = quorumstore.Init(t.Context(), o)
-	}
-	if err != nil {
+	if _, err := quorumstore.InitConfig(t.Context(), store.Config{URI: uri, Cluster: "moved"}); err != nil {
 		t.Fatal(err)
 	}
 	thereAndBack(t, "quorum", uri, 450)

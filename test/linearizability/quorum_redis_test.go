@@ -45,15 +45,8 @@ func (q *quorumServers) database(t *testing.T) database {
 	for i, s := range q.servers {
 		uris[i] = s.Via(q.links[i], s.Database())
 	}
-	c, err := store.Parse(store.Config{URI: "quorum:" + strings.Join(uris, ","), Timeout: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := quorumstore.OptionsOf(c)
-	if err == nil {
-		_, err = quorumstore.Init(t.Context(), o)
-	}
-	if err != nil {
+	c := store.Config{URI: "quorum:" + strings.Join(uris, ","), Timeout: 3 * time.Second}
+	if _, err := quorumstore.InitConfig(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	db := database{name: "a quorum of Redis", freshLists: true, countsMore: true}

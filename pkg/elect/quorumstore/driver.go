@@ -36,7 +36,7 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 		text := "is too long: a quorum adds " + suffix + " to it, and that must be at most 63 characters"
 		return c, &store.FieldError{Field: "cluster", Text: text}
 	}
-	o, err := OptionsOf(c)
+	o, err := options(c)
 	if err == nil {
 		_, err = o.read()
 	}
@@ -67,8 +67,20 @@ func part(c store.Config, i int, uri string) (store.Config, error) {
 	return c, err
 }
 
-// OptionsOf are those of a configuration that [store.Parse] has taken. An error is a [store.FieldError].
-func OptionsOf(c store.Config) (Options, error) {
+// InitConfig is [Init] for the quorum that a configuration names.
+func InitConfig(ctx context.Context, c store.Config) (made bool, err error) {
+	if c, err = store.Parse(c); err != nil {
+		return false, err
+	}
+	o, err := options(c)
+	if err != nil {
+		return false, err
+	}
+	return Init(ctx, o)
+}
+
+// options are those of a configuration.
+func options(c store.Config) (Options, error) {
 	o := Options{Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger}
 	for i, uri := range split(c.URI) {
 		own, err := part(c, i, uri)
@@ -116,7 +128,7 @@ func redacted(uri string) string {
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	o, err := OptionsOf(c)
+	o, err := options(c)
 	if err != nil {
 		return nil, err
 	}

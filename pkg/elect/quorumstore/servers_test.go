@@ -45,14 +45,7 @@ func quorumOf(servers []*testservers.Server) string {
 
 // initURI sets a quorum up, if it was not yet.
 func initURI(ctx context.Context, uri string) error {
-	c, err := store.Parse(store.Config{URI: uri, Timeout: 20 * time.Second})
-	if err != nil {
-		return err
-	}
-	o, err := quorumstore.OptionsOf(c)
-	if err == nil {
-		_, err = quorumstore.Init(ctx, o)
-	}
+	_, err := quorumstore.InitConfig(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
 	return err
 }
 
