@@ -39,21 +39,16 @@ func (t *tender) run(ctx context.Context) {
 			}
 			continue
 		}
-		if err != nil {
-			t.server.mu.Lock()
-			t.server.trouble = err
-			t.server.mu.Unlock()
-			t.store.log.V(1).Info("A server of the quorum does not count", "store", t.server.spec.Name, "error", err.Error())
-		}
+		t.server.mu.Lock()
+		t.server.trouble = err
+		t.server.mu.Unlock()
+		t.store.log.V(1).Info("A server of the quorum does not count", "store", t.server.spec.Name, "error", err.Error())
 		_ = sleep.For(ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, lastTend)
-		if err == nil {
-			wait = firstTend
-		}
 	}
 }
 
-// admit connects the server and looks at its identity. serves: it counts. Without an error the next look may be soon.
+// admit connects the server and looks at its identity. serves: it counts. Else the error says why not.
 func (t *tender) admit(ctx context.Context) (serves bool, err error) {
 	own, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
@@ -77,7 +72,9 @@ func (t *tender) admit(ctx context.Context) (serves bool, err error) {
 		return false, fmt.Errorf("%w: re-admit it", errLost)
 	case quorum.Foreign:
 		return false, fmt.Errorf("%w: it belongs to another quorum: %w", store.ErrInvalid, quorum.Mismatch(want, *id))
-	case quorum.Unreached, quorum.Waits:
+	case quorum.Waits:
+		return false, errFew
+	case quorum.Unreached:
 	}
 	return false, err
 }
@@ -257,5 +254,7 @@ func (f *foundTable) hopeless(need int) (changed <-chan struct{}, why error) {
 	}
 	return f.changed, why
 }
+
+var errFew = fmt.Errorf("%w: no majority of servers has shown one identity yet", store.ErrUnavailable)
 
 var errNotSetUp = fmt.Errorf("%w: the quorum was not set up: run shardctl store init", store.ErrUnavailable)
