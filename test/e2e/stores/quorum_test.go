@@ -69,7 +69,7 @@ func newQuorum(ctx context.Context, n int) *quorum {
 		uris[i] = server.Via(link, server.Database()) //nolint:contextcheck // as above
 	}
 	e.uri = "quorum:" + strings.Join(uris, ",")
-	result, err := harness.Command(ctx, Bins.Shardctl, "store", "init", e.uri)
+	result, err := harness.Command(ctx, Bins.Shardctl, "store", "init", e.uri, "--cluster", "e2e")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(result.Code).To(BeZero(), result.Stderr)
 	q.failover = newFailover(e)
