@@ -235,8 +235,8 @@ stores: ## The stores that need a server: their suites, histories with faults, a
 
 .PHONY: stores-suites
 stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	@# Stores have no second attempt. They mostly wait, so three packages go at a time.
-	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 3 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
+	@# Stores have no second attempt. They mostly wait, so four packages go at a time.
+	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 4 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
