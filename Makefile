@@ -238,7 +238,7 @@ stores-suites: ## The suite that every store passes and histories with faults, o
 	@# Stores have no second attempt. They mostly wait, so four packages go at a time.
 	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 4 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
 	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
-	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
+	SHARDCTL_TEST_SERVERS=required go test -v -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
 		-linearizability.seconds=$(HISTORIES)
 
 .PHONY: stores-short
