@@ -31,7 +31,11 @@ func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = again.Close(t.Context()) }()
-	res, err := again.Read(t.Context(), store.KindLock, "g/k")
+	res, err := again.Read(t.Context(), store.KindSession, "s") // before anything else was read
+	if err != nil || res.Now < ahead {
+		t.Errorf("read a session: %d, %v; want at least %d", res.Now, err, ahead)
+	}
+	res, err = again.Read(t.Context(), store.KindLock, "g/k")
 	if err != nil || res.Now < ahead {
 		t.Errorf("read: %d, %v; want at least %d", res.Now, err, ahead)
 	}

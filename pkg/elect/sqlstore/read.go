@@ -52,13 +52,13 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 }
 
 // reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
-// show is of a later time. Sessions are read without a look at another table. What their floor needs of it is as other
-// reads showed it last: no session that was deleted comes back under its name.
+// show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it is
+// as other reads showed it last: no session that was deleted comes back under its name.
 func (s *Store) reads(
 	ctx context.Context, kind store.Kind, queries func(into *store.Reply) []Statement,
 ) (store.Reply, error) {
 	lane, text, args := Common, s.sql.clock, []any{int64(store.MaxMark)}
-	if kind == store.KindSession {
+	if kind == store.KindSession && s.sql.now != "" {
 		lane, text, args = Sessions, s.sql.now, nil
 	}
 	return await(ctx, s, func(ctx context.Context) (store.Reply, error) {
@@ -68,11 +68,14 @@ func (s *Store) reads(
 			var now, high int64
 			clock := Statement{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&now, &high) }}
 			err := s.engine.query(ctx, lane, append(queries(&res), clock)...)
-			if lane == Common && err == nil {
+			switch {
+			case lane == Sessions:
+				high = s.high.Load()
+			case err == nil:
 				s.high.Store(high)
 			}
 			// the clock may have been set back: revisions go on above those given
-			res.Now = max(s.engine.now(), now, s.high.Load())
+			res.Now = max(s.engine.now(), now, high)
 			res.Floor = res.Now
 			return err
 		})

@@ -19,7 +19,7 @@ type statements struct {
 	log                 logStatements
 	// the server's clock, and the largest revision of a counter, so of any lock that it counts
 	clock string
-	// the server's clock, and 0 in the place of that revision: it is in another table than sessions
+	// of a server: its clock, and 0 in the place of that revision, which is in another table than sessions
 	now string
 }
 
@@ -148,7 +148,6 @@ func (st *statements) addFile(w writing, texts FileTexts) {
 	st.clock = w.fill(
 		st.kinds[store.KindGroup].table, `SELECT 0, coalesce(max(rev), 0) FROM $table WHERE rev <= ?`,
 	)
-	st.now = `SELECT 0, 0`
 }
 
 // addServer adds the texts that only servers need. A row whose rev is no revision is there for no one.
