@@ -43,7 +43,7 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("set up: %w: %w", store.ErrInvalid, err)
 	}
-	last, _, err := readMeta(ctx, s.servers[0].as(want).client, store.Kinds()[0])
+	last, _, err := readMeta(ctx, s.servers[0].connected(), store.Kinds()[0])
 	if err != nil {
 		return false, unavailable("set up server 1", err)
 	}
@@ -75,7 +75,7 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 func (s *Store) read(ctx context.Context) ([]quorum.Found, error) {
 	found := make([]quorum.Found, len(s.servers))
 	for i, at := range s.servers {
-		id, _, err := readIdentity(ctx, at.as(quorum.Identity{}).client)
+		id, _, err := readIdentity(ctx, at.connected())
 		if err != nil {
 			return nil, fmt.Errorf("server %d: %w", i+1, err)
 		}

@@ -18,8 +18,8 @@ var (
 	errLost   = errors.New("the server has no identity: it lost its disk, or is another one")
 	errBusy   = errors.New("the server has not answered for a while")
 	errFought = errors.New("others change the record again and again")
-	// errAnew is for stores that say when they may have forgotten something: see History of [store.Reply].
-	errAnew = errors.New("the server was started again, or another one has taken its place")
+	// errRestarted is for stores that say when they may have forgotten something: see History of [store.Reply].
+	errRestarted = errors.New("the server was started again, or another one has taken its place")
 )
 
 // server is one of the stores, with what this process knows of its records. Its methods may be called concurrently.
@@ -30,8 +30,8 @@ type server struct {
 
 	mu      sync.Mutex
 	client  store.Store // nil: not connected
-	history string      // of its store, when it was found to count
-	anew    bool        // the client is to be opened anew: settings are looked at then
+	history string      // of its store, when its identity was read last
+	reopen  bool        // the client is to be opened again: settings are looked at then
 	id      quorum.Identity
 	counts  bool
 	trouble error         // why it does not count
@@ -51,13 +51,20 @@ func newServer(index int, spec Server) *server {
 func (s *server) follows(history string) error {
 	s.mu.Lock()
 	changed := history != s.history
-	s.anew = s.anew || changed
+	s.reopen = s.reopen || changed
 	s.mu.Unlock()
 	if !changed {
 		return nil
 	}
-	s.doubt(errAnew)
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, errAnew)
+	s.doubt(errRestarted)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, errRestarted)
+}
+
+// connected is the client, whether the server counts or not; nil: it is not connected.
+func (s *server) connected() store.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client
 }
 
 // serving is the client of a server that counts.

@@ -41,7 +41,7 @@ var _ store.Store = (*Store)(nil)
 // Open connects to the servers of a quorum that was set up by [Init]. A majority of them is enough. It waits no longer
 // than the time-out, or the context.
 //
-// A process that has opened a quorum takes part in this one only: where it was set up anew, its servers do not count.
+// A process that has opened a quorum takes part in this one only: where it was set up again, its servers do not count.
 //
 // Errors wrap [store.ErrInvalid], [store.ErrSchema], or [store.ErrUnavailable] (no majority counts, or nobody has set it
 // up: try again).

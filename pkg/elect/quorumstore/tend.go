@@ -81,12 +81,12 @@ func (t *tender) admit(ctx context.Context) (serves bool, err error) {
 
 func (t *tender) timeout() time.Duration { return max(t.store.timeout, time.Second) }
 
-// connect opens the client once, and again where its server was started anew: what may forget is refused each time.
+// connect opens the client once, and again where its server was restarted: what may forget is refused each time.
 func (t *tender) connect(ctx context.Context) (store.Store, error) {
 	t.server.mu.Lock()
-	old, anew := t.server.client, t.server.anew
+	old, reopen := t.server.client, t.server.reopen
 	t.server.mu.Unlock()
-	if old != nil && !anew {
+	if old != nil && !reopen {
 		return old, nil
 	}
 	client, err := t.server.spec.Open(ctx)
@@ -97,7 +97,7 @@ func (t *tender) connect(ctx context.Context) (store.Store, error) {
 		return nil, join(err, client.Close(context.WithoutCancel(ctx)))
 	}
 	t.server.mu.Lock()
-	t.server.client, t.server.anew = client, false
+	t.server.client, t.server.reopen = client, false
 	t.server.mu.Unlock()
 	if old != nil {
 		_ = old.Close(context.WithoutCancel(ctx)) // what is under way on it counts for nothing any more

@@ -32,17 +32,16 @@ local function meet(replication)
   if ARGV[4] ~= '' then
     note(ARGV[4])
   end
-  local linked, online, known = 1, 1, {}
+  local linked, online, inSync = 1, 1, {} -- inSync has each address, false until one of its links is online
   for ip, port, state in string.gmatch(replication, '\nslave%d+:ip=([^,]*),port=([1-9]%d*),state=([%a_]+)') do
     local address = ip .. ':' .. port
-    if not known[address] then
-      linked = linked + 1
+    if inSync[address] == nil then
+      linked, inSync[address] = linked + 1, false
     end
-    if state == 'online' and known[address] ~= state then
-      online = online + 1
+    if state == 'online' and not inSync[address] then
+      online, inSync[address] = online + 1, true
       note(address)
     end
-    known[address] = known[address] == 'online' and 'online' or state
   end
   if met ~= before then
     redis.call('HSET', KEYS[2], 'met', met)

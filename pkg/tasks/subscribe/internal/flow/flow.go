@@ -120,15 +120,14 @@ func (f *Flow[M]) Next(now time.Time) (work []Work[M], wake time.Time) {
 // is delivered at a time.
 func (f *Flow[M]) mayBegin() bool {
 	for f.ready.len() > 0 {
-		switch next := f.ready.first().waiting.first(); {
-		case f.drains && !next.owed:
-			f.ready.pop()
-			continue
-		case f.trial && next.suspect && !next.bury:
-			f.waiting = append(f.waiting, f.ready.pop())
-			continue
+		next := f.ready.first().waiting.first()
+		waits := f.trial && next.triable()
+		if !waits && (!f.drains || next.owed) {
+			break
 		}
-		break
+		if l := f.ready.pop(); waits {
+			f.waiting = append(f.waiting, l)
+		}
 	}
 	return f.ready.len() > 0 && (f.drains || !f.stopped)
 }
@@ -143,7 +142,7 @@ func (f *Flow[M]) take() Work[M] {
 				break // it goes alone
 			}
 			f.ready.pop()
-			f.trial = f.trial || next.suspect && !next.bury
+			f.trial = f.trial || next.triable()
 			return Work[M]{Items: []*Item[M]{l.begin()}, Letter: next.bury}
 		}
 		f.ready.pop()

@@ -24,6 +24,9 @@ type Item[M any] struct {
 	owed    bool // work may still begin after Drain: others cannot be acknowledged without it
 }
 
+// triable says whether its next delivery is that of a suspect.
+func (i *Item[M]) triable() bool { return i.suspect && !i.bury }
+
 // Together marks the error of a delivery that has failed with all others under way, such as the end of the process that
 // had them. One of them may have been the reason.
 func Together(err error) error { return togetherError{err} }
