@@ -93,19 +93,28 @@ func (z *ZooKeepers) Database() string {
 	return uri
 }
 
-// Leader waits for one, and fails the test when there is none for a minute.
-func (z *ZooKeepers) Leader() *Server {
+// Leader waits until one leads and all others follow, and fails the test when that takes a minute. A server that was
+// just started may still fetch the leader's data. Elections fail until it has, each after initLimit.
+func (z *ZooKeepers) Leader() (leader *Server) {
 	z.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(z.tb.Context()), electionTimeout)
 	defer cancel()
-	leader, err := z.FindLeader(ctx)
-	if err != nil {
-		z.tb.Fatal(err)
+	for _, s := range z.Servers {
+		mode, err := zookeeperJoined(ctx, s.Addr)
+		if err != nil {
+			z.tb.Fatalf("%s neither leads nor follows: %v", s.Addr, err)
+		}
+		if mode == "leader" {
+			leader = s
+		}
+	}
+	if leader == nil {
+		return z.Leader() // another one was elected meanwhile
 	}
 	return leader
 }
 
-// FindLeader is Leader outside of the test's goroutine. It waits until ctx ends.
+// FindLeader returns who leads now, whatever the others do. It waits until ctx ends.
 func (z *ZooKeepers) FindLeader(ctx context.Context) (*Server, error) {
 	for {
 		for _, s := range z.Servers {
@@ -121,6 +130,19 @@ func (z *ZooKeepers) FindLeader(ctx context.Context) (*Server, error) {
 			return nil, fmt.Errorf("none of %s leads: %w", z.Addrs(), context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
+	}
+}
+
+// zookeeperJoined waits until a server leads or follows, and says which.
+func zookeeperJoined(ctx context.Context, addr string) (mode string, err error) {
+	for {
+		brief, cancel := context.WithTimeout(ctx, time.Second)
+		mode, err = zookeeperMode(brief, addr)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return mode, err
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
