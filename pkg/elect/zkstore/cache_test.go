@@ -59,7 +59,7 @@ func TestDirectoryOfTheIndexIsDeleted(t *testing.T) {
 	wantListed(t, s, 1)
 	p := s.place(store.KindLock, "g/a")
 	for _, path := range []string{p.entry(1), p.index} {
-		if err := s.client.conn.Delete(path, -1); err != nil {
+		if err := s.client.conn().Delete(path, -1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,13 +70,13 @@ func TestDirectoryOfTheIndexIsDeleted(t *testing.T) {
 func TestUntrustedServerAfterASession(t *testing.T) {
 	s, _ := cached(t)
 	s.client.fail(x509.UnknownAuthorityError{})
-	s.client.sessionEvent(zk.StateDisconnected)
+	s.client.event(s.client.lib.number, zk.Event{Type: zk.EventSession, State: zk.StateDisconnected})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.client.await(ctx); errors.Is(err, errRefused) {
 		t.Errorf("got %v, want that it is waited for", err)
 	}
-	s.client.sessionEvent(zk.StateHasSession)
+	s.client.event(s.client.lib.number, zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
 }
 
 // Lists that fail half-way leave nothing out of later ones, on the same connection or after it was lost.

@@ -23,20 +23,35 @@ const sessionTimeout = 4 * time.Second
 // inFlight is how many requests of one call wait for their answers at a time.
 const inFlight = 64
 
+// maxConnections is how many connections one session of ZooKeeper has at most. The library keeps a channel for each watch
+// until it fires, and at each connection all watches are set again. Another session begins without them.
+const maxConnections = 20
+
 // client is the one connection of a store. The library connects again by itself, to the next server.
 type client struct {
-	conn   *zk.Conn
-	events <-chan zk.Event
+	begin  func(number uint64) (*zk.Conn, <-chan zk.Event, error) // has the library connect; events come with the number
 	user   string
+	login  []byte         // USER:PASSWORD; nil: anyone
 	listen func(zk.Event) // gets all events, in their order among the replies; it must not block
 	link   atomic.Pointer[link]
 	// course counts sessions and connections: what was answered in one course came from one server, in order.
 	course atomic.Uint64
 
 	mu      sync.Mutex
-	session chan struct{} // closed while there is a session
+	lib     library
+	closed  bool
+	session chan struct{} // closed while there is a session, and the server knows the user
 	trouble error         // why there is none
 	refused chan struct{} // closed when to try again is no use; nil once there was a session
+}
+
+// library is what connects. It keeps its session as long as that lives.
+type library struct {
+	conn        *zk.Conn
+	events      <-chan zk.Event
+	number      uint64
+	connections int  // that had a session
+	known       bool // it names the user at each connection by itself
 }
 
 // connect begins to connect, and does not wait for it.
@@ -45,20 +60,51 @@ func connect(ctx context.Context, u storeuri.URI, d dialer, log logr.Logger, lis
 		user: u.User, listen: listen, session: make(chan struct{}), refused: make(chan struct{}),
 		trouble: errors.New("no server has answered yet"),
 	}
-	conn, events, err := zk.Connect(
-		u.Hosts, sessionTimeout, zk.WithHostProvider(&hosts{}), zk.WithLogger(libraryLog{log}), zk.WithLogInfo(false),
-		zk.WithEventCallback(c.event),
-		zk.WithDialer(func(_, address string, _ time.Duration) (net.Conn, error) { return c.dial(ctx, d, address) }),
-	)
-	if err != nil {
+	if u.User != "" {
+		c.login = []byte(u.User + ":" + u.Password)
+	}
+	c.begin = func(number uint64) (*zk.Conn, <-chan zk.Event, error) {
+		return zk.Connect(
+			u.Hosts, sessionTimeout, zk.WithHostProvider(&hosts{}), zk.WithLogger(libraryLog{log}), zk.WithLogInfo(false),
+			zk.WithEventCallback(func(e zk.Event) { c.event(number, e) }),
+			zk.WithDialer(func(_, address string, _ time.Duration) (net.Conn, error) {
+				return c.dial(ctx, number, d, address)
+			}),
+		)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.replace(); err != nil {
 		return nil, fmt.Errorf("begin to connect: %w", err)
 	}
-	c.conn, c.events = conn, events
 	return c, nil
 }
 
+// replace begins a session in place of the one there is, if any. The caller holds mu.
+func (c *client) replace() error {
+	conn, events, err := c.begin(c.lib.number + 1)
+	if err != nil {
+		return err
+	}
+	if c.lib.conn != nil {
+		go c.lib.conn.Close() // within a second, also where no server answers
+	}
+	c.lib = library{conn: conn, events: events, number: c.lib.number + 1}
+	return nil
+}
+
+// conn is the library's connection of now.
+func (c *client) conn() *zk.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lib.conn
+}
+
+// errReplaced ends what connects for a session that was replaced.
+var errReplaced = errors.New("another session has begun")
+
 // dial makes a connection for the library.
-func (c *client) dial(ctx context.Context, d dialer, address string) (net.Conn, error) {
+func (c *client) dial(ctx context.Context, number uint64, d dialer, address string) (net.Conn, error) {
 	conn, err := d.dial(ctx, address)
 	if err != nil {
 		c.fail(err)
@@ -66,6 +112,12 @@ func (c *client) dial(ctx context.Context, d dialer, address string) (net.Conn, 
 	}
 	l := &link{Conn: conn, begun: time.Now()}
 	l.failed = func(err error) { c.fail(fmt.Errorf("%s: %w", address, err)) }
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if number != c.lib.number {
+		_ = conn.Close()
+		return nil, errReplaced
+	}
 	c.link.Store(l)
 	return l, nil
 }
@@ -89,34 +141,75 @@ func (c *client) fail(err error) {
 }
 
 // event is called by the library, between replies.
-func (c *client) event(e zk.Event) {
+func (c *client) event(number uint64, e zk.Event) {
+	c.mu.Lock()
+	if number != c.lib.number { // of a session that was replaced
+		c.mu.Unlock()
+		return
+	}
 	if e.Type == zk.EventSession {
 		c.sessionEvent(e.State)
 	}
+	c.mu.Unlock()
 	c.listen(e)
 }
 
+// sessionEvent notes that the state of the session has changed. The caller holds mu.
 func (c *client) sessionEvent(s zk.State) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	up := false
-	select {
-	case <-c.session:
-		up = true
-	default:
-	}
-	switch {
-	case s == zk.StateHasSession:
-		c.course.Add(1)
+	if s == zk.StateHasSession {
+		course := c.course.Add(1)
+		c.lib.connections++
 		c.refused = nil
 		if l := c.link.Load(); l != nil {
 			l.greeted.Store(true)
 		}
-		if !up {
-			close(c.session)
+		if c.login == nil || c.lib.known {
+			c.open()
+		} else {
+			go c.authenticate(c.lib.conn, course)
 		}
-	case up:
+		return
+	}
+	if c.isOpen() {
 		c.session = make(chan struct{})
+	}
+	if s == zk.StateDisconnected && c.lib.connections >= maxConnections && !c.closed {
+		if err := c.replace(); err != nil {
+			c.trouble = err // the library goes on with the session that it has
+		}
+	}
+}
+
+// open lets requests begin. The caller holds mu.
+func (c *client) open() {
+	if !c.isOpen() {
+		close(c.session)
+	}
+}
+
+// isOpen says whether requests may begin. The caller holds mu.
+func (c *client) isOpen() bool {
+	select {
+	case <-c.session:
+		return true
+	default:
+		return false
+	}
+}
+
+// authenticate names the user, in the first course of a session. ZooKeeper takes any password; what it is good for shows
+// at the first znode.
+func (c *client) authenticate(conn *zk.Conn, course uint64) {
+	err := conn.AddAuth("digest", c.login)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.course.Load() != course || c.lib.conn != conn: // it is done again for the next one
+	case err != nil:
+		c.trouble = fmt.Errorf("name the user: %w", err)
+	default:
+		c.lib.known = true
+		c.open()
 	}
 }
 
@@ -164,7 +257,7 @@ func do[T any](ctx context.Context, c *client, request func(*zk.Conn) (T, error)
 	}
 	answers, sent := make(chan answer, 1), time.Now()
 	go func() {
-		value, err := request(c.conn)
+		value, err := request(c.conn())
 		answers <- answer{value, err}
 	}()
 	select {
@@ -178,27 +271,19 @@ func do[T any](ctx context.Context, c *client, request func(*zk.Conn) (T, error)
 	}
 }
 
-// authenticate names the user. ZooKeeper takes any password; what it is good for shows at the first znode.
-func (c *client) authenticate(ctx context.Context, password string) error {
-	for {
-		_, err := do(ctx, c, func(conn *zk.Conn) (struct{}, error) {
-			return struct{}{}, conn.AddAuth("digest", []byte(c.user+":"+password))
-		})
-		if !errors.Is(err, zk.ErrConnectionClosed) {
-			return err
-		}
-	}
-}
-
 // close ends the session and waits for the library's loops.
 func (c *client) close(ctx context.Context) {
-	c.conn.Close()
+	c.mu.Lock()
+	c.closed = true
+	lib := c.lib
+	c.mu.Unlock()
+	lib.conn.Close()
 	if l := c.link.Load(); l != nil {
 		_ = l.Close()
 	}
 	for {
 		select {
-		case _, open := <-c.events:
+		case _, open := <-lib.events:
 			if !open {
 				return
 			}

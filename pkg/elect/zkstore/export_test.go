@@ -1,6 +1,10 @@
 package zkstore
 
-import "github.com/shardctl/shardctl/pkg/elect/store"
+import (
+	"reflect"
+
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
 
 // Looked is how many names of the index and documents the client's lists have read.
 func (s *Store) Looked() (all int64) {
@@ -20,3 +24,12 @@ func (s *Store) Entry(kind store.Kind, id string, rev int64) string {
 
 // Schema is the path of the layout's version.
 func (s *Store) Schema() string { return s.schemaPath() }
+
+// Channels is how many channels the library keeps for watches that have not fired. No connection may be coming or going.
+func (s *Store) Channels() (all int) {
+	watchers := reflect.ValueOf(s.client.conn()).Elem().FieldByName("watchers")
+	for each := watchers.MapRange(); each.Next(); {
+		all += each.Value().Len()
+	}
+	return all
+}

@@ -256,6 +256,34 @@ func TestClientIsCutOff(t *testing.T) {
 	end()
 }
 
+// Connections that come and go do not have the channels of watches pile up, and notifications go on, also for a user who
+// has to be named again.
+func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
+	const cuts = 50
+	server := testservers.Shared(t, testservers.KindZooKeeper)
+	uri, link := server.Database(), server.Link()
+	known := strings.Replace(uri, "zk://", "zk://me:secret@", 1)
+	s := open(t, zkstore.Options{URI: server.Via(link, known), OperationTimeout: patient})
+	beside := open(t, zkstore.Options{URI: known, OperationTimeout: patient})
+	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	must(t, err)
+	wantResync(t, notes)
+	before, most := s.Channels(), 0
+	for i := range int64(cuts) {
+		link.Cut()
+		wantResync(t, notes)
+		free := lock(fmt.Sprint("g/", i))
+		free.Next = "me"
+		apply(t.Context(), t, beside, store.Applied, put(free, 0))
+		wantNotified(t, notes, free.ID)
+		most = max(most, s.Channels())
+	}
+	t.Logf("%d channels before %d connections, then at most %d", before, cuts, most)
+	if most > 25*before {
+		t.Errorf("%d channels before, and %d later", before, most)
+	}
+}
+
 func wantResync(t *testing.T, notes <-chan store.Notification) {
 	t.Helper()
 	wantNote(t, notes, "a Resync", func(n store.Notification) bool { return n.Resync })

@@ -140,7 +140,7 @@ func (s *setup) silence(ctx context.Context) store.Setting {
 	set := store.Setting{
 		Name: "tickTime × syncLimit", Value: "not shown (4lw.commands.whitelist leaves conf out)", Holds: true,
 	}
-	answer, err := s.ask(ctx, s.client.conn.Server(), "conf")
+	answer, err := s.ask(ctx, s.client.conn().Server(), "conf")
 	if err != nil {
 		return set
 	}

@@ -66,11 +66,6 @@ func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
 	if err := s.client.await(ctx); err != nil {
 		return s.explain(ctx, err)
 	}
-	if u.User != "" {
-		if err := s.client.authenticate(ctx, u.Password); err != nil {
-			return fmt.Errorf("name the user: %w", err)
-		}
-	}
 	if s.chroot == "" {
 		return nil
 	}
@@ -91,7 +86,7 @@ const leastVersion = "3.5"
 
 // checkVersion refuses a server that is too old. One that does not say its version is taken.
 func (s *setup) checkVersion(ctx context.Context) error {
-	answer, err := s.ask(ctx, s.client.conn.Server(), "srvr")
+	answer, err := s.ask(ctx, s.client.conn().Server(), "srvr")
 	if err != nil {
 		return nil //nolint:nilerr // servers may be configured not to answer
 	}

@@ -130,6 +130,10 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(c.Scale(ctx, replicas)).To(Succeed())
 		Eventually(func() error { return allRun(c, tasks) }).Should(Succeed())
 		Eventually(func() []history.Run { return Load(c).Runs(oddKey) }).ShouldNot(BeEmpty())
+		Eventually(func() (int, error) { // the last one to come has got its share
+			status, err := c.Live()[0].Client.Status(ctx)
+			return status.Group(harness.Group).Imbalance, err
+		}).Should(BeNumerically("<=", 1))
 		began := Load(c).Runs(oddKey)[0].Start
 		settled := history.Now()
 		WaitUntil(ctx, began.Add(watch))
