@@ -5,7 +5,8 @@
 // Only tests whose processes must keep time have a second attempt: on a machine that stands still for seconds, replicas
 // rightly lose their leases. Each is printed on a line "tried again: PACKAGE TEST". All other packages have no second
 // attempt, nor has one that failed without a failed test: it was not built, panicked, ran out of time, or its TestMain
-// failed. With TRIES=1 in the environment nothing has a second attempt.
+// failed. A package whose process the race detector ended, because a check of the detector's own failed, says nothing
+// about its tests. It is repeated whole, whichever it is. With TRIES=1 in the environment nothing has a second attempt.
 package main
 
 import (
@@ -59,12 +60,18 @@ func run(ctx context.Context, dir string, args []string, out io.Writer) error {
 		return fmt.Errorf("%s: %w", why, first)
 	}
 	for _, p := range seen.failed {
+		if p.detector {
+			_, _ = fmt.Fprintf(out, "tried again: %s (the race detector failed)\n", p.path)
+		}
 		for _, name := range p.tests {
 			_, _ = fmt.Fprintf(out, "tried again: %s %s\n", p.path, name)
 		}
 	}
 	for _, p := range seen.failed {
-		these := slices.Concat(flags, []string{"-count=1", "-run", "^(" + strings.Join(p.tests, "|") + ")$"})
+		these := append(slices.Clone(flags), "-count=1")
+		if !p.detector {
+			these = append(these, "-run", "^("+strings.Join(p.tests, "|")+")$")
+		}
 		if err := goTest(ctx, dir, out, these, p.path); err != nil {
 			return fmt.Errorf("second attempt of %s: %w", p.path, err)
 		}
@@ -88,6 +95,8 @@ func refused(failed []failure) string {
 	tests := 0
 	for _, p := range failed {
 		switch {
+		case p.detector:
+			tests++
 		case !timed.MatchString(p.path):
 			return p.path + " has no second attempt"
 		case len(p.tests) == 0:

@@ -46,11 +46,21 @@ func Before(t *testing.T) int {
 		`func TestMain(m *testing.M) { code := m.Run(); println("logs are kept"); os.Exit(code) }`,
 		`func TestFlaky(t *testing.T) { if ran.Before(t) == 0 { t.Error("at first") } }`,
 	),
+	"internal/detector/x_test.go": tests(
+		"func TestSound(t *testing.T) { ran.Before(t) }", "func TestDetector(t *testing.T) { if ran.Before(t) == 0 { "+check+" } }",
+	),
+	"internal/late/x_test.go": tests(
+		`func TestFailed(t *testing.T) { ran.Before(t); t.Error("at first") }`,
+		"func TestDetector(t *testing.T) { ran.Before(t); "+check+" }",
+	),
 	"internal/testmongo/x_test.go": tests(
 		`func TestMain(m *testing.M) { m.Run(); panic("at the end") }`,
 		`func TestFailed(t *testing.T) { ran.Before(t); t.Error("at first") }`,
 	),
 }
+
+// check is what the race detector does when a check of its own fails, as seen in a run of pkg/elect.
+const check = `println("ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346 (0x0, 0x0) (tid=1)"); os.Exit(66)`
 
 func tests(functions ...string) string {
 	return "package x\n\nimport (\n\"os\"\n\"testing\"\n\n\"example.com/m/ran\"\n)\n\nvar _ = os.Args\n\n" +
@@ -95,6 +105,14 @@ func TestSecondAttempts(t *testing.T) {
 		"nor a TestMain that panics": {
 			packages: []string{"./internal/testmongo"}, fails: "without a failed test",
 			ran: map[string]int{"internal/testmongo/TestFailed": 1},
+		},
+		"where the race detector failed all is repeated": {
+			packages: []string{"./internal/detector"}, again: []string{"internal/detector (the race detector failed)"},
+			ran: map[string]int{"internal/detector/TestSound": 2, "internal/detector/TestDetector": 2},
+		},
+		"but not after a test failed": {
+			packages: []string{"./internal/late"}, fails: "no second attempt",
+			ran: map[string]int{"internal/late/TestFailed": 1, "internal/late/TestDetector": 1},
 		},
 		"failing twice fails": {
 			packages: []string{"./internal/discovery"}, again: []string{"internal/discovery TestBroken"},

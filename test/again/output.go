@@ -10,8 +10,9 @@ import (
 
 // failure is a package that failed, and its top-level tests that did.
 type failure struct {
-	path  string
-	tests []string
+	path     string
+	tests    []string
+	detector bool // it is the race detector that failed, and none of the tests had
 }
 
 // reader passes on what go test prints, and reads from it what failed.
@@ -22,6 +23,7 @@ type reader struct {
 	rest  []byte   // a line that is not whole
 	tests []string // that failed in the package that is being printed
 	ended bool     // its tests ended by themselves, and some failed
+	check bool     // the race detector ended it, as something was wrong with itself
 }
 
 var (
@@ -56,17 +58,18 @@ func (r *reader) line(text string) {
 		return
 	}
 	if failed := failedPackage.FindStringSubmatch(text); failed != nil {
-		one := failure{path: failed[1]}
+		one := failure{path: failed[1], detector: r.check && len(r.tests) == 0}
 		if r.ended {
 			one.tests = r.tests
 		}
 		r.failed = append(r.failed, one)
-		r.tests, r.ended = nil, false
+		r.tests, r.ended, r.check = nil, false, false
 		return
 	}
 	if otherPackage.MatchString(text) {
-		r.tests, r.ended = nil, false
+		r.tests, r.ended, r.check = nil, false, false
 		return
 	}
+	r.check = r.check || strings.HasPrefix(text, "ThreadSanitizer: CHECK failed: ")
 	r.ended = text == "FAIL" || r.ended && !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ")
 }
