@@ -83,7 +83,7 @@ func TestLockOnATerminal(t *testing.T) {
 	r.becomes(leader, "T")
 	r.becomes(guard, "T")
 	r.wrote("stopped")
-	r.sh("true", "-w", "4", "--lease", "2s").want("while the job is stopped", 1)
+	r.sh("true", "-w", "6", "--lease", "4s").want("while the job is stopped", 1)
 	r.write("continue")
 	r.becomes(guard, "SR")
 	r.becomes(leader, "SR")
@@ -91,7 +91,7 @@ func TestLockOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wrote("int-1")
-	r.sh("true", "-w", "1", "--lease", "2s").want("while the command goes on", 1)
+	r.sh("true", "-w", "1", "--lease", "4s").want("while the command goes on", 1)
 	r.write("over")
 	if code := r.wrote("code"); code != "11" {
 		t.Errorf("code %s, want 11: one SIGINT", code)
@@ -104,7 +104,7 @@ func TestLockOnATerminal(t *testing.T) {
 // shell is one that runs a job under the lock: once that was stopped it waits, and then has it go on.
 func (r lockRig) shell(self, script string) *exec.Cmd {
 	cmd := exec.CommandContext(r.t.Context(), "bash", "-mc", `trap : INT TSTP
-"$1" lock k --store "$2" --lease 2s -- sh -c "$3"
+"$1" lock k --store "$2" --lease 4s -- sh -c "$3"
 echo > stopped; until test -e continue; do sleep 0.01; done
 fg > /dev/null; echo $? > code; exit 0`, "bash", self, r.uri, script)
 	cmd.Env, cmd.Dir = append(os.Environ(), envProgram+"=1"), r.dir

@@ -244,6 +244,7 @@ func connections(t *testing.T, rs *testmongo.ReplicaSet, name string) int {
 func TestElection(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})
+	open(t, mongostore.Options{URI: rs.URI()}) // sets up, which may take longer
 	s := open(t, mongostore.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)

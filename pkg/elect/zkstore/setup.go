@@ -12,7 +12,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
-	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -32,8 +31,8 @@ type setup struct {
 }
 
 // open reaches the ensemble and makes what is missing, unless all of it is to exist.
-func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
-	if err := s.reach(ctx, u); err != nil {
+func (s *setup) open(ctx context.Context, existing bool) error {
+	if err := s.reach(ctx); err != nil {
 		return err
 	}
 	if !existing {
@@ -62,7 +61,7 @@ func (s *setup) open(ctx context.Context, u storeuri.URI, existing bool) error {
 }
 
 // reach waits for a session and looks for the chroot.
-func (s *setup) reach(ctx context.Context, u storeuri.URI) error {
+func (s *setup) reach(ctx context.Context) error {
 	if err := s.client.await(ctx); err != nil {
 		return s.explain(ctx, err)
 	}

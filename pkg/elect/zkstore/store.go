@@ -46,7 +46,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	bounded, release := s.life.Bound(ctx)
 	defer release()
-	if err := s.setup.open(bounded, u, o.Existing); err != nil {
+	if err := s.setup.open(bounded, o.Existing); err != nil {
 		_ = s.Close(context.WithoutCancel(ctx))
 		return nil, s.translate(what, err)
 	}
