@@ -95,54 +95,50 @@ func (z *ZooKeepers) Database() string {
 
 // Leader waits until one leads and all others follow, and fails the test when that takes a minute. A server that was
 // just started may still fetch the leader's data. Elections fail until it has, each after initLimit.
-func (z *ZooKeepers) Leader() (leader *Server) {
+func (z *ZooKeepers) Leader() *Server {
 	z.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(z.tb.Context()), electionTimeout)
 	defer cancel()
-	for _, s := range z.Servers {
-		mode, err := zookeeperJoined(ctx, s.Addr)
-		if err != nil {
-			z.tb.Fatalf("%s neither leads nor follows: %v", s.Addr, err)
-		}
-		if mode == "leader" {
-			leader = s
-		}
-	}
-	if leader == nil {
-		return z.Leader() // another one was elected meanwhile
+	leader, err := z.await(ctx, func(leader *Server, serving int) bool {
+		return leader != nil && serving == len(z.Servers)
+	})
+	if err != nil {
+		z.tb.Fatal(err)
 	}
 	return leader
 }
 
 // FindLeader returns who leads now, whatever the others do. It waits until ctx ends.
 func (z *ZooKeepers) FindLeader(ctx context.Context) (*Server, error) {
+	return z.await(ctx, func(leader *Server, _ int) bool { return leader != nil })
+}
+
+// await asks all servers again and again, until enough says so of the one that leads, if any, and of how many lead or
+// follow. Those that were asked so far count.
+func (z *ZooKeepers) await(ctx context.Context, enough func(leader *Server, serving int) bool) (*Server, error) {
 	for {
+		var leader *Server
+		serving := 0
 		for _, s := range z.Servers {
 			brief, cancel := context.WithTimeout(ctx, time.Second)
 			mode, err := zookeeperMode(brief, s.Addr)
 			cancel()
-			if err == nil && mode == "leader" {
-				return s, nil
+			if err != nil {
+				continue
+			}
+			serving++
+			if mode == "leader" {
+				leader = s
+			}
+			if enough(leader, serving) {
+				return leader, nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("none of %s leads: %w", z.Addrs(), context.Cause(ctx))
+			return nil, fmt.Errorf("of %s %d lead or follow: %w", z.Addrs(), serving, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
-	}
-}
-
-// zookeeperJoined waits until a server leads or follows, and says which.
-func zookeeperJoined(ctx context.Context, addr string) (mode string, err error) {
-	for {
-		brief, cancel := context.WithTimeout(ctx, time.Second)
-		mode, err = zookeeperMode(brief, addr)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return mode, err
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

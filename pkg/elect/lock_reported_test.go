@@ -34,7 +34,8 @@ func TestLockReportsWhatEndedItsClaim(t *testing.T) {
 				a.store.Fault(func(c memstore.Call) memstore.Verdict {
 					for _, change := range c.Changes {
 						if change.Doc.Kind == store.KindLock {
-							return memstore.Verdict{Delay: lease * 3 / 20} // longer than between heartbeats, shorter than a call may take
+							// Longer than between heartbeats, shorter than a call may take.
+							return memstore.Verdict{Delay: lease * 3 / 20}
 						}
 					}
 					return memstore.Verdict{}

@@ -47,7 +47,8 @@ func Before(t *testing.T) int {
 		`func TestFlaky(t *testing.T) { if ran.Before(t) == 0 { t.Error("at first") } }`,
 	),
 	"internal/detector/x_test.go": tests(
-		"func TestSound(t *testing.T) { ran.Before(t) }", "func TestDetector(t *testing.T) { if ran.Before(t) == 0 { "+check+" } }",
+		"func TestSound(t *testing.T) { ran.Before(t) }",
+		"func TestDetector(t *testing.T) { if ran.Before(t) == 0 { "+check+" } }",
 	),
 	"internal/late/x_test.go": tests(
 		`func TestFailed(t *testing.T) { ran.Before(t); t.Error("at first") }`,

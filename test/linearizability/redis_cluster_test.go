@@ -29,9 +29,7 @@ func startRedisCluster(t *testing.T) *redisCluster {
 	t.Helper()
 	c := &redisCluster{}
 	buses, err := testprocess.FreePorts(t.Context(), 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, bus := range buses {
 		node := testservers.Start(t, testservers.KindRedis,
 			"cluster-enabled yes", "databases 1", "cluster-port "+strconv.Itoa(bus),
@@ -48,22 +46,22 @@ func startRedisCluster(t *testing.T) *redisCluster {
 		c.nodes, c.clients = append(c.nodes, node), append(c.clients, client)
 	}
 	for i, slots := range [][2]int{{2, 16383}, {0, 0}, {1, 1}} {
-		c.must(t, c.clients[i].Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]).Err())
-		c.must(t, c.clients[i].Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
+		must(t, c.clients[i].Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]).Err())
+		must(t, c.clients[i].Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 	}
 	for i, node := range c.nodes[1:] {
 		host, port, err := net.SplitHostPort(node.Addr)
-		c.must(t, err)
-		c.must(t, c.clients[0].Do(t.Context(), "CLUSTER", "MEET", host, port, buses[i+1]).Err())
+		must(t, err)
+		must(t, c.clients[0].Do(t.Context(), "CLUSTER", "MEET", host, port, buses[i+1]).Err())
 	}
 	master, err := c.clients[0].Do(t.Context(), "CLUSTER", "MYID").Text()
-	c.must(t, err)
+	must(t, err)
 	for _, i := range shard[1:] {
-		c.until(t, "it knows its master", func() bool {
+		eventually(t, "it knows its master", func() bool {
 			return c.clients[i].Do(t.Context(), "CLUSTER", "REPLICATE", master).Err() == nil
 		})
 	}
-	c.until(t, "all replicas are in sync and all nodes say that all is well", func() bool {
+	eventually(t, "all replicas are in sync and all nodes say that all is well", func() bool {
 		said, _ := c.clients[0].Info(t.Context(), "replication").Result()
 		well := strings.Count(said, "state=online") == len(shard)-1
 		for _, client := range c.clients {
@@ -74,22 +72,6 @@ func startRedisCluster(t *testing.T) *redisCluster {
 		return well
 	})
 	return c
-}
-
-func (c *redisCluster) must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (c *redisCluster) until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
 }
 
 // uri names all nodes, as stores take it.
@@ -194,4 +176,20 @@ func TestRedisCluster(t *testing.T) {
 		documents.courses = 2 // shorter ones may meet no failover
 	}
 	record(t, seed, documents, locks, f.injected)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
 }
