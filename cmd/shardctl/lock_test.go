@@ -251,6 +251,6 @@ func TestLockLeaseLost(t *testing.T) {
 		}
 		l.want("the lease lost", 75, "the lease of locks/k was lost")
 		r.gone(r.wrote("child"))
-		r.sh("true", "-w", "4").want("the next, long before the lease would end", 0)
+		r.sh("true", "-n").want("the next, long before the lease would end", 0)
 	})
 }

@@ -27,6 +27,7 @@ type Mutex struct {
 
 	Dead   []string // sessions known to be dead that the document names
 	Wanted []string // sessions that were asked for
+	Alive  []string // of these, the ones that were seen since, and are not known to be dead
 	// Seen is the hold of the document and when this process saw it first.
 	Seen   MutexHold
 	SeenAt Instant
@@ -105,6 +106,7 @@ const (
 	MutexLook                           // the document may have changed: read it
 	MutexAnswered                       // of a WriteMutex
 	MutexDied                           // Session is known to be dead
+	MutexAlive                          // Session was seen, and is not known to be dead
 	MutexExpired                        // D has come, or the session is lost: every hold is
 	MutexRenamed                        // the session before is over, and nothing of it runs; Session is the new one
 	MutexDoubted                        // the store follows another course of writes
@@ -157,7 +159,7 @@ const (
 	MutexRefused // Claim was refused for Reason; a refused detachment leaves the holder as it was
 	MutexLost    // Claim can no longer be trusted, for Reason; it is still to be released
 	MutexDone    // Claim, released or detached, is gone from the document
-	WantSession  // whether Session is alive has to be known: MutexDied when it is dead
+	WantSession  // whether Session lives has to be known: MutexAlive once it was seen, MutexDied once it is dead
 )
 
 // MutexAction is one thing to do.

@@ -94,11 +94,10 @@ func (x Mutex) wants() (_ Mutex, asked []string) {
 	var named []string
 	x.Doc.Sessions(func(session string) { named = append(named, session) })
 	gone := func(session string) bool { return !slices.Contains(named, session) }
-	if slices.ContainsFunc(x.Dead, gone) {
-		x.Dead = slices.DeleteFunc(slices.Clone(x.Dead), gone)
-	}
-	if slices.ContainsFunc(x.Wanted, gone) {
-		x.Wanted = slices.DeleteFunc(slices.Clone(x.Wanted), gone)
+	for _, known := range []*[]string{&x.Dead, &x.Wanted, &x.Alive} {
+		if slices.ContainsFunc(*known, gone) {
+			*known = slices.DeleteFunc(slices.Clone(*known), gone)
+		}
 	}
 	for _, session := range named[:x.concerns()] {
 		if session != x.Session && !slices.Contains(x.Dead, session) && !slices.Contains(x.Wanted, session) {
@@ -109,6 +108,17 @@ func (x Mutex) wants() (_ Mutex, asked []string) {
 	return x, asked
 }
 
+// unseen are the sessions named by the document of which it is not known yet whether they live.
+func (x Mutex) unseen() []string {
+	var names []string
+	x.Doc.Sessions(func(session string) {
+		if session != x.Session && !slices.Contains(x.Dead, session) && !slices.Contains(x.Alive, session) {
+			names = append(names, session)
+		}
+	})
+	return names
+}
+
 // concerns is how many of the holders and tickets, from the first, matter to the calls of this process.
 func (x Mutex) concerns() int {
 	switch {
@@ -116,6 +126,8 @@ func (x Mutex) concerns() int {
 		return 0
 	case x.Running() > 0:
 		return x.Doc.entries() // the release is to go to one that lives
+	case slices.ContainsFunc(x.Calls, func(c MutexCall) bool { return c.Try }):
+		return x.Doc.entries() // it would be the last
 	}
 	last, named := 0, x.Calls.byClaim()
 	for i, t := range x.Doc.Queue {

@@ -187,7 +187,7 @@ func (p *mutexPlan) queue() {
 			p.doc = p.doc.Queued(t)
 			p.need = p.need || !c.Try
 		case c.Try:
-			p.refuse(c, MutexBusy)
+			p.busy(c)
 		default:
 			p.refuse(c, QueueFull)
 		}
@@ -214,7 +214,19 @@ func (p *mutexPlan) hurry() {
 	for _, t := range p.doc.Queue {
 		if c, waits := p.waits(t.Claim); waits && c.Try {
 			p.doc = p.doc.left(c.Claim)
-			p.refuse(c, MutexBusy)
+			p.busy(c)
 		}
 	}
+}
+
+// busy refuses a call that would have to wait, also if all were dead who were not seen yet.
+func (p *mutexPlan) busy(c MutexCall) {
+	if unseen := p.x.unseen(); len(unseen) > 0 && c.Look == Looked {
+		free := p.x
+		free.Dead = append(slices.Clip(free.Dead), unseen...)
+		if planMutex(free, p.m).doc.holder(c.Claim) >= 0 {
+			return
+		}
+	}
+	p.refuse(c, MutexBusy)
 }

@@ -118,9 +118,11 @@ func (w *mutexWorld) act(p *mutexProc, a protocol.MutexAction) {
 	case protocol.MutexDone:
 		delete(p.given, a.Claim)
 	case protocol.WantSession:
+		seen := protocol.MutexEvent{Kind: protocol.MutexAlive, Session: a.Session}
 		if w.dead[a.Session] {
-			defer w.step(p, protocol.MutexEvent{Kind: protocol.MutexDied, Session: a.Session})
+			seen.Kind = protocol.MutexDied
 		}
+		defer w.step(p, seen)
 	}
 }
 

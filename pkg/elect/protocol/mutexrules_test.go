@@ -494,6 +494,8 @@ func TestMutexTryLooksBeforeItIsRefused(t *testing.T) {
 	r := newRig(t, "A")
 	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
 	r.ask("a1", try)
+	none(t, r.serve(), protocol.MutexRefused) // B may be dead
+	r.do(protocol.MutexEvent{Kind: protocol.MutexAlive, Session: "B"})
 	if refused := only(t, r.serve(), protocol.MutexRefused); refused.Reason != protocol.MutexBusy {
 		t.Errorf("%+v", refused)
 	}
@@ -501,6 +503,30 @@ func TestMutexTryLooksBeforeItIsRefused(t *testing.T) {
 	r.store.Rev, r.store.Holders = 501, nil // nobody said so
 	r.ask("a2", try)
 	only(t, r.serve(), protocol.MutexGranted)
+}
+
+func TestMutexTryLearnsWhoIsBeforeIt(t *testing.T) {
+	try := protocol.MutexAsk{Limit: 2, Try: true}
+	r := newRig(t, "A")
+	r.store = held(2, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 499},
+		protocol.MutexHolder{Session: "C", Claim: "c1", Token: 500, Slot: 1})
+	r.others(ticket("D", "d1"))
+	r.ask("a1", try)
+	r.serve()
+	alive := func(session string) {
+		r.do(protocol.MutexEvent{Kind: protocol.MutexAlive, Session: session})
+	}
+	alive("B")
+	none(t, r.serve(), protocol.MutexRefused) // were C and D dead, there would be room
+	alive("D")                                // who would have that room
+	if refused := only(t, r.serve(), protocol.MutexRefused); refused.Reason != protocol.MutexBusy {
+		t.Errorf("%+v", refused)
+	}
+	r.died("C")
+	r.died("D")
+	r.ask("a2", try)
+	only(t, r.serve(), protocol.MutexGranted)
+	r.shows("b1 a2", "", "")
 }
 
 func TestMutexEndsTheLongestHold(t *testing.T) {

@@ -32,13 +32,18 @@ func (s *mutexStep) take(ev MutexEvent) {
 		if ev.Session != s.Session && !slices.Contains(s.Dead, ev.Session) {
 			s.Dead = append(slices.Clip(s.Dead), ev.Session)
 		}
+	case MutexAlive:
+		if slices.Contains(s.Wanted, ev.Session) && !slices.Contains(s.Alive, ev.Session) {
+			s.Alive = append(slices.Clip(s.Alive), ev.Session)
+		}
 	case MutexExpired:
 		s.lose(LeaseExpired)
 	case MutexRenamed:
 		s.rename(ev.Session)
 	case MutexDoubted:
 		// What is under way was decided on what may be forgotten, and so were deaths.
-		s.Doubt, s.Known, s.Doc, s.Write, s.Dead, s.Wanted = true, false, MutexDoc{}, MutexWrite{}, nil, nil
+		s.Doubt, s.Known, s.Doc, s.Write = true, false, MutexDoc{}, MutexWrite{}
+		s.Dead, s.Wanted, s.Alive = nil, nil, nil
 	case MutexTicked:
 		s.Pause = false
 	case MutexLook:

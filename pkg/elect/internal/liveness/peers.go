@@ -107,6 +107,9 @@ func (ps *Peers) stepAt(session string, q *peer, ev protocol.PeerEvent, at proto
 	if ev.Kind != protocol.PeerTick && (ev.Kind != protocol.PeerSeen || before.Reading) {
 		ps.judging.soon = true
 	}
+	if q.m.Known && !before.Known && !q.m.Dead() {
+		ps.out.Met = append(ps.out.Met, session)
+	}
 	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
 		ps.out.Changed = true
 	}

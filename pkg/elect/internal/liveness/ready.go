@@ -14,6 +14,7 @@ type Ready struct {
 	Reads   []string // sessions to be read, linearizably: the answers go to Peers.Found
 	Kills   []Kill
 	Died    []Death
+	Met     []string      // sessions that are known now, and not known to be dead
 	Over    []string      // predecessors that are known to be dead
 	Outage  time.Duration // an outage of the store of this length has just ended; 0: none
 	Skewed  []int64       // by how many ms the clocks of others were behind when heartbeats of them were first seen
@@ -48,6 +49,7 @@ type Death struct {
 // sorted is what is to be done in the order of sessions: the same events have the same effects.
 func (r Ready) sorted() Ready {
 	slices.Sort(r.Reads)
+	slices.Sort(r.Met)
 	slices.Sort(r.Over)
 	slices.SortStableFunc(r.Kills, func(a, b Kill) int { return cmp.Compare(a.Session, b.Session) })
 	slices.SortStableFunc(r.Died, func(a, b Death) int { return cmp.Compare(a.Session, b.Session) })
@@ -56,7 +58,6 @@ func (r Ready) sorted() Ready {
 
 // Empty says whether there is nothing to do.
 func (r Ready) Empty() bool {
-	return r.Look == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Over) == 0 &&
-		r.Outage == 0 && len(r.Skewed) == 0 &&
-		!r.New && !r.Changed
+	return r.Look == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Met) == 0 &&
+		len(r.Over) == 0 && r.Outage == 0 && len(r.Skewed) == 0 && !r.New && !r.Changed
 }

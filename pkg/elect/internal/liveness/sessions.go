@@ -18,6 +18,12 @@ func (s Sessions) Dead(session string) bool {
 	return q != nil && q.m.Dead()
 }
 
+// Known says whether anything was seen of the session.
+func (s Sessions) Known(session string) bool {
+	q := s[session]
+	return q != nil && q.m.Known
+}
+
 const unknownCause = "its session was marked dead"
 
 // Death says in words how a session died, and when its last heartbeat was first seen here.

@@ -102,9 +102,19 @@ func (t *Table) Seq(id string) int64 {
 
 // Died says that a session is known to be dead.
 func (t *Table) Died(session string, m protocol.Moment) {
+	t.wanted(protocol.MutexEvent{Kind: protocol.MutexDied, Session: session}, m)
+}
+
+// Alive says that a session was seen, and is not known to be dead.
+func (t *Table) Alive(session string, m protocol.Moment) {
+	t.wanted(protocol.MutexEvent{Kind: protocol.MutexAlive, Session: session}, m)
+}
+
+// wanted feeds what is known of a session to the mutexes that asked for it.
+func (t *Table) wanted(ev protocol.MutexEvent, m protocol.Moment) {
 	for _, x := range sorted(t.all) {
-		if slices.Contains(x.m.Wanted, session) {
-			t.step(x, protocol.MutexEvent{Kind: protocol.MutexDied, Session: session}, m)
+		if slices.Contains(x.m.Wanted, ev.Session) {
+			t.step(x, ev, m)
 		}
 	}
 }

@@ -12,7 +12,7 @@ type Ready struct {
 	Writes  []string // ids of mutexes to be prepared and written
 	Reads   []string // ids of mutexes to be read, linearizably: the answers go to Table.Found
 	Results []Result // in the order in which they came about
-	Wants   []string // sessions of which it must be known whether they live: see Table.Died
+	Wants   []string // sessions of which it must be known whether they live: see Table.Died, Table.Alive
 }
 
 // Result is what became of a call.

@@ -24,8 +24,11 @@ func (n *Node) carryMutexes(r mutexes.Ready) {
 	}
 	for _, session := range r.Wants {
 		m := n.Moment()
-		if n.Peers.Want(session, m); n.Peers.All.Dead(session) {
+		switch n.Peers.Want(session, m); {
+		case n.Peers.All.Dead(session):
 			n.Mutexes.Died(session, m)
+		case n.Peers.All.Known(session):
+			n.Mutexes.Alive(session, m)
 		}
 	}
 	for len(r.Reads) > 0 {

@@ -125,6 +125,9 @@ func (n *Node) carryPeers(r liveness.Ready) {
 			n.Outbox.Note(record.Event{Type: record.EventDied, From: death.Instance, Message: death.Cause}, m)
 		}
 	}
+	for _, session := range r.Met {
+		n.Mutexes.Alive(session, n.Moment())
+	}
 	for _, over := range r.Over {
 		n.observer.SessionOver(over)
 	}

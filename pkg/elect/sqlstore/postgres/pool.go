@@ -117,7 +117,13 @@ func call[T any](
 			return
 		}
 		sent <- made
-		value, err := f(context.WithoutCancel(ctx), made)
+		var value T
+		if err = made.serves(context.WithoutCancel(ctx)); err == nil {
+			err = ctx.Err() // as in ready
+		}
+		if err == nil {
+			value, err = f(context.WithoutCancel(ctx), made)
+		}
 		if deposed(err) {
 			made.drop(ctx)
 		}

@@ -16,6 +16,7 @@ import (
 type connection struct {
 	conn    *pgx.Conn
 	started string // when its server was, as text
+	shows   bool   // what it shows was confirmed
 	warned  error  // what the server warned of since the last transaction began
 	// lockTimeout is that of the connector.
 	lockTimeout string
@@ -61,6 +62,20 @@ func (c *connection) transact(ctx context.Context, statements []sqlstore.Stateme
 		counts[i] = tags[first+i].RowsAffected()
 	}
 	return counts, nil
+}
+
+// serves waits until what the connection shows counts. After a crash a server shows at once what it had committed
+// itself, also what no standby has: a promotion takes that back. All of it comes before this transaction, and so do a
+// standby's confirmations. Later commits are shown once they are confirmed.
+func (c *connection) serves(ctx context.Context) error {
+	if c.shows {
+		return nil
+	}
+	_, err := c.transact(ctx, []sqlstore.Statement{{
+		Text: `SELECT pg_logical_emit_message(true, 'shardctl', '')`, Row: func(sqlstore.Row) error { return nil },
+	}})
+	c.shows = err == nil
+	return err
 }
 
 // send sends statements together.

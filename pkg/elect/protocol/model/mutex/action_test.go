@@ -24,6 +24,7 @@ const (
 	look
 	stale
 	learn
+	meet
 	freeze
 	thaw
 	expire
@@ -37,7 +38,8 @@ const (
 	bury
 )
 
-// action is what may happen: to process p, call c or stray n; learn: about session n of process c.
+// action is what may happen: to process p, call c or stray n; learn, meet: of session n of process c that it is dead, or
+// not known to be.
 type action struct {
 	kind    actionKind
 	p, c, n int8
@@ -168,9 +170,16 @@ func (w *world) ofProcess(p int8, q *proc, do func(action)) {
 	if idle && w.budget[stales] > 0 && m.Known && w.old.Rev > m.Doc.Rev {
 		do(action{kind: stale, p: p})
 	}
+	tries := slices.ContainsFunc(m.Calls, func(c protocol.MutexCall) bool { return c.Try })
 	for _, s := range m.Wanted {
-		if s[0] >= 'A' && !slices.Contains(m.Dead, s) && w.believedDead(s) {
+		if s[0] < 'A' || slices.Contains(m.Dead, s) {
+			continue
+		}
+		if w.believedDead(s) {
 			do(action{kind: learn, p: p, c: int8(s[0] - 'A'), n: int8(s[1] - '0')})
+		}
+		if tries && !w.gone(s) && !slices.Contains(m.Alive, s) {
+			do(action{kind: meet, p: p, c: int8(s[0] - 'A'), n: int8(s[1] - '0')})
 		}
 	}
 }
@@ -194,6 +203,7 @@ func (w *world) do(a action) {
 	switch a.kind {
 	case ask:
 		w.calls[a.c].phase = waiting
+		w.tries()
 		w.step(p, protocol.MutexEvent{
 			Kind: protocol.MutexAsked, Claim: w.claim(int(a.c)), Ask: w.asks[a.c].ask,
 		})
@@ -212,6 +222,8 @@ func (w *world) do(a action) {
 		w.step(p, protocol.MutexEvent{Kind: protocol.MutexFound, Doc: w.old})
 	case learn:
 		w.step(p, protocol.MutexEvent{Kind: protocol.MutexDied, Session: sessionName(int(a.c), a.n)})
+	case meet:
+		w.step(p, protocol.MutexEvent{Kind: protocol.MutexAlive, Session: sessionName(int(a.c), a.n)})
 	case second:
 		w.budget[passes]--
 		w.time++

@@ -83,7 +83,7 @@ func (w *world) calm() string {
 
 // next is what a world without faults does, one thing after the other; false: time must pass.
 func (w *world) next() (action, bool) {
-	order := []actionKind{strayLands, thaw, renew, kill, reopen, deliver, learn, tick, look, release, detach}
+	order := []actionKind{strayLands, thaw, renew, kill, reopen, deliver, learn, meet, tick, look, release, detach}
 	best, found := len(order), action{}
 	w.each(func(a action) {
 		if a.kind == kill && w.procs[a.p].up || a.kind == look && !w.told(int(a.p)) {

@@ -49,6 +49,11 @@ func scenarios() []scenario {
 			left:    budget{dies: 1}, large: true,
 		},
 		{name: "a semaphore of two", setting: two(calls(asTwo, 0, 1, 0)...), left: budget{expires: 1, loses: 1}, large: true},
+		{
+			name:    "calls that do not wait",
+			setting: two(call{p: 0, ask: aMutex}, call{p: 1, ask: trying}, call{p: 1, ask: aMutex}),
+			left:    budget{dies: 1, loses: 1}, large: true,
+		},
 		{name: "unfair calls", setting: two(calls(unfair, 0, 1, 0)...), left: budget{dies: 1, loses: 1}, large: true},
 		{
 			name:    "kept at least a second",

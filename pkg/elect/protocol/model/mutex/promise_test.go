@@ -20,6 +20,7 @@ const (
 	early     = "M5: one enters while the mutex is kept"
 	unkept    = "M5: a call is told that the mutex is kept, and it is not"
 	size      = "M6: the document is larger than a store takes"
+	busy      = "M7: a call that does not wait is refused for the dead alone"
 )
 
 // alone says whether a holder excludes all others.
@@ -61,6 +62,28 @@ func (w *world) granted(c int, token int64, slot int) {
 		w.slots[slot] = token
 	}
 	w.any = max(w.any, token)
+}
+
+// tries looks at what stands before the calls that do not wait: in the document, or asked before in the same process.
+func (w *world) tries() {
+	for c, call := range w.asks {
+		s := &w.calls[c]
+		if !call.ask.Try || s.phase != waiting {
+			continue
+		}
+		w.store.Sessions(func(session string) { s.behind = s.behind || !w.gone(session) })
+		for o, other := range w.asks {
+			s.behind = s.behind || o != c && other.p == call.p && w.calls[o].phase == waiting
+		}
+	}
+}
+
+// refused is a call that ends without the mutex.
+func (w *world) refused(c int, reason protocol.MutexReason) {
+	if reason == protocol.MutexBusy && !w.calls[c].behind {
+		w.breaks(busy)
+	}
+	w.calls[c] = callState{phase: over}
 }
 
 // done is a call that is told that nothing of it is left.

@@ -35,6 +35,8 @@ func (w *world) describe(a action) {
 		w.say("the late copy of a write of %s arrives", w.strays[a.n].session)
 	case learn:
 		w.say("%s learns that session %s is dead", p, sessionName(int(a.c), a.n))
+	case meet:
+		w.say("%s learns that session %s is not known to be dead", p, sessionName(int(a.c), a.n))
 	case kill:
 		w.say("session %s is marked dead", w.session(int(a.p)))
 	case second:

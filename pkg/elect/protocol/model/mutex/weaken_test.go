@@ -36,6 +36,7 @@ const (
 	holdDies
 	holdByClockOnly
 	buriesSilent
+	unseenAlive
 )
 
 // alias stands before the name of a session that a weakened process does not know for its own.
@@ -245,6 +246,7 @@ var (
 	reader = protocol.MutexAsk{Shared: true}
 	unfair = protocol.MutexAsk{Limit: 1, Unfair: true}
 	asTwo  = protocol.MutexAsk{Limit: 2}
+	trying = protocol.MutexAsk{Limit: 1, Try: true}
 	aWhile = protocol.MutexAsk{Limit: 1, AtLeast: time.Second}
 )
 
@@ -374,6 +376,12 @@ func weaknesses() []weak {
 			one,
 			budget{buries: 1},
 			shown,
+		},
+		{
+			"unseen-alive", "a call that does not wait is refused for who was seen to live", unseenAlive,
+			two(call{p: 0, ask: aMutex}, call{p: 1, ask: trying}),
+			budget{dies: 1},
+			busy,
 		},
 	}
 }

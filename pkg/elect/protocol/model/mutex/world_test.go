@@ -79,6 +79,7 @@ type callState struct {
 	slot     int
 	detached bool // it was asked to be
 	kept     bool // and the document has shown it
+	behind   bool // it does not wait, and one before it was not dead
 }
 
 type fault uint8
@@ -228,8 +229,11 @@ func (w *world) act(p int, a protocol.MutexAction) {
 		w.done(callOf(a.Claim))
 	case protocol.MutexRefused:
 		w.tell(p, "is told that %c is refused", a.Claim)
-		w.calls[callOf(a.Claim)] = callState{phase: over}
+		w.refused(callOf(a.Claim), a.Reason)
 	case protocol.WantSession:
+		if w.without == unseenAlive {
+			w.step(p, protocol.MutexEvent{Kind: protocol.MutexAlive, Session: a.Session})
+		}
 	}
 }
 
@@ -292,6 +296,7 @@ func (w *world) change(m *message) {
 	w.store, w.old = m.doc, before
 	w.high = max(w.high, m.doc.Rev)
 	w.watch(before, m.doc, m.session)
+	w.tries()
 	if m.doc.Hold != before.Hold {
 		w.holdAt = w.time
 	}
