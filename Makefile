@@ -163,8 +163,9 @@ model: ## The search of all states of the protocol, and every weakening caught (
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
-simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters
+simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters; a task's ticks
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run 'Large|Small' -simulation.full
+	go test -v -count=1 -timeout 1h ./pkg/tasks -run AgainstAModel -rapid.checks=20000
 
 BROKEN_FLAGS ?=
 

@@ -82,6 +82,10 @@ func (d *decider) decide(name string) {
 	switch {
 	case takesBack(d.request.Verb) && stands:
 		d.Delete = append(d.Delete, before)
+		if d.request.Verb == api.Resume {
+			o.Kind = record.OverrideResume
+			d.Put = append(d.Put, o)
+		}
 	case takesBack(d.request.Verb), stands && sameAsked(before, o) && !o.Kind.Once(),
 		stands && o.Request != "" && before.Request == o.Request:
 		d.Unchanged = append(d.Unchanged, name)

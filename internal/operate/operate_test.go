@@ -127,7 +127,7 @@ func TestDecide(t *testing.T) {
 		},
 		"resume": {
 			request: task(api.Resume, "g/1"), standing: []record.Override{pausedTask},
-			want: "delete pause/task/g/1",
+			want: "put resume/task/g/1 delete pause/task/g/1",
 		},
 		"resume of what is not paused": {request: task(api.Resume, "g/2"), want: "unchanged g/2"},
 		"resume of one of a group": {
@@ -136,7 +136,7 @@ func TestDecide(t *testing.T) {
 		"resume of a group that is gone": {
 			request:  operate.Request{Verb: api.Resume, Scope: record.ScopeGroup, Names: []string{"old"}},
 			standing: []record.Override{standing(record.OverridePause, record.ScopeGroup, "old")},
-			want:     "delete pause/group/old",
+			want:     "put resume/group/old delete pause/group/old",
 		},
 		"unpin of a task that is gone": {
 			request:  task(api.Unpin, "g/old"),
@@ -374,7 +374,9 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	for _, o := range s.View.Overrides {
 		left = append(left, o.ID())
 	}
-	if want := []string{"pause/task/g/2", "pin/task/g/1", "trigger/task/gpu/tick"}; !slices.Equal(left, want) {
+	if want := []string{
+		"pause/task/g/2", "pin/task/g/1", "resume/task/g/1", "trigger/task/gpu/tick",
+	}; !slices.Equal(left, want) {
 		t.Errorf("left are %v, want %v", left, want)
 	}
 	if pin := find(t, s, "pin/task/g/1"); pin.To != "a" || pin.Strict {

@@ -29,19 +29,24 @@ func NewWriter(db store.Store) *Writer { return &Writer{db: db, session: uuid.Ne
 // Write writes what was decided, and has all replicas look. It returns once everything is known to be written, with an
 // event for each change; an error says that some of it may not be. To write the same again does no harm.
 func (w *Writer) Write(ctx context.Context, r Request, d Decision) error {
-	changes := make([]change, 0, len(d.Put)+len(d.Delete))
-	for _, o := range d.Put {
-		changes = append(changes, change{o, store.Put})
+	// What is put stands before anything is deleted: who does not see a pause any more sees when it ended.
+	if err := w.write(ctx, r, store.Put, d.Put); err != nil {
+		return err
 	}
-	for _, o := range d.Delete {
-		changes = append(changes, change{o, store.Delete})
-	}
-	for batch := range slices.Chunk(changes, store.MaxBatch) {
-		now, err := w.writeAll(ctx, batch)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.Verb, err)
+	return w.write(ctx, r, store.Delete, d.Delete)
+}
+
+func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []record.Override) error {
+	for chunk := range slices.Chunk(overrides, store.MaxBatch) {
+		batch := make([]change, len(chunk))
+		for i, o := range chunk {
+			batch[i] = change{o, op}
 		}
-		if err := w.announce(ctx, batch, r.event, now); err != nil {
+		now, err := w.writeAll(ctx, batch)
+		if err == nil {
+			err = w.announce(ctx, batch, r.event, now)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", r.Verb, err)
 		}
 	}
@@ -163,7 +168,7 @@ func (w *Writer) announce(
 func (r Request) event(o record.Override) (record.Event, bool) {
 	e := about(o)
 	e.Type, e.Reason, e.By, e.Message = EventChange, record.Reason(pascal(string(r.Verb))), r.By, r.Reason
-	return e, true
+	return e, o.Kind != record.OverrideResume // the end of the pause is told
 }
 
 // about is an event that names what an override is about.

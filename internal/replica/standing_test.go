@@ -49,6 +49,7 @@ func TestOverridesAreShown(t *testing.T) {
 		"a rerun that runs":         {running, task(record.OverrideRerun, 7), ""},
 		"a trigger to come":         {fired, task(record.OverrideTrigger, 5001), "trigger"},
 		"a trigger that was fired":  {fired, task(record.OverrideTrigger, 5000), ""},
+		"when a pause ended":        {running, task(record.OverrideResume, 0), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			view := viewOf(test.lock)

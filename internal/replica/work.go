@@ -26,9 +26,9 @@ func taskList(s *config.Settings) []*tasks.Task {
 type asked struct {
 	view func() *cluster.View
 
-	mu    sync.Mutex
-	of    []record.Override // what byKey was made of
-	byKey map[elect.Key]tasks.Asked
+	mu       sync.Mutex
+	of       []record.Override // what requests were made of
+	requests requests
 }
 
 // get is what is asked of a task in the newest view. Views share their overrides while these stay as they are.
@@ -37,15 +37,27 @@ func (a *asked) get(key elect.Key) tasks.Asked {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !sameList(a.of, overrides) {
-		a.of, a.byKey = overrides, askedOf(overrides)
+		a.of, a.requests = overrides, requestsOf(overrides)
 	}
-	return a.byKey[key]
+	return a.requests.to(key)
 }
 
-func askedOf(overrides []record.Override) map[elect.Key]tasks.Asked {
-	byKey := map[elect.Key]tasks.Asked{}
+// requests are what operators ask of tasks.
+type requests struct {
+	byKey   map[elect.Key]tasks.Asked
+	resumed map[string]int64 // groups: when, Unix ms
+}
+
+func requestsOf(overrides []record.Override) requests {
+	r := requests{byKey: map[elect.Key]tasks.Asked{}, resumed: map[string]int64{}}
 	for _, o := range overrides {
-		t := byKey[elect.Key(o.Name)]
+		if o.Scope == record.ScopeGroup {
+			if o.Kind == record.OverrideResume {
+				r.resumed[o.Name] = o.At
+			}
+			continue
+		}
+		t := r.byKey[elect.Key(o.Name)]
 		switch o.Kind {
 		case record.OverrideRestart:
 			t.Restart = o.Token
@@ -53,12 +65,20 @@ func askedOf(overrides []record.Override) map[elect.Key]tasks.Asked {
 			t.Rerun = o.Token
 		case record.OverrideTrigger:
 			t.Trigger = o.Token
+		case record.OverrideResume:
+			t.Resumed = o.At
 		default:
 			continue
 		}
-		byKey[elect.Key(o.Name)] = t
+		r.byKey[elect.Key(o.Name)] = t
 	}
-	return byKey
+	return r
+}
+
+func (r requests) to(key elect.Key) tasks.Asked {
+	t := r.byKey[key]
+	t.Resumed = max(t.Resumed, r.resumed[key.Group()])
+	return t
 }
 
 // sameList says whether two lists are one.
@@ -88,10 +108,10 @@ func ended(v *cluster.View, keys []elect.Key) (all bool, failed int) {
 	if !v.Loaded {
 		return false, 0
 	}
-	again := askedOf(v.Overrides)
+	again := requestsOf(v.Overrides)
 	for _, key := range keys {
 		outcome := v.Lock(key).Status.Outcome
-		if rerun := again[key].Rerun; outcome == nil || rerun > 0 && rerun >= outcome.Token {
+		if rerun := again.to(key).Rerun; outcome == nil || rerun > 0 && rerun >= outcome.Token {
 			return false, 0
 		}
 		if !outcome.Succeeded {

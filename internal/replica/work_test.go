@@ -211,3 +211,18 @@ groups:
 	client.Fault(nil)
 	await("it goes on", func(head *api.Status, long, _ *api.Task) bool { return !head.Stale && long.State == api.Running })
 }
+
+// TestTasksHearWhenAPauseEnded holds that a task counts no ticks of its own pause, nor of its group's.
+func TestTasksHearWhenAPauseEnded(t *testing.T) {
+	resume := func(scope record.Scope, name string) record.Override {
+		return record.Override{Kind: record.OverrideResume, Scope: scope, Name: name}
+	}
+	view := viewOf()
+	asking(resume(record.ScopeTask, "g/1"), resume(record.ScopeGroup, "g"), resume(record.ScopeTask, "g/3"))(view)
+	requests := requestsOf(view.Overrides)
+	for key, want := range map[elect.Key]int64{"g/1": 2000, "g/2": 2000, "g/3": 3000, "h/1": 0} {
+		if got := requests.to(key); got.Resumed != want {
+			t.Errorf("%s: resumed at %d, want %d", key, got.Resumed, want)
+		}
+	}
+}

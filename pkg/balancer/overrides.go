@@ -51,7 +51,7 @@ func overridesOf(v *cluster.View) overrides {
 			if v.Now-asked.At < rebalanceFor.Milliseconds() {
 				o.evened[asked.Name] = asked
 			}
-		case record.OverrideRestart, record.OverrideTrigger: // the owner's business
+		case record.OverrideRestart, record.OverrideTrigger, record.OverrideResume: // the owner's business
 		}
 	}
 	return o

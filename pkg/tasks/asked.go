@@ -11,6 +11,8 @@ type Asked struct {
 	Rerun int64
 	// Trigger asks for one tick more, at this moment in Unix ms, of a task with ticks. Each is fired once.
 	Trigger int64
+	// Resumed is when a pause ended last, Unix ms: ticks up to then do not count.
+	Resumed int64
 }
 
 // ask takes what operators ask of the task now. token is that of the last start.

@@ -35,6 +35,8 @@ type job struct {
 
 	phase    phase
 	start    Start     // of the run that goes on, or was tried last
+	before   fired     // what was fired before the start
+	trigger  int64     // the last one that was taken, Unix ms
 	failures int       // in a row, of starts without ticks
 	refused  int       // in a row, of writes of the lock before a start
 	retryAt  time.Time // by the steady clock, while pausing
@@ -52,6 +54,7 @@ func newJob(t *Task, status elect.TaskStatus) *job { return &job{task: t, status
 // run begins the start. One without a token gets it by advancing the lock to the status.
 func (j *job) run(now moment) effects {
 	j.phase, j.hasRun = active, true
+	j.fire()
 	j.set(StateStarting, now)
 	return effects{run: true, note: j.start.Token > 0}
 }
@@ -76,6 +79,16 @@ func (j *job) times() (tick, retry time.Time) {
 		retry = j.retryAt
 	}
 	return tick, retry
+}
+
+// notes says whether the lease is to get the status now. The status of a start without a token, with its tick, counts
+// only once the lock is advanced to it.
+func (j *job) notes(fx effects) bool { return fx.note && (j.phase != active || j.start.Token > 0) }
+
+// advanced takes that the lock was advanced for the start, with the status as of then.
+func (j *job) advanced(token int64) effects {
+	j.start.Token = token
+	return effects{note: true}
 }
 
 // said takes what the run says about itself.

@@ -129,12 +129,20 @@ func TestJobKeepsItsPromises(t *testing.T) {
 				m.stopped = true
 				m.apply(t, m.job.stopped(elect.ErrReleased, m.now))
 			case event == 1:
-				m.apply(t, m.changed(drawTask(t), m.now))
+				task := drawTask(t)
+				if task.digest() != m.status.Schedule {
+					m.last = 0
+				}
+				m.apply(t, m.changed(task, m.now))
 			case event == 2:
 				m.apply(t, m.said(StateRunning, nil, m.now))
 			case event < 6 && m.runs:
 				m.runs = false
-				m.apply(t, m.job.ended(m.drawEnding(t), m.now))
+				r := m.drawEnding(t)
+				if r.refused != nil && r.start.Attempt == 1 {
+					m.last = m.before.tick // it was not fired
+				}
+				m.apply(t, m.job.ended(r, m.now))
 			case event < 6 && m.leaves:
 				m.leaves = false
 				m.apply(t, m.left(m.now))

@@ -15,6 +15,7 @@ func (j *job) begin(token int64, now moment) effects {
 	if j.task.Ticks() {
 		return j.beginTicks(now)
 	}
+	j.follow(j.task, now)
 	if err := j.task.ended(outcome, j.asked); err != nil {
 		j.status.Outcome = outcome
 		return j.leave(err, now)
@@ -80,6 +81,7 @@ func (j *job) ended(r ran, now moment) effects {
 
 // unstarted takes that the lock was not advanced, so that nothing was run.
 func (j *job) unstarted(err error, now moment) effects {
+	j.unfire()
 	switch {
 	case j.stop != nil, j.next != nil, j.ticks != nil && !j.ticks.pending.IsZero():
 		return effects{}
@@ -89,7 +91,7 @@ func (j *job) unstarted(err error, now moment) effects {
 	}
 	j.refused++
 	j.pause(advanceBackoff.Delay(j.refused-1), now)
-	return effects{}
+	return effects{note: true}
 }
 
 // advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
@@ -119,7 +121,8 @@ func (j *job) changed(t *Task, now moment) effects {
 		j.task = t
 		return effects{}
 	}
-	return j.beginAs(t, errChanged, now)
+	fx := effects{note: j.follow(t, now)}
+	return fx.and(j.beginAs(t, errChanged, now))
 }
 
 // beginAs ends what goes on, and begins again as t.
@@ -155,7 +158,7 @@ func (j *job) left(now moment) effects {
 	if errors.Is(why, errChanged) {
 		why = j.stop
 	}
-	fx := effects{over: why}
+	fx := effects{over: why, note: j.ticks != nil} // which ticks are dealt with is not lost
 	if errors.Is(why, ErrDone) {
 		fx = fx.and(j.showOutcome(now))
 	}

@@ -171,7 +171,7 @@ func (l *loop) apply(h *held, fx effects) {
 	if h.run != nil {
 		h.run.declare(h.job.task)
 	}
-	if fx.note && h.hold.Status() != h.job.status {
+	if h.job.notes(fx) && h.hold.Status() != h.job.status {
 		h.hold.Report(h.job.status) // a task that waits should cost no writes
 	}
 	switch {
@@ -196,7 +196,8 @@ func (l *loop) start(h *held) {
 	}
 	run, start, status := h.run, h.job.start, h.job.status
 	ctx, done := h.reins.context()
-	go run.attempt(ctx, start, status, func(r ran) {
+	advanced := func(token int64) { l.post(func() { l.apply(h, h.job.advanced(token)) }) }
+	go run.attempt(ctx, start, status, advanced, func(r ran) {
 		done()
 		l.post(func() {
 			h.job.asked = l.means.asked(h.key)

@@ -37,7 +37,9 @@ var (
 
 // attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by
 // advancing the lock to the status first.
-func (r *taskRuns) attempt(ctx context.Context, start Start, status elect.TaskStatus, ended func(ran)) {
+func (r *taskRuns) attempt(
+	ctx context.Context, start Start, status elect.TaskStatus, advanced func(token int64), ended func(ran),
+) {
 	result := ran{start: start}
 	defer func() { ended(result) }()
 	if start.Token == 0 {
@@ -45,6 +47,7 @@ func (r *taskRuns) attempt(ctx context.Context, start Start, status elect.TaskSt
 		if err == nil {
 			start.Token = token
 			result.start = start
+			advanced(token)
 			if start.ScheduledAt.IsZero() && start.Attempt > 1 {
 				r.means.cfg.Metrics.TaskRestart(r.hold.Key())
 			}

@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -41,6 +42,13 @@ func (e every) Next(after time.Time) time.Time {
 		k-- // division rounds towards zero, ticks are counted upwards from below
 	}
 	return time.UnixMilli(e.offset + (k+1)*e.period).UTC()
+}
+
+// digest tells schedules apart, also that there is none.
+func (t *Timing) digest() string {
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%s\x00%s\x00%d", t.Schedule, t.TimeZone, t.Every) // a hash's Write never fails
+	return strconv.FormatUint(uint64(hash.Sum32()), 36)
 }
 
 // Newest is the latest tick up to now, no further back than window; the zero time when there is none.

@@ -15,14 +15,53 @@ func (j *job) beginTicks(now moment) effects {
 		j.set(StateFailed, now, lastError(err))
 		return effects{invalid: err, note: true}
 	}
-	before := max(j.status.LastTick, j.status.FirstSeen)
-	if before == 0 { // declared for the first time: nothing was missed
-		before = now.wall.UnixMilli()
-		j.status.FirstSeen = before
+	if max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo) == 0 {
+		j.status.FirstSeen = now.wall.UnixMilli() // declared for the first time: nothing was missed
 	}
+	j.follow(j.task, now)
+	j.correct(now.wall)
+	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, j.asked.Resumed)
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
+	j.miss(missed)
 	return effects{missed: missed}.and(j.proceed(now))
+}
+
+// mostAhead is by how much the clock of an owner may have been ahead for ticks up to the last that it fired to count as
+// fired. It is longer than a wrong time zone is off.
+const mostAhead = 24 * time.Hour
+
+// correct takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead has
+// jumped over ticks, which would not be fired for as long.
+func (j *job) correct(now time.Time) {
+	s := &j.status
+	s.FirstSeen, s.TicksTo = min(s.FirstSeen, now.UnixMilli()), min(s.TicksTo, now.UnixMilli())
+	if time.UnixMilli(s.LastTick).Sub(now) > mostAhead {
+		s.LastTick, s.TicksTo = 0, now.UnixMilli()
+	}
+}
+
+// follow notes of which schedule the ticks are from now on, and says whether it was another one. None of it was missed
+// before.
+func (j *job) follow(t *Task, now moment) (other bool) {
+	was, is := j.status.Schedule, t.digest()
+	if !t.Ticks() && was == "" {
+		return false
+	}
+	if other = was != "" && was != is; other {
+		j.status.LastTick, j.before.tick, j.status.TicksTo = 0, 0, now.wall.UnixMilli()
+	}
+	j.status.Schedule = is
+	return other
+}
+
+// settle notes that ticks up to a moment are dealt with.
+func (j *job) settle(at time.Time) { j.status.TicksTo = max(j.status.TicksTo, at.UnixMilli()) }
+
+func (j *job) miss(m missedTick) {
+	if m.late > 0 {
+		j.settle(m.at)
+	}
 }
 
 // proceed fires the pending tick when no run goes, and looks for the next one.
@@ -33,8 +72,8 @@ func (j *job) proceed(now moment) effects {
 		return effects{}
 	}
 	if t.pending.IsZero() && j.asked.triggered(j.status) {
-		j.status.LastTrigger = j.asked.Trigger
-		t.pending = time.UnixMilli(j.asked.Trigger).UTC()
+		j.trigger = j.asked.Trigger
+		t.pending = time.UnixMilli(j.trigger).UTC()
 	}
 	at := t.fire()
 	if at.IsZero() {
@@ -42,11 +81,26 @@ func (j *job) proceed(now moment) effects {
 		return effects{note: true}
 	}
 	j.start, j.refused = Start{Attempt: 1, ScheduledAt: at}, 0
-	if ms := at.UnixMilli(); ms != j.status.LastTrigger {
-		j.status.LastTick = ms
-	}
 	return j.run(now)
 }
+
+// fired is what the status says was fired last.
+type fired struct{ tick, trigger int64 }
+
+// fire notes the start's tick in the status, which the lock gets before it runs.
+func (j *job) fire() {
+	j.before = fired{j.status.LastTick, j.status.LastTrigger}
+	switch ms := j.start.ScheduledAt.UnixMilli(); {
+	case j.start.ScheduledAt.IsZero():
+	case ms == j.trigger:
+		j.status.LastTrigger = ms
+	default:
+		j.status.LastTick = ms
+	}
+}
+
+// unfire takes that back, where the lock did not get it.
+func (j *job) unfire() { j.status.LastTick, j.status.LastTrigger = j.before.tick, j.before.trigger }
 
 // due deals with a tick whose time has come.
 func (j *job) due(now moment) effects {
@@ -59,16 +113,25 @@ func (j *job) due(now moment) effects {
 	switch {
 	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
 		fx.missed = missedTick{at, late}
+		j.miss(fx.missed)
 	case j.phase == idle:
 		t.pending = at
 	case j.task.Overlap != OverlapReplace:
-		fx.ended = []runCount{{result: ResultSkipped, start: Start{ScheduledAt: at}}}
+		fx.ended, fx.note = []runCount{skipped(at)}, true
+		j.settle(at)
 	case j.phase == pausing: // between two tries
 		j.phase, t.pending = idle, at
 	default:
+		if !t.pending.IsZero() {
+			fx.ended = []runCount{skipped(t.pending)}
+		}
 		fx.cut, t.pending = errReplaced, at
 	}
 	return fx.and(j.proceed(now))
+}
+
+func skipped(tick time.Time) runCount {
+	return runCount{result: ResultSkipped, start: Start{ScheduledAt: tick}}
 }
 
 // tried decides what follows a try of a tick.

@@ -34,6 +34,10 @@ type TaskStatus struct {
 	TroubleSince int64 `json:"troubleSince,omitempty"`
 	NextRunAt    int64 `json:"nextRunAt,omitempty"` // Unix ms
 	LastTick     int64 `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
+	// Schedule is a digest of the schedule that the ticks are of, and TicksTo is up to when they are dealt with although
+	// none was fired, Unix ms: skipped, missed, or before the schedule was declared.
+	Schedule string `json:"schedule,omitempty"`
+	TicksTo  int64  `json:"ticksTo,omitempty"`
 	// LastTrigger is the moment, Unix ms, of the newest tick fired because an operator asked for it.
 	LastTrigger int64 `json:"lastTrigger,omitempty"`
 	// Unix ms of the first declaration: ticks before it are not caught up
@@ -125,6 +129,8 @@ func (m *cleaner) status(s *TaskStatus) {
 	m.moment("status.since", &s.Since)
 	m.moment("status.nextRunAt", &s.NextRunAt)
 	m.moment("status.lastTick", &s.LastTick)
+	cleanText(m, "status.schedule", &s.Schedule)
+	m.moment("status.ticksTo", &s.TicksTo)
 	m.moment("status.lastTrigger", &s.LastTrigger)
 	m.moment("status.firstSeen", &s.FirstSeen)
 	if o := s.Outcome; o != nil {

@@ -27,6 +27,7 @@ const (
 	OverrideMove      OverrideKind = "move"      // of a task: one hand-over to an instance
 	OverrideTrigger   OverrideKind = "trigger"   // of a task with ticks: one tick more, numbered by Token
 	OverrideRebalance OverrideKind = "rebalance" // of a group: it is spread evenly at once
+	OverrideResume    OverrideKind = "resume"    // of a task or a group: its pause ended At; ticks up to then do not count
 )
 
 // MaxAsked is how many characters (Unicode code points) each text of an override has at most.
@@ -78,7 +79,7 @@ type Override struct {
 // Once says whether overrides of the kind ask for one effect; else they stand until they are taken back.
 func (k OverrideKind) Once() bool {
 	switch k {
-	case OverrideRestart, OverrideRerun, OverrideMove, OverrideTrigger, OverrideRebalance:
+	case OverrideRestart, OverrideRerun, OverrideMove, OverrideTrigger, OverrideRebalance, OverrideResume:
 		return true
 	default:
 		return false
@@ -95,6 +96,8 @@ func (o Override) Over(lock Lock) bool {
 		return lock.Status.Outcome == nil || lock.Status.Outcome.Token > o.Token
 	case OverrideTrigger:
 		return lock.Status.LastTrigger >= o.Token
+	case OverrideResume:
+		return true
 	default:
 		return false
 	}
