@@ -18,9 +18,14 @@ type access struct {
 	secrets    []string // of the URI, kept out of errors
 	standalone bool
 
-	// Heartbeats and all else of sessions go over a client of their own. So a batch of claims which holds every
-	// connection cannot delay them.
+	clients
+}
+
+// clients are those of a store. Heartbeats and all else of sessions go over a client of their own, unless few calls are
+// expected. So a batch of claims which holds every connection cannot delay them.
+type clients struct {
 	client, heartbeats *mongo.Client
+	direct             bool // the URI names one server, and no other is to be looked for
 }
 
 // collection is where documents of a kind are, by the client they go over.

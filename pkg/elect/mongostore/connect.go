@@ -1,6 +1,7 @@
 package mongostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/storeuri"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -35,68 +35,82 @@ const (
 )
 
 // connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is
-// set up.
+// set up. For mongodb+srv the driver asks the DNS meanwhile, which takes no context: it is left behind when ctx ends.
 func (a *access) connect(ctx context.Context, opts Options) error {
-	parsed, err := a.parse(ctx, opts.URI)
-	if err != nil {
-		return err
+	a.database = cmp.Or(opts.Database, databaseOf(opts.URI), DefaultDatabase)
+	type result struct {
+		made clients
+		err  error
 	}
-	switch {
-	case opts.Database != "":
-		a.database = opts.Database
-	case parsed.Database != "":
-		a.database = parsed.Database
-	default:
-		a.database = DefaultDatabase
+	done := make(chan result, 1)
+	go func() {
+		made, err := a.dial(ctx, opts)
+		done <- result{made, err}
+	}()
+	select {
+	case r := <-done:
+		a.clients = r.made
+		return r.err
+	case <-ctx.Done():
+		go func() { _ = (<-done).made.disconnect(context.WithoutCancel(ctx)) }()
+		return fmt.Errorf("look up the URI's hosts: %w", context.Cause(ctx))
 	}
+}
+
+func (a *access) dial(ctx context.Context, opts Options) (made clients, err error) {
 	pool := uint64(poolSize)
 	if opts.Existing {
 		pool = fewPoolSize
 	}
-	if a.client, err = mongo.Connect(a.clientOptions(opts.URI, parsed, pool)); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	o := a.clientOptions(opts.URI, pool)
+	made.direct = o.Direct != nil && *o.Direct
+	if made.client, err = mongo.Connect(o); err != nil {
+		return clients{}, a.refused(err)
 	}
 	if opts.Existing {
-		a.heartbeats = a.client
-		return nil
+		made.heartbeats = made.client
+		return made, nil
 	}
-	if a.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, parsed, heartbeatPoolSize)); err != nil {
-		_ = a.client.Disconnect(ctx)
-		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	if made.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, heartbeatPoolSize)); err != nil {
+		_ = made.client.Disconnect(ctx)
+		return clients{}, a.refused(err)
 	}
-	return nil
+	return made, nil
 }
 
-// parse reads the URI. For mongodb+srv it asks the DNS, which takes no context: it is left behind when ctx ends.
-func (a *access) parse(ctx context.Context, uri string) (*connstring.ConnString, error) {
-	type result struct {
-		parsed *connstring.ConnString
-		err    error
+// refused says why no client could be made, as text only: the driver's error may quote the URI. A DNS that fails may
+// answer later.
+func (a *access) refused(err error) error {
+	why := store.ErrInvalid
+	if _, dns := errors.AsType[*net.DNSError](err); dns {
+		why = store.ErrUnavailable
 	}
-	done := make(chan result, 1)
-	go func() {
-		parsed, err := connstring.ParseAndValidate(uri)
-		done <- result{parsed, err}
-	}()
-	select {
-	case r := <-done:
-		var dns *net.DNSError
-		switch {
-		case errors.As(r.err, &dns):
-			return nil, fmt.Errorf("%w: %s", store.ErrUnavailable, storeuri.Scrub(r.err.Error(), a.secrets))
-		case r.err != nil: // as text only: it may quote the URI
-			return nil, fmt.Errorf("%w: %s", store.ErrInvalid, storeuri.Scrub(r.err.Error(), a.secrets))
-		}
-		return r.parsed, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("look up the URI's hosts: %w", context.Cause(ctx))
+	return fmt.Errorf("%w: %s", why, storeuri.Scrub(err.Error(), a.secrets))
+}
+
+// disconnect ends the clients that there are.
+func (c clients) disconnect(ctx context.Context) error {
+	var errs []error
+	if c.client != nil {
+		errs = append(errs, c.client.Disconnect(ctx))
 	}
+	if c.heartbeats != nil && c.heartbeats != c.client {
+		errs = append(errs, c.heartbeats.Disconnect(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // clientOptions are the URI's, with what the protocol needs on top.
-func (a *access) clientOptions(uri string, parsed *connstring.ConnString, pool uint64) *options.ClientOptions {
+func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
 	journal := true
-	o := options.Client().ApplyURI(uri).
+	o := options.Client().ApplyURI(uri)
+	if o.MaxPoolSize == nil || *o.MaxPoolSize < pool && *o.MaxPoolSize != 0 {
+		o.SetMaxPoolSize(pool)
+	}
+	if o.AppName == nil {
+		o.SetAppName("shardctl")
+	}
+	return o.
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).
@@ -105,11 +119,4 @@ func (a *access) clientOptions(uri string, parsed *connstring.ConnString, pool u
 		SetConnectTimeout(max(a.timeout, minConnectTimeout)).
 		SetHeartbeatInterval(min(max(a.timeout/2, minHeartbeat), maxHeartbeat)).
 		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
-	if !parsed.MaxPoolSizeSet || parsed.MaxPoolSize < pool && parsed.MaxPoolSize != 0 {
-		o.SetMaxPoolSize(pool)
-	}
-	if parsed.AppName == "" {
-		o.SetAppName("shardctl")
-	}
-	return o
 }

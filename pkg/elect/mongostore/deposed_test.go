@@ -2,6 +2,8 @@ package mongostore_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,24 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
+
+// A direct connection to a secondary would show old documents, and take no writes.
+func wantSecondariesRefused(t *testing.T, rs *testmongo.ReplicaSet, primary *testmongo.Node) {
+	t.Helper()
+	for _, node := range rs.Nodes() {
+		if node == primary {
+			continue
+		}
+		_, err := mongostore.Open(t.Context(), mongostore.Options{URI: direct(node)})
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "directConnection") {
+			t.Errorf("a secondary: %v", err)
+		}
+	}
+}
+
+func direct(node *testmongo.Node) string {
+	return "mongodb://" + node.Addr() + "/?directConnection=true"
+}
 
 // A primary that does not know yet that it was deposed, and a client that reaches no other, as in a partition. What it
 // finds is old, and nothing is reported on the strength of it: neither that a condition does not hold nor what is
@@ -27,7 +47,8 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 
 	old, err := rs.Primary(ctx)
 	must(t, err)
-	cutOff := open(t, mongostore.Options{URI: "mongodb://" + old.Addr() + "/?directConnection=true"})
+	cutOff := open(t, mongostore.Options{URI: direct(old)})
+	wantSecondariesRefused(t, rs, old)
 	must(t, old.Run(
 		ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}},
 	).Err())

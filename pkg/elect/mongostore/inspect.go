@@ -31,13 +31,38 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 	if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
 		return store.Inspection{}, s.translate(what, err)
 	}
+	settings := h.settings()
+	if !h.sharded() && !h.standalone() {
+		journalled, err := s.journalDefault(ctx)
+		if err != nil {
+			return store.Inspection{}, s.translate(what, err)
+		}
+		settings = append(settings, journalled)
+	}
 	return store.Inspection{
 		Server: "MongoDB " + build.Version,
-		Settings: append(h.settings(),
+		Settings: append(settings,
 			store.Setting{Name: "writeConcern", Value: "majority, j: true (set by shardctl)", Holds: true},
 			store.Setting{Name: "readConcern", Value: s.readConcern() + " (set by shardctl)", Holds: true},
 		),
 	}, nil
+}
+
+// journalDefault is the set's writeConcernMajorityJournalDefault. Without it a majority may not have on disk what reads
+// show. Not every user may see it.
+func (a *access) journalDefault(ctx context.Context) (store.Setting, error) {
+	const name = "writeConcernMajorityJournalDefault"
+	var reply struct {
+		Config struct {
+			Journalled *bool `bson:"writeConcernMajorityJournalDefault"` // nil: true
+		} `bson:"config"`
+	}
+	err := a.client.Database("admin").RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply)
+	if hasCode(err, []int{codeUnauthorized}) {
+		return store.Setting{Name: name, Value: "not shown to this user", Holds: true}, nil
+	}
+	holds := reply.Config.Journalled == nil || *reply.Config.Journalled
+	return store.Setting{Name: name, Value: strconv.FormatBool(holds), Want: "true", Holds: holds}, err
 }
 
 // readConcern is what linearizable reads ask for.

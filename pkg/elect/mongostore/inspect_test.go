@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -35,5 +37,30 @@ func TestInspectReplicaSet(t *testing.T) {
 	}
 	if got := inspected(t, s, "arbiters"); !got.Holds || got.Value != "0" {
 		t.Errorf("%+v, want none, and holding", got)
+	}
+}
+
+// Where a majority need not have on disk what it shows, that is told.
+func TestMajorityThatDoesNotJournal(t *testing.T) {
+	rs := kept.set(t, "unjournalled", testmongo.Options{Own: true, Nodes: 1})
+	var reply struct {
+		Config bson.M `bson:"config"`
+	}
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply))
+	if s := open(t, mongostore.Options{URI: rs.URI()}); len(s.Problems()) > 0 {
+		t.Errorf("at first: %+v", s.Problems())
+	}
+	version, _ := reply.Config["version"].(int32)
+	reply.Config["version"], reply.Config["writeConcernMajorityJournalDefault"] = version+1, false
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetReconfig", Value: reply.Config}}).Err())
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{
+		{Key: "insert", Value: "any"}, {Key: "documents", Value: bson.A{bson.M{}}},
+	}).Err())
+	s := open(t, mongostore.Options{URI: rs.URI()})
+	if p := s.Problems(); len(p) != 1 || p[0].Reason != mongostore.ReasonNotDurable {
+		t.Errorf("%+v", p)
+	}
+	if got := inspected(t, s, "writeConcernMajorityJournalDefault"); got.Holds || got.Value != "false" {
+		t.Errorf("%+v", got)
 	}
 }

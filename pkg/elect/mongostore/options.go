@@ -44,7 +44,8 @@ type Options struct {
 const (
 	ReasonStandalone = "StoreStandalone" // no replica set: polling, and no second copy of the data
 	ReasonArbiter    = "StoreArbiter"    // a member without data: one lost node may stop all writes
-	ReasonSharding   = "StoreSharding"   // it could not be checked how the locks are sharded
+	ReasonSharding   = "StoreSharding"   // it could not be checked how the documents are sharded
+	ReasonNotDurable = "StoreNotDurable" // a crash of a majority may lose what was read
 )
 
 var (

@@ -49,6 +49,7 @@ func (s *setup) setUp(ctx context.Context, existing bool) error {
 
 // hello is what a server says of itself.
 type hello struct {
+	Primary   bool          `bson:"isWritablePrimary"`
 	SetName   string        `bson:"setName"`
 	Msg       string        `bson:"msg"` // isdbgrid: mongos
 	Hosts     []string      `bson:"hosts"`
@@ -68,6 +69,10 @@ func (s *setup) inspect(ctx context.Context) error {
 		return fmt.Errorf("reach the primary: %w", err)
 	}
 	s.clock.sample(int64(h.LocalTime), time.Now())
+	if s.direct && !h.Primary {
+		return fmt.Errorf("%w: URI: directConnection=true leads to a member that is no primary: name all members and "+
+			"replicaSet instead", store.ErrInvalid)
+	}
 	s.standalone = h.standalone()
 	if s.standalone {
 		s.problems = append(s.problems, store.Problem{
@@ -82,16 +87,29 @@ func (s *setup) inspect(ctx context.Context) error {
 				"): with one data-bearing member down no majority may hold a write. Use members with data.",
 		})
 	}
-	if h.sharded() {
+	switch {
+	case h.sharded():
 		return s.inspectSharding(ctx)
+	case h.standalone():
+		return nil
+	}
+	journalled, err := s.journalDefault(ctx)
+	if err != nil {
+		return fmt.Errorf("see the configuration of the replica set: %w", err)
+	}
+	if !journalled.Holds {
+		s.problems = append(s.problems, store.Problem{
+			Reason: ReasonNotDurable, Message: fmt.Sprintf("MongoDB's %s is %s: a crash of several members may lose what "+
+				"was read; set it to %s by rs.reconfig", journalled.Name, journalled.Value, journalled.Want),
+		})
 	}
 	return nil
 }
 
-// inspectSharding refuses locks and mutexes that are sharded in a way that allows two of one ID.
+// inspectSharding refuses documents that are sharded in a way that allows two of one ID. Events have no rivals.
 func (s *setup) inspectSharding(ctx context.Context) error {
 	for _, info := range store.Table() {
-		if info.Notify != store.NotifyFree {
+		if info.Kind == store.KindEvent {
 			continue
 		}
 		if err := s.inspectShardingOf(ctx, s.database+"."+collectionName(s.cluster, info.Kind)); err != nil {
@@ -113,7 +131,9 @@ func (s *setup) inspectShardingOf(ctx context.Context, ns string) error {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil // not sharded
 	case hasCode(err, invalidCodes):
-		s.problems = append(s.problems, unseenSharding(ns))
+		if !slices.ContainsFunc(s.problems, func(p store.Problem) bool { return p.Reason == ReasonSharding }) {
+			s.problems = append(s.problems, unseenSharding(ns))
+		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("see how %s is sharded: %w", ns, err)

@@ -8,13 +8,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// The manual quotes what is reported where a user may not see how the locks are sharded.
+// The manual quotes what is reported where a user may not see how documents are sharded.
 func TestUnseenShardingIsAsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operations/problems.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := unseenSharding("shardctl." + collectionName("default", store.KindLock))
+	p := unseenSharding("shardctl." + collectionName("default", store.Table()[0].Kind))
 	_, section, found := strings.Cut(string(page), "## "+p.Reason+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	if !found || !strings.Contains(section, "\n"+p.Message+"\n") {

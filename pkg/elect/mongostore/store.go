@@ -2,7 +2,6 @@ package mongostore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -68,9 +67,5 @@ func (s *Store) Close(ctx context.Context) error {
 	if !s.life.End() {
 		return nil
 	}
-	err := s.client.Disconnect(ctx)
-	if s.heartbeats != s.client {
-		err = errors.Join(err, s.heartbeats.Disconnect(ctx))
-	}
-	return s.translate("close MongoDB store", err)
+	return s.translate("close MongoDB store", s.disconnect(ctx))
 }
