@@ -505,6 +505,21 @@ func TestMutexTryLooksBeforeItIsRefused(t *testing.T) {
 	only(t, r.serve(), protocol.MutexGranted)
 }
 
+// A read that fails is repeated at the next tick, also where another document is known: a store that fails at once would
+// be asked without end.
+func TestMutexReadsAgainAtTheNextTick(t *testing.T) {
+	r := newRig(t, "A")
+	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
+	r.ask("a1", exclusive())
+	r.serve()
+	r.ask("a2", protocol.MutexAsk{Limit: 1, Try: true})
+	only(t, r.acts, protocol.ReadMutex)
+	r.on(protocol.MutexUnread)
+	none(t, r.acts, protocol.ReadMutex)
+	r.on(protocol.MutexTicked)
+	only(t, r.acts, protocol.ReadMutex)
+}
+
 func TestMutexTryLearnsWhoIsBeforeIt(t *testing.T) {
 	try := protocol.MutexAsk{Limit: 2, Try: true}
 	r := newRig(t, "A")

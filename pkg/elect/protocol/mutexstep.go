@@ -263,7 +263,7 @@ func (s *mutexStep) change() {
 		s.Seq++
 		s.Write = MutexWrite{Under: true, Seq: s.Seq, IfRev: s.Doc.Rev, Doc: p.doc, Enter: p.enter}
 		s.write()
-	case p.look:
+	case p.look && (!s.Unread || s.tick):
 		s.read()
 	case s.Doc.Rev == 0:
 		s.Known = false // what was read with it is soon too old to create it
