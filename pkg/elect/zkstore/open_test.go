@@ -42,10 +42,19 @@ func with(uri, user string) string {
 	return strings.Replace(uri, "zk://", "zk://"+user+":secret-"+user+"@", 1)
 }
 
+// A chroot that is not there is made, and belongs to the user. Who only looks makes none.
 func TestChrootIsNotThere(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	wantRefused(t, zkstore.Options{URI: uri + "/deeper", OperationTimeout: patient}, store.ErrInvalid,
-		"the chroot /", "/deeper is not there: make it first (zkCli.sh create ")
+	conn, chroot := raw(t, uri)
+	o := zkstore.Options{URI: with(uri, "app") + "/deeper/still", OperationTimeout: patient}
+	looks := o
+	looks.Existing = true
+	wantRefused(t, looks, store.ErrInvalid, "no replica has set up "+chroot+"/deeper/still/shardctl/default yet")
+	s := open(t, o)
+	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
+	if _, _, err := conn.GetACL(chroot + "/deeper"); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("anyone sees the rights of the chroot: %v", err)
+	}
 }
 
 func TestNobodyAnswers(t *testing.T) {

@@ -32,8 +32,8 @@ type setup struct {
 
 // open reaches the ensemble and makes what is missing, unless all of it is to exist.
 func (s *setup) open(ctx context.Context, existing bool) error {
-	if err := s.reach(ctx); err != nil {
-		return err
+	if err := s.client.await(ctx); err != nil {
+		return s.explain(ctx, err)
 	}
 	if !existing {
 		if err := s.checkVersion(ctx); err != nil {
@@ -58,25 +58,6 @@ func (s *setup) open(ctx context.Context, existing bool) error {
 	}
 	s.inspectServers(ctx)
 	return s.raiseFloor(ctx, func() int64 { return floorOf(s.clock.now(time.Now())) })
-}
-
-// reach waits for a session and looks for the chroot.
-func (s *setup) reach(ctx context.Context) error {
-	if err := s.client.await(ctx); err != nil {
-		return s.explain(ctx, err)
-	}
-	if s.chroot == "" {
-		return nil
-	}
-	there, err := s.exists(ctx, s.chroot)
-	if err != nil {
-		return fmt.Errorf("look for the chroot %s: %w", s.chroot, err)
-	}
-	if !there {
-		return fmt.Errorf("%w: the chroot %s is not there: make it first (zkCli.sh create %s)", store.ErrInvalid,
-			s.chroot, s.chroot)
-	}
-	return nil
 }
 
 // leastVersion is the oldest version that will do. Before it servers have no TLS and do not say which they are. Those
@@ -132,13 +113,13 @@ func (s *setup) make(ctx context.Context) error {
 }
 
 // makeDirectories makes what is missing of the directories, parents before children. ZooKeeper looks at rights before
-// it looks whether a znode is there. So it is not asked to make the first two where they are: an administrator may have
-// made them, and their parents belong to others.
+// it looks whether a znode is there. So it is not asked to make the chroot, the database and the cluster where they are:
+// an administrator may have made them, and their parents belong to others.
 func (s *setup) makeDirectories(ctx context.Context) error {
 	levels := map[int][]string{}
 	deepest := 0
 	all := s.directories()
-	for _, path := range []string{s.database, s.base} {
+	for _, path := range append(ancestors(s.chroot), s.database, s.base) {
 		there, err := s.exists(ctx, path)
 		if err != nil {
 			return fmt.Errorf("look for %s: %w", path, err)
@@ -164,6 +145,20 @@ func (s *setup) makeDirectories(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ancestors are all znodes on the way to a path, and the path itself; none of the empty path.
+func ancestors(path string) []string {
+	var all []string
+	for i, c := range path {
+		if c == '/' && i > 0 {
+			all = append(all, path[:i])
+		}
+	}
+	if path != "" {
+		all = append(all, path)
+	}
+	return all
 }
 
 // makeAll makes what is missing of some znodes: in one transaction, as on an ensemble that has none of them, or else
