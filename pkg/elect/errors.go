@@ -23,8 +23,8 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrReleased says the key is released in order: by Unlock, a hand-over or a drain.
 	ErrReleased = errors.New("lease released")
-	// ErrMaxHold says the longest holding time is over.
-	ErrMaxHold = errors.New("longest holding time is over")
+	// ErrMaxHold says the maximum hold time is exceeded.
+	ErrMaxHold = errors.New("maximum hold time exceeded")
 	// ErrClosed says the elector is closed or draining and takes no more keys.
 	ErrClosed = errors.New("elector closed")
 	// ErrCapReached says the instance owns as many keys as its cap allows.

@@ -131,7 +131,7 @@ func ExampleElector_LockWith() {
 	fmt.Println("second:", ok, err)
 	// Output:
 	// first: true <nil>
-	// first ends: longest holding time is over
+	// first ends: maximum hold time exceeded
 	// second: true <nil>
 }
 

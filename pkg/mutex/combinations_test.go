@@ -232,7 +232,7 @@ func (p play) run(t *testing.T) *judge {
 			client := db.Client()
 			client.Fault(func(c memstore.Call) memstore.Verdict {
 				now := int(time.Since(j.began) / time.Second)
-				if j.storms(name, c) {
+				if j.tooMany(name, c) {
 					return memstore.Verdict{Delay: time.Second}
 				}
 				for _, h := range p.hiccups {
@@ -294,8 +294,8 @@ func (j *judge) close(t *testing.T, name string, l *mutex.Locks) {
 // mostCalls is how many calls to the store a process may make within a second.
 const mostCalls = 2000
 
-// storms counts a call to the store, and says whether there are too many.
-func (j *judge) storms(name string, c memstore.Call) bool {
+// tooMany counts a call to the store, and says whether there are too many.
+func (j *judge) tooMany(name string, c memstore.Call) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if now := time.Since(j.began) / time.Second; now != j.second {

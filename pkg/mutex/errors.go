@@ -16,7 +16,7 @@ var (
 	ErrNoClock   = elect.ErrNoClock   // the store has no clock that others could wait by
 	ErrNotHeld   = elect.ErrNotHeld   // it was unlocked before
 	ErrLost      = elect.ErrLeaseLost // the lease could not be renewed in time, or somebody removed the holder
-	ErrMaxHold   = elect.ErrMaxHold   // the longest holding time is over
+	ErrMaxHold   = elect.ErrMaxHold   // the maximum hold time is exceeded
 	ErrClosed    = elect.ErrClosed    // Close was called
 
 	// ErrUpgrade says that a reader asks to write. Two of them would wait for each other: unlock first.

@@ -71,7 +71,7 @@ func (m Mutex) Reentrant(owner string) Mutex {
 
 // MaxHold ends the hold's context after d, with the cause [ErrMaxHold]. Others get the mutex when it is unlocked.
 func (m Mutex) MaxHold(d time.Duration) Mutex {
-	m.above(0, "longest holding time", d)
+	m.above(0, "maximum hold time", d)
 	m.ask.MaxHold = d
 	return m
 }
@@ -80,7 +80,7 @@ func (m Mutex) MaxHold(d time.Duration) Mutex {
 // It is advisory, by the store's clock: Lock returns [ErrNoClock] where there is none. Only for a holder that is alone:
 // else Lock returns [ErrShared].
 func (m Mutex) HoldAtLeast(d time.Duration) Mutex {
-	m.above(0, "shortest holding time", d)
+	m.above(0, "minimum hold time", d)
 	m.ask.AtLeast = d
 	return m
 }

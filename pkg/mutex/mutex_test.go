@@ -219,7 +219,7 @@ func TestBadNames(t *testing.T) {
 		}
 		for what, m := range map[string]mutex.Mutex{
 			"holders: 0": a.Semaphore("s", 0), "owner": a.Mutex("m").Reentrant(""),
-			"longest holding time: 0s": a.Mutex("m").MaxHold(0), "shortest holding time": a.Mutex("m").HoldAtLeast(-1),
+			"maximum hold time: 0s": a.Mutex("m").MaxHold(0), "minimum hold time": a.Mutex("m").HoldAtLeast(-1),
 		} {
 			if _, err := m.Lock(t.Context()); err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %v", what, err)

@@ -185,7 +185,7 @@ func TestReentrant(t *testing.T) {
 	})
 }
 
-// The context ends with the longest holding time. Others still wait for Unlock: the holder may not have noticed.
+// The context ends with the maximum hold time. Others still wait for Unlock: the holder may not have noticed.
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()
@@ -204,7 +204,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-// Nobody gets it before the shortest holding time is over, also after Unlock and after the death of the process.
+// Nobody gets it before the minimum hold time is over, also after Unlock and after the death of the process.
 func TestHoldAtLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memstore.New()

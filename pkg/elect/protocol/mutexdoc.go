@@ -40,7 +40,7 @@ type MutexHolder struct {
 	Token          int64 // the revision that its claim wrote
 	Shared         bool  // a reader
 	Slot           int   // of a semaphore, from 0 up to its limit
-	Until          int64 // for display: when its longest holding time ends, by the store's clock, Unix ms; 0: never
+	Until          int64 // for display: when its maximum hold time ends, by the store's clock, Unix ms; 0: never
 	Since          int64 // for display: when its claim was sent, by the store's clock, Unix ms; 0: not known
 }
 

@@ -43,7 +43,7 @@ const (
 // Why a hold ended by itself: the label reason.
 const (
 	LeaseLost = "LeaseLost" // the lease was not renewed in time, or somebody removed the holder
-	MaxHold   = "MaxHold"   // the longest holding time was over
+	MaxHold   = "MaxHold"   // the maximum hold time was exceeded
 	Closed    = "Closed"    // the locks were closed
 )
 
