@@ -134,7 +134,8 @@ func (j *judge) enters(h *mutex.Held, c lockCall) {
 	if h.Context().Err() != nil {
 		return
 	}
-	others, excluding, again := map[int64]bool{}, j.alone(c), false // by token: what a re-entrant owner holds counts once
+	// By token, so that what a re-entrant owner holds counts once.
+	others, excluding, again := map[int64]bool{}, j.alone(c), false
 	for other, is := range j.holds {
 		switch {
 		case !j.inside(other, is):
@@ -403,7 +404,10 @@ func TestCombinations(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)
 		if j := p.run(t); len(j.wrong) > 0 {
-			rt.Fatalf("%s %+v %v:\n%s\n%s", p.kind, p.hiccups, p.closes, strings.Join(j.events, "\n"), strings.Join(j.wrong, "\n"))
+			rt.Fatalf(
+				"%s, the store fails %+v, closed %v:\n%s\n%s", p.kind, p.hiccups, p.closes, strings.Join(j.events, "\n"),
+				strings.Join(j.wrong, "\n"),
+			)
 		}
 	})
 }
