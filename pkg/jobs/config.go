@@ -26,8 +26,8 @@ type Config struct {
 	Elector *elect.Elector
 	// Instance is the name of this process, as history shows it. Default: the host name.
 	Instance string
-	// Lease is the duration of the leases, 1 s to 24 h: how long a dead process keeps its jobs from the others. With an
-	// Elector it is that one's. Default: 20 s.
+	// Lease is the duration of the leases, 1 s to 24 h: how long a dead process keeps its jobs from the others. Default:
+	// the Elector's, or 20 s. With an Elector no other is allowed.
 	Lease time.Duration
 	// Group is the first part of the jobs' keys, GROUP/NAME. Default: DefaultGroup. A configuration of shardctl on the
 	// same cluster must not have a group of that name.
@@ -40,6 +40,13 @@ func (c *Config) setDefaults() error {
 		return errors.New("store: required")
 	}
 	c.Group = cmp.Or(c.Group, DefaultGroup)
+	if c.Elector != nil {
+		of := c.Elector.LeaseDuration()
+		if c.Lease != 0 && c.Lease != of {
+			return fmt.Errorf("lease: %v: must be that of the elector, %v, or left out", c.Lease, of)
+		}
+		c.Lease = of
+	}
 	c.Lease = cmp.Or(c.Lease, protocol.DefaultLease)
 	if c.Instance != "" {
 		return nil
