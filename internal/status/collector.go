@@ -76,7 +76,7 @@ func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 		set(descHeadroom, less(g.Headroom, 0), g.Name)
 		set(descImbalance, float64(g.Imbalance), g.Name)
 	}
-	c.lag.collect(s.Tasks, set)
+	c.lag.collect(s, set)
 	instances := map[api.InstanceState]int{api.Live: 0, api.Draining: 0, api.Dead: 0}
 	for i := range s.Instances {
 		if state := s.Instances[i].State; state != api.Left {

@@ -2,8 +2,6 @@ package status
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // lagDescs are the metrics of how far subscriptions are behind.
@@ -32,13 +30,14 @@ func (l lagDescs) describe(ch chan<- *prometheus.Desc) {
 	ch <- l.seconds
 }
 
-// collect gives the sum of messages and the largest age, for each group or task that has subscriptions.
-func (l lagDescs) collect(tasks []api.Task, set func(d *prometheus.Desc, value float64, labels ...string)) {
+// collect gives the sum of messages and the largest age, for each group that has subscriptions, or for each of the
+// replica's own tasks: all tasks of all replicas would be too many series.
+func (l lagDescs) collect(s *Snapshot, set func(d *prometheus.Desc, value float64, labels ...string)) {
 	type place struct{ group, task string }
 	messages, seconds := map[place]int64{}, map[place]int64{}
-	for i := range tasks {
-		t := &tasks[i]
-		if t.Lag == nil {
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		if t.Lag == nil || l.perTask && t.Instance != s.Status.Instance {
 			continue
 		}
 		at := place{group: t.Group}
