@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// settle is how long after the guard this process may get a signal that was sent to the whole group.
-const settle = 200 * time.Millisecond
+// settle is how long after the guard this process may get a signal that was sent to the whole group. On a busy machine
+// that takes a while. A signal that is passed on late harms less than one that comes twice.
+const settle = 500 * time.Millisecond
 
 // relay decides which signals are passed on to the command. On a terminal guard, worker and command are one process
 // group. A signal to the group, such as that of Ctrl-C, reaches each of them; one to the guard alone has to be passed

@@ -24,7 +24,7 @@ func TestRelay(t *testing.T) {
 		"group":           {true, func(r *relay) { r.tell(term, at(0)); r.got(term, at(9)) }, nil},
 		"group, reversed": {true, func(r *relay) { r.got(term, at(0)); r.tell(term, at(9)) }, nil},
 		"another signal":  {true, func(r *relay) { r.got(quit, at(0)); r.tell(term, at(9)) }, []syscall.Signal{term}},
-		"long ago":        {true, func(r *relay) { r.got(term, at(0)); r.tell(term, at(500)) }, []syscall.Signal{term}},
+		"long ago":        {true, func(r *relay) { r.got(term, at(0)); r.tell(term, at(501)) }, []syscall.Signal{term}},
 		"this alone":      {true, func(r *relay) { r.got(term, at(0)) }, nil},
 	} {
 		r := relay{shared: tt.shared}
