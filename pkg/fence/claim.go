@@ -42,11 +42,12 @@ func (c Claim) Validate() error {
 	return nil
 }
 
-// Limits are the largest marks with which the claim passes. A reader has to come after the last sole owner. A sole
-// owner has to come after all, or be the last itself.
+// Limits are the largest marks with which the claim passes. A reader has to come after the last sole owner, or be that
+// one itself: a writer that reads as well does so under its own token. A sole owner has to come after all, or be the
+// last itself.
 func (c Claim) Limits() Marks {
 	if c.Shared {
-		return Marks{Exclusive: c.Token - 1, Shared: math.MaxInt64}
+		return Marks{Exclusive: c.Token, Shared: math.MaxInt64}
 	}
 	return Marks{Exclusive: c.Token, Shared: c.Token}
 }

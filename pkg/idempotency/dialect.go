@@ -50,13 +50,14 @@ func (d Dialect) Schema() []string {
 	}
 }
 
-// now is the database's clock in Unix ms. It goes on within a transaction.
+// now is the database's clock in Unix ms, whatever the session's time zone is. It goes on within a transaction.
 func (d Dialect) now() string {
 	switch d {
 	case PostgreSQL:
 		return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
 	case MySQL:
-		return "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)"
+		// UNIX_TIMESTAMP of a local time is wrong in the hour that comes twice when summer time ends.
+		return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000"
 	default:
 		return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 	}

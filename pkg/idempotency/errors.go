@@ -24,7 +24,7 @@ var (
 	// it was interrupted. The work is done all the same, and may have been done twice.
 	ErrTakenOver = errors.New("request was taken over")
 	// ErrNotKept says that it is not known whether the reply is kept: the database did not answer. The work is done.
-	// Repetitions are told that the request is in progress, or get the reply.
+	// Until it does, repetitions are told that the request is in progress. Then they get the reply.
 	ErrNotKept = errors.New("not known whether the reply is kept")
 	// ErrUnavailable says that the database did not answer before anything was done.
 	ErrUnavailable = errors.New("records unavailable")

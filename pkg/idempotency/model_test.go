@@ -60,6 +60,7 @@ const (
 	printsIgnored  weakening = "fingerprints are not compared"
 	expiredStarts  weakening = "a record in the state started expires"
 	versionsReused weakening = "versions begin anew when a record was removed"
+	workTakenBack  weakening = "a claim is taken back also when its call works"
 )
 
 type search struct {
@@ -130,6 +131,7 @@ func (s *search) expand(w world) {
 		if c.Late.On {
 			s.land(w, i)
 		}
+		s.takeBack(w, i)
 		if !c.Marked {
 			next := w // the process dies, or others only take it for dead
 			next.Calls[i].Marked = true
@@ -254,6 +256,22 @@ func (s *search) land(w world, i int) {
 	}
 }
 
+// takeBack has the records remove a claim that was not answered: its call has ended without work.
+func (s *search) takeBack(w world, i int) {
+	c := &w.Calls[i]
+	unanswered := c.Act.Kind == endUnknown || s.weak == workTakenBack && c.Call.Phase == working
+	if c.Gone || !unanswered || w.Record.State != Started || w.Record.Claim != string(rune('a'+i)) {
+		return
+	}
+	if w.Record.Attempt == 1 {
+		w.Record = seen{}
+	} else {
+		w.Top++
+		w.Record.Version, w.Record.State = w.Top, Failed
+	}
+	s.add(w)
+}
+
 // feed gives a call an event, and looks at what it does then.
 func (s *search) feed(w world, i int, e event) {
 	c := &w.Calls[i]
@@ -331,6 +349,7 @@ func TestEveryWeakeningIsFound(t *testing.T) {
 		{printsIgnored, rules{}, []string{"same", "other"}},
 		{expiredStarts, rules{}, same},
 		{versionsReused, rules{}, three},
+		{workTakenBack, rules{}, same},
 	} {
 		t.Run(string(tt.weak), func(t *testing.T) {
 			if s := explore(tt.rules, tt.weak, tt.prints...); s.bad == "" {

@@ -12,7 +12,8 @@ type Records interface {
 	// Read returns a record as it is now: it shows every write that was acknowledged before the call.
 	Read(ctx context.Context, id string) (Found, error)
 	// Write performs a write and returns once it is known how it ended. With an error it may have happened, or may yet
-	// happen.
+	// happen. After an error of a write in the state Started its caller does not work, and the record is taken back as
+	// soon as the database answers.
 	Write(ctx context.Context, w Write) (Answer, error)
 	// Own names the process that records are written for. The context that it returns is the given one, and ends as well
 	// when others may take the process for dead. release is called when the work has returned.

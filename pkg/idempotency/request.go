@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -64,11 +66,59 @@ func (r Request) Validate() error {
 // Reply is what the work answered, and what repetitions of the request get. Status and Header are for HTTP; others
 // leave them empty.
 type Reply struct {
+	Status int
+	Header map[string][]string
+	Body   []byte
+	// Replayed says that it was kept before, and that nothing was done by this call. It is not kept.
+	Replayed bool
+}
+
+// replyJSON is a reply as JSON, which holds UTF-8 alone. Other fields of the header are in Raw: name, values.
+type replyJSON struct {
 	Status int                 `json:"status,omitempty"`
 	Header map[string][]string `json:"header,omitempty"`
+	Raw    [][][]byte          `json:"rawHeader,omitempty"`
 	Body   []byte              `json:"body,omitempty"`
-	// Replayed says that it was kept before, and that nothing was done by this call.
-	Replayed bool `json:"-"`
+}
+
+// MarshalJSON keeps every byte, whatever the header's fields are.
+func (r Reply) MarshalJSON() ([]byte, error) {
+	j := replyJSON{Status: r.Status, Header: make(map[string][]string, len(r.Header)), Body: r.Body}
+	for name, values := range r.Header {
+		if utf8.ValidString(name) && !slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			j.Header[name] = values
+			continue
+		}
+		field := [][]byte{[]byte(name)}
+		for _, value := range values {
+			field = append(field, []byte(value))
+		}
+		j.Raw = append(j.Raw, field)
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON is the reverse of MarshalJSON.
+func (r *Reply) UnmarshalJSON(text []byte) error {
+	var j replyJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	*r = Reply{Status: j.Status, Header: j.Header, Body: j.Body}
+	for _, field := range j.Raw {
+		if len(field) == 0 {
+			return errors.New("rawHeader: a field is empty, want a name and its values")
+		}
+		if r.Header == nil {
+			r.Header = make(map[string][]string)
+		}
+		texts := make([]string, 0, len(field)-1)
+		for _, value := range field[1:] {
+			texts = append(texts, string(value))
+		}
+		r.Header[string(field[0])] = texts
+	}
+	return nil
 }
 
 // Size is how many bytes count towards [MaxReply].

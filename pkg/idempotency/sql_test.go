@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"flag"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -126,6 +128,54 @@ func TestSQL(t *testing.T) {
 				},
 			})
 		})
+	}
+}
+
+// In the hour that comes twice when summer time ends, the clock of the database is right all the same.
+func TestTheTimeZoneOfASessionDoesNotMatter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a server: not run in a short run")
+	}
+	d := fresh(t, idempotency.MySQL)
+	server := testservers.Shared(t, testservers.KindMariaDB).Server()
+	tx, err := d.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for zone, change := range map[string]time.Duration{"before": 30 * time.Minute, "after": -30 * time.Minute} {
+		err := testservers.MariaDBExec(t.Context(), server, fmt.Sprintf(`USE mysql;
+			INSERT INTO time_zone (Use_leap_seconds) VALUES ('N');
+			SET @zone = LAST_INSERT_ID();
+			INSERT INTO time_zone_name (Name, Time_zone_id) VALUES ('test/%[1]s', @zone);
+			INSERT INTO time_zone_transition_type VALUES (@zone, 0, 3600, 1, 'S'), (@zone, 1, 0, 0, 'W');
+			INSERT INTO time_zone_transition VALUES (@zone, 1, 0), (@zone, %[2]d, 1)`, zone, time.Now().Add(change).Unix()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard, err := idempotency.New(idempotency.Config{Records: idempotency.SQL(tx, idempotency.MySQL), Keep: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.ExecContext(t.Context(), "SET time_zone = 'test/"+zone+"'"); err != nil {
+			t.Fatal(err)
+		}
+		nothing := func(context.Context) (idempotency.Reply, error) { return idempotency.Reply{}, nil }
+		if _, err := guard.Do(t.Context(), idempotency.Request{ID: zone}, nothing); err != nil {
+			t.Fatal(err)
+		}
+		var version, expires int64
+		query := "SELECT version, expires FROM " + idempotency.Table + " WHERE id = ?"
+		if err := tx.QueryRowContext(t.Context(), query, zone).Scan(&version, &expires); err != nil {
+			t.Fatal(err)
+		}
+		for name, got := range map[string]time.Duration{
+			"version": time.Until(time.UnixMilli(version)), "expires": time.Until(time.UnixMilli(expires)) - time.Hour,
+		} {
+			if got.Abs() > 10*time.Minute {
+				t.Errorf("half an hour %s the change: the time of %s is off by %s", zone, name, got)
+			}
+		}
 	}
 }
 

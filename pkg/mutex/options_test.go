@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/mutex"
 )
 
@@ -150,6 +151,32 @@ func TestSemaphore(t *testing.T) {
 }
 
 // An owner holds it as often as it likes; others wait for the last Unlock.
+// A writer that reads as well has one token for both, and a fence takes it for both.
+func TestAFenceTakesAWriterThatReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rw := process(t, memstore.New(), "a").RWMutex("m").Reentrant("me")
+		w := must(t)(rw.Lock(t.Context()))
+		r := must(t)(rw.RLock(t.Context()))
+		var fences fence.Memory
+		for _, c := range []fence.Claim{
+			fence.Exclusive("m", w.Token()), fence.Shared("m", r.Token()), fence.Exclusive("m", w.Token()),
+		} {
+			if err := fences.Do(t.Context(), c, func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		unlock(t, r)
+		unlock(t, w)
+		next := must(t)(rw.Lock(t.Context()))
+		_ = fences.Do(t.Context(), fence.Exclusive("m", next.Token()), func(context.Context) error { return nil })
+		err := fences.Do(t.Context(), fence.Shared("m", r.Token()), func(context.Context) error { return nil })
+		if !errors.Is(err, fence.ErrOld) {
+			t.Errorf("it reads after the next writer: %v, want ErrOld", err)
+		}
+		unlock(t, next)
+	})
+}
+
 func TestReentrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := process(t, memstore.New(), "a")

@@ -33,9 +33,11 @@ func readersAndWriters(t *testing.T, s Subject) {
 	s.refuses(t, fence.Exclusive("k", 6), "7")
 	s.passes(t, fence.Exclusive("k", 8), "writer 8")
 	s.refuses(t, fence.Shared("k", 7), "8")
-	s.refuses(t, fence.Shared("k", 8), "8") // no token is that of two claims
+	s.passes(t, fence.Shared("k", 8), "writer 8 reads")
+	s.passes(t, fence.Exclusive("k", 8), "writer 8 again")
 	s.passes(t, fence.Shared("k", 9), "reader 9")
-	s.holds(t, "k", "writer 3", "reader 7", "reader 5", "writer 8", "reader 9")
+	s.refuses(t, fence.Exclusive("k", 8), "9")
+	s.holds(t, "k", "writer 3", "reader 7", "reader 5", "writer 8", "writer 8 reads", "writer 8 again", "reader 9")
 }
 
 func keysAreTheirOwn(t *testing.T, s Subject) {
@@ -65,7 +67,7 @@ func exactTokens(t *testing.T, s Subject) {
 		s.passes(t, fence.Exclusive(key, tokens[0]), "a")
 		s.passes(t, fence.Exclusive(key, tokens[1]), "b")
 		s.refuses(t, fence.Exclusive(key, tokens[0]), fmt.Sprint(tokens[1]))
-		s.refuses(t, fence.Shared(key, tokens[1]), fmt.Sprint(tokens[1]))
+		s.refuses(t, fence.Shared(key, tokens[0]), fmt.Sprint(tokens[1]))
 		s.holds(t, key, "a", "b")
 	}
 }
@@ -122,7 +124,7 @@ func marksOutlive(t *testing.T, s Subject) {
 	s.passes(t, fence.Shared("k", 9), "b")
 	again := s.Reopen()
 	again.refuses(t, fence.Exclusive("k", 8), "9")
-	again.refuses(t, fence.Shared("k", 7), "9")
+	again.refuses(t, fence.Shared("k", 6), "9")
 	again.passes(t, fence.Shared("k", 8), "c")
 	again.holds(t, "k", "a", "b", "c")
 }

@@ -5,7 +5,8 @@
 //
 //	Idempotency-Key: "8e03978e-40d5-43e8-bc93-6894a57f9324"
 //
-// The value is a string as RFC 8941, section 3.3.3, has them. The answers, beside those of the handler:
+// The value is a string as RFC 8941, section 3.3.3, has them. Tasks and subscriptions of shardctl send theirs without
+// quotes, and are taken as well. The answers, beside those of the handler:
 //
 //	400  the header is missing where it is required, is sent twice, or is no such string
 //	409  another call is at work on the request, or it failed before and may have had an effect

@@ -10,7 +10,7 @@ import (
 // Header is the name of the header field of the key.
 const Header = "Idempotency-Key"
 
-// MaxKey is how many bytes a key may have.
+// MaxKey is how many bytes a key may have. The keys of shardctl's own requests may have more.
 const MaxKey = 255
 
 // errMissing says that there is no key.
@@ -27,6 +27,9 @@ func keyOf(r *http.Request, unquoted bool) (string, error) {
 		return "", fmt.Errorf("is sent %d times, want once", len(values))
 	}
 	value := strings.Trim(values[0], " ")
+	if isOwn(r, value) {
+		return value, nil
+	}
 	key, err := parseString(value)
 	if err != nil && unquoted && value != "" && !strings.ContainsFunc(value, notInToken) {
 		key, err = value, nil
@@ -40,6 +43,16 @@ func keyOf(r *http.Request, unquoted bool) (string, error) {
 		return "", fmt.Errorf("has %d characters, at most %d are allowed", len(key), MaxKey)
 	}
 	return key, nil
+}
+
+// isOwn says whether a value is a key as tasks and subscriptions of shardctl send it. It has no quotes, and names a
+// tick, a run or a message by its place, as orders/3/42. An ID that a program made itself is known by the header
+// beside it.
+func isOwn(r *http.Request, value string) bool {
+	if value == "" || strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' }) {
+		return false
+	}
+	return strings.ContainsAny(value, "/#") || r.Header.Get("Shardctl-Event") != ""
 }
 
 // notInToken says whether a character cannot be in a key without quotes: what is neither a letter, a digit nor one of

@@ -18,7 +18,7 @@ import (
 // DefaultMaxBody is the default of [Options.MaxBody].
 const DefaultMaxBody = 1 << 20
 
-// Options are what the middleware can do. Guard is required.
+// Options are what the middleware can do. Guard is required, and one of Caller and OneCaller.
 type Options struct {
 	Guard *idempotency.Guard
 	// Required answers 400 to a request without a key; else it is worked on as if there was no middleware.
@@ -26,11 +26,14 @@ type Options struct {
 	// Methods are those that need it; empty: POST and PATCH. Others pass.
 	Methods []string
 	// Caller names who sends a request, such as a user or a tenant. The keys of two callers never meet, so nobody gets
-	// the reply of another. Nil: all callers are one.
+	// the reply of another.
 	Caller func(*http.Request) string
+	// OneCaller says instead that all callers are one: whoever sends a key gets the reply that is kept under it.
+	OneCaller bool
 	// MaxBody is how many bytes the body of a request may have: all of it is read for the fingerprint. 0: DefaultMaxBody.
 	MaxBody int64
-	// Unquoted takes keys without quotes as well, as many clients send them: letters, digits and -_.:~
+	// Unquoted takes keys without quotes as well, as many clients send them: letters, digits and -_.:~ Those of tasks and
+	// subscriptions of shardctl need no option.
 	Unquoted bool
 	// Docs is the URL of a page that says how to use keys here; problems link to it.
 	Docs string
@@ -44,6 +47,10 @@ func New(o Options) (func(http.Handler) http.Handler, error) {
 	if o.Guard == nil {
 		return nil, fmt.Errorf("%w: Guard is nil", idempotency.ErrInvalid)
 	}
+	if (o.Caller == nil) != o.OneCaller {
+		return nil, fmt.Errorf("%w: Caller is set: %t, OneCaller is %t: set Caller, so that nobody gets the reply of "+
+			"another, or OneCaller, where all callers are one", idempotency.ErrInvalid, o.Caller != nil, o.OneCaller)
+	}
 	if o.MaxBody < 0 {
 		return nil, fmt.Errorf("%w: MaxBody is %d, want 0 or above", idempotency.ErrInvalid, o.MaxBody)
 	}
@@ -53,7 +60,7 @@ func New(o Options) (func(http.Handler) http.Handler, error) {
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
-	if o.Caller == nil {
+	if o.OneCaller {
 		o.Caller = func(*http.Request) string { return "" }
 	}
 	if o.Failed == nil {
@@ -91,7 +98,12 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.unread(w, err)
 		return
 	}
-	h.serve(w, r, key, body)
+	sum, err := fingerprint(r, body)
+	if err != nil {
+		h.unread(w, err)
+		return
+	}
+	h.serve(w, r, idempotency.Request{ID: idOf(h.o.Caller(r), key), Fingerprint: sum}, body)
 }
 
 func (h handler) refuse(w http.ResponseWriter, p problem) { p.write(w, h.o.Docs) }
@@ -111,11 +123,7 @@ var errRolledBack = errors.New("the handler's reply is a failure")
 
 // serve works on a request with a key. A client that gives up is waited for no longer until the handler is called. From
 // then on nobody knows what it has done, so its context goes on.
-func (h handler) serve(w http.ResponseWriter, r *http.Request, key string, body []byte) {
-	req := idempotency.Request{
-		ID:          idOf(h.o.Caller(r), key),
-		Fingerprint: idempotency.Fingerprint([]byte(r.Method), []byte(r.URL.RequestURI()), body),
-	}
+func (h handler) serve(w http.ResponseWriter, r *http.Request, req idempotency.Request, body []byte) {
 	client := r.Context()
 	waits, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	defer cancel(nil)
@@ -150,12 +158,15 @@ func (h handler) serve(w http.ResponseWriter, r *http.Request, key string, body 
 	}
 }
 
-// idOf is an ID of the caller's own. The caller is escaped, so that none can pass for another with a key that holds the
+// idOf is an ID of the caller's own. The caller is escaped, so that none can pass for another with a key that holds a
 // separator.
 func idOf(caller, key string) string {
 	escaped := url.QueryEscape(caller)
 	if len(escaped) > idempotency.MaxID-MaxKey-1 {
 		escaped = "=" + idempotency.Fingerprint([]byte(caller)) // no escaped text has this sign
+	}
+	if len(key) > MaxKey {
+		return escaped + "=" + idempotency.Fingerprint([]byte(key))
 	}
 	return escaped + "/" + key
 }

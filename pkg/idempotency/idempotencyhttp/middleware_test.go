@@ -39,7 +39,7 @@ func open(t *testing.T, cfg idempotency.Config, o idempotencyhttp.Options) *site
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Guard = guard
+	o.Guard, o.OneCaller = guard, o.Caller == nil
 	wrap, err := idempotencyhttp.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +219,42 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// Tasks and subscriptions of shardctl send keys without quotes, with any of the options. Each is a request of its own.
+func TestKeysOfShardctl(t *testing.T) {
+	long := strings.Repeat("g", 253) + "/" + strings.Repeat("n", 249)
+	for _, o := range []idempotencyhttp.Options{
+		{}, {Required: true, Unquoted: true}, {Caller: func(*http.Request) string { return strings.Repeat("=", 500) }},
+	} {
+		o.Docs = docs
+		s := open(t, idempotency.Config{}, o)
+		for _, key := range []string{
+			"g/n@2026-03-29T01:00:00Z", "g/n#7/start/1", "orders/3/42", "queue#ABC-1", "%C3%A4/a%20b/[1]~,\\x0a",
+			long + "@2026-03-29T01:00:00Z", long + "@2026-03-29T01:00:01Z",
+		} {
+			for _, replayed := range []string{"", "true"} {
+				if w := s.send("POST", "/", key, key); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != replayed {
+					t.Errorf("%+v, key %.40s: status %d, header %v, %s", o, key, w.Code, w.Header(), w.Body)
+				}
+			}
+		}
+		for _, key := range []string{`a/b c`, `a/"b"`, "a/\u00e4"} {
+			wantProblem(t, s.send("POST", "/", "", key), 400, "no string in double quotes")
+		}
+	}
+}
+
+// An ID that a program gives its messages may look like anything. The request says that it is a message.
+func TestAMessageWithAnIDOfItsOwn(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Required: true})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("tea"))
+	r.Header.Set("Idempotency-Key", "42")
+	r.Header.Set("Shardctl-Event", "message")
+	w := httptest.NewRecorder()
+	if s.handler.ServeHTTP(w, r); w.Code != 201 {
+		t.Errorf("status %d, %s", w.Code, w.Body)
+	}
+}
+
 func TestUnquotedKeysWhenAskedFor(t *testing.T) {
 	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs, Unquoted: true})
 	s.send("POST", "/", "", `8e03978e-40d5`)
@@ -250,6 +286,42 @@ func TestTheKeysOfTwoCallersNeverMeet(t *testing.T) {
 			if w := s.send("POST", "/", caller, key); w.Header().Get("Idempotent-Replayed") != "" || w.Code != 201 {
 				t.Errorf("%s %s: status %d, got the reply of another", caller, key, w.Code)
 			}
+		}
+	}
+}
+
+// A form that is parsed before the middleware leaves an empty body. Its values and files tell requests apart all the
+// same.
+func TestAFormThatIsParsedBefore(t *testing.T) {
+	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs})
+	s.answer = func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "paid "+r.FormValue("amount")) }
+	send := func(contentType, body, key string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", contentType)
+		r.Header.Set("Idempotency-Key", key)
+		_ = r.FormValue("token") // as one does that looks for forged requests
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		return w
+	}
+	part := func(amount, name, file string) string {
+		return "--b\r\nContent-Disposition: form-data; name=amount\r\n\r\n" + amount + "\r\n--b\r\n" +
+			"Content-Disposition: form-data; name=bill; filename=" + name + "\r\n\r\n" + file + "\r\n--b--\r\n"
+	}
+	for contentType, bodies := range map[string][]string{
+		"application/x-www-form-urlencoded": {"amount=1", "amount=1000", "amount=1&to=bob", ""},
+		"multipart/form-data; boundary=b": {
+			part("1", "a", "tea"), part("1000", "a", "tea"), part("1", "b", "tea"), part("1", "a", "coffee"),
+		},
+	} {
+		key := `"` + contentType + `"`
+		for range 2 {
+			if w := send(contentType, bodies[0], key); !strings.HasPrefix(w.Body.String(), "paid 1made of") {
+				t.Errorf("%s: status %d, %s", contentType, w.Code, w.Body)
+			}
+		}
+		for _, other := range bodies[1:] {
+			wantProblem(t, send(contentType, other, key), 422, "already used")
 		}
 	}
 }
@@ -367,9 +439,19 @@ func TestInTransactions(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	for _, o := range []idempotencyhttp.Options{{}, {Guard: &idempotency.Guard{}, MaxBody: -1}} {
-		if _, err := idempotencyhttp.New(o); !errors.Is(err, idempotency.ErrInvalid) {
-			t.Errorf("%+v: %v, want ErrInvalid", o, err)
+	guard, caller := &idempotency.Guard{}, func(*http.Request) string { return "" }
+	for _, tt := range []struct {
+		o    idempotencyhttp.Options
+		text string
+	}{
+		{idempotencyhttp.Options{OneCaller: true}, "Guard is nil"},
+		{idempotencyhttp.Options{Guard: guard, OneCaller: true, MaxBody: -1}, "MaxBody is -1"},
+		{idempotencyhttp.Options{Guard: guard}, "Caller is set: false, OneCaller is false"},
+		{idempotencyhttp.Options{Guard: guard, Caller: caller, OneCaller: true}, "Caller is set: true, OneCaller is true"},
+	} {
+		_, err := idempotencyhttp.New(tt.o)
+		if !errors.Is(err, idempotency.ErrInvalid) || !strings.Contains(err.Error(), tt.text) {
+			t.Errorf("%+v: %v, want ErrInvalid with %q", tt.o, err, tt.text)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 // How long an operation waits.
 const (
 	retryPause  = 50 * time.Millisecond // before what was not answered is repeated
+	tryWithin   = 15 * time.Second      // for an answer, when the caller has gone
 	openWithin  = 5 * time.Second       // for a valid session
 	lookPause   = 10 * time.Millisecond // between two looks for it
 	looksALease = 50                    // at the lease, while the work goes on
@@ -91,6 +92,9 @@ func (s *records) Write(ctx context.Context, w idempotency.Write) (idempotency.A
 	switch {
 	case err != nil:
 		return idempotency.Answer{}, fmt.Errorf("write request: %w", err)
+	case out.Status == store.Unknown:
+		go s.settle(context.WithoutCancel(ctx), w, change)
+		return idempotency.Answer{}, fmt.Errorf("write request: %w", errors.Join(context.Cause(ctx), out.Err))
 	case out.Status == store.Applied:
 		return idempotency.Answer{Applied: true, Version: change.Doc.Rev}, nil
 	}
@@ -120,20 +124,71 @@ func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, 
 	return store.Change{IfRev: w.Over, Doc: d}, nil
 }
 
-// apply repeats a change, as the very same write, until it is known how it ended. Then no copy of it can still land.
+// apply repeats a change, as the very same write, until it is known how it ended, or ctx ends. Once it is known, no
+// copy of it can still land.
 func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, error) {
 	for {
 		outs, err := s.db.Apply(ctx, c)
 		if err != nil {
 			return store.Outcome{}, err
 		}
-		if outs[0].Status != store.Unknown {
+		if outs[0].Status != store.Unknown || sleep.For(ctx, retryPause) != nil {
 			return outs[0], nil
 		}
-		if err := sleep.For(ctx, retryPause); err != nil {
-			return store.Outcome{}, errors.Join(err, outs[0].Err)
+	}
+}
+
+// settle sees a write through whose caller has gone without an answer. While the session lives nobody else may take
+// what it has started, so a claim is taken back: its caller does not work. When the elector is closed its session is
+// dead, and others find that.
+func (s *records) settle(ctx context.Context, w idempotency.Write, c store.Change) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.elector.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var out store.Outcome
+	for err := error(nil); out.Status == store.Unknown; {
+		if out, err = s.try(ctx, c); err != nil || ctx.Err() != nil {
+			return
 		}
 	}
+	if out.Status != store.Applied || w.Record == nil || w.Record.State != idempotency.Started {
+		return
+	}
+	w.Over, w.Record = c.Doc.Rev, takenBack(*w.Record)
+	for {
+		if s.tryWrite(ctx, w) == nil || sleep.For(ctx, retryPause) != nil {
+			return
+		}
+	}
+}
+
+func (s *records) try(ctx context.Context, c store.Change) (store.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	return s.apply(ctx, c)
+}
+
+func (s *records) tryWrite(ctx context.Context, w idempotency.Write) error {
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	_, err := s.Write(ctx, w)
+	return err
+}
+
+// takenBack is what a claim is written over with that nobody works under: nothing, as before a first attempt. Before
+// another one a failure was kept.
+func takenBack(r idempotency.Record) *idempotency.Record {
+	if r.Attempt == 1 {
+		return nil
+	}
+	r.State, r.Failure = idempotency.Failed, "its claim was not answered in time, and nothing was done"
+	return &r
 }
 
 // Own names the session of now.

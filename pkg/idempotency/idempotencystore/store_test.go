@@ -5,7 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
@@ -181,6 +184,109 @@ func TestACallerWhoseSessionIsGone(t *testing.T) {
 	if !errors.Is(err, idempotency.ErrInterrupted) || time.Since(began) < 2*time.Second {
 		t.Errorf("%v after %s, want ErrInterrupted after the lease of 2s", err, time.Since(began))
 	}
+}
+
+// bubble is a process in a bubble of faked time.
+func bubble(t *testing.T, client store.Store) process {
+	t.Helper()
+	e, err := elect.Start(context.WithoutCancel(t.Context()), elect.Config{
+		Store: client, Clock: elect.GoClock(), OnStuck: func([]elect.Key) {}, Logger: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close(context.WithoutCancel(t.Context())) })
+	return process{e, idempotencystore.New(e, client)}
+}
+
+// lose has writes of requests go wrong, of one state or, empty, of all. From heal on they go well.
+func lose(client *memstore.Store, how memstore.Fault, of idempotency.State) (heal func()) {
+	client.Fault(func(c memstore.Call) memstore.Verdict {
+		for _, change := range c.Changes {
+			if change.Doc.Kind == store.KindRequest && (of == "" || change.Doc.State == string(of)) {
+				return memstore.Verdict{Fault: how}
+			}
+		}
+		return memstore.Verdict{}
+	})
+	return func() {
+		client.Fault(nil)
+		time.Sleep(time.Second)
+	}
+}
+
+// A claim that is not answered in time is taken back once the store answers, although the process lives on.
+func TestAClaimWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memstore.New()
+		g := bubble(t, client).guard(t, idempotency.Config{})
+		other := bubble(t, client.Client()).guard(t, idempotency.Config{})
+		heal := lose(client, memstore.LoseAnswer, "")
+		if _, err := g.Do(t.Context(), request, never(t)); !errors.Is(err, idempotency.ErrUnavailable) {
+			t.Fatalf("without an answer: %v, want ErrUnavailable", err)
+		}
+		time.Sleep(time.Hour)
+		if _, err := other.Do(t.Context(), request, never(t)); !errors.Is(err, idempotency.ErrInProgress) {
+			t.Errorf("meanwhile: %v, want ErrInProgress", err)
+		}
+		heal()
+		got, err := other.Do(t.Context(), request, func(ctx context.Context) (idempotency.Reply, error) {
+			if a := idempotency.AttemptFrom(ctx); a.Number != 1 {
+				t.Errorf("attempt %+v, want the first", a)
+			}
+			return idempotency.Reply{}, nil
+		})
+		if err != nil || got.Replayed {
+			t.Errorf("afterwards: %+v, %v, want the work to be done", got, err)
+		}
+	})
+}
+
+// The next attempt is told of the failure before.
+func TestALaterClaimWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memstore.New()
+		g := bubble(t, client).guard(t, idempotency.Config{Recover: true})
+		other := bubble(t, client.Client()).guard(t, idempotency.Config{Recover: true})
+		broken := errors.New("broken")
+		fails := func(context.Context) (idempotency.Reply, error) { return idempotency.Reply{}, broken }
+		if _, err := other.Do(t.Context(), request, fails); !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+		heal := lose(client, memstore.LoseAnswer, "")
+		if _, err := g.Do(t.Context(), request, never(t)); !errors.Is(err, idempotency.ErrUnavailable) {
+			t.Fatalf("without an answer: %v, want ErrUnavailable", err)
+		}
+		heal()
+		_, err := other.Do(t.Context(), request, func(ctx context.Context) (idempotency.Reply, error) {
+			if a := idempotency.AttemptFrom(ctx); a.Number != 3 || a.Before != idempotency.Failed {
+				t.Errorf("attempt %+v, want the third, after a failure", a)
+			}
+			return idempotency.Reply{}, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A reply whose write is not answered in time is kept once the store answers.
+func TestAReplyWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memstore.New()
+		g := bubble(t, client).guard(t, idempotency.Config{})
+		heal := lose(client, memstore.LoseRequest, idempotency.Done)
+		_, err := g.Do(t.Context(), request, func(context.Context) (idempotency.Reply, error) {
+			return idempotency.Reply{Body: []byte("x")}, nil
+		})
+		if !errors.Is(err, idempotency.ErrNotKept) {
+			t.Fatalf("without an answer: %v, want ErrNotKept", err)
+		}
+		heal()
+		if got, err := g.Do(t.Context(), request, never(t)); err != nil || string(got.Body) != "x" {
+			t.Errorf("afterwards: %q, %v, want the reply", got.Body, err)
+		}
+	})
 }
 
 // lossy loses the answers of every second write of a request, after it has happened or before.

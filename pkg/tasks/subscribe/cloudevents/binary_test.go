@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/types"
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/pkg/idempotency"
+	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -109,6 +112,32 @@ func TestBinaryModeIsWhatTheSDKWrites(t *testing.T) {
 		}
 		if err := differs(context.Background(), d, "/shardctl/kafka:orders%20eu"); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// TestOurMiddlewareTakesEveryID sends messages with any ID through the middleware for idempotency.
+func TestOurMiddlewareTakesEveryID(t *testing.T) {
+	guard, err := idempotency.New(idempotency.Config{Records: idempotency.Memory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, err := idempotencyhttp.New(idempotencyhttp.Options{Guard: guard, OneCaller: true, Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noContent := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	server := httptest.NewServer(once(http.HandlerFunc(noContent)))
+	t.Cleanup(server.Close)
+	r := open(t, Sink{URL: server.URL})
+	ids := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9/#"%,\\ ]{1,8}`), rapid.StringN(256, 600, -1))
+	rapid.Check(t, func(rt *rapid.T) {
+		id := ids.Draw(rt, "id")
+		if strings.TrimSpace(id) == "" {
+			rt.Skip("no message is without an ID")
+		}
+		if err := r.Deliver(t.Context(), []subscribe.Delivery{delivery(id, "x")})[0]; err != nil {
+			rt.Fatal(err)
 		}
 	})
 }
