@@ -74,8 +74,8 @@ func (o *obeying) Change(_ context.Context, r operate.Request, preview bool) (ap
 	return result, nil
 }
 
-// operated is a replica that takes changes, and its address.
-func operated(t *testing.T, board *status.Board, o *obeying, tokens *access.Tokens) string {
+// operated is the address of a replica that takes changes.
+func operated(t *testing.T, board *status.Board, o admin.Changer, tokens *access.Tokens) string {
 	t.Helper()
 	read := status.New(status.Config{Source: board, Logs: wrote})
 	server := httptest.NewServer(admin.New(admin.Config{

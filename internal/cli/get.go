@@ -317,7 +317,7 @@ func (l *lister[T]) write(items []T) error {
 func (l *lister[T]) rows(items []T) error {
 	if l.output.format == formatName {
 		for i := range items {
-			if _, err := fmt.Fprintln(l.out, l.resource.name(&items[i])); err != nil {
+			if _, err := fmt.Fprintln(l.out, plainText(l.resource.name(&items[i]))); err != nil {
 				return err
 			}
 		}
