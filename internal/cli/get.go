@@ -252,7 +252,11 @@ func run[T any](ctx context.Context, r *request, res resource[T]) error {
 	if r.options.watch {
 		return out.follow(ctx)
 	}
-	items, err := res.of(r.client).List(ctx, r.filter)
+	list := res.of(r.client).List
+	if res.list != nil {
+		list = func(ctx context.Context, f client.Filter) ([]T, error) { return res.list(ctx, r.client, f, w) }
+	}
+	items, err := list(ctx, r.filter)
 	if err != nil {
 		return err
 	}
