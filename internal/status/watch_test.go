@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -412,6 +413,42 @@ func TestWatchersAreLimited(t *testing.T) {
 		)
 		if w.Code != 200 || w.Body.Len() != 0 {
 			t.Errorf("HEAD: %d %q", w.Code, w.Body)
+		}
+	})
+}
+
+// Who may not read any more is sent nothing more, on streams that were opened before as well.
+func TestStreamsEndWithTheRightToReadThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var revoked atomic.Bool
+		read := New(Config{Source: boardWith(sample(1))})
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			read.ServeHTTP(w, WhileAllowed(r, func() bool { return !revoked.Load() }))
+		})
+		for _, list := range []string{"status", "tasks", "events", "locks"} {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				h.ServeHTTP(newTape(), httptest.NewRequestWithContext(
+					t.Context(), http.MethodGet, "/api/v1/"+list+"?watch=true", http.NoBody,
+				))
+			}()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			select {
+			case <-ended:
+				t.Errorf("%s ended early", list)
+			default:
+			}
+			revoked.Store(true)
+			time.Sleep(allowedPace)
+			synctest.Wait()
+			select {
+			case <-ended:
+			default:
+				t.Errorf("%s goes on", list)
+			}
+			revoked.Store(false)
 		}
 	})
 }
