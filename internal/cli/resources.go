@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -42,8 +43,30 @@ func instances() resource[api.Instance] {
 		kind: "instances", columns: instanceColumns(), wanted: wantPlain,
 		name: func(i *api.Instance) string { return i.Name },
 		of:   func(c *client.Client) source[api.Instance] { return c.Instances() },
+		list: namedInstances,
 		gone: func(i *api.Instance) { i.State = "removed" },
 	}
+}
+
+// namedInstances are the instances of the list, and those that are hidden in it, as they have left, and are named.
+func namedInstances(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Instance, error) {
+	found, err := c.Instances().List(ctx, f)
+	if err != nil || f.State != "" || f.Selector != "" || f.Group != "" {
+		return found, err
+	}
+	for _, name := range w.args {
+		if isPattern(name) || slices.ContainsFunc(found, func(i api.Instance) bool { return i.Name == name }) {
+			continue
+		}
+		i, err := c.Instances().Get(ctx, name)
+		switch {
+		case err == nil:
+			found = append(found, *i)
+		case !errors.Is(err, client.ErrNotFound):
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 func groups() resource[api.Group] {
