@@ -32,7 +32,7 @@ func (g *Globals) complete(of names) cobra.CompletionFunc {
 		}
 		var found []string
 		for _, name := range all {
-			if strings.HasPrefix(name, typed) {
+			if strings.HasPrefix(name, typed) && plainText(name) == name { // others cannot be typed, and a shell shows them
 				found = append(found, name)
 			}
 		}

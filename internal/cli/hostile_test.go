@@ -69,6 +69,10 @@ func TestTerminalsObeyNobody(t *testing.T) {
 			t.Errorf("%s: code %d, %q, out %q", line, got.code, got.err, got.out)
 		}
 	}
+	offered := shardctl(t, globals(), "__complete", "get", "--server", reads, "locks", "")
+	if !strings.HasPrefix(offered.out, "locks/backup\n") || obeyed(offered.out) {
+		t.Errorf("completed with %q", offered.out)
+	}
 	changes := operated(t, board(s), refusing{}, nil)
 	for _, line := range []string{"trigger jobs/nightly", "pause -g jobs", "drain a"} {
 		got := shardctl(t, globals(), append(strings.Fields(line), "--server", changes)...)
