@@ -266,13 +266,17 @@ func (s *seenEvents) newest() EventQuery {
 	return EventQuery{From: s.events[max(0, len(s.events)-lateEvents)].id}
 }
 
-// late is where to look for all that are new.
+// late is where to look for all that are new: back to lateFor before the newest one, and among lateEvents at least.
 func (s *seenEvents) late() EventQuery {
-	q, since := s.newest(), s.since()
-	if len(s.events) < lateEvents || !s.events[len(s.events)-lateEvents].at.Before(since) {
-		q = EventQuery{From: s.begin, Since: since}
+	since := s.since()
+	switch n := len(s.events); {
+	case n < lateEvents:
+		return EventQuery{} // there are no more
+	case s.events[n-lateEvents].at.Before(since):
+		return s.newest()
+	default:
+		return EventQuery{From: s.begin, Since: since}
 	}
-	return q
 }
 
 // since is the time of the oldest events that are late and no older than that.

@@ -380,6 +380,25 @@ func TestLateEventsAreSentHoweverManyCameBefore(t *testing.T) {
 	})
 }
 
+// Where little happens, an event may be as late as it likes.
+func TestLateEventsOfAQuietClusterAreSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &eventStore{changed: make(chan struct{})}
+		store.put(append(moved(1, 0, "a"), moved(1, 4*int(lateFor.Milliseconds()), "a")...)...)
+		watching(t, New(Config{Source: boardWith(sample(1)), Events: store}), "/api/v1/events?watch=true", "", func(
+			out *tape,
+		) {
+			expect(t, out.take(), `snapshot`)
+			store.put(moved(1, -1, "b")...)
+			store.put(moved(1, 1, "b")...)
+			store.report()
+			time.Sleep(eventPace)
+			synctest.Wait()
+			expect(t, out.take(), "upsert", "upsert")
+		})
+	})
+}
+
 func TestBurstsOfEventsAreAllSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &eventStore{}
