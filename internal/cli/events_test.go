@@ -16,7 +16,8 @@ func eventful(busy int) fakeEvents {
 	var events fakeEvents
 	for i := range busy {
 		events = append(events, api.Event{
-			ID: fmt.Sprintf("%07d", 9_000_000-i), Time: ago(time.Minute), Type: "Moved", Key: "topics/topic-003", To: "a",
+			ID: fmt.Sprintf("%07d", 9_000_000-i), Time: ago(time.Minute), Type: "Moved", Key: "topics/topic-003",
+			To: "a",
 		})
 	}
 	return append(

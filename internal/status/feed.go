@@ -18,8 +18,8 @@ const (
 	eventPace = 500 * time.Millisecond
 	// eventIdle is the most time between two looks where the source reports nothing, or the last look failed.
 	eventIdle = 5 * time.Second
-	// lateEvents is how many of the newest events are known by id, at least. Replicas write events at the same time, and
-	// a later id may be seen first.
+	// lateEvents is how many of the newest events are known by id, at least. Replicas write events at the same time,
+	// and a later id may be seen first.
 	lateEvents = 100
 	// lateFor is how much older than the newest one an event may be, however many came in between. Ids are ordered by
 	// the time of what happened, and a replica writes a while after that: a batch at a time, and again when the store

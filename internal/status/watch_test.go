@@ -330,7 +330,8 @@ func moved(n, ms int, by string) []api.Event {
 	for i := range events {
 		at := epoch.Add(time.Duration(ms+i) * time.Millisecond)
 		events[i] = api.Event{
-			ID: fmt.Sprintf("%013d-%s", at.UnixMilli(), by), Time: api.Time{Time: at}, Type: "Moved", Key: "topics/t", To: by,
+			ID: fmt.Sprintf("%013d-%s", at.UnixMilli(), by), Time: api.Time{Time: at}, Type: "Moved",
+			Key: "topics/t", To: by,
 		}
 	}
 	return events
