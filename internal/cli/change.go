@@ -72,7 +72,7 @@ declared later included. Ticks that are missed meanwhile are not caught up.`,
 			short: "End what runs of tasks, and start it again where it is",
 			long: "End what runs of tasks, as a stop would, and start it again on the same instance with a new " +
 				"fencing token.",
-			example: "  shardctl restart 'topics/topic-0*'",
+			example: "  shardctl restart 'topics/topic-0*'\n  shardctl restart -g topics",
 		}),
 		taskCommand(&change{verb: api.Rerun, past: "to run again", globals: g}, help{
 			short:   "Run tasks again that are done or have failed",

@@ -357,12 +357,12 @@ func TestAddressesLeadToOutputAlone(t *testing.T) {
 
 // What replicas ask each other does not go through a proxy that the environment names for the world outside.
 func TestReplicasAskEachOtherDirectly(t *testing.T) {
-	transport := http.DefaultTransport.(*http.Transport) //nolint:forcetypeassert // the library's own
+	transport := http.DefaultTransport.(*http.Transport)
 	proxy := transport.Proxy
 	defer func() { transport.Proxy = proxy }()
 	transport.Proxy = func(r *http.Request) (*url.URL, error) {
 		t.Errorf("a proxy is looked for, for %s", r.URL)
-		return nil, nil //nolint:nilnil // as the library has it: none
+		return nil, nil
 	}
 	owner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("output\n"))
