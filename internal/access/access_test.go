@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/internal/watchfile"
 )
@@ -35,7 +36,8 @@ func TestTokensHaveNamesAndRoles(t *testing.T) {
 		}
 	}
 	write("# who may do what\n\nann " + first + "\nbot " + second + " operate\n")
-	tokens, err := LoadTokens(path, logr.Discard())
+	var logged []string
+	tokens, err := LoadTokens(path, funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +64,26 @@ func TestTokensHaveNamesAndRoles(t *testing.T) {
 	write("ann\n") // cannot be used: the last good one stays
 	now = now.Add(watchfile.Recheck)
 	want(third, Identity{"ann", Read})
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(watchfile.Recheck)
+	want(third, Identity{"ann", Read})
+
+	logged = nil
+	write("# nobody\n") // takes all of them back
+	now = now.Add(watchfile.Recheck)
+	want(third, Identity{})
+	if !strings.Contains(strings.Join(logged, "\n"), "nobody has a token") {
+		t.Errorf("logged %q", logged)
+	}
+	if _, err := LoadTokens(path, logr.Discard()); err != nil {
+		t.Errorf("a replica does not start while nobody has a token: %v", err)
+	}
 }
 
 func TestTokensThatAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"nothing":        {"\n# none\n", `want lines "NAME TOKEN [read|operate|admin]"`},
 		"one word":       {"ann\n", `line 1: 1 words; want "NAME TOKEN [read|operate|admin]"`},
 		"too many words": {"\nann " + first + " admin x\n", "line 2: 4 words"},
 		"a short one":    {"ann hunter2\n", "line 1: the token of ann has 7 bytes; at least 16 are needed"},

@@ -59,6 +59,9 @@ const leastToken = 16
 
 // LoadTokens reads a file with lines "NAME TOKEN [read|operate|admin]". Empty lines and those that begin with # are
 // left out; without a role it is admin. A name may stand on several lines, so that one token can follow another.
+//
+// A file without a token means that none is known: who empties it takes all of them back. One that cannot be read, or
+// has a line that cannot be used, changes nothing.
 func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
 	file, err := watchfile.New("tokens", log, func() ([]token, error) {
 		text, err := os.ReadFile(path) //nolint:gosec // G304: the file is the one that the configuration names
@@ -68,6 +71,9 @@ func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
 		list, err := parseTokens(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(list) == 0 {
+			log.Info("The file of tokens has none: nobody has a token, and what needs one is refused", "file", path)
 		}
 		return list, nil
 	}, path)
@@ -100,9 +106,6 @@ func parseTokens(text []byte) ([]token, error) {
 	}
 	if err := lines.Err(); err != nil {
 		errs = append(errs, err)
-	}
-	if len(list) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New(`no token in it; want lines "NAME TOKEN [read|operate|admin]"`))
 	}
 	return list, errors.Join(errs...)
 }

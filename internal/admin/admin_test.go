@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/admin"
@@ -408,6 +409,41 @@ func TestPageIsToldWhatItMayChange(t *testing.T) {
 			if _, _, body := l.askAt(url, http.MethodGet, "/", ""); !strings.Contains(body, `data-changes="`+want+`"`) {
 				t.Errorf("tokens %v: the page at %s does not say %q", test.tokens, url, want)
 			}
+		}
+	}
+}
+
+// The log tells each change and each refusal, and what is not known to be written or not; nothing that is so already.
+func TestChangesAreLogged(t *testing.T) {
+	var lines []string
+	asked := &changer{}
+	board := &status.Board{}
+	board.Publish(&status.Snapshot{})
+	h := admin.New(admin.Config{
+		Read: status.New(status.Config{Source: board}), Source: board, Changer: asked, Guard: &admin.Guard{},
+		Logger: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}),
+	})
+	for _, test := range []struct {
+		body   string
+		result api.ChangeResult
+		err    error
+		want   string // in the only line; empty: there is none
+	}{
+		{body: `{}`, result: api.ChangeResult{Changed: []string{"a"}}, want: `"changed"=1 "refused"=0`},
+		{body: `{}`, result: api.ChangeResult{Refused: []api.Refusal{{Name: "a"}}}, want: `"changed"=0 "refused"=1`},
+		{body: `{}`, result: api.ChangeResult{Unchanged: []string{"a"}}},
+		{body: `{}`, err: elect.ErrUnavailable, want: `"error"="` + elect.ErrUnavailable.Error() + `"`},
+		{body: `{"dryRun":true}`, result: api.ChangeResult{Changed: []string{"a"}}},
+	} {
+		lines, asked.result, asked.err = nil, test.result, test.err
+		r := httptest.NewRequestWithContext(
+			t.Context(), http.MethodPost, "/api/v1/instances/a/cordon", strings.NewReader(test.body),
+		)
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		logged := strings.Join(lines, "\n")
+		if test.want == "" && logged != "" || !strings.Contains(logged, test.want) || len(lines) > 1 {
+			t.Errorf("%+v: logged %q, want %s", test, lines, test.want)
 		}
 	}
 }

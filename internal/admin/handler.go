@@ -128,25 +128,31 @@ func (c Config) change(scope record.Scope, verb api.Verb, names names) httperr.H
 			return refusedField(err)
 		}
 		result, err := c.Changer.Change(r.Context(), request, b.DryRun)
+		if !b.DryRun {
+			c.audit(r, request, result, err)
+		}
 		switch {
 		case errors.Is(err, elect.ErrUnavailable):
 			return httperr.Unavailable(api.ReasonStoreUnreachable, "the store does not answer: %v", err)
 		case err != nil:
 			return httperr.New(http.StatusInternalServerError, "Internal", "%v", err)
 		}
-		c.audit(r, request, b, result)
 		return c.answer(w, r, request, b, result)
 	}
 }
 
-// audit notes who asked for what.
-func (c Config) audit(r *http.Request, request operate.Request, b api.ChangeRequest, result api.ChangeResult) {
-	if b.DryRun {
+// audit notes who asked for what. What is so already is no change; one that failed may be written in part.
+func (c Config) audit(r *http.Request, request operate.Request, result api.ChangeResult, failed error) {
+	if failed == nil && len(result.Changed)+len(result.Refused) == 0 {
 		return
 	}
-	c.Logger.Info("An operator asked for a change", "verb", string(request.Verb), "scope", string(request.Scope),
+	log := c.Logger.WithValues("verb", string(request.Verb), "scope", string(request.Scope),
 		"names", shortened(request.Names), "to", request.To, "by", request.By, "reason", request.Reason,
-		"address", r.RemoteAddr, "changed", len(result.Changed), "refused", len(result.Refused))
+		"address", r.RemoteAddr)
+	if failed != nil {
+		log = log.WithValues("error", failed.Error())
+	}
+	log.Info("An operator asked for a change", "changed", len(result.Changed), "refused", len(result.Refused))
 }
 
 // shortened bounds what a log line holds.

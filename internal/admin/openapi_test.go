@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -142,6 +143,19 @@ func TestEveryChangeIsDescribed(t *testing.T) {
 	}
 }
 
+// Any request may be refused for what has nothing to do with what it asks for.
+func TestWhatAnyRequestMayBeAnsweredIsDescribed(t *testing.T) {
+	for path, methods := range describe(t, serve(t, false)).Paths {
+		for method, operation := range methods {
+			for _, code := range []string{"405", "421", "500"} {
+				if _, ok := operation.Responses[code]; !ok {
+					t.Errorf("%s %s: %s is not described", method, path, code)
+				}
+			}
+		}
+	}
+}
+
 // What is answered to a change is as described: done, as a dry run, and refused in each way that there is.
 func TestAnswersToChangesAreAsDescribed(t *testing.T) {
 	fill := func(path string) (filled, body string) {
@@ -202,6 +216,13 @@ func TestAnswersToChangesAreAsDescribed(t *testing.T) {
 		ask(http.StatusRequestEntityTooLarge, `{"reason":"`+strings.Repeat("x", 1<<17)+`"}`, full, nil, admins...)
 		ask(http.StatusUnsupportedMediaType, body, full, nil, append(admins, "Content-Type", "text/plain")...)
 		ask(http.StatusServiceUnavailable, body, full, errUnreachable, admins...)
+		ask(http.StatusInternalServerError, body, full, errors.New("it is so"), admins...)
+		ask(http.StatusMisdirectedRequest, body, full, nil, append(admins, "Host", "evil.example")...)
+		code, _, text := l.ask(http.MethodGet, filled, "", admins...)
+		if code != http.StatusMethodNotAllowed {
+			t.Errorf("GET %s: %d %s", filled, code, text)
+		}
+		d.answered(path, code, text)
 		if strings.Contains(path, "{") {
 			ask(http.StatusConflict, body, refused, nil, admins...)
 		}

@@ -16,7 +16,7 @@ func (g *Guard) Output(next http.Handler, open bool) http.Handler {
 	none := status.HideOutput(next, status.NoOutput())
 	unknown := status.HideOutput(next, unauthorized("output needs a token (Authorization: Bearer TOKEN)"))
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
-		_, given := bearer(r)
+		text, given := bearer(r)
 		switch {
 		case g.Tokens == nil && open, g.vouched(r):
 			next.ServeHTTP(w, r)
@@ -28,7 +28,10 @@ func (g *Guard) Output(next http.Handler, open bool) http.Handler {
 			if _, bad := g.Allow(r, access.Read); bad != nil {
 				return bad
 			}
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, status.WhileAllowed(r, func() bool {
+				_, known := g.Tokens.Find(text)
+				return known
+			}))
 		}
 		return nil
 	})

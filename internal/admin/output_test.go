@@ -244,3 +244,38 @@ func TestOutputWithoutTokens(t *testing.T) {
 		}
 	}
 }
+
+// A token that is taken back ends what is being read with it, on both listeners.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	l := serve(t, true)
+	ended := make(chan string, 2)
+	for _, url := range []string{l.url, l.reads} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/tasks?watch=true", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+readToken)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", url, resp.Status)
+		}
+		go func() {
+			_, _ = io.Copy(io.Discard, resp.Body) // until it ends, however that is
+			ended <- url
+		}()
+	}
+	if err := os.WriteFile(l.tokens, []byte("ann "+adminToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("a stream goes on without its token")
+		}
+	}
+}

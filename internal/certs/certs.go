@@ -51,7 +51,8 @@ func Pool(caFile string) (*x509.CertPool, error) {
 }
 
 // Transport returns a transport that trusts the authorities in caFile alone, for https. It fails when the file cannot
-// be used now. New connections are made after it has changed.
+// be used now. New connections are made after it has changed. No proxy of the environment is asked: it is between
+// replicas.
 func Transport(caFile string, log logr.Logger) (http.RoundTripper, error) {
 	return newTrusting(caFile, log)
 }
@@ -72,6 +73,7 @@ func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 			last.CloseIdleConnections() // requests under way end by themselves
 		}
 		last = http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the library's own
+		last.Proxy = nil
 		last.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		return last, nil
 	}, caFile)

@@ -131,6 +131,9 @@ func TestFilesAreReadAgain(t *testing.T) {
 		}
 	}
 	shown("at the start", 1)
+	if trusted.transport.Get().Proxy != nil {
+		t.Error("a proxy of the environment comes between replicas")
+	}
 	first.issue(t, 2, certFile, keyFile)
 	shown("renewed", 2)
 	if err := os.WriteFile(keyFile, []byte("half"), 0o600); err != nil {

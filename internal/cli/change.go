@@ -72,7 +72,7 @@ declared later included. Ticks that are missed meanwhile are not caught up.`,
 			short: "End what runs of tasks, and start it again where it is",
 			long: "End what runs of tasks, as a stop would, and start it again on the same instance with a new " +
 				"fencing token.",
-			example: "  shardctl restart 'topics/topic-0*'",
+			example: "  shardctl restart 'topics/topic-0*'\n  shardctl restart -g topics",
 		}),
 		taskCommand(&change{verb: api.Rerun, past: "to run again", globals: g}, help{
 			short:   "Run tasks again that are done or have failed",
@@ -133,7 +133,9 @@ func taskCommand(c *change, h help) *cobra.Command {
 }
 
 func (c *change) addSelection(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&c.group, "group", "g", "", "the group of tasks that are named without it")
+	cmd.Flags().StringVarP(
+		&c.group, "group", "g", "", "the group of tasks that are named without it; of all where none is named",
+	)
 	cmd.Flags().StringVarP(&c.selector, "selector", "l", "", "only tasks with these labels: k=v,k!=v,k in (a,b),!k")
 	c.globals.completeGroup(cmd)
 }
@@ -168,7 +170,8 @@ stay unassigned then, and the pin is kept until unpin.`,
 		if err := c.ofTasks(cmd, args[:last], operate.Request{To: args[last], Strict: c.strict}); err != nil {
 			return err
 		}
-		return c.noteUnmatched(cmd, args[last])
+		c.noteUnmatched(cmd, args[last])
+		return nil
 	})
 	c.addSelection(cmd)
 	c.completeTasksAndInstance(cmd)
@@ -177,24 +180,24 @@ stay unassigned then, and the pin is kept until unpin.`,
 }
 
 // noteUnmatched says that no instance matches a pin now: its name may be misspelled. That is no error, since the
-// instance may be about to start.
-func (c *change) noteUnmatched(cmd *cobra.Command, to string) error {
+// instance may be about to start. Nor is it one that they cannot be listed: the tasks are pinned.
+func (c *change) noteUnmatched(cmd *cobra.Command, to string) {
+	var instances []api.Instance
 	replica, err := c.globals.Client(cmd.Context())
-	if err != nil {
-		return err
+	if err == nil {
+		instances, err = replica.Instances().List(cmd.Context(), client.Filter{State: "live,draining"})
 	}
-	instances, err := replica.Instances().List(cmd.Context(), client.Filter{State: "live,draining"})
-	if err != nil || slices.ContainsFunc(instances, func(i api.Instance) bool {
-		return balancer.PinnedTo(to, i.Name, i.Zone)
-	}) {
-		return c.globals.explain(cmd, replica, err)
-	}
-	until := "until one starts, they run anywhere"
+	note := "no instance matches " + to + " now: until one starts, they run anywhere"
 	if c.strict {
-		until = "until one starts, they do not run"
+		note = "no instance matches " + to + " now: until one starts, they do not run"
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "note: no instance matches %s now: %s\n", plainText(to), until)
-	return err
+	switch {
+	case err != nil:
+		note = "whether an instance matches " + to + " now is not known: " + root(err).Error()
+	case slices.ContainsFunc(instances, func(i api.Instance) bool { return balancer.PinnedTo(to, i.Name, i.Zone) }):
+		return
+	}
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", plainText(note)) // nothing depends on it
 }
 
 func moveCommand(g *Globals) *cobra.Command {
@@ -247,7 +250,9 @@ func oneInstance(_ *cobra.Command, args []string) error {
 // tasksAndInstance wants tasks, or labels of tasks, and an instance at the end.
 func (c *change) tasksAndInstance(_ *cobra.Command, args []string) error {
 	if len(args) < 1 || len(args) < 2 && c.selector == "" {
-		return usage("name tasks as GROUP/NAME, or select them with -l, and then an instance")
+		return usage(
+			"name tasks as GROUP/NAME, or '*' and -g for all of a group, or select them with -l, and then an instance",
+		)
 	}
 	return nil
 }
@@ -271,8 +276,8 @@ func (c *change) ofGroup(cmd *cobra.Command, name string) error {
 }
 
 func (c *change) ofTasks(cmd *cobra.Command, args []string, request operate.Request) error {
-	if len(args) == 0 && c.selector == "" {
-		return usage("%s: name tasks as GROUP/NAME, or select them with -l", c.verb)
+	if len(args) == 0 && c.selector == "" && c.group == "" {
+		return usage("%s: name tasks as GROUP/NAME, or select them with -l, or all of a group with -g", c.verb)
 	}
 	want, err := wantTasks(args, c.group)
 	if err != nil {

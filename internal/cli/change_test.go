@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,8 +76,8 @@ func (o *obeying) Change(_ context.Context, r operate.Request, preview bool) (ap
 	return result, nil
 }
 
-// operated is a replica that takes changes, and its address.
-func operated(t *testing.T, board *status.Board, o *obeying, tokens *access.Tokens) string {
+// operated is the address of a replica that takes changes.
+func operated(t *testing.T, board *status.Board, o admin.Changer, tokens *access.Tokens) string {
 	t.Helper()
 	read := status.New(status.Config{Source: board, Logs: wrote})
 	server := httptest.NewServer(admin.New(admin.Config{
@@ -107,6 +109,8 @@ func TestChanges(t *testing.T) {
 		{"pause", "-g", "topics", "-l", "tier=1"},
 		{"resume", "-g", "jobs"},
 		{"restart", "topics/*"},
+		{"restart", "-g", "topics"},
+		{"unpin", "-g", "topics", "--dry-run"},
 		{"rerun", "topics/none"},
 		{"trigger", "jobs/nightly", "--reason", "asked by phone"},
 		{"pin", "topics/topic-001", "b"},
@@ -149,7 +153,8 @@ func TestWrongChanges(t *testing.T) {
 		"pause topic-001":                    "GROUP/topic-001",
 		"pause topics/[":                     "pattern",
 		"pause -l a=b=c":                     "-l",
-		"restart -g topics":                  "GROUP/NAME",
+		"pin -g topics web-1":                "'*'",
+		"move -g topics web-1":               "'*'",
 		"pin topics/topic-001":               "then an instance",
 		"pin topics/topic-001 web-[":         "instance",
 		"move topics/topic-001 a --strict":   "strict",
@@ -172,6 +177,29 @@ func TestWrongChanges(t *testing.T) {
 	}
 	if len(o.asked) > 0 {
 		t.Errorf("asked %q", o.asked)
+	}
+}
+
+// A pin is done once it is written. What cannot be found out for a note on it is no failure.
+func TestPinsAreDoneWhereInstancesCannotBeListed(t *testing.T) {
+	taken := operated(t, board(sample()), &obeying{}, nil)
+	forward, err := url.Parse(taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := httputil.NewSingleHostReverseProxy(forward)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/instances" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		to.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	got := shardctl(t, globals(), "pin", "topics/topic-001", "b", "--server", server.URL)
+	if got.code != 0 || got.out != "task topics/topic-001 pinned\n" ||
+		!strings.HasPrefix(got.err, "note: whether an instance matches b now is not known: ") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -332,3 +332,18 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+// An instance that has left is shown to who names it, as describe does.
+func TestInstancesThatHaveLeftAreShownByName(t *testing.T) {
+	server := replica(t, board(sample()))
+	for line, want := range map[string]outcome{
+		"get instances d -o jsonpath=.state": {"left\n", "", 0},
+		"get instances a d -o name":          {"a\nd\n", "", 0},
+		"get instances [ad] -o name":         {"a\n", "", 0},
+		"get instances -o name":              {"a\nb\nc\n", "", 0},
+	} {
+		if got := shardctl(t, globals(), append(strings.Fields(line), "--server", server)...); got != want {
+			t.Errorf("%s: got %+v", line, got)
+		}
+	}
+}

@@ -32,7 +32,8 @@ func (g *Globals) complete(of names) cobra.CompletionFunc {
 		}
 		var found []string
 		for _, name := range all {
-			if strings.HasPrefix(name, typed) {
+			// What a terminal obeys cannot be typed, and a shell would show it.
+			if strings.HasPrefix(name, typed) && plainText(name) == name {
 				found = append(found, name)
 			}
 		}

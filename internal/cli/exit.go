@@ -36,7 +36,8 @@ func (e Exit) Error() string {
 func (e Exit) Unwrap() error { return e.Err }
 
 // Report writes the error, one line, and returns the code to exit with: that of the [Exit] inside, else 1; 0 for none.
-// An Exit without an error writes nothing.
+// An Exit without an error writes nothing. Errors repeat what others wrote, reasons of a pause among it, so what a
+// terminal would obey is taken out.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -45,7 +46,7 @@ func Report(w io.Writer, err error) int {
 		return exit.Code // what there was to say has been said
 	}
 	// there is nowhere else to report it
-	_, _ = fmt.Fprintln(w, "error:", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	_, _ = fmt.Fprintln(w, "error:", plainText(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
 	if exit, ok := errors.AsType[Exit](err); ok {
 		return exit.Code
 	}

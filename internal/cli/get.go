@@ -252,7 +252,11 @@ func run[T any](ctx context.Context, r *request, res resource[T]) error {
 	if r.options.watch {
 		return out.follow(ctx)
 	}
-	items, err := res.of(r.client).List(ctx, r.filter)
+	list := res.of(r.client).List
+	if res.list != nil {
+		list = func(ctx context.Context, f client.Filter) ([]T, error) { return res.list(ctx, r.client, f, w) }
+	}
+	items, err := list(ctx, r.filter)
 	if err != nil {
 		return err
 	}
@@ -317,7 +321,7 @@ func (l *lister[T]) write(items []T) error {
 func (l *lister[T]) rows(items []T) error {
 	if l.output.format == formatName {
 		for i := range items {
-			if _, err := fmt.Fprintln(l.out, l.resource.name(&items[i])); err != nil {
+			if _, err := fmt.Fprintln(l.out, plainText(l.resource.name(&items[i]))); err != nil {
 				return err
 			}
 		}

@@ -103,7 +103,7 @@ func writeYAML(w io.Writer, v any) error {
 		return err
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil {
+	if err := yaml.Unmarshal(escaped(b), &doc); err != nil {
 		return fmt.Errorf("write YAML: %w", err)
 	}
 	block(&doc)
@@ -115,6 +115,19 @@ func writeYAML(w io.Writer, v any) error {
 	}
 	_, err = w.Write(out.Bytes())
 	return err
+}
+
+// escaped is JSON in which what YAML takes in no document is escaped: JSON has it in texts as it is.
+func escaped(text []byte) []byte {
+	var out bytes.Buffer
+	for _, r := range string(text) {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&out, `\u%04x`, r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.Bytes()
 }
 
 // block takes the style of JSON out of nodes. What is empty stays as [] and {}, and texts that look like something else

@@ -50,7 +50,7 @@ func (v *view) stateOf(i *api.Instance) string {
 // pinText is where a task is pinned.
 func pinText(t *api.Task) string {
 	if pin := t.Overrides.Find("pin"); pin != nil && pin.Strict {
-		return t.PinnedTo + " (strict)"
+		return plainText(t.PinnedTo) + " (strict)"
 	}
 	return orDash(t.PinnedTo)
 }

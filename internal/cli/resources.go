@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -20,8 +23,10 @@ type resource[T any] struct {
 	name    func(*T) string
 	wanted  func(args []string, group string) (*wanted, error)
 	of      func(*client.Client) source[T]
-	gone    func(*T)          // marks one that is no more, for a table that is watched
-	at      func(*T) api.Time // when it happened; nil: the time of a watched row is that of its change
+	// list reads those that are wanted where the list as it is may lack some; nil: it never does.
+	list func(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]T, error)
+	gone func(*T)          // marks one that is no more, for a table that is watched
+	at   func(*T) api.Time // when it happened; nil: the time of a watched row is that of its change
 }
 
 func tasks() resource[api.Task] {
@@ -38,8 +43,30 @@ func instances() resource[api.Instance] {
 		kind: "instances", columns: instanceColumns(), wanted: wantPlain,
 		name: func(i *api.Instance) string { return i.Name },
 		of:   func(c *client.Client) source[api.Instance] { return c.Instances() },
+		list: namedInstances,
 		gone: func(i *api.Instance) { i.State = "removed" },
 	}
+}
+
+// namedInstances are the instances of the list, and those that are hidden in it, as they have left, and are named.
+func namedInstances(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Instance, error) {
+	found, err := c.Instances().List(ctx, f)
+	if err != nil || f.State != "" || f.Selector != "" || f.Group != "" {
+		return found, err
+	}
+	for _, name := range w.args {
+		if isPattern(name) || slices.ContainsFunc(found, func(i api.Instance) bool { return i.Name == name }) {
+			continue
+		}
+		i, err := c.Instances().Get(ctx, name)
+		switch {
+		case err == nil:
+			found = append(found, *i)
+		case !errors.Is(err, client.ErrNotFound):
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 func groups() resource[api.Group] {
@@ -56,8 +83,42 @@ func events() resource[api.Event] {
 		kind: "events", columns: eventColumns(), wanted: wantTasks,
 		name: func(e *api.Event) string { return e.Key },
 		of:   func(c *client.Client) source[api.Event] { return c.Events() },
+		list: newestEvents,
 		gone: func(*api.Event) {}, at: func(e *api.Event) api.Time { return e.Time },
 	}
+}
+
+// newestEvents are the newest events of the tasks that are wanted, at most as many as are read of all. A list of all is
+// cut at the newest ones, and those of a task that does little are not among them.
+func newestEvents(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Event, error) {
+	if len(w.args) == 0 {
+		return c.Events().List(ctx, f)
+	}
+	var found []api.Event
+	if slices.ContainsFunc(w.args, isPattern) {
+		// The server knows no patterns. Events are kept for days, and most often enough of the newest ones match.
+		for f.Limit = api.MaxLimit; ; f.Limit *= 8 {
+			all, err := c.Events().List(ctx, f)
+			if err != nil {
+				return nil, err
+			}
+			last := len(all) < f.Limit
+			found = slices.DeleteFunc(all, func(e api.Event) bool { return !w.match(e.Key) })
+			if last || len(found) >= api.DefaultLimit {
+				break
+			}
+		}
+	} else {
+		for _, f.Task = range slices.Compact(slices.Sorted(slices.Values(w.args))) {
+			events, err := c.Events().List(ctx, f)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, events...)
+		}
+		slices.SortFunc(found, func(a, b api.Event) int { return strings.Compare(b.ID, a.ID) })
+	}
+	return found[:min(len(found), api.DefaultLimit)], nil
 }
 
 func locks() resource[api.Lock] {

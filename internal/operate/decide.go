@@ -78,6 +78,7 @@ func (d *decider) decide(name string) {
 		d.Refused = append(d.Refused, *refusal)
 		return
 	}
+	o = d.complete(o)
 	before, stands := d.standing[o.ID()]
 	switch {
 	case takesBack(d.request.Verb) && stands:
@@ -86,16 +87,27 @@ func (d *decider) decide(name string) {
 			o.Kind = record.OverrideResume
 			d.Put = append(d.Put, o)
 		}
-	case takesBack(d.request.Verb), stands && sameAsked(before, o) && !o.Kind.Once(),
+	case takesBack(d.request.Verb), stands && sameAsked(before, o), d.isThere(o) && !pending(before, o),
 		stands && o.Request != "" && before.Request == o.Request:
 		d.Unchanged = append(d.Unchanged, name)
 	default:
-		d.Put = append(d.Put, d.complete(o))
+		d.Put = append(d.Put, o)
 	}
 }
 
-// sameAsked says whether two overrides have the same effect.
-func sameAsked(a, b record.Override) bool { return a.To == b.To && a.Strict == b.Strict }
+// sameAsked says whether what stands has the effect that is asked for, or still will have it.
+func sameAsked(before, o record.Override) bool {
+	return before.To == o.To && before.Strict == o.Strict && (!o.Kind.Once() || pending(before, o))
+}
+
+// pending says whether what stands has not had its effect yet: that gives the task another token.
+func pending(before, o record.Override) bool { return before.Token == o.Token && o.Token > 0 }
+
+// isThere says whether a task is to be moved to the very session that owns it.
+func (d *decider) isThere(o record.Override) bool {
+	target := d.target(o.To)
+	return o.Kind == record.OverrideMove && target != nil && target.ID == d.View.Lock(elect.Key(o.Name)).Session
+}
 
 // complete fills in what the effect is recognized by.
 func (d *decider) complete(o record.Override) record.Override {

@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -71,6 +72,11 @@ func standing(
 		c(&o)
 	}
 	return o
+}
+
+// requested is a request of a task that has had no effect yet: its token is still that of the lock.
+func requested(kind record.OverrideKind, name, to string) record.Override {
+	return standing(kind, record.ScopeTask, name, func(o *record.Override) { o.To, o.Token = to, 7 })
 }
 
 func task(verb api.Verb, names ...string) operate.Request {
@@ -177,6 +183,23 @@ func TestDecide(t *testing.T) {
 		"move": {
 			request: to(task(api.Move, "g/3"), "a", false), want: "put move/task/g/3@7",
 		},
+		"move again": {
+			request: to(task(api.Move, "g/3"), "a", false), want: "unchanged g/3",
+			standing: []record.Override{requested(record.OverrideMove, "g/3", "a")},
+		},
+		"move to where it is": {request: to(task(api.Move, "g/1"), "a", false), want: "unchanged g/1"},
+		"move back before it has moved": {
+			request: to(task(api.Move, "g/1"), "a", false), want: "put move/task/g/1@7",
+			standing: []record.Override{requested(record.OverrideMove, "g/1", "b")},
+		},
+		"restart again before it has restarted": {
+			request: task(api.Restart, "g/1"), want: "unchanged g/1",
+			standing: []record.Override{requested(record.OverrideRestart, "g/1", "")},
+		},
+		"restart again": {
+			request: task(api.Restart, "g/1"), want: "put restart/task/g/1@7",
+			standing: []record.Override{standing(record.OverrideRestart, record.ScopeTask, "g/1")},
+		},
 		"move beyond the cap": {request: to(task(api.Move, "g/1"), "b", false), want: "NoCapacity"},
 		"moves beyond the cap together": {
 			request: to(task(api.Move, "g/3", "g/4"), "a", false), want: "put move/task/g/3@7 NoCapacity",
@@ -235,6 +258,15 @@ func summary(d operate.Decision) string {
 		parts = append(parts, r.Reason)
 	}
 	return strings.Join(parts, " ")
+}
+
+// A result names each task once, whatever is written for it.
+func TestResultsNameEachOnce(t *testing.T) {
+	s := state(standing(record.OverridePause, record.ScopeTask, "g/1"))
+	got := operate.Decide(s, task(api.Resume, "g/1", "g/2")).Result(nil)
+	if !slices.Equal(got.Changed, []string{"g/1"}) || !slices.Equal(got.Unchanged, []string{"g/2"}) {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestRefusalsSayWhoAskedForWhatStandsInTheWay(t *testing.T) {
@@ -412,6 +444,101 @@ func find(t *testing.T, s operate.State, id string) record.Override {
 		t.Fatalf("no override %s", id)
 	}
 	return s.View.Overrides[at]
+}
+
+// events are those of the store, in any order, as type, reason and task.
+func events(t *testing.T, db store.Store) []string {
+	t.Helper()
+	res, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, doc := range res.Docs {
+		e, err := record.EventFrom(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(e.Type, " ", e.Reason, " ", e.Key))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// What somebody else has taken back already is no change of who asks for it too. The same goes for nobody else: an
+// answer that was lost is asked for, and the change is told.
+func TestOnlyChangesAreTold(t *testing.T) {
+	db := memstore.New()
+	r := task(api.Unpin, "g/1")
+	d := operate.Decision{Delete: []record.Override{{Kind: record.OverridePin, Scope: record.ScopeTask, Name: "g/1"}}}
+	if err := operate.NewWriter(db).Write(t.Context(), r, d); err != nil {
+		t.Fatal(err)
+	}
+	if got := events(t, db); len(got) > 0 {
+		t.Errorf("told is %q, of a pin that there was not", got)
+	}
+	pin := to(task(api.Pin, "g/1"), "b", true)
+	if err := operate.NewWriter(db).Write(t.Context(), pin, operate.Decide(state(), pin)); err != nil {
+		t.Fatal(err)
+	}
+	lost := false
+	db.Fault(func(c memstore.Call) memstore.Verdict {
+		if c.Op == memstore.OpApply && !lost {
+			lost = true
+			return memstore.Verdict{Fault: memstore.LoseAnswer}
+		}
+		return memstore.Verdict{}
+	})
+	if err := operate.NewWriter(db).Write(t.Context(), r, d); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := events(t, db), []string{"Change Pin g/1", "Change Unpin g/1"}; !slices.Equal(got, want) {
+		t.Errorf("told is %q, want %q", got, want)
+	}
+}
+
+// leaving is a store whose user leaves with its first change.
+type leaving struct {
+	store.Store
+	leave func()
+}
+
+func (l leaving) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer l.leave()
+	return l.Store.Apply(ctx, changes...)
+}
+
+// Who leaves in between leaves no change behind that nobody is told of, and no pause that is half taken back.
+func TestChangesAreFinishedWhoeverLeaves(t *testing.T) {
+	db := memstore.New()
+	pause, resume := task(api.Pause, "g/1"), task(api.Resume, "g/1")
+	paused := standing(record.OverridePause, record.ScopeTask, "g/1")
+	for _, step := range []struct {
+		request  operate.Request
+		standing []record.Override
+	}{{pause, nil}, {resume, []record.Override{paused}}} {
+		ctx, leave := context.WithCancel(t.Context())
+		w := operate.NewWriter(leaving{db, leave})
+		if err := w.Write(ctx, step.request, operate.Decide(state(step.standing...), step.request)); err != nil {
+			t.Errorf("%s: %v", step.request.Verb, err)
+		}
+		if ctx.Err() == nil {
+			t.Fatal("nobody has left")
+		}
+		if err := w.Write(ctx, step.request, operate.Decide(state(), step.request)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s by who had left before: %v", step.request.Verb, err)
+		}
+	}
+	if got, want := events(t, db), []string{"Change Pause g/1", "Change Resume g/1"}; !slices.Equal(got, want) {
+		t.Errorf("told is %q, want %q", got, want)
+	}
+	res, err := db.List(t.Context(), store.KindOverride, store.Query{States: []string{string(record.OverridePause)}})
+	if err != nil || len(res.Docs) > 0 {
+		t.Errorf("left is %v, %v", res.Docs, err)
+	}
 }
 
 // An answer that was lost does not make a change be lost, or be written twice with other words.

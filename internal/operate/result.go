@@ -3,6 +3,7 @@ package operate
 import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Result is the decision as a result. Lists are never nil.
@@ -13,6 +14,9 @@ func (d Decision) Result(moves []balancer.Move) api.ChangeResult {
 		Moves:   []api.PlannedMove{},
 	}
 	for _, o := range d.Put {
+		if o.Kind == record.OverrideResume {
+			continue // goes with a pause that is deleted
+		}
 		r.Changed = append(r.Changed, o.Name)
 	}
 	for _, o := range d.Delete {

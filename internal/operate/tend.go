@@ -84,10 +84,10 @@ func (w *Writer) Tend(ctx context.Context, live []elect.Member) error {
 	var changes []change
 	for _, o := range t.Seen {
 		o.Seen = found.Now
-		changes = append(changes, change{o, store.Put})
+		changes = append(changes, change{Override: o, op: store.Put})
 	}
 	for _, o := range slices.Concat(t.Forget, t.Expire) {
-		changes = append(changes, change{o, store.Delete})
+		changes = append(changes, change{Override: o, op: store.Delete})
 	}
 	for batch := range slices.Chunk(changes, store.MaxBatch) {
 		if err := w.tend(ctx, batch, found); err != nil {

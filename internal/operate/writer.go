@@ -28,7 +28,15 @@ func NewWriter(db store.Store) *Writer { return &Writer{db: db, session: uuid.Ne
 
 // Write writes what was decided, and has all replicas look. It returns once everything is known to be written, with an
 // event for each change; an error says that some of it may not be. To write the same again does no harm.
+//
+// Who asked may leave in between. What has begun goes on for [finishWithin] after ctx has ended, so that nothing is
+// written without its event, and a resume is not left half done.
 func (w *Writer) Write(ctx context.Context, r Request, d Decision) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("%s: %w", r.Verb, err)
+	}
+	ctx, cancel := outliving(ctx, finishWithin)
+	defer cancel()
 	// What is put stands before anything is deleted: who does not see a pause any more sees when it ended.
 	if err := w.write(ctx, r, store.Put, d.Put); err != nil {
 		return err
@@ -36,15 +44,27 @@ func (w *Writer) Write(ctx context.Context, r Request, d Decision) error {
 	return w.write(ctx, r, store.Delete, d.Delete)
 }
 
+// finishWithin is how long a change goes on for whose asker has left.
+const finishWithin = 5 * time.Second
+
+// outliving is a context that ends a while after ctx.
+func outliving(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(while, func() { end(context.Cause(ctx)) })
+	})
+	return longer, func() { stop(); end(nil) }
+}
+
 func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []record.Override) error {
 	for chunk := range slices.Chunk(overrides, store.MaxBatch) {
 		batch := make([]change, len(chunk))
 		for i, o := range chunk {
-			batch[i] = change{o, op}
+			batch[i] = change{Override: o, op: op}
 		}
-		now, err := w.writeAll(ctx, batch)
-		if err == nil {
-			err = w.announce(ctx, batch, r.event, now)
+		written, now, err := w.writeAll(ctx, batch)
+		if len(written) > 0 {
+			err = errors.Join(err, w.announce(ctx, written, r.event, now))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Verb, err)
@@ -56,37 +76,39 @@ func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []
 // change is one override to be written, or to be taken back.
 type change struct {
 	record.Override
-	op store.Op
+	op     store.Op
+	unsure bool // it was tried, and may be written
 }
 
-// writeAll repeats until every override is as wanted. Others may write the same ones meanwhile: the last one holds.
-func (w *Writer) writeAll(ctx context.Context, changes []change) (now int64, err error) {
+// writeAll repeats until every override is as wanted, and returns those that were not so before, also with an error.
+// Others may write the same ones meanwhile: the last one holds.
+func (w *Writer) writeAll(ctx context.Context, changes []change) (written []change, now int64, err error) {
 	for pause := 10 * time.Millisecond; len(changes) > 0; pause = min(2*pause, time.Second) {
-		now, changes, err = w.writeOnce(ctx, changes)
-		switch {
-		case err != nil:
-			return 0, err
-		case len(changes) == 0:
-			return now, nil
+		var done []change
+		var read int64
+		done, changes, read, err = w.writeOnce(ctx, changes)
+		written, now = append(written, done...), max(now, read)
+		if err != nil || len(changes) == 0 {
+			break
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return written, now, context.Cause(ctx)
 		}
 	}
-	return now, nil
+	return written, now, err
 }
 
-// writeOnce reads what is there, writes over it, and returns what must be tried again.
-func (w *Writer) writeOnce(ctx context.Context, changes []change) (now int64, again []change, err error) {
+// writeOnce reads what is there, and writes over it. It returns what was written, and what must be tried again.
+func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, again []change, now int64, err error) {
 	ids := make([]string, len(changes))
 	for i, c := range changes {
 		ids[i] = c.ID()
 	}
 	found, err := w.db.Read(ctx, store.KindOverride, ids...)
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, 0, err
 	}
 	revs := make(map[string]int64, len(found.Docs))
 	for _, d := range found.Docs {
@@ -97,6 +119,9 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (now int64, ag
 	for _, c := range changes {
 		rev, there := revs[c.ID()]
 		if c.op == store.Delete && !there {
+			if c.unsure {
+				written = append(written, c)
+			}
 			continue
 		}
 		o := c.Override
@@ -111,25 +136,27 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (now int64, ag
 		tried = append(tried, c)
 	}
 	if len(writes) == 0 {
-		return found.Now, nil, nil
+		return written, nil, found.Now, nil
 	}
 	outs, err := w.db.Apply(ctx, writes...)
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, 0, err
 	}
 	for i, out := range outs {
 		switch out.Status {
 		case store.Applied, store.Overtaken:
+			written = append(written, tried[i])
 		case store.Unknown:
 			if errors.Is(out.Err, context.Canceled) || ctx.Err() != nil {
-				return 0, nil, out.Err
+				err = out.Err
 			}
+			tried[i].unsure = true
 			again = append(again, tried[i])
 		case store.Refused:
 			again = append(again, tried[i])
 		}
 	}
-	return found.Now, again, nil
+	return written, again, found.Now, err
 }
 
 func (w *Writer) id() store.WriterID { return store.WriterID{Session: w.session, Seq: w.seq.Add(1)} }

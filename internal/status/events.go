@@ -143,10 +143,11 @@ func (l *eventLog) knows(ctx context.Context, id string) bool {
 	return err == nil && len(batch) == 1 && batch[0].ID == id
 }
 
-// since calls handle with each event from that id on, the oldest first.
-func (l *eventLog) since(ctx context.Context, from string, handle func(*api.Event) error) error {
+// since calls handle with each event that the query selects, the oldest first. One may come twice.
+func (l *eventLog) since(ctx context.Context, q EventQuery, handle func(*api.Event) error) error {
+	q.Limit, q.OldestFirst = eventBatch, true
 	for {
-		batch, err := l.read(ctx, EventQuery{From: from, Limit: eventBatch, OldestFirst: true})
+		batch, err := l.read(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -158,6 +159,6 @@ func (l *eventLog) since(ctx context.Context, from string, handle func(*api.Even
 		if len(batch) < eventBatch {
 			return nil
 		}
-		from = batch[len(batch)-1].ID
+		q.From = batch[len(batch)-1].ID
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +18,15 @@ const (
 	eventPace = 500 * time.Millisecond
 	// eventIdle is the most time between two looks where the source reports nothing, or the last look failed.
 	eventIdle = 5 * time.Second
-	// lateEvents is how many of the newest events are known by id. Replicas write events at the same time, and a later
-	// id may be seen first.
+	// lateEvents is how many of the newest events are known by id, at least. Replicas write events at the same time,
+	// and a later id may be seen first.
 	lateEvents = 100
+	// lateFor is how much older than the newest one an event may be, however many came in between. Ids are ordered by
+	// the time of what happened, and a replica writes a while after that: a batch at a time, and again when the store
+	// did not answer.
+	lateFor = 30 * time.Second
+	// latePace is the least time between two looks at all of lateFor, which read again what was seen.
+	latePace = 2 * time.Second
 	// feedBytes is how much of events a watcher may be behind before it is dropped, in bytes: some thousands. It comes
 	// again and goes on after the last event that it has seen.
 	feedBytes = 8 << 20
@@ -117,9 +124,10 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 	seen := seenEvents{}
 	changed := f.changed()
 	known := f.begin(ctx, r, &seen)
-	well := known
+	well, all := known, true // all: the last look was for those that are late as well
+	var looked time.Time     // for those
 	close(r.once)
-	for rest(ctx, nil, eventPace) && rest(ctx, changed, patience(changed != nil && well)) {
+	for rest(ctx, nil, eventPace) && rest(ctx, changed, patience(changed != nil && well, all)) {
 		changed = f.changed()
 		if !known {
 			if known = f.begin(ctx, r, &seen); known {
@@ -129,8 +137,12 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 			continue
 		}
 		before := r.end()
-		err := f.log.since(ctx, seen.floor(), func(e *api.Event) error {
-			if seen.add(e.ID) {
+		q := seen.newest()
+		if all = time.Since(looked) >= latePace; all {
+			q, looked = seen.late(), time.Now()
+		}
+		err := f.log.since(ctx, q, func(e *api.Event) error {
+			if seen.add(e) {
 				return f.add(r, e)
 			}
 			return nil
@@ -152,8 +164,11 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 func (f *eventFeed) begin(ctx context.Context, r *round, seen *seenEvents) bool {
 	newest, err := f.log.read(ctx, EventQuery{Limit: eventBatch})
 	for i := len(newest) - 1; i >= 0 && err == nil; i-- {
-		seen.add(newest[i].ID)
+		seen.add(&newest[i])
 		err = f.add(r, &newest[i])
+	}
+	if err == nil && len(newest) == eventBatch {
+		seen.begin = newest[eventBatch-1].ID
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,12 +185,17 @@ func (f *eventFeed) add(r *round, e *api.Event) error {
 	return err
 }
 
-// patience is how long to wait for a report that there may be new events; 0: however long it takes.
-func patience(reported bool) time.Duration {
-	if reported {
+// patience is how long to wait for a report that there may be new events; 0: however long it takes. all says that
+// nothing reported before can have been overlooked.
+func patience(reported, all bool) time.Duration {
+	switch {
+	case !reported:
+		return eventIdle
+	case !all:
+		return latePace
+	default:
 		return 0
 	}
-	return eventIdle
 }
 
 // rest waits until changed is closed or d, unless it is 0, is over; false: ctx ended first.
@@ -216,28 +236,62 @@ func (r *round) state() (known, only, stale bool, gaps int) {
 	return r.known, r.only, r.stale, r.gaps
 }
 
-// seenEvents are the ids of the newest events that the feed has seen.
-type seenEvents struct{ ids []string }
+// seenEvents are the newest events that the feed has seen, in the order of their ids.
+type seenEvents struct {
+	events []seenEvent
+	begin  string // what is before it in the store was there when looking began; empty: nothing was
+}
 
-// add notes the id and says whether it is new.
-func (s *seenEvents) add(id string) bool {
-	i, found := slices.BinarySearch(s.ids, id)
+type seenEvent struct {
+	id string
+	at time.Time
+}
+
+// add notes the event and says whether it is new.
+func (s *seenEvents) add(e *api.Event) bool {
+	i, found := slices.BinarySearchFunc(s.events, e.ID, func(e seenEvent, id string) int {
+		return strings.Compare(e.id, id)
+	})
 	if !found {
-		s.ids = slices.Insert(s.ids, i, id)
+		s.events = slices.Insert(s.events, i, seenEvent{e.ID, e.Time.Time})
 	}
 	return !found
 }
 
-// floor is from where to look for new ones.
-func (s *seenEvents) floor() string {
-	if len(s.ids) == 0 {
-		return ""
+// newest is where to look for new ones that are hardly late.
+func (s *seenEvents) newest() EventQuery {
+	if len(s.events) == 0 {
+		return EventQuery{}
 	}
-	return s.ids[max(0, len(s.ids)-lateEvents)]
+	return EventQuery{From: s.events[max(0, len(s.events)-lateEvents)].id}
 }
 
+// late is where to look for all that are new: back to lateFor before the newest one, and among lateEvents at least.
+func (s *seenEvents) late() EventQuery {
+	since := s.since()
+	switch n := len(s.events); {
+	case n < lateEvents:
+		return EventQuery{} // there are no more
+	case s.events[n-lateEvents].at.Before(since):
+		return s.newest()
+	default:
+		return EventQuery{From: s.begin, Since: since}
+	}
+}
+
+// since is the time of the oldest events that are late and no older than that.
+func (s *seenEvents) since() time.Time {
+	if len(s.events) == 0 {
+		return time.Time{}
+	}
+	return s.events[len(s.events)-1].at.Add(-lateFor)
+}
+
+// trim forgets what is not looked at any more.
 func (s *seenEvents) trim() {
-	if extra := len(s.ids) - lateEvents; extra > 0 {
-		s.ids = slices.Delete(s.ids, 0, extra)
+	since := s.since()
+	old := slices.IndexFunc(s.events, func(e seenEvent) bool { return !e.at.Before(since) })
+	if extra := min(len(s.events)-lateEvents, old); extra > 0 {
+		s.events = slices.Delete(s.events, 0, extra)
 	}
 }

@@ -2,7 +2,6 @@ package status
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
@@ -82,21 +81,17 @@ func (f *eventFeed) catchUp(
 	return o.next, o.sent, w.begin(out, o)
 }
 
-// after is what the round knows of events after that one; false: it does not know the event.
+// after is what the round has seen after that event, older ones that were late included; false: it does not know it.
 func (r *round) after(id string) (events []*update[api.Event], next int, ok bool) {
 	all, _, next := r.all()
-	if !slices.ContainsFunc(all, func(u *update[api.Event]) bool { return u.id == id }) {
-		return nil, next, false
-	}
-	events = slices.DeleteFunc(all, func(u *update[api.Event]) bool { return u.id <= id })
-	slices.SortFunc(events, func(a, b *update[api.Event]) int { return strings.Compare(a.id, b.id) })
-	return events, next, true
+	i := slices.IndexFunc(all, func(u *update[api.Event]) bool { return u.id == id })
+	return all[i+1:], next, i >= 0
 }
 
 // sendSince sends what the store has after the last event that the reader saw.
 func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 	sent := map[string]bool{out.last: true}
-	err := f.log.since(out.ctx, out.last, func(e *api.Event) error {
+	err := f.log.since(out.ctx, EventQuery{From: out.last}, func(e *api.Event) error {
 		if sent[e.ID] {
 			return nil
 		}

@@ -143,9 +143,15 @@ type peers struct {
 	vouch  func(r *http.Request, instance, target string) string
 }
 
-// peers asks as configured. Where an address leads is what a member says of itself: it may not lead on elsewhere.
+// peers asks as configured. Where an address leads is what a member says of itself: it may not lead on elsewhere. No
+// proxy of the environment comes between replicas: it is for the world outside, and would see what tasks write.
 func (c Config) peers() peers {
 	client := *c.Peers
+	if client.Transport == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the library's own
+		transport.Proxy = nil
+		client.Transport = transport
+	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return peers{&client, c.PeerScheme, c.Vouch}
 }
@@ -155,15 +161,13 @@ const ProofHeader = "Shardctl-Proof"
 
 // output asks the owner for what a task of its own wrote, because of a request to this replica.
 func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q LogQuery) (output, error) {
-	address := owner.Address
-	if !strings.Contains(address, "://") {
-		address = p.scheme + "://" + address
+	address, err := p.base(owner.Address)
+	if err != nil {
+		return output{}, fmt.Errorf("ask %s: %w", owner.Name, err)
 	}
 	target := logsPath(t.Group, t.Name) + "?" + q.values().Encode()
 	//nolint:gosec // the address is what a member of the cluster says of itself in the store
-	req, err := http.NewRequestWithContext(
-		r.Context(), http.MethodGet, strings.TrimSuffix(address, "/")+target, http.NoBody,
-	)
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, address+target, http.NoBody)
 	if err != nil {
 		return output{}, fmt.Errorf("ask %s: %w", address, err)
 	}
@@ -188,6 +192,20 @@ func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q LogQu
 		return output{}, fmt.Errorf("read from %s: %w", address, err)
 	}
 	return output{string(text), resp.Header.Get(positionHeader)}, nil
+}
+
+// base is where a replica with that address is asked. An address with more than a host would have another path be asked
+// than that of the output.
+func (p peers) base(address string) (string, error) {
+	base := strings.TrimSuffix(address, "/")
+	if !strings.Contains(base, "://") {
+		base = p.scheme + "://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || base != u.Scheme+"://"+u.Host {
+		return "", fmt.Errorf("address %.200q: want HOST:PORT, http://HOST:PORT or https://HOST:PORT", address)
+	}
+	return base, nil
 }
 
 // session is the very instance that owns the task, or the one of its name.

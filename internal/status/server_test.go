@@ -325,3 +325,55 @@ func TestRequestsAreForwardedOnce(t *testing.T) {
 		t.Errorf("%d after %d requests", w.Code, asked)
 	}
 }
+
+// An address is what a member says of itself. It says which host is asked, and nothing of what is asked there.
+func TestAddressesLeadToOutputAlone(t *testing.T) {
+	var asked []string
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		_, _ = w.Write([]byte("output\n"))
+	}))
+	defer elsewhere.Close()
+	s := sample(9)
+	h := New(Config{Source: boardWith(s)})
+	host := strings.TrimPrefix(elsewhere.URL, "http://")
+	const path = "/api/v1/tasks/topics/topic-0002/logs"
+	for _, address := range []string{
+		elsewhere.URL + "/secret#", host + "/secret#", elsewhere.URL + "/secret?", elsewhere.URL + "#",
+		elsewhere.URL + "/secret", "user@" + host, "ftp://" + host, "http://", "%",
+	} {
+		s.Instances[2].Address = address
+		if w := get(t, h, path); w.Code != http.StatusServiceUnavailable || len(asked) > 0 {
+			t.Errorf("%s: %d, asked %q", address, w.Code, asked)
+		}
+	}
+	for _, address := range []string{host, host + "/", elsewhere.URL, elsewhere.URL + "/"} {
+		s.Instances[2].Address, asked = address, nil
+		if w := get(t, h, path); w.Code != http.StatusOK || len(asked) != 1 || asked[0] != path {
+			t.Errorf("%s: %d, asked %q", address, w.Code, asked)
+		}
+	}
+}
+
+// What replicas ask each other does not go through a proxy that the environment names for the world outside.
+func TestReplicasAskEachOtherDirectly(t *testing.T) {
+	transport := http.DefaultTransport.(*http.Transport)
+	proxy := transport.Proxy
+	defer func() { transport.Proxy = proxy }()
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		t.Errorf("a proxy is looked for, for %s", r.URL)
+		return nil, nil
+	}
+	owner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("output\n"))
+	}))
+	defer owner.Close()
+	s := sample(9)
+	s.Instances[2].Address = owner.URL
+	for _, peers := range []*http.Client{nil, {Timeout: time.Minute}} {
+		w := get(t, New(Config{Source: boardWith(s), Peers: peers}), "/api/v1/tasks/topics/topic-0002/logs")
+		if w.Code != http.StatusOK || w.Body.String() != "output\n" {
+			t.Errorf("%d: %s", w.Code, w.Body)
+		}
+	}
+}

@@ -39,6 +39,7 @@ func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream
 		out.wire = newGzipWire(limits)
 	}
 	limitKernel(ctx)
+	out.dropOnceRefused()
 	// A write that waits for its reader ends at once when the stream does.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,13 +205,15 @@ func (s *eventStore) report() {
 }
 
 func (s *eventStore) add(ids ...string) {
+	for _, id := range ids {
+		s.put(api.Event{ID: id, Time: api.Time{Time: epoch}, Type: "Moved", Key: "topics/" + id, To: "a"})
+	}
+}
+
+func (s *eventStore) put(events ...api.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range ids {
-		s.events = append(
-			s.events, api.Event{ID: id, Time: api.Time{Time: epoch}, Type: "Moved", Key: "topics/" + id, To: "a"},
-		)
-	}
+	s.events = append(s.events, events...)
 	slices.SortFunc(s.events, func(a, b api.Event) int { return strings.Compare(a.ID, b.ID) })
 }
 
@@ -321,6 +324,82 @@ func TestEventsGoOnAfterTheLastOne(t *testing.T) {
 	})
 }
 
+// moved are n events of one replica, ms after epoch and a millisecond apart.
+func moved(n, ms int, by string) []api.Event {
+	events := make([]api.Event, n)
+	for i := range events {
+		at := epoch.Add(time.Duration(ms+i) * time.Millisecond)
+		events[i] = api.Event{
+			ID: fmt.Sprintf("%013d-%s", at.UnixMilli(), by), Time: api.Time{Time: at}, Type: "Moved",
+			Key: "topics/t", To: by,
+		}
+	}
+	return events
+}
+
+// A replica may write what it noted at the same time as another one after hundreds of events of that one.
+func TestLateEventsAreSentHoweverManyCameBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &eventStore{changed: make(chan struct{})}
+		store.put(moved(eventBatch+100, 0, "a")...) // more than a watch looks at when it begins
+		h := New(Config{Source: boardWith(sample(1)), Events: store})
+		last := ""
+		watching(t, h, "/api/v1/events?watch=true&limit=1", "", func(out *tape) {
+			write := func(events []api.Event) {
+				store.put(events...)
+				store.report()
+				time.Sleep(eventPace)
+				synctest.Wait()
+			}
+			expect(t, out.take(), `snapshot`)
+			write(moved(3*lateEvents, 5000, "b"))
+			if got := len(kinds(out.take())); got != 3*lateEvents {
+				t.Errorf("%d events were sent", got)
+			}
+			write(moved(50, 5000, "c"))
+			time.Sleep(latePace + eventPace) // nothing is reported meanwhile
+			synctest.Wait()
+			text := out.take()
+			if got := len(kinds(text)); got != 50 {
+				t.Errorf("%d of 50 late events were sent", got)
+			}
+			_, last, _ = strings.Cut(text[max(0, strings.LastIndex(text, "\nid: ")):], "\nid: ")
+			last, _, _ = strings.Cut(last, "\n")
+
+			// The watcher comes again on the same replica: what was late for it is sent, and nothing else.
+			watching(t, h, "/api/v1/events?watch=true", last, func(again *tape) {
+				expect(t, again.take())
+				time.Sleep(latePace)
+				write(moved(2, 4000, "d"))
+				expect(t, again.take(), "upsert", "upsert")
+			})
+			out.take()
+			watching(t, h, "/api/v1/events?watch=true", last, func(again *tape) {
+				expect(t, again.take(), "upsert", "upsert")
+			})
+		})
+	})
+}
+
+// Where little happens, an event may be as late as it likes.
+func TestLateEventsOfAQuietClusterAreSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &eventStore{changed: make(chan struct{})}
+		store.put(append(moved(1, 0, "a"), moved(1, 4*int(lateFor.Milliseconds()), "a")...)...)
+		watching(t, New(Config{Source: boardWith(sample(1)), Events: store}), "/api/v1/events?watch=true", "", func(
+			out *tape,
+		) {
+			expect(t, out.take(), `snapshot`)
+			store.put(moved(1, -1, "b")...)
+			store.put(moved(1, 1, "b")...)
+			store.report()
+			time.Sleep(eventPace)
+			synctest.Wait()
+			expect(t, out.take(), "upsert", "upsert")
+		})
+	})
+}
+
 func TestBurstsOfEventsAreAllSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &eventStore{}
@@ -354,6 +433,42 @@ func TestWatchersAreLimited(t *testing.T) {
 		)
 		if w.Code != 200 || w.Body.Len() != 0 {
 			t.Errorf("HEAD: %d %q", w.Code, w.Body)
+		}
+	})
+}
+
+// Who may not read any more is sent nothing more, on streams that were opened before as well.
+func TestStreamsEndWithTheRightToReadThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var revoked atomic.Bool
+		read := New(Config{Source: boardWith(sample(1))})
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			read.ServeHTTP(w, WhileAllowed(r, func() bool { return !revoked.Load() }))
+		})
+		for _, list := range []string{"status", "tasks", "events", "locks"} {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				h.ServeHTTP(newTape(), httptest.NewRequestWithContext(
+					t.Context(), http.MethodGet, "/api/v1/"+list+"?watch=true", http.NoBody,
+				))
+			}()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			select {
+			case <-ended:
+				t.Errorf("%s ended early", list)
+			default:
+			}
+			revoked.Store(true)
+			time.Sleep(allowedPace)
+			synctest.Wait()
+			select {
+			case <-ended:
+			default:
+				t.Errorf("%s goes on", list)
+			}
+			revoked.Store(false)
 		}
 	})
 }
