@@ -144,6 +144,35 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 	}
 }
 
+// A body that is an event itself is the data of ours, and never taken for ours.
+func TestAMessageThatIsAnEvent(t *testing.T) {
+	address, requests := serve(t, nil)
+	r := open(t, Sink{URL: address})
+	const body = `{"specversion":"1.0","id":"theirs","source":"/bank","type":"com.bank.paid","data":{"amount":1}}`
+	for _, mediaType := range []string{
+		"application/cloudevents+json", " Application/CloudEvents+JSON; charset=utf-8", "application/cloudevents+avro",
+	} {
+		d := delivery("orders/3/42", body)
+		d.Type = mediaType
+		if err := deliver(t, r, d)[0]; err != nil {
+			t.Fatal(err)
+		}
+		got := rig.Wait(t, requests, "the request")
+		if e := got.events[0]; e.ID() != "orders/3/42" || e.Type() != EventType || string(e.Data()) != body ||
+			e.DataContentType() != strings.TrimSpace(mediaType) || e.Subject() != "k" {
+			t.Errorf("%s: the SDK reads\n%s", mediaType, e)
+		}
+		for name := range got.header {
+			if strings.HasPrefix(name, "Ce-") {
+				t.Errorf("%s: structured mode, and %s", mediaType, name)
+			}
+		}
+		if id := got.header.Get("Idempotency-Key"); id != "orders/3/42" {
+			t.Errorf("%s: Idempotency-Key %q", mediaType, id)
+		}
+	}
+}
+
 func TestSeveralMessagesInBatchedMode(t *testing.T) {
 	address, requests := serve(t, nil)
 	r := open(t, Sink{URL: address, BatchSize: 10})
