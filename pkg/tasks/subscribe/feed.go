@@ -79,9 +79,7 @@ func (f *feed) loop(ctx context.Context) error {
 		if f.over(ctx) {
 			return f.result()
 		}
-		quiet := f.receiving && f.broken == nil && f.flow.Free() == f.InFlight
-		f.quiet.set(quiet)
-		if quiet {
+		if f.receiving && f.broken == nil && f.flow.Free() == f.InFlight {
 			f.workers.rest()
 		}
 		select {

@@ -102,7 +102,7 @@ type run struct {
 	letters  string // topic for dead letters
 	health   *health
 	breaks   breaks
-	quiet    quiet
+	lag      elect.Lag            // as it was said last
 	past     map[string]flow.Past // of messages that failed before the subscription was opened again, by ID
 }
 
@@ -137,6 +137,9 @@ func (s *run) once(ctx context.Context) error {
 		Expand: s.env.Expand, Trouble: s.health.source, Log: s.env.Log,
 	})
 	if err != nil {
+		if ctx.Err() == nil {
+			s.behind(elect.Lag{}) // messages may pile up meanwhile
+		}
 		return fmt.Errorf("%s: %w", s.title, err)
 	}
 	s.env.Status.Running()
