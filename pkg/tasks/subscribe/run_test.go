@@ -314,6 +314,57 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	})
 }
 
+// A message that its receiver will never take is a dead letter after one attempt. Without dead letters it is tried as
+// often as others.
+func TestRejectedMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {
+			if d.ID == "m1" {
+				return subscribe.Rejected(errors.New("never"))
+			}
+			return nil
+		}}
+		l := newLine(4)
+		start(t, subscribe.Runner{Source: l, Sink: w, Retry: subscribe.Retry{Attempts: 8, DeadLetter: "dead"}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := strings.Join(w.order(), " "); l.count() != 4 || got != "m0 m1 m2 m3" {
+			t.Errorf("%d acknowledged, delivered %s", l.count(), got)
+		}
+		if got := strings.Join(l.letters, " "); got != "dead:m1:1" {
+			t.Errorf("dead letters %s", got)
+		}
+		l = newLine(4)
+		x := start(t, subscribe.Runner{Source: l, Sink: w, Retry: subscribe.Retry{Attempts: 3}})
+		if end := <-x.done; !errors.Is(end.Err, subscribe.ErrStop) || !strings.Contains(end.Err.Error(), "in 3 attempts") {
+			t.Errorf("ended with %+v", end)
+		}
+	})
+}
+
+// A receiver that asks to wait is not asked before, nor is it waited for longer than retry.backoff.max.
+func TestRetryAfter(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{
+		700 * time.Millisecond: 700 * time.Millisecond, time.Hour: time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var at []time.Time
+			w := &worker{work: func(context.Context, subscribe.Delivery) error {
+				if at = append(at, time.Now()); len(at) == 1 {
+					return subscribe.RetryAfter(errors.New("not now"), asked)
+				}
+				return nil
+			}}
+			start(t, subscribe.Runner{Source: newLine(1), Sink: w})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if len(at) != 2 || at[1].Sub(at[0]) != want {
+				t.Errorf("asked to wait %s: delivered at %v, want again after %s", asked, at, want)
+			}
+		})
+	}
+}
+
 func TestPoisonWithoutDeadLettersStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {

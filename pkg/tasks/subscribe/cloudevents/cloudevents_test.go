@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -275,6 +277,72 @@ func TestAnswers(t *testing.T) {
 					strings.ContainsAny(err.Error(), "\n\x00") || !utf8.ValidString(err.Error())):
 					t.Errorf("message %d: %q, want %q", i, err, want)
 				}
+			}
+		})
+	}
+}
+
+// follows is what a flow does after a delivery has ended with err: it makes a dead letter, or waits so long.
+func follows(t *testing.T, err error) (letter bool, wait time.Duration) {
+	t.Helper()
+	f := flow.New[string](flow.Rules{
+		InFlight: 1, Batch: 1, Letters: true, MaxDelay: 24 * time.Hour,
+		Delay: func(int) time.Duration { return time.Nanosecond },
+	})
+	f.Received("a", "p", nil, flow.Past{})
+	now := time.Now()
+	works, _ := f.Next(now)
+	f.Finished(works[0], []error{err}, now)
+	works, wake := f.Next(now)
+	return len(works) == 1 && works[0].Letter, wake.Sub(now)
+}
+
+// An answer that is about the message makes it a dead letter. One that is about the moment, or about who has sent it,
+// does not, and Retry-After is waited for.
+func TestAnswersThatRejectTheMessage(t *testing.T) {
+	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for name, test := range map[string]struct {
+		status          int
+		body, after     string
+		letter          bool
+		least, lessThan time.Duration // how long it waits
+	}{
+		"400":              {400, "no JSON", "", true, 0, 0},
+		"413":              {413, "", "", true, 0, 0},
+		"422":              {422, "", "", true, 0, 0},
+		"422, later":       {422, "", "7", false, 7 * time.Second, 8 * time.Second},
+		"401":              {401, "", "", false, 0, time.Second},
+		"403":              {403, "", "", false, 0, time.Second},
+		"404":              {404, "", "", false, 0, time.Second},
+		"408":              {408, "", "", false, 0, time.Second},
+		"409":              {409, "another owner", "", false, 0, time.Second},
+		"425":              {425, "", "", false, 0, time.Second},
+		"429":              {429, "", "60", false, time.Minute, 61 * time.Second},
+		"500":              {500, "", "", false, 0, time.Second},
+		"503 until":        {503, "", date, false, 50 * time.Minute, 61 * time.Minute},
+		"503 odd":          {503, "", "soon", false, 0, time.Second},
+		"503 negative":     {503, "", "-5", false, 0, time.Second},
+		"500 dead":         {500, `{"dead": true, "title": "never"}`, "", true, 0, 0},
+		"429 dead":         {429, `{"dead": true}`, "60", true, 0, 0},
+		"500 alive":        {500, `{"dead": false}`, "", false, 0, time.Second},
+		"207 failed":       {207, `{"failed": {"a": "no such customer"}}`, "", false, 0, time.Second},
+		"207 failed, dead": {207, `{"failed": {"a": "no such customer"}, "dead": true}`, "", true, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if test.after != "" {
+					w.Header().Set("Retry-After", test.after)
+				}
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+			})
+			err := deliver(t, open(t, Sink{URL: address}), delivery("a", "1"))[0]
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprint(test.status)) {
+				t.Errorf("%v", err)
+			}
+			letter, wait := follows(t, err)
+			if letter != test.letter || !letter && (wait < test.least || wait >= test.lessThan) {
+				t.Errorf("dead letter %v, waits %s; want %v, at least %s", letter, wait, test.letter, test.least)
 			}
 		})
 	}

@@ -1,7 +1,8 @@
 // Package cloudevents is the sink that sends messages to an HTTP endpoint as CloudEvents 1.0.
 //
 // One message is a request in binary mode: its body is the request's body, its attributes are headers. Several are a
-// request in batched mode. A message that is an event itself is a request in structured mode. A status of 2xx says that all of them were worked on.
+// request in batched mode. A message that is an event itself is a request in structured mode. A status of 2xx says that
+// all of them were worked on.
 package cloudevents
 
 import (

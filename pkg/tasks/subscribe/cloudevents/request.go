@@ -19,8 +19,8 @@ import (
 // eventMessage is the Shardctl-Event of a request with messages.
 const eventMessage = "message"
 
-// newRequest makes deliveries one request: binary mode for one, batched mode for several. A body that is an event itself
-// goes in structured mode: by its type, a request in binary mode would be taken for that event.
+// newRequest makes deliveries one request: binary mode for one, batched mode for several. A body that is an event
+// itself goes in structured mode: by its type, a request in binary mode would be taken for that event.
 func (r *receiver) newRequest(ctx context.Context, deliveries []subscribe.Delivery) (*http.Request, error) {
 	if len(deliveries) > 1 {
 		return r.newBatch(ctx, deliveries)

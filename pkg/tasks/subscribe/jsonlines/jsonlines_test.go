@@ -155,6 +155,9 @@ func TestAnswers(t *testing.T) {
 		`{"id": "a", "error": {"code": 3}}`:       `answered: {"code": 3}`,
 		`{"id": "a", "ok": false}`:                "without ok: true",
 		`{"id": "a"}`:                             "without ok: true",
+		`{"id": "a", "error": "x", "dead": true}`: "answered: x",
+		`{"id": "a", "dead": true}`:               "answered dead: true",
+		`{"id": "a", "error": "x", "dead": "no"}`: "answered: x",
 	} {
 		d := delivery("a", say)
 		d.Type = "text/plain"
@@ -163,8 +166,22 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %v, want %q", say, err, want)
 		case err != nil && !strings.Contains(err.Error(), want):
 			t.Errorf("%s: %v, want %q", say, err, want)
+		case err != nil && letterAfter(err) != strings.Contains(say, `"dead": true`):
+			t.Errorf("%s: a dead letter at once: %v", say, letterAfter(err))
 		}
 	}
+}
+
+// letterAfter says whether a message becomes a dead letter at once after a delivery has ended with err.
+func letterAfter(err error) bool {
+	f := flow.New[string](flow.Rules{
+		InFlight: 1, Batch: 1, Letters: true, Delay: func(int) time.Duration { return time.Hour },
+	})
+	f.Received("a", "p", nil, flow.Past{})
+	works, _ := f.Next(time.Now())
+	f.Finished(works[0], []error{err}, time.Now())
+	works, _ = f.Next(time.Now())
+	return len(works) == 1 && works[0].Letter
 }
 
 // Lines that answer nothing are output, and the message is waited for.

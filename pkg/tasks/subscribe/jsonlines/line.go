@@ -3,6 +3,7 @@ package jsonlines
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -83,19 +84,28 @@ func readAnswer(line string) (answer, bool) {
 		ID    *string         `json:"id"`
 		OK    *bool           `json:"ok"`
 		Error json.RawMessage `json:"error"`
+		Dead  json.RawMessage `json:"dead"`
 	}
 	if err := json.Unmarshal(text, &a); err != nil || a.ID == nil {
 		return answer{}, false
 	}
 	failed := len(a.Error) > 0 && string(a.Error) != "null"
+	dead := string(a.Dead) == "true"
+	var err error
 	switch {
 	case failed:
-		return answer{*a.ID, fmt.Errorf("exec: the process answered: %s", said(a.Error))}, true
+		err = fmt.Errorf("exec: the process answered: %s", said(a.Error))
 	case a.OK != nil && *a.OK:
 		return answer{*a.ID, nil}, true
+	case dead:
+		err = errors.New("exec: the process answered dead: true")
 	default:
-		return answer{*a.ID, fmt.Errorf("exec: the process answered without ok: true, must be %s", expected)}, true
+		err = fmt.Errorf("exec: the process answered without ok: true, must be %s", expected)
 	}
+	if dead {
+		err = subscribe.Rejected(err)
+	}
+	return answer{*a.ID, err}, true
 }
 
 // maxSaid is how much of an error of the process is quoted, in bytes.
