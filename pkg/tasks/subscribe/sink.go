@@ -32,6 +32,13 @@ type Sink interface {
 	Open(ctx context.Context, env tasks.Env, limits Limits) (Receiver, error)
 }
 
+// Batching is a Sink that may deliver several messages at once.
+type Batching interface {
+	Sink
+	// MostAtOnce is the field that says how many at most, and its value.
+	MostAtOnce() (field string, most int)
+}
+
 // Together marks an error with which all deliveries under way have failed, such as the end of the process that had them.
 // One of the messages may have been the reason. Without it such an error counts as a failed attempt of each.
 func Together(err error) error { return flow.Together(err) }

@@ -75,14 +75,17 @@ func (s Sink) endpoint() endpoint.Endpoint {
 // Validate checks the URL, the method, the headers and the numbers.
 func (s Sink) Validate(tasks.Use) []decode.FieldError {
 	wrong := s.endpoint().Validate("ce-", "content-type")
-	if s.Timeout < 0 {
-		wrong = append(wrong, decode.FieldError{Path: []string{"timeout"}, Must: "more than 0s"})
-	}
+	wrong = append(wrong, subscribe.CheckTimeout(s.Timeout)...)
 	if s.BatchSize < 0 || s.BatchSize > MaxBatchSize {
 		must := fmt.Sprintf("a whole number from 1 to %d", MaxBatchSize)
 		wrong = append(wrong, decode.FieldError{Path: []string{"batchSize"}, Must: must})
 	}
 	return wrong
+}
+
+// MostAtOnce is the batchSize.
+func (s Sink) MostAtOnce() (field string, most int) {
+	return "batchSize", cmp.Or(s.BatchSize, DefaultBatchSize)
 }
 
 // Print shows the fields as they are written.

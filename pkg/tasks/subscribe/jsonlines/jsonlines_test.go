@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -182,6 +183,14 @@ func letterAfter(err error) bool {
 	f.Finished(works[0], []error{err}, time.Now())
 	works, _ = f.Next(time.Now())
 	return len(works) == 1 && works[0].Letter
+}
+
+// A long error is cut between characters.
+func TestLongErrorOfAProcess(t *testing.T) {
+	a, ok := readAnswer(`{"id": "a", "error": "x` + strings.Repeat("ä", maxSaid) + `"}`)
+	if !ok || a.err == nil || !utf8.ValidString(a.err.Error()) || !strings.HasSuffix(a.err.Error(), "ä…") {
+		t.Errorf("%v %v", ok, a.err)
+	}
 }
 
 // Lines that answer nothing are output, and the message is waited for.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -118,7 +119,7 @@ func said(value json.RawMessage) string {
 		text = string(value)
 	}
 	if text = payload.Clean(text); len(text) > maxSaid {
-		text = text[:maxSaid] + "…"
+		text = strings.ToValidUTF8(text[:maxSaid], "") + "…" // less half a character
 	}
 	return text
 }
