@@ -201,8 +201,8 @@ func (f *feed) receive(ctx context.Context) {
 
 func (f *feed) take(r received) {
 	for _, m := range r.messages {
-		f.flow.Received(m, m.Partition, m.Key, f.past[m.ID])
-		delete(f.past, m.ID)
+		f.flow.Received(m, m.Partition, m.Key, f.past[m.Unique()])
+		delete(f.past, m.Unique())
 	}
 	if r.err != nil {
 		f.receiving = true // there is no one to ask any more

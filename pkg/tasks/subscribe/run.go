@@ -103,7 +103,7 @@ type run struct {
 	health   *health
 	breaks   breaks
 	lag      elect.Lag            // as it was said last
-	past     map[string]flow.Past // of messages that failed before the subscription was opened again, by ID
+	past     map[string]flow.Past // of messages that failed before the subscription was opened again
 }
 
 // keepOpen opens the subscription whenever it is not, until ctx ends. An error says that it must not be opened again.
@@ -152,7 +152,7 @@ func (s *run) once(ctx context.Context) error {
 	f := newFeed(s, sub)
 	err = f.loop(ctx)
 	for _, item := range f.flow.Failing() {
-		s.past[item.Message.ID] = item.Past
+		s.past[item.Message.Unique()] = item.Past
 	}
 	unwatch()
 	beside.Wait()

@@ -118,7 +118,7 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 		t.Errorf("batches of %d", r.Batch())
 	}
 	d := delivery("orders/3/42", "\x00\xff\r\n")
-	d.Key, d.Again, d.Type = []byte(`größe "1"%`), true, "application/x-binary"
+	d.Key, d.Again, d.Type, d.Origin = []byte(`größe "1"%`), true, "application/x-binary", "x 1"
 	d.Headers = map[string]string{"Trace-Id": "ä\n\"1\"", "raw": "\xff\x00"}
 	if err := deliver(t, r, d)[0]; err != nil {
 		t.Fatal(err)
@@ -126,11 +126,11 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 	got := rig.Wait(t, requests, "the request")
 	for name, want := range map[string]string{
 		"Ce-Specversion": "1.0", "Ce-Id": "orders/3/42", "Ce-Type": EventType,
-		"Ce-Source": "/shardctl/kafka:orders%2520eu", "Ce-Time": "2026-03-29T00:02:03.000000004Z",
+		"Ce-Source": "/shardctl/kafka:orders%2520eu#x%25201", "Ce-Time": "2026-03-29T00:02:03.000000004Z",
 		"Ce-Subject": "gr%C3%B6%C3%9Fe%20%221%22%25", "Ce-Partitionkey": "gr%C3%B6%C3%9Fe%20%221%22%25",
 		"Ce-Partition": "3", "Ce-Attempt": "2", "Ce-Redelivered": "true",
 		"Ce-Headers": `{%22Trace-Id%22:%22%C3%A4\n\%221\%22%22}`, "Ce-Headersbase64": "{%22raw%22:%22/wA=%22}",
-		"Content-Type": "application/x-binary", "Idempotency-Key": "orders/3/42", "Shardctl-Event": "message",
+		"Content-Type": "application/x-binary", "Idempotency-Key": "orders/3/42@x%201", "Shardctl-Event": "message",
 		"Shardctl-Task": "n", "Shardctl-Group": "g", "Shardctl-Key": "g/n", "Shardctl-Fencing-Token": "7",
 		"Shardctl-Instance": "a", "Shardctl-Valid-For": "", "Traceparent": "", "Team": "core",
 	} {
@@ -155,7 +155,7 @@ func TestAMessageThatIsAnEvent(t *testing.T) {
 		"application/cloudevents+json", " Application/CloudEvents+JSON; charset=utf-8", "application/cloudevents+avro",
 	} {
 		d := delivery("orders/3/42", body)
-		d.Type = mediaType
+		d.Type, d.Origin = mediaType, "x1"
 		if err := deliver(t, r, d)[0]; err != nil {
 			t.Fatal(err)
 		}
@@ -169,8 +169,8 @@ func TestAMessageThatIsAnEvent(t *testing.T) {
 				t.Errorf("%s: structured mode, and %s", mediaType, name)
 			}
 		}
-		if id := got.header.Get("Idempotency-Key"); id != "orders/3/42" {
-			t.Errorf("%s: Idempotency-Key %q", mediaType, id)
+		if key := got.header.Get("Idempotency-Key"); key != "orders/3/42@x1" {
+			t.Errorf("%s: Idempotency-Key %q", mediaType, key)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (r *receiver) newStructured(ctx context.Context, d subscribe.Delivery) (*ht
 		return nil, err
 	}
 	request.Header.Set("Content-Type", format.JSON.MediaType())
-	request.Header.Set("Idempotency-Key", encoded(e.ID()))
+	request.Header.Set("Idempotency-Key", idempotencyKey(e.ID(), d.Message))
 	return request, nil
 }
 

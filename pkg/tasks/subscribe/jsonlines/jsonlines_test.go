@@ -94,11 +94,11 @@ func TestMessagesAreLines(t *testing.T) {
 	}{
 		{
 			subscribe.Message{
-				ID: "orders/3/42", Partition: "3", Key: []byte("k"), Type: "application/json", Again: true,
+				ID: "orders/3/42", Origin: "x1", Partition: "3", Key: []byte("k"), Type: "application/json", Again: true,
 				Body: []byte("{\n\"a\": [1.0, \"<\"]}"), Headers: map[string]string{"h": "1\n", "raw": "\xff"},
 				Time: time.Date(2026, 3, 29, 1, 2, 3, 4, time.FixedZone("", 3600)),
 			},
-			`{"id":"orders/3/42","partition":"3","key":"k","type":"application/json","headers":{"h":"1\n"},` +
+			`{"id":"orders/3/42","origin":"x1","partition":"3","key":"k","type":"application/json","headers":{"h":"1\n"},` +
 				`"headers_base64":{"raw":"/w=="},"time":"2026-03-29T00:02:03.000000004Z","attempt":2,` +
 				`"redelivered":true,"token":7,"data":{"a":[1.0,"<"]}}`,
 		},

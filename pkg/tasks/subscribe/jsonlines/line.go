@@ -15,6 +15,7 @@ import (
 // message is a line that the process reads.
 type message struct {
 	ID            string            `json:"id"`
+	Origin        string            `json:"origin,omitempty"`
 	Partition     string            `json:"partition,omitempty"`
 	Key           *string           `json:"key,omitempty"`
 	KeyBase64     []byte            `json:"key_base64,omitempty"` // in place of key, where that is no text
@@ -33,7 +34,7 @@ type message struct {
 func newLine(d subscribe.Delivery) ([]byte, error) {
 	mediaType, form := payload.Of(d.Message)
 	m := message{
-		ID: payload.Clean(d.ID), Partition: payload.Clean(d.Partition), Type: mediaType,
+		ID: payload.Clean(d.ID), Origin: payload.Clean(d.Origin), Partition: payload.Clean(d.Partition), Type: mediaType,
 		Attempt: d.Attempt, Redelivered: d.Again, Token: d.Token,
 	}
 	m.Headers, m.HeadersBase64 = payload.Headers(d.Message)

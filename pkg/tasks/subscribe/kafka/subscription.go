@@ -92,7 +92,9 @@ func (s *subscription) take(fetches kgo.Fetches) []subscribe.Message {
 		message := !r.Attrs.IsControl()
 		s.places.seen(refOf(r), r.Timestamp, message)
 		if message {
-			messages = append(messages, messageOf(r))
+			m := messageOf(r)
+			m.Origin = s.topicIs.origin()
+			messages = append(messages, m)
 		}
 	})
 	return messages
