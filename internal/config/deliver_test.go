@@ -168,6 +168,12 @@ func TestErrorsOfSinks(t *testing.T) {
       - {name: d, mem: {topic: a}, deliver: {exec: {command: [a, "$(NO)"], ready: {delay: 1s}}}}
       - {name: e, mem: {topic: a}, deliver: {http: {url: "http://x"}, callback: take}}
       - {name: f, mem: {topic: a}, deliver: {http: {url: "http://$(NO)", body: x}}}
+      - name: g
+        mem: {topic: a}
+        deliver: {http: {url: "http://x", timeout: 1ms, batchSize: 5}}
+        retry: {backoff: {initial: 1us, max: 1ms}}
+      - {name: h, mem: {topic: a}, deliver: {exec: {command: [a], timeout: 1ns}}}
+      - {name: i, mem: {topic: a}, deliver: {http: {url: "http://x", batchSize: 5}}, maxInFlight: 4}
 `))
 	none := func(string) (string, bool) { return "", false }
 	_, err := Load([]string{path}, Options{Env: none, Kinds: memory(t, memsource.New()), Callbacks: registry})
@@ -185,6 +191,12 @@ func TestErrorsOfSinks(t *testing.T) {
 		"[3].deliver.exec.command[1]: $(NO) is not set", "[3].deliver.exec.ready: is not a field",
 		"[4].deliver: has http and callback", "[5].deliver.http.url: $(NO) is not set",
 		"[5].deliver.http.body: is not a field",
+		"[6].deliver.http.timeout: is \"1ms\", must be at least 10ms",
+		"[6].deliver.http.batchSize: is 5 and maxInFlight 1, must be at most maxInFlight",
+		"[6].retry.backoff.initial: is \"1us\", must be at least 1ms",
+		"[6].retry.backoff.max: is \"1ms\", must be at least 10ms",
+		"[7].deliver.exec.timeout: is \"1ns\", must be at least 10ms",
+		"[8].deliver.http.batchSize: is 5 and maxInFlight 4, must be at most maxInFlight",
 	} {
 		found := false
 		for i, e := range errs {
@@ -206,7 +218,10 @@ func TestErrorsOfSinks(t *testing.T) {
 func TestSinksArePrinted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	write(t, path, group(`      - {name: a, mem: {topic: a}, deliver: {exec: {command: [a, b]}}}
-      - {name: b, mem: {topic: a}, deliver: {http: {url: "http://u:$(A)@x", batchSize: 5, tls: {caFile: /ca}}}}
+      - name: b
+        mem: {topic: a}
+        deliver: {http: {url: "http://u:$(A)@x", batchSize: 5, tls: {caFile: /ca}}}
+        maxInFlight: 5
       - {name: c, mem: {topic: a}, deliver: {callback: take}}
 `))
 	options := Options{Env: testEnv, Kinds: memory(t, memsource.New())}

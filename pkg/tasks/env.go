@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func (e Env) Own() Variables {
 		own["SHARDCTL_INDEX"] = e.Index
 	}
 	if e.Discovered.Name != "" {
-		own["DISCOVERED_NAME"], own["DISCOVERED_PARTITION"] = e.Discovered.Name, e.Discovered.Partition
+		own[discoveredName], own["DISCOVERED_PARTITION"] = e.Discovered.Name, e.Discovered.Partition
 	}
 	if !e.Start.ScheduledAt.IsZero() {
 		own["SHARDCTL_SCHEDULED_AT"] = e.Start.Tick()
@@ -64,12 +65,20 @@ func (e Env) Own() Variables {
 	return own
 }
 
-// Expand replaces the variables in text by the task's own and the replica's. What is wrong names the field.
+// discoveredName is the variable whose value anybody may have chosen who can make what is discovered.
+const discoveredName = "DISCOVERED_NAME"
+
+// Expand replaces the variables in text by the task's own and the replica's. What is wrong names the field. In a URL a
+// name that was discovered is escaped, so that it stays one part of it. Where the URL begins with it, it is the URL.
 func (e Env) Expand(field, text string) (string, error) {
 	if !strings.Contains(text, "$") {
 		return text, nil // as in most texts: requests should not cost a look at the environment
 	}
-	value, err := decode.Expand(text, LookupIn(e.Own(), ParseEnviron(e.Environ())))
+	own := e.Own()
+	if strings.HasSuffix(field, ".url") && own[discoveredName] != "" && !strings.HasPrefix(text, "$("+discoveredName) {
+		own[discoveredName] = strings.ReplaceAll(url.QueryEscape(own[discoveredName]), "+", "%20")
+	}
+	value, err := decode.Expand(text, LookupIn(own, ParseEnviron(e.Environ())))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", field, err)
 	}

@@ -48,7 +48,7 @@ func loadMem(t *testing.T, b *memsource.Broker, taskList string) (*config.Settin
 const memTasks = `      - name: orders-{eu,us}
         mem: {topic: $(SHARDCTL_TASK)}
         deliver: {callback: take}
-        retry: {attempts: 3, backoff: {initial: 1ms, max: 4ms}, deadLetter: {topic: dead}}
+        retry: {attempts: 3, backoff: {initial: 1ms, max: 10ms}, deadLetter: {topic: dead}}
         maxInFlight: 4
 `
 

@@ -51,6 +51,7 @@ func newFeed(s *run, sub Subscription) *feed {
 		InFlight: s.InFlight, Batch: s.receiver.Batch(), Attempts: s.Retry.Attempts, Letters: s.letters != "",
 		Cumulative: sub.Cumulative(),
 		Delay:      func(failures int) time.Duration { return s.Retry.Backoff.Delay(failures - 1) },
+		MaxDelay:   s.Retry.Backoff.Max,
 	}
 	f := &feed{
 		run: s, sub: sub, flow: flow.New[Message](rules),
@@ -79,9 +80,7 @@ func (f *feed) loop(ctx context.Context) error {
 		if f.over(ctx) {
 			return f.result()
 		}
-		quiet := f.receiving && f.broken == nil && f.flow.Free() == f.InFlight
-		f.quiet.set(quiet)
-		if quiet {
+		if f.receiving && f.broken == nil && f.flow.Free() == f.InFlight {
 			f.workers.rest()
 		}
 		select {
@@ -202,8 +201,8 @@ func (f *feed) receive(ctx context.Context) {
 
 func (f *feed) take(r received) {
 	for _, m := range r.messages {
-		f.flow.Received(m, m.Partition, m.Key, f.past[m.ID])
-		delete(f.past, m.ID)
+		f.flow.Received(m, m.Partition, m.Key, f.past[m.Unique()])
+		delete(f.past, m.Unique())
 	}
 	if r.err != nil {
 		f.receiving = true // there is no one to ask any more
@@ -270,7 +269,7 @@ func (f *feed) report(done finished) {
 		case done.work.Letter && err == nil:
 			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.letters, "attempt",
 				item.Failures, "reason", item.Err.Error())
-		case err != nil && !done.work.Letter && item.Failures == 1 && f.work.Err() == nil:
+		case err != nil && !done.work.Letter && item.Failures == 1 && !item.Over() && f.work.Err() == nil:
 			f.env.Log.Error(err, "A message was not worked on, and is delivered again", "position", item.Message.ID)
 		case err == nil && item.Failures > 0:
 			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Failures+1)

@@ -19,6 +19,26 @@ const (
 	DefaultBackoffMax   = 30 * time.Second
 )
 
+// The least that times may be. Less can only be a slip of the unit: each delivery fails, or one follows another without
+// a pause.
+const (
+	MinTimeout      = 10 * time.Millisecond // of a delivery
+	MinBackoffFirst = time.Millisecond
+	MinBackoffMax   = 10 * time.Millisecond
+)
+
+// CheckTimeout says what is wrong with the field timeout of a sink. 0 stands for its default.
+func CheckTimeout(timeout time.Duration) []decode.FieldError {
+	return atLeast(MinTimeout, timeout, timeout == 0, "timeout")
+}
+
+func atLeast(least, is time.Duration, unset bool, path ...string) []decode.FieldError {
+	if unset || is >= least {
+		return nil
+	}
+	return []decode.FieldError{{Path: path, Must: "at least " + decode.Short(least)}}
+}
+
 // MaxInFlight is the largest maxInFlight.
 const MaxInFlight = 100_000
 
@@ -182,7 +202,19 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 			Path: []string{fieldInFlight}, Must: fmt.Sprintf("from 1 to %d", MaxInFlight),
 		})
 	}
-	if first, most := r.Retry.Backoff.Initial, r.Retry.Backoff.Max; first > most {
+	if s, ok := r.Sink.(Batching); ok {
+		if field, most := s.MostAtOnce(); most > r.InFlight {
+			wrong = append(wrong, decode.FieldError{
+				Path: []string{fieldDeliver, s.Kind(), field},
+				Message: fmt.Sprintf("is %d and maxInFlight %d, must be at most maxInFlight: no more messages are there to "+
+					"be delivered at once", most, r.InFlight),
+			})
+		}
+	}
+	backoff := r.Retry.Backoff
+	wrong = append(wrong, atLeast(MinBackoffFirst, backoff.Initial, false, fieldRetry, "backoff", "initial")...)
+	wrong = append(wrong, atLeast(MinBackoffMax, backoff.Max, false, fieldRetry, "backoff", "max")...)
+	if first, most := backoff.Initial, backoff.Max; first > most {
 		wrong = append(wrong, decode.FieldError{
 			Path: []string{fieldRetry, "backoff"},
 			Message: fmt.Sprintf("has initial %s and max %s, must have initial at most max", decode.Short(first),

@@ -3,7 +3,6 @@ package subscribe
 import (
 	"context"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -18,48 +17,36 @@ const (
 	lagTimeout = 5 * time.Second
 )
 
-// quiet is since when a broker has had nothing to give: it is asked for messages, and all that it gave before is
-// acknowledged. The zero value is that it has something. One goroutine sets it, others may ask.
-type quiet struct{ since atomic.Int64 } // Unix ns
-
-func (q *quiet) set(is bool) {
-	switch {
-	case !is:
-		q.since.Store(0)
-	case q.since.Load() == 0:
-		q.since.Store(time.Now().UnixNano())
-	}
-}
-
-// lasts says whether it has been so for at least d.
-func (q *quiet) lasts(d time.Duration) bool {
-	since := q.since.Load()
-	return since > 0 && time.Since(time.Unix(0, since)) >= d
-}
-
-// watchLag says how far the subscription is behind, until ctx ends.
+// watchLag says how far the subscription is behind, until ctx ends. The broker is asked also while it gives nothing: a
+// partition may be silent while messages pile up in it. A lag that it does not tell is not known.
 func (s *run) watchLag(ctx context.Context, sub Subscription) {
 	lagging, ok := sub.(Lagging)
 	if !ok {
 		return
 	}
-	var said elect.Lag
 	_ = sleep.For(ctx, lagFirst)
 	for ctx.Err() == nil {
-		lag, err := Lag{}, error(nil)
-		if !s.quiet.lasts(lagEvery / 2) { // else nothing is behind, and the broker need not be asked
-			asking, cancel := context.WithTimeout(ctx, lagTimeout)
-			lag, err = lagging.Lag(asking)
-			cancel()
+		asking, cancel := context.WithTimeout(ctx, lagTimeout)
+		lag, err := lagging.Lag(asking)
+		cancel()
+		if ctx.Err() != nil {
+			return
 		}
-		if err != nil && ctx.Err() == nil {
+		now := lagOf(lag)
+		if err != nil {
+			now = elect.Lag{}
 			s.env.Log.V(1).Info("The lag is not known", "reason", err.Error())
 		}
-		if now := lagOf(lag); err == nil && noticeable(said, now) {
-			said = now
-			s.env.Status.Lag(now)
-		}
+		s.behind(now)
 		_ = sleep.For(ctx, lagEvery)
+	}
+}
+
+// behind says how far the subscription is behind, where that is news.
+func (s *run) behind(now elect.Lag) {
+	if noticeable(s.lag, now) {
+		s.lag = now
+		s.env.Status.Lag(now)
 	}
 }
 

@@ -2,6 +2,7 @@ package subscribe
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -22,6 +23,18 @@ func (w Why) Headers() map[string]string {
 		"Shardctl-Dead-Source":   w.Source,
 		"Shardctl-Dead-Id":       w.ID,
 		"Shardctl-Dead-Attempts": strconv.Itoa(w.Attempts),
-		"Shardctl-Dead-Error":    w.Err.Error(),
+		"Shardctl-Dead-Error":    clipped(w.Err.Error()),
 	}
+}
+
+// maxError is how much of an error a dead letter carries, in bytes: brokers bound what a message may hold.
+const maxError = 1 << 10
+
+// clipped is the beginning of a text that is too long, of whole characters.
+func clipped(text string) string {
+	const more = "…"
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) <= maxError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxError-len(more)], "") + more
 }

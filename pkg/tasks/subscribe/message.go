@@ -11,6 +11,9 @@ type Message struct {
 	// ID is the message's place, as orders/3/42. It is unique in the topic, and the same whenever the broker gives
 	// the message again, to any replica. People see it as the message's position.
 	ID string
+	// Origin tells the topic from others of its name, at another broker or made again, where the broker has an ID for it.
+	// Empty: it has none.
+	Origin string
 	// Partition is what order is kept within. Messages of one partition come in order. Empty where there is only one.
 	Partition string
 	// Key is what order is kept within where several messages are in flight. Nil: no order is kept among these.
@@ -22,6 +25,15 @@ type Message struct {
 	Again   bool              // the broker says that it has given the message before
 	// Ref is the source's own, to find the message again in Ack. No one else looks at it.
 	Ref any
+}
+
+// Unique is the ID, and the origin where there is one. It is for receivers that remember what they have worked on: IDs
+// begin again in a topic that was deleted and made again.
+func (m Message) Unique() string {
+	if m.Origin == "" {
+		return m.ID
+	}
+	return m.ID + "@" + m.Origin
 }
 
 // Delivery is one message on its way to a receiver.

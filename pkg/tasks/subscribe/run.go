@@ -102,8 +102,8 @@ type run struct {
 	letters  string // topic for dead letters
 	health   *health
 	breaks   breaks
-	quiet    quiet
-	past     map[string]flow.Past // of messages that failed before the subscription was opened again, by ID
+	lag      elect.Lag            // as it was said last
+	past     map[string]flow.Past // of messages that failed before the subscription was opened again
 }
 
 // keepOpen opens the subscription whenever it is not, until ctx ends. An error says that it must not be opened again.
@@ -137,6 +137,9 @@ func (s *run) once(ctx context.Context) error {
 		Expand: s.env.Expand, Trouble: s.health.source, Log: s.env.Log,
 	})
 	if err != nil {
+		if ctx.Err() == nil {
+			s.behind(elect.Lag{}) // messages may pile up meanwhile
+		}
 		return fmt.Errorf("%s: %w", s.title, err)
 	}
 	s.env.Status.Running()
@@ -149,7 +152,7 @@ func (s *run) once(ctx context.Context) error {
 	f := newFeed(s, sub)
 	err = f.loop(ctx)
 	for _, item := range f.flow.Failing() {
-		s.past[item.Message.ID] = item.Past
+		s.past[item.Message.Unique()] = item.Past
 	}
 	unwatch()
 	beside.Wait()

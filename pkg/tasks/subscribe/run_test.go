@@ -30,6 +30,9 @@ type line struct {
 	breakAt  int      // Receive fails once when so many were given; 0: never
 	opened   int
 	slow     time.Duration // that Ack takes
+	silent   bool          // Receive gives nothing
+	broken   chan error    // ends Receive
+	lagErr   error         // of Lag
 	more     chan struct{}
 	position int
 }
@@ -66,13 +69,20 @@ func (l *line) Receive(ctx context.Context, most int) ([]subscribe.Message, erro
 		return nil, errors.New("connection reset")
 	}
 	given := l.all[l.position:min(len(l.all), l.position+most)]
+	if l.silent {
+		given = nil
+	}
 	l.position += len(given)
 	l.mu.Unlock()
 	if len(given) > 0 {
 		return given, nil
 	}
-	<-ctx.Done()
-	return nil, ctx.Err()
+	select {
+	case err := <-l.broken:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (l *line) Ack(ctx context.Context, messages []subscribe.Message) error {
@@ -104,7 +114,7 @@ func (l *line) DeadLetter(_ context.Context, to string, m subscribe.Message, why
 func (l *line) Lag(context.Context) (subscribe.Lag, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return subscribe.Lag{Messages: int64(len(l.all) - l.acked), Seconds: 1.4}, nil
+	return subscribe.Lag{Messages: int64(len(l.all) - l.acked), Seconds: 1.4}, l.lagErr
 }
 
 func (l *line) Close(context.Context) error { return nil }
@@ -304,6 +314,57 @@ func TestPoisonBecomesADeadLetter(t *testing.T) {
 	})
 }
 
+// A message that its receiver will never take is a dead letter after one attempt. Without dead letters it is tried as
+// often as others.
+func TestRejectedMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {
+			if d.ID == "m1" {
+				return subscribe.Rejected(errors.New("never"))
+			}
+			return nil
+		}}
+		l := newLine(4)
+		start(t, subscribe.Runner{Source: l, Sink: w, Retry: subscribe.Retry{Attempts: 8, DeadLetter: "dead"}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := strings.Join(w.order(), " "); l.count() != 4 || got != "m0 m1 m2 m3" {
+			t.Errorf("%d acknowledged, delivered %s", l.count(), got)
+		}
+		if got := strings.Join(l.letters, " "); got != "dead:m1:1" {
+			t.Errorf("dead letters %s", got)
+		}
+		l = newLine(4)
+		x := start(t, subscribe.Runner{Source: l, Sink: w, Retry: subscribe.Retry{Attempts: 3}})
+		if end := <-x.done; !errors.Is(end.Err, subscribe.ErrStop) || !strings.Contains(end.Err.Error(), "in 3 attempts") {
+			t.Errorf("ended with %+v", end)
+		}
+	})
+}
+
+// A receiver that asks to wait is not asked before, nor is it waited for longer than retry.backoff.max.
+func TestRetryAfter(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{
+		700 * time.Millisecond: 700 * time.Millisecond, time.Hour: time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var at []time.Time
+			w := &worker{work: func(context.Context, subscribe.Delivery) error {
+				if at = append(at, time.Now()); len(at) == 1 {
+					return subscribe.RetryAfter(errors.New("not now"), asked)
+				}
+				return nil
+			}}
+			start(t, subscribe.Runner{Source: newLine(1), Sink: w})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if len(at) != 2 || at[1].Sub(at[0]) != want {
+				t.Errorf("asked to wait %s: delivered at %v, want again after %s", asked, at, want)
+			}
+		})
+	}
+}
+
 func TestPoisonWithoutDeadLettersStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {
@@ -467,5 +528,41 @@ func TestLagIsSaidWhereItChanges(t *testing.T) {
 		if n := len(counts); n < 3 || n > 9 || counts[0] < 30 || counts[n-1] != 0 {
 			t.Errorf("said %v while 40 messages went", counts)
 		}
+	})
+}
+
+// A broker that gives nothing for long may have messages all the same. One that does not answer, or is away, says
+// nothing of them.
+func TestLagOfABrokerThatGivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(40)
+		l.silent, l.broken = true, make(chan error)
+		x := start(t, subscribe.Runner{Source: l, Sink: &worker{}})
+		expect := func(when string, want elect.Lag) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			x.says.mu.Lock()
+			defer x.says.mu.Unlock()
+			if n := len(x.says.lags); n == 0 || x.says.lags[n-1] != want {
+				t.Errorf("%s: said %+v, want %+v last", when, x.says.lags, want)
+			}
+		}
+		fail := func(lag, open error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.lagErr, l.refuse = lag, open
+		}
+		all := elect.Lag{Known: true, Messages: 40, Seconds: 2}
+		expect("silent", all)
+		fail(errors.New("no leader"), nil)
+		expect("no answer", elect.Lag{})
+		fail(nil, nil)
+		expect("answers again", all)
+		fail(nil, errors.New("no broker"))
+		l.broken <- errors.New("connection reset")
+		expect("away", elect.Lag{})
+		fail(nil, nil)
+		expect("back", all)
 	})
 }

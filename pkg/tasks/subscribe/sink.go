@@ -2,6 +2,7 @@ package subscribe
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
@@ -31,9 +32,24 @@ type Sink interface {
 	Open(ctx context.Context, env tasks.Env, limits Limits) (Receiver, error)
 }
 
+// Batching is a Sink that may deliver several messages at once.
+type Batching interface {
+	Sink
+	// MostAtOnce is the field that says how many at most, and its value.
+	MostAtOnce() (field string, most int)
+}
+
 // Together marks an error with which all deliveries under way have failed, such as the end of the process that had them.
 // One of the messages may have been the reason. Without it such an error counts as a failed attempt of each.
 func Together(err error) error { return flow.Together(err) }
+
+// Rejected marks the error of a message that its receiver will never take. With retry.deadLetter it becomes a dead
+// letter at once. Without, it is an error like others.
+func Rejected(err error) error { return flow.Rejected(err) }
+
+// RetryAfter marks an error with how long the receiver asks to wait. The message waits at least so long, up to
+// retry.backoff.max.
+func RetryAfter(err error, wait time.Duration) error { return flow.RetryAfter(err, wait) }
 
 // Limits are what the subscription says of its deliveries.
 type Limits struct {

@@ -31,9 +31,11 @@ func setBinary(header, same http.Header, d subscribe.Delivery) error {
 			header[name] = texts[len(texts)-1 : len(texts) : len(texts)]
 		}
 	}
-	id := encoded(a.id)
-	set("Idempotency-Key", id)
-	set("Ce-Id", id)
+	set("Idempotency-Key", idempotencyKey(a.id, d.Message))
+	set("Ce-Id", encoded(a.id))
+	if d.Origin != "" {
+		set("Ce-Source", header.Get("Ce-Source")+encoded(fragment(d.Message)))
+	}
 	if !a.time.IsZero() {
 		set("Ce-Time", a.time.UTC().Format(time.RFC3339Nano))
 	}
@@ -49,6 +51,14 @@ func setBinary(header, same http.Header, d subscribe.Delivery) error {
 	set("Ce-Headersbase64", encoded(a.headersBase64))
 	set("Content-Type", strings.TrimSpace(payload.MediaType(d.Message)))
 	return nil
+}
+
+// idempotencyKey is the header of that name. It stands without the source, so it has the origin itself.
+func idempotencyKey(id string, m subscribe.Message) string {
+	if m.Origin != "" {
+		id += "@" + payload.Clean(m.Origin)
+	}
+	return encoded(id)
 }
 
 // sameOf are the headers of the attributes that are the same for all events of a source.

@@ -20,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/payload"
 )
 
 // bySDK has the SDK write the attributes of an event as headers. It implements [binding.BinaryWriter].
@@ -68,7 +69,11 @@ func differs(ctx context.Context, d subscribe.Delivery, source string) error {
 	case err != nil:
 		return nil // both refuse it
 	}
-	want := http.Header{"Idempotency-Key": {percent(e.ID())}}
+	key := e.ID()
+	if d.Origin != "" {
+		key += "@" + payload.Clean(d.Origin)
+	}
+	want := http.Header{"Idempotency-Key": {percent(key)}}
 	if _, err := binding.Write(ctx, binding.ToMessage(&e), nil, bySDK(want)); err != nil {
 		return err
 	}
@@ -101,7 +106,8 @@ func TestBinaryModeIsWhatTheSDKWrites(t *testing.T) {
 		d := subscribe.Delivery{
 			Message: subscribe.Message{
 				ID: text.Draw(t, "id"), Partition: text.Draw(t, "partition"), Key: raw.Draw(t, "key"),
-				Body: raw.Draw(t, "body"), Type: kind.Draw(t, "type"), Again: rapid.Bool().Draw(t, "again"),
+				Origin: text.Draw(t, "origin"),
+				Body:   raw.Draw(t, "body"), Type: kind.Draw(t, "type"), Again: rapid.Bool().Draw(t, "again"),
 				Headers: rapid.MapOfN(text, rapid.Map(raw, func(b []byte) string { return string(b) }), 0, 3).
 					Draw(t, "headers"),
 			},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,7 +118,7 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 		t.Errorf("batches of %d", r.Batch())
 	}
 	d := delivery("orders/3/42", "\x00\xff\r\n")
-	d.Key, d.Again, d.Type = []byte(`größe "1"%`), true, "application/x-binary"
+	d.Key, d.Again, d.Type, d.Origin = []byte(`größe "1"%`), true, "application/x-binary", "x 1"
 	d.Headers = map[string]string{"Trace-Id": "ä\n\"1\"", "raw": "\xff\x00"}
 	if err := deliver(t, r, d)[0]; err != nil {
 		t.Fatal(err)
@@ -124,11 +126,11 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 	got := rig.Wait(t, requests, "the request")
 	for name, want := range map[string]string{
 		"Ce-Specversion": "1.0", "Ce-Id": "orders/3/42", "Ce-Type": EventType,
-		"Ce-Source": "/shardctl/kafka:orders%2520eu", "Ce-Time": "2026-03-29T00:02:03.000000004Z",
+		"Ce-Source": "/shardctl/kafka:orders%2520eu#x%25201", "Ce-Time": "2026-03-29T00:02:03.000000004Z",
 		"Ce-Subject": "gr%C3%B6%C3%9Fe%20%221%22%25", "Ce-Partitionkey": "gr%C3%B6%C3%9Fe%20%221%22%25",
 		"Ce-Partition": "3", "Ce-Attempt": "2", "Ce-Redelivered": "true",
 		"Ce-Headers": `{%22Trace-Id%22:%22%C3%A4\n\%221\%22%22}`, "Ce-Headersbase64": "{%22raw%22:%22/wA=%22}",
-		"Content-Type": "application/x-binary", "Idempotency-Key": "orders/3/42", "Shardctl-Event": "message",
+		"Content-Type": "application/x-binary", "Idempotency-Key": "orders/3/42@x%201", "Shardctl-Event": "message",
 		"Shardctl-Task": "n", "Shardctl-Group": "g", "Shardctl-Key": "g/n", "Shardctl-Fencing-Token": "7",
 		"Shardctl-Instance": "a", "Shardctl-Valid-For": "", "Traceparent": "", "Team": "core",
 	} {
@@ -141,6 +143,35 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 	}
 	if err := got.events[0].Validate(); err != nil {
 		t.Errorf("the SDK reads no event: %v", err)
+	}
+}
+
+// A body that is an event itself is the data of ours, and never taken for ours.
+func TestAMessageThatIsAnEvent(t *testing.T) {
+	address, requests := serve(t, nil)
+	r := open(t, Sink{URL: address})
+	const body = `{"specversion":"1.0","id":"theirs","source":"/bank","type":"com.bank.paid","data":{"amount":1}}`
+	for _, mediaType := range []string{
+		"application/cloudevents+json", " Application/CloudEvents+JSON; charset=utf-8", "application/cloudevents+avro",
+	} {
+		d := delivery("orders/3/42", body)
+		d.Type, d.Origin = mediaType, "x1"
+		if err := deliver(t, r, d)[0]; err != nil {
+			t.Fatal(err)
+		}
+		got := rig.Wait(t, requests, "the request")
+		if e := got.events[0]; e.ID() != "orders/3/42" || e.Type() != EventType || string(e.Data()) != body ||
+			e.DataContentType() != strings.TrimSpace(mediaType) || e.Subject() != "k" {
+			t.Errorf("%s: the SDK reads\n%s", mediaType, e)
+		}
+		for name := range got.header {
+			if strings.HasPrefix(name, "Ce-") {
+				t.Errorf("%s: structured mode, and %s", mediaType, name)
+			}
+		}
+		if key := got.header.Get("Idempotency-Key"); key != "orders/3/42@x1" {
+			t.Errorf("%s: Idempotency-Key %q", mediaType, key)
+		}
 	}
 }
 
@@ -246,6 +277,72 @@ func TestAnswers(t *testing.T) {
 					strings.ContainsAny(err.Error(), "\n\x00") || !utf8.ValidString(err.Error())):
 					t.Errorf("message %d: %q, want %q", i, err, want)
 				}
+			}
+		})
+	}
+}
+
+// follows is what a flow does after a delivery has ended with err: it makes a dead letter, or waits so long.
+func follows(t *testing.T, err error) (letter bool, wait time.Duration) {
+	t.Helper()
+	f := flow.New[string](flow.Rules{
+		InFlight: 1, Batch: 1, Letters: true, MaxDelay: 24 * time.Hour,
+		Delay: func(int) time.Duration { return time.Nanosecond },
+	})
+	f.Received("a", "p", nil, flow.Past{})
+	now := time.Now()
+	works, _ := f.Next(now)
+	f.Finished(works[0], []error{err}, now)
+	works, wake := f.Next(now)
+	return len(works) == 1 && works[0].Letter, wake.Sub(now)
+}
+
+// An answer that is about the message makes it a dead letter. One that is about the moment, or about who has sent it,
+// does not, and Retry-After is waited for.
+func TestAnswersThatRejectTheMessage(t *testing.T) {
+	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for name, test := range map[string]struct {
+		status          int
+		body, after     string
+		letter          bool
+		least, lessThan time.Duration // how long it waits
+	}{
+		"400":              {400, "no JSON", "", true, 0, 0},
+		"413":              {413, "", "", true, 0, 0},
+		"422":              {422, "", "", true, 0, 0},
+		"422, later":       {422, "", "7", false, 7 * time.Second, 8 * time.Second},
+		"401":              {401, "", "", false, 0, time.Second},
+		"403":              {403, "", "", false, 0, time.Second},
+		"404":              {404, "", "", false, 0, time.Second},
+		"408":              {408, "", "", false, 0, time.Second},
+		"409":              {409, "another owner", "", false, 0, time.Second},
+		"425":              {425, "", "", false, 0, time.Second},
+		"429":              {429, "", "60", false, time.Minute, 61 * time.Second},
+		"500":              {500, "", "", false, 0, time.Second},
+		"503 until":        {503, "", date, false, 50 * time.Minute, 61 * time.Minute},
+		"503 odd":          {503, "", "soon", false, 0, time.Second},
+		"503 negative":     {503, "", "-5", false, 0, time.Second},
+		"500 dead":         {500, `{"dead": true, "title": "never"}`, "", true, 0, 0},
+		"429 dead":         {429, `{"dead": true}`, "60", true, 0, 0},
+		"500 alive":        {500, `{"dead": false}`, "", false, 0, time.Second},
+		"207 failed":       {207, `{"failed": {"a": "no such customer"}}`, "", false, 0, time.Second},
+		"207 failed, dead": {207, `{"failed": {"a": "no such customer"}, "dead": true}`, "", true, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if test.after != "" {
+					w.Header().Set("Retry-After", test.after)
+				}
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+			})
+			err := deliver(t, open(t, Sink{URL: address}), delivery("a", "1"))[0]
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprint(test.status)) {
+				t.Errorf("%v", err)
+			}
+			letter, wait := follows(t, err)
+			if letter != test.letter || !letter && (wait < test.least || wait >= test.lessThan) {
+				t.Errorf("dead letter %v, waits %s; want %v, at least %s", letter, wait, test.letter, test.least)
 			}
 		})
 	}

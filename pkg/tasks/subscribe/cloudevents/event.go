@@ -3,6 +3,7 @@ package cloudevents
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -80,6 +81,14 @@ func object[V any](m map[string]V) (string, error) {
 	return string(text), err
 }
 
+// fragment ends the source of the event of a message: with that, no other event has its id.
+func fragment(m subscribe.Message) string {
+	if m.Origin == "" {
+		return ""
+	}
+	return "#" + url.PathEscape(m.Origin)
+}
+
 // newEvent makes a delivery an event, for a request in batched mode.
 func newEvent(d subscribe.Delivery, source string) (event.Event, error) {
 	e := event.New()
@@ -88,7 +97,7 @@ func newEvent(d subscribe.Delivery, source string) (event.Event, error) {
 		return e, err
 	}
 	e.SetID(a.id)
-	e.SetSource(source)
+	e.SetSource(source + fragment(d.Message))
 	e.SetType(EventType)
 	if !a.time.IsZero() {
 		e.SetTime(a.time)

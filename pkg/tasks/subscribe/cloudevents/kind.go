@@ -1,7 +1,8 @@
 // Package cloudevents is the sink that sends messages to an HTTP endpoint as CloudEvents 1.0.
 //
 // One message is a request in binary mode: its body is the request's body, its attributes are headers. Several are a
-// request in batched mode. A status of 2xx says that all of them were worked on.
+// request in batched mode. A message that is an event itself is a request in structured mode. A status of 2xx says that
+// all of them were worked on.
 package cloudevents
 
 import (
@@ -74,14 +75,17 @@ func (s Sink) endpoint() endpoint.Endpoint {
 // Validate checks the URL, the method, the headers and the numbers.
 func (s Sink) Validate(tasks.Use) []decode.FieldError {
 	wrong := s.endpoint().Validate("ce-", "content-type")
-	if s.Timeout < 0 {
-		wrong = append(wrong, decode.FieldError{Path: []string{"timeout"}, Must: "more than 0s"})
-	}
+	wrong = append(wrong, subscribe.CheckTimeout(s.Timeout)...)
 	if s.BatchSize < 0 || s.BatchSize > MaxBatchSize {
 		must := fmt.Sprintf("a whole number from 1 to %d", MaxBatchSize)
 		wrong = append(wrong, decode.FieldError{Path: []string{"batchSize"}, Must: must})
 	}
 	return wrong
+}
+
+// MostAtOnce is the batchSize.
+func (s Sink) MostAtOnce() (field string, most int) {
+	return "batchSize", cmp.Or(s.BatchSize, DefaultBatchSize)
 }
 
 // Print shows the fields as they are written.

@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -33,7 +35,7 @@ type receiver struct {
 const (
 	maxQuoted = 200      // of the body of a refusal, in bytes
 	maxFailed = 1 << 20  // of the body of a 207
-	maxUnread = 64 << 10 // is read on, so that the connection can be used again
+	maxUnread = 64 << 10 // of other bodies: is read on, so that the connection can be used again
 )
 
 // Batch is the batchSize.
@@ -44,15 +46,18 @@ func (r *receiver) Close(context.Context) error { return nil }
 
 // Deliver sends one request.
 func (r *receiver) Deliver(ctx context.Context, deliveries []subscribe.Delivery) []error {
-	failed, err := r.send(ctx, deliveries)
+	partial, err := r.send(ctx, deliveries)
 	errs := make([]error, len(deliveries))
 	for i, d := range deliveries {
 		if errs[i] = err; err != nil {
 			continue
 		}
-		if why, ok := failed[payload.Clean(d.ID)]; ok {
+		if why, ok := partial.Failed[payload.Clean(d.ID)]; ok {
 			errs[i] = fmt.Errorf("http: the receiver answered 207 and that this message failed: %s",
 				clean([]byte(why)))
+			if partial.Dead {
+				errs[i] = subscribe.Rejected(errs[i])
+			}
 		}
 	}
 	return errs
@@ -61,39 +66,38 @@ func (r *receiver) Deliver(ctx context.Context, deliveries []subscribe.Delivery)
 // errTimeout is the cause of a request that has taken too long.
 var errTimeout = errors.New("timeout")
 
-// send sends deliveries, and returns why some of them have failed by their IDs. An error is of all of them.
-func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (failed map[string]string, err error) {
+// send sends deliveries, and returns which of them have failed. An error is of all of them.
+func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (partial, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.sink.Timeout, errTimeout)
 	defer cancel()
 	request, err := r.newRequest(ctx, deliveries)
 	if err != nil {
-		return nil, err
+		return partial{}, err
 	}
 	client, err := r.sink.endpoint().Client(r.env)
 	if err != nil {
-		return nil, err
+		return partial{}, err
 	}
 	response, err := do(client, request)
 	if err != nil {
-		return nil, r.unanswered(ctx, err)
+		return partial{}, r.unanswered(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }() // what counts is the status
 	switch {
 	case response.StatusCode == http.StatusMultiStatus:
 		body, err := io.ReadAll(io.LimitReader(response.Body, maxFailed+1))
 		if err != nil {
-			return nil, r.unanswered(ctx, err)
+			return partial{}, r.unanswered(ctx, err)
 		}
 		return failures(body, deliveries)
 	case response.StatusCode >= 200 && response.StatusCode <= 299:
 		if response.ContentLength != 0 {
 			_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
 		}
-		return nil, nil
+		return partial{}, nil
 	default:
-		body, _ := io.ReadAll(io.LimitReader(response.Body, maxQuoted)) // a part of it says something, too
-		_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
-		return nil, refusal(response.Status, body)
+		body, _ := io.ReadAll(io.LimitReader(response.Body, maxUnread)) // a part of it says something, too
+		return partial{}, refusal(response, body)
 	}
 }
 
@@ -122,33 +126,72 @@ func (r *receiver) unanswered(ctx context.Context, err error) error {
 	}
 }
 
-func refusal(status string, body []byte) error {
+// refusal is an answer that says that nothing was worked on.
+func refusal(response *http.Response, body []byte) error {
+	err := fmt.Errorf("http: the receiver answered %s", response.Status)
 	if said := clean(body); said != "" {
-		return fmt.Errorf("http: the receiver answered %s: %s", status, said)
+		err = fmt.Errorf("%w: %s", err, said)
 	}
-	return fmt.Errorf("http: the receiver answered %s", status)
+	var answer struct {
+		Dead bool `json:"dead"`
+	}
+	if json.Unmarshal(body, &answer) == nil && answer.Dead {
+		return subscribe.Rejected(err)
+	}
+	wait, asked := retryAfter(response.Header.Get("Retry-After"))
+	switch {
+	case asked:
+		return subscribe.RetryAfter(err, wait)
+	case rejects(response.StatusCode):
+		return subscribe.Rejected(err)
+	}
+	return err
 }
 
-// failures reads the body of a 207.
-func failures(body []byte, deliveries []subscribe.Delivery) (map[string]string, error) {
-	const want = `http: the receiver answered 207, whose body must be {"failed": {"ID": "why", …}}`
-	var answer struct {
-		Failed map[string]string `json:"failed"`
+// rejects says whether a status is about the message: it would be refused again. Other statuses of the 400s are about
+// who may send it, the way to the receiver, another owner or the moment. With these it may be taken later.
+func rejects(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusConflict, http.StatusMisdirectedRequest, http.StatusLocked,
+		http.StatusFailedDependency, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
 	}
+	return status >= 400 && status <= 499
+}
+
+// retryAfter reads the header: seconds, or a date.
+func retryAfter(value string) (wait time.Duration, ok bool) {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	at, err := http.ParseTime(value)
+	return time.Until(at), err == nil
+}
+
+// partial is the body of a 207.
+type partial struct {
+	Failed map[string]string `json:"failed"` // why, by the ID of the message
+	Dead   bool              `json:"dead"`   // those are never taken
+}
+
+func failures(body []byte, deliveries []subscribe.Delivery) (partial, error) {
+	const want = `http: the receiver answered 207, whose body must be {"failed": {"ID": "why", …}}`
+	var answer partial
 	switch err := json.Unmarshal(body, &answer); {
 	case len(body) > maxFailed:
-		return nil, fmt.Errorf("%s: it is longer than %d bytes", want, maxFailed)
+		return answer, fmt.Errorf("%s: it is longer than %d bytes", want, maxFailed)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", want, err)
+		return answer, fmt.Errorf("%s: %w", want, err)
 	case answer.Failed == nil:
-		return nil, fmt.Errorf("%s: failed is not there", want)
+		return answer, fmt.Errorf("%s: failed is not there", want)
 	}
 	for id := range answer.Failed {
 		if !slices.ContainsFunc(deliveries, func(d subscribe.Delivery) bool { return payload.Clean(d.ID) == id }) {
-			return nil, fmt.Errorf("%s: no message of the request has the id %q", want, clean([]byte(id)))
+			return answer, fmt.Errorf("%s: no message of the request has the id %q", want, clean([]byte(id)))
 		}
 	}
-	return answer.Failed, nil
+	return answer, nil
 }
 
 // clean is the beginning of what a receiver says, on one line.

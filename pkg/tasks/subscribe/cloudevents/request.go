@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/cloudevents/sdk-go/v2/binding/format"
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -18,16 +19,38 @@ import (
 // eventMessage is the Shardctl-Event of a request with messages.
 const eventMessage = "message"
 
-// newRequest makes deliveries one request: binary mode for one, batched mode for several.
+// newRequest makes deliveries one request: binary mode for one, batched mode for several. A body that is an event
+// itself goes in structured mode: by its type, a request in binary mode would be taken for that event.
 func (r *receiver) newRequest(ctx context.Context, deliveries []subscribe.Delivery) (*http.Request, error) {
 	if len(deliveries) > 1 {
 		return r.newBatch(ctx, deliveries)
+	}
+	if format.IsFormat(strings.ToLower(strings.TrimSpace(deliveries[0].Type))) {
+		return r.newStructured(ctx, deliveries[0])
 	}
 	request, err := r.describedRequest(ctx, deliveries[0].Start, deliveries[0].Body)
 	if err != nil {
 		return nil, err
 	}
 	return request, setBinary(request.Header, r.same, deliveries[0])
+}
+
+func (r *receiver) newStructured(ctx context.Context, d subscribe.Delivery) (*http.Request, error) {
+	e, err := newEvent(d, r.source)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("make a CloudEvent of message %s: %w", d.ID, err)
+	}
+	request, err := r.describedRequest(ctx, d.Start, body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", format.JSON.MediaType())
+	request.Header.Set("Idempotency-Key", idempotencyKey(e.ID(), d.Message))
+	return request, nil
 }
 
 func (r *receiver) newBatch(ctx context.Context, deliveries []subscribe.Delivery) (*http.Request, error) {

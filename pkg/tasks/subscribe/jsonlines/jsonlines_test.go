@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -93,11 +94,11 @@ func TestMessagesAreLines(t *testing.T) {
 	}{
 		{
 			subscribe.Message{
-				ID: "orders/3/42", Partition: "3", Key: []byte("k"), Type: "application/json", Again: true,
+				ID: "orders/3/42", Origin: "x1", Partition: "3", Key: []byte("k"), Type: "application/json", Again: true,
 				Body: []byte("{\n\"a\": [1.0, \"<\"]}"), Headers: map[string]string{"h": "1\n", "raw": "\xff"},
 				Time: time.Date(2026, 3, 29, 1, 2, 3, 4, time.FixedZone("", 3600)),
 			},
-			`{"id":"orders/3/42","partition":"3","key":"k","type":"application/json","headers":{"h":"1\n"},` +
+			`{"id":"orders/3/42","origin":"x1","partition":"3","key":"k","type":"application/json","headers":{"h":"1\n"},` +
 				`"headers_base64":{"raw":"/w=="},"time":"2026-03-29T00:02:03.000000004Z","attempt":2,` +
 				`"redelivered":true,"token":7,"data":{"a":[1.0,"<"]}}`,
 		},
@@ -155,6 +156,9 @@ func TestAnswers(t *testing.T) {
 		`{"id": "a", "error": {"code": 3}}`:       `answered: {"code": 3}`,
 		`{"id": "a", "ok": false}`:                "without ok: true",
 		`{"id": "a"}`:                             "without ok: true",
+		`{"id": "a", "error": "x", "dead": true}`: "answered: x",
+		`{"id": "a", "dead": true}`:               "answered dead: true",
+		`{"id": "a", "error": "x", "dead": "no"}`: "answered: x",
 	} {
 		d := delivery("a", say)
 		d.Type = "text/plain"
@@ -163,7 +167,29 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %v, want %q", say, err, want)
 		case err != nil && !strings.Contains(err.Error(), want):
 			t.Errorf("%s: %v, want %q", say, err, want)
+		case err != nil && letterAfter(err) != strings.Contains(say, `"dead": true`):
+			t.Errorf("%s: a dead letter at once: %v", say, letterAfter(err))
 		}
+	}
+}
+
+// letterAfter says whether a message becomes a dead letter at once after a delivery has ended with err.
+func letterAfter(err error) bool {
+	f := flow.New[string](flow.Rules{
+		InFlight: 1, Batch: 1, Letters: true, Delay: func(int) time.Duration { return time.Hour },
+	})
+	f.Received("a", "p", nil, flow.Past{})
+	works, _ := f.Next(time.Now())
+	f.Finished(works[0], []error{err}, time.Now())
+	works, _ = f.Next(time.Now())
+	return len(works) == 1 && works[0].Letter
+}
+
+// A long error is cut between characters.
+func TestLongErrorOfAProcess(t *testing.T) {
+	a, ok := readAnswer(`{"id": "a", "error": "x` + strings.Repeat("ä", maxSaid) + `"}`)
+	if !ok || a.err == nil || !utf8.ValidString(a.err.Error()) || !strings.HasSuffix(a.err.Error(), "ä…") {
+		t.Errorf("%v %v", ok, a.err)
 	}
 }
 

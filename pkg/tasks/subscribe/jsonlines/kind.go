@@ -62,11 +62,7 @@ func (s Sink) command() exec.Runner { return exec.Runner{Command: s.Command, Env
 
 // Validate checks the command, the names of its variables and the time-out.
 func (s Sink) Validate(use tasks.Use) []decode.FieldError {
-	wrong := s.command().Validate(use)
-	if s.Timeout < 0 {
-		wrong = append(wrong, decode.FieldError{Path: []string{"timeout"}, Must: "more than 0s"})
-	}
-	return wrong
+	return append(s.command().Validate(use), subscribe.CheckTimeout(s.Timeout)...)
 }
 
 // Print shows the fields as they are written.

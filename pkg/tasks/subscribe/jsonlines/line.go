@@ -3,7 +3,9 @@ package jsonlines
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -13,6 +15,7 @@ import (
 // message is a line that the process reads.
 type message struct {
 	ID            string            `json:"id"`
+	Origin        string            `json:"origin,omitempty"`
 	Partition     string            `json:"partition,omitempty"`
 	Key           *string           `json:"key,omitempty"`
 	KeyBase64     []byte            `json:"key_base64,omitempty"` // in place of key, where that is no text
@@ -31,7 +34,7 @@ type message struct {
 func newLine(d subscribe.Delivery) ([]byte, error) {
 	mediaType, form := payload.Of(d.Message)
 	m := message{
-		ID: payload.Clean(d.ID), Partition: payload.Clean(d.Partition), Type: mediaType,
+		ID: payload.Clean(d.ID), Origin: payload.Clean(d.Origin), Partition: payload.Clean(d.Partition), Type: mediaType,
 		Attempt: d.Attempt, Redelivered: d.Again, Token: d.Token,
 	}
 	m.Headers, m.HeadersBase64 = payload.Headers(d.Message)
@@ -83,19 +86,28 @@ func readAnswer(line string) (answer, bool) {
 		ID    *string         `json:"id"`
 		OK    *bool           `json:"ok"`
 		Error json.RawMessage `json:"error"`
+		Dead  json.RawMessage `json:"dead"`
 	}
 	if err := json.Unmarshal(text, &a); err != nil || a.ID == nil {
 		return answer{}, false
 	}
 	failed := len(a.Error) > 0 && string(a.Error) != "null"
+	dead := string(a.Dead) == "true"
+	var err error
 	switch {
 	case failed:
-		return answer{*a.ID, fmt.Errorf("exec: the process answered: %s", said(a.Error))}, true
+		err = fmt.Errorf("exec: the process answered: %s", said(a.Error))
 	case a.OK != nil && *a.OK:
 		return answer{*a.ID, nil}, true
+	case dead:
+		err = errors.New("exec: the process answered dead: true")
 	default:
-		return answer{*a.ID, fmt.Errorf("exec: the process answered without ok: true, must be %s", expected)}, true
+		err = fmt.Errorf("exec: the process answered without ok: true, must be %s", expected)
 	}
+	if dead {
+		err = subscribe.Rejected(err)
+	}
+	return answer{*a.ID, err}, true
 }
 
 // maxSaid is how much of an error of the process is quoted, in bytes.
@@ -108,7 +120,7 @@ func said(value json.RawMessage) string {
 		text = string(value)
 	}
 	if text = payload.Clean(text); len(text) > maxSaid {
-		text = text[:maxSaid] + "…"
+		text = strings.ToValidUTF8(text[:maxSaid], "") + "…" // less half a character
 	}
 	return text
 }

@@ -50,6 +50,42 @@ func TestAckIsOneCommitWithItsAuthor(t *testing.T) {
 	b.Open(b.source("orders", nil), 8).Expect("d")
 }
 
+// A message is known again, and never taken for one of another topic of the name.
+func TestMessagesOfTopicsOfOneName(t *testing.T) {
+	seen := map[string]string{}
+	first := func(b *bench, token int64) string {
+		t.Helper()
+		o := b.Open(b.source("orders", nil), token)
+		defer o.Close()
+		m := o.Expect("a")[0]
+		if m.ID != "orders/0/0" {
+			t.Errorf("the position is %s", m.ID)
+		}
+		return m.Unique()
+	}
+	for _, name := range []string{"one cluster", "another"} {
+		b := fake(t)
+		for _, made := range []string{"made", "made again"} {
+			b.create("orders", 1)
+			b.publish("orders", 0, "a")
+			is := first(b, 1)
+			if again := first(b, 2); again != is {
+				t.Errorf("%s, %s: it is %s, and then %s", name, made, is, again)
+			}
+			if other, ok := seen[is]; ok {
+				t.Errorf("%s, %s: the message is %s, as in %s", name, made, is, other)
+			}
+			seen[is] = name + ", " + made
+			if _, err := b.admin.DeleteTopic(b.ctx(), "orders"); err != nil {
+				t.Fatal(err)
+			}
+			kept := b.Task
+			b = benchOf(t, b.addr) // a client does not produce to another topic of the name
+			b.Task = kept
+		}
+	}
+}
+
 func TestTopicThatDoesNotExist(t *testing.T) {
 	b := fake(t)
 	err := b.Refused(b.source("orders", nil), 1)

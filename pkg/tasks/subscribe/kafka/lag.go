@@ -14,6 +14,9 @@ import (
 // Seconds are the age of the oldest message that was received and not acknowledged; not known where messages wait at
 // the broker alone.
 func (s *subscription) Lag(ctx context.Context) (subscribe.Lag, error) {
+	if absent := *s.absent.Load(); len(absent) > 0 {
+		return subscribe.Unknown, s.worded(absent)
+	}
 	isolation := int8(0)
 	if s.isolation == kgo.ReadCommitted() {
 		isolation = 1

@@ -2,14 +2,17 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
@@ -47,6 +50,7 @@ type opening struct {
 	health  *health
 	topicIs topic
 	kept    positions
+	before  kept // what was kept when it was opened
 }
 
 func (o *opening) open(ctx context.Context) (*subscription, error) {
@@ -60,22 +64,48 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 	}
 	o.kept = o.positions(partitions)
 	o.reach(ctx, partitions)
-	k, err := o.kept.load(ctx)
-	if err != nil {
+	if o.before, err = o.kept.load(ctx); err != nil {
 		return nil, err
 	}
-	begin, sure, err := o.resume(ctx, k, partitions)
+	if of := o.before.topic; of != "" && of != o.topic {
+		for _, p := range slices.Sorted(maps.Keys(o.before.marks)) {
+			o.session.Log.Info("A position of another topic is dropped", "position",
+				positionOf(of, p, o.before.marks[p].Offset))
+		}
+		o.before = kept{}
+	}
+	begin, sure, err := o.resume(ctx, o.before, partitions)
+	var absent absentError
 	if err == nil && !sure {
-		if begin, err = o.begin(ctx, k, partitions); err == nil {
+		if begin, absent, err = o.anew(ctx, partitions); err == nil {
 			o.consume(begin)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	sub := newSubscription(o, begin)
+	sub := newSubscription(o, begin, absent)
 	o.health.begin()
 	return sub, nil
+}
+
+// anew is where each partition begins that is not absent. One at least has to be there.
+func (o *opening) anew(ctx context.Context, partitions []int32) (map[int32]mark, absentError, error) {
+	if err := access.Join(o.gone(o.before)); err != nil {
+		return nil, nil, err
+	}
+	began := wallclock.Now()
+	begin, absent, err := o.begin(ctx, o.before, partitions)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(begin) == 0:
+		return nil, nil, absent
+	case o.latest && len(absent) > 0:
+		// For those that are absent: nothing that is published until they are there is skipped.
+		o.latest, o.at = false, began
+	}
+	return begin, absent, nil
 }
 
 // chosen are the partitions to consume.
@@ -133,7 +163,7 @@ func (o *opening) reach(ctx context.Context, partitions []int32) {
 // log is still the one they are of. Retention may have passed them by. Then the first fetch says so. Messages are asked
 // for while the brokers look whether it is that log; no one receives them before.
 func (o *opening) resume(ctx context.Context, k kept, partitions []int32) (begin map[int32]mark, sure bool, err error) {
-	if k.topic != "" && (k.topic != o.topic || k.id != o.topicIs.idText()) {
+	if k.topic != "" && k.id != o.topicIs.idText() {
 		return nil, false, nil
 	}
 	begin = only(k.marks, partitions)
@@ -147,7 +177,7 @@ func (o *opening) resume(ctx context.Context, k kept, partitions []int32) (begin
 	}
 	o.consume(begin)
 	ends, err := endsOfEpochs(ctx, o.client, o.topic, begin)
-	if err != nil {
+	if _, some := errors.AsType[absentError](err); err != nil && !some {
 		return nil, false, err
 	}
 	for p, m := range begin {
@@ -168,17 +198,20 @@ func (o *opening) consume(begin map[int32]mark) {
 	o.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{o.topic: offsets})
 }
 
-// begin is where each partition begins. What is not kept yet is kept before it returns: nothing that is published from
-// now on is skipped by a fail-over.
-func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[int32]mark, error) {
-	all, err := o.find(ctx, k, partitions)
+// begin is where each partition begins that is not absent. What is not kept yet is kept before it returns: nothing that
+// is published from now on is skipped by a fail-over.
+func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[int32]mark, absentError, error) {
+	all, absent, err := o.find(ctx, k, partitions)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	errs := o.gone(k)
+	var errs []error
 	begin, fresh := map[int32]mark{}, map[int32]mark{}
 	for _, p := range partitions {
-		f := all[p]
+		f, there := all[p]
+		if !there {
+			continue
+		}
 		at, lost, err := f.begin(o.missing)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("partition %d (%s): %w", p, o.kept, err))
@@ -201,7 +234,7 @@ func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[in
 			errs = append(errs, err)
 		}
 	}
-	return begin, access.Join(errs)
+	return begin, absent, access.Join(errs)
 }
 
 // gone says which positions are of partitions that the topic does not have.
@@ -209,7 +242,7 @@ func (o *opening) gone(k kept) []error {
 	var errs []error
 	for _, p := range slices.Sorted(maps.Keys(k.marks)) {
 		switch {
-		case int(p) < o.topicIs.partitions || k.topic != "" && k.topic != o.topic:
+		case int(p) < o.topicIs.partitions:
 		case o.missing == Stop:
 			errs = append(errs, fmt.Errorf("partition %d (%s): position %d is lost: the topic has %d partitions: it was "+
 				"deleted and created again, set kafka.missing to earliest or latest to go on: %w",
@@ -222,43 +255,51 @@ func (o *opening) gone(k kept) []error {
 	return errs
 }
 
-// find gathers what is known of the partitions.
-func (o *opening) find(ctx context.Context, k kept, partitions []int32) (map[int32]found, error) {
-	var first, end, start map[int32]int64
-	list := func(to *map[int32]int64, at int64) func() error {
-		return func() (err error) {
+// find gathers what is known of the partitions that are not absent.
+func (o *opening) find(ctx context.Context, k kept, partitions []int32) (map[int32]found, absentError, error) {
+	var first, end, start, common map[int32]int64
+	recreated := k.id != "" && o.topicIs.idText() != "" && k.id != o.topicIs.idText()
+	absent, mu := absentError{}, sync.Mutex{}
+	var g errgroup.Group
+	ask := func(ask func() error) {
+		g.Go(func() error {
+			err := ask()
+			if some, ok := errors.AsType[absentError](err); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				maps.Copy(absent, some)
+				return nil
+			}
+			return err
+		})
+	}
+	list := func(to *map[int32]int64, at int64) {
+		ask(func() (err error) {
 			*to, err = listOffsets(ctx, o.client, o.topic, partitions, at, 0)
 			return err
-		}
+		})
 	}
-	var g errgroup.Group
-	g.Go(list(&first, atFirst))
-	g.Go(list(&end, atEnd))
+	list(&first, atFirst)
+	list(&end, atEnd)
 	if !o.at.IsZero() {
-		g.Go(list(&start, o.at.UnixMilli()))
+		list(&start, o.at.UnixMilli())
+	}
+	if !recreated {
+		ask(func() (err error) {
+			common, err = endsOfEpochs(ctx, o.client, o.topic, only(k.marks, partitions))
+			return err
+		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	if k.topic != "" && k.topic != o.topic {
-		for _, p := range slices.Sorted(maps.Keys(k.marks)) {
-			position := positionOf(k.topic, p, k.marks[p].Offset)
-			o.session.Log.Info("A position of another topic is dropped", "position", position)
-		}
-		k.marks = nil
-	}
-	recreated := k.id != "" && o.topicIs.idText() != "" && k.id != o.topicIs.idText()
-	var common map[int32]int64
-	if !recreated {
-		var err error
-		if common, err = endsOfEpochs(ctx, o.client, o.topic, only(k.marks, partitions)); err != nil {
-			return nil, err
-		}
+		return nil, nil, err
 	}
 	// A partition without a position beside others that have one was added: it counts from its beginning.
 	added := len(o.partitions) == 0 && len(k.marks) > 0
 	all := map[int32]found{}
 	for _, p := range partitions {
+		if absent[p] != nil {
+			continue
+		}
 		f := found{first: first[p], end: end[p], common: -1, start: first[p], recreated: recreated}
 		if m, ok := k.marks[p]; ok {
 			f.kept = &m
@@ -275,7 +316,7 @@ func (o *opening) find(ctx context.Context, k kept, partitions []int32) (map[int
 		}
 		all[p] = f
 	}
-	return all, nil
+	return all, absent, nil
 }
 
 func only(marks map[int32]mark, partitions []int32) map[int32]mark {

@@ -16,7 +16,7 @@ const (
 )
 
 // listOffsets asks for the first offset of each partition at a time (milliseconds, or atFirst or atEnd). It is -1 for
-// a partition that has none since.
+// a partition that has none since. The error may be an [absentError].
 func listOffsets(
 	ctx context.Context, client *kgo.Client, topic string, partitions []int32, at int64, isolation int8,
 ) (map[int32]int64, error) {
@@ -29,28 +29,34 @@ func listOffsets(
 	}
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID, req.IsolationLevel, req.Topics = -1, isolation, append(req.Topics, of)
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return nil, fmt.Errorf("ask for the log's range: %w", err)
-	}
-	offsets := make(map[int32]int64, len(partitions))
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, fmt.Errorf("ask for the log's range: partition %d: %w", p.Partition, err)
+	offsets, absent := make(map[int32]int64, len(partitions)), absentError{}
+	for _, shard := range client.RequestSharded(ctx, req) {
+		if resp, ok := shard.Resp.(*kmsg.ListOffsetsResponse); ok && shard.Err == nil {
+			for _, t := range resp.Topics {
+				for _, p := range t.Partitions {
+					offsets[p.Partition] = p.Offset
+					absent.note(p.Partition, kerr.ErrorForCode(p.ErrorCode))
+				}
 			}
-			offsets[p.Partition] = p.Offset
+			continue
+		}
+		asked, _ := shard.Req.(*kmsg.ListOffsetsRequest)
+		for _, t := range asked.Topics {
+			for _, p := range t.Partitions {
+				absent.note(p.Partition, shard.Err)
+			}
 		}
 	}
 	for _, p := range partitions {
-		if _, ok := offsets[p]; !ok {
+		if _, ok := offsets[p]; !ok && absent[p] == nil {
 			return nil, fmt.Errorf("ask for the log's range: no answer for partition %d", p)
 		}
 	}
-	return offsets, nil
+	return offsets, absent.of(ctx, "the log's range")
 }
 
 // endsOfEpochs asks how far the log goes in the epoch of each mark. A partition of which that is not known is left out.
+// The error may be an [absentError].
 func endsOfEpochs(
 	ctx context.Context, client *kgo.Client, topic string, marks map[int32]mark,
 ) (map[int32]int64, error) {
@@ -69,20 +75,25 @@ func endsOfEpochs(
 	}
 	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
 	req.ReplicaID, req.Topics = -1, append(req.Topics, of)
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return nil, fmt.Errorf("ask for the log's epochs: %w", err)
-	}
-	ends := map[int32]int64{}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, fmt.Errorf("ask for the log's epochs: partition %d: %w", p.Partition, err)
+	ends, absent := map[int32]int64{}, absentError{}
+	for _, shard := range client.RequestSharded(ctx, req) {
+		if resp, ok := shard.Resp.(*kmsg.OffsetForLeaderEpochResponse); ok && shard.Err == nil {
+			for _, t := range resp.Topics {
+				for _, p := range t.Partitions {
+					if p.EndOffset >= 0 {
+						ends[p.Partition] = p.EndOffset
+					}
+					absent.note(p.Partition, kerr.ErrorForCode(p.ErrorCode))
+				}
 			}
-			if p.EndOffset >= 0 {
-				ends[p.Partition] = p.EndOffset
+			continue
+		}
+		asked, _ := shard.Req.(*kmsg.OffsetForLeaderEpochRequest)
+		for _, t := range asked.Topics {
+			for _, p := range t.Partitions {
+				absent.note(p.Partition, shard.Err)
 			}
 		}
 	}
-	return ends, nil
+	return ends, absent.of(ctx, "the log's epochs")
 }

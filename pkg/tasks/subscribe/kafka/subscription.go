@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,7 +20,8 @@ import (
 type subscription struct {
 	*opening
 	places *places
-	failed error // of a poll that had messages as well: for the next Receive
+	absent atomic.Pointer[absentError] // partitions that are not begun with yet
+	failed error                       // of a poll that had messages as well: for the next Receive
 
 	// ended ends with what is wrong as its cause, or when the subscription is closed.
 	ended context.Context //nolint:containedctx // it is what a poll and the watcher end with
@@ -40,14 +42,21 @@ type ref struct {
 
 func refOf(r *kgo.Record) ref { return ref{r.Partition, r.Offset, r.LeaderEpoch} }
 
-func newSubscription(o *opening, begin map[int32]mark) *subscription {
+func newSubscription(o *opening, begin map[int32]mark, absent absentError) *subscription {
 	s := &subscription{
 		opening: o, places: newPlaces(begin), letters: letters{client: o.client},
 	}
+	s.wait(absent)
 	s.ended, s.end = context.WithCancelCause(context.Background())
 	w := &watcher{subscription: s, is: o.topicIs, all: len(o.partitions) == 0}
 	s.loop.Go(func() { w.run(s.ended) })
 	return s
+}
+
+// wait notes which partitions are absent, and says so.
+func (s *subscription) wait(absent absentError) {
+	s.absent.Store(&absent)
+	s.health.set("absent", s.worded(absent.told()))
 }
 
 // Receive waits for messages.
@@ -83,7 +92,9 @@ func (s *subscription) take(fetches kgo.Fetches) []subscribe.Message {
 		message := !r.Attrs.IsControl()
 		s.places.seen(refOf(r), r.Timestamp, message)
 		if message {
-			messages = append(messages, messageOf(r))
+			m := messageOf(r)
+			m.Origin = s.topicIs.origin()
+			messages = append(messages, m)
 		}
 	})
 	return messages
@@ -139,7 +150,7 @@ func (s *subscription) failure(ctx context.Context, fetches kgo.Fetches) error {
 	})
 	if lost {
 		// Where to go on is decided now, and kept for the next Open, or an error says that somebody has to decide.
-		if _, err := s.begin(ctx, kept{marks: s.places.kept()}, s.places.partitions()); err != nil {
+		if _, _, err := s.begin(ctx, kept{marks: s.places.kept()}, s.places.partitions()); err != nil {
 			return s.worded(err)
 		}
 	}

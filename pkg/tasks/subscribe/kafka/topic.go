@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -14,6 +15,7 @@ import (
 // topic is what the brokers say of a topic.
 type topic struct {
 	id         [16]byte // zero: the brokers know no IDs
+	cluster    string   // its ID; empty: the brokers know none
 	partitions int
 	leaders    []int32 // the broker of each partition
 }
@@ -25,6 +27,9 @@ func (t topic) idText() string {
 	}
 	return base64.RawURLEncoding.EncodeToString(t.id[:])
 }
+
+// origin tells the topic from others of its name.
+func (t topic) origin() string { return cmp.Or(t.idText(), t.cluster) }
 
 // errNoTopic says that there is no such topic.
 var errNoTopic = errors.New("the topic does not exist: create it, the subscription waits for it")
@@ -49,6 +54,9 @@ func describeTopic(ctx context.Context, client *kgo.Client, name string) (topic,
 		return topic{}, fmt.Errorf("ask for the topic: %w", err)
 	}
 	is := topic{id: resp.Topics[0].TopicID, partitions: len(resp.Topics[0].Partitions)}
+	if resp.ClusterID != nil {
+		is.cluster = *resp.ClusterID
+	}
 	is.leaders = make([]int32, is.partitions)
 	for _, p := range resp.Topics[0].Partitions {
 		if int(p.Partition) < is.partitions {

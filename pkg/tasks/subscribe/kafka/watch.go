@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
 // refreshEvery is how often the brokers are asked what the topic is. Added partitions are taken up within it.
 const refreshEvery = 30 * time.Second
+
+// absentEvery is how often partitions are asked for that were absent when the subscription opened.
+const absentEvery = 2 * time.Second
 
 // renewEvery is how often positions are kept from expiring.
 const renewEvery = 12 * time.Hour
@@ -26,9 +31,16 @@ func (w *watcher) run(ctx context.Context) {
 	defer tick.Stop()
 	w.renewed = time.Now()
 	for {
+		var again <-chan time.Time
+		if len(*w.absent.Load()) > 0 {
+			again = time.After(min(w.refresh, absentEvery))
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-again:
+			w.join(ctx)
+			continue
 		case <-tick.C:
 		}
 		w.look(ctx)
@@ -55,7 +67,25 @@ func (w *watcher) look(ctx context.Context) {
 	case now.partitions > w.is.partitions && w.all:
 		w.report(ctx, w.grow(ctx, now))
 	default:
-		w.report(ctx, nil)
+		w.report(ctx, now.leaderless(w.places.partitions()).told())
+	}
+}
+
+// join begins with partitions that were absent, once they are there.
+func (w *watcher) join(ctx context.Context) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, errNoAnswer)
+	defer cancel()
+	begin, absent, err := w.begin(ctx, w.before, w.absent.Load().partitions())
+	switch {
+	case w.ended.Err() != nil:
+	case errors.Is(err, subscribe.ErrStop):
+		w.end(w.worded(err))
+	case err != nil:
+		w.health.set("absent", w.worded(because(ctx, w.health, err)))
+	default:
+		w.places.add(begin)
+		w.consume(begin)
+		w.wait(absent)
 	}
 }
 

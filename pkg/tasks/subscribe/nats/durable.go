@@ -28,6 +28,7 @@ type durable struct {
 	js       jetstream.JetStream
 	family   *family
 	stream   string
+	origin   string // when the stream was made: the server has no other ID for it
 	consumer jetstream.Consumer
 	messages jetstream.MessagesContext
 	given    uint64 // up to there messages were given to an earlier consumer
@@ -54,7 +55,7 @@ func newDurable(
 	}
 	return &durable{
 		link: l, js: js, family: f, stream: consumer.CachedInfo().Stream, consumer: consumer, messages: messages,
-		given: given,
+		given: given, origin: strconv.FormatInt(f.stream.CachedInfo().Created.UnixNano(), 10),
 	}, nil
 }
 
@@ -73,6 +74,7 @@ func (d *durable) Receive(ctx context.Context, _ int) ([]subscribe.Message, erro
 	}
 	m := messageOf(msg.Subject(), msg.Headers(), msg.Data())
 	m.ID = d.stream + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
+	m.Origin = d.origin
 	m.Time, m.Ref = meta.Timestamp.UTC(), msg
 	m.Again = meta.NumDelivered > 1 || meta.Sequence.Stream <= d.given
 	return []subscribe.Message{m}, nil

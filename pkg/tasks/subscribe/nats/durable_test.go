@@ -38,6 +38,32 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+// A message is known again, and never taken for one of a stream of the same name that was made again.
+func TestMessagesOfAStreamThatIsMadeAnew(t *testing.T) {
+	r := newRig(t)
+	seen := map[string]bool{}
+	for range 2 {
+		r.stream(jetstream.StreamConfig{})
+		r.add("a", "0")
+		owner := r.open(1)
+		is := owner.Expect("0")[0]
+		owner.Close()
+		r.waitGone()
+		owner = r.open(2)
+		if again := owner.Expect("0")[0]; again.Unique() != is.Unique() {
+			t.Errorf("it is %s, and then %s", is.Unique(), again.Unique())
+		}
+		owner.Close()
+		if seen[is.Unique()] {
+			t.Errorf("%s is a message of both", is.Unique())
+		}
+		seen[is.Unique()] = true
+		if err := r.js.DeleteStream(r.within(), r.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A new owner gets what the last one did not acknowledge, of all subjects in the order of the stream, and before what
 // is new. Each owner has one consumer, and only the last one is left.
 func TestUnacknowledgedComesAgainFirst(t *testing.T) {

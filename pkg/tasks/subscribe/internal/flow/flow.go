@@ -15,6 +15,8 @@ type Rules struct {
 	Cumulative bool
 	// Delay is how long to wait after so many failures in a row, from 1.
 	Delay func(failures int) time.Duration
+	// MaxDelay is the longest that a receiver may ask to wait: see [RetryAfter].
+	MaxDelay time.Duration
 }
 
 // mostCalls is how many deliveries may be under way at once: as many connections are kept to one server, and with more
@@ -27,6 +29,18 @@ func (r Rules) calls() int { return max(1, min(mostCalls, r.InFlight/r.Batch)) }
 
 // over says that so many failures are all that a message may have.
 func (r Rules) over(failures int) bool { return r.Attempts > 0 && failures >= r.Attempts }
+
+// buries says that a message with such a past is to become a dead letter.
+func (r Rules) buries(past Past) bool {
+	_, rejected := errors.AsType[rejectedError](past.Err)
+	return r.Letters && (rejected || r.over(past.Failures))
+}
+
+// delay is how long to wait after so many failures in a row, and an error.
+func (r Rules) delay(failures int, err error) time.Duration {
+	after, _ := errors.AsType[retryAfterError](err)
+	return max(r.Delay(max(1, failures)), min(after.wait, r.MaxDelay))
+}
 
 // Flow holds the messages of one subscription. It belongs to one goroutine.
 type Flow[M any] struct {
@@ -68,7 +82,7 @@ func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
 	if past.Failures > 0 {
 		f.failing = append(f.failing, item)
 		item.alone = true
-		item.bury = f.rules.Letters && f.rules.over(past.Failures)
+		item.bury = f.rules.buries(past)
 	}
 	if f.rules.Cumulative {
 		if item.part = f.parts[partition]; item.part == nil {
@@ -220,22 +234,20 @@ func (f *Flow[M]) finish(item *Item[M]) {
 func (f *Flow[M]) failed(item *Item[M], err error, counts bool, now time.Time) {
 	if !counts || f.stopped {
 		item.owed = false
-		item.lane.due = now.Add(f.rules.Delay(max(1, item.Failures)))
+		item.lane.due = now.Add(f.rules.delay(item.Failures, err))
 		return
 	}
 	if item.Failures++; item.Failures == 1 {
 		f.failing = append(f.failing, item)
 	}
 	item.Err = err
-	item.lane.due = now.Add(f.rules.Delay(item.Failures))
-	if !f.rules.over(item.Failures) {
-		return
-	}
-	if f.rules.Letters {
+	item.lane.due = now.Add(f.rules.delay(item.Failures, err))
+	switch {
+	case f.rules.buries(item.Past):
 		item.bury, item.lane.due = true, now
-		return
+	case !f.rules.Letters && f.rules.over(item.Failures):
+		f.halted, f.stopped = item, true
 	}
-	f.halted, f.stopped = item, true
 }
 
 // settle puts a lane where it belongs after its messages have come back.

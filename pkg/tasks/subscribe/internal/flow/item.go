@@ -24,6 +24,9 @@ type Item[M any] struct {
 	owed    bool // work may still begin after Drain: others cannot be acknowledged without it
 }
 
+// Over says that it is to become a dead letter.
+func (i *Item[M]) Over() bool { return i.bury }
+
 // triable says whether its next delivery is that of a suspect.
 func (i *Item[M]) triable() bool { return i.suspect && !i.bury }
 
@@ -34,6 +37,24 @@ func Together(err error) error { return togetherError{err} }
 type togetherError struct{ error }
 
 func (e togetherError) Unwrap() error { return e.error }
+
+// Rejected marks the error of a delivery whose receiver will never take the message. Where there are dead letters it
+// becomes one at once.
+func Rejected(err error) error { return rejectedError{err} }
+
+type rejectedError struct{ error }
+
+func (e rejectedError) Unwrap() error { return e.error }
+
+// RetryAfter marks the error of a delivery whose receiver asks to wait so long. That is done, up to [Rules.MaxDelay].
+func RetryAfter(err error, wait time.Duration) error { return retryAfterError{err, wait} }
+
+type retryAfterError struct {
+	error
+	wait time.Duration
+}
+
+func (e retryAfterError) Unwrap() error { return e.error }
 
 // Work is what is to be begun at once. Each is answered by one call of Finished.
 type Work[M any] struct {

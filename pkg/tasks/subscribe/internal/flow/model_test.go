@@ -155,7 +155,7 @@ func (m *model) finish(w work, errs []error, now time.Time) {
 		default:
 			together := errors.Is(errs[i], errTogether)
 			failed[x.lane] = true
-			m.fail(x, counts && !w.Letter && (!together || x.suspect), now)
+			m.fail(x, counts && !w.Letter && (!together || x.suspect), errs[i], now)
 			x.refused, x.alone, x.suspect = true, true, x.suspect || together
 		}
 	}
@@ -166,17 +166,22 @@ func (m *model) trial() bool {
 	return slices.ContainsFunc(m.under, func(w work) bool { return w.Items[0].Message.suspect && !w.Letter })
 }
 
-func (m *model) fail(x *message, counts bool, now time.Time) {
+func (m *model) fail(x *message, counts bool, err error, now time.Time) {
 	if counts && !m.stopped {
 		x.failures++
 	}
 	x.owed = x.owed && !m.stopped
-	m.due[x.lane] = now.Add(m.rules.Delay(max(1, x.failures)))
+	wait := m.rules.Delay(max(1, x.failures))
+	if errors.Is(err, errLater) {
+		wait = max(wait, m.rules.MaxDelay) // it asks for more
+	}
+	m.due[x.lane] = now.Add(wait)
+	over := m.rules.Attempts > 0 && x.failures >= m.rules.Attempts
 	switch {
-	case !counts || m.stopped || m.rules.Attempts == 0 || x.failures < m.rules.Attempts:
-	case m.rules.Letters:
+	case !counts || m.stopped:
+	case m.rules.Letters && (over || errors.Is(err, errRejected)):
 		x.bury, m.due[x.lane] = true, now
-	default:
+	case over && !m.rules.Letters:
 		if m.stopped = true; m.halted == nil {
 			m.halted = x
 		}

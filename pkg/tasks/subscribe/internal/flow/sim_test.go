@@ -33,6 +33,8 @@ type sim struct {
 var (
 	errFailed   = errors.New("failed")
 	errTogether = errors.New("the receiver failed")
+	errRejected = errors.New("rejected")
+	errLater    = errors.New("not before an hour")
 )
 
 func drawRules(draw draws) flow.Rules {
@@ -43,7 +45,8 @@ func drawRules(draw draws) flow.Rules {
 	return flow.Rules{
 		InFlight: inFlight, Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
 		Letters: draw.yes("letters", 2), Cumulative: draw.yes("cumulative", 2),
-		Delay: func(failures int) time.Duration { return time.Duration(failures) * 100 * time.Millisecond },
+		Delay:    func(failures int) time.Duration { return time.Duration(failures) * 100 * time.Millisecond },
+		MaxDelay: 250 * time.Millisecond,
 	}
 }
 
@@ -121,6 +124,9 @@ func (s *sim) receive() {
 			m.failures = 1 + s.draw("failures", max(1, s.rules.Attempts))
 			m.bury, m.refused, m.alone = m.failures == s.rules.Attempts, true, true
 			past = flow.Past{Failures: m.failures, Err: errFailed}
+			if s.draw.yes("rejected before", 4) {
+				past.Err, m.bury = flow.Rejected(errRejected), s.rules.Letters
+			}
 		}
 		s.all = append(s.all, m)
 		s.flow.Received(m, m.partition, key, past)
@@ -145,7 +151,9 @@ func (s *sim) finish(n, failing int) {
 	errs := make([]error, len(w.Items))
 	for i := range errs {
 		if failing > 0 && s.draw.yes("fails", failing) {
-			errs[i] = errFailed
+			errs[i] = []error{
+				errFailed, errFailed, flow.Rejected(errRejected), flow.RetryAfter(errLater, time.Hour),
+			}[s.draw("how", 4)]
 		}
 	}
 	s.model.finish(w, errs, s.now)

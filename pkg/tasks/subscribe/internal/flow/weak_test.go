@@ -70,6 +70,10 @@ func weakened() []weak {
 		{"one more attempt", "is to become a dead letter: false, want true", changed(func(r *flow.Rules) {
 			r.Attempts++
 		})},
+		{"tries again what was rejected", "is to become a dead letter: false, want true", func(r flow.Rules) machine {
+			return unconvinced{flowOf(r)}
+		}},
+		{"waits less than it was asked to", "too early", changed(func(r *flow.Rules) { r.MaxDelay = 0 })},
 		{"no dead letters", "halted by", changed(func(r *flow.Rules) { r.Letters = false })},
 		{"dead letters unasked", "halted by", changed(func(r *flow.Rules) { r.Letters = true })},
 		{"counts failures of a whole batch", "has failed 1 times, want 0", func(r flow.Rules) machine {
@@ -87,6 +91,19 @@ type keyless struct{ *theFlow }
 
 func (f keyless) Received(m *message, partition string, _ []byte, past flow.Past) {
 	f.theFlow.Received(m, partition, nil, past)
+}
+
+// unconvinced takes no error for more than a failure.
+type unconvinced struct{ *theFlow }
+
+func (f unconvinced) Finished(w work, errs []error, now time.Time) {
+	errs = slices.Clone(errs)
+	for i, err := range errs {
+		if errors.Is(err, errRejected) {
+			errs[i] = errFailed
+		}
+	}
+	f.theFlow.Finished(w, errs, now)
 }
 
 type swapping struct{ *theFlow }

@@ -1,0 +1,34 @@
+package tasks_test
+
+import (
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+)
+
+// What was found is one part of a URL, whatever its name is.
+func TestDiscoveredNamesInURLs(t *testing.T) {
+	env := tasks.Env{
+		Lease:   fakehold.New(elect.NewKey("g", "n")),
+		Environ: func() []string { return []string{"HOST=http://far.example/in?a=b&"} },
+	}
+	env.Discovered = tasks.Discovered{Name: "a/../b c?x=1&y#z@é", Partition: "3"}
+	const escaped = "a%2F..%2Fb%20c%3Fx%3D1%26y%23z%40%C3%A9"
+	for _, test := range []struct{ field, text, want string }{
+		{"http.url", "http://far.example/$(DISCOVERED_NAME)/$(DISCOVERED_PARTITION)", "http://far.example/" + escaped + "/3"},
+		{"http.url", "$(HOST)of=$(DISCOVERED_NAME)", "http://far.example/in?a=b&of=" + escaped},
+		{"amqp.url", "amqp://far.example/$(DISCOVERED_NAME)", "amqp://far.example/" + escaped},
+		{"http.url", "$(DISCOVERED_NAME)", env.Discovered.Name}, // it is the URL
+		{"http.headers.Of", "of $(DISCOVERED_NAME)", "of " + env.Discovered.Name},
+	} {
+		if got, err := env.Expand(test.field, test.text); err != nil || got != test.want {
+			t.Errorf("%s: %s is %q, %v, want %q", test.field, test.text, got, err, test.want)
+		}
+	}
+	env.Discovered = tasks.Discovered{}
+	if got, err := env.Expand("http.url", "http://far.example/$(DISCOVERED_NAME)"); err == nil {
+		t.Errorf("of a task that was not discovered: %q", got)
+	}
+}
