@@ -7,7 +7,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -60,12 +59,8 @@ const leastToken = 16
 // LoadTokens reads a file with lines "NAME TOKEN [read|operate|admin]". Empty lines and those that begin with # are
 // left out; without a role it is admin. A name may stand on several lines, so that one token can follow another.
 func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
-	file, err := watchfile.New("tokens", log, func() ([]token, error) {
-		text, err := os.ReadFile(path) //nolint:gosec // G304: the file is the one that the configuration names
-		if err != nil {
-			return nil, err
-		}
-		list, err := parseTokens(text)
+	file, err := watchfile.New("tokens", log, func(contents [][]byte) ([]token, error) {
+		list, err := parseTokens(contents[0])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

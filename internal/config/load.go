@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"io"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -29,11 +30,20 @@ type Options struct {
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
+	s, _, err := loadAll(paths, opts)
+	return s, err
+}
+
+// loadAll is [Load], with the fingerprint of what was read.
+func loadAll(paths []string, opts Options) (*Settings, [sha256.Size]byte, error) {
 	l := &loader{
 		fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds, opts.Listers), sum: newSum(),
 	}
 	files, errs := findFiles(paths, opts.Stdin != nil)
 	l.Errs, l.partial = errs, len(errs) > 0
+	for _, err := range errs {
+		l.sum.add(err.File, nil, err)
+	}
 	var roots []*decode.Node
 	for _, file := range files {
 		if root := l.read(file); root != nil {
@@ -50,9 +60,9 @@ func Load(paths []string, opts Options) (*Settings, error) {
 		s.Files, s.seen = files, l.sum.sum()
 	}
 	if len(l.Errs) > 0 {
-		return nil, l.Errs.Ordered(files)
+		return nil, l.sum.sum(), l.Errs.Ordered(files)
 	}
-	return s, nil
+	return s, s.seen, nil
 }
 
 // loader reads files into nodes that have passed the schema.
