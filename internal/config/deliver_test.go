@@ -206,7 +206,7 @@ func TestErrorsOfSinks(t *testing.T) {
 func TestSinksArePrinted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	write(t, path, group(`      - {name: a, mem: {topic: a}, deliver: {exec: {command: [a, b]}}}
-      - {name: b, mem: {topic: a}, deliver: {http: {url: "http://u:$(A)@x", batchSize: 5, tls: {caFile: /ca}}}}
+      - {name: b, mem: {topic: a}, deliver: {http: {url: "https://u:$(A)@x", batchSize: 5, tls: {caFile: /ca}}}}
       - {name: c, mem: {topic: a}, deliver: {callback: take}}
 `))
 	options := Options{Env: testEnv, Kinds: memory(t, memsource.New())}
