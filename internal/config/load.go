@@ -57,7 +57,7 @@ func loadAll(paths []string, opts Options) (*Settings, [sha256.Size]byte, error)
 	var s *Settings
 	if len(roots) > 0 {
 		s = settingsReader{l.fieldReader, l.partial}.settings(join(roots, &l.Problems), roots)
-		s.Files, s.seen = files, l.sum.sum()
+		s.Files, s.Warnings, s.seen = files, l.Warnings.Ordered(files), l.sum.sum()
 	}
 	if len(l.Errs) > 0 {
 		return nil, l.sum.sum(), l.Errs.Ordered(files)
