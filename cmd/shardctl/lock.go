@@ -141,7 +141,7 @@ func (o *lockOptions) work(
 // to the whole group are taken and left unread: this process goes on while the command is stopped.
 func lockSignals() <-chan os.Signal {
 	own := make(chan os.Signal, 16)
-	signal.Notify(own, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	guard.NotifyUnlessIgnored(own, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)
 	return own
 }

@@ -62,7 +62,17 @@ func sqliteRig(t *testing.T) lockRig {
 // start starts `shardctl lock --store URI ARGS`, in the directory of the rig. What is still there at the end is killed.
 func (r lockRig) start(args ...string) *lockRun {
 	r.t.Helper()
+	return r.startBy(nil, args...)
+}
+
+// startBy is start by another program, which is given the command line and executes it.
+func (r lockRig) startBy(by []string, args ...string) *lockRun {
+	r.t.Helper()
 	cmd := program(context.WithoutCancel(r.t.Context()), r.t, append([]string{"lock", "--store", "$(" + envLockStore + ")"}, args...)...)
+	if len(by) > 0 {
+		cmd.Args = append(append(by, cmd.Path), cmd.Args[1:]...)
+		cmd.Path = "/bin/" + by[0]
+	}
 	run := &lockRun{rig: r, cmd: cmd, ended: make(chan struct{})}
 	cmd.Env = append(cmd.Env, envLockStore+"="+r.uri)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, &run.out, &run.errs

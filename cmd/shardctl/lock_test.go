@@ -218,6 +218,33 @@ func TestLockPassesSignalsOn(t *testing.T) {
 	})
 }
 
+// As under nohup, or in the background of a script: what is ignored at the start is ignored by all of it.
+func TestLockLeavesIgnoredSignalsIgnored(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	r := sqliteRig(t)
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		name := strconv.Itoa(int(s))
+		// The command is spared its own signal, and both processes of shardctl theirs. SIGTERM ends it afterwards.
+		l := r.startBy([]string{"sh", "-c", "trap '' " + name + `; exec "$@"`, "sh"}, "k", "--", "sh", "-c",
+			"kill -"+name+" $$ && echo > spared"+name+"; exec sleep 1000")
+		r.wrote("spared" + name)
+		l.signal(s)
+		l.signal(syscall.SIGTERM)
+		l.want(s.String()+" ignored, and then SIGTERM", 143)
+		waiting := r.sh("echo > held" + name + "; exec sleep 1000")
+		r.wrote("held" + name)
+		l = r.startBy([]string{"sh", "-c", "trap '' " + name + `; exec "$@"`, "sh"}, "k", "--", "true")
+		r.queued(1)
+		l.signal(s)
+		l.signal(syscall.SIGTERM)
+		l.want(s.String()+" ignored while it waits, and then SIGTERM", 143)
+		waiting.signal(syscall.SIGTERM)
+		waiting.want("the holder", 143)
+	}
+}
+
 // A signal to one that waits ends the waiting, and it leaves the queue.
 func TestLockGivesUpWaiting(t *testing.T) {
 	onLockStores(t, func(r lockRig) {

@@ -150,6 +150,21 @@ func TestValidateReadsStandardInput(t *testing.T) {
 	}
 }
 
+// TestValidateWarns holds that a warning is no error.
+func TestValidateWarns(t *testing.T) {
+	path := writeConfig(t, `store: {uri: "sqlite:x.db"}
+groups:
+  - name: g
+    discover: {file: {path: names}}
+    template: {exec: {command: [sh, -c, "echo $(DISCOVERED_NAME)"]}}
+`)
+	stdout, stderr, code := execute(t, "validate", path)
+	if want := "warning: " + path + ":5:41: groups[0].template.exec.command[2]: "; code != 0 ||
+		!strings.HasPrefix(stdout, "ok: ") || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("code %d, stdout %s, stderr %s; want %s…", code, stdout, stderr, want)
+	}
+}
+
 // TestEachCommandHasExamples holds that the help of a command shows how it is used.
 func TestEachCommandHasExamples(t *testing.T) {
 	root := rootCommand()

@@ -29,7 +29,7 @@ func validateCommand() *cobra.Command {
 		Long: `Check files and directories of configuration, as run would read them, and report everything that is wrong at once:
 FILE:LINE:COL: field: what is wrong, what is allowed. The path - is standard input. No store is asked.
 
-Exit code 0: it is good; 2: it is not.`,
+Exit code 0: it is good; 2: it is not. What is allowed and probably not meant is a warning, and leaves it at 0.`,
 		Example: `  shardctl validate shardctl.yaml
   shardctl validate --print conf.d/
   sed s/20s/10s/ shardctl.yaml | shardctl validate -`,
@@ -45,6 +45,9 @@ Exit code 0: it is good; 2: it is not.`,
 			s, err := loadWith(paths, options)
 			if err != nil {
 				return err
+			}
+			for _, warning := range s.Warnings {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", warning) // the exit code counts
 			}
 			if printed {
 				return s.Print(cmd.OutOrStdout())

@@ -68,6 +68,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	}
 	w.metrics.SetBuild(version, commit())
 	w.metrics.ConfigLoaded(fingerprint(s), time.Now())
+	w.warn(s)
 	place, left := restartInPlace(ctx, client, s.Pod, w.log)
 	w.traces.begin(ctx, s, w.log.WithName("tracing"))
 	w.replica = replica.New(replica.Config{
@@ -220,10 +221,18 @@ func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 	leave(errDrained)
 }
 
+// warn tells what is allowed in a configuration, and probably not meant.
+func (w *worker) warn(s *config.Settings) {
+	for _, warning := range s.Warnings {
+		w.log.Info("The configuration has something that is probably not meant", "warning", warning.Error())
+	}
+}
+
 // reload takes up changed task lists.
 func (w *worker) reload(ctx context.Context) error {
 	w.watcher.Applied = func(s *config.Settings, restart []string) {
 		w.log.Info("The configuration was read again", "tasks", s.Tasks())
+		w.warn(s)
 		w.metrics.ConfigLoaded(fingerprint(s), time.Now())
 		w.replica.Apply(s, restart)
 		select {

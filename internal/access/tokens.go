@@ -7,7 +7,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -63,12 +62,8 @@ const leastToken = 16
 // A file without a token means that none is known: who empties it takes all of them back. One that cannot be read, or
 // has a line that cannot be used, changes nothing.
 func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
-	file, err := watchfile.New("tokens", log, func() ([]token, error) {
-		text, err := os.ReadFile(path) //nolint:gosec // G304: the file is the one that the configuration names
-		if err != nil {
-			return nil, err
-		}
-		list, err := parseTokens(text)
+	file, err := watchfile.New("tokens", log, func(contents [][]byte) ([]token, error) {
+		list, err := parseTokens(contents[0])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

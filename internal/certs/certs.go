@@ -23,8 +23,8 @@ func Server(certFile, keyFile string, log logr.Logger) (*tls.Config, error) {
 }
 
 func newPair(certFile, keyFile string, log logr.Logger) (*watchfile.Value[*tls.Certificate], error) {
-	return watchfile.New("certificate", log, func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	return watchfile.New("certificate", log, func(contents [][]byte) (*tls.Certificate, error) {
+		pair, err := tls.X509KeyPair(contents[0], contents[1])
 		return &pair, err
 	}, certFile, keyFile)
 }
@@ -43,6 +43,10 @@ func Pool(caFile string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, err
 	}
+	return poolOf(caFile, pem)
+}
+
+func poolOf(caFile string, pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s: no certificate in it; want PEM", caFile)
@@ -64,8 +68,8 @@ type trusting struct {
 
 func newTrusting(caFile string, log logr.Logger) (*trusting, error) {
 	var last *http.Transport // parse is called by one goroutine at a time
-	transport, err := watchfile.New("certificate", log, func() (*http.Transport, error) {
-		pool, err := Pool(caFile)
+	transport, err := watchfile.New("certificate", log, func(contents [][]byte) (*http.Transport, error) {
+		pool, err := poolOf(caFile, contents[0])
 		if err != nil {
 			return nil, err
 		}

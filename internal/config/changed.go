@@ -59,5 +59,6 @@ func (s *Settings) fixed() decode.Fields {
 func (s *Settings) WithLists(from *Settings) *Settings {
 	merged := *s
 	merged.Groups, merged.Revision, merged.Files, merged.seen = from.Groups, from.Revision, from.Files, from.seen
+	merged.Warnings = from.Warnings
 	return &merged
 }

@@ -220,7 +220,7 @@ func TestSinksArePrinted(t *testing.T) {
 	write(t, path, group(`      - {name: a, mem: {topic: a}, deliver: {exec: {command: [a, b]}}}
       - name: b
         mem: {topic: a}
-        deliver: {http: {url: "http://u:$(A)@x", batchSize: 5, tls: {caFile: /ca}}}
+        deliver: {http: {url: "https://u:$(A)@x", batchSize: 5, tls: {caFile: /ca}}}
         maxInFlight: 5
       - {name: c, mem: {topic: a}, deliver: {callback: take}}
 `))

@@ -27,6 +27,32 @@ func loadText(t *testing.T, text string) *Settings {
 
 const discoverHead = "store: {uri: \"sqlite:a.db\"}\ngroups:\n  - name: g\n    discover: {file: {path: a}}\n"
 
+// A name that somebody else gave is not to be read as a shell's script.
+func TestWarnsOfNamesInAShell(t *testing.T) {
+	for command, warned := range map[string]bool{
+		`[sh, -c, "consume $(DISCOVERED_NAME)"]`:                       true,
+		`[/bin/bash, -ec, "consume $(DISCOVERED_NAME:-x)"]`:            true,
+		`[bash, -e, -o, pipefail, -c, "consume $(DISCOVERED_NAME)"]`:   true,
+		`[env, A=b, sh, -lc, "consume $(DISCOVERED_NAME)", x]`:         true,
+		`[sh, -c, 'consume "$0"', $(DISCOVERED_NAME)]`:                 false,
+		`[sh, -c, 'consume "$DISCOVERED_NAME"']`:                       false,
+		`[sh, -c, "consume $(SHARDCTL_TASK) $(DISCOVERED_PARTITION)"]`: false, // neither holds shell syntax
+		`[sh, script, $(DISCOVERED_NAME)]`:                             false,
+		`[consume, -c, $(DISCOVERED_NAME)]`:                            false,
+		`[sh, -c, 'consume "$NAME"'], env: {NAME: $(DISCOVERED_NAME)}`: false,
+	} {
+		s := loadText(t, discoverHead+"    template:\n      exec: {command: "+command+"}\n")
+		if got := len(s.Warnings) == 1; got != warned || len(s.Warnings) > 1 {
+			t.Errorf("%s: warnings %v, want one: %t", command, s.Warnings, warned)
+		}
+		for _, w := range s.Warnings {
+			if w.Line != 6 || !strings.HasPrefix(w.Field, "groups[0].template.exec.command[") {
+				t.Errorf("%s: %v, want its place", command, w)
+			}
+		}
+	}
+}
+
 func TestTemplateMakesTasks(t *testing.T) {
 	d := loadText(t, discoverHead+`    defaults: {stop: {timeout: 3s}}
     template:

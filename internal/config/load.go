@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"io"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -29,11 +30,20 @@ type Options struct {
 //
 // The variables and files that a task's runner refers to are not read, but variables must be set by now.
 func Load(paths []string, opts Options) (*Settings, error) {
+	s, _, err := loadAll(paths, opts)
+	return s, err
+}
+
+// loadAll is [Load], with the fingerprint of what was read.
+func loadAll(paths []string, opts Options) (*Settings, [sha256.Size]byte, error) {
 	l := &loader{
 		fieldReader: fieldReader{&decode.Reader{}, opts}, schema: compiled(opts.Kinds, opts.Listers), sum: newSum(),
 	}
 	files, errs := findFiles(paths, opts.Stdin != nil)
 	l.Errs, l.partial = errs, len(errs) > 0
+	for _, err := range errs {
+		l.sum.add(err.File, nil, err)
+	}
 	var roots []*decode.Node
 	for _, file := range files {
 		if root := l.read(file); root != nil {
@@ -47,12 +57,12 @@ func Load(paths []string, opts Options) (*Settings, error) {
 	var s *Settings
 	if len(roots) > 0 {
 		s = settingsReader{l.fieldReader, l.partial}.settings(join(roots, &l.Problems), roots)
-		s.Files, s.seen = files, l.sum.sum()
+		s.Files, s.Warnings, s.seen = files, l.Warnings.Ordered(files), l.sum.sum()
 	}
 	if len(l.Errs) > 0 {
-		return nil, l.Errs.Ordered(files)
+		return nil, l.sum.sum(), l.Errs.Ordered(files)
 	}
-	return s, nil
+	return s, s.seen, nil
 }
 
 // loader reads files into nodes that have passed the schema.

@@ -70,7 +70,16 @@ func (l *listReader) withDefaults(task, defaults *decode.Node) *decode.Node {
 	merged := overlay(task, defaults, skip)
 	schedule := merged.Get("schedule") != nil
 	wrong := l.misplaced(l.kindOf(merged), schedule || merged.Get("every") != nil, schedule)
+	if neverCatchesUp(merged) {
+		wrong = append(wrong, "catchUpWindow")
+	}
 	return overlay(task, defaults, append(skip, wrong...))
+}
+
+// neverCatchesUp says whether a task has no use for a window in which to catch up.
+func neverCatchesUp(task *decode.Node) bool {
+	catchUp := task.Get("catchUp")
+	return catchUp != nil && catchUp.Text == string(tasks.CatchUpNone)
 }
 
 // alternatives are the others of names when the task has one of them itself.

@@ -33,7 +33,7 @@ func parse(file string, content []byte, schema *jsonschema.Schema, p *decode.Pro
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		p.Errs = append(p.Errs, syntaxError(file, content, err))
+		p.Errs = append(p.Errs, syntaxError(file, content, decoder, err))
 		return nil
 	}
 	c := &converter{file: file, problems: p, open: map[*yaml.Node]bool{}}

@@ -149,10 +149,11 @@ func fieldsOf(t tasks.Task, use tasks.Use) decode.Fields {
 	default:
 		shown = append(shown, decode.Pairs("every", t.Every)...)
 	}
+	shown = append(shown, decode.Pairs("overlap", string(t.Overlap), "catchUp", string(t.CatchUp))...)
+	if t.CatchUp != tasks.CatchUpNone {
+		shown = append(shown, decode.Pairs("catchUpWindow", t.CatchUpWindow)...)
+	}
 	return append(shown, decode.Pairs(
-		"overlap", string(t.Overlap),
-		"catchUp", string(t.CatchUp),
-		"catchUpWindow", t.CatchUpWindow,
 		"timeout", t.Timeout,
 		"retry", decode.Pairs("attempts", t.Retry.Attempts, "backoff", backoffFields(t.Retry.Backoff)),
 	)...)

@@ -112,3 +112,12 @@ func TestMaskURI(t *testing.T) {
 		}
 	}
 }
+
+// A field that has no effect with another is refused, and so it is not printed.
+func TestPrintLeavesOutWhatHasNoEffect(t *testing.T) {
+	text := printed(t, load(t, group("      - {name: a, callback: f, every: 1m, catchUp: none}\n")))
+	if strings.Contains(text, "catchUpWindow") {
+		t.Errorf("printed:\n%s", text)
+	}
+	load(t, text)
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // Settings is a whole configuration: checked, with every default filled in and every variable outside the tasks'
@@ -45,6 +46,8 @@ type Self struct {
 type Sources struct {
 	// Files are the files that were read, in order; of a directory, those in it.
 	Files []string
+	// Warnings are what is allowed, and probably not meant, with its places.
+	Warnings decode.Errors
 
 	seen    [sha256.Size]byte // what the files held
 	written written           // of all but groups

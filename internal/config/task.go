@@ -186,6 +186,9 @@ func (l *listReader) triggers(n *decode.Node, kind tasks.Kind) {
 			l.Add(letter, "goes with subscriptions only")
 		}
 	}
+	if window := n.Get("catchUpWindow"); window != nil && !window.Bad && neverCatchesUp(n) {
+		l.Add(window, "does nothing with catchUp: none, leave one of them out")
+	}
 	if every != nil && !every.Bad {
 		if d := l.Duration(every, time.Second); d%time.Millisecond != 0 {
 			l.Refuse(every, "whole milliseconds")

@@ -12,7 +12,8 @@ import (
 
 const (
 	// settle is how long the files must be quiet: an editor or a ConfigMap changes them in several steps. Where they
-	// never are, they are looked at all the same after patience; and never more often than every lookEvery.
+	// never are, they are looked at all the same after patience. Looks are at least lookEvery apart, and what two in a
+	// row find the same is taken for whole.
 	settle    = 100 * time.Millisecond
 	patience  = time.Second
 	lookEvery = 500 * time.Millisecond
@@ -54,6 +55,9 @@ func (w *Watcher) Trigger() {
 // Run watches until ctx ends, and returns its error. current is what the process was started with. Hooks are called
 // from Run's own goroutine, one at a time.
 //
+// What changed is loaded once two looks, half a second apart, find the same. So a file that somebody writes in place is
+// not loaded half-way.
+//
 // A file is watched by its directory, since editors and ConfigMaps put new files in its place. Where the system cannot
 // watch, the files are read every 10 s.
 func (w *Watcher) Run(ctx context.Context, current *Settings) error {
@@ -73,7 +77,9 @@ func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 	defer quiet.Stop()
 	look := func() {
 		p.looked(time.Now())
-		r.look()
+		if r.look() {
+			quiet.Reset(lookEvery)
+		}
 		at = w.watch(notify, at)
 	}
 	for {
@@ -90,9 +96,10 @@ func (w *Watcher) Run(ctx context.Context, current *Settings) error {
 		case <-quiet.C:
 			look()
 		case <-poll.C:
-			look()
+			quiet.Reset(p.event(time.Now()))
 		case <-w.triggers:
-			r.load()
+			r.asked = true
+			quiet.Reset(p.event(time.Now()))
 		}
 	}
 }

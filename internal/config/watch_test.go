@@ -3,9 +3,11 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,8 +120,99 @@ func TestWatchFileWrittenInPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	w := watchOver(t, path)
-	write(t, path, one("b")) // it may be seen half-way, and is refused then: that is not looked at here
+	write(t, path, one("b")) // truncated first
 	w.expect(t, "b")
+	if len(w.refused) > 0 {
+		t.Errorf("refused half-way: %v", <-w.refused)
+	}
+}
+
+// reloading is a reloader with what it applied and refused.
+func reloading(t *testing.T, opts Options, paths ...string) (r *reloader, said func() string) {
+	t.Helper()
+	start, err := Load(paths, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWatcher(paths, opts)
+	var list []string
+	w.Applied = func(s *Settings, _ []string) { list = append(list, fmt.Sprint("applied ", taskNamesOf(s))) }
+	w.Refused = func(error) { list = append(list, "refused") }
+	return &reloader{w: w, start: start, seen: start.seen}, func() string {
+		text := strings.Join(list, ", ")
+		list = nil
+		return text
+	}
+}
+
+// Each beginning of a list of tasks is a configuration. What is still being written is not one yet.
+func TestOnlyWhatStaysTheSameIsApplied(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	task := func(name string) string { return "      - {name: " + name + ", callback: f}\n" }
+	write(t, path, group(task("a")+task("b")+task("c")))
+	r, said := reloading(t, testOptions, path)
+	for _, step := range []struct {
+		text  string
+		asked bool
+		again bool
+		said  string
+	}{
+		{text: ""}, // as it was
+		{text: group(task("a")), again: true},
+		{text: group(task("a") + task("b")), again: true},
+		{text: "groups: [", again: true},
+		{text: group(task("a") + task("b") + task("d")), again: true},
+		{said: "applied [a b d]"},
+		{},
+		{asked: true, said: "applied [a b d]"},
+		{text: group(task("e")), asked: true, again: true}, // a signal does not say that the file is whole
+		{said: "applied [e]"},
+		{text: "groups: [", again: true},
+		{said: "refused"},
+		{text: group(task("e")), again: true},
+		{said: "applied [e]"}, // as before, and good again
+		{text: group(task("f")), again: true},
+		{text: group(task("e"))}, // put back before it counted
+		{text: group(task("f")), again: true},
+		{said: "applied [f]"},
+	} {
+		if step.text != "" {
+			write(t, path, step.text)
+		}
+		r.asked = r.asked || step.asked
+		again := r.look()
+		if got := said(); got != step.said || again != step.again {
+			t.Errorf("%+v: %q, another look %v", step, got, again)
+		}
+	}
+}
+
+// A file that changes between the look and the load is not the one that was looked at.
+func TestChangeDuringTheLoadIsNotApplied(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
+	write(t, first, one("a")+"zone: $(ZONE)\n")
+	write(t, second, "maxTasks: 1\n")
+	meanwhile := ""
+	opts := testOptions
+	opts.Env = func(string) (string, bool) { // between the two files
+		if meanwhile != "" {
+			write(t, second, meanwhile)
+		}
+		return "z", true
+	}
+	r, said := reloading(t, opts, first, second)
+	write(t, first, one("b")+"zone: $(ZONE)\n")
+	if !r.look() {
+		t.Fatal("no other look is wanted")
+	}
+	meanwhile = "maxTasks: 2\n"
+	if again, got := r.look(), said(); !again || got != "" {
+		t.Errorf("%q, another look %v; want it", got, again)
+	}
+	if again, got := r.look(), said(); again || got != "applied [b]" {
+		t.Errorf("%q, another look %v", got, again)
+	}
 }
 
 func TestWatchReportsWhatNeedsARestart(t *testing.T) {

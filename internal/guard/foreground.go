@@ -31,10 +31,22 @@ func hasTerminal() bool {
 	return f.Close() == nil
 }
 
-// begin has further signals delivered. The returned function ends that.
+// NotifyUnlessIgnored is [signal.Notify] without the signals that were ignored when this process started, as nohup(1)
+// has it. They stay ignored, here and in what is started. Go can tell so of SIGHUP and SIGINT.
+func NotifyUnlessIgnored(c chan<- os.Signal, signals ...os.Signal) {
+	for _, s := range signals {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+}
+
+// begin has signals delivered. The returned function ends that.
 func (f *foreground) begin(signals chan<- os.Signal) (end func()) {
 	if f.cfg.Foreground {
-		signal.Notify(signals, syscall.SIGQUIT)
+		NotifyUnlessIgnored(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	} else {
+		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
 	f.continued = make(chan os.Signal, 1)
 	if f.cfg.terminal {

@@ -46,7 +46,6 @@ func (l *loop) greeted() {
 
 func (l *loop) run(ctx context.Context) (int, error) {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	defer l.foreground.begin(signals)()
 	// Caught and left unread, not ignored: what is ignored stays so in everything that is started. A log that is not

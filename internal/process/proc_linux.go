@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -136,7 +137,7 @@ func Environ(pid int, variables ...string) []string {
 func LookEnviron(pid int, variables ...string) (values []string, sure bool) {
 	values = make([]string, len(variables))
 	dir := "/proc/" + strconv.Itoa(pid)
-	text, err := os.ReadFile(dir + "/environ") //nolint:gosec // G304: below /proc
+	text, err := readAtMost(dir+"/environ", maxEnviron)
 	if err != nil {
 		return values, errors.Is(err, fs.ErrPermission)
 	}
@@ -149,6 +150,19 @@ func LookEnviron(pid int, variables ...string) (values []string, sure bool) {
 		}
 	}
 	return values, len(text) > 0 || bare(dir)
+}
+
+// maxEnviron is more than a program can be started with: arguments and environment have 6 MiB at most. A process may
+// point the kernel to any part of its memory later on (PR_SET_MM), of any size.
+const maxEnviron = 8 << 20
+
+func readAtMost(path string, size int64) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // G304: below /proc
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, size))
 }
 
 // bare says of a process that showed no environment that its program has an empty one. While the kernel sets a program
@@ -165,20 +179,24 @@ func bare(dir string) bool {
 }
 
 // Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the
-// start time cannot.
+// start time cannot. Where pidfds cannot be used the start time alone has to do. Linux has them from 5.3 on, and seccomp
+// profiles refuse them with EPERM or other errors.
 func (p Proc) Signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3
-		if now, ok := Read(p.PID); ok && now.Start == p.Start {
-			_ = unix.Kill(p.PID, sig)
+	if err == nil {
+		defer func() { _ = unix.Close(fd) }()
+		if !p.lives() {
+			return
 		}
-		return
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-	if err != nil {
-		return // it has ended
+	if err != nil && !errors.Is(err, unix.ESRCH) && p.lives() {
+		_ = unix.Kill(p.PID, sig) // fails when it has ended
 	}
-	defer func() { _ = unix.Close(fd) }()
-	if now, ok := Read(p.PID); ok && now.Start == p.Start {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // fails when it has ended
-	}
+}
+
+// lives says whether the number is still that of the process that was seen.
+func (p Proc) lives() bool {
+	now, ok := Read(p.PID)
+	return ok && now.Start == p.Start
 }

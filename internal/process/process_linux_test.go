@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -129,6 +131,61 @@ func TestSignalSparesAnother(*testing.T) {
 	me, _ := Read(os.Getpid())
 	me.Start++ // as if the number had been another's
 	me.Signal(unix.SIGKILL)
+}
+
+// Seccomp profiles refuse what they do not know with EPERM: container runtimes did so with pidfds for years.
+func TestSignalWherePidfdsAreRefused(t *testing.T) {
+	for name, call := range map[string]uint32{
+		"pidfd_open": unix.SYS_PIDFD_OPEN, "pidfd_send_signal": unix.SYS_PIDFD_SEND_SIGNAL,
+	} {
+		for _, refusal := range []unix.Errno{unix.EPERM, unix.ENOSYS} {
+			pid := start(t, spawner(t), "exec sleep 1000")
+			p, _ := Read(pid)
+			another := p
+			another.Start++ // as if the number had been another's
+			if err := withRefused(call, refusal, func() {
+				another.Signal(unix.SIGKILL)
+				p.Signal(unix.SIGTERM)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			until(t, name+" was made up for", func() bool { p, ok := Read(pid); return ok && p.Zombie })
+			if status, err := Wait(pid); err != nil || status.Signal() != unix.SIGTERM {
+				t.Errorf("%s with %v: status %v, %v; want the end by SIGTERM", name, refusal, status, err)
+			}
+		}
+	}
+}
+
+// withRefused does something where the kernel refuses one system call. A filter holds for its thread, and ends with it.
+func withRefused(call uint32, refusal unix.Errno, do func()) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(refusal)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			at := uintptr(unsafe.Pointer(&program))
+			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, at, 0, 0)
+		}
+		if err == nil {
+			do()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+func TestReadingHasABound(t *testing.T) {
+	if text, err := readAtMost("/dev/zero", 1000); len(text) != 1000 || err != nil {
+		t.Errorf("%d bytes, %v; want 1000", len(text), err)
+	}
 }
 
 func TestChildrenAreOwnAndUntilReaped(t *testing.T) {

@@ -80,12 +80,21 @@ func (e Errors) Ordered(files []string) Errors {
 // Problems gathers what is wrong, so that all of it is said at once. Its zero value is empty and ready.
 type Problems struct {
 	Errs Errors
+	// Warnings are what is allowed, and probably not meant.
+	Warnings Errors
 }
 
 // Add says something about a value, which counts as bad from now on.
 func (p *Problems) Add(n *Node, format string, args ...any) {
 	n.Bad = true
 	p.AddAt(n.Place, n.Field(), format, args...)
+}
+
+// Warn says something about a value that may stand there all the same.
+func (p *Problems) Warn(n *Node, format string, args ...any) {
+	p.Warnings = append(p.Warnings, Error{
+		File: n.File, Line: n.Line, Col: n.Col, Field: n.Field(), Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // AddAt says something about a field that stands, or should stand, at a place.

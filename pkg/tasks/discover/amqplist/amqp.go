@@ -98,6 +98,7 @@ func (l *Lister) Validate() []decode.FieldError {
 		// Not quoted: it may hold a password.
 		say("is not an address to ask, must be http://HOST:PORT or https://HOST:PORT", "management")
 	}
+	wrong = append(wrong, endpoint.ValidateCAFile(l.Management, l.CAFile)...)
 	wrong = append(wrong, discover.ValidatePatterns("queues", l.Queues)...)
 	if !slices.Contains([]string{"", TypeQueue, TypeStream}, l.Type) {
 		wrong = append(wrong, decode.FieldError{Path: []string{"type"}, Must: TypeQueue + " or " + TypeStream})

@@ -77,6 +77,7 @@ func (l *Lister) Validate() []decode.FieldError {
 			Path: path, Message: "is not a URL to ask, must be http://HOST… or https://HOST…",
 		})
 	}
+	wrong = append(wrong, endpoint.ValidateCAFile(l.URL, l.CAFile)...)
 	return append(wrong, l.endpoint().ValidateHeaders(nil)...)
 }
 

@@ -39,10 +39,21 @@ func (e Endpoint) Validate(ours ...string) []decode.FieldError {
 			Path: path, Message: "is not a URL to call, must be http://HOST… or https://HOST…",
 		})
 	}
+	wrong = append(wrong, ValidateCAFile(e.URL, e.CAFile)...)
 	if e.Method != "" && !decode.HasVariables(e.Method) && !token.MatchString(e.Method) {
 		wrong = append(wrong, decode.FieldError{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
 	}
 	return append(wrong, e.ValidateHeaders(append([]string{"shardctl-", "idempotency-key"}, ours...))...)
+}
+
+// ValidateCAFile refuses authorities where nothing is asked over TLS. Redirects are not followed.
+func ValidateCAFile(url, caFile string) []decode.FieldError {
+	if caFile == "" || !strings.HasPrefix(strings.ToLower(url), "http://") {
+		return nil
+	}
+	return []decode.FieldError{{
+		Path: []string{"tls", "caFile"}, Message: "goes with https:// only: over http:// no certificate is looked at",
+	}}
 }
 
 // IsWebURL says whether text is a URL with a host, and a port that there is.
