@@ -12,7 +12,8 @@ const (
 	SpanHandOver = "hand-over" // from the decision to the acknowledged release, for another replica
 	SpanRelease  = "release"   // the same, for none
 	SpanStart    = "start"     // from the claim to the task's first running, of tasks without ticks
-	SpanRun      = "run"       // a run, or one of a tick
+	SpanRun      = "run"       // a run, or one of a tick; of a subscription until it is open
+	SpanDelivery = "delivery"  // of one message or several, by a subscription
 )
 
 // The names of attributes, beside those of the semantic conventions.
@@ -31,6 +32,8 @@ const (
 	AttrKind          = attribute.Key("shardctl.kind")
 	AttrAttempt       = attribute.Key("shardctl.attempt")
 	AttrScheduledAt   = attribute.Key("shardctl.scheduled_at")
+	AttrPosition      = attribute.Key("shardctl.position") // of the first message of a delivery
+	AttrMessages      = attribute.Key("shardctl.messages") // of a delivery
 	AttrResult        = attribute.Key("shardctl.result")
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-var _ tasks.Tracer = (*Tracer)(nil)
+var _ tasks.DeliveryTracer = (*Tracer)(nil)
 
 // Begin begins the span of a run. It is the root of a trace: what the work does under it may go on for months, and a
 // tick has nothing to do with the one before. A link leads to the claim that it runs under.
@@ -32,7 +32,7 @@ func (t *Tracer) Begin(ctx context.Context, run tasks.TracedRun) (context.Contex
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: h.claim}))
 	}
 	ctx, span := t.spans.Start(ctx, SpanRun, options...)
-	s := &runSpan{of: t, key: key, kind: run.Kind, span: span}
+	s := &runSpan{of: t, key: key, kind: run.Kind, delivers: run.Subscribes, span: span}
 	if h != nil {
 		h.run = span.SpanContext()
 		if !ticks && run.Start.Attempt == 1 && !h.claimed.IsZero() {
@@ -59,21 +59,22 @@ type runSpan struct {
 	kind string
 	span trace.Span
 
+	delivers bool // its deliveries have spans, and it has none of its own once it runs
+
 	mu    sync.Mutex
 	start trace.Span // nil: there is none, or it has ended
 }
 
 // Trace implements [tasks.Span].
-func (s *runSpan) Trace() tasks.TraceContext {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), s.span), carrier)
-	return tasks.TraceContext{Parent: carrier["traceparent"], State: carrier["tracestate"]}
-}
+func (s *runSpan) Trace() tasks.TraceContext { return contextOf(s.span) }
 
 // Running implements [tasks.Span].
 func (s *runSpan) Running() {
 	s.span.AddEvent("running")
 	s.started(nil)
+	if s.delivers {
+		s.span.End() // again does nothing
+	}
 }
 
 // started ends the span of the start, with what prevented it.
@@ -118,4 +119,39 @@ func (t *Tracer) ended(key elect.Key, run trace.SpanContext) {
 	if h := t.keys[key]; h != nil && h.stopping.IsZero() && h.run.Equal(run) {
 		h.run = trace.SpanContext{}
 	}
+}
+
+// BeginDelivery begins the span of a delivery. It is the root of a trace, with a link to the run.
+func (t *Tracer) BeginDelivery(
+	ctx context.Context, run tasks.TracedRun, position string, messages int,
+) (context.Context, tasks.DeliverySpan) {
+	ctx, span := t.spans.Start(
+		ctx, SpanDelivery, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)),
+		trace.WithAttributes(t.of(
+			run.Key(), run.Session, run.Start.Token, AttrKind.String(run.Kind), AttrPosition.String(position),
+			AttrMessages.Int(messages),
+		)...),
+	)
+	return ctx, deliverySpan{span}
+}
+
+// deliverySpan is the span of one delivery. It implements [tasks.DeliverySpan].
+type deliverySpan struct{ span trace.Span }
+
+// Trace implements [tasks.DeliverySpan].
+func (s deliverySpan) Trace() tasks.TraceContext { return contextOf(s.span) }
+
+// End implements [tasks.DeliverySpan].
+func (s deliverySpan) End(err error) {
+	if err != nil {
+		s.span.SetStatus(codes.Error, err.Error())
+	}
+	s.span.End()
+}
+
+// contextOf names a span.
+func contextOf(span trace.Span) tasks.TraceContext {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
+	return tasks.TraceContext{Parent: carrier["traceparent"], State: carrier["tracestate"]}
 }

@@ -98,6 +98,39 @@ func value(s tracetest.SpanStub, key attribute.Key) string {
 	return ""
 }
 
+// What a subscription delivers is a trace each. Its run is one until it is open: it may go on for months.
+func TestDeliveriesAreTracesOfTheirOwn(t *testing.T) {
+	r := newReplica(t, "a")
+	r.claim(record.Lock{Key: key}, 7)
+	run := tasks.TracedRun{
+		Identity: tasks.Identity{Group: key.Group(), Name: key.Name()}, Start: tasks.Start{Token: 7, Attempt: 1},
+		Kind: "kafka", Session: "a", Subscribes: true,
+	}
+	ctx, span := r.Begin(context.Background(), run)
+	span.Running()
+	open := r.one(SpanRun) // it has ended
+	span.Running()
+	for n, failed := range []error{nil, errors.New("answered 500")} {
+		within, delivery := r.BeginDelivery(ctx, run, "orders/3/42", 2)
+		is := trace.SpanContextFromContext(within)
+		if got := delivery.Trace(); got.ID() != is.TraceID().String() {
+			t.Errorf("the receiver is told %s, the span is %+v", got.Parent, is)
+		}
+		delivery.End(failed)
+		got := r.spans.GetSpans()[len(r.spans.GetSpans())-1]
+		if got.Name != SpanDelivery || got.Parent.IsValid() || got.SpanContext.TraceID() == open.SpanContext.TraceID() ||
+			len(got.Links) != 1 || !got.Links[0].SpanContext.Equal(open.SpanContext) {
+			t.Errorf("delivery %d should be a root with a link to the run: %+v", n, got)
+		}
+		if value(got, AttrPosition) != "orders/3/42" || value(got, AttrMessages) != "2" || value(got, AttrToken) != "7" ||
+			(failed != nil) != (got.Status.Code == codes.Error) {
+			t.Errorf("delivery %d: %v, %+v", n, got.Attributes, got.Status)
+		}
+	}
+	span.End(tasks.ResultStopped, tasks.Ending{Cut: true})
+	r.one(SpanRun)
+}
+
 // Two replicas that share nothing put a hand-over into one trace.
 func TestHandOverIsOneTrace(t *testing.T) {
 	a, b := newReplica(t, "a"), newReplica(t, "b")

@@ -33,6 +33,9 @@ type Env struct {
 	Metrics   Metrics
 	Trace     TraceContext // to pass on; empty without tracing
 	Log       logr.Logger
+
+	traced     TracedRun
+	deliveries DeliveryTracer // nil: they are not followed
 }
 
 // Run is what a callback is given of it.

@@ -149,6 +149,7 @@ func (r *taskRuns) leave() {
 }
 
 func (r *taskRuns) env(task Task, start Start) Env {
+	deliveries, _ := r.means.cfg.Tracer.(DeliveryTracer)
 	return Env{
 		Identity: task.Identity(), Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease,
 		Grace: task.Stop.Timeout, Lease: newRunLease(r.hold),
@@ -156,7 +157,7 @@ func (r *taskRuns) env(task Task, start Start) Env {
 		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry,
 		Environ: r.means.cfg.Environ,
 		Status:  &reporter{r: r, span: noSpan{}}, Metrics: r.means.cfg.Metrics,
-		Trace: r.trace, Log: r.trace.logger(r.log),
+		Trace: r.trace, Log: r.trace.logger(r.log), traced: r.traced(task, start), deliveries: deliveries,
 	}
 }
 

@@ -19,6 +19,27 @@ type TracedRun struct {
 	Start   Start
 	Kind    string // of the runner
 	Session string // that holds the key
+	// Subscribes says that it delivers messages, for as long as the key is held: see [DeliveryTracer].
+	Subscribes bool
+}
+
+// DeliveryTracer is a Tracer that also follows what subscriptions deliver. Each delivery is a trace of its own: the run
+// goes on for months.
+type DeliveryTracer interface {
+	Tracer
+	// BeginDelivery begins the span of one delivery of a run: of so many messages, the first of which has that position.
+	// The receiver gets the context that it returns.
+	BeginDelivery(
+		ctx context.Context, run TracedRun, position string, messages int,
+	) (context.Context, DeliverySpan)
+}
+
+// DeliverySpan is one delivery in a trace. Its methods must not block.
+type DeliverySpan interface {
+	// Trace is what the receiver is told.
+	Trace() TraceContext
+	// End says how the delivery has ended; nil: all messages were worked on. It is called once.
+	End(err error)
 }
 
 // Span is one run in a trace. Its methods must not block.
@@ -68,15 +89,36 @@ func (noSpan) Trace() TraceContext { return TraceContext{} }
 func (noSpan) Running()            {}
 func (noSpan) End(Result, Ending)  {}
 
+type noDelivery struct{ trace TraceContext }
+
+func (d noDelivery) Trace() TraceContext { return d.trace }
+func (noDelivery) End(error)             {}
+
+// BeginDelivery begins the span of a delivery, where deliveries are followed. Else the receiver is told the span of the
+// run.
+func (e Env) BeginDelivery(ctx context.Context, position string, messages int) (context.Context, DeliverySpan) {
+	if e.deliveries == nil {
+		return ctx, noDelivery{e.Trace}
+	}
+	return e.deliveries.BeginDelivery(ctx, e.traced, position, messages)
+}
+
+// traced is a run as traces show it.
+func (r *taskRuns) traced(task Task, start Start) TracedRun {
+	run := TracedRun{
+		Identity: task.Identity(), Start: start, Session: r.hold.Session(), Subscribes: task.Subscribes(),
+	}
+	if task.Runner != nil {
+		run.Kind = task.Kind()
+	}
+	return run
+}
+
 // begin begins the span of a run.
 func (r *taskRuns) begin(ctx context.Context, start Start) (context.Context, Span) {
 	tracer, task := r.means.cfg.Tracer, r.task()
 	if tracer == nil {
 		return ctx, noSpan{}
 	}
-	run := TracedRun{Identity: task.Identity(), Start: start, Session: r.hold.Session()}
-	if task.Runner != nil {
-		run.Kind = task.Kind()
-	}
-	return tracer.Begin(ctx, run)
+	return tracer.Begin(ctx, r.traced(task, start))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -215,14 +216,21 @@ func (f *feed) deliver(w flow.Work[Message]) []error {
 	if w.Letter {
 		return []error{f.bury(w.Items[0])}
 	}
+	ctx, span := f.env.BeginDelivery(f.work, w.Items[0].Message.ID, len(w.Items))
+	trace := span.Trace()
 	deliveries := make([]Delivery, len(w.Items))
 	for i, item := range w.Items {
-		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Failures + 1, Start: f.env.Start}
+		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Failures + 1, Start: f.env.Start, Trace: trace}
 	}
-	errs := f.receiver.Deliver(f.work, deliveries)
+	errs := f.receiver.Deliver(ctx, deliveries)
 	for len(errs) < len(deliveries) {
 		errs = append(errs, errors.New("the receiver said nothing of the message"))
 	}
+	var failed error
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		failed = errs[i]
+	}
+	span.End(failed)
 	return errs
 }
 

@@ -41,6 +41,8 @@ type Delivery struct {
 	Message
 	Attempt     int // from 1, of this message in this run
 	tasks.Start     // has the fencing token
+	// Trace is the delivery's, to pass on; empty without tracing.
+	Trace tasks.TraceContext
 }
 
 // Lag is how far a subscription is behind. A negative value is not known.

@@ -101,14 +101,19 @@ func Described(env tasks.Env, event string) http.Header {
 		"Shardctl-Instance":      {env.Instance},
 		"Shardctl-Event":         {event},
 	}
-	if env.Trace.Parent != "" {
-		header["Traceparent"] = []string{env.Trace.Parent}
+	SetTrace(header, env.Trace)
+	return header
+}
+
+// SetTrace sets what names a span, in place of what names another.
+func SetTrace(header http.Header, trace tasks.TraceContext) {
+	if trace.Parent != "" {
+		header["Traceparent"] = []string{trace.Parent}
 		header["Tracestate"] = nil // of another trace: it is not sent
 	}
-	if env.Trace.State != "" {
-		header["Tracestate"] = []string{env.Trace.State}
+	if trace.State != "" {
+		header["Tracestate"] = []string{trace.State}
 	}
-	return header
 }
 
 // WithoutURL is an HTTP client's error less the URL, in which there may be what a variable brought in.

@@ -146,6 +146,29 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 	}
 }
 
+// Requests of each mode carry the trace of the delivery, and nothing of the run's.
+func TestRequestsCarryTheTraceOfTheDelivery(t *testing.T) {
+	address, requests := serve(t, nil)
+	env, _ := rig.Env(t)
+	env.Trace = tasks.TraceContext{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "v=1"}
+	r, err := Sink{URL: address, BatchSize: 2}.Open(t.Context(), env, subscribe.Limits{InFlight: 2, Source: "kafka:a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	one, event := delivery("a", "1"), delivery("b", "{}")
+	event.Type = "application/cloudevents+json"
+	one.Trace.Parent, event.Trace.Parent = parent, parent
+	for _, deliveries := range [][]subscribe.Delivery{{one}, {event}, {one, event}} {
+		deliver(t, r, deliveries...)
+		got := rig.Wait(t, requests, "the request").header
+		if got.Get("Traceparent") != parent || got.Get("Tracestate") != "" {
+			t.Errorf("%d messages: traceparent %q, tracestate %q", len(deliveries), got.Get("Traceparent"),
+				got.Get("Tracestate"))
+		}
+	}
+}
+
 // A body that is an event itself is the data of ours, and never taken for ours.
 func TestAMessageThatIsAnEvent(t *testing.T) {
 	address, requests := serve(t, nil)

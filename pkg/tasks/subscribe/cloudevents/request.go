@@ -11,7 +11,6 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding/format"
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
@@ -28,7 +27,7 @@ func (r *receiver) newRequest(ctx context.Context, deliveries []subscribe.Delive
 	if format.IsFormat(strings.ToLower(strings.TrimSpace(deliveries[0].Type))) {
 		return r.newStructured(ctx, deliveries[0])
 	}
-	request, err := r.describedRequest(ctx, deliveries[0].Start, deliveries[0].Body)
+	request, err := r.describedRequest(ctx, deliveries[0], deliveries[0].Body)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func (r *receiver) newStructured(ctx context.Context, d subscribe.Delivery) (*ht
 	if err != nil {
 		return nil, fmt.Errorf("make a CloudEvent of message %s: %w", d.ID, err)
 	}
-	request, err := r.describedRequest(ctx, d.Start, body)
+	request, err := r.describedRequest(ctx, d, body)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (r *receiver) newBatch(ctx context.Context, deliveries []subscribe.Delivery
 	if err != nil {
 		return nil, fmt.Errorf("make a batch of CloudEvents: %w", err)
 	}
-	request, err := r.describedRequest(ctx, deliveries[0].Start, body)
+	request, err := r.describedRequest(ctx, deliveries[0], body)
 	if err != nil {
 		return nil, err
 	}
@@ -76,18 +75,19 @@ func (r *receiver) newBatch(ctx context.Context, deliveries []subscribe.Delivery
 	return request, nil
 }
 
-// describedRequest is a request that says of which task and run it is.
-func (r *receiver) describedRequest(ctx context.Context, start tasks.Start, body []byte) (*http.Request, error) {
+// describedRequest is a request that says of which task, run and delivery it is.
+func (r *receiver) describedRequest(ctx context.Context, d subscribe.Delivery, body []byte) (*http.Request, error) {
 	request, err := r.sink.endpoint().Request(ctx, r.env, body)
 	if err != nil {
 		return nil, err
 	}
 	described := r.described
-	if start != r.env.Start {
+	if d.Start != r.env.Start {
 		env := r.env
-		env.Start = start
+		env.Start = d.Start
 		described = endpoint.Described(env, eventMessage)
 	}
 	maps.Copy(request.Header, described)
+	endpoint.SetTrace(request.Header, d.Trace)
 	return request, nil
 }

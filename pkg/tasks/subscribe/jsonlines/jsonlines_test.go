@@ -110,7 +110,7 @@ func TestMessagesAreLines(t *testing.T) {
 			subscribe.Message{ID: "c", Key: []byte(""), Body: []byte("\x00\xff")},
 			`{"id":"c","key":"","type":"application/octet-stream","attempt":2,"token":7,"data_base64":"AP8="}`,
 		},
-		{subscribe.Message{ID: "d"}, `{"id":"d","attempt":2,"token":7}`},
+		{subscribe.Message{ID: "d"}, `{"id":"d","attempt":2,"token":7,"traceparent":"00-1","tracestate":"v=1"}`},
 		{
 			subscribe.Message{ID: "e", Type: "application/json", Body: []byte("")},
 			`{"id":"e","type":"application/json","attempt":2,"token":7,"data_base64":""}`,
@@ -121,6 +121,9 @@ func TestMessagesAreLines(t *testing.T) {
 		},
 	} {
 		d := subscribe.Delivery{Message: test.m, Attempt: 2, Start: tasks.Start{Token: 7, Attempt: 5}}
+		if d.ID == "d" {
+			d.Trace = tasks.TraceContext{Parent: "00-1", State: "v=1"}
+		}
 		if err := o.deliver(t, d)[0]; err != nil {
 			t.Errorf("%s: %v", test.m.ID, err)
 		}

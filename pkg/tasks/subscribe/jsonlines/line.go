@@ -26,6 +26,8 @@ type message struct {
 	Attempt       int               `json:"attempt"`
 	Redelivered   bool              `json:"redelivered,omitempty"`
 	Token         int64             `json:"token"`
+	TraceParent   string            `json:"traceparent,omitempty"`
+	TraceState    string            `json:"tracestate,omitempty"`
 	Data          any               `json:"data,omitempty"` // the value where the body is JSON, else a string
 	DataBase64    *[]byte           `json:"data_base64,omitempty"`
 }
@@ -35,7 +37,7 @@ func newLine(d subscribe.Delivery) ([]byte, error) {
 	mediaType, form := payload.Of(d.Message)
 	m := message{
 		ID: payload.Clean(d.ID), Origin: payload.Clean(d.Origin), Partition: payload.Clean(d.Partition), Type: mediaType,
-		Attempt: d.Attempt, Redelivered: d.Again, Token: d.Token,
+		Attempt: d.Attempt, Redelivered: d.Again, Token: d.Token, TraceParent: d.Trace.Parent, TraceState: d.Trace.State,
 	}
 	m.Headers, m.HeadersBase64 = payload.Headers(d.Message)
 	if d.Key != nil {

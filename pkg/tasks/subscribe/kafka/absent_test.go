@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"net"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -143,4 +145,50 @@ func TestLeaderless(t *testing.T) {
 	}
 	sourcetest.WantError(t, is.leaderless([]int32{3, 0, 1}).told(), "partition 1, 3: LEADER_NOT_AVAILABLE",
 		"other partitions go on")
+}
+
+// A partition that loses its leader while it is consumed is told, and holds up no other.
+func TestPartitionLosesItsLeader(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	b := benchOf(t, cluster.ListenAddrs()[0])
+	b.create("orders", 2)
+	o := b.Open(b.source("orders", nil), 1)
+	is := o.Sub.(*subscription).topicIs
+	host, port, err := net.SplitHostPort(b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Bool
+	lost.Store(true)
+	cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		answer, _ := req.ResponseKind().(*kmsg.MetadataResponse)
+		broker, of := kmsg.NewMetadataResponseBroker(), kmsg.NewMetadataResponseTopic()
+		broker.NodeID, broker.Host, broker.Port = is.leaders[0], host, int32(number)
+		of.Topic, of.TopicID = kmsg.StringPtr("orders"), is.id
+		for p := range int32(2) {
+			part := kmsg.NewMetadataResponseTopicPartition()
+			if part.Partition, part.Leader = p, is.leaders[0]; p == 1 {
+				part.Leader, part.ErrorCode = -1, kerr.LeaderNotAvailable.Code
+			}
+			of.Partitions = append(of.Partitions, part)
+		}
+		answer.ControllerID = is.leaders[0]
+		answer.Brokers, answer.Topics = append(answer.Brokers, broker), append(answer.Topics, of)
+		return answer, nil, lost.Load()
+	})
+	told := func() bool { return o.Troubles.Count("partition 1: LEADER_NOT_AVAILABLE") > 0 }
+	sourcetest.Eventually(t, "that it is told", told)
+	b.publish("orders", 0, "a")
+	o.Ack(o.Expect("a")...)
+	lost.Store(false)
+	sourcetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
 }

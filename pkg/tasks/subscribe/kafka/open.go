@@ -77,7 +77,7 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 	begin, sure, err := o.resume(ctx, o.before, partitions)
 	var absent absentError
 	if err == nil && !sure {
-		if begin, absent, err = o.anew(ctx, partitions); err == nil {
+		if begin, absent, err = o.beginAll(ctx, partitions); err == nil {
 			o.consume(begin)
 		}
 	}
@@ -89,8 +89,8 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 	return sub, nil
 }
 
-// anew is where each partition begins that is not absent. One at least has to be there.
-func (o *opening) anew(ctx context.Context, partitions []int32) (map[int32]mark, absentError, error) {
+// beginAll is where each partition begins that is not absent. One at least has to be there.
+func (o *opening) beginAll(ctx context.Context, partitions []int32) (map[int32]mark, absentError, error) {
 	if err := access.Join(o.gone(o.before)); err != nil {
 		return nil, nil, err
 	}
