@@ -127,7 +127,7 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 	well, all := known, true // all: the last look was for those that are late as well
 	var looked time.Time     // for those
 	close(r.once)
-	for rest(ctx, nil, eventPace) && rest(ctx, changed, patience(changed != nil && well, all)) {
+	for rest(ctx, nil, eventPace) && rest(ctx, changed, patience(changed != nil && well, all, looked)) {
 		changed = f.changed()
 		if !known {
 			if known = f.begin(ctx, r, &seen); known {
@@ -185,14 +185,14 @@ func (f *eventFeed) add(r *round, e *api.Event) error {
 	return err
 }
 
-// patience is how long to wait for a report that there may be new events; 0: however long it takes. all says that
-// nothing reported before can have been overlooked.
-func patience(reported, all bool) time.Duration {
+// patience is how long to wait for a report that there may be new events; 0: however long it takes. all says that the
+// last look was for late ones as well, so that nothing reported before is overlooked. looked is when one last was.
+func patience(reported, all bool, looked time.Time) time.Duration {
 	switch {
 	case !reported:
 		return eventIdle
 	case !all:
-		return latePace
+		return max(latePace-time.Since(looked), time.Millisecond)
 	default:
 		return 0
 	}
