@@ -224,7 +224,7 @@ func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 // warn tells what is allowed in a configuration, and probably not meant.
 func (w *worker) warn(s *config.Settings) {
 	for _, warning := range s.Warnings {
-		w.log.Info("The configuration has something that is probably not meant", "warning", warning.Error())
+		w.log.Info("The configuration has something that is probably not meant", "message", warning.Error())
 	}
 }
 

@@ -20,8 +20,9 @@ func (l *listReader) warnOfShell(task *decode.Node) {
 	for _, command := range []*decode.Node{task.At("exec", "command"), task.At("deliver", "exec", "command")} {
 		script := shellScript(command.List())
 		if script != nil && strings.Contains(script.Raw, "$(DISCOVERED_NAME") {
-			l.Warn(script, "puts $(DISCOVERED_NAME) into a shell's script, and a name that holds shell syntax is executed: "+
-				`write "$DISCOVERED_NAME" there, which is in the environment, or make it an argument after the script`)
+			l.Warn(script,
+				"puts $(DISCOVERED_NAME) into a shell's script, and a name that holds shell syntax is executed: "+
+					`write "$DISCOVERED_NAME" there, which is in the environment, or make it an argument after the script`)
 		}
 	}
 }

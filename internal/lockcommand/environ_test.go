@@ -10,7 +10,8 @@ import (
 // The service manager's socket is this process's: what a command wrote to it would count as said by shardctl.
 func TestEnvironIsWithoutWhatIsNotTheCommands(t *testing.T) {
 	base := []string{
-		"PATH=/bin", "NOTIFY_SOCKET=/run/x", "SHARDCTL_STORE_URI=x", "SHARDCTL_ADMIN_TOKEN=x", "SHARDCTL_KEY=of an outer one",
+		"PATH=/bin", "NOTIFY_SOCKET=/run/x", "SHARDCTL_STORE_URI=x", "SHARDCTL_ADMIN_TOKEN=x",
+		"SHARDCTL_KEY=of an outer one",
 	}
 	got := environ(base, tasks.Variables{"SHARDCTL_KEY": "locks/k"})
 	if want := []string{"PATH=/bin", "SHARDCTL_KEY=locks/k"}; !slices.Equal(got, want) {

@@ -179,8 +179,8 @@ func bare(dir string) bool {
 }
 
 // Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the
-// start time cannot. Where pidfds cannot be used the start time alone has to do. Linux has them from 5.3 on, and seccomp
-// profiles refuse them with EPERM or other errors.
+// start time cannot. Where pidfds cannot be used the start time alone has to do. Linux has them from 5.3 on, and
+// seccomp profiles refuse them with EPERM or other errors.
 func (p Proc) Signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {

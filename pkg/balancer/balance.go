@@ -2,7 +2,8 @@ package balancer
 
 // Balance plans who should own which key. It may be called concurrently. 100,000 keys of one group and 1,000 members
 // take about 10 ms, with differing weights 30 ms. It takes several times as long where MaxTasks leaves too little
-// capacity, or with a thousand groups.
+// capacity, or with a thousand groups. 30,000 keys of 101 groups with selectors, on 300 members whose MaxTasks
+// leaves no capacity, take less than 200 ms.
 func Balance(in Input) Plan {
 	c := newLayout(in)
 	solveAll(c)

@@ -313,3 +313,24 @@ func TestStrictPinsThatOverlapMoveAside(t *testing.T) {
 		t.Errorf("owners %q", got)
 	}
 }
+
+// Another group's key goes elsewhere so that a key that has nowhere else to go finds its place.
+func TestStrictlyPinnedKeyIsMovedAsideForOneOfAnotherGroup(t *testing.T) {
+	in := Input{
+		Members: []Member{
+			{ID: "1", Name: "a"}, {ID: "2", Name: "b"}, {ID: "3", Name: "c"}, {ID: "4", Name: "d", MaxTasks: 1},
+		},
+		Groups: []Group{{Name: "g", Keys: makeKeys("g", 4)}, {Name: "h", Keys: makeKeys("h", 1)}},
+	}
+	for i, pin := range []string{"a", "b", "[a-c]", "[b-d]"} {
+		in.Groups[0].Keys[i].Pin, in.Groups[0].Keys[i].Strict = pin, true
+	}
+	in.Groups[1].Keys[0].Pin, in.Groups[1].Keys[0].Strict = "d", true
+	p := Balance(in)
+	if len(p.Unassigned) > 0 || p.Groups[1].Owners[0] != "4" {
+		t.Errorf("owners %v and %v, unassigned %v", p.Groups[0].Owners, p.Groups[1].Owners, p.Unassigned)
+	}
+	if moves := movesOf(apply(in, p), Balance(apply(in, p))); len(moves) > 0 {
+		t.Errorf("the plan was carried out, and the next one moves %v", moves)
+	}
+}

@@ -74,13 +74,17 @@ func looseLeft(p *placement) int {
 	return left
 }
 
-// pushKey makes one more key of a group fit, by breadth first search over members.
+// pushKey makes one more key of a group fit, by breadth first search over members. A group whose keys the search has
+// moved once has no member left that it could reach.
 func (c *chains) pushKey(group int) bool {
 	came := make([]hop, len(c.total))
 	seen := make([]bool, len(c.total))
+	reached := make([]bool, len(c.groups))
 	var queue []int32
 	reach := func(g int, from int32) (int32, bool) {
+		reached[g] = true
 		for _, m := range c.groups[g].eligible {
+			c.examined++
 			if seen[m] || c.counts[g][m] >= c.groups[g].capacity[m] {
 				continue
 			}
@@ -96,7 +100,8 @@ func (c *chains) pushKey(group int) bool {
 	for ; !ok && len(queue) > 0; queue = queue[1:] {
 		from := queue[0]
 		for g := range c.groups {
-			if c.loose[g][from] == 0 {
+			c.examined++
+			if reached[g] || c.loose[g][from] == 0 {
 				continue
 			}
 			if end, ok = reach(g, from); ok {

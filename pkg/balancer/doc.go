@@ -25,7 +25,9 @@
 // members. As soon as one member says no zone, zones are left out of account.
 //
 // When weights differ, load is the sum of weights. It ends at most 5 % above the mean, or above it by the heaviest
-// key if that is more; caps still count keys. Held keys stay as long as that bound holds.
+// key if that is more; caps still count keys. Held keys move for it only while some load is too far off, and a move or
+// a swap makes loads more even. A load is too high above 105 % of the mean, unless that is less than the heaviest key.
+// It is too low when it is below the mean by more than 5 % and by more than the heaviest key.
 //
 // # Rolling updates
 //

@@ -14,6 +14,8 @@ type layout struct {
 	// load is, by member, keys of all groups decided so far; never of what is held, which changes while keys move.
 	load []int
 	work *slotWork
+
+	examined int // keys and members that were looked at to share groups out and to find chains
 }
 
 func newLayout(in Input) *layout {
@@ -37,6 +39,7 @@ func newLayout(in Input) *layout {
 
 // solveGroup decides one group as if it were alone.
 func (c *layout) solveGroup(p *placement) {
+	c.examined += len(p.order) + len(p.eligible)
 	c.addLoad(p, -1)
 	solveAlone(c.work, p, c.load)
 	c.addLoad(p, 1)

@@ -4,14 +4,20 @@ package balancer
 //
 // First each group is shared out as if it were alone. Where a member then has more than its MaxTasks, that is shared
 // out over its groups by water-filling. The groups are shared out again under these tighter limits, and so on until
-// no member has too much. Limits only fall, so it ends. Keys that it left over although some member has free capacity
-// get there along a chain of keys of other groups that move aside.
+// no member has too much. Limits only fall, so it ends. But where all members that may own a group are full, what is
+// too much would go round all of them before it is left over. After some rounds it is left over at once. Keys that were
+// left over although some member has free capacity get there along a chain of keys of other groups that move aside.
+// Where pins and MaxTasks meet that takes single keys, and not only counts: see [asideSearch].
+
+// limitRounds is how often groups are shared out again before what is still too much is left over. One or two are usual
+// where there is free capacity.
+const limitRounds = 8
 
 // fitLimits lowers the groups' limits until every member has at most MaxTasks, then fills what free capacity that
 // left.
 func fitLimits(c *layout) {
 	parts := make([]filled, len(c.groups))
-	for c.overfull() {
+	for round := 1; c.overfull(); round++ {
 		dirty := make([]bool, len(c.groups))
 		for i, p := range c.groups {
 			parts[i] = filledOf(p)
@@ -22,12 +28,16 @@ func fitLimits(c *layout) {
 			}
 		}
 		for i, p := range c.groups {
+			if round > limitRounds {
+				copy(p.limit, p.count)
+			}
 			if dirty[i] {
 				c.solveGroup(p)
 			}
 		}
 	}
 	fillByChains(c)
+	moveAside(c)
 }
 
 // shareLimit shares a member's capacity out over its groups: of equals the one with the smallest part of its keys

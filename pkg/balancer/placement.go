@@ -51,10 +51,15 @@ func (p *placement) fix(key, m int32) {
 
 // unfix takes back what fix gave.
 func (p *placement) unfix(key int32) {
+	p.fixed[p.target[key]]--
+	p.take(key)
+}
+
+// take takes a key back.
+func (p *placement) take(key int32) {
 	m := p.target[key]
 	p.target[key] = none
 	p.count[m]--
-	p.fixed[m]--
 	p.mass[m] -= p.in.Keys[key].weight()
 }
 

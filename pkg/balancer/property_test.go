@@ -77,8 +77,9 @@ func TestEverythingIsPlacedThatCanBe(t *testing.T) {
 		"caps, selectors, pins": drawingWith(
 			everything, func(d *drawing) { d.groups, d.maxTasks, d.settled = 1, false, false },
 		),
-		"maxTasks": drawingWith(everything, func(d *drawing) { d.pins, d.settled = false, false }),
-		"settled":  drawingWith(everything, func(d *drawing) { d.maxTasks, d.pins = false, false }),
+		"maxTasks":          drawingWith(everything, func(d *drawing) { d.pins, d.settled = false, false }),
+		"settled":           drawingWith(everything, func(d *drawing) { d.maxTasks, d.pins = false, false }),
+		"pins and maxTasks": drawingWith(everything, func(d *drawing) { d.settled = false }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -69,6 +69,51 @@ func chainsOfPins(members, keys int) Input {
 	return in
 }
 
+// newcomer is so many members that are full by their MaxTasks, and one that has joined them with plenty of capacity. It
+// may own the last group only. So each key without an owner needs a chain: keys of the last group move to the newcomer.
+func newcomer(members, groups, each, left int) Input {
+	old := map[string]string{"pool": "old"}
+	var in Input
+	for i := range members {
+		in.Members = append(in.Members, Member{
+			ID: fmt.Sprintf("id-%03d", i), Name: fmt.Sprintf("m-%03d", i), MaxTasks: each, Labels: old,
+		})
+	}
+	in.Members = append(in.Members, Member{ID: "new", Name: "new", MaxTasks: members * each})
+	total := members*each + left
+	for g := range groups {
+		name := fmt.Sprintf("g-%03d", g)
+		group := Group{Name: name, Selector: old, Keys: makeKeys(name, total/groups)}
+		if g == groups-1 {
+			group.Selector = nil
+		}
+		for i := range group.Keys {
+			group.Keys[i].Owner = in.Members[(i+g)%members].ID
+		}
+		in.Groups = append(in.Groups, group)
+	}
+	return in
+}
+
+// TestChainsExamineFewCandidates: for each key, all members for each group at each member would be 2,700,000,000
+// candidates. What is too much would go round the full members 300 times.
+func TestChainsExamineFewCandidates(t *testing.T) {
+	in := newcomer(300, 101, 100, 300)
+	c := newLayout(in)
+	solveAll(c)
+	if limit := 32_000_000; c.examined > limit {
+		t.Errorf("%d candidates examined, want at most %d", c.examined, limit)
+	}
+	for _, p := range c.groups {
+		for _, key := range p.order {
+			if p.target[key] == none {
+				t.Fatalf("%s is left over", p.in.Keys[key].Key)
+			}
+		}
+	}
+	t.Logf("%d candidates", c.examined)
+}
+
 // TestSwapsExamineFewCandidates: all pairs of two members' keys would be 25,000,000 candidates for a single swap.
 func TestSwapsExamineFewCandidates(t *testing.T) {
 	const keys = 10_000
@@ -139,6 +184,13 @@ func BenchmarkWorstWeights(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+func BenchmarkWorstChains(b *testing.B) {
+	in := newcomer(300, 101, 100, 300)
+	for b.Loop() {
+		Balance(in)
 	}
 }
 

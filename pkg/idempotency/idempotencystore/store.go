@@ -129,10 +129,10 @@ func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, 
 func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, error) {
 	for {
 		outs, err := s.db.Apply(ctx, c)
-		if err != nil {
+		switch {
+		case err != nil:
 			return store.Outcome{}, err
-		}
-		if outs[0].Status != store.Unknown || sleep.For(ctx, retryPause) != nil {
+		case outs[0].Status != store.Unknown, sleep.For(ctx, retryPause) != nil:
 			return outs[0], nil
 		}
 	}
@@ -151,8 +151,9 @@ func (s *records) settle(ctx context.Context, w idempotency.Write, c store.Chang
 		case <-ctx.Done():
 		}
 	}()
-	var out store.Outcome
-	for err := error(nil); out.Status == store.Unknown; {
+	out := store.Outcome{Status: store.Unknown}
+	for out.Status == store.Unknown {
+		var err error
 		if out, err = s.try(ctx, c); err != nil || ctx.Err() != nil {
 			return
 		}

@@ -173,7 +173,7 @@ func TestPartitionLosesItsLeader(t *testing.T) {
 		answer, _ := req.ResponseKind().(*kmsg.MetadataResponse)
 		broker, of := kmsg.NewMetadataResponseBroker(), kmsg.NewMetadataResponseTopic()
 		broker.NodeID, broker.Host, broker.Port = is.leaders[0], host, int32(number)
-		of.Topic, of.TopicID = kmsg.StringPtr("orders"), is.id
+		of.Topic, of.TopicID = new("orders"), is.id
 		for p := range int32(2) {
 			part := kmsg.NewMetadataResponseTopicPartition()
 			if part.Partition, part.Leader = p, is.leaders[0]; p == 1 {
