@@ -235,6 +235,5 @@ func badZooKeeper(t *testing.T) map[string]badStore {
 	return map[string]badStore{
 		"wrong password": {as("app", secret+"2"), cli.CodeUsage, "wrong password"},
 		"no rights":      {as("other", secret), cli.CodeUsage, "user other"},
-		"no chroot":      {uri + "/deeper", cli.CodeUsage, "make it first"},
 	}
 }

@@ -53,7 +53,7 @@ func leftOver(c *layout) []keyOf {
 	for g, p := range c.groups {
 		pins = pins || p.of != nil
 		for _, key := range p.order {
-			switch k := (keyOf{int32(g), key}); { //nolint:gosec // G115: no cluster has 2^31 groups
+			switch k := (keyOf{int32(g), key}); {
 			case p.target[key] != none:
 			case p.class(key).strict:
 				strict = append(strict, k)
@@ -72,12 +72,12 @@ func newAsideSearch(c *layout) *asideSearch {
 	members, classes := len(c.load), 0
 	s := &asideSearch{layout: c, at: make([][]keyOf, len(c.groups)*members), first: make([]int32, len(c.groups))}
 	for g, p := range c.groups {
-		s.first[g] = int32(classes) //nolint:gosec // G115: at most as many classes as keys
+		s.first[g] = int32(classes)
 		classes += len(p.all)
 		for _, key := range p.order {
 			if m := p.target[key]; m != none && !p.stays(key, m) {
 				i := g*members + int(m)
-				s.at[i] = append(s.at[i], keyOf{int32(g), key}) //nolint:gosec // G115: as above
+				s.at[i] = append(s.at[i], keyOf{int32(g), key})
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (s *asideSearch) search(k keyOf) (at, member int32) {
 			here := int(k.group)*len(s.load) + int(m)
 			switch {
 			case p.count[m] >= p.capacity[m]:
-				if s.capped.visit(int32(here)) { //nolint:gosec // G115: no cluster has 2^31 keys
+				if s.capped.visit(int32(here)) {
 					s.follow(here, at)
 				}
 			case !s.roster.above(int(m), s.load[m]+1):

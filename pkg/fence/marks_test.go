@@ -28,8 +28,11 @@ func TestMarks(t *testing.T) {
 		{"the last writer reads", seen, fence.Shared("k", 5), seen, false},
 		{"reader before the last writer", seen, fence.Shared("k", 4), seen, true},
 		{
-			"the last writer writes after it has read", fence.Marks{Exclusive: 5, Shared: 5}, fence.Exclusive("k", 5),
-			fence.Marks{Exclusive: 5, Shared: 5}, false,
+			"the last writer writes after it has read",
+			fence.Marks{Exclusive: 5, Shared: 5},
+			fence.Exclusive("k", 5),
+			fence.Marks{Exclusive: 5, Shared: 5},
+			false,
 		},
 		{"the largest", seen, fence.Shared("k", math.MaxInt64), fence.Marks{Exclusive: 5, Shared: math.MaxInt64}, false},
 	} {

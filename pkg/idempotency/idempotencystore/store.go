@@ -129,11 +129,15 @@ func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, 
 func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, error) {
 	for {
 		outs, err := s.db.Apply(ctx, c)
-		switch {
-		case err != nil:
+		if err != nil {
 			return store.Outcome{}, err
-		case outs[0].Status != store.Unknown, sleep.For(ctx, retryPause) != nil:
-			return outs[0], nil
+		}
+		out := outs[0]
+		if out.Status == store.Unknown {
+			_ = sleep.For(ctx, retryPause) // whether it has ended is asked below
+		}
+		if out.Status != store.Unknown || ctx.Err() != nil {
+			return out, nil
 		}
 	}
 }

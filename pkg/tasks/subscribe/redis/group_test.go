@@ -3,8 +3,8 @@ package redis_test
 import (
 	"context"
 	"errors"
-	"os"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
