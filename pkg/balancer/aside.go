@@ -112,7 +112,7 @@ func (s *asideSearch) search(k keyOf) (at, member int32) {
 			here := int(k.group)*len(s.load) + int(m)
 			switch {
 			case p.count[m] >= p.capacity[m]:
-				if s.capped.visit(int32(here)) {
+				if s.capped.visit(int32(here)) { //nolint:gosec // G115: no cluster has 2^31 members
 					s.follow(here, at)
 				}
 			case !s.roster.above(int(m), s.load[m]+1):

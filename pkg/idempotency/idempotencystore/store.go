@@ -132,12 +132,11 @@ func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, err
 		if err != nil {
 			return store.Outcome{}, err
 		}
-		out := outs[0]
-		if out.Status == store.Unknown {
-			_ = sleep.For(ctx, retryPause) // whether it has ended is asked below
+		if outs[0].Status != store.Unknown {
+			return outs[0], nil
 		}
-		if out.Status != store.Unknown || ctx.Err() != nil {
-			return out, nil
+		if sleep.For(ctx, retryPause) != nil {
+			return outs[0], nil //nolint:nilerr // the outcome says that it is not known
 		}
 	}
 }
