@@ -8,6 +8,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +23,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envProgram) != "" {
 		main()
 		return
+	}
+	// What starts the tests in the background has them ignore signals, and programs inherit that. Those that are caught
+	// they do not.
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	os.Exit(testprocess.Main(m))
 }

@@ -243,16 +243,18 @@ func (p play) run(t *testing.T) *judge {
 				}
 				return memstore.Verdict{Delay: time.Millisecond}
 			})
-			processes[name] = process(t, client, name)
+			locks := process(t, client, name)
+			processes[name] = locks
 			if at, closes := p.closes[name]; closes {
 				all.Go(func() {
 					time.Sleep(time.Duration(at) * time.Second)
-					j.close(t, name, processes[name])
+					j.close(t, name, locks)
 				})
 			}
 		}
 		for _, c := range p.calls {
-			all.Go(func() { p.call(t, j, processes[c.process], c) })
+			locks := processes[c.process]
+			all.Go(func() { p.call(t, j, locks, c) })
 		}
 		ended := make(chan struct{})
 		go func() {
