@@ -36,7 +36,6 @@ type job struct {
 	phase    phase
 	start    Start     // of the run that goes on, or was tried last
 	before   fired     // what was fired before the start
-	trigger  int64     // the last one that was taken, Unix ms
 	failures int       // in a row, of starts without ticks
 	refused  int       // in a row, of writes of the lock before a start
 	retryAt  time.Time // by the steady clock, while pausing

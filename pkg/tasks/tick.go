@@ -23,7 +23,9 @@ func (j *job) beginTicks(now moment) effects {
 	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, j.asked.Resumed)
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
-	j.miss(missed)
+	if missed.late > 0 {
+		j.settle(missed.at)
+	}
 	return effects{missed: missed}.and(j.proceed(now))
 }
 
@@ -58,12 +60,6 @@ func (j *job) follow(t *Task, now moment) (other bool) {
 // settle notes that ticks up to a moment are dealt with.
 func (j *job) settle(at time.Time) { j.status.TicksTo = max(j.status.TicksTo, at.UnixMilli()) }
 
-func (j *job) miss(m missedTick) {
-	if m.late > 0 {
-		j.settle(m.at)
-	}
-}
-
 // proceed fires the pending tick when no run goes, and looks for the next one.
 func (j *job) proceed(now moment) effects {
 	t := j.ticks
@@ -72,8 +68,8 @@ func (j *job) proceed(now moment) effects {
 		return effects{}
 	}
 	if t.pending.IsZero() && j.asked.triggered(j.status) {
-		j.trigger = j.asked.Trigger
-		t.pending = time.UnixMilli(j.trigger).UTC()
+		t.trigger = j.asked.Trigger
+		t.pending = time.UnixMilli(t.trigger).UTC()
 	}
 	at := t.fire()
 	if at.IsZero() {
@@ -92,7 +88,7 @@ func (j *job) fire() {
 	j.before = fired{j.status.LastTick, j.status.LastTrigger}
 	switch ms := j.start.ScheduledAt.UnixMilli(); {
 	case j.start.ScheduledAt.IsZero():
-	case ms == j.trigger:
+	case ms == j.ticks.trigger:
 		j.status.LastTrigger = ms
 	default:
 		j.status.LastTick = ms
@@ -113,7 +109,7 @@ func (j *job) due(now moment) effects {
 	switch {
 	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
 		fx.missed = missedTick{at, late}
-		j.miss(fx.missed)
+		j.settle(at)
 	case j.phase == idle:
 		t.pending = at
 	case j.task.Overlap != OverlapReplace:

@@ -8,6 +8,7 @@ type ticks struct {
 	last     time.Time // ticks up to here have been dealt with
 	next     time.Time // the first after it; zero: none
 	pending  time.Time // a tick to fire as soon as no run goes; zero: none
+	trigger  int64     // the last tick that an operator asked for and that was pending, Unix ms
 }
 
 // takeUp begins after the ticks up to before, which an earlier owner of the key has dealt with. It fired the last one
