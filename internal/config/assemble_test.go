@@ -176,3 +176,20 @@ func (held) Advance(context.Context, elect.TaskStatus) (int64, error) { return 1
 func (held) Value(context.Context) ([]byte, error)                    { return nil, nil }
 func (held) SetValue(context.Context, []byte) error                   { return nil }
 func (h held) Checkpoint() elect.Checkpoint                           { return h }
+
+// The request of a tick is repeated under its key by another replica, and then it should be the same request.
+func TestWarnsOfBodiesThatChange(t *testing.T) {
+	for task, warned := range map[string]bool{
+		`http: {url: "https://a.test", body: "$(SHARDCTL_FENCING_TOKEN)"}, every: 1m`:       true,
+		`http: {url: "https://a.test", body: "by $(SHARDCTL_INSTANCE:-x)"}, every: 1m`:      true,
+		`http: {url: "https://a.test", body: "$(SHARDCTL_SCHEDULED_AT)"}, every: 1m`:        false,
+		`http: {url: "https://a.test", body: "$(SHARDCTL_FENCING_TOKEN)"}`:                  false,
+		`http: {url: "https://a.test", headers: {T: $(SHARDCTL_FENCING_TOKEN)}}, every: 1m`: false,
+	} {
+		s := loadText(t, "store: {uri: \"sqlite:a.db\"}\ngroups:\n  - name: g\n    tasks:\n"+
+			"      - {name: \"a{1,2}\", "+task+"}\n")
+		if got := len(s.Warnings) == 1; got != warned || len(s.Warnings) > 1 {
+			t.Errorf("%s: warnings %v, want one: %t", task, s.Warnings, warned)
+		}
+	}
+}

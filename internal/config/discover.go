@@ -65,6 +65,7 @@ func (l *listReader) discover(p *parts, s *Settings) *Discover {
 	}
 	d.template = l.withDefaults(p.template, p.defaults)
 	l.warnOfShell(d.template)
+	l.warnOfBody(d.template)
 	d.Template = &Template{opts: l.opts, node: d.template, group: p.name, settings: s, each: variesByName(d.template)}
 	// What is wrong with the template is wrong for any name.
 	d.Template.build(l, d.template, discover.Found{Name: "x", Partition: "0"})

@@ -12,6 +12,7 @@ import (
 
 // tasks builds the tasks that one node makes, once for all its names where they share every field.
 func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings) []tasks.Task {
+	l.warnOfBody(n)
 	if len(made.all) == 0 { // the name is wrong: the rest is checked all the same
 		l.Scope, l.AtStart = l.own("x", "0", group, s), nil
 		l.task(n, s)
@@ -131,6 +132,21 @@ func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
 
 // ticks says whether a task is fired at ticks.
 func ticks(task *decode.Node) bool { return task.Get("schedule") != nil || task.Get("every") != nil }
+
+// warnOfBody warns of the body of a tick's request that differs after a fail-over: its Idempotency-Key is the same, and
+// who compares bodies, as the draft of that header wants, refuses the second one.
+func (l *listReader) warnOfBody(task *decode.Node) {
+	body := task.At("http", "body")
+	if body == nil || !ticks(task) {
+		return
+	}
+	for _, name := range []string{"SHARDCTL_FENCING_TOKEN", "SHARDCTL_INSTANCE", "SHARDCTL_SESSION"} {
+		if strings.Contains(body.Raw, "$("+name) {
+			l.Warn(body, "holds $(%s), which changes when another replica repeats a tick under the same Idempotency-Key, "+
+				"and a receiver may refuse another body: leave it out, headers have the token and the instance", name)
+		}
+	}
+}
 
 // addNotOne says that a task has not exactly one of the kinds.
 func (l *listReader) addNotOne(n *decode.Node) {
