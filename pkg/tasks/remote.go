@@ -8,6 +8,7 @@ import "time"
 type RemoteLease struct {
 	note  func(until time.Time) error // informs what frees the key; nil: there is nothing to inform
 	until time.Time
+	late  time.Time
 	start Start
 	seq   int
 }
@@ -17,6 +18,17 @@ func NewRemoteLease(note func(until time.Time) error) *RemoteLease { return &Rem
 
 // Until is when the promise is over; the zero time when nothing is promised.
 func (l *RemoteLease) Until() time.Time { return l.until }
+
+// Late is until when a message that was not answered may still arrive; the zero time: each was answered. A stop that is
+// acknowledged earlier ends nothing: the endpoint may hear after it that it has the key.
+func (l *RemoteLease) Late() time.Time { return l.late }
+
+// Unanswered notes a message that was not answered, and until when it may arrive.
+func (l *RemoteLease) Unanswered(until time.Time) {
+	if until.After(l.late) {
+		l.late = until
+	}
+}
 
 // Begin notes the start that messages are sent for from now on, and numbers them from 1.
 func (l *RemoteLease) Begin(start Start) { l.start, l.seq = start, 0 }

@@ -83,9 +83,15 @@ func (f *fakeEndpoint) events() []string {
 // supervisor makes one whose requests all go to f.
 func supervisor(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
 	t.Helper()
+	return supervisorOver(t, f, f)
+}
+
+// supervisorOver makes one whose requests reach f over a transport.
+func supervisorOver(t *testing.T, f *fakeEndpoint, transport http.RoundTripper) *tasks.Supervisor {
+	t.Helper()
 	f.began = time.Now()
 	s := rig.New(t, func(c *tasks.Config) {
-		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: f}, nil }
+		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: transport}, nil }
 		c.RemoteLease = func(_ elect.Key, _ string, until time.Time) error {
 			time.Sleep(f.slow)
 			f.mu.Lock()
@@ -215,6 +221,52 @@ func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
 			t.Errorf("alarms %q, want %q: 5 s after stop.timeout, until the key is free", f.alarms, want)
 		}
 	})
+}
+
+// lateEndpoint hears of a renewal only a second after it was sent, also when it has been given up by then.
+type lateEndpoint struct {
+	*fakeEndpoint
+	broken bool // the connection: the sender has no answer, at once
+}
+
+func (l lateEndpoint) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Header.Get("Shardctl-Event") != eventRenew {
+		return l.fakeEndpoint.RoundTrip(request)
+	}
+	heard := make(chan *http.Response, 1)
+	go func() {
+		time.Sleep(time.Second)
+		response, _ := l.fakeEndpoint.RoundTrip(request)
+		heard <- response
+	}()
+	if l.broken {
+		return nil, io.ErrUnexpectedEOF
+	}
+	select {
+	case response := <-heard:
+		return response, nil
+	case <-request.Context().Done():
+		return nil, request.Context().Err()
+	}
+}
+
+// Whatever was sent has arrived before the endpoint is to stop: it would go on after it had stopped.
+func TestStopIsTheLastThatArrives(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeEndpoint{}
+			s := supervisorOver(t, f, lateEndpoint{f, broken})
+			stop, done := rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
+			time.Sleep(6700 * time.Millisecond) // the first renewal is under way
+			stop(elect.ErrReleased)
+			<-done
+			time.Sleep(time.Minute)
+			events := f.events()
+			if n := len(events); n < 3 || !strings.HasPrefix(events[n-1], eventStop) {
+				t.Errorf("with a broken connection %t: %v, want a stop last", broken, events)
+			}
+		})
+	}
 }
 
 func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {

@@ -36,6 +36,11 @@ var errRequestTimeout = errors.New("no answer in time")
 // errNotSent says that nothing of a message has reached the endpoint.
 var errNotSent = errors.New("not sent")
 
+// unansweredError says that a message was sent, perhaps in part, and not answered.
+type unansweredError struct{ error }
+
+func (e unansweredError) Unwrap() error { return e.error }
+
 // send sends one message; nil says that the endpoint answered 2xx. An error that wraps errNotSent says that it
 // cannot have heard of it.
 func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
@@ -54,9 +59,9 @@ func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
 			return fmt.Errorf("%w: %w", errNotSent, endpoint.WithoutURL(err))
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return fmt.Errorf("%s: %w", m.event, cause)
+			err = cause
 		}
-		return fmt.Errorf("%s: %w", m.event, endpoint.WithoutURL(err))
+		return unansweredError{fmt.Errorf("%s: %w", m.event, endpoint.WithoutURL(err))}
 	}
 	defer func() { _ = response.Body.Close() }()       // what counts is the status
 	_, _ = io.CopyN(io.Discard, response.Body, 64<<10) // so that the connection can be used again

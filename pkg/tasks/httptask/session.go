@@ -88,16 +88,22 @@ func (s session) notify(ctx context.Context, event string) error {
 }
 
 // sendWhileHeld counts the endpoint's seconds and the request's time from one moment, after all waiting. So a request
-// that arrives at its very end still leaves the endpoint no more than the hold has.
+// that arrives at its very end still leaves the endpoint no more than the hold has. One that is under way is not given
+// up when ctx ends: it would arrive all the same, after the stop.
 func (s session) sendWhileHeld(ctx context.Context, event string, until time.Time) error {
 	now := time.Now()
 	validFor, err := s.validFor(until, now)
 	if err != nil {
 		return fmt.Errorf("%s: %w", event, err)
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, now.Add(s.timeout()), errRequestTimeout)
+	arrived := now.Add(s.timeout())
+	ctx, cancel := context.WithDeadlineCause(context.WithoutCancel(ctx), arrived, errRequestTimeout)
 	defer cancel()
-	return s.sendEvent(ctx, event, validFor)
+	err = s.sendEvent(ctx, event, validFor)
+	if _, unanswered := errors.AsType[unansweredError](err); unanswered {
+		s.env.Remote.Unanswered(arrived)
+	}
+	return err
 }
 
 // validFor is what a request sent at now may say that the endpoint has, until being the hold's deadline.
@@ -126,6 +132,7 @@ func (r Runner) Leave(ctx context.Context, env tasks.Env) {
 	}
 	over, cancel := context.WithDeadline(context.WithoutCancel(ctx), env.Remote.Until())
 	defer cancel()
+	_ = sleep.For(over, time.Until(env.Remote.Late())) // the loop looks at over
 	for over.Err() == nil {
 		try, cancelTry := context.WithTimeoutCause(over, s.timeout(), errRequestTimeout)
 		err := s.sendEvent(try, eventStop, 0)

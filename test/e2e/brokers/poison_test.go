@@ -73,8 +73,8 @@ func playPoison(ctx context.Context, k kind) {
 	Expect(attempts).To(Equal(3))
 
 	By("failing without a topic for dead letters")
-	attempts, position := r.receiver.refusals(1, bad)
 	failed := r.eventually(ctx, replica, "t002", HaveField("State", "failed"))
+	attempts, position := r.receiver.refusals(1, bad)
 	Expect(failed.LastError).To(ContainSubstring(position))
 	Expect(attempts).To(Equal(3))
 	Expect(of("t002")()).To(Equal([]int{1, 2, 3}))

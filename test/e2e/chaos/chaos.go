@@ -77,7 +77,7 @@ type times struct {
 func newTrial(tb testing.TB, store string, bins harness.Binaries, dir string) *trial {
 	tb.Helper()
 	s := &trial{
-		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(),
+		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(tb),
 		line:  NewTimeline(),
 		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000),
 		findings: findings{done: map[Kind]int{}},

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -18,7 +21,10 @@ import (
 type endpoint struct {
 	*httptest.Server
 
+	stalls *testprocess.Stalls
+
 	mu     sync.Mutex
+	stood  []stood // at each request of the last lease
 	grants map[string]grant
 	starts int
 	late   int // calls with an old token
@@ -30,10 +36,18 @@ type grant struct {
 	token    int64
 	instance string
 	until    history.Instant
+	late     time.Duration // by how much the request may have been read later than it allowed for
 }
 
-func newEndpoint() *endpoint {
-	f := &endpoint{grants: map[string]grant{}}
+// stood is for how long the machine stood still until then.
+type stood struct {
+	at    history.Instant
+	still time.Duration
+}
+
+func newEndpoint(tb testing.TB) *endpoint {
+	f := &endpoint{grants: map[string]grant{}, stalls: testprocess.NewStalls()}
+	tb.Cleanup(f.stalls.Close)
 	f.Server = httptest.NewServer(f)
 	return f
 }
@@ -57,6 +71,7 @@ func (f *endpoint) take(key, event string, g grant) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, last := history.Now(), f.grants[key]
+	g.late = f.stoodStill(now)
 	if g.token < last.token {
 		f.late++
 		return http.StatusConflict
@@ -70,13 +85,21 @@ func (f *endpoint) take(key, event string, g grant) int {
 	if event == "start" {
 		f.starts++
 	}
-	if g.token > last.token && g.instance != last.instance && now < last.until {
+	if g.token > last.token && g.instance != last.instance && now < last.until.Add(-last.late) {
 		f.faults = append(f.faults, fmt.Sprintf("%s: %s for %s with token %d came while the HTTP endpoint might "+
 			"work for %s with token %d for %v more",
 			key, event, g.instance, g.token, last.instance, last.token, last.until.Sub(now)))
 	}
 	f.grants[key] = g
 	return http.StatusNoContent
+}
+
+// stoodStill is for how long the machine stood still in the last lease. A request that was sent in time may have waited
+// so long to be read, which no sender can know.
+func (f *endpoint) stoodStill(now history.Instant) time.Duration {
+	f.stood = append(f.stood, stood{now, f.stalls.Stood()})
+	f.stood = slices.DeleteFunc(f.stood, func(s stood) bool { return s.at.Add(Lease) < now })
+	return f.stood[len(f.stood)-1].still - f.stood[0].still
 }
 
 // missing are those of the keys that it is not asked to work for now.
