@@ -138,7 +138,7 @@ func (r *Result) conclude(found store.Inspection, problems []store.Problem) {
 		r.add(p.Reason, p.Message, slices.Contains(broken, p.Reason))
 	}
 	for _, s := range found.Settings {
-		r.Settings = append(r.Settings, Setting(s))
+		r.Settings = append(r.Settings, Setting{s.Name, s.Value, s.Want, s.Holds})
 		if !s.Holds {
 			r.add(ReasonSetting, fmt.Sprintf("%s is %s, the promises need %s", s.Name, s.Value, s.Want), true)
 		}

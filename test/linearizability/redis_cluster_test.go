@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
 // redisCluster is three masters, whose majority elects, and two replicas of the first one. That shard has all slots but
@@ -138,24 +140,27 @@ func (f *clusterFaults) run(ctx context.Context) {
 			// It does not wait for the master, so what that one has not sent is lost. Refused where it is not in sync.
 			_ = f.clients[replica].Do(background, "CLUSTER", "FAILOVER", "FORCE").Err()
 		case 5, 6:
-			f.injected.add("master dies, and its replicas have lost a suffix")
-			for _, i := range replicas {
-				f.nodes[i].Freeze()
-			}
-			pauseBetween(ctx, f.random, 50, 800)
-			f.nodes[master].Kill()
-			for _, i := range replicas {
-				f.nodes[i].Thaw()
-			}
-			pauseBetween(ctx, f.random, 2000, 5000)
-			f.failed = f.nodes[master].Server().Start(background)
+			f.loseSuffix(ctx, master, replicas)
 		}
 	}
 }
 
-func TestRedisCluster(t *testing.T) {
-	t.Parallel()
-	seed := seed(t)
+func (f *clusterFaults) loseSuffix(ctx context.Context, master int, replicas []int) {
+	f.injected.add("master dies, and its replicas have lost a suffix")
+	for _, i := range replicas {
+		f.nodes[i].Freeze()
+	}
+	pauseBetween(ctx, f.random, 50, 800)
+	f.nodes[master].Kill()
+	for _, i := range replicas {
+		f.nodes[i].Thaw()
+	}
+	pauseBetween(ctx, f.random, 2000, 5000)
+	f.failed = f.nodes[master].Server().Start(context.WithoutCancel(ctx))
+}
+
+func newClusterFaults(t *testing.T, seed uint64) *clusterFaults {
+	t.Helper()
 	f := &clusterFaults{
 		redisCluster: startRedisCluster(t), random: rand.New(rand.NewPCG(seed, 7000)), injected: &injected{},
 		masters: map[int]bool{},
@@ -164,6 +169,15 @@ func TestRedisCluster(t *testing.T) {
 		if f.failed != nil {
 			t.Error(f.failed)
 		}
+	})
+	return f
+}
+
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	f := newClusterFaults(t, seed)
+	t.Cleanup(func() {
 		t.Logf("%d of %d nodes were the master", len(f.masters), len(shard))
 		if *seconds >= 40 && len(f.masters) < 2 {
 			t.Error("no failover")
@@ -176,6 +190,67 @@ func TestRedisCluster(t *testing.T) {
 		documents.courses = 2 // shorter ones may meet no failover
 	}
 	record(t, seed, documents, locks, f.injected)
+}
+
+// unreplicated takes a write for good before half of the nodes have it, and says nothing of another course of writes.
+type unreplicated struct{ store.Store }
+
+func (s unreplicated) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond) // the script runs at once, and WAIT takes the rest
+	defer cancel()
+	changes = slices.Clone(changes)
+	for i := range changes {
+		changes[i].History = ""
+	}
+	outs, err := s.Store.Apply(ctx, changes...)
+	for i, out := range outs {
+		outs[i].History = ""
+		if out.Status == store.Unknown && strings.Contains(out.Err.Error(), "have answered WAIT") {
+			outs[i] = store.Outcome{Status: store.Applied}
+		}
+	}
+	return outs, err
+}
+
+func (s unreplicated) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	res, err := s.Store.Read(ctx, kind, ids...)
+	res.History = ""
+	return res, err
+}
+
+func (s unreplicated) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	res, err := s.Store.List(ctx, kind, q)
+	res.History = ""
+	return res, err
+}
+
+// The same failovers find out a store that does without WAIT and without courses of writes.
+func TestBrokenRedisCluster(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	f := newClusterFaults(t, seed)
+	documents := redisDatabase("Redis Cluster", f.uri(), "documents")
+	open := documents.open
+	documents.open = func(ctx context.Context) (store.Store, error) {
+		s, err := open(ctx)
+		return unreplicated{s}, err
+	}
+	r := newDocumentRun(t, documents, seed, odds{})
+	whileRunning(t, func(ctx context.Context) {
+		for f.failed == nil && pauseBetween(ctx, f.random, 500, 1500) {
+			if master, replicas := f.roles(context.WithoutCancel(ctx)); master >= 0 {
+				f.loseSuffix(ctx, master, replicas)
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var found []finding
+	for ctx.Err() == nil && !rejected(found) {
+		found = r.run(ctx)
+	}
+	wantFound(t, seed, found, true)
+	t.Logf("%v; faults: %v", r.tally, f.injected)
 }
 
 func must(t *testing.T, err error) {

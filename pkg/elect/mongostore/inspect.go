@@ -62,7 +62,7 @@ func (a *access) journalDefault(ctx context.Context) (store.Setting, error) {
 		return store.Setting{Name: name, Value: "not shown to this user", Holds: true}, nil
 	}
 	holds := reply.Config.Journalled == nil || *reply.Config.Journalled
-	return store.Setting{Name: name, Value: strconv.FormatBool(holds), Want: "true", Holds: holds}, err
+	return store.Setting{Name: name, Value: strconv.FormatBool(holds), Want: "true", Holds: holds, Forgets: true}, err
 }
 
 // readConcern is what linearizable reads ask for.

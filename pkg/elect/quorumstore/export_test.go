@@ -24,6 +24,13 @@ func Confirm(ctx context.Context, s store.Store, by string) error {
 
 func identity(by string) quorum.Identity { return quorum.Identity{Incarnation: by, By: by} }
 
+// Fail is as if a call of each server had failed.
+func (s *Store) Fail() {
+	for _, at := range s.servers {
+		at.fail()
+	}
+}
+
 // KeepDesks has the store remember so many documents only.
 func (s *Store) KeepDesks(n int) { s.desks.max = n }
 

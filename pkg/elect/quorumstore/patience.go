@@ -12,6 +12,7 @@ var errSlow = errors.New("too few servers have answered so far")
 const (
 	patienceAtFirst   = 50 * time.Millisecond
 	patienceAfterward = 10 * time.Millisecond
+	maxDoublings      = 10 // to 10 s: a long list, or a slow machine, may take seconds
 )
 
 // grace is how long a message waits for the other servers once a majority has answered, and differs.
@@ -26,7 +27,7 @@ type patience struct {
 }
 
 func newPatience(try int) *patience {
-	try = min(try, 6)
+	try = min(try, maxDoublings)
 	return &patience{timer: time.NewTimer(patienceAtFirst << try), try: try}
 }
 

@@ -36,13 +36,14 @@ type server struct {
 	counts  bool
 	trouble error         // why it does not count
 	leave   chan struct{} // wakes who tends it, when it is found not to count any more
+	failed  chan struct{} // wakes who tends it, when a call has failed
 	known   map[key]record
 	floors  map[store.Kind]int64
 }
 
 func newServer(index int, spec Server) *server {
 	return &server{
-		index: index, spec: spec, leave: make(chan struct{}, 1),
+		index: index, spec: spec, leave: make(chan struct{}, 1), failed: make(chan struct{}, 1),
 		known: map[key]record{}, floors: map[store.Kind]int64{}, trouble: errAway,
 	}
 }
@@ -51,12 +52,11 @@ func newServer(index int, spec Server) *server {
 func (s *server) follows(history string) error {
 	s.mu.Lock()
 	changed := history != s.history
-	s.reopen = s.reopen || changed
 	s.mu.Unlock()
 	if !changed {
 		return nil
 	}
-	s.doubt(errRestarted)
+	s.reconnect(errRestarted)
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, errRestarted)
 }
 
@@ -75,6 +75,22 @@ func (s *server) serving() (store.Store, quorum.Identity, error) {
 		return nil, quorum.Identity{}, fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
 	}
 	return s.client, s.id, nil
+}
+
+// reconnect takes a server out of service until its client was opened again.
+func (s *server) reconnect(why error) {
+	s.mu.Lock()
+	s.reopen = true
+	s.mu.Unlock()
+	s.doubt(why)
+}
+
+// fail says that a call has failed.
+func (s *server) fail() {
+	select {
+	case s.failed <- struct{}{}:
+	default:
+	}
 }
 
 // doubt takes a server out of service until its identity was looked at again.

@@ -19,6 +19,13 @@ const (
 	lastTend  = 2 * time.Second
 )
 
+// When the settings of a server that counts are looked at again: regularly, and a while after a call has failed, since
+// the server may have been restarted.
+const (
+	inspectEvery = 2 * time.Minute
+	inspectSoon  = 10 * time.Second
+)
+
 // tender keeps one server connected, and has it count when its identity allows that.
 type tender struct {
 	store  *Store
@@ -33,10 +40,7 @@ func (t *tender) run(ctx context.Context) {
 		if serves {
 			wait = firstTend
 			t.store.found.served()
-			select {
-			case <-t.server.leave:
-			case <-ctx.Done():
-			}
+			t.watch(ctx)
 			continue
 		}
 		t.server.mu.Lock()
@@ -46,6 +50,55 @@ func (t *tender) run(ctx context.Context) {
 		_ = sleep.For(ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, lastTend)
 	}
+}
+
+// watch looks at the settings of a server that counts, now and then. It ends with ctx, or when the server is doubted.
+func (t *tender) watch(ctx context.Context) {
+	next := time.NewTimer(inspectEvery)
+	defer next.Stop()
+	for soon := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.server.leave:
+			return
+		case <-t.server.failed:
+			if !soon {
+				soon = true
+				next.Reset(inspectSoon)
+			}
+		case <-next.C:
+			wait := inspectEvery
+			if soon = t.inspect(ctx) != nil; soon {
+				wait = inspectSoon
+			}
+			next.Reset(wait)
+		}
+	}
+}
+
+// inspect doubts a server that may forget what it acknowledged: its client is opened again, which fails as long as that
+// is so. The error says that the server did not answer.
+func (t *tender) inspect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout())
+	defer cancel()
+	client, _, err := t.server.serving()
+	if err != nil {
+		return err
+	}
+	found, err := store.Inspect(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, s := range found.Settings {
+		if s.Forgets && !s.Holds {
+			why := fmt.Errorf("%w: %s is %s, want %s", errForgets, s.Name, s.Value, s.Want)
+			t.store.log.Info("A server of the quorum does not count", "store", t.server.spec.Name, "error", why.Error())
+			t.server.reconnect(why)
+			return nil
+		}
+	}
+	return nil
 }
 
 // admit connects the server and looks at its identity. serves: it counts. Else the error says why not.
@@ -121,12 +174,13 @@ var forgetful = []string{
 	"StoreUnchecked",
 }
 
+var errForgets = fmt.Errorf("%w: it may forget what it acknowledged, and cannot be part of a quorum", store.ErrInvalid)
+
 // fit refuses a store that may forget what it acknowledged.
 func fit(s store.Store) error {
 	for _, p := range store.Problems(s) {
 		if slices.Contains(forgetful, p.Reason) {
-			return fmt.Errorf("%w: it may forget what it acknowledged, and cannot be part of a quorum: %s: %s",
-				store.ErrInvalid, p.Reason, p.Message)
+			return fmt.Errorf("%w: %s: %s", errForgets, p.Reason, p.Message)
 		}
 	}
 	return nil

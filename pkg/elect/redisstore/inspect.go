@@ -23,7 +23,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 	const unseen = "not readable by this user"
 	config := func(name, want string) store.Setting {
 		value := cmp.Or(d.config[name], unseen)
-		return store.Setting{Name: name, Value: value, Want: want, Holds: value == want}
+		return store.Setting{Name: name, Value: value, Want: want, Holds: value == want, Forgets: true}
 	}
 	appendOnly := "no"
 	if d.info["aof_enabled"] == "1" {
@@ -39,9 +39,12 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		return store.Inspection{}, s.translate("inspect Redis", err)
 	}
 	return store.Inspection{Server: server, Settings: append([]store.Setting{
-		{Name: "appendonly", Value: appendOnly, Want: "yes", Holds: appendOnly == "yes"},
+		{Name: "appendonly", Value: appendOnly, Want: "yes", Holds: appendOnly == "yes", Forgets: true},
 		config("appendfsync", "always"),
-		{Name: "maxmemory-policy", Value: d.info["maxmemory_policy"], Want: "noeviction", Holds: !d.evicts()},
+		{
+			Name: "maxmemory-policy", Value: d.info["maxmemory_policy"], Want: "noeviction", Holds: !d.evicts(),
+			Forgets: true,
+		},
 		config("replica-read-only", "yes"),
 		servers,
 	}, g.settings(s.nodes, d.identity())...)}, nil

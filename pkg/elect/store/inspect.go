@@ -17,6 +17,8 @@ type Setting struct {
 	Value string // as found
 	Want  string // what the promises need; empty: it is shown and nothing hangs on it
 	Holds bool   // whether Value is what Want says; true where Want is empty
+	// Forgets says that the store may forget what it acknowledged where the setting does not hold.
+	Forgets bool
 }
 
 // Inspect asks a database what it is and how it is set up, now. What a store does not look at is left out: the zero

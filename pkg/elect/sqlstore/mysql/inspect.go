@@ -47,7 +47,8 @@ func (f facts) settings() []judged {
 		if !there {
 			return // this version does not have it
 		}
-		all = append(all, judged{store.Setting{Name: name, Value: value, Want: want, Holds: holds}, reason, meaning})
+		setting := store.Setting{Name: name, Value: value, Want: want, Holds: holds, Forgets: true}
+		all = append(all, judged{setting, reason, meaning})
 	}
 	const crash = "a crash of its machine may lose writes that were acknowledged"
 	// MariaDB has 3 as well, which syncs at PREPARE and at COMMIT.
@@ -79,6 +80,7 @@ func (f facts) replication() []judged {
 		all = append(all, judged{
 			store.Setting{
 				Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to", Holds: size == "1",
+				Forgets: true,
 			},
 			reasonSeveralNodes, "Galera is untested: let the URI lead to one node at a time",
 		})
@@ -89,7 +91,8 @@ func (f facts) replication() []judged {
 	}
 	const lost = "a fail-over may lose writes that were acknowledged"
 	add := func(name, value, want string, holds bool) {
-		all = append(all, judged{store.Setting{Name: name, Value: value, Want: want, Holds: holds}, reasonReplicaLags, lost})
+		setting := store.Setting{Name: name, Value: value, Want: want, Holds: holds, Forgets: true}
+		all = append(all, judged{setting, reasonReplicaLags, lost})
 	}
 	if enabled == "" {
 		add("rpl_semi_sync", "not installed", "ON", false)

@@ -45,14 +45,14 @@ func (f found) settings() []store.Setting {
 	if weak(commit) {
 		commit = fmt.Sprintf("on in transactions of this store, %s in others", commit)
 	}
-	names := store.Setting{Name: "synchronous_standby_names", Value: f.names, Holds: true}
+	names := store.Setting{Name: "synchronous_standby_names", Value: f.names, Holds: true, Forgets: true}
 	if f.standbys > 0 {
 		names.Want = "one standby at least that each COMMIT waits for"
 		names.Holds = f.names != ""
 	}
 	return []store.Setting{
-		{Name: "fsync", Value: f.fsync, Want: "on", Holds: f.fsync == "on"},
-		{Name: "full_page_writes", Value: f.pages, Want: "on", Holds: f.pages == "on"},
+		{Name: "fsync", Value: f.fsync, Want: "on", Holds: f.fsync == "on", Forgets: true},
+		{Name: "full_page_writes", Value: f.pages, Want: "on", Holds: f.pages == "on", Forgets: true},
 		{Name: "synchronous_commit", Value: commit, Want: "on or remote_apply", Holds: true},
 		names,
 	}

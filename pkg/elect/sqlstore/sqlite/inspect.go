@@ -35,8 +35,8 @@ func (*dialect) Inspect(ctx context.Context, conn *sql.Conn) (store.Inspection, 
 	return store.Inspection{
 		Server: "SQLite " + version,
 		Settings: []store.Setting{
-			{Name: "journal_mode", Value: journal, Want: "wal", Holds: journal == "wal"},
-			{Name: "synchronous", Value: sync, Want: "FULL or EXTRA", Holds: level >= 2},
+			{Name: "journal_mode", Value: journal, Want: "wal", Holds: journal == "wal", Forgets: true},
+			{Name: "synchronous", Value: sync, Want: "FULL or EXTRA", Holds: level >= 2, Forgets: true},
 		},
 	}, nil
 }
