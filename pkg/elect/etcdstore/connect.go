@@ -31,13 +31,14 @@ const (
 	minConnectTimeout = 2 * time.Second
 	firstBackoff      = 50 * time.Millisecond
 	maxBackoff        = time.Second
-	retries           = 3 // of what etcd's client repeats on its own: a call whose log-in has ended
+	minOpening        = 500 * time.Millisecond // of one member, also with a short lease: a log-in takes etcd 0.1 s
+	retries           = 3                      // of what etcd's client repeats on its own: a call whose log-in has ended
 )
 
 // connect finds a member that answers, beginning anywhere, so that clients spread over the members.
 func connect(ctx context.Context, s settings, errs *translator) (*link, error) {
 	all := s.endpoints()
-	each := s.Timeout / time.Duration(min(len(all), 3))
+	each := max(s.Timeout/time.Duration(min(len(all), 3)), minOpening)
 	first := rand.IntN(len(all)) //nolint:gosec // it spreads, and keeps no secret
 	var failed []error
 	for i := range all {
@@ -78,7 +79,7 @@ func connectTo(ctx context.Context, s settings, all []string, at int, limit time
 	if err != nil {
 		return nil, err
 	}
-	l := &link{client: client, endpoints: newEndpoints(all, at)}
+	l := &link{client: client, endpoints: newEndpoints(all, at), suspicion: suspicion(s.Timeout)}
 	l.endpoints.use = func(endpoint string) { client.SetEndpoints(endpoint) }
 	status, err := l.maintenance().Status(ctx, &etcdserverpb.StatusRequest{})
 	if err == nil {
