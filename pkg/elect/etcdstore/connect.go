@@ -20,8 +20,14 @@ import (
 )
 
 // leastVersion is the oldest etcd that keeps the promises: 3.4 has no releases any more, and members of 3.5.0 to 3.5.2
-// that were killed could differ from the others afterwards (etcd's CHANGELOG of 3.5.3).
-const leastVersion = "3.5.3"
+// that were killed could differ from the others afterwards (etcd's CHANGELOG of 3.5.3). Before 3.5.8 a requested
+// progress notification may come before events of its revision. etcd's client goes on behind that when its stream
+// breaks.
+const leastVersion = "3.5.8"
+
+// promptVersion is the oldest etcd whose watches always get progress notifications, and lose no event to a compaction
+// (etcd's CHANGELOG of 3.5.13).
+const promptVersion = "3.5.13"
 
 // How a connection is kept. gRPC looks after a silent one no more often than every 10 s, and only while something waits
 // for its answer: etcd closes a connection that is asked without that. The time-outs of calls find out earlier. It
