@@ -35,9 +35,8 @@ func (dialect) Texts() sqlstore.Texts {
 		Partial:  true,
 		Quote:    `"`,
 		MaxName:  maxName,
-		// Not by to_regclass: within a transaction it may not see yet what others have committed.
-		Tables: `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AND relnamespace IN (` +
-			`SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`,
+		Tables:   relations,
+		Indexes:  relations,
 		Text:     `text COLLATE "C"`,
 		Integer:  `bigint`,
 		Body:     `bytea`,
@@ -46,6 +45,11 @@ func (dialect) Texts() sqlstore.Texts {
 		Table: `WITH (fillfactor = 50)`,
 	}
 }
+
+// relations counts tables and indexes of a name. Not by to_regclass: within a transaction it may not see yet what
+// others have committed.
+const relations = `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AND relnamespace IN (` +
+	`SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`
 
 // ServerTexts implements [sqlstore.Server].
 func (dialect) ServerTexts() sqlstore.ServerTexts {
