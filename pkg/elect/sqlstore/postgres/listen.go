@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -52,8 +53,10 @@ func newListener(s *server, channel string, log logr.Logger) *listener {
 
 // Signal implements [sqlstore.Server].
 func (s *server) Signal(ctx context.Context, _ string) (sqlstore.Signal, error) {
-	if _, err := s.listener.start(ctx); err != nil {
-		return nil, err
+	if s.poll == 0 {
+		if _, err := s.listener.start(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return s.listener.add(), nil
 }
@@ -219,7 +222,7 @@ type signal struct {
 
 // Wait implements [sqlstore.Signal].
 func (s *signal) Wait(ctx context.Context) error {
-	every := pollEvery
+	every := cmp.Or(s.listener.server.poll, pollEvery)
 	if s.listener.hears.Load() {
 		every = lookEvery
 	}
