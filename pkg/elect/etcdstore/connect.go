@@ -20,8 +20,14 @@ import (
 )
 
 // leastVersion is the oldest etcd that keeps the promises: 3.4 has no releases any more, and members of 3.5.0 to 3.5.2
-// that were killed could differ from the others afterwards (etcd's CHANGELOG of 3.5.3).
-const leastVersion = "3.5.3"
+// that were killed could differ from the others afterwards (etcd's CHANGELOG of 3.5.3). Before 3.5.8 a requested
+// progress notification may come before events of its revision. etcd's client goes on behind that when its stream
+// breaks.
+const leastVersion = "3.5.8"
+
+// promptVersion is the oldest etcd whose watches always get progress notifications, and lose no event to a compaction
+// (etcd's CHANGELOG of 3.5.13).
+const promptVersion = "3.5.13"
 
 // How a connection is kept. gRPC looks after a silent one no more often than every 10 s, and only while something waits
 // for its answer: etcd closes a connection that is asked without that. The time-outs of calls find out earlier. It
@@ -31,13 +37,14 @@ const (
 	minConnectTimeout = 2 * time.Second
 	firstBackoff      = 50 * time.Millisecond
 	maxBackoff        = time.Second
-	retries           = 3 // of what etcd's client repeats on its own: a call whose log-in has ended
+	minOpening        = 500 * time.Millisecond // of one member, also with a short lease: a log-in takes etcd 0.1 s
+	retries           = 3                      // of what etcd's client repeats on its own: a call whose log-in has ended
 )
 
 // connect finds a member that answers, beginning anywhere, so that clients spread over the members.
 func connect(ctx context.Context, s settings, errs *translator) (*link, error) {
 	all := s.endpoints()
-	each := s.Timeout / time.Duration(min(len(all), 3))
+	each := max(s.Timeout/time.Duration(min(len(all), 3)), minOpening)
 	first := rand.IntN(len(all)) //nolint:gosec // it spreads, and keeps no secret
 	var failed []error
 	for i := range all {
@@ -78,7 +85,7 @@ func connectTo(ctx context.Context, s settings, all []string, at int, limit time
 	if err != nil {
 		return nil, err
 	}
-	l := &link{client: client, endpoints: newEndpoints(all, at)}
+	l := &link{client: client, endpoints: newEndpoints(all, at), suspicion: suspicion(s.Timeout)}
 	l.endpoints.use = func(endpoint string) { client.SetEndpoints(endpoint) }
 	status, err := l.maintenance().Status(ctx, &etcdserverpb.StatusRequest{})
 	if err == nil {

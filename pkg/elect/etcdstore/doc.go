@@ -2,7 +2,7 @@
 //
 // # What it needs
 //
-// etcd 3.5.3 or newer, a single member or several, with the default --max-txn-ops of 128 or more. The user needs to
+// etcd 3.5.8 or newer, a single member or several, with the default --max-txn-ops of 128 or more. The user needs to
 // read and write the keys below PREFIX/CLUSTER/ and nothing else. etcd keeps every revision of every key until somebody
 // compacts it, so it must run with --auto-compaction-retention. docs/stores/etcd.md says how to set it up.
 //

@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
+// maxSuspicion bounds suspicion.
+const maxSuspicion = 200 * time.Millisecond
+
 // suspicion is how long a call must have waited in vain before its member counts as one that does not answer. A
-// deadline that was shorter shows nothing.
-const suspicion = 200 * time.Millisecond
+// deadline that was shorter shows nothing. A short lease limits all its calls to less than maxSuspicion.
+func suspicion(timeout time.Duration) time.Duration { return min(maxSuspicion, 3*timeout/4) }
 
 // endpoints are the members that the URI names. One of them is used at a time.
 type endpoints struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,6 +213,38 @@ func TestCutOff(t *testing.T) {
 	}
 	wantRev(t, s, c.rev)
 	notified(t, s, notes, "after")
+}
+
+// With a short lease all calls are shorter than what raises suspicion by default. They leave a member that does not
+// answer all the same, whichever of the two it is.
+func TestSilentMemberIsLeftWithAShortLease(t *testing.T) {
+	const timeout = time.Second / 6
+	server := testservers.Shared(t, testservers.KindEtcd)
+	first, second := server.Link(), server.Link()
+	uri := strings.Replace(server.Via(first, server.Database()), first.Addr, first.Addr+","+second.Addr, 1)
+	opening, cancel := context.WithTimeout(t.Context(), generous)
+	defer cancel()
+	s, err := etcdstore.Open(opening, etcdstore.Options{URI: uri, Timeout: timeout})
+	for errors.Is(err, store.ErrUnavailable) && opening.Err() == nil { // a busy machine
+		s, err = etcdstore.Open(opening, etcdstore.Options{URI: uri, Timeout: timeout})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	for _, link := range []*testservers.Proxy{first, second} {
+		link.Block()
+		read := errors.New("not tried")
+		for end := time.Now().Add(generous); read != nil && time.Now().Before(end); {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			_, read = s.Read(ctx, store.KindLock, "g/heartbeat")
+			cancel()
+		}
+		if read != nil {
+			t.Errorf("the silent member is used for %v: %v", generous, read)
+		}
+		link.Unblock()
+	}
 }
 
 // What a watch has missed and etcd has compacted, a Resync stands for.

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
@@ -72,13 +73,14 @@ func (p parts) member(ctx context.Context, endpoint string) store.Setting {
 	case status.IsLearner:
 		is.Value = "etcd " + status.Version + ", a learner"
 	default:
-		is.Value, is.Holds = "etcd "+status.Version+", a follower", true
+		is.Value = "etcd " + status.Version + ", a follower"
 		if status.Header.GetMemberId() == status.Leader {
 			is.Value = "etcd " + status.Version + ", the leader"
 		}
-		if err := checkVersion(status.Version); err != nil {
-			is.Holds = false
+		if older, _ := adapter.Older(status.Version, promptVersion); older {
+			is.Value += ": notifications may be late before " + promptVersion
 		}
+		is.Holds = checkVersion(status.Version) == nil
 	}
 	return is
 }

@@ -81,8 +81,8 @@ func TestRequestsAreBounded(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for version, good := range map[string]bool{
-		"3.5.3": true, "3.5.21": true, "3.6.0": true, "3.7.3": true, "3.10.0-rc.1": true, "3.5.9+x1": true, "4.0.0": true,
-		"3.5.2": false, "3.5.0": false, "3.5": false, "3.4.36": false, "2.3.8": false, "": false, "3": false, "x.y": false,
+		"3.5.8": true, "3.5.21": true, "3.6.0": true, "3.7.3": true, "3.10.0-rc.1": true, "3.5.9+x1": true, "4.0.0": true,
+		"3.5.7": false, "3.5.0": false, "3.5": false, "3.4.36": false, "2.3.8": false, "": false, "3": false, "x.y": false,
 	} {
 		if err := checkVersion(version); (err == nil) != good {
 			t.Errorf("%q: %v", version, err)

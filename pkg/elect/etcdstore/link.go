@@ -14,6 +14,7 @@ import (
 type link struct {
 	client    *clientv3.Client
 	endpoints *endpoints
+	suspicion time.Duration
 }
 
 // commit sends one request. A member that does not answer is left.
@@ -21,14 +22,14 @@ func (l *link) commit(ctx context.Context, ops []clientv3.Op) (*clientv3.TxnResp
 	at, _ := l.endpoints.current()
 	began := time.Now()
 	resp, err := l.client.Txn(ctx).Then(ops...).Commit()
-	if err != nil && silent(err, time.Since(began)) {
+	if err != nil && l.silent(err, time.Since(began)) {
 		l.endpoints.leave(at)
 	}
 	return resp, err
 }
 
 // silent says whether a call failed because its member does not answer, or cannot do without others that do not.
-func silent(err error, after time.Duration) bool {
+func (l *link) silent(err error, after time.Duration) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
@@ -36,7 +37,7 @@ func silent(err error, after time.Duration) bool {
 	case codes.Unavailable:
 		return true
 	case codes.DeadlineExceeded:
-		return after >= suspicion
+		return after >= l.suspicion
 	default:
 		return false
 	}

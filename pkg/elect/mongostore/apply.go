@@ -69,28 +69,27 @@ func (w *writer) write(ctx context.Context, coll *mongo.Collection, c store.Chan
 	}
 }
 
-// increment raises a group's counter, creating the group if need be. Of two that create it at once one may lose; it
-// finds it the second time. When it still does not then, what is in its place is malformed.
+// increment raises a group's counter, creating the group if need be. What is there and cannot be raised is malformed,
+// or somebody else has just created it: then it can be raised the next time.
 func (w *writer) increment(ctx context.Context, coll *mongo.Collection, c store.Change) error {
-	for first := true; ; first = false {
+	for {
 		_, err := coll.UpdateOne(ctx, countable(c), raise(c), options.UpdateOne().SetUpsert(true))
-		switch {
-		case !isDuplicate(err):
+		if !isDuplicate(err) {
 			return err
-		case first:
-			continue
 		}
-		return w.recount(ctx, coll, c)
+		if counted, err := w.recount(ctx, coll, c); counted || err != nil {
+			return err
+		}
 	}
 }
 
 // recount puts a counter in the place of one that cannot be raised. It begins at the time, so that no reader has seen
-// that number before.
-func (w *writer) recount(ctx context.Context, coll *mongo.Collection, c store.Change) error {
+// that number before. False: what is there can be raised.
+func (w *writer) recount(ctx context.Context, coll *mongo.Collection, c store.Change) (bool, error) {
 	malformed := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
 	now := max(w.clock.now(time.Now()), c.Doc.Rev)
-	_, err := coll.ReplaceOne(ctx, malformed, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
-	return err
+	res, err := coll.ReplaceOne(ctx, malformed, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
+	return err == nil && res.MatchedCount == 1, err
 }
 
 // countable is a counter that can be raised: whole numbers in range, a counter that was never raised among them.

@@ -3,7 +3,9 @@ package mongostore_test
 import (
 	"fmt"
 	"math"
+	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -43,6 +45,37 @@ func TestCreationReplacesMalformed(t *testing.T) {
 		apply(t, s, patient, store.Applied, first) // the very same once more
 		apply(t, s, patient, store.Refused, w.put(lock(id), 0))
 		apply(t, s, patient, store.Applied, w.put(lock(id), first.Doc.Rev))
+	}
+}
+
+// Of several that find a malformed counter at once one begins it again, and each of the others counts.
+func TestIncrementsOverMalformedAllCount(t *testing.T) {
+	uri := testmongo.SharedByThree(t)
+	s := open(t, mongostore.Options{URI: uri})
+	groups := rawDatabase(t, uri).Collection("default.groups")
+	const writers = 16
+	begin := time.Now().Add(24 * time.Hour).UnixMilli() // so that it is known where the count begins
+	for round := range 5 {
+		id := fmt.Sprintf("g-%d", round)
+		_, err := groups.InsertOne(t.Context(), bson.M{"_id": id, "rev": "by hand", "count": int64(1)})
+		must(t, err)
+		var writing sync.WaitGroup
+		for range writers {
+			writing.Go(func() {
+				outs, err := s.Apply(t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{
+					Kind: store.KindGroup, ID: id, Rev: begin,
+				}})
+				if err != nil || outs[0].Status != store.Applied {
+					t.Errorf("%+v, %v", outs, err)
+				}
+			})
+		}
+		writing.Wait()
+		res, err := s.Read(t.Context(), store.KindGroup, id)
+		must(t, err)
+		if len(res.Docs) != 1 || res.Docs[0].Count != begin+writers-1 {
+			t.Errorf("%d increments: %+v, want a count of %d", writers, res.Docs, begin+writers-1)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/elect/store"
@@ -16,6 +17,7 @@ type Store struct {
 	writer *writer
 	setup  *setup
 	life   *adapter.Life
+	broken atomic.Bool // see feed
 }
 
 var _ store.Store = (*Store)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -29,7 +30,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	}
 	opening, cancel := s.life.Bound(ctx)
 	defer cancel()
-	f := &feed{s.reader, s.setup, s.life}
+	f := &feed{s.reader, s.setup, s.life, &s.broken}
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup).SetMaxAwaitTime(awaitEvents)
 	stream, err := s.client.Database(s.database).Watch(opening, f.pipeline(in), opts)
 	if err != nil {
@@ -49,8 +50,9 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 // feed is change streams as notifications.
 type feed struct {
 	*reader
-	setup *setup
-	life  *adapter.Life
+	setup  *setup
+	life   *adapter.Life
+	broken *atomic.Bool // the last watch broke, and none has worked since
 }
 
 // pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and
@@ -152,7 +154,7 @@ func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.
 			return
 		}
 		if err != nil {
-			f.log.Error(f.translate("watch", err), "The watch broke: opening it again")
+			f.broke(f.translate("watch", err))
 			return
 		}
 		kind, ours := kinds[e.Namespace.Collection]
@@ -164,6 +166,15 @@ func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.
 			n.Send(one)
 		}
 	}
+}
+
+// broke logs why a watch broke: as an error once until one works again, since callers open another one at once.
+func (f *feed) broke(err error) {
+	if f.broken.Swap(true) {
+		f.log.V(1).Info("The watch broke again", "error", err.Error())
+		return
+	}
+	f.log.Error(err, "The watch broke: opening it again")
 }
 
 // remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next
@@ -184,7 +195,7 @@ var errInvalidated = errors.New("a collection was dropped or renamed")
 
 // next waits for the next event. Each request to the server has a limit, since a server that is cut off never answers.
 func (f *feed) next(ctx context.Context, stream *mongo.ChangeStream) (event, error) {
-	for {
+	for answered := false; ; answered = true { // the first batch came with the stream
 		got, err := func() (bool, error) {
 			ctx, cancel := context.WithTimeout(ctx, awaitEvents+max(f.timeout, minConnectTimeout))
 			defer cancel()
@@ -195,7 +206,11 @@ func (f *feed) next(ctx context.Context, stream *mongo.ChangeStream) (event, err
 			return event{}, err
 		case !got && stream.ID() == 0:
 			return event{}, errInvalidated
-		case !got:
+		}
+		if got || answered {
+			f.broken.Store(false)
+		}
+		if !got {
 			continue
 		}
 		var e event

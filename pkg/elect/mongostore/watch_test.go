@@ -2,8 +2,13 @@ package mongostore_test
 
 import (
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/elect/mongostore"
@@ -112,5 +117,53 @@ func TestWatchSurvivesNoDrop(t *testing.T) {
 	}
 	must(t, rawDatabase(t, uri).Drop(t.Context()))
 	for range notifications { // ends, or the test does not
+	}
+}
+
+// A watch that breaks each time that it is opened is one line of the log, until one works again.
+func TestBreakIsLoggedOnce(t *testing.T) {
+	rs, uri, _ := faulty(t)
+	var mu sync.Mutex
+	lines := 0
+	s := open(t, mongostore.Options{URI: uri, Logger: funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(args, "The watch broke") {
+			lines++
+		}
+	}, funcr.Options{})})
+	logged := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return lines
+	}
+	watch := func() <-chan store.Notification {
+		notifications, err := s.Watch(t.Context(), store.Interest{})
+		must(t, err)
+		return notifications
+	}
+	end := func(notifications <-chan store.Notification) {
+		for range notifications { // until it breaks
+		}
+	}
+	fail := bson.M{"failCommands": bson.A{"getMore"}, "errorCode": 1}
+	must(t, rs.FailCommand(t.Context(), 1_000_000, fail))
+	for range 3 {
+		end(watch())
+	}
+	if n := logged(); n != 1 {
+		t.Errorf("%d lines for three breaks, want 1", n)
+	}
+	must(t, rs.FailCommand(t.Context(), 0, nil))
+	notifications := watch()
+	nextNotification(t, notifications) // the first Resync
+	apply(t, s, patient, store.Applied, store.Change{
+		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"},
+	})
+	nextNotification(t, notifications)
+	must(t, rs.FailCommand(t.Context(), 1_000_000, fail))
+	end(notifications)
+	if n := logged(); n != 2 {
+		t.Errorf("%d lines after a break that followed on a watch that worked, want 2", n)
 	}
 }

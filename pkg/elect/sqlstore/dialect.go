@@ -109,6 +109,7 @@ type Texts struct {
 	Quote    string // stands around names
 	MaxName  int    // how many bytes names of tables and indexes may have; 0: no limit
 	Tables   string // counts the tables of the name that is its one parameter
+	Indexes  string // counts the indexes of that name
 	Text     string // the type of a column for a text of up to MaxText bytes, compared and sorted by its bytes
 	Integer  string // the type of a column for 64 bits
 	Body     string // the type of a column for bytes

@@ -37,14 +37,14 @@ func (s *schema) setUp(ctx context.Context) error {
 	})
 }
 
-// missing are the statements that make what is not there: everything, or the tables of kinds that are newer than the
-// cluster. A table more changes nothing for older programs, so it is no other version of the layout.
+// missing are the statements that make what is not there: everything, or the tables of kinds and the indexes that are
+// newer than the cluster. One more changes nothing for older programs, so it is no other version of the layout.
 func (s *schema) missing(ctx context.Context, run Run) ([]Statement, error) {
 	version, err := s.version(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	var there map[store.Kind]bool
+	var there map[string]bool
 	var all []Statement
 	add := func(texts []string) {
 		for _, text := range texts {
@@ -52,15 +52,22 @@ func (s *schema) missing(ctx context.Context, run Run) ([]Statement, error) {
 		}
 	}
 	if version == schemaVersion {
-		if there, err = s.tablesOfKinds(ctx, run); err != nil {
+		if there, err = s.present(ctx, run); err != nil {
 			return nil, err
 		}
 	} else {
 		add(s.sql.create)
 	}
 	for _, kind := range store.Kinds() {
-		if !there[kind] {
-			add(s.sql.kinds[kind].create)
+		k := s.sql.kinds[kind]
+		if !there[k.name] {
+			add(k.create)
+			continue
+		}
+		for _, index := range k.indexes {
+			if !there[index.name] {
+				add([]string{index.create})
+			}
 		}
 	}
 	if version != schemaVersion {
@@ -69,20 +76,24 @@ func (s *schema) missing(ctx context.Context, run Run) ([]Statement, error) {
 	return all, nil
 }
 
-// tablesOfKinds says which kinds have a table.
-func (s *schema) tablesOfKinds(ctx context.Context, run Run) (map[store.Kind]bool, error) {
-	there := map[store.Kind]bool{}
+// present says which tables of kinds and which indexes are there, by their names.
+func (s *schema) present(ctx context.Context, run Run) (map[string]bool, error) {
+	there := map[string]bool{}
 	var asks []Statement
+	ask := func(count, name string) {
+		asks = append(asks, Statement{Text: s.texts.numbered(count), Args: []any{name}, Row: func(row Row) error {
+			n := 0
+			err := row.Scan(&n)
+			there[name] = n > 0
+			return err
+		}})
+	}
 	for _, kind := range store.Kinds() {
-		asks = append(asks, Statement{
-			Text: s.texts.numbered(s.texts.Tables), Args: []any{s.sql.kinds[kind].name},
-			Row: func(row Row) error {
-				n := 0
-				err := row.Scan(&n)
-				there[kind] = n > 0
-				return err
-			},
-		})
+		k := s.sql.kinds[kind]
+		ask(s.texts.Tables, k.name)
+		for _, index := range k.indexes {
+			ask(s.texts.Indexes, index.name)
+		}
 	}
 	return there, run(ctx, asks...)
 }

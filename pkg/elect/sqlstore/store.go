@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -39,6 +40,7 @@ type Store struct {
 	engine engine
 	poll   time.Duration
 	life   *adapter.Life
+	broken atomic.Bool // a watch has ended, and none has sent a document since
 	ending
 }
 

@@ -28,11 +28,15 @@ type kindStatements struct {
 	table, name, get string   // table is name as it is written
 	owned            bool     // with an index on session
 	create           []string // its table, indexes, and what notes its changes
+	indexes          []index  // those among them
 
 	put, remove                         string // of a file: without a condition
 	insert, update, removeAt, increment string // of a server: with one
 	updateQuietly                       string // and on the same state
 }
+
+// index is one by its name, and what makes it on a table that is there.
+type index struct{ name, create string }
 
 // logStatements are those of the log of what watchers may be notified of.
 type logStatements struct{ table, add, drop, trim, last, since string }
@@ -89,13 +93,14 @@ func newStatements(cluster string, d Dialect) statements {
 			info.Indexes = append(info.Indexes, []store.Field{store.FieldRev})
 		}
 		table := w.name(info.Plural)
-		st.kinds[info.Kind] = kindStatements{
-			table:  table,
-			name:   w.prefix + info.Plural,
-			get:    w.fill(table, `SELECT $columns FROM $table WHERE id = ?`),
-			owned:  info.Indexed(store.FieldSession),
-			create: w.tables(info),
+		k := kindStatements{
+			table: table,
+			name:  w.prefix + info.Plural,
+			get:   w.fill(table, `SELECT $columns FROM $table WHERE id = ?`),
+			owned: info.Indexed(store.FieldSession),
 		}
+		k.create, k.indexes = w.tables(info)
+		st.kinds[info.Kind] = k
 	}
 	switch d := d.(type) {
 	case File:
@@ -106,23 +111,25 @@ func newStatements(cluster string, d Dialect) statements {
 	return st
 }
 
-// tables are the statements that make a kind's table and its indexes. Whoever dies between two of them, where there is
-// no transaction, would leave a table that looks complete.
-func (w writing) tables(info store.KindInfo) []string {
+// tables are the statements that make a kind's table and its indexes, and those indexes. With Texts.Inline the table
+// comes with them, so that who finds it needs no right to make them.
+func (w writing) tables(info store.KindInfo) (create []string, indexes []index) {
 	table := w.name(info.Plural)
 	inline, later := "", []string(nil)
 	for i, fields := range info.Indexes {
-		index := w.name(fmt.Sprintf("%s_%d", info.Plural, i+1))
+		of := fmt.Sprintf("%s_%d", info.Plural, i+1)
+		text := w.fill(table, `CREATE INDEX `+w.name(of)+` ON $table (`+w.on(fields))
+		indexes = append(indexes, index{w.prefix + of, text})
 		if w.texts.Inline {
-			inline += `, INDEX ` + index + ` (` + w.on(fields)
+			inline += `, INDEX ` + w.name(of) + ` (` + w.on(fields)
 		} else {
-			later = append(later, w.fill(table, `CREATE INDEX `+index+` ON $table (`+w.on(fields)))
+			later = append(later, text)
 		}
 	}
 	return append([]string{w.fill(table, `CREATE TABLE IF NOT EXISTS $table (id $text NOT NULL PRIMARY KEY, `+
 		`rev $integer NOT NULL, writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, `+
 		`session $text NOT NULL, next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, `+
-		`count $integer NOT NULL, expires $integer NOT NULL, body $body NOT NULL`+inline+`) $options`)}, later...)
+		`count $integer NOT NULL, expires $integer NOT NULL, body $body NOT NULL`+inline+`) $options`)}, later...), indexes
 }
 
 // on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.

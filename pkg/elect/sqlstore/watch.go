@@ -108,10 +108,20 @@ func (w *watch) run(ctx context.Context) {
 			return
 		}
 		if err != nil && errors.Is(w.store.sentinel(err), store.ErrInvalid) {
-			w.store.log.Error(w.store.translate("watch", err), "A watch of the store has ended")
+			w.store.watchEnded(w.store.translate("watch", err))
 			return
 		}
 	}
+}
+
+// watchEnded logs why a watch has ended: as an error once until one works again, since callers begin another one at
+// once.
+func (s *Store) watchEnded(err error) {
+	if s.broken.Swap(true) {
+		s.log.V(1).Info("A watch of the store has ended again", "error", err.Error())
+		return
+	}
+	s.log.Error(err, "A watch of the store has ended")
 }
 
 // deliver sends the lines of the log that were not sent.
@@ -136,6 +146,7 @@ func (w *watch) deliver(ctx context.Context) error {
 		return err
 	}
 	for _, n := range found {
+		w.store.broken.Store(false)
 		w.Send(n)
 	}
 	return nil

@@ -36,3 +36,17 @@ func On(ctx context.Context, uri string, within context.Context, //nolint:revive
 	_ = c.on(within, sqlstore.Common, f)
 	return c.on(ctx, sqlstore.Common, then)
 }
+
+// Replicas is how many replicas a server shows to a user where it has no counter of them, as MySQL, and whether that is
+// known.
+func Replicas(ctx context.Context, uri string) (n int64, known bool, err error) {
+	db, err := DB(uri)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = db.Close() }()
+	f, err := (&calls{common: db, own: db, timeout: DefaultTimeout}).facts(ctx)
+	delete(f.values, "slaves_connected")
+	n, known = f.replicas()
+	return n, known, err
+}

@@ -17,6 +17,7 @@ type facts struct {
 	version string            // such as 10.11.19-MariaDB-log
 	values  map[string]string // variables and counters by their names in lower case; a missing one is unknown to it
 	grants  []string          // of the account; never shown, since they may hold a hash of its password
+	senders int64             // threads that send the binary log to a replica, as far as the account sees them
 }
 
 // asked are the variables and counters. Both databases' names are among them.
@@ -27,6 +28,9 @@ const asked = `('read_only', 'innodb_read_only', 'max_allowed_packet', 'log_bin'
 	`'rpl_semi_sync_master_wait_no_slave', 'rpl_semi_sync_source_wait_no_replica', 'rpl_semi_sync_master_status', ` +
 	`'rpl_semi_sync_source_status', 'slaves_connected', 'wsrep_on', 'wsrep_cluster_size', ` +
 	`'innodb_page_size')`
+
+// senders counts replicas where the server has no counter of them. Without the right PROCESS it finds none.
+const senders = `SELECT count(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'`
 
 // facts asks for them, in one round trip.
 func (c *calls) facts(ctx context.Context) (facts, error) {
@@ -42,6 +46,7 @@ func (c *calls) facts(ctx context.Context) (facts, error) {
 			{Text: `SELECT VERSION()`, Row: func(row sqlstore.Row) error { return row.Scan(&f.version) }},
 			{Text: `SHOW GLOBAL VARIABLES WHERE Variable_name IN ` + asked, Row: pair},
 			{Text: `SHOW GLOBAL STATUS WHERE Variable_name IN ` + asked, Row: pair},
+			{Text: senders, Row: func(row sqlstore.Row) error { return row.Scan(&f.senders) }},
 			{Text: `SHOW GRANTS`, Row: func(row sqlstore.Row) error {
 				var grant string
 				err := row.Scan(&grant)

@@ -147,6 +147,17 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
+// A server without a counter of its replicas shows them to a user with the right PROCESS, and to no other.
+func TestReplicasAreSeenByTheirThreads(t *testing.T) {
+	p := newPair(t)
+	if n, known, err := mysql.Replicas(t.Context(), testservers.MariaDBRoot(p.primary, "mysql")); n != 1 || !known {
+		t.Errorf("with all rights: %d, known %t, %v; want 1", n, known, err)
+	}
+	if n, known, err := mysql.Replicas(t.Context(), p.uri); n != 0 || known || err != nil {
+		t.Errorf("without PROCESS: %d, known %t, %v; want it not known", n, known, err)
+	}
+}
+
 // exhaust calls a store whose server is away, more often at once than it may have connections.
 func exhaust(t *testing.T, s store.Store) {
 	t.Helper()

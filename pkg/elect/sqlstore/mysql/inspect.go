@@ -63,7 +63,7 @@ func (f facts) settings() []judged {
 		f.on("innodb_doublewrite") && !strings.EqualFold(f.values["innodb_doublewrite"], "DETECT_ONLY"))
 	add("default_storage_engine", "", "", "", true) // tables are made with InnoDB in any case
 	all = append(all, f.replication()...)
-	if grant := f.power(); grant != "" {
+	if grant := f.granted(powers); grant != "" {
 		all = append(all, judged{
 			store.Setting{Name: "grants", Value: "with " + grant, Want: "without SUPER and READ ONLY ADMIN"},
 			reasonPrivileged, "the user may write to a server that is read-only since its fail-over",
@@ -86,8 +86,18 @@ func (f facts) replication() []judged {
 		})
 	}
 	enabled, on := f.first("rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled")
-	if f.number("slaves_connected") == 0 && (enabled == "" || off(on)) {
-		return all
+	if enabled == "" || off(on) {
+		replicas, known := f.replicas()
+		if !known {
+			return append(all, judged{Setting: store.Setting{
+				Name: "replicas", Holds: true,
+				Value: "not shown to a user without the right PROCESS: make sure that semi-synchronous replication is on, " +
+					"or no replica connected",
+			}})
+		}
+		if replicas == 0 {
+			return all
+		}
 	}
 	const lost = "a fail-over may lose writes that were acknowledged"
 	add := func(name, value, want string, holds bool) {
@@ -116,15 +126,29 @@ func (f facts) replication() []judged {
 	return all
 }
 
-// Several rights have a blank behind their comma or none.
-var powers = regexp.MustCompile(
-	"(?:^GRANT |, ?)(ALL PRIVILEGES|SUPER|READ[ _]ONLY[ _]ADMIN|CONNECTION_ADMIN)\\b[^`']* ON \\*\\.\\* ",
+// replicas is how many are connected, and whether that is known. MariaDB counts them for every user. MySQL shows their
+// threads to a user with the right PROCESS.
+func (f facts) replicas() (n int64, known bool) {
+	if _, counted := f.values["slaves_connected"]; counted {
+		return f.number("slaves_connected"), true
+	}
+	return f.senders, f.senders > 0 || !f.on("log_bin") || f.granted(process) != ""
+}
+
+// Rights on the whole server. Several have a blank behind their comma or none.
+var (
+	powers  = onServer("ALL PRIVILEGES|SUPER|READ[ _]ONLY[ _]ADMIN|CONNECTION_ADMIN") // to write to a read-only server
+	process = onServer("ALL PRIVILEGES|PROCESS")                                      // to see others' threads
 )
 
-// power is the right by which the account writes to a read-only server; empty: none.
-func (f facts) power() string {
+func onServer(rights string) *regexp.Regexp {
+	return regexp.MustCompile("(?:^GRANT |, ?)(" + rights + ")\\b[^`']* ON \\*\\.\\* ")
+}
+
+// granted is the first of these rights that the account has; empty: none.
+func (f facts) granted(rights *regexp.Regexp) string {
 	for _, grant := range f.grants {
-		if found := powers.FindStringSubmatch(grant); found != nil {
+		if found := rights.FindStringSubmatch(grant); found != nil {
 			return found[1]
 		}
 	}

@@ -36,3 +36,25 @@ func TestTablesComeWithTheirIndexes(t *testing.T) {
 		t.Errorf("%d indexes, %v", indexes, err)
 	}
 }
+
+// A table that an older program made gets the indexes that a newer one adds.
+func TestOldTablesGetNewIndexes(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindMariaDB)
+	uri := server.Database()
+	if err := open(t, uri, mysql.Options{}).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, server, fmt.Sprintf("DROP INDEX `default_locks_3` ON `%s`.`default_locks`", databaseOf(uri)))
+	open(t, uri, mysql.Options{})
+	db, err := mysql.DB(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var columns string
+	if err := db.QueryRowContext(t.Context(), "SELECT group_concat(column_name ORDER BY seq_in_index) FROM "+
+		"information_schema.statistics WHERE table_schema = ? AND index_name = 'default_locks_3'", databaseOf(uri)).
+		Scan(&columns); err != nil || columns != "grp,id" {
+		t.Errorf("an index on %q, %v; want grp,id", columns, err)
+	}
+}

@@ -22,11 +22,13 @@ func (d dialect) String() string { return string(d) }
 // texts fit. BLOB would be one byte short of [store.MaxBody].
 func (dialect) Texts() sqlstore.Texts {
 	return sqlstore.Texts{
-		Ranges:   true,
-		Inline:   true,
-		Quote:    "`",
-		MaxName:  64,
-		Tables:   `SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = ?`,
+		Ranges:  true,
+		Inline:  true,
+		Quote:   "`",
+		MaxName: 64,
+		Tables:  `SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = ?`,
+		Indexes: `SELECT count(*) FROM information_schema.statistics WHERE table_schema = database() AND ` +
+			`index_name = ? AND seq_in_index = 1`,
 		Text:     `VARBINARY(` + strconv.Itoa(store.MaxText) + `)`,
 		Integer:  `BIGINT`,
 		Body:     `MEDIUMBLOB`,

@@ -66,6 +66,50 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// MySQL has no counter of replicas: their threads count, where the user may see them.
+func TestReplicasOfMySQL(t *testing.T) {
+	const usage, process = "GRANT USAGE ON *.* TO `u`@`%`", "GRANT SELECT, PROCESS ON *.* TO `u`@`%`"
+	for name, tt := range map[string]struct {
+		semiSync, logBin, grant string
+		senders                 int64
+		want                    string // reasons of problems, and settings that are only shown
+	}{
+		"replica, not semi-synchronous": {"OFF", "ON", process, 1, reasonReplicaLags},
+		"replica, plugin missing":       {"", "ON", process, 1, reasonReplicaLags},
+		"semi-synchronous replica":      {"ON", "ON", process, 1, ""},
+		"no replica":                    {"OFF", "ON", process, 0, ""},
+		"no binary log":                 {"OFF", "OFF", usage, 0, ""},
+		"not shown":                     {"OFF", "ON", usage, 0, "replicas"},
+		"not shown, semi-synchronous":   {"ON", "ON", usage, 0, ""},
+	} {
+		f := good()
+		f.version, f.grants, f.senders = "8.4.0", []string{tt.grant}, tt.senders
+		for variable := range f.values {
+			if strings.HasPrefix(variable, "rpl_") || variable == "slaves_connected" {
+				delete(f.values, variable)
+			}
+		}
+		f.values["log_bin"] = tt.logBin
+		if tt.semiSync != "" {
+			f.values["rpl_semi_sync_source_enabled"] = tt.semiSync
+			f.values["rpl_semi_sync_source_wait_point"] = "AFTER_SYNC"
+			f.values["rpl_semi_sync_source_timeout"] = "3600000"
+		}
+		var got []string
+		for _, p := range f.problems() {
+			got = append(got, p.Reason)
+		}
+		for _, s := range f.settings() {
+			if s.Name == "replicas" {
+				got = append(got, s.Name)
+			}
+		}
+		if text := strings.Join(slices.Compact(got), " "); text != tt.want {
+			t.Errorf("%s: got %q, want %q", name, text, tt.want)
+		}
+	}
+}
+
 func TestRefusedServers(t *testing.T) {
 	if err := good().refuse(); err != nil {
 		t.Fatal(err)

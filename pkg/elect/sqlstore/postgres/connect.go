@@ -27,6 +27,8 @@ type connector struct {
 	patience time.Duration
 	// lockTimeout is how long a statement may wait for a lock, as PostgreSQL writes it.
 	lockTimeout string
+	// quiet: what is written notifies no one. Watches look at intervals.
+	quiet bool
 	// pooled says that a pooler stands between: statements that are prepared on one connection may not be on the next.
 	pooled atomic.Bool
 }
@@ -86,7 +88,7 @@ func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) 
 	config.ValidateConnect = writable
 	var err error
 	made.conn, err = pgx.ConnectConfig(context.WithValue(ctx, connecting{}, true), config)
-	made.lockTimeout = c.lockTimeout
+	made.lockTimeout, made.quiet = c.lockTimeout, c.quiet
 	return made, err
 }
 

@@ -3,6 +3,7 @@
 // A batch is one transaction and one round trip: its statements are sent together, with what begins and commits it.
 // Watches are notified by LISTEN and NOTIFY. Behind a pooler that gives each transaction another connection, LISTEN
 // hears nothing: then watches look four times a second, and the store says so as the problem StorePolled.
+// With pollMillis in the URI they look at that interval, and no change notifies.
 //
 // A client keeps four connections at most: two for all calls, one for those of sessions alone, one that listens. Where a
 // lock is not had soon, a statement fails and is sent again. Where a call ends before its answer, its connection is kept

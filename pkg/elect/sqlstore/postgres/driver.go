@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,8 +29,20 @@ func init() { store.Register(scheme, driver{}) }
 // syntax is that of libpq's URIs, as far as it is of use here.
 var syntax = storeuri.Syntax{DefaultPort: defaultPort, Params: []string{
 	"application_name", "connect_timeout", "options", "search_path", "sslcert", "sslkey", "sslmode", "sslnegotiation",
-	"sslpassword", "sslrootcert", "sslsni",
+	"sslpassword", "sslrootcert", "sslsni", paramPoll,
 }}
+
+// paramPoll has watches look at intervals, and no change notify. The driver and the server do not know it.
+const (
+	paramPoll        = "pollMillis"
+	minPoll, maxPoll = 5 * time.Millisecond, time.Minute
+)
+
+// poll is what a URI says of it; 0: nothing.
+func poll(u storeuri.URI) (time.Duration, error) {
+	ms, err := u.Whole(paramPoll, 0, int(minPoll.Milliseconds()), int(maxPoll.Milliseconds()))
+	return time.Duration(ms) * time.Millisecond, err
+}
 
 // secretParams are the parameters of a URI that carry secrets.
 var secretParams = storeuri.Secrets{"sslpassword", "password"}
@@ -57,6 +70,9 @@ func (driver) Parse(c store.Config) (store.Config, error) {
 		}
 	}
 	if _, err := u.Whole("connect_timeout", 0, 1, 300); err != nil {
+		return c, err
+	}
+	if _, err := poll(u); err != nil {
 		return c, err
 	}
 	field := "database"

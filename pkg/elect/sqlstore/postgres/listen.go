@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -34,30 +35,42 @@ type listener struct {
 	ended   sync.WaitGroup
 	hears   atomic.Bool
 
+	starting chan struct{} // holds a value while start runs
+	began    bool          // guarded by that
+
 	mu      sync.Mutex
-	began   bool
 	conn    *connection // the one that listens
 	signals map[*signal]struct{}
 }
 
 func newListener(s *server, channel string, log logr.Logger) *listener {
 	ctx, end := context.WithCancel(context.Background())
-	return &listener{server: s, channel: channel, log: log, ctx: ctx, end: end, signals: map[*signal]struct{}{}}
+	return &listener{
+		server: s, channel: channel, log: log, ctx: ctx, end: end, starting: make(chan struct{}, 1),
+		signals: map[*signal]struct{}{},
+	}
 }
 
 // Signal implements [sqlstore.Server].
 func (s *server) Signal(ctx context.Context, _ string) (sqlstore.Signal, error) {
-	if _, err := s.listener.start(ctx); err != nil {
-		return nil, err
+	if s.poll == 0 {
+		if _, err := s.listener.start(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return s.listener.add(), nil
 }
 
 // start connects and listens, once. It says whether its own notification was heard. Behind a pooler that gives each
-// transaction another connection it is not: then nothing listens.
+// transaction another connection it is not: then nothing listens. Who waits for another start ends with its own
+// context.
 func (l *listener) start(ctx context.Context) (hears bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.starting <- struct{}{}:
+		defer func() { <-l.starting }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	if l.began {
 		return l.hears.Load(), nil
 	}
@@ -72,8 +85,8 @@ func (l *listener) start(ctx context.Context) (hears bool, err error) {
 		l.began = err == nil
 		return false, err
 	}
-	l.began, l.conn = true, conn
-	l.hears.Store(true)
+	l.began = true
+	l.use(conn)
 	l.ended.Go(func() { l.run(l.ctx, conn) })
 	return true, nil
 }
@@ -110,8 +123,18 @@ func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
 	return err == nil, err
 }
 
-// run hands notifications over, and connects again when the connection is lost. Watches look then.
+// use has a connection be the one that listens.
+func (l *listener) use(c *connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = c
+	l.hears.Store(true)
+}
+
+// run hands notifications over, and connects again when the connection is lost. Watches look then. Of connections that
+// are lost one after the other, only the first is logged as news.
 func (l *listener) run(ctx context.Context, c *connection) {
+	news, began := true, time.Now()
 	for {
 		_, err := c.conn.WaitForNotification(ctx)
 		if err == nil {
@@ -123,14 +146,16 @@ func (l *listener) run(ctx context.Context, c *connection) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.log.Info("The connection that hears of changes was lost", "error", l.server.explain(err).Error())
+		log := l.log
+		if !news && time.Since(began) < lookEvery {
+			log = log.V(1)
+		}
+		log.Info("The connection that hears of changes was lost", "error", l.server.explain(err).Error())
 		if c = l.reconnect(ctx); c == nil {
 			return
 		}
-		l.mu.Lock()
-		l.conn = c
-		l.mu.Unlock()
-		l.hears.Store(true)
+		news, began = false, time.Now()
+		l.use(c)
 		l.wake()
 	}
 }
@@ -197,7 +222,7 @@ type signal struct {
 
 // Wait implements [sqlstore.Signal].
 func (s *signal) Wait(ctx context.Context) error {
-	every := pollEvery
+	every := cmp.Or(s.listener.server.poll, pollEvery)
 	if s.listener.hears.Load() {
 		every = lookEvery
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -61,14 +62,14 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		return struct{}{}, nil
 	})
 	if first == nil {
-		first = s.prepare(ctx, o)
+		first = s.prepare(ctx, c.Cluster, o.Existing)
 	}
 	if first != nil {
 		_ = s.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("%s: %w: %w", s, s.Classify(first), s.explain(first))
 	}
 	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
-		Cluster: c.Cluster, PollInterval: pollEvery, Existing: o.Existing, Logger: o.Logger,
+		Cluster: c.Cluster, PollInterval: cmp.Or(s.poll, pollEvery), Existing: o.Existing, Logger: o.Logger,
 	})
 }
 
@@ -80,9 +81,18 @@ func newServer(c store.Config, o Options) (*server, error) {
 		text := storeuri.Scrub(err.Error(), secrets)
 		return nil, fmt.Errorf("PostgreSQL %s: %w: %s", secretParams.Redact(c.URI), store.ErrInvalid, text)
 	}
+	u, err := syntax.Parse(c.URI)
+	if err != nil {
+		return nil, err
+	}
+	every, err := poll(u)
+	if err != nil {
+		return nil, err
+	}
+	delete(config.RuntimeParams, paramPoll)
 	config.Database = c.Database
 	patience := min(max(o.Timeout/2, minPatience), maxPatience)
-	if u, err := syntax.Parse(c.URI); err == nil && u.Param("connect_timeout") == "" {
+	if u.Param("connect_timeout") == "" {
 		config.ConnectTimeout = patience
 	}
 	if config.RuntimeParams["application_name"] == "" {
@@ -92,12 +102,12 @@ func newServer(c store.Config, o Options) (*server, error) {
 	if o.Existing {
 		common, own = 1, 0
 	}
-	connects := &connector{config: config, patience: patience, lockTimeout: lockTimeout(o.Timeout)}
+	connects := &connector{config: config, patience: patience, lockTimeout: lockTimeout(o.Timeout), quiet: every > 0}
 	s := &server{
 		dialect: dialect{fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets, &connects.pooled},
-		timeout: o.Timeout, calls: newPool(connects, common, own),
+		timeout: o.Timeout, poll: every, calls: newPool(connects, common, own),
 	}
-	s.listener = newListener(s, channel(sqlstore.Prefix(c.Cluster, maxName)), o.Logger)
+	s.listener = newListener(s, channel(prefix(c.Cluster)), o.Logger)
 	s.calls.gaveUp = s.listener.leave
 	return s, nil
 }
@@ -108,19 +118,39 @@ func lockTimeout(call time.Duration) string {
 	return fmt.Sprintf("%dms", max(call/4, minLockTimeout).Milliseconds())
 }
 
+// prefix begins the names of a cluster's tables.
+func prefix(cluster string) string { return sqlstore.Prefix(cluster, maxName) }
+
 // prepare finds out what operators should know.
-func (s *server) prepare(ctx context.Context, o Options) error {
+func (s *server) prepare(ctx context.Context, cluster string, existing bool) error {
 	f, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
 	s.problems = f.problems()
-	if o.Existing {
+	switch {
+	case existing:
 		return nil
+	case s.poll > 0:
+		return s.renewNote(ctx, prefix(cluster))
 	}
 	hears, err := s.listener.start(ctx)
 	if err == nil && !hears {
 		s.problems = append(s.problems, polled())
 	}
 	return err
+}
+
+// renewNote replaces the function of a cluster's triggers where it is of a program that knew no quiet clients.
+func (s *server) renewNote(ctx context.Context, prefix string) error {
+	outdated := 0
+	if err := s.Query(ctx, sqlstore.Common, sqlstore.Statement{
+		Text: outdatedNote, Args: []any{noteFunction(prefix), "%" + quietSetting + "%"},
+		Row: func(row sqlstore.Row) error { return row.Scan(&outdated) },
+	}); err != nil || outdated == 0 {
+		return err
+	}
+	return s.SetUp(ctx, prefix, func(run sqlstore.Run) error {
+		return run(ctx, sqlstore.Statement{Text: createNote(prefix)})
+	})
 }

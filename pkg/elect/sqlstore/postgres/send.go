@@ -18,8 +18,9 @@ type connection struct {
 	started string // when its server was, as text
 	shows   bool   // what it shows was confirmed
 	warned  error  // what the server warned of since the last transaction began
-	// lockTimeout is that of the connector.
+	// lockTimeout and quiet are those of the connector.
 	lockTimeout string
+	quiet       bool
 }
 
 // address is that of the other end.
@@ -34,12 +35,22 @@ var errNoTag = errors.New("the server did not confirm a COMMIT")
 // somebody who alters it. Then nothing was written, and what was had is free for others.
 const settings = `SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') ` +
 	`WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), set_config('client_min_messages', 'warning', true), ` +
-	`set_config('lock_timeout', $1, true)`
+	`set_config('lock_timeout', $1, true), set_config('` + quietSetting + `', $2, true)`
+
+// quietSetting is quietOn in the transactions of a client whose changes notify no one. Triggers look at it.
+const (
+	quietSetting = "shardctl.quiet"
+	quietOn      = "on"
+)
 
 // transact runs statements as one transaction in one round trip.
 func (c *connection) transact(ctx context.Context, statements []sqlstore.Statement) ([]int64, error) {
+	quiet := ""
+	if c.quiet {
+		quiet = quietOn
+	}
 	all := []sqlstore.Statement{
-		{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}, {Text: settings, Args: []any{c.lockTimeout}},
+		{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}, {Text: settings, Args: []any{c.lockTimeout, quiet}},
 	}
 	first := len(all)
 	all = append(append(all, statements...), sqlstore.Statement{Text: `COMMIT`})

@@ -18,6 +18,7 @@ type server struct {
 	dialect
 
 	timeout  time.Duration // of calls whose context has no deadline, as those of a watch
+	poll     time.Duration // how often watches look in place of LISTEN and NOTIFY; 0: they are notified
 	calls    *pool
 	listener *listener
 	problems []store.Problem

@@ -35,9 +35,8 @@ func (dialect) Texts() sqlstore.Texts {
 		Partial:  true,
 		Quote:    `"`,
 		MaxName:  maxName,
-		// Not by to_regclass: within a transaction it may not see yet what others have committed.
-		Tables: `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AND relnamespace IN (` +
-			`SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`,
+		Tables:   relations,
+		Indexes:  relations,
 		Text:     `text COLLATE "C"`,
 		Integer:  `bigint`,
 		Body:     `bytea`,
@@ -46,6 +45,11 @@ func (dialect) Texts() sqlstore.Texts {
 		Table: `WITH (fillfactor = 50)`,
 	}
 }
+
+// relations counts tables and indexes of a name. Not by to_regclass: within a transaction it may not see yet what
+// others have committed.
+const relations = `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AND relnamespace IN (` +
+	`SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`
 
 // ServerTexts implements [sqlstore.Server].
 func (dialect) ServerTexts() sqlstore.ServerTexts {
@@ -107,9 +111,27 @@ func increment(table string, columns []string) string {
 // notify makes the triggers of a table. Their conditions are those of [store.Notable], and are tested before a function
 // is called: a heartbeat calls none.
 func notify(info store.KindInfo, table, log string) []string {
-	prefix := strings.TrimSuffix(log, `notifications"`)
-	function := prefix + `note"`
-	texts := []string{fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS $note$
+	prefix := strings.Trim(strings.TrimSuffix(log, `notifications"`), `"`)
+	texts := []string{createNote(prefix)}
+	for event, condition := range map[string]string{
+		"INSERT": conditions[info.Notify][0], "UPDATE": conditions[info.Notify][1], "DELETE": "true",
+	} {
+		trigger := `"` + prefix + info.Plural + "_" + strings.ToLower(event) + `"`
+		texts = append(
+			texts, fmt.Sprintf(`DROP TRIGGER IF EXISTS %s ON %s`, trigger, table),
+			fmt.Sprintf(`CREATE TRIGGER %s AFTER %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION "%s"('%s')`, trigger, event,
+				table, condition, noteFunction(prefix), info.Kind),
+		)
+	}
+	return texts
+}
+
+// noteFunction is the name of the function that the triggers of a cluster call.
+func noteFunction(prefix string) string { return prefix + "note" }
+
+// createNote makes that function, or replaces it.
+func createNote(prefix string) string {
+	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION "%s"() RETURNS trigger LANGUAGE plpgsql AS $note$
 DECLARE
 	named record;
 	reserved text := '';
@@ -120,23 +142,18 @@ BEGIN
 		named := NEW;
 		reserved := NEW.next;
 	END IF;
-	EXECUTE format('INSERT INTO %%I.%s (kind, id, grp, next) VALUES ($1, $2, $3, $4)', TG_TABLE_SCHEMA)
+	EXECUTE format('INSERT INTO %%I."%snotifications" (kind, id, grp, next) VALUES ($1, $2, $3, $4)', TG_TABLE_SCHEMA)
 		USING TG_ARGV[0], named.id, named.grp, reserved;
-	PERFORM pg_notify('%s', '');
+	IF current_setting('%s', true) IS DISTINCT FROM '%s' THEN
+		PERFORM pg_notify('%s', '');
+	END IF;
 	RETURN NULL;
-END $note$`, function, log, channel(strings.TrimPrefix(prefix, `"`)))}
-	for event, condition := range map[string]string{
-		"INSERT": conditions[info.Notify][0], "UPDATE": conditions[info.Notify][1], "DELETE": "true",
-	} {
-		trigger := prefix + info.Plural + "_" + strings.ToLower(event) + `"`
-		texts = append(
-			texts, fmt.Sprintf(`DROP TRIGGER IF EXISTS %s ON %s`, trigger, table),
-			fmt.Sprintf(`CREATE TRIGGER %s AFTER %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION %s('%s')`, trigger, event,
-				table, condition, function, info.Kind),
-		)
-	}
-	return texts
+END $note$`, noteFunction(prefix), prefix, quietSetting, quietOn, channel(prefix))
 }
+
+// outdatedNote counts functions of a name that know nothing of a setting.
+const outdatedNote = `SELECT count(*) FROM pg_catalog.pg_proc WHERE proname = $1 AND prosrc NOT LIKE $2 AND ` +
+	`pronamespace IN (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`
 
 // conditions are those of an INSERT and of an UPDATE.
 var conditions = map[store.Notify][2]string{

@@ -28,6 +28,7 @@ func (*dialect) Texts() sqlstore.Texts {
 		TextBody: true,
 		Quote:    `"`,
 		Tables:   `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`,
+		Indexes:  `SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name = ?`,
 		Text:     `TEXT`,
 		Integer:  `INTEGER`,
 		Body:     `ANY`,
