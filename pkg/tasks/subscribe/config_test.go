@@ -168,12 +168,20 @@ func TestAKindOfATestIsChecked(t *testing.T) {
       - name: d
         mem: {topic: x}
         deliver: {function: take}
+      - name: e
+        mem: {topic: x}
+        deliver: {callback: take}
+        order: strict
+      - name: f
+        exec: [sleep, "1"]
+        order: key
 `)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
 		":6:", "topik", "mem.single: cannot be true with offsets: store", "mem.lost", "stop or earliest", "function",
+		`tasks[4].order: is "strict", must be key, none or partition`, "tasks[5].order:",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)

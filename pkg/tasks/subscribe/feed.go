@@ -26,15 +26,24 @@ type feed struct {
 	sub  Subscription
 	flow *flow.Flow[Message]
 
-	want     chan int // how many messages are to be received
+	want     chan wanted
 	received chan received
 	acked    chan acked
 	others   sync.WaitGroup
 	workers  *deliverers
 
 	receiving, acking bool
-	ackedAt           time.Time // when the last acknowledgement began
-	broken            error     // why the subscription is to be closed
+	reception         context.Context    //nolint:containedctx // of all calls of Receive
+	interrupt         context.CancelFunc // ends the call of Receive that goes on
+	paused            []string           // partitions
+	ackedAt           time.Time          // when the last acknowledgement began
+	broken            error              // why the subscription is to be closed
+}
+
+// wanted is a call of Receive.
+type wanted struct {
+	ctx  context.Context //nolint:containedctx // of the call
+	most int
 }
 
 type received struct {
@@ -43,13 +52,15 @@ type received struct {
 }
 
 type acked struct {
-	count int
+	items []*flow.Item[Message]
 	err   error
 }
 
 func newFeed(s *run, sub Subscription) *feed {
+	_, pausing := sub.(Pausing)
 	rules := flow.Rules{
-		InFlight: s.InFlight, Batch: s.receiver.Batch(), Attempts: s.Retry.Attempts, Letters: s.letters != "",
+		InFlight: s.InFlight, Order: flow.Order(s.Order), PerPartition: pausing,
+		Batch: s.receiver.Batch(), Attempts: s.Retry.Attempts, Letters: s.letters != "",
 		Cumulative: sub.Cumulative(),
 		Delay:      func(failures int) time.Duration { return s.Retry.Backoff.Delay(failures - 1) },
 		MaxDelay:   s.Retry.Backoff.Max,
@@ -57,7 +68,7 @@ func newFeed(s *run, sub Subscription) *feed {
 	f := &feed{
 		run: s, sub: sub, flow: flow.New[Message](rules),
 		// The last report of what receives may come when the loop is over.
-		want: make(chan int, 1), received: make(chan received, 1), acked: make(chan acked),
+		want: make(chan wanted, 1), received: make(chan received, 1), acked: make(chan acked),
 	}
 	f.workers = newDeliverers(f.deliver)
 	return f
@@ -66,6 +77,7 @@ func newFeed(s *run, sub Subscription) *feed {
 // loop delivers until the subscription breaks, with the reason, or ctx ends. It returns when no delivery is under way.
 func (f *feed) loop(ctx context.Context) error {
 	receiving, endReceiving := context.WithCancel(ctx)
+	f.reception = receiving
 	f.others.Go(func() { f.receive(receiving) })
 	defer f.others.Wait()
 	defer f.workers.end()
@@ -87,6 +99,7 @@ func (f *feed) loop(ctx context.Context) error {
 		select {
 		case r := <-f.received:
 			f.receiving = false
+			f.interrupt()
 			if ctx.Err() == nil { // else it comes again
 				f.take(r)
 			}
@@ -94,7 +107,7 @@ func (f *feed) loop(ctx context.Context) error {
 			f.finish(ctx, f.workers.take())
 		case done := <-f.acked:
 			f.acking = false
-			f.flow.Acked(done.count)
+			f.flow.Acked(done.items)
 			f.fail(done.err)
 		case <-asked:
 			asked = nil
@@ -121,11 +134,29 @@ func (f *feed) begin() (wake time.Time) {
 	if due := f.acknowledge(now); !due.IsZero() && (wake.IsZero() || due.Before(wake)) {
 		wake = due
 	}
-	if free := f.flow.Free(); free > 0 && !f.receiving {
-		f.receiving = true
-		f.want <- free
-	}
+	f.ask()
 	return wake
+}
+
+// ask begins to receive what may be received. A call that leaves out other partitions than it should is ended first.
+func (f *feed) ask() {
+	full := f.flow.Full()
+	changed := !slices.Equal(full, f.paused)
+	free := f.flow.Free()
+	switch {
+	case f.receiving && changed:
+		f.interrupt()
+	case f.receiving || free == 0:
+	default:
+		if pausing, ok := f.sub.(Pausing); ok && changed {
+			pausing.Pause(full)
+			f.paused = full
+		}
+		w := wanted{most: free}
+		w.ctx, f.interrupt = context.WithCancel(f.reception)
+		f.receiving = true
+		f.want <- w
+	}
 }
 
 // acknowledge begins to acknowledge what may be, or says when to do so.
@@ -138,7 +169,7 @@ func (f *feed) acknowledge(now time.Time) (due time.Time) {
 	}
 	items := f.flow.Acks()
 	f.acking, f.ackedAt = true, now
-	f.others.Go(func() { f.acked <- acked{len(items), f.ack(items)} })
+	f.others.Go(func() { f.acked <- acked{items, f.ack(items)} })
 	return time.Time{}
 }
 
@@ -191,8 +222,11 @@ func (f *feed) finish(ctx context.Context, all []finished) {
 
 // receive asks the broker for messages whenever it may take more of them.
 func (f *feed) receive(ctx context.Context) {
-	for most := range f.want {
-		messages, err := f.sub.Receive(ctx, most)
+	for w := range f.want {
+		messages, err := f.sub.Receive(w.ctx, w.most) //nolint:contextcheck // it is a child of ctx
+		if ctx.Err() == nil && w.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = nil // it was interrupted
+		}
 		f.received <- received{messages, err}
 		if err != nil {
 			return

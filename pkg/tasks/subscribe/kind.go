@@ -10,11 +10,13 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
 // What fields are when left out.
 const (
 	DefaultInFlight     = 1
+	DefaultOrder        = OrderKey
 	DefaultBackoffFirst = 200 * time.Millisecond
 	DefaultBackoffMax   = 30 * time.Second
 )
@@ -39,6 +41,13 @@ func atLeast(least, is time.Duration, unset bool, path ...string) []decode.Field
 	return []decode.FieldError{{Path: path, Must: "at least " + decode.Short(least)}}
 }
 
+// What Runner.Order may be.
+const (
+	OrderNone      = string(flow.OrderNone)
+	OrderKey       = string(flow.OrderKey)
+	OrderPartition = string(flow.OrderPartition)
+)
+
 // MaxInFlight is the largest maxInFlight.
 const MaxInFlight = 100_000
 
@@ -58,7 +67,7 @@ func (k kind) Schema() string { return k.source.Schema() }
 // Fields are those of a subscription. It runs for as long as it is owned, and is opened again after errors: neither
 // schedules nor restarts go with it.
 func (k kind) Fields() tasks.Fields {
-	return tasks.Fields{Owned: []string{fieldDeliver, fieldRetry, fieldInFlight}}
+	return tasks.Fields{Owned: []string{fieldDeliver, fieldRetry, fieldInFlight, fieldOrder}}
 }
 
 // The fields of a task besides the source's.
@@ -66,6 +75,7 @@ const (
 	fieldDeliver  = "deliver"
 	fieldRetry    = "retry"
 	fieldInFlight = "maxInFlight"
+	fieldOrder    = "order"
 	// of retry
 	fieldDeadLetter = "deadLetter"
 )
@@ -98,13 +108,22 @@ func (k kind) TaskFields() []tasks.TaskField {
 }`,
 	}, {
 		Name: fieldInFlight, Schema: fmt.Sprintf(`{
-  "description": "Most messages of a subscription that are delivered and not durably acknowledged. 1 keeps strict order, more keeps order per key.",
+  "description": "Most messages of a subscription that are delivered and not durably acknowledged. 1 keeps strict order, more keeps that of order.",
   "default": %d,
   "anyOf": [
     {"$comment": "a whole number from 1 to %d", "type": "integer", "minimum": 1, "maximum": %d},
     {"$ref": "#/$defs/variable"}
   ]
 }`, DefaultInFlight, MaxInFlight, MaxInFlight),
+	}, {
+		Name: fieldOrder, Schema: fmt.Sprintf(`{
+  "description": "Which messages of a subscription are delivered one after another: those of one key, all of a partition, or none. It counts with maxInFlight above 1.",
+  "default": %q,
+  "anyOf": [
+    {"$comment": "key, none or partition", "type": "string", "enum": ["key", "none", "partition"]},
+    {"$ref": "#/$defs/variable"}
+  ]
+}`, DefaultOrder),
 	}}
 }
 
@@ -128,6 +147,7 @@ func (k kind) ParseTask(task *decode.Node, r *decode.Reader) tasks.TaskRunner {
 		Source:   k.source.Parse(task.Get(k.Name()), r),
 		Sink:     k.sink(task, r),
 		InFlight: cmp.Or(r.Count(task.Get(fieldInFlight)), DefaultInFlight),
+		Order:    r.Text(task.Get(fieldOrder), DefaultOrder),
 		Retry: Retry{
 			Attempts: r.Count(retry.Get("attempts")),
 			Backoff: tasks.Backoff{
@@ -170,6 +190,9 @@ type Runner struct {
 	Sink     Sink
 	Retry    Retry
 	InFlight int // most messages delivered and not durably acknowledged
+	// Order says which messages are delivered one after another: [OrderKey], [OrderPartition] or [OrderNone]; empty:
+	// [DefaultOrder].
+	Order string
 }
 
 // Retry says what follows a delivery that failed.
@@ -201,6 +224,11 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 		wrong = append(wrong, decode.FieldError{
 			Path: []string{fieldInFlight}, Must: fmt.Sprintf("from 1 to %d", MaxInFlight),
 		})
+	}
+	switch r.Order {
+	case "", OrderKey, OrderNone, OrderPartition:
+	default:
+		wrong = append(wrong, decode.FieldError{Path: []string{fieldOrder}, Must: "key, none or partition"})
 	}
 	if s, ok := r.Sink.(Batching); ok {
 		if field, most := s.MostAtOnce(); most > r.InFlight {
@@ -246,6 +274,7 @@ func (r Runner) PrintTask(use tasks.Use) decode.Fields {
 		fieldDeliver, decode.Pairs(r.Sink.Kind(), r.Sink.Print(use)),
 		fieldRetry, retry,
 		fieldInFlight, r.InFlight,
+		fieldOrder, cmp.Or(r.Order, DefaultOrder),
 	)
 }
 

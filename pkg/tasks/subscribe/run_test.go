@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest/memsource"
 )
 
 // line is a topic with one partition, in memory. It is a source, and what it opens.
@@ -340,6 +341,70 @@ func TestRejectedMessages(t *testing.T) {
 			t.Errorf("ended with %+v", end)
 		}
 	})
+}
+
+// A message that fails for ever, in one of three partitions, delays what its order has wait for it, and nothing else.
+func TestPoisonDelaysWhatItsOrderSays(t *testing.T) {
+	for _, c := range []struct {
+		order    string
+		inFlight int
+		want     int // messages worked on of the partition with the poison, of 20 of two keys
+	}{
+		{subscribe.OrderPartition, 1, 0},
+		{subscribe.OrderPartition, 8, 0},
+		{subscribe.OrderKey, 8, 4},
+		{"", 8, 4},
+		{subscribe.OrderNone, 8, 7},
+	} {
+		t.Run(fmt.Sprintf("%s/%d", c.order, c.inFlight), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := memsource.New()
+				b.Create("orders", 3)
+				poison := ""
+				done := map[string]int{} // by partition
+				w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {
+					if poison == "" {
+						poison = d.Partition
+					}
+					if d.Partition == poison && strings.HasSuffix(d.ID, "/0") {
+						return errors.New("never")
+					}
+					done[d.Partition]++
+					return nil
+				}}
+				start(t, subscribe.Runner{Source: fromOrders(b), Sink: w, InFlight: c.inFlight, Order: c.order})
+				publishKeys(t, b)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				total := 0
+				for _, n := range done {
+					total += n
+				}
+				if others := total - done[poison]; done[poison] != c.want || others != 40 {
+					t.Errorf("%d of the poison's partition were worked on, and %d of others: want %d and 40", done[poison], others,
+						c.want)
+				}
+			})
+		})
+	}
+}
+
+// publishKeys publishes 20 messages to each of three partitions, of two keys in turn.
+func publishKeys(t *testing.T, b *memsource.Broker) {
+	t.Helper()
+	keys := map[string][]string{} // of partitions
+	for n := 0; len(keys) < 3 || len(keys["0"]) < 2 || len(keys["1"]) < 2 || len(keys["2"]) < 2; n++ {
+		key := fmt.Sprint("k", n)
+		p := b.PartitionOf("orders", []byte(key))
+		keys[p] = append(keys[p], key)
+	}
+	for _, of := range keys {
+		for i := range 20 {
+			if err := b.Publish("orders", subscribe.Message{Key: []byte(of[i%2])}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // A receiver that asks to wait is not asked before, nor is it waited for longer than retry.backoff.max.

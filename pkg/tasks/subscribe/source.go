@@ -87,6 +87,15 @@ type Subscription interface {
 	Close(ctx context.Context) error
 }
 
+// Pausing is a Subscription with several partitions, which can leave some of them out. With it a partition in which a
+// message fails takes no messages in flight from the others.
+type Pausing interface {
+	Subscription
+	// Pause has Receive give messages of all partitions but these, until the next call. It is not called while Receive
+	// goes on.
+	Pause(partitions []string)
+}
+
 // Lagging is a Subscription that knows how far it is behind.
 type Lagging interface {
 	Subscription

@@ -22,6 +22,7 @@ type subscription struct {
 	places *places
 	absent atomic.Pointer[absentError] // partitions that are not begun with yet
 	failed error                       // of a poll that had messages as well: for the next Receive
+	aside  aside
 
 	// ended ends with what is wrong as its cause, or when the subscription is closed.
 	ended context.Context //nolint:containedctx // it is what a poll and the watcher end with
@@ -31,7 +32,10 @@ type subscription struct {
 	letters letters
 }
 
-var _ subscribe.Lagging = (*subscription)(nil)
+var (
+	_ subscribe.Lagging = (*subscription)(nil)
+	_ subscribe.Pausing = (*subscription)(nil)
+)
 
 // ref is a message's place, for Ack.
 type ref struct {
@@ -45,6 +49,7 @@ func refOf(r *kgo.Record) ref { return ref{r.Partition, r.Offset, r.LeaderEpoch}
 func newSubscription(o *opening, begin map[int32]mark, absent absentError) *subscription {
 	s := &subscription{
 		opening: o, places: newPlaces(begin), letters: letters{client: o.client},
+		aside: aside{client: o.client, topic: o.topic, maxBytes: o.maxBytes, of: map[string]*stash{}},
 	}
 	s.wait(absent)
 	s.ended, s.end = context.WithCancelCause(context.Background())
@@ -69,15 +74,17 @@ func (s *subscription) Receive(ctx context.Context, most int) ([]subscribe.Messa
 			s.failed = nil
 			return nil, err
 		}
+		if messages := s.aside.take(most); len(messages) > 0 {
+			return messages, nil
+		}
 		fetches := s.client.PollRecords(poll, most)
-		messages := s.take(fetches)
+		messages := s.aside.put(s.take(fetches))
+		s.failed = s.failure(poll, fetches)
 		switch {
 		case ctx.Err() != nil && len(messages) == 0:
 			return nil, ctx.Err()
 		case s.ended.Err() != nil && len(messages) == 0:
 			return nil, context.Cause(s.ended) //nolint:contextcheck // as above
-		case poll.Err() == nil:
-			s.failed = s.failure(ctx, fetches)
 		}
 		if len(messages) > 0 {
 			return messages, nil
@@ -107,11 +114,12 @@ func positionOf(topic string, partition int32, offset int64) string {
 	return topic + "/" + strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(offset, 10)
 }
 
+func nameOf(partition int32) string { return strconv.Itoa(int(partition)) }
+
 func messageOf(r *kgo.Record) subscribe.Message {
-	partition := strconv.Itoa(int(r.Partition))
 	m := subscribe.Message{
 		ID:        positionOf(r.Topic, r.Partition, r.Offset),
-		Partition: partition,
+		Partition: nameOf(r.Partition),
 		Key:       r.Key,
 		Body:      r.Value,
 		Time:      r.Timestamp,
@@ -137,6 +145,8 @@ func (s *subscription) failure(ctx context.Context, fetches kgo.Fetches) error {
 	fetches.EachError(func(_ string, partition int32, err error) {
 		var loss *kgo.ErrDataLoss
 		switch {
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return
 		case errors.Is(err, kerr.OffsetOutOfRange), errors.As(err, &loss):
 			lost = true
 			err = fmt.Errorf("the log does not hold the next message any more: %w", err)

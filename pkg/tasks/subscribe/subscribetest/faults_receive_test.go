@@ -21,6 +21,9 @@ func faultsOfReceive() []fault {
 		{name: "ignores most", checks: "Most", with: receiving(func(right receiveFunc) receiveFunc {
 			return func(ctx context.Context, most int) ([]subscribe.Message, error) { return right(ctx, most+5) }
 		})},
+		{name: "leaves no partitions out", checks: "Pause", with: func(topic Topic) Topic {
+			return spoiled(topic, &faults{unpaused: true})
+		}},
 		{name: "does not wait", checks: "WaitsAndReturnsWithContext", with: receiving(hurried)},
 		{
 			name: "no error when the context ends", checks: "WaitsAndReturnsWithContext",

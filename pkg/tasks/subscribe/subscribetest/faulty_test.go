@@ -25,6 +25,7 @@ type faults struct {
 	lag        func(right lagFunc) lagFunc
 	close      func(right closeFunc, sub subscribe.Subscription) closeFunc
 	cumulative bool // says that it is not
+	unpaused   bool // leaves no partitions out
 }
 
 // faultySource is a source with faults.
@@ -92,6 +93,12 @@ func (s *faultySub) Ack(ctx context.Context, messages []subscribe.Message) error
 
 func (s *faultySub) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
 	return s.onLetter(ctx, to, m, why)
+}
+
+func (s *faultySub) Pause(partitions []string) {
+	if sub, ok := s.Subscription.(subscribe.Pausing); ok && !s.unpaused {
+		sub.Pause(partitions)
+	}
 }
 
 func (s *faultySub) Lag(ctx context.Context) (subscribe.Lag, error) { return s.onLag(ctx) }

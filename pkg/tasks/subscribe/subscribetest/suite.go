@@ -35,6 +35,7 @@ func checks() []check {
 		{"StaleOwner", fenced, checkStaleOwner},
 		{"DeadLetter", always, checkDeadLetter},
 		{"DeadLetterAcknowledgesNothing", again, checkDeadLetterNoAck},
+		{"Pause", always, checkPause},
 		{"Lag", lagging, checkLag},
 		{"OpenWhileBlocked", always, checkOpenBlocked},
 		{"CallsWhileBlocked", always, checkCallsBlocked},

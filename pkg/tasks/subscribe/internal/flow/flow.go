@@ -8,16 +8,30 @@ import (
 
 // Rules are what a flow goes by. They are not changed.
 type Rules struct {
-	InFlight   int  // most messages held, at least 1
-	Batch      int  // most messages of one delivery, at least 1
-	Attempts   int  // deliveries of one message, after which it fails for good; 0: no limit
-	Letters    bool // what fails for good becomes a dead letter; else the flow halts
-	Cumulative bool
+	InFlight int // most messages held, at least 1: see PerPartition
+	Order    Order
+	// PerPartition says that the source leaves out the partitions of [Flow.Full]. A partition with a message that failed
+	// then has InFlight messages of its own, and takes none from the others.
+	PerPartition bool
+	Batch        int  // most messages of one delivery, at least 1
+	Attempts     int  // deliveries of one message, after which it fails for good; 0: no limit
+	Letters      bool // what fails for good becomes a dead letter; else the flow halts
+	Cumulative   bool
 	// Delay is how long to wait after so many failures in a row, from 1.
 	Delay func(failures int) time.Duration
 	// MaxDelay is the longest that a receiver may ask to wait: see [RetryAfter].
 	MaxDelay time.Duration
 }
+
+// Order says which messages are delivered one after another.
+type Order string
+
+// Orders. The zero value is OrderKey.
+const (
+	OrderNone      Order = "none"
+	OrderKey       Order = "key" // those of one key; messages without a key wait for no other
+	OrderPartition Order = "partition"
+)
 
 // mostCalls is how many deliveries may be under way at once: as many connections are kept to one server, and with more
 // each delivery would open one.
@@ -54,8 +68,9 @@ type Flow[M any] struct {
 	failing []*Item[M]      // failed, and not worked on since
 	trial   bool            // a suspect is being delivered
 	waiting []*lane[M]      // ready, and their next is another suspect
-	held    int
-	calls   int // deliveries and burials under way
+	apart   []*part[M]      // have a message that failed, and count by themselves
+	held    int             // messages of all other partitions
+	calls   int             // deliveries and burials under way
 	stopped bool
 	drains  bool // stopped, and what is owed still begins
 	halted  *Item[M]
@@ -66,41 +81,95 @@ func New[M any](rules Rules) *Flow[M] {
 	return &Flow[M]{rules: rules, lanes: map[laneName]*lane[M]{}, parts: map[string]*part[M]{}}
 }
 
-// Free is how many more messages may be received.
+// Free is how many more messages may be received, of partitions that are not full.
 func (f *Flow[M]) Free() int {
 	if f.stopped {
 		return 0
 	}
-	return max(0, f.rules.InFlight-f.held)
+	free := max(0, f.rules.InFlight-f.held)
+	for _, p := range f.apart {
+		if left := f.rules.InFlight - p.held; left > 0 {
+			free = min(free, left)
+		}
+	}
+	return free
 }
 
-// Received takes a message up. With one message in flight the partition is its lane, else its key is, and messages
-// without a key (nil) wait for no other. past is what is known of it from an earlier flow.
+// Full are the partitions of which no more messages may be received.
+func (f *Flow[M]) Full() (names []string) {
+	for _, p := range f.apart {
+		if p.held >= f.rules.InFlight {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// Received takes a message up. A message without a key has a nil one. past is what is known of it from an earlier flow.
 func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
-	item := &Item[M]{Message: message, Past: past}
-	f.held++
+	item := &Item[M]{Message: message, Past: past, part: f.partOf(partition)}
+	f.hold(item.part, 1)
 	if past.Failures > 0 {
 		f.failing = append(f.failing, item)
-		item.alone = true
+		f.single(item)
 		item.bury = f.rules.buries(past)
 	}
 	if f.rules.Cumulative {
-		if item.part = f.parts[partition]; item.part == nil {
-			item.part = &part[M]{name: partition}
-			f.parts[partition] = item.part
-		}
 		item.part.push(item)
 	}
 	item.lane = f.laneOf(partition, key)
 	item.lane.waiting.push(item)
 }
 
+// partOf is a partition, a new one where there is none.
+func (f *Flow[M]) partOf(name string) *part[M] {
+	p := f.parts[name]
+	if p == nil {
+		p = &part[M]{name: name}
+		f.parts[name] = p
+	}
+	return p
+}
+
+// hold counts n more messages of a partition as held.
+func (f *Flow[M]) hold(p *part[M], n int) {
+	if p.held += n; !p.apart {
+		f.held += n
+	}
+	if p.held == 0 {
+		delete(f.parts, p.name)
+	}
+}
+
+// single notes that a message failed: it is delivered by itself from now on.
+func (f *Flow[M]) single(item *Item[M]) {
+	if item.alone {
+		return
+	}
+	item.alone = true
+	p := item.part
+	if p.failing++; f.rules.PerPartition && !p.apart {
+		p.apart = true
+		f.apart = append(f.apart, p)
+		f.held -= p.held
+	}
+}
+
+// rejoin notes that a message that had failed is done.
+func (f *Flow[M]) rejoin(p *part[M]) {
+	if p.failing--; p.failing == 0 && p.apart {
+		p.apart = false
+		f.apart = slices.DeleteFunc(f.apart, func(other *part[M]) bool { return other == p })
+		f.held += p.held
+	}
+}
+
 // laneOf is the lane of a message, a new one where there is none.
 func (f *Flow[M]) laneOf(partition string, key []byte) *lane[M] {
 	switch {
-	case f.rules.InFlight == 1:
+	case f.rules.Order == OrderPartition:
 		key = []byte{}
-	case key == nil:
+	case key == nil, f.rules.Order == OrderNone:
 		l := &lane[M]{alone: true}
 		f.ready.push(l)
 		return l
@@ -198,7 +267,8 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 			_, together := errors.AsType[togetherError](errs[i])
 			f.failed(item, errs[i], counts && !w.Letter && (!together || item.suspect), now)
 			l.again = append(l.again, item)
-			item.alone, item.suspect = true, item.suspect || together
+			f.single(item)
+			item.suspect = item.suspect || together
 		}
 	}
 	for _, l := range f.back {
@@ -217,15 +287,15 @@ func (f *Flow[M]) finish(item *Item[M]) {
 	if item.done = true; item.Failures > 0 {
 		f.failing = slices.DeleteFunc(f.failing, func(i *Item[M]) bool { return i == item })
 	}
-	if item.part == nil {
+	if item.alone {
+		f.rejoin(item.part)
+	}
+	if !f.rules.Cumulative {
 		f.acks = append(f.acks, item)
 		return
 	}
 	for item.part.len() > 0 && item.part.first().done {
 		f.acks = append(f.acks, item.part.pop())
-	}
-	if item.part.len() == 0 {
-		delete(f.parts, item.part.name)
 	}
 }
 
@@ -276,8 +346,12 @@ func (f *Flow[M]) Acks() []*Item[M] {
 // waits for another to end.
 func (f *Flow[M]) Gathers() bool { return f.calls > 0 && (f.ready.len() > 0 || f.Free() > 0) }
 
-// Acked says that so many messages have been acknowledged.
-func (f *Flow[M]) Acked(n int) { f.held -= n }
+// Acked says that messages have been acknowledged.
+func (f *Flow[M]) Acked(items []*Item[M]) {
+	for _, item := range items {
+		f.hold(item.part, -1)
+	}
+}
 
 // Drain lets no more work begin, but for messages that never failed and without which others that are worked on cannot
 // be acknowledged. No more failures count.

@@ -14,11 +14,11 @@ type Item[M any] struct {
 	Past
 
 	lane  *lane[M]
-	part  *part[M] // where acknowledgements are cumulative
-	begun bool     // being delivered or buried
-	done  bool     // worked on, or a confirmed dead letter
-	bury  bool     // its attempts are over: it is to become a dead letter
-	alone bool     // its last delivery failed: it goes without others, which it may have failed for
+	part  *part[M]
+	begun bool // being delivered or buried
+	done  bool // worked on, or a confirmed dead letter
+	bury  bool // its attempts are over: it is to become a dead letter
+	alone bool // its last delivery failed: it goes without others, which it may have failed for
 	// suspect says that its receiver failed as a whole once while it had this message: see [Together].
 	suspect bool
 	owed    bool // work may still begin after Drain: others cannot be acknowledged without it
@@ -72,7 +72,7 @@ type lane[M any] struct {
 	back    bool       // some of that work is of this lane
 }
 
-// laneName is a partition, and a key of it. With one message in flight the key does not count.
+// laneName is a partition, and a key of it. With [OrderPartition] the key does not count.
 type laneName struct{ partition, key string }
 
 // begin takes the first message out.
@@ -91,10 +91,13 @@ func (l *lane[M]) goesOn(stopped bool) bool {
 	return !next.bury && !next.alone && (next.owed || !stopped)
 }
 
-// part is a partition: its messages that are held, in order of receipt.
+// part is a partition with messages that are held.
 type part[M any] struct {
-	name string
-	queue[*Item[M]]
+	name            string
+	queue[*Item[M]]      // where acknowledgements are cumulative, in order of receipt, until they are given
+	held            int  // messages that are not acknowledged
+	failing         int  // of them, those that failed and are not done
+	apart           bool // counts by itself: see [Rules.PerPartition]
 }
 
 // drain marks the messages that stand before the last one that has begun.

@@ -17,11 +17,12 @@ type (
 // machine is what a flow does. Weakened ones stand in for it.
 type machine interface {
 	Free() int
+	Full() []string
 	Received(m *message, partition string, key []byte, past flow.Past)
 	Next(now time.Time) ([]work, time.Time)
 	Finished(w work, errs []error, now time.Time)
 	Acks() []*item
-	Acked(n int)
+	Acked(items []*item)
 	Drain()
 	Stop()
 	Busy() bool
@@ -41,6 +42,7 @@ type message struct {
 	suspect   bool // has failed together with others
 	done      bool
 	given     bool // to be acknowledged
+	acked     bool
 	owed      bool // may begin after a drain
 	refused   bool // has failed last
 }
@@ -53,7 +55,6 @@ type model struct {
 	all     []*message
 	under   []work
 	due     map[string]time.Time // of lanes
-	acked   int
 	stopped bool
 	drains  bool
 	halted  *message
@@ -80,7 +81,7 @@ func (m *model) busy(lane string) bool {
 	})
 }
 
-func (m *model) calls() int { return max(1, m.rules.InFlight/m.rules.Batch) }
+func (m *model) calls() int { return max(1, min(256, m.rules.InFlight/m.rules.Batch)) }
 
 // begin judges work that the flow wants to begin.
 func (m *model) begin(w work, now time.Time) error {
@@ -257,12 +258,47 @@ func (m *model) toAck() *message {
 	return nil
 }
 
-// agrees compares what the flow says of itself.
-func (m *model) agrees(f machine) error {
-	free := m.rules.InFlight - (len(m.all) - m.acked)
+// held counts messages that are not acknowledged: of each partition with one that failed, and of all others.
+func (m *model) held() (apart map[string]int, others int) {
+	apart = map[string]int{}
+	for _, x := range m.all {
+		if m.rules.PerPartition && x.alone && !x.done {
+			apart[x.partition] = 0
+		}
+	}
+	for _, x := range m.all {
+		switch _, ok := apart[x.partition]; {
+		case x.acked:
+		case ok:
+			apart[x.partition]++
+		default:
+			others++
+		}
+	}
+	return apart, others
+}
+
+// free is how many messages may be received, and of which partitions none.
+func (m *model) free() (free int, full []string) {
+	apart, others := m.held()
+	free = max(0, m.rules.InFlight-others)
+	for name, held := range apart {
+		if held >= m.rules.InFlight {
+			full = append(full, name)
+		} else {
+			free = min(free, m.rules.InFlight-held)
+		}
+	}
 	if m.stopped {
 		free = 0
 	}
+	slices.Sort(full)
+	return free, full
+}
+
+// agrees compares what the flow says of itself.
+func (m *model) agrees(f machine) error {
+	free, full := m.free()
 	worst := 0
 	for _, x := range m.all {
 		if !x.done {
@@ -276,6 +312,8 @@ func (m *model) agrees(f machine) error {
 	switch halted := f.Halted(); {
 	case f.Free() != free:
 		return fmt.Errorf("%d are free, want %d", f.Free(), free)
+	case !slices.Equal(slices.Sorted(slices.Values(f.Full())), full):
+		return fmt.Errorf("partitions %v are full, want %v", f.Full(), full)
 	case f.Busy() != (len(m.under) > 0):
 		return fmt.Errorf("busy %v with %d deliveries under way", f.Busy(), len(m.under))
 	case f.Unacknowledged() != (m.toAck() != nil):

@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,7 +28,7 @@ type sim struct {
 	draw  draws
 	now   time.Time
 	wake  time.Time
-	given int // to be acknowledged, and not yet
+	given []*item // to be acknowledged, and not yet
 }
 
 var (
@@ -37,13 +38,19 @@ var (
 	errLater    = errors.New("not before an hour")
 )
 
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newModel(rules flow.Rules) model { return model{rules: rules, due: map[string]time.Time{}} }
+
 func drawRules(draw draws) flow.Rules {
 	inFlight := 1 + draw("inFlight", 12)
 	if draw.yes("many", 400) {
 		inFlight *= 40 // so that queues grow long
 	}
 	return flow.Rules{
-		InFlight: inFlight, Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
+		InFlight: inFlight, PerPartition: draw.yes("per partition", 2),
+		Order: []flow.Order{"", flow.OrderNone, flow.OrderKey, flow.OrderPartition}[draw("order", 4)],
+		Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
 		Letters: draw.yes("letters", 2), Cumulative: draw.yes("cumulative", 2),
 		Delay:    func(failures int) time.Duration { return time.Duration(failures) * 100 * time.Millisecond },
 		MaxDelay: 250 * time.Millisecond,
@@ -54,8 +61,7 @@ func drawRules(draw draws) flow.Rules {
 func play(draw draws, making func(rules flow.Rules) machine) error {
 	rules := drawRules(draw)
 	s := &sim{
-		model: model{rules: rules, due: map[string]time.Time{}}, flow: making(rules), draw: draw,
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		model: newModel(rules), flow: making(rules), draw: draw, now: epoch,
 	}
 	for range 80 {
 		if err := s.step(); err != nil {
@@ -84,7 +90,7 @@ func (s *sim) step() error {
 	case 8:
 		err = s.take()
 	case 9:
-		s.confirm(s.draw("confirmed", s.given+1))
+		s.confirm(s.draw("confirmed", len(s.given)+1))
 	case 10:
 		s.now = s.now.Add(time.Duration(s.draw("passes", 300)) * time.Millisecond)
 	case 11:
@@ -107,18 +113,11 @@ func (s *sim) step() error {
 func (s *sim) receive() {
 	for range s.draw("messages", s.flow.Free()+1) {
 		m := &message{n: len(s.all), partition: fmt.Sprintf("p%d", s.draw("partition", 3))}
-		var key []byte
-		if k := s.draw("key", 4); k > 0 {
-			key = []byte{byte('a' + k)}
+		if slices.Contains(s.flow.Full(), m.partition) {
+			continue
 		}
-		switch {
-		case s.rules.InFlight == 1:
-			m.lane = m.partition
-		case key == nil:
-			m.lane = fmt.Sprintf("%s, message %d", m.partition, m.n)
-		default:
-			m.lane = fmt.Sprintf("%s, key %s", m.partition, key)
-		}
+		key := s.key()
+		m.lane = laneOf(s.rules.Order, m, key)
 		var past flow.Past
 		if s.draw.yes("failed before", 5) && (s.rules.Attempts == 0 || s.rules.Letters) {
 			m.failures = 1 + s.draw("failures", max(1, s.rules.Attempts))
@@ -131,6 +130,25 @@ func (s *sim) receive() {
 		s.all = append(s.all, m)
 		s.flow.Received(m, m.partition, key, past)
 	}
+}
+
+// key is nil, or one of three.
+func (s *sim) key() []byte {
+	if k := s.draw("key", 4); k > 0 {
+		return []byte{byte('a' + k)}
+	}
+	return nil
+}
+
+// laneOf is what order is kept within.
+func laneOf(order flow.Order, m *message, key []byte) string {
+	switch {
+	case order == flow.OrderPartition:
+		return m.partition
+	case order == flow.OrderNone, key == nil:
+		return fmt.Sprintf("%s, message %d", m.partition, m.n)
+	}
+	return fmt.Sprintf("%s, key %s", m.partition, key)
 }
 
 // next begins what the flow wants to begin.
@@ -175,15 +193,27 @@ func (s *sim) collapse() {
 // take takes what is to be acknowledged, as a runner does once its last acknowledgement has been confirmed.
 func (s *sim) take() error {
 	items := s.flow.Acks()
-	s.given += len(items)
+	s.given = append(s.given, items...)
 	return s.acks(items)
 }
 
 // confirm says that acknowledgements were confirmed.
 func (s *sim) confirm(n int) {
-	s.given -= n
-	s.acked += n
-	s.flow.Acked(n)
+	for _, i := range s.given[:n] {
+		i.Message.acked = true
+	}
+	s.flow.Acked(s.given[:n])
+	s.given = s.given[n:]
+}
+
+// acked counts the messages that were acknowledged.
+func (s *sim) acked() (n int) {
+	for _, x := range s.all {
+		if x.acked {
+			n++
+		}
+	}
+	return n
 }
 
 // end has everything succeed from now on. Then each message must be acknowledged, unless the flow was stopped.
@@ -201,12 +231,12 @@ func (s *sim) end() error {
 		if err := s.take(); err != nil {
 			return err
 		}
-		s.confirm(s.given)
+		s.confirm(len(s.given))
 		if err := s.agrees(s.flow); err != nil {
 			return err
 		}
 		switch x := s.stuck(); {
-		case s.acked == len(s.all), s.stopped && !s.drains:
+		case s.acked() == len(s.all), s.stopped && !s.drains:
 			return nil
 		case s.drains && x != nil:
 			return fmt.Errorf("drained, and %v waits for its acknowledgement", x)
@@ -217,7 +247,7 @@ func (s *sim) end() error {
 			s.now = s.wake
 		}
 	}
-	return fmt.Errorf("lost: %d of %d messages were acknowledged, and nothing is to be done", s.acked, len(s.all))
+	return fmt.Errorf("lost: %d of %d messages were acknowledged, and nothing is to be done", s.acked(), len(s.all))
 }
 
 // TestFlowKeepsItsRules plays with the flow at random.
@@ -230,10 +260,20 @@ func TestFlowKeepsItsRules(t *testing.T) {
 	})
 }
 
+// TestPoisonDelaysNothingElse plays with a message that fails for ever.
+func TestPoisonDelaysNothingElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }
+		if err := playPoison(draw, right); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestSeededPlays is the same for many more plays, which are quicker without rapid.
 func TestSeededPlays(t *testing.T) {
 	for seed := range uint64(5000) {
-		if err := play(seeded(seed), right); err != nil {
+		if err := cmp.Or(play(seeded(seed), right), playPoison(seeded(seed), right)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
@@ -253,7 +293,7 @@ func TestWeakenedFlowsAreSeen(t *testing.T) {
 		t.Run(weak.name, func(t *testing.T) {
 			var other error
 			for seed := range uint64(3000) {
-				err := play(seeded(seed), weak.make)
+				err := cmp.Or(play(seeded(seed), weak.make), playPoison(seeded(seed), weak.make))
 				switch {
 				case err == nil:
 				case strings.Contains(err.Error(), weak.seen):

@@ -30,6 +30,19 @@ func weakened() []weak {
 		{"keys do not count", "while another of its lane is under way", func(r flow.Rules) machine {
 			return keyless{flowOf(r)}
 		}},
+		{"keys always count", "begins while another of its lane is under way", changed(func(r *flow.Rules) {
+			if r.Order == flow.OrderPartition {
+				r.Order = flow.OrderKey
+			}
+		})},
+		{"waits for keys without an order", "could begin and does not", changed(func(r *flow.Rules) {
+			if r.Order == flow.OrderNone {
+				r.Order = flow.OrderKey
+			}
+		})},
+		{"a partition stops the others", "is not received from", changed(func(r *flow.Rules) {
+			r.PerPartition = false
+		})},
 		{"swaps two in a batch", "out of order", func(r flow.Rules) machine { return swapping{flowOf(r)} }},
 		{"swaps two on receipt", "out of order", func(r flow.Rules) machine { return &late{theFlow: flowOf(r)} }},
 		{"one more in flight", "are free", func(r flow.Rules) machine { return excessive{flowOf(r)} }},
@@ -183,7 +196,9 @@ func (f doubled) Free() int { return max(0, f.theFlow.Free()-f.more) }
 
 type generous struct{ *theFlow }
 
-func (f generous) Acked(n int) { f.theFlow.Acked(n + 1) }
+func (f generous) Acked(items []*item) {
+	f.theFlow.Acked(slices.Concat(items, items[:min(1, len(items))]))
+}
 
 type blind struct{ *theFlow }
 

@@ -77,6 +77,13 @@ func (b *Broker) Publish(name string, messages ...subscribe.Message) error {
 	return nil
 }
 
+// PartitionOf is where messages of a key go.
+func (b *Broker) PartitionOf(name string, key []byte) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strconv.Itoa(b.topics[name].choose(key))
+}
+
 // Messages are those of a topic that are not truncated, by partition.
 func (b *Broker) Messages(name string) ([]subscribe.Message, error) {
 	b.mu.Lock()

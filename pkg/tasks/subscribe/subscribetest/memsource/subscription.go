@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -24,6 +26,7 @@ type Subscription struct {
 	// Guarded by the broker's mu.
 	next   []int // offset of each partition's next message
 	turn   int   // partition that Receive looks at first
+	paused []string
 	cut    bool
 	closed bool
 
@@ -142,6 +145,9 @@ func (s *Subscription) poll(most int) (taken []subscribe.Message, err error) {
 		n := s.turn % len(s.next)
 		s.turn++
 		p := t.partitions[n]
+		if slices.Contains(s.paused, strconv.Itoa(n)) {
+			continue
+		}
 		if err := s.skipTruncated(n, p); err != nil {
 			return nil, err
 		}
@@ -154,6 +160,14 @@ func (s *Subscription) poll(most int) (taken []subscribe.Message, err error) {
 		}
 	}
 	return taken, nil
+}
+
+// Pause leaves partitions out.
+func (s *Subscription) Pause(partitions []string) {
+	b := s.broker()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.paused = partitions
 }
 
 var errClosed = errors.New("the subscription is closed")
