@@ -42,6 +42,9 @@ func (o *obeying) Change(_ context.Context, r operate.Request, preview bool) (ap
 			line += fmt.Sprintf(" %s=%q", more.name, more.value)
 		}
 	}
+	if r.For > 0 {
+		line += " for=" + r.For.String()
+	}
 	if r.Strict {
 		line += " strict"
 	}
@@ -106,6 +109,8 @@ func TestChanges(t *testing.T) {
 		{"pause", "topics/topic-00[14]"},
 		{"pause", "topic-*", "-l", "team"},
 		{"pause", "-g", "topics"},
+		{"pause", "topics/topic-001", "--for", "2h"},
+		{"drain", "c", "--for", "90m", "--dry-run"},
 		{"pause", "-g", "topics", "-l", "tier=1"},
 		{"resume", "-g", "jobs"},
 		{"restart", "topics/*"},
@@ -159,7 +164,11 @@ func TestWrongChanges(t *testing.T) {
 		"pin topics/topic-001 web-[":         "instance",
 		"move topics/topic-001 a --strict":   "strict",
 		"rebalance topics":                   "topics",
-		"pause topics/topic-001 --for=ever":  "for",
+		"pause topics/topic-001 --for=ever":  "--for",
+		"pause topics/topic-001 --for=2":     "add a unit: 2s",
+		"pause topics/topic-001 --for=0s":    "above 0",
+		"pause topics/topic-001 --for=5ms":   "for: 5ms: want 1s to 8760h0m0s",
+		"resume topics/topic-001 --for=1h":   "--for",
 		"cordon a --reason " + long(2000):    "reason",
 		"cordon a --server ftp://127.0.0.1":  "http://HOST:PORT",
 		"cordon a --request-timeout -1s":     "--request-timeout",

@@ -38,6 +38,36 @@ func DurationFlag(fs *pflag.FlagSet, to *time.Duration, name string, value time.
 	fs.Var((*duration)(to), name, usage)
 }
 
+// positiveFlag adds a flag for a duration that is not 0 where it is given.
+func positiveFlag(fs *pflag.FlagSet, to *time.Duration, name, usage string) {
+	fs.Var((*positiveDuration)(to), name, usage)
+}
+
+// positiveDuration is a [duration] above 0.
+type positiveDuration time.Duration
+
+// String implements [pflag.Value].
+func (d *positiveDuration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type implements [pflag.Value].
+func (d *positiveDuration) Type() string { return "duration" }
+
+// Set implements [pflag.Value].
+func (d *positiveDuration) Set(text string) error {
+	if err := (*duration)(d).Set(text); err != nil {
+		return err
+	}
+	if *d <= 0 {
+		return errors.New("want a duration above 0, such as 90s or 2h")
+	}
+	return nil
+}
+
 // duration is a [pflag.Value] with an error that says how to write one.
 type duration time.Duration
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -32,10 +33,21 @@ func (v *view) override(o *api.Override, scope string) string {
 	if !o.At.IsZero() {
 		text += " " + v.age(o.At) + " ago"
 	}
+	if !o.Until.IsZero() {
+		text += " until " + v.until(o.Until)
+	}
 	if o.Reason != "" {
 		text += ": " + o.Reason
 	}
 	return text
+}
+
+// until is when something ends, and in how long: "2026-11-27T12:00:00Z (in 90m)"; a dash for never.
+func (v *view) until(t api.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339) + " (" + v.age(t) + ")"
 }
 
 // stateOf is an instance's state, and that it takes no new tasks where that is so.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -41,7 +42,7 @@ func shownOverride(o record.Override) api.Override {
 	return api.Override{
 		Kind: string(o.Kind), Scope: string(o.Scope), Name: o.Name, To: o.To, Strict: o.Strict, By: o.By,
 		Reason: o.Reason,
-		At:     api.Millis(o.At),
+		At:     api.Millis(o.At), Until: api.Millis(o.Until),
 	}
 }
 
@@ -80,14 +81,22 @@ func whyPaused(o *api.Override) string {
 	if o.Scope == string(record.ScopeGroup) {
 		what = "its group is paused"
 	}
-	return what + record.ByWhom(o.By, o.Reason)
+	return what + forAWhile(o) + record.ByWhom(o.By, o.Reason)
+}
+
+// forAWhile says until when an override stands that ends by itself; empty: until it is taken back.
+func forAWhile(o *api.Override) string {
+	if o.Until.IsZero() {
+		return ""
+	}
+	return " until " + o.Until.UTC().Format(time.RFC3339)
 }
 
 // ofInstance says that an instance is drained or cordoned, and by whom; empty: neither.
 func (s standing) ofInstance(name string) string {
 	for _, kind := range []record.OverrideKind{record.OverrideDrain, record.OverrideCordon} {
 		if o := s.instances[name].Find(string(kind)); o != nil {
-			return string(kind) + "ed" + record.ByWhom(o.By, o.Reason)
+			return string(kind) + "ed" + forAWhile(o) + record.ByWhom(o.By, o.Reason)
 		}
 	}
 	return ""

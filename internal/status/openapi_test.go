@@ -134,7 +134,8 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{}, "Weights": api.Weights{},
 	}
 	bodies := []string{
-		"Change", "MoveChange", "PinChange", "SelectedChange", "SelectedMoveChange", "SelectedPinChange",
+		"Change", "StandingChange", "MoveChange", "PinChange",
+		"SelectedChange", "SelectedStandingChange", "SelectedMoveChange", "SelectedPinChange",
 	}
 	texts := []string{"Selector", "Pattern", "WatchEvent"}
 	if len(types)+len(bodies)+len(texts) != len(doc.Components.Schemas) {

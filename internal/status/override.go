@@ -8,8 +8,8 @@ import (
 
 func sameOverrides(a, b api.Overrides) bool {
 	return slices.EqualFunc(a, b, func(x, y api.Override) bool {
-		at := x.At.Equal(y.At.Time)
-		x.At, y.At = api.Time{}, api.Time{}
-		return at && x == y
+		times := x.At.Equal(y.At.Time) && x.Until.Equal(y.Until.Time)
+		x.At, y.At, x.Until, y.Until = api.Time{}, api.Time{}, api.Time{}, api.Time{}
+		return times && x == y
 	})
 }
