@@ -239,10 +239,26 @@ func TestChangesWithTokens(t *testing.T) {
 	}
 	o := &obeying{}
 	server := operated(t, board(sample()), o, known)
-	with := func(token string) outcome {
+	as := func(token string, args ...string) outcome {
 		g := globals()
 		g.Getenv = func(name string) string { return map[string]string{"SHARDCTL_ADMIN_TOKEN": token}[name] }
-		return shardctl(t, g, "cordon", "a", "--server", server)
+		return shardctl(t, g, append(args, "--server", server)...)
+	}
+	with := func(token string) outcome { return as(token, "cordon", "a") }
+	for token, want := range map[string]string{
+		"operateoperateoperate": "Name:        bot\nRole:        operate\nChanges:     pause, rerun, restart, resume, trigger\n",
+		"":                      "Name:        no token was sent\nRole:        none\nChanges:     none\n",
+	} {
+		want = "Server:      " + server + "\n" + want
+		if got := as(token, "whoami"); got.code != 0 || got.out != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+	if got := as("adminadminadminadmin", "whoami", "-o", "jsonpath={.name} {.role} {.server}"); got.out != "ann admin "+server+"\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := as("another", "whoami"); got.code != CodeNo || got.out != "" {
+		t.Errorf("a token that is not known: %+v", got)
 	}
 	if got := with(""); got.code != CodeNo || !strings.Contains(got.err, "--token-file") {
 		t.Errorf("without: %+v", got)

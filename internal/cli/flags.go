@@ -90,6 +90,50 @@ func (d *duration) Set(text string) error {
 	return nil
 }
 
+// since is a [pflag.Value] for how long ago, or a moment.
+type since struct {
+	ago time.Duration
+	at  time.Time
+}
+
+// String implements [pflag.Value].
+func (s *since) String() string {
+	switch {
+	case !s.at.IsZero():
+		return s.at.Format(time.RFC3339Nano)
+	case s.ago > 0:
+		return s.ago.String()
+	default:
+		return ""
+	}
+}
+
+// Type implements [pflag.Value].
+func (s *since) Type() string { return "since" }
+
+// Set implements [pflag.Value].
+func (s *since) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d > 0 {
+		*s = since{ago: d}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return errors.New("want how long ago, as 1h, or a moment, as 2026-01-31T12:00:00Z")
+	}
+	*s = since{at: at}
+	return nil
+}
+
+// from is the moment that is meant; zero: none.
+func (s *since) from(now time.Time) time.Time {
+	if s.ago > 0 {
+		return now.Add(-s.ago)
+	}
+	return s.at
+}
+
 // FixedWords offers words that a flag takes.
 func FixedWords(cmd *cobra.Command, flag string, words ...string) {
 	// the flag is there

@@ -50,6 +50,30 @@ func (v *view) until(t api.Time) string {
 	return t.UTC().Format(time.RFC3339) + " (" + v.age(t) + ")"
 }
 
+func overrideColumns() []column[api.Override] {
+	type T = api.Override
+	return []column[T]{
+		{title: "kind", keep: keepState, cell: func(_ *view, o *T) string { return orDash(kindText(o)) }},
+		{title: "about", cell: func(_ *view, o *T) string { return orDash(o.Name) }},
+		{title: "to", keep: keepState, cell: func(_ *view, o *T) string { return orDash(o.To) }},
+		{title: "by", keep: keepUseful, cell: func(_ *view, o *T) string { return orDash(o.By) }},
+		{title: "age", keep: keepUseful, right: true, cell: func(v *view, o *T) string { return v.age(o.At) }},
+		{title: "ends", keep: keepState, right: true, cell: func(v *view, o *T) string { return v.age(o.Until) }},
+		{title: "scope", wide: true, cell: func(_ *view, o *T) string { return orDash(o.Scope) }},
+		{title: "asked at", wide: true, cell: func(_ *view, o *T) string { return orDash(o.At.String()) }},
+		{title: "until", wide: true, cell: func(_ *view, o *T) string { return orDash(o.Until.String()) }},
+		{title: "reason", prose: true, keep: keepReason, cell: func(_ *view, o *T) string { return orDash(o.Reason) }},
+	}
+}
+
+// kindText is the kind, and that a pin is strict.
+func kindText(o *api.Override) string {
+	if o.Strict {
+		return o.Kind + " (strict)"
+	}
+	return o.Kind
+}
+
 // stateOf is an instance's state, and that it takes no new tasks where that is so.
 func (v *view) stateOf(i *api.Instance) string {
 	state := v.state(string(i.State))

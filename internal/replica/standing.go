@@ -10,8 +10,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// standing is what operators asked for and what still counts, by what it is about.
+// standing is what operators asked for and what still counts, in all and by what it is about.
 type standing struct {
+	all       []api.Override
 	tasks     map[elect.Key]api.Overrides
 	groups    map[string]api.Overrides
 	instances map[string]api.Overrides
@@ -25,13 +26,18 @@ func standingOf(v *cluster.View) standing {
 	newestFirst := slices.Clone(v.Overrides)
 	slices.SortStableFunc(newestFirst, func(a, b record.Override) int { return int(min(max(b.At-a.At, -1), 1)) })
 	for _, o := range newestFirst {
+		rebalance := o.Scope == record.ScopeGroup && o.Kind != record.OverridePause // it has no end to be shown
+		if rebalance || o.Scope == record.ScopeTask && o.Over(v.Lock(elect.Key(o.Name))) {
+			continue
+		}
 		shown := shownOverride(o)
-		switch {
-		case o.Scope == record.ScopeInstance:
+		s.all = append(s.all, shown)
+		switch o.Scope {
+		case record.ScopeInstance:
 			s.instances[o.Name] = append(s.instances[o.Name], shown)
-		case o.Scope == record.ScopeGroup && o.Kind == record.OverridePause: // a rebalance has no end to be shown
+		case record.ScopeGroup:
 			s.groups[o.Name] = append(s.groups[o.Name], shown)
-		case o.Scope == record.ScopeTask && !o.Over(v.Lock(elect.Key(o.Name))):
+		case record.ScopeTask:
 			s.tasks[elect.Key(o.Name)] = append(s.tasks[elect.Key(o.Name)], shown)
 		}
 	}
