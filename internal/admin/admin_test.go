@@ -246,6 +246,10 @@ func TestWhatIsRefusedChangesNothing(t *testing.T) {
 		"a task of null":       {path: "/api/v1/tasks/pause", body: `{"tasks":[null]}`, want: 400},
 		"a number for a text":  {path: drain, body: `{"reason":1}`, want: 400},
 		"a long reason":        {path: drain, body: `{"reason":"` + strings.Repeat("x", 2000) + `"}`, want: 400},
+		"no time":              {path: drain, body: `{"for":"0s"}`, want: 400},
+		"no duration":          {path: drain, body: `{"for":"ever"}`, want: 400},
+		"too long":             {path: drain, body: `{"for":"8761h"}`, want: 400},
+		"a while for others":   {path: "/api/v1/instances/a/undrain", body: `{"for":"1h"}`, want: 400},
 		"a field for others":   {path: drain, body: `{"instance":"b"}`, want: 400},
 		"names in two places":  {path: "/api/v1/tasks/topics/topic-001/pause", body: `{"group":"jobs"}`, want: 400},
 		"GET":                  {method: http.MethodGet, path: drain, want: 405},
@@ -348,7 +352,7 @@ func TestRequestsAreUnderstood(t *testing.T) {
 	if !strings.Contains(task, `"key":"topics/topic-001"`) {
 		t.Errorf("the answer is %s, want the task", task)
 	}
-	ask("/api/v1/tasks/pause", `{"group":"topics","tasks":["topic-0*"]}`)
+	ask("/api/v1/tasks/pause", `{"group":"topics","tasks":["topic-0*"],"for":"90m"}`)
 	ask("/api/v1/tasks/restart", `{"selector":"team=core"}`)
 	group := ask("/api/v1/groups/jobs/pause", ``)
 	if !strings.Contains(group, `"name":"jobs"`) {
@@ -359,10 +363,10 @@ func TestRequestsAreUnderstood(t *testing.T) {
 		t.Fatalf("%+v", asked)
 	}
 	for i, want := range []string{
-		"{pin task [topics/topic-001] zone=a true ann near 1}",
-		"{pause task [topics/topic-001 topics/topic-002]  false ann  }",
-		"{restart task [jobs/report topics/topic-001]  false ann  }",
-		"{pause group [jobs]  false ann  }",
+		"{pin task [topics/topic-001] zone=a true 0s ann near 1}",
+		"{pause task [topics/topic-001 topics/topic-002]  false 1h30m0s ann  }",
+		"{restart task [jobs/report topics/topic-001]  false 0s ann  }",
+		"{pause group [jobs]  false 0s ann  }",
 	} {
 		if got := fmt.Sprint(asked[i]); got != want {
 			t.Errorf("%s, want %s", got, want)

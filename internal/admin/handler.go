@@ -120,9 +120,13 @@ func (c Config) change(scope record.Scope, verb api.Verb, names names) httperr.H
 		if bad != nil {
 			return bad
 		}
+		lasts, err := operate.ParseFor(b.For)
+		if err != nil {
+			return refusedField(err)
+		}
 		request := operate.Request{
-			Verb: verb, Scope: scope, Names: about, To: b.Instance, Strict: b.Strict, By: who, Reason: b.Reason,
-			ID: b.ID,
+			Verb: verb, Scope: scope, Names: about, To: b.Instance, Strict: b.Strict, For: lasts, By: who,
+			Reason: b.Reason, ID: b.ID,
 		}
 		if err := request.Validate(); err != nil {
 			return refusedField(err)

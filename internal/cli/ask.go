@@ -26,7 +26,7 @@ type asking struct {
 // do asks for the change and says what became of it.
 func (c *change) do(cmd *cobra.Command, a asking) error {
 	r := &a.request
-	r.Verb, r.Reason, r.By, r.ID = c.verb, c.reason, osUser(), uuid.NewString()
+	r.Verb, r.For, r.Reason, r.By, r.ID = c.verb, c.lasts, c.reason, osUser(), uuid.NewString()
 	if err := r.Validate(); err != nil {
 		return usage("%s: %w", c.verb, err)
 	}
@@ -70,6 +70,9 @@ func (c *change) askReplica(cmd *cobra.Command, a asking) (api.ChangeResult, err
 		Instance: a.request.To, Strict: a.request.Strict, Reason: a.request.Reason, By: a.request.By, DryRun: c.dryRun,
 		ID: a.request.ID,
 	}
+	if c.lasts != 0 {
+		body.For = c.lasts.String()
+	}
 	ctx, name := cmd.Context(), a.request.Names[0]
 	var result *api.ChangeResult
 	switch a.request.Scope {
@@ -94,11 +97,15 @@ func (c *change) askReplica(cmd *cobra.Command, a asking) (api.ChangeResult, err
 func (c *change) report(cmd *cobra.Command, request operate.Request, result api.ChangeResult) error {
 	var out strings.Builder
 	note := ""
-	if c.dryRun {
+	if c.lasts > 0 {
+		note = " for " + c.lasts.String()
+	}
+	past := c.past + note
+	if note = ""; c.dryRun {
 		note = " (dry run)"
 	}
 	for _, name := range result.Changed {
-		fmt.Fprintf(&out, "%s %s %s%s\n", request.Scope, plainText(name), c.past, note)
+		fmt.Fprintf(&out, "%s %s %s%s\n", request.Scope, plainText(name), past, note)
 	}
 	for _, name := range result.Unchanged {
 		fmt.Fprintf(&out, "%s %s unchanged%s\n", request.Scope, plainText(name), note)

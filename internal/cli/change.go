@@ -28,6 +28,7 @@ type change struct {
 	strict          bool   // pin
 	wait            bool   // drain
 	timeout         time.Duration
+	lasts           time.Duration // pause, pin, drain, cordon; 0: until it is taken back
 }
 
 // help is what the help of a command says.
@@ -57,9 +58,10 @@ for 24 hours is forgotten.`,
 			short: "Stop tasks, and run them nowhere until resume",
 			long: `Stop tasks, and run them nowhere until resume. With -g and no task the whole group is paused, ` +
 				`tasks that are
-declared later included. Ticks that are missed meanwhile are not caught up.`,
+declared later included. Ticks that are missed meanwhile are not caught up. With --for the pause ends by itself, by the
+store's clock.`,
 			example: `  shardctl pause topics/topic-007 --reason "its topic is being rebuilt"
-  shardctl pause -g topics
+  shardctl pause -g topics --for 2h
   shardctl pause -l team=core --dry-run`,
 		}),
 		taskCommand(&change{verb: api.Resume, past: "resumed", globals: g}, help{
@@ -106,7 +108,15 @@ func (c *change) command(h help, args cobra.PositionalArgs, run func(*cobra.Comm
 	}
 	cmd.Flags().StringVar(&c.reason, "reason", "", "why, for who looks later")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "change nothing, and show what would move")
+	if back, ends := takenBackBy[c.verb]; ends {
+		positiveFlag(cmd.Flags(), &c.lasts, "for", "for how long, such as 90s or 2h; default: until "+string(back))
+	}
 	return cmd
+}
+
+// takenBackBy is what ends a change that may also end by itself.
+var takenBackBy = map[api.Verb]api.Verb{
+	api.Pause: api.Resume, api.Pin: api.Unpin, api.Drain: api.Undrain, api.Cordon: api.Uncordon,
 }
 
 func instanceCommand(c *change, h help) *cobra.Command {

@@ -42,6 +42,9 @@ func (o *obeying) Change(_ context.Context, r operate.Request, preview bool) (ap
 			line += fmt.Sprintf(" %s=%q", more.name, more.value)
 		}
 	}
+	if r.For > 0 {
+		line += " for=" + r.For.String()
+	}
 	if r.Strict {
 		line += " strict"
 	}
@@ -106,6 +109,8 @@ func TestChanges(t *testing.T) {
 		{"pause", "topics/topic-00[14]"},
 		{"pause", "topic-*", "-l", "team"},
 		{"pause", "-g", "topics"},
+		{"pause", "topics/topic-001", "--for", "2h"},
+		{"drain", "c", "--for", "90m", "--dry-run"},
 		{"pause", "-g", "topics", "-l", "tier=1"},
 		{"resume", "-g", "jobs"},
 		{"restart", "topics/*"},
@@ -159,7 +164,11 @@ func TestWrongChanges(t *testing.T) {
 		"pin topics/topic-001 web-[":         "instance",
 		"move topics/topic-001 a --strict":   "strict",
 		"rebalance topics":                   "topics",
-		"pause topics/topic-001 --for=ever":  "for",
+		"pause topics/topic-001 --for=ever":  "--for",
+		"pause topics/topic-001 --for=2":     "add a unit: 2s",
+		"pause topics/topic-001 --for=0s":    "above 0",
+		"pause topics/topic-001 --for=5ms":   "for: 5ms: want 1s to 8760h0m0s",
+		"resume topics/topic-001 --for=1h":   "--for",
 		"cordon a --reason " + long(2000):    "reason",
 		"cordon a --server ftp://127.0.0.1":  "http://HOST:PORT",
 		"cordon a --request-timeout -1s":     "--request-timeout",
@@ -230,10 +239,26 @@ func TestChangesWithTokens(t *testing.T) {
 	}
 	o := &obeying{}
 	server := operated(t, board(sample()), o, known)
-	with := func(token string) outcome {
+	as := func(token string, args ...string) outcome {
 		g := globals()
 		g.Getenv = func(name string) string { return map[string]string{"SHARDCTL_ADMIN_TOKEN": token}[name] }
-		return shardctl(t, g, "cordon", "a", "--server", server)
+		return shardctl(t, g, append(args, "--server", server)...)
+	}
+	with := func(token string) outcome { return as(token, "cordon", "a") }
+	for token, want := range map[string]string{
+		"operateoperateoperate": "Name:        bot\nRole:        operate\nChanges:     pause, rerun, restart, resume, trigger\n",
+		"":                      "Name:        no token was sent\nRole:        none\nChanges:     none\n",
+	} {
+		want = "Server:      " + server + "\n" + want
+		if got := as(token, "whoami"); got.code != 0 || got.out != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+	if got := as("adminadminadminadmin", "whoami", "-o", "jsonpath={.name} {.role} {.server}"); got.out != "ann admin "+server+"\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := as("another", "whoami"); got.code != CodeNo || got.out != "" {
+		t.Errorf("a token that is not known: %+v", got)
 	}
 	if got := with(""); got.code != CodeNo || !strings.Contains(got.err, "--token-file") {
 		t.Errorf("without: %+v", got)

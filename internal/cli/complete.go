@@ -65,6 +65,10 @@ func namesOfKind(kind string, group *string) names {
 		return groupNames
 	case "locks":
 		return lockNames
+	case "overrides":
+		return overriddenNames
+	case "problems":
+		return problemReasons
 	default: // events and runs are of tasks
 		return taskNames(group)
 	}
@@ -72,6 +76,14 @@ func namesOfKind(kind string, group *string) names {
 
 func lockNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return namesOf(c.Locks().List(ctx, client.Filter{}))(func(l *api.Lock) string { return l.Key })
+}
+
+func overriddenNames(ctx context.Context, c *client.Client) ([]string, error) {
+	return namesOf(c.Overrides().List(ctx, client.Filter{}))(func(o *api.Override) string { return o.Name })
+}
+
+func problemReasons(ctx context.Context, c *client.Client) ([]string, error) {
+	return namesOf(problemSource{c}.List(ctx, client.Filter{}))(func(p *api.Problem) string { return p.Reason })
 }
 
 func instanceNames(ctx context.Context, c *client.Client) ([]string, error) {

@@ -42,6 +42,14 @@ func TestEventsOfATaskThatDoesLittle(t *testing.T) {
 		{"-g topics topic-005", []string{"topics/topic-005"}, 1},
 		{"topics/topic-003", []string{"topics/topic-003"}, api.DefaultLimit},
 		{"topics/topic-00[35]", []string{"topics/topic-003"}, api.DefaultLimit},
+		{"--limit 2", []string{"topics/topic-003"}, 2},
+		{"topics/topic-003 --limit 700", []string{"topics/topic-003"}, 700},
+		{"topics/topic-00[35] --limit 7", []string{"topics/topic-003"}, 7},
+		{"topics/topic-005 jobs/nightly --since 90m", []string{"topics/topic-005"}, 1},
+		{"topics/*5 jobs/* --since 2h --limit 9", []string{"topics/topic-005", "jobs/nightly"}, 2},
+		{"-g jobs --since 2026-01-02T01:04:05Z", []string{"jobs/nightly"}, 1},
+		{"-g jobs --since 2026-01-02T02:04:05+01:00", []string{"jobs/nightly"}, 1},
+		{"-g jobs --since 2026-01-02T01:04:06Z", nil, 0},
 	} {
 		args := append([]string{"get", "events", "-o", "name", "--server", server}, strings.Fields(test.names)...)
 		got := strings.Fields(shardctl(t, globals(), args...).out)
@@ -53,7 +61,9 @@ func TestEventsOfATaskThatDoesLittle(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out, ended := &lines{ch: make(chan string, 10_000)}, make(chan error, 1)
 	cmd := root0(globals())
-	cmd.SetArgs([]string{"get", "events", "topics/topic-005", "-w", "--no-headers", "--server", server})
+	cmd.SetArgs([]string{
+		"get", "events", "topics/topic-005", "-w", "--since", "90m", "--no-headers", "--server", server,
+	})
 	cmd.SetOut(out)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	if got := out.next(t); !strings.Contains(got, "topics/topic-005") {

@@ -21,7 +21,7 @@ func sample() *status.Snapshot {
 				Name: "topics", Cap: new(2),
 				Weights: &api.Weights{From: "lag", Revision: 4, Raised: 1, PublishedAt: ago(5 * time.Minute), By: "b"},
 			}, {Name: "jobs", Overrides: api.Overrides{
-				{Kind: "pause", Scope: "group", Name: "jobs", By: "bob", At: ago(time.Minute)},
+				{Kind: "pause", Scope: "group", Name: "jobs", By: "bob", At: ago(time.Minute), Until: ago(-2 * time.Hour)},
 			}}},
 			Problems: []api.Problem{
 				{
@@ -116,6 +116,17 @@ func sample() *status.Snapshot {
 			s.Status.Groups[1].Count(t.State)
 		}
 	}
+	for i := range s.Tasks {
+		s.Overrides = append(s.Overrides, s.Tasks[i].Overrides...)
+	}
+	for i := range s.Instances {
+		s.Overrides = append(s.Overrides, s.Instances[i].Overrides...)
+	}
+	s.Overrides = append(s.Overrides, s.Status.Groups[1].Overrides...)
+	s.Overrides = append(s.Overrides, api.Override{
+		Kind: "pause", Scope: "task", Name: "topics/gone", By: "ann", At: ago(50 * time.Hour), Until: ago(-90 * time.Minute),
+		Reason: "not declared any more \x1b[31m",
+	})
 	status.Measure(&s.Status.Groups[0], []status.Offer{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
 	s.Sort()
 	return s

@@ -38,6 +38,36 @@ func DurationFlag(fs *pflag.FlagSet, to *time.Duration, name string, value time.
 	fs.Var((*duration)(to), name, usage)
 }
 
+// positiveFlag adds a flag for a duration that is not 0 where it is given.
+func positiveFlag(fs *pflag.FlagSet, to *time.Duration, name, usage string) {
+	fs.Var((*positiveDuration)(to), name, usage)
+}
+
+// positiveDuration is a [duration] above 0.
+type positiveDuration time.Duration
+
+// String implements [pflag.Value].
+func (d *positiveDuration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type implements [pflag.Value].
+func (d *positiveDuration) Type() string { return "duration" }
+
+// Set implements [pflag.Value].
+func (d *positiveDuration) Set(text string) error {
+	if err := (*duration)(d).Set(text); err != nil {
+		return err
+	}
+	if *d <= 0 {
+		return errors.New("want a duration above 0, such as 90s or 2h")
+	}
+	return nil
+}
+
 // duration is a [pflag.Value] with an error that says how to write one.
 type duration time.Duration
 
@@ -58,6 +88,50 @@ func (d *duration) Set(text string) error {
 	}
 	*d = duration(v)
 	return nil
+}
+
+// since is a [pflag.Value] for how long ago, or a moment.
+type since struct {
+	ago time.Duration
+	at  time.Time
+}
+
+// String implements [pflag.Value].
+func (s *since) String() string {
+	switch {
+	case !s.at.IsZero():
+		return s.at.Format(time.RFC3339Nano)
+	case s.ago > 0:
+		return s.ago.String()
+	default:
+		return ""
+	}
+}
+
+// Type implements [pflag.Value].
+func (s *since) Type() string { return "since" }
+
+// Set implements [pflag.Value].
+func (s *since) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d > 0 {
+		*s = since{ago: d}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return errors.New("want how long ago, as 1h, or a moment, as 2026-01-31T12:00:00Z")
+	}
+	*s = since{at: at}
+	return nil
+}
+
+// from is the moment that is meant; zero: none.
+func (s *since) from(now time.Time) time.Time {
+	if s.ago > 0 {
+		return now.Add(-s.ago)
+	}
+	return s.at
 }
 
 // FixedWords offers words that a flag takes.

@@ -20,17 +20,22 @@ type getOptions struct {
 	sortBy                  string // JSONPath
 	state                   string // all but those that are hidden: empty
 	kind                    string // of locks
+	since                   since  // of events
+	limit                   int    // of events
 	watch, noHeaders        bool
 }
 
 func getCommand(g *Globals) *cobra.Command {
 	var o getOptions
 	cmd := finish(&cobra.Command{
-		Use:   "get tasks|instances|groups|events|locks|runs [NAME...]",
-		Short: "List tasks, instances, groups, events or locks, or the last runs of tasks",
-		Long: `List tasks, instances, groups, events or locks, or the last runs of tasks: all of them, or those ` +
-			`that are named, by
-name or by a pattern in quotes.
+		Use:   "get tasks|instances|groups|events|locks|overrides|problems|runs [NAME...]",
+		Short: "List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks",
+		Long: `List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks: all of ` +
+			`them, or those
+that are named, by name or by a pattern in quotes.
+
+Overrides are what operators asked for and what still counts: who, when, why and until when. They are named by the task,
+group or instance that they are about. Problems are named by their reason, and the worst and oldest come first.
 
 Locks are those of tasks, and the mutexes, read-write locks and semaphores of programs that are held, waited for or kept.
 --kind selects among them.
@@ -46,15 +51,22 @@ and asked again until it is back. Columns that do not fit the terminal are left 
   shardctl get tasks --sort-by .restarts
   shardctl get tasks topics/topic-001 -o jsonpath=.instance
   shardctl get instances -o json
+  shardctl get events --since 1h --limit 50
   shardctl get events -g topics -w
+  shardctl get overrides -l team=core
+  shardctl get problems -o json
   shardctl get locks --kind mutex,semaphore -w
   shardctl get runs jobs/nightly-report`,
 		Args: func(_ *cobra.Command, args []string) error {
-			return wantKind("get", args, kinds, "say what: tasks, instances, groups, events, locks or runs")
+			return wantKind("get", args, kinds, "say what: "+strings.Join(kinds, ", "))
 		},
 		ValidArgsFunction: o.complete(g),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.get(g, cmd, kindOf(args[0]), args[1:])
+			kind := kindOf(args[0])
+			if err := o.ofEvents(cmd, kind); err != nil {
+				return err
+			}
+			return o.get(g, cmd, kind, args[1:])
 		},
 	})
 	g.AddFlags(cmd)
@@ -65,6 +77,8 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")
 	fs.StringVarP(&o.output, "output", "o", string(formatTable), outputUsage(getOutputs))
 	fs.StringVar(&o.kind, "kind", "", "only locks of these kinds: "+strings.Join(lockKinds(), ","))
+	fs.Var(&o.since, "since", "only events from then on: how long ago, as 1h, or a moment, as 2026-01-31T12:00:00Z")
+	fs.IntVar(&o.limit, "limit", api.DefaultLimit, "at most so many events, the newest ones")
 	fs.StringVar(&o.sortBy, "sort-by", "", "order by the field at this JSONPath, as .restarts")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "go on with each change")
 	fs.BoolVar(&o.noHeaders, "no-headers", false, "leave out the first line")
@@ -75,7 +89,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 }
 
 var (
-	kinds      = []string{"tasks", "instances", "groups", "events", "locks", "runs"}
+	kinds      = []string{"tasks", "instances", "groups", "events", "locks", "overrides", "problems", "runs"}
 	getOutputs = []format{formatTable, formatWide, formatJSON, formatYAML, formatName, formatPath}
 )
 
@@ -102,6 +116,10 @@ func kindOf(word string) string {
 		return "events"
 	case "locks", "lock":
 		return "locks"
+	case "overrides", "override":
+		return "overrides"
+	case "problems", "problem":
+		return "problems"
 	case "runs", "run":
 		return "runs"
 	default:
@@ -123,7 +141,7 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 	}
 	r := request{
 		globals: g, client: replica, options: o, output: f, names: names,
-		filter: client.Filter{Group: o.group, Selector: o.selector, State: o.state, Kind: o.kind},
+		filter: client.Filter{Group: o.group, Selector: o.selector, State: o.state, Kind: o.kind, Since: o.since.from(g.now())},
 		out:    cmd.OutOrStdout(), note: cmd.ErrOrStderr(),
 	}
 	switch kind {
@@ -134,7 +152,12 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 	case "groups":
 		err = run(cmd.Context(), &r, groups())
 	case "events":
+		r.filter.Limit = o.limit
 		err = run(cmd.Context(), &r, events())
+	case "overrides":
+		err = run(cmd.Context(), &r, overrides())
+	case "problems":
+		err = run(cmd.Context(), &r, problems())
 	case "runs":
 		err = r.runs(cmd.Context())
 	default:
@@ -143,9 +166,26 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 	return g.explain(cmd, replica, err)
 }
 
+// ofEvents checks the flags that only events have.
+func (o *getOptions) ofEvents(cmd *cobra.Command, kind string) error {
+	for _, name := range []string{"since", "limit"} {
+		if cmd.Flags().Changed(name) && kind != "events" {
+			return usage("--%s is of events: `shardctl get events --%s`", name, name)
+		}
+	}
+	switch {
+	case o.limit < 1:
+		return usage("--limit %d: want 1 or more", o.limit)
+	case o.watch && cmd.Flags().Changed("limit"):
+		return usage("--limit does not go with -w, which shows all that comes")
+	default:
+		return nil
+	}
+}
+
 func (o *getOptions) check(g *Globals, kind string, f format) error {
 	if o.selector != "" {
-		if kind != "tasks" && kind != "instances" {
+		if kind != "tasks" && kind != "instances" && kind != "overrides" {
 			return usage("-l selects by labels, which %s do not have", kind)
 		}
 		if _, err := status.ParseSelector(o.selector); err != nil {

@@ -55,6 +55,7 @@ const defaultRequestTimeout = 10 * time.Second
 func Commands(g *Globals) []*cobra.Command {
 	read := []*cobra.Command{
 		statusCommand(g), getCommand(g), describeCommand(g), logsCommand(g), waitCommand(g), healthcheckCommand(g),
+		whoamiCommand(g),
 	}
 	return append(read, changeCommands(g)...)
 }

@@ -88,12 +88,13 @@ func events() resource[api.Event] {
 	}
 }
 
-// newestEvents are the newest events of the tasks that are wanted, at most as many as are read of all. A list of all is
+// newestEvents are the newest events of the tasks that are wanted, at most as many as the filter says. A list of all is
 // cut at the newest ones, and those of a task that does little are not among them.
 func newestEvents(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Event, error) {
 	if len(w.args) == 0 {
 		return c.Events().List(ctx, f)
 	}
+	most := f.Limit
 	var found []api.Event
 	if slices.ContainsFunc(w.args, isPattern) {
 		// The server knows no patterns. Events are kept for days, and most often enough of the newest ones match.
@@ -104,7 +105,7 @@ func newestEvents(ctx context.Context, c *client.Client, f client.Filter, w *wan
 			}
 			last := len(all) < f.Limit
 			found = slices.DeleteFunc(all, func(e api.Event) bool { return !w.match(e.Key) })
-			if last || len(found) >= api.DefaultLimit {
+			if last || len(found) >= most {
 				break
 			}
 		}
@@ -118,7 +119,7 @@ func newestEvents(ctx context.Context, c *client.Client, f client.Filter, w *wan
 		}
 		slices.SortFunc(found, func(a, b api.Event) int { return strings.Compare(b.ID, a.ID) })
 	}
-	return found[:min(len(found), api.DefaultLimit)], nil
+	return found[:min(len(found), most)], nil
 }
 
 func locks() resource[api.Lock] {
@@ -136,6 +137,15 @@ func free(l *api.Lock) {
 		l.Owner = api.Owner{FencingToken: l.FencingToken}
 		l.Reason, l.Message, l.Next = "", "", ""
 		l.Holders, l.Waiting, l.Queue, l.KeptUntil = nil, 0, nil, api.Time{}
+	}
+}
+
+func overrides() resource[api.Override] {
+	return resource[api.Override]{
+		kind: "overrides", columns: overrideColumns(), wanted: wantLocks, // names of tasks, groups and instances
+		name: func(o *api.Override) string { return o.Name },
+		of:   func(c *client.Client) source[api.Override] { return c.Overrides() },
+		gone: func(o *api.Override) { o.Kind += " (over)" },
 	}
 }
 

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // lines passes on what a command writes, line by line.
@@ -93,4 +96,55 @@ func TestStatusWatches(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// watching runs a command that watches, and returns what ends it.
+func watching(t *testing.T, out *lines, args ...string) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	cmd := root0(globals())
+	cmd.SetArgs(args)
+	cmd.SetOut(out)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What operators ask for and take back is shown as it happens, and so are problems.
+func TestOverridesAndProblemsAreWatched(t *testing.T) {
+	b := board(sample())
+	server := replica(t, b)
+	overrides, problems := &lines{ch: make(chan string, 100)}, &lines{ch: make(chan string, 100)}
+	defer watching(t, overrides, "get", "overrides", "-g", "jobs", "-w", "--server", server)()
+	defer watching(t, problems, "get", "problems", "-w", "--server", server)()
+	expect := func(out *lines, words ...string) {
+		t.Helper()
+		line := out.next(t)
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				t.Errorf("got %q, want %q in it", line, words)
+			}
+		}
+	}
+	expect(overrides, "KIND")
+	expect(overrides, "pause ", "jobs", "in 120m")
+	expect(problems, "SEVERITY")
+	expect(problems, "error", "NoCapacity")
+	expect(problems, "warning", "NoHeadroom")
+	next := sample()
+	next.Overrides = append(next.Overrides[:0:0], next.Overrides...)
+	next.Overrides = slices.DeleteFunc(next.Overrides, func(o api.Override) bool { return o.Name == "jobs" })
+	next.Overrides = append(next.Overrides, api.Override{Kind: "pin", Scope: "task", Name: "jobs/nightly", To: "b"})
+	next.Status.Problems = append(next.Status.Problems[1:], api.Problem{Reason: "StoreSlow", Severity: api.SeverityError})
+	next.Sort()
+	b.Publish(next)
+	expect(overrides, "pause (over)", "jobs")
+	expect(overrides, "pin", "jobs/nightly", "b")
+	expect(problems, "error", "StoreSlow")
+	expect(problems, "over", "NoCapacity")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -92,6 +93,21 @@ func to(r operate.Request, to string, strict bool) operate.Request {
 	return r
 }
 
+// within is a request for a while.
+func within(r operate.Request, d time.Duration) operate.Request {
+	r.For = d
+	return r
+}
+
+// identified has an id of its own.
+func identified(r operate.Request) operate.Request {
+	r.ID = "1"
+	return r
+}
+
+// until has an override end by itself.
+func until(ms int64) func(*record.Override) { return func(o *record.Override) { o.Until = ms } }
+
 func TestDecide(t *testing.T) {
 	pausedTask := standing(record.OverridePause, record.ScopeTask, "g/1")
 	pausedGroup := standing(record.OverridePause, record.ScopeGroup, "g")
@@ -117,6 +133,21 @@ func TestDecide(t *testing.T) {
 		"cordon":                {request: instance(api.Cordon, "b"), want: "put cordon/instance/b"},
 		"pause": {
 			request: task(api.Pause, "g/1", "g/2"), want: "put pause/task/g/1 put pause/task/g/2",
+		},
+		"pause for a while": {request: within(task(api.Pause, "g/1"), time.Hour), want: "put pause/task/g/1"},
+		"pause for a while what is paused": {
+			request: within(task(api.Pause, "g/1"), time.Hour), standing: []record.Override{pausedTask},
+			want: "put pause/task/g/1",
+		},
+		"pause what is paused for a while": {
+			request:  task(api.Pause, "g/1"),
+			standing: []record.Override{standing(record.OverridePause, record.ScopeTask, "g/1", until(9))},
+			want:     "put pause/task/g/1",
+		},
+		"pause for a while, sent twice": {
+			request: within(identified(task(api.Pause, "g/1")), time.Hour), want: "unchanged g/1",
+			standing: []record.Override{standing(record.OverridePause, record.ScopeTask, "g/1", until(9),
+				func(o *record.Override) { o.Request = "1" })},
 		},
 		"pause of nothing": {
 			request: task(api.Pause, "g/x", "g/2"), want: "put pause/task/g/2 NotFound",
@@ -294,7 +325,12 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		"a pause to somewhere": {
 			to(task(api.Pause, "g/1"), "a", false), "instance",
 		},
-		"a strict move": {to(task(api.Move, "g/1"), "a", true), "strict"},
+		"a restart for a while": {within(task(api.Restart, "g/1"), time.Hour), "for"},
+		"a resume for a while":  {within(task(api.Resume, "g/1"), time.Hour), "for"},
+		"a pause for no time":   {within(task(api.Pause, "g/1"), time.Millisecond), "for"},
+		"a pause into the past": {within(task(api.Pause, "g/1"), -time.Hour), "for"},
+		"a pause for ever":      {within(task(api.Pause, "g/1"), operate.MaxFor+1), "for"},
+		"a strict move":         {to(task(api.Move, "g/1"), "a", true), "strict"},
 		"a long reason": {
 			operate.Request{
 				Verb: api.Drain, Scope: record.ScopeInstance, Names: []string{"a"},

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -32,10 +33,20 @@ type Request struct {
 	To     string // move: an instance; pin: an instance, a pattern as in path.Match, or zone=Z
 	Strict bool   // pin: a task stays unassigned rather than go elsewhere
 
+	// For is how long it stands, at least [MinFor] and at most [MaxFor]; 0: until it is taken back. It goes with pause,
+	// pin, drain and cordon.
+	For time.Duration
+
 	By     string // name of a token, or of a user of the operating system
 	Reason string // for people; may be empty
 	ID     string // the same twice is one request; may be empty
 }
+
+// How long an override may stand that ends by itself.
+const (
+	MinFor = time.Second
+	MaxFor = 365 * 24 * time.Hour
+)
 
 // ErrInvalid is wrapped by errors that say what is wrong with a request in itself.
 var ErrInvalid = errors.New("invalid request")
@@ -59,7 +70,36 @@ func (r Request) Validate() error {
 			return r.invalid(field, "%w", err)
 		}
 	}
+	if err := r.validateFor(); err != nil {
+		return err
+	}
 	return r.validateTo()
+}
+
+// ParseFor reads how long an override is to stand, such as 1h30m; empty is 0.
+func ParseFor(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d == 0 {
+		return 0, Request{}.invalid("for", "%.80q: want a duration from %s to %s, such as 90s, 20m or 1h30m", text, MinFor,
+			MaxFor)
+	}
+	return d, nil
+}
+
+func (r Request) validateFor() error {
+	switch {
+	case r.For == 0:
+		return nil
+	case !slices.Contains([]api.Verb{api.Pause, api.Pin, api.Drain, api.Cordon}, r.Verb):
+		return r.invalid("for", "%s: %s takes none; pause, pin, drain and cordon do", r.For, r.Verb)
+	case r.For < MinFor || r.For > MaxFor:
+		return r.invalid("for", "%s: want %s to %s", r.For, MinFor, MaxFor)
+	default:
+		return nil
+	}
 }
 
 func (r Request) validateTo() error {

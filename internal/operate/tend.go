@@ -68,17 +68,9 @@ func names(o record.Override, m elect.Member) bool {
 // Tend reads all overrides and does what [Tend] says. Many replicas may do so at once: each change is written once, and
 // an override that was asked for again meanwhile stays.
 func (w *Writer) Tend(ctx context.Context, live []elect.Member) error {
-	found, err := w.db.List(ctx, store.KindOverride, store.Query{})
+	overrides, found, err := w.overrides(ctx)
 	if err != nil {
-		return fmt.Errorf("tend the overrides: %w", err)
-	}
-	overrides := make([]record.Override, 0, len(found.Docs))
-	for _, d := range found.Docs {
-		o, err := record.OverrideFrom(d)
-		if err != nil {
-			continue // malformed, by a change out of band: it stays as it is
-		}
-		overrides = append(overrides, o)
+		return err
 	}
 	t := Tend(overrides, live, found.Now)
 	var changes []change
@@ -89,16 +81,86 @@ func (w *Writer) Tend(ctx context.Context, live []elect.Member) error {
 	for _, o := range slices.Concat(t.Forget, t.Expire) {
 		changes = append(changes, change{Override: o, op: store.Delete})
 	}
+	return w.tend(ctx, changes, found, forgotten)
+}
+
+// Ended are the overrides that have ended by themselves at a time of the store's clock, Unix ms. A pause is over once
+// its resume stands: ticks up to its end never count. Its resume is to be put before.
+func Ended(overrides []record.Override, now int64) (resumes, over []record.Override) {
+	standing := make(map[string]record.Override, len(overrides))
+	for _, o := range overrides {
+		standing[o.ID()] = o
+	}
+	for _, o := range overrides {
+		if !o.Ended(now) {
+			continue
+		}
+		resume := record.Override{Kind: record.OverrideResume, Scope: o.Scope, Name: o.Name}
+		before := standing[resume.ID()]
+		if o.Kind != record.OverridePause || before.Resumed() >= o.Until {
+			over = append(over, o)
+			continue
+		}
+		resume.Rev, resume.At, resume.Until = before.Rev, now, o.Until
+		resumes = append(resumes, resume)
+	}
+	return resumes, over
+}
+
+// End reads all overrides and takes back what [Ended] says, with an event for each. Many replicas may do so at once, as
+// with [Writer.Tend].
+func (w *Writer) End(ctx context.Context) error {
+	for range 2 { // pauses are over the second time
+		overrides, found, err := w.overrides(ctx)
+		if err != nil {
+			return err
+		}
+		resumes, over := Ended(overrides, found.Now)
+		var changes []change
+		for _, o := range resumes {
+			changes = append(changes, change{Override: o, op: store.Put})
+		}
+		for _, o := range over {
+			changes = append(changes, change{Override: o, op: store.Delete})
+		}
+		if err := w.tend(ctx, changes, found, ended); err != nil || len(resumes) == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// overrides are all that can be read, with the reply that shows them.
+func (w *Writer) overrides(ctx context.Context) ([]record.Override, store.Reply, error) {
+	found, err := w.db.List(ctx, store.KindOverride, store.Query{})
+	if err != nil {
+		return nil, found, fmt.Errorf("tend the overrides: %w", err)
+	}
+	overrides := make([]record.Override, 0, len(found.Docs))
+	for _, d := range found.Docs {
+		o, err := record.OverrideFrom(d)
+		if err != nil {
+			continue // malformed, by a change out of band: it stays as it is
+		}
+		overrides = append(overrides, o)
+	}
+	return overrides, found, nil
+}
+
+// noted is the event of an override that is deleted; false: there is none.
+type noted func(record.Override) (record.Event, bool)
+
+// tend writes changes to overrides as they were read. What was lost or refused is left to the next time.
+func (w *Writer) tend(ctx context.Context, changes []change, read store.Reply, event noted) error {
 	for batch := range slices.Chunk(changes, store.MaxBatch) {
-		if err := w.tend(ctx, batch, found); err != nil {
+		if err := w.tendBatch(ctx, batch, read, event); err != nil {
 			return fmt.Errorf("tend the overrides: %w", err)
 		}
 	}
 	return nil
 }
 
-// tend writes changes to overrides as they were read. What was lost or refused is left to the next time.
-func (w *Writer) tend(ctx context.Context, changes []change, read store.Reply) error {
+func (w *Writer) tendBatch(ctx context.Context, changes []change, read store.Reply, event noted) error {
 	writes := make([]store.Change, len(changes))
 	for i, c := range changes {
 		o := c.Override
@@ -118,7 +180,7 @@ func (w *Writer) tend(ctx context.Context, changes []change, read store.Reply) e
 	if len(deleted) == 0 {
 		return nil
 	}
-	return w.announce(ctx, deleted, forgotten, read.Now)
+	return w.announce(ctx, deleted, event, read.Now)
 }
 
 // forgotten is the event of an override that ended because its instance was not seen; none of one that expired.
@@ -132,6 +194,16 @@ func forgotten(o record.Override) (record.Event, bool) {
 	return e, true
 }
 
-// EventForgotten is the type of events about overrides that ended by themselves. Their reason is the kind in
-// PascalCase.
-const EventForgotten = "Forgotten"
+// ended is the event of an override whose time is over.
+func ended(o record.Override) (record.Event, bool) {
+	e := about(o)
+	e.Type, e.Reason = EventEnded, record.Reason(pascal(string(o.Kind)))
+	e.Message = fmt.Sprintf("it was asked for until %s%s", time.UnixMilli(o.Until).UTC().Format(time.RFC3339), o.Whom())
+	return e, true
+}
+
+// The types of events about overrides that ended by themselves. Their reason is the kind in PascalCase.
+const (
+	EventForgotten = "Forgotten" // the instance was not seen
+	EventEnded     = "Ended"     // the time was over
+)

@@ -176,3 +176,112 @@ func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 		t.Errorf("%+v, %v: want the drain that was asked for again", res.Docs, err)
 	}
 }
+
+// What ends by itself is taken back once its time is over by the store's clock: once, with an event, and of a pause with
+// its end. What was asked for again stays.
+func TestWhatIsOverEnds(t *testing.T) {
+	now := today
+	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
+	replicas := []*operate.Writer{operate.NewWriter(db), operate.NewWriter(db)}
+	for _, r := range []operate.Request{
+		within(task(api.Pause, "g/1"), time.Hour), within(to(task(api.Pin, "g/2"), "a", true), time.Hour),
+		within(instance(api.Drain, "a"), 2*time.Hour), within(task(api.Pause, "g/3"), time.Hour), task(api.Pause, "g/4"),
+	} {
+		if err := replicas[0].Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(ms int64, want ...string) {
+		t.Helper()
+		now = ms
+		for _, w := range replicas {
+			if err := w.End(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var left []string
+		for _, o := range stored(t, db) {
+			if left = append(left, o.ID()); o.Kind == record.OverrideResume && o.Resumed() != today+hour {
+				t.Errorf("%s ended at %d, want %d", o, o.Resumed(), today+hour)
+			}
+		}
+		if !slices.Equal(left, want) {
+			t.Errorf("left are %v, want %v", left, want)
+		}
+	}
+	at(today+hour-1, "drain/instance/a", "pause/task/g/1", "pause/task/g/3", "pause/task/g/4", "pin/task/g/2")
+	again := within(task(api.Pause, "g/3"), 2*time.Hour)
+	if err := replicas[1].Write(t.Context(), again, operate.Decide(state(), again)); err != nil {
+		t.Fatal(err)
+	}
+	at(today+hour+5, "drain/instance/a", "pause/task/g/3", "pause/task/g/4", "resume/task/g/1")
+	at(today+2*hour, "pause/task/g/3", "pause/task/g/4", "resume/task/g/1")
+	events, err := db.List(t.Context(), store.KindEvent, store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var noted []string
+	for _, doc := range events.Docs {
+		if e, err := record.EventFrom(doc); err == nil && e.Type == operate.EventEnded {
+			noted = append(noted, fmt.Sprint(e.Reason, " ", e.From, e.Key, " ", e.Message))
+		}
+	}
+	slices.Sort(noted)
+	want := []string{
+		"Drain a it was asked for until 1972-09-27T02:00:00Z by bob",
+		"Pause g/1 it was asked for until 1972-09-27T01:00:00Z by bob",
+		"Pin g/2 it was asked for until 1972-09-27T01:00:00Z by bob",
+	}
+	if !slices.Equal(noted, want) {
+		t.Errorf("%q, want %q", noted, want)
+	}
+}
+
+// A pause is not taken back before its resume stands: ticks that were missed in it would be run.
+func TestAPauseEndsWithItsResume(t *testing.T) {
+	now := today
+	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
+	w := operate.NewWriter(db)
+	r := within(task(api.Pause, "g/1"), time.Hour)
+	if err := w.Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
+		t.Fatal(err)
+	}
+	now += hour
+	applied := 0
+	db.Fault(func(c memstore.Call) memstore.Verdict {
+		if c.Op != memstore.OpApply {
+			return memstore.Verdict{}
+		}
+		applied++
+		return memstore.Verdict{Fault: memstore.LoseRequest}
+	})
+	_ = w.End(t.Context()) // the resume could not be written
+	db.Fault(nil)
+	if left := stored(t, db); applied == 0 || len(left) != 1 || left[0].Kind != record.OverridePause {
+		t.Errorf("%v after %d attempts: want the pause", left, applied)
+	}
+	if err := w.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := stored(t, db); len(left) != 1 || left[0].Kind != record.OverrideResume {
+		t.Errorf("%v: want the resume", left)
+	}
+}
+
+// stored are the overrides in the store.
+func stored(t *testing.T, db store.Store) []record.Override {
+	t.Helper()
+	res, err := db.List(t.Context(), store.KindOverride, store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []record.Override
+	for _, d := range res.Docs {
+		o, err := record.OverrideFrom(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, o)
+	}
+	return list
+}

@@ -60,7 +60,7 @@ func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []
 	for chunk := range slices.Chunk(overrides, store.MaxBatch) {
 		batch := make([]change, len(chunk))
 		for i, o := range chunk {
-			batch[i] = change{Override: o, op: op}
+			batch[i] = change{Override: o, op: op, lasts: r.For}
 		}
 		written, now, err := w.writeAll(ctx, batch)
 		if len(written) > 0 {
@@ -77,7 +77,8 @@ func (w *Writer) write(ctx context.Context, r Request, op store.Op, overrides []
 type change struct {
 	record.Override
 	op     store.Op
-	unsure bool // it was tried, and may be written
+	lasts  time.Duration // 0: until it is taken back
+	unsure bool          // it was tried, and may be written
 }
 
 // writeAll repeats until every override is as wanted, and returns those that were not so before, also with an error.
@@ -131,6 +132,9 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 		}
 		if o.Kind == record.OverrideDrain || o.Kind == record.OverrideCordon || o.Kind == record.OverridePin {
 			o.Seen = found.Now
+		}
+		if o.Until = 0; c.lasts > 0 {
+			o.Until = found.Now + c.lasts.Milliseconds()
 		}
 		writes = append(writes, store.Change{Op: c.op, IfRev: rev, Doc: o.Doc(w.id())})
 		tried = append(tried, c)
@@ -195,6 +199,9 @@ func (w *Writer) announce(
 func (r Request) event(o record.Override) (record.Event, bool) {
 	e := about(o)
 	e.Type, e.Reason, e.By, e.Message = EventChange, record.Reason(pascal(string(r.Verb))), r.By, r.Reason
+	if r.For > 0 {
+		e.Message = strings.TrimSuffix("for "+r.For.String()+": "+r.Reason, ": ")
+	}
 	return e, o.Kind != record.OverrideResume // the end of the pause is told
 }
 

@@ -76,7 +76,7 @@ func shows(overrides []record.Override, d operate.Decision) bool {
 	}
 	for _, o := range d.Put {
 		if now, ok := there[o.ID()]; !ok || now.By != o.By || now.Reason != o.Reason || now.To != o.To ||
-			now.Token < o.Token {
+			now.Request != o.Request || now.Token < o.Token {
 			return false
 		}
 	}

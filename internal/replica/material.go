@@ -31,7 +31,9 @@ func gather(s *config.Settings, view *cluster.View, report *balancer.Report) mat
 
 // lists are the tasks, locks and groups of a snapshot, not yet in order.
 func (m material) lists() *status.Snapshot {
-	s := &status.Snapshot{Locks: m.keys.locks(), Tasks: make([]api.Task, 0, m.settings.Tasks())}
+	s := &status.Snapshot{
+		Locks: m.keys.locks(), Overrides: m.members.asked.all, Tasks: make([]api.Task, 0, m.settings.Tasks()),
+	}
 	for _, g := range m.settings.Groups {
 		first := len(s.Tasks)
 		for i := range g.Tasks {

@@ -141,6 +141,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		return nil
 	})
 	group.Go(func() error { keepTending(publishing, n.cluster.View, n.changes.Tend, r.log); return nil })
+	group.Go(func() error { keepEnding(publishing, n.cluster, n.changes.End, r.log); return nil })
 	group.Go(func() error {
 		keepPublishing(publishing, n.cluster.Changed, func() {
 			r.publish()

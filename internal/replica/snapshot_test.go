@@ -216,6 +216,34 @@ func override(kind record.OverrideKind, key elect.Key, to string) func(*cluster.
 	}
 }
 
+// TestOverridesAreListed: what still counts is in the list of overrides, also of what is not declared.
+func TestOverridesAreListed(t *testing.T) {
+	view := viewOf(lockOf("g/1", "A", "running"))
+	for _, o := range []record.Override{
+		{Kind: record.OverridePause, Scope: record.ScopeTask, Name: "old/task", At: 4000, Until: 9000},
+		{Kind: record.OverrideDrain, Scope: record.ScopeInstance, Name: "gone"},
+		{Kind: record.OverridePause, Scope: record.ScopeGroup, Name: "g"},
+		{Kind: record.OverrideResume, Scope: record.ScopeGroup, Name: "g"},
+		{Kind: record.OverrideRebalance, Scope: record.ScopeGroup, Name: "g"},
+		{Kind: record.OverrideRestart, Scope: record.ScopeTask, Name: "g/1", Token: 6}, // it has restarted
+		{Kind: record.OverrideMove, Scope: record.ScopeTask, Name: "g/1", Token: 7, To: "b"},
+	} {
+		view.Overrides = append(view.Overrides, o)
+	}
+	s := gather(settings(t), view, nil).lists()
+	s.Sort()
+	var got []string
+	for _, o := range s.Overrides {
+		got = append(got, o.Kind+" "+o.Name)
+	}
+	if want := []string{"drain gone", "move g/1", "pause g", "pause old/task"}; !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if o := s.Overrides[3]; o.At != api.Millis(4000) || o.Until != api.Millis(9000) {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestCountsSumUp: whatever the view holds, a group's counts add up to its tasks, and so do the tasks that are shown.
 func TestCountsSumUp(t *testing.T) {
 	s := settings(t)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -9,8 +10,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// standing is what operators asked for and what still counts, by what it is about.
+// standing is what operators asked for and what still counts, in all and by what it is about.
 type standing struct {
+	all       []api.Override
 	tasks     map[elect.Key]api.Overrides
 	groups    map[string]api.Overrides
 	instances map[string]api.Overrides
@@ -24,13 +26,18 @@ func standingOf(v *cluster.View) standing {
 	newestFirst := slices.Clone(v.Overrides)
 	slices.SortStableFunc(newestFirst, func(a, b record.Override) int { return int(min(max(b.At-a.At, -1), 1)) })
 	for _, o := range newestFirst {
+		rebalance := o.Scope == record.ScopeGroup && o.Kind != record.OverridePause // it has no end to be shown
+		if rebalance || o.Scope == record.ScopeTask && o.Over(v.Lock(elect.Key(o.Name))) {
+			continue
+		}
 		shown := shownOverride(o)
-		switch {
-		case o.Scope == record.ScopeInstance:
+		s.all = append(s.all, shown)
+		switch o.Scope {
+		case record.ScopeInstance:
 			s.instances[o.Name] = append(s.instances[o.Name], shown)
-		case o.Scope == record.ScopeGroup && o.Kind == record.OverridePause: // a rebalance has no end to be shown
+		case record.ScopeGroup:
 			s.groups[o.Name] = append(s.groups[o.Name], shown)
-		case o.Scope == record.ScopeTask && !o.Over(v.Lock(elect.Key(o.Name))):
+		case record.ScopeTask:
 			s.tasks[elect.Key(o.Name)] = append(s.tasks[elect.Key(o.Name)], shown)
 		}
 	}
@@ -41,7 +48,7 @@ func shownOverride(o record.Override) api.Override {
 	return api.Override{
 		Kind: string(o.Kind), Scope: string(o.Scope), Name: o.Name, To: o.To, Strict: o.Strict, By: o.By,
 		Reason: o.Reason,
-		At:     api.Millis(o.At),
+		At:     api.Millis(o.At), Until: api.Millis(o.Until),
 	}
 }
 
@@ -80,14 +87,22 @@ func whyPaused(o *api.Override) string {
 	if o.Scope == string(record.ScopeGroup) {
 		what = "its group is paused"
 	}
-	return what + record.ByWhom(o.By, o.Reason)
+	return what + forAWhile(o) + record.ByWhom(o.By, o.Reason)
+}
+
+// forAWhile says until when an override stands that ends by itself; empty: until it is taken back.
+func forAWhile(o *api.Override) string {
+	if o.Until.IsZero() {
+		return ""
+	}
+	return " until " + o.Until.UTC().Format(time.RFC3339)
 }
 
 // ofInstance says that an instance is drained or cordoned, and by whom; empty: neither.
 func (s standing) ofInstance(name string) string {
 	for _, kind := range []record.OverrideKind{record.OverrideDrain, record.OverrideCordon} {
 		if o := s.instances[name].Find(string(kind)); o != nil {
-			return string(kind) + "ed" + record.ByWhom(o.By, o.Reason)
+			return string(kind) + "ed" + forAWhile(o) + record.ByWhom(o.By, o.Reason)
 		}
 	}
 	return ""

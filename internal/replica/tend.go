@@ -40,6 +40,52 @@ func keepTending(
 	}
 }
 
+// endAgain is how long after one look the next one comes at what has ended by itself.
+const endAgain = time.Second
+
+// keepEnding has what operators asked for a while taken back when its time is over, until ctx ends. By this machine's
+// clock it is only known when to look.
+func keepEnding(
+	ctx context.Context, c interface {
+		View() *cluster.View
+		Changed() <-chan struct{}
+	}, end func(context.Context) error, log logr.Logger,
+) {
+	var last time.Time
+	for {
+		changed := c.Changed()
+		var due <-chan time.Time
+		if at := nextEnd(c.View()); !at.IsZero() {
+			due = time.After(max(time.Until(at), time.Until(last.Add(endAgain))))
+		}
+		select {
+		case <-changed:
+			continue
+		case <-ctx.Done():
+			return
+		case <-due:
+		}
+		if err := end(ctx); err != nil && ctx.Err() == nil {
+			log.Error(err, "Cannot take back what operators asked for until now; trying again")
+		}
+		last = time.Now()
+	}
+}
+
+// nextEnd is when the next override ends by itself, by this machine's clock; zero: none does, or it cannot be known.
+func nextEnd(v *cluster.View) time.Time {
+	var next int64
+	for _, o := range v.Overrides {
+		if !o.Kind.Once() && o.Until > 0 && (next == 0 || o.Until < next) {
+			next = o.Until
+		}
+	}
+	if next == 0 || !v.Loaded || v.Stale {
+		return time.Time{}
+	}
+	return time.UnixMilli(next).Add(v.Ahead)
+}
+
 // taking are the instances that take part.
 func taking(v *cluster.View) []elect.Member {
 	var list []elect.Member

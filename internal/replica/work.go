@@ -53,7 +53,7 @@ func requestsOf(overrides []record.Override) requests {
 	for _, o := range overrides {
 		if o.Scope == record.ScopeGroup {
 			if o.Kind == record.OverrideResume {
-				r.resumed[o.Name] = o.At
+				r.resumed[o.Name] = o.Resumed()
 			}
 			continue
 		}
@@ -66,7 +66,7 @@ func requestsOf(overrides []record.Override) requests {
 		case record.OverrideTrigger:
 			t.Trigger = o.Token
 		case record.OverrideResume:
-			t.Resumed = o.At
+			t.Resumed = o.Resumed()
 		default:
 			continue
 		}

@@ -116,6 +116,7 @@ func TestParametersAreThoseThatListsTake(t *testing.T) {
 	check(groupCollection().path, groupCollection().params)
 	check(instanceCollection().path, instanceCollection().params)
 	check(lockCollection().path, lockCollection().params)
+	check(overrideCollection().path, overrideCollection().params)
 }
 
 func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
@@ -130,11 +131,12 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"LockHolder": api.LockHolder{}, "LockWaiter": api.LockWaiter{},
 		"LockList":  api.List[api.Lock]{},
 		"EventList": api.List[api.Event]{}, "Run": api.Run{}, "RunList": api.List[api.Run]{},
-		"Override": api.Override{}, "Result": api.ChangeResult{}, "Refusal": api.Refusal{},
+		"Override": api.Override{}, "OverrideList": api.List[api.Override]{}, "Result": api.ChangeResult{}, "Refusal": api.Refusal{},
 		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{}, "Weights": api.Weights{},
 	}
 	bodies := []string{
-		"Change", "MoveChange", "PinChange", "SelectedChange", "SelectedMoveChange", "SelectedPinChange",
+		"Change", "StandingChange", "MoveChange", "PinChange",
+		"SelectedChange", "SelectedStandingChange", "SelectedMoveChange", "SelectedPinChange",
 	}
 	texts := []string{"Selector", "Pattern", "WatchEvent"}
 	if len(types)+len(bodies)+len(texts) != len(doc.Components.Schemas) {
@@ -204,6 +206,8 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 		{Kind: "pin", Scope: "task", Name: s.Tasks[0].Key, To: "zone=z1", At: api.Time{Time: epoch}},
 	}
 	s.Instances[0].Overrides = api.Overrides{{Kind: "drain", Scope: "instance", Name: "a", By: "ann", Reason: "kernel"}}
+	s.Overrides = []api.Override{s.Tasks[0].Overrides[0], s.Instances[0].Overrides[0]}
+	s.Overrides[1].Until = api.Millis(5)
 	runs := fakeRuns{{Result: "Running"}, {Result: "Failed", EndedAt: api.Millis(5)}}
 	h := New(Config{Source: boardWith(s), Events: store, Runs: runs})
 	for path, name := range map[string]string{
@@ -211,7 +215,7 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 		"/api/v1/events":         "EventList",
 		"/api/v1/groups/topics?": "Stale", "/api/v1/instances/a?": "Stale",
 		"/api/v1/tasks/topics/topic-0001?": "Stale",
-		"/api/v1/instances":                "InstanceList", "/api/v1/locks": "LockList", "/api/v1/instances/a": "Instance",
+		"/api/v1/instances":                "InstanceList", "/api/v1/locks": "LockList", "/api/v1/overrides": "OverrideList", "/api/v1/instances/a": "Instance",
 		"/api/v1/groups/topics":                "Group",
 		"/api/v1/whoami":                       "Caller",
 		"/api/v1/tasks/topics/topic-0001/runs": "RunList",

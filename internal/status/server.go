@@ -52,6 +52,7 @@ type server struct {
 	groups    *topic[api.Group]
 	instances *topic[api.Instance]
 	locks     *topic[api.Lock]
+	overrides *topic[listedOverride]
 	watch     *watchers
 	feed      *eventFeed
 	now       func() time.Time
@@ -105,6 +106,7 @@ func newServer(c Config) *server {
 		groups:    &topic[api.Group]{collection: groupCollection(), source: c.Source, openings: o},
 		instances: &topic[api.Instance]{collection: instanceCollection(), source: c.Source, openings: o},
 		locks:     &topic[api.Lock]{collection: lockCollection(), source: mutexes, renew: mutexes.renew, openings: o},
+		overrides: &topic[listedOverride]{collection: overrideCollection(), source: c.Source, openings: o},
 		watch:     &watchers{log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget)},
 		feed:      newEventFeed(c.Events, c.Logger),
 		now:       time.Now,
@@ -132,6 +134,7 @@ func routes(c Config, s *server) map[string]endpoint {
 		"/api/v1/tasks":                     list(s, s.tasks),
 		"/api/v1/instances":                 list(s, s.instances),
 		"/api/v1/locks":                     s.listLocks,
+		"/api/v1/overrides":                 list(s, s.overrides),
 		"/api/v1/events":                    s.listEvents,
 		"/api/v1/tasks/{group}/{name}":      s.task,
 		"/api/v1/tasks/{group}/{name}/logs": taskLogs{s, c.Logs, c.peers(), c.Logger}.get,

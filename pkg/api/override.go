@@ -16,6 +16,7 @@ type Override struct {
 	By     string `json:"by"` // the name of a token, or of a user of the operating system
 	Reason string `json:"reason"`
 	At     Time   `json:"at"`
+	Until  Time   `json:"until"` // when it ends by itself, on the store's clock; none: when it is taken back
 }
 
 // Overrides is a list of them, the newest first. Nil is written as [].

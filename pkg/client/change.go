@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/url"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -12,7 +13,9 @@ import (
 type ChangeOptions struct {
 	Reason string // why, for who looks later; at most 1,024 characters
 	DryRun bool   // change nothing: the result says what would change and move
-	By     string // who asks, where no token says so
+	// For is how long a pause, pin, drain or cordon stands, 1 s to 8,760 h by the store's clock; 0: until it is taken back.
+	For time.Duration
+	By  string // who asks, where no token says so
 	// ID makes the same request one: asked for twice with the same ID it has one effect. Empty: one is drawn.
 	ID string
 }
@@ -29,7 +32,11 @@ type Selection struct {
 func Keys(keys ...string) Selection { return Selection{Tasks: keys} }
 
 func (o ChangeOptions) request() api.ChangeRequest {
-	return api.ChangeRequest{Reason: o.Reason, DryRun: o.DryRun, By: o.By, ID: o.ID}
+	r := api.ChangeRequest{Reason: o.Reason, DryRun: o.DryRun, By: o.By, ID: o.ID}
+	if o.For != 0 {
+		r.For = o.For.String()
+	}
+	return r
 }
 
 func (c *Client) changeOne(

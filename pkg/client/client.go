@@ -135,6 +135,9 @@ func (c *Client) Instances() Instances { return Instances{c} }
 // Locks is for what is about locks.
 func (c *Client) Locks() Locks { return Locks{c} }
 
+// Overrides is for what operators asked for.
+func (c *Client) Overrides() Overrides { return Overrides{c} }
+
 // Events is for what is about events.
 func (c *Client) Events() Events { return Events{c} }
 

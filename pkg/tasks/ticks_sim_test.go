@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // tickWorld is one task with ticks on replicas that share a lock, in minutes of virtual time. What becomes of each tick
@@ -35,6 +36,7 @@ type tickWorld struct {
 	trigger  int64          // asked for, and not fired
 	asking   map[int64]bool // what was asked for and not fired, with those that others followed
 	paused   bool
+	until    time.Time // when the pause ends by itself; zero: it does not
 	fired    map[int64]bool
 	repeated int64 // a tick that an operator has restarted
 }
@@ -323,9 +325,18 @@ func (w *tickWorld) steps() map[string]func(*rapid.T) {
 				w.stop()
 			}
 		}),
+		"pause for a while": when(func() bool { return !w.paused }, func(t *rapid.T) {
+			w.until = w.now.Add(time.Duration(rapid.IntRange(1, 120).Draw(t, "for")) * time.Minute)
+			if w.paused = true; w.job != nil {
+				w.stop()
+			}
+		}),
 		"resume": when(func() bool { return w.paused }, func(*rapid.T) {
-			w.paused, w.asked.Resumed = false, w.now.UnixMilli()
-			w.settled, w.stored.settled = later(w.settled, w.now), later(w.stored.settled, w.now)
+			w.resume(w.now, electrecord.Override{At: w.now.UnixMilli()})
+		}),
+		// A replica writes so, at once or once one is up again.
+		"the pause is over": when(func() bool { return w.paused && !w.until.IsZero() && !w.now.Before(w.until) }, func(*rapid.T) {
+			w.resume(w.until, electrecord.Override{At: w.now.UnixMilli(), Until: w.until.UnixMilli()})
 		}),
 		"edit":    when(func() bool { return w.ahead == 0 }, func(t *rapid.T) { w.edit(drawTicking(t)) }),
 		"trigger": func(*rapid.T) { w.pull() },
@@ -333,6 +344,12 @@ func (w *tickWorld) steps() map[string]func(*rapid.T) {
 			return owned() && (w.job.phase == active || w.job.phase == pausing) && w.job.ticks.pending.IsZero()
 		}, func(*rapid.T) { w.restart() }),
 	}
+}
+
+// resume ends a pause: ticks up to then do not count.
+func (w *tickWorld) resume(at time.Time, written electrecord.Override) {
+	w.paused, w.until, w.asked.Resumed = false, time.Time{}, written.Resumed()
+	w.settled, w.stored.settled = later(w.settled, at), later(w.stored.settled, at)
 }
 
 // pull asks for one tick more.

@@ -75,5 +75,5 @@ function stateBadge(state) { return el("span", "state " + state, MARKS[state] + 
 // What operators asked for: who, why and since when.
 function asked(list) {
   return list.map((o) => o.kind + (o.to ? " to " + o.to : "") + (o.strict ? " (strict)" : "") + (o.scope === "group" ? " of the group" : "") +
-    (o.by ? " by " + o.by : "") + (o.at ? " since " + when(o.at) : "") + (o.reason ? ": " + o.reason : "")).join("; ");
+    (o.by ? " by " + o.by : "") + (o.at ? " since " + when(o.at) : "") + (o.until ? " until " + when(o.until) : "") + (o.reason ? ": " + o.reason : "")).join("; ");
 }

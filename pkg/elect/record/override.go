@@ -27,7 +27,7 @@ const (
 	OverrideMove      OverrideKind = "move"      // of a task: one hand-over to an instance
 	OverrideTrigger   OverrideKind = "trigger"   // of a task with ticks: one tick more, numbered by Token
 	OverrideRebalance OverrideKind = "rebalance" // of a group: it is spread evenly at once
-	OverrideResume    OverrideKind = "resume"    // of a task or a group: its pause ended At; ticks up to then do not count
+	OverrideResume    OverrideKind = "resume"    // of a task or a group: its pause ended at Resumed; ticks up to then do not count
 )
 
 // MaxAsked is how many characters (Unicode code points) each text of an override has at most.
@@ -74,6 +74,19 @@ type Override struct {
 	Reason  string `json:"reason,omitempty"`
 	At      int64  `json:"at,omitempty"`   // store's clock, Unix ms
 	Seen    int64  `json:"seen,omitempty"` // drain, cordon, pin: when the instance was last known to live, likewise
+	// Until is when it ends by itself, likewise; 0: it does not. resume: when the pause ended that ended so.
+	Until int64 `json:"until,omitempty"`
+}
+
+// Ended says whether an override that stands has ended by itself at a time of the store's clock, Unix ms.
+func (o Override) Ended(now int64) bool { return !o.Kind.Once() && o.Until > 0 && o.Until <= now }
+
+// Resumed is when the pause ended that a resume is of, on the store's clock, Unix ms.
+func (o Override) Resumed() int64 {
+	if o.Until > 0 {
+		return o.Until
+	}
+	return o.At
 }
 
 // Once says whether overrides of the kind ask for one effect; else they stand until they are taken back.
@@ -136,6 +149,7 @@ func OverrideFrom(d store.Doc) (Override, error) {
 	c.number("token", &o.Token, store.MaxRev)
 	c.moment("at", &o.At)
 	c.moment("seen", &o.Seen)
+	c.moment("until", &o.Until)
 	return o, c.err(d, err)
 }
 
