@@ -15,13 +15,14 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // output is a replica that keeps the output of one task.
 type output struct{ key, line string }
 
-func (o output) Tail(key string, _ int) ([]string, uint64, bool) {
-	return []string{o.line}, 1, key == o.key
+func (o output) Output(key string) (tasks.Output, bool) {
+	return tasks.Output{Held: true, Lines: []tasks.Line{{Seq: 1, Text: o.line}}}, key == o.key
 }
 
 // TestPeerLogsByAnAuthorityOfOnesOwn holds that the output of a task on another replica is read over TLS by

@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // written is what tasks of the instance wrote, and said of their end.
@@ -29,8 +30,8 @@ const (
 // talkative holds output, runs and events of one task.
 type talkative struct{}
 
-func (talkative) Tail(key string, _ int) ([]string, uint64, bool) {
-	return []string{written}, 1, key == "g/t"
+func (talkative) Output(key string) (tasks.Output, bool) {
+	return tasks.Output{Held: true, Lines: []tasks.Line{{Seq: 1, Text: written}}}, key == "g/t"
 }
 
 func (talkative) Runs(context.Context, string) ([]api.Run, error) {

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
+	keeping "github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // sample is a cluster with a little of everything: two groups, three instances of which one is dead, and problems.
@@ -162,13 +162,33 @@ var ran = fakeRuns{
 type fakeLogs struct {
 	mu    sync.Mutex
 	lines map[string][]string
+	left  bool // it holds none of them any more
+	token int64
+	asked func() // called once; nil: not
 }
 
-func (f *fakeLogs) Tail(key string, n int) (tail []string, last uint64, ok bool) {
+// onRead has do called when its output is read next.
+func (f *fakeLogs) onRead(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	lines, ok := f.lines[key]
-	return slices.Clone(lines[max(0, len(lines)-n):]), uint64(len(lines)), ok
+	f.asked = do
+}
+
+func (f *fakeLogs) Output(key string) (keeping.Output, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked != nil {
+		f.asked()
+		f.asked = nil
+	}
+	texts, ok := f.lines[key]
+	kept := keeping.Output{Held: !f.left, Token: f.token}
+	for i, text := range texts {
+		kept.Lines = append(kept.Lines, keeping.Line{
+			Seq: uint64(i + 1), Time: epoch.Add(time.Duration(i) * time.Second), Token: f.token, Text: text,
+		})
+	}
+	return kept, ok
 }
 
 func (f *fakeLogs) write(key string, lines ...string) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // follower runs a command in the background; its lines can be waited for.
@@ -79,15 +80,90 @@ func TestLogsFollow(t *testing.T) {
 	kept.mu.Lock()
 	delete(kept.lines, key)
 	kept.mu.Unlock()
-	f.says(f.errs, "a keeps no output of "+key)
+	f.says(f.errs, "-- a keeps no output of "+key+"; waiting")
 
 	again := sample()
 	again.Instances[0].StartedAt = ago(time.Second) // another process
 	b.Publish(again)
 	kept.write(key, "begun")
 	f.says(f.out, "begun")
-	f.says(f.errs, key+" runs on a now")
+	f.says(f.errs, "-- "+key+" runs on a again, in another process (Orphaned)")
 	f.end()
+}
+
+// TestLogsFollowAMove holds that the lines of the owner before come first, to the last one, then a note and all lines of
+// the new owner; and that a replica that is behind brings none of them again.
+func TestLogsFollowAMove(t *testing.T) {
+	const key = "topics/topic-002"
+	before := &fakeLogs{lines: map[string][]string{key: {"one"}}, token: 7}
+	after := &fakeLogs{lines: map[string][]string{key: {"begun"}}, token: 8}
+	owned := func(owner string, token int64) *status.Snapshot {
+		s := sample()
+		task := s.Task(key)
+		task.Owner, task.Reason = api.Owner{Instance: owner, FencingToken: token}, "Drain"
+		return s
+	}
+	ofB := owned("b", 8)
+	ofB.Status.Instance = "b"
+	b := httptest.NewServer(status.New(status.Config{Source: board(ofB), Logs: after}))
+	defer b.Close()
+	source := board(owned("a", 7))
+	server := httptest.NewServer(status.New(status.Config{Source: source, Logs: before}))
+	defer server.Close()
+	f := follow(t, "logs", key, "-f", "--timestamps", "--server", server.URL)
+	f.says(f.out, "2026-01-02T03:04:05Z one")
+
+	before.mu.Lock()
+	before.lines[key] = append(before.lines[key], "ending")
+	before.left = true
+	before.mu.Unlock()
+	moved := owned("b", 8)
+	for i := range moved.Instances {
+		if moved.Instances[i].Name == "b" {
+			moved.Instances[i].Address = b.URL
+		}
+	}
+	source.Publish(moved)
+	f.says(f.out, "2026-01-02T03:04:06Z ending")
+	f.says(f.errs, "-- "+key+" moved from a to b (Drain)")
+	f.says(f.out, "2026-01-02T03:04:05Z begun")
+
+	source.Publish(owned("a", 7)) // as a replica shows it that is behind
+	asked := make(chan struct{})
+	before.onRead(func() { close(asked) })
+	select {
+	case <-asked:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing is read of it")
+	}
+	source.Publish(moved)
+	after.write(key, "going on")
+	f.says(f.out, "2026-01-02T03:04:06Z going on")
+	f.end()
+	select {
+	case line := <-f.errs.ch:
+		t.Errorf("and %q", line)
+	default:
+	}
+}
+
+// TestLogsOfARunThatHasEnded holds that what is printed of it is not taken for that of an owner.
+func TestLogsOfARunThatHasEnded(t *testing.T) {
+	const key = "topics/topic-005"
+	kept := &fakeLogs{lines: map[string][]string{key: {"one"}}, left: true}
+	server := httptest.NewServer(status.New(status.Config{Source: board(sample()), Logs: kept}))
+	defer server.Close()
+	got := shardctl(t, globals(), "logs", key, "--server", server.URL)
+	if got.out != "one\n" || got.err != "-- "+key+" does not run on a any more; it wrote there:\n" {
+		t.Errorf("%q, %q", got.out, got.err)
+	}
+	got = shardctl(t, globals(), "logs", key, "-p", "--server", server.URL)
+	if got.code != CodeNo || !strings.Contains(got.err, "a keeps no run of "+key+" before the newest one") {
+		t.Errorf("-p: %d %q, %q", got.code, got.out, got.err)
+	}
+	if got := shardctl(t, globals(), "logs", key, "-f", "-p", "--server", server.URL); got.code != CodeUsage {
+		t.Errorf("-f -p: %d %s", got.code, got.err)
+	}
 }
 
 // TestBreaksAreTold holds that who watches learns that the replica is gone, and that it is back, once each.

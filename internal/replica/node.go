@@ -212,14 +212,3 @@ func (n *node) drain(ctx context.Context) error {
 		}
 	}
 }
-
-// tail is what the task wrote here lately; false: it does not run here, and nothing of it is kept.
-func (n *node) tail(key elect.Key, most int) (texts []string, last uint64, ok bool) {
-	lines := n.tasks.Tail(key, most)
-	texts = make([]string, len(lines))
-	for i, line := range lines {
-		texts[i], last = line.Text, line.Seq
-	}
-	_, held := n.cluster.View().Held[key]
-	return texts, last, len(lines) > 0 || held
-}

@@ -286,11 +286,11 @@ func (r *Replica) timed(op string, err *error) (end func()) {
 // has to look for them.
 func (r *Replica) EventsChanged() <-chan struct{} { return r.written.wait() }
 
-// Tail implements [status.LogSource].
-func (r *Replica) Tail(key string, lines int) (texts []string, last uint64, ok bool) {
+// Output implements [status.LogSource].
+func (r *Replica) Output(key string) (tasks.Output, bool) {
 	n := r.node.Load()
 	if n == nil {
-		return nil, 0, false
+		return tasks.Output{}, false
 	}
-	return n.tail(elect.Key(key), lines)
+	return n.tasks.Output(elect.Key(key))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -33,19 +34,6 @@ type taskLogs struct {
 	log    logr.Logger
 }
 
-// positionHeader goes with each answer.
-const positionHeader = api.LogPositionHeader
-
-// output is a part of what a task wrote.
-type output struct{ text, position string }
-
-func (o output) write(w http.ResponseWriter) {
-	if o.position != "" {
-		w.Header().Set(positionHeader, o.position)
-	}
-	writeText(w, o.text)
-}
-
 // get answers with the last lines that the task wrote, as plain text. Another owner is asked for them.
 func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	if why := outputHidden(r); why != nil {
@@ -59,78 +47,51 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	if found, ok := l.kept(snapshot, t.Key, q); ok {
+	if found, ok := l.kept(snapshot, t, q); ok {
 		found.write(w)
 		return nil
 	}
-	switch {
-	case t.Instance == "":
-		return httperr.NotFound("%s does not run now, so its output is not kept", t.Key)
-	case t.Instance == snapshot.Status.Instance || r.Header.Get(forwarded) != "":
-		return httperr.NotFound("%s keeps no output of %s", snapshot.Status.Instance, t.Key)
-	}
-	owner := snapshot.session(t)
-	if owner == nil || owner.Address == "" {
-		return httperr.Unavailable(
-			api.ReasonOwnerUnreachable, "%s runs %s and has no address that is known here", t.Instance, t.Key,
-		)
+	owner, bad := snapshot.keeps(t, q)
+	switch here := snapshot.Status.Instance; {
+	case bad != nil:
+		return bad
+	case owner.Name == here || r.Header.Get(forwarded) != "":
+		return httperr.NotFound("%s keeps no output of %s", here, t.Key)
 	}
 	found, err := l.peers.output(r, owner, t, q)
 	switch {
 	case errors.Is(err, errNotShown):
-		return httperr.Unavailable(api.ReasonOwnerUnreachable, "%s runs %s and does not show its output to this "+
-			"replica: "+
+		return httperr.Unavailable(api.ReasonOwnerUnreachable, "%s does not show the output of %s to this replica: "+
 			"that takes server.logs there, or the same admin.tokensFile and clocks that differ by less than a minute",
-			t.Instance, t.Key)
+			owner.Name, t.Key)
 	case err != nil:
 		l.log.V(1).Info("The owner of a task did not give its output",
-			"peer", t.Instance, "key", t.Key, "error", err.Error())
+			"peer", owner.Name, "key", t.Key, "error", err.Error())
 		return httperr.Unavailable(
-			api.ReasonOwnerUnreachable, "%s runs %s and did not answer; try again", t.Instance, t.Key,
+			api.ReasonOwnerUnreachable, "%s did not answer for the output of %s; try again", owner.Name, t.Key,
 		)
 	}
 	found.write(w)
 	return nil
 }
 
-// kept is what this replica keeps of the task's output. A position of another process, or of one that has started
-// again, says nothing about it: then all of the tail is new.
-func (l taskLogs) kept(s *Snapshot, key string, q LogQuery) (output, bool) {
-	if l.here == nil {
-		return output{}, false
+// keeps is the instance that is asked for the output: the task's owner, unless the query names another one.
+func (s *Snapshot) keeps(t *api.Task, q LogQuery) (*api.Instance, *Error) {
+	name, i := t.Instance, s.session(t)
+	if q.Instance != "" {
+		name, i = q.Instance, s.Instance(q.Instance)
 	}
-	lines, last, ok := l.here.Tail(key, q.Tail)
-	if !ok {
-		return output{}, false
+	switch {
+	case name == "":
+		return nil, httperr.NotFound("%s does not run now, so its output is not kept", t.Key)
+	case i != nil && (i.State == api.Dead || i.State == api.Left), i == nil && q.Instance != "":
+		return nil, httperr.NotFound("%q is not there, so what %s wrote on it is not kept", name, t.Key)
+	case i == nil || i.Address == "" && name != s.Status.Instance:
+		return nil, httperr.Unavailable(
+			api.ReasonOwnerUnreachable, "%s has no address that is known here, to ask it for the output of %s", name, t.Key,
+		)
 	}
-	process := s.Status.Instance
-	if i := s.Instance(process); i != nil {
-		process += "@" + strconv.FormatInt(i.StartedAt.UnixMilli(), 10)
-	}
-	if before, n := splitPosition(q.After); before == process && n <= last {
-		lines = lines[len(lines)-int(min(last-n, uint64(len(lines)))):] //nolint:gosec // G115: at most len(lines)
-	}
-	return output{joinLines(lines), process + "#" + strconv.FormatUint(last, 10)}, true
-}
-
-// splitPosition reads a position: the process that kept the output, empty for none, and how many lines it had kept.
-func splitPosition(position string) (process string, lines uint64) {
-	i := strings.LastIndex(position, "#")
-	if i < 0 {
-		return "", 0
-	}
-	n, err := strconv.ParseUint(position[i+1:], 10, 64)
-	if err != nil {
-		return "", 0
-	}
-	return position[:i], n
-}
-
-// PositionOf says which process kept the output that ends at the position, and on which instance; empty: not known.
-func PositionOf(position string) (process, instance string) {
-	process, _ = splitPosition(position)
-	instance, _, _ = strings.Cut(process, "@")
-	return process, instance
+	return i, nil
 }
 
 // errNotShown says that another replica does not show output to this one.
@@ -191,7 +152,7 @@ func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q LogQu
 	if err != nil {
 		return output{}, fmt.Errorf("read from %s: %w", address, err)
 	}
-	return output{string(text), resp.Header.Get(positionHeader)}, nil
+	return output{string(text), resp.Header}, nil
 }
 
 // base is where a replica with that address is asked. An address with more than a host would have another path be asked
@@ -220,8 +181,11 @@ func (s *Snapshot) session(t *api.Task) *api.Instance {
 
 // LogQuery selects from what a task wrote.
 type LogQuery struct {
-	Tail  int    // at most so many lines, up to 1000, the newest; 0: 1000
-	After string // a position that an earlier answer gave: only what was written since; empty: all
+	Tail       int    // at most so many lines, up to 1000, the newest; 0: 1000
+	After      string // a position that an earlier answer gave: only what was written since; empty: all
+	Instance   string // what it wrote there, whether it runs there or not; empty: where it runs
+	Previous   bool   // of the run before the newest one
+	Timestamps bool   // each line begins with its time
 }
 
 func (q LogQuery) values() url.Values {
@@ -229,8 +193,15 @@ func (q LogQuery) values() url.Values {
 	if q.Tail > 0 {
 		v.Set("tail", strconv.Itoa(q.Tail))
 	}
-	if q.After != "" {
-		v.Set("after", q.After)
+	for name, text := range map[string]string{"after": q.After, "instance": q.Instance} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	for name, on := range map[string]bool{"previous": q.Previous, "timestamps": q.Timestamps} {
+		if on {
+			v.Set(name, "true")
+		}
 	}
 	return v
 }
@@ -242,19 +213,32 @@ func logsPath(group, name string) string {
 // maxPosition bounds a position, in bytes: the name of an instance and two numbers.
 const maxPosition = 320
 
+var logParams = []string{"after", "instance", "previous", "tail", "timestamps"}
+
 func parseLogQuery(values url.Values) (LogQuery, *Error) {
 	for _, name := range sortedKeys(values) {
-		if name != "tail" && name != "after" {
-			return LogQuery{}, httperr.Invalid(
-				api.FieldError{Field: name, Message: "not a parameter of logs; it takes tail and after"},
-			)
+		if !slices.Contains(logParams, name) {
+			return LogQuery{}, httperr.Invalid(api.FieldError{
+				Field: name, Message: "not a parameter of logs; it takes " + strings.Join(logParams, ", "),
+			})
 		}
 	}
-	q := LogQuery{Tail: maxTail, After: values.Get("after")}
+	q := LogQuery{Tail: maxTail, After: values.Get("after"), Instance: values.Get("instance")}
 	if len(q.After) > maxPosition || strings.ContainsFunc(q.After, unicode.IsControl) {
 		return q, httperr.Invalid(
-			api.FieldError{Field: "after", Message: "not a position that an answer gave in " + positionHeader},
+			api.FieldError{Field: "after", Message: "not a position that an answer gave in " + api.LogPositionHeader},
 		)
+	}
+	for name, on := range map[string]*bool{"previous": &q.Previous, "timestamps": &q.Timestamps} {
+		switch text := values.Get(name); text {
+		case "", "false":
+		case "true":
+			*on = true
+		default:
+			return q, httperr.Invalid(
+				api.FieldError{Field: name, Message: fmt.Sprintf("%q is neither true nor false", text)},
+			)
+		}
 	}
 	text := values.Get("tail")
 	if text == "" {
@@ -268,11 +252,4 @@ func parseLogQuery(values url.Values) (LogQuery, *Error) {
 	}
 	q.Tail = n
 	return q, nil
-}
-
-func joinLines(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	return strings.Join(lines, "\n") + "\n"
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 func TestErrorsAreProblems(t *testing.T) {
@@ -238,9 +239,12 @@ func TestAPanicIsAnAnswer(t *testing.T) {
 
 type fakeLogs map[string][]string
 
-func (f fakeLogs) Tail(key string, n int) (tail []string, last uint64, ok bool) {
-	lines, ok := f[key]
-	return lines[max(0, len(lines)-n):], uint64(len(lines)), ok
+func (f fakeLogs) Output(key string) (tasks.Output, bool) {
+	kept := tasks.Output{Held: true}
+	for i, text := range f[key] {
+		kept.Lines = append(kept.Lines, tasks.Line{Seq: uint64(i + 1), Text: text})
+	}
+	return kept, f[key] != nil
 }
 
 func TestLogsComeFromTheOwner(t *testing.T) {
@@ -284,10 +288,10 @@ func TestLogsGoOn(t *testing.T) {
 	position := ""
 	read := func(query string) string {
 		w := get(t, h, "/api/v1/tasks/topics/topic-0001/logs?"+query+"&after="+url.QueryEscape(position))
-		if w.Code != 200 || w.Header().Get(positionHeader) == "" {
+		if w.Code != 200 || w.Header().Get(api.LogPositionHeader) == "" {
 			t.Fatalf("%d %s, header %v", w.Code, w.Body, w.Header())
 		}
-		position = w.Header().Get(positionHeader)
+		position = w.Header().Get(api.LogPositionHeader)
 		return w.Body.String()
 	}
 	for _, step := range []struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Source is where the newest snapshot is found. Both methods are called from many goroutines and never block.
@@ -56,9 +57,9 @@ type EventQuery struct {
 
 // LogSource holds what tasks of this replica wrote lately.
 type LogSource interface {
-	// Tail returns the last n lines of the task, fewer when there are not so many, and the number of the last one.
-	// false: this replica does not run it and keeps nothing of it. Numbers count what the task wrote here, from 1.
-	Tail(key string, n int) (lines []string, last uint64, ok bool)
+	// Output returns what is kept of the task; false: it is not held here, and nothing of it is kept. The caller may
+	// change the lines.
+	Output(key string) (tasks.Output, bool)
 }
 
 // Board is a [Source]: it holds the newest snapshot for all who read it. The zero value is ready. It may be used from

@@ -25,22 +25,38 @@ type Output struct {
 	Text string // whole lines
 	// Position is up to where it goes. It is opaque, and [LogOptions].After of the next call.
 	Position string
+	// Instance is where it was written, and FencingToken that of the task's newest start there. Empty and 0: a replica
+	// of an older version does not say.
+	Instance     string
+	FencingToken int64
+	Ended        bool // the task is not held on that instance any more
 }
 
 // LogOptions select from what a task wrote.
 type LogOptions struct {
-	Tail  int    // at most so many lines, up to 1000, the newest; 0: all that are kept
-	After string // a position that an earlier answer gave: only what was written since; empty: all
+	Tail       int    // at most so many lines, up to 1000, the newest; 0: all that are kept
+	After      string // a position that an earlier answer gave: only what was written since; empty: all
+	Instance   string // what it wrote on that instance, also before it moved; empty: on its owner
+	Previous   bool   // of the run before the newest one, where that was on the same instance
+	Timestamps bool   // each line begins with its time, RFC 3339 with nanoseconds, and a space
 }
 
-// Logs reads what a task wrote lately. Its owner is asked for it, through the replica that answers.
+// Logs reads what a task wrote since its owner has it. The owner is asked for it, through the replica that answers.
+// While no one owns the task, what it wrote last may still be kept: [Output].Ended says so.
 func (t Tasks) Logs(ctx context.Context, group, name string, o LogOptions) (*Output, error) {
 	values := url.Values{}
 	if o.Tail != 0 {
 		values.Set("tail", strconv.Itoa(o.Tail))
 	}
-	if o.After != "" {
-		values.Set("after", o.After)
+	for name, text := range map[string]string{"after": o.After, "instance": o.Instance} {
+		if text != "" {
+			values.Set(name, text)
+		}
+	}
+	for name, on := range map[string]bool{"previous": o.Previous, "timestamps": o.Timestamps} {
+		if on {
+			values.Set(name, "true")
+		}
 	}
 	ctx, answered := t.c.limit(ctx)
 	defer answered()
@@ -53,5 +69,10 @@ func (t Tasks) Logs(ctx context.Context, group, name string, o LogOptions) (*Out
 	if err != nil {
 		return nil, fmt.Errorf("read output of %s/%s: %w", group, name, cause(ctx, err))
 	}
-	return &Output{Text: string(text), Position: resp.Header.Get(api.LogPositionHeader)}, nil
+	h := resp.Header
+	token, _ := strconv.ParseInt(h.Get(api.LogTokenHeader), 10, 64) // absent: 0
+	return &Output{
+		Text: string(text), Position: h.Get(api.LogPositionHeader), Instance: h.Get(api.LogInstanceHeader),
+		FencingToken: token, Ended: h.Get(api.LogEndedHeader) != "",
+	}, nil
 }

@@ -35,7 +35,7 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	}
 	done = sync.OnceFunc(done)
 	defer done()
-	out, stdout, stderr, err := of.pipes(command.Answers)
+	out, stdout, stderr, err := of.pipes(c.start.Token, command.Answers)
 	if err != nil {
 		closeFiles(command.Stdin)
 		return nil, err

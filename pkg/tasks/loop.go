@@ -89,7 +89,7 @@ func (l *loop) begin(h *held) {
 		if h.given == nil {
 			l.held[h.key] = h
 		}
-		l.means.logs.open(h.key)
+		l.means.logs.open(h.key, h.hold.Token())
 		h.job = newJob(task, h.hold.Status())
 		if run, ok := cutOff(task, h.job.status); ok {
 			l.means.cfg.Journal.Ran(h.key, run)

@@ -24,6 +24,7 @@ const (
 // output is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills
 // them, and that holds up the command.
 type output struct {
+	token    int64 // of the start
 	reads    []*os.File
 	readers  atomic.Int32
 	done     chan struct{} // closed when all readers have ended
@@ -31,9 +32,9 @@ type output struct {
 	patience time.Duration
 }
 
-// pipes opens the output of one start, whose answers go elsewhere where that is not nil. The writing ends go to the
+// pipes opens the output of the start with that token, whose answers go elsewhere where that is not nil. The writing ends go to the
 // starter.
-func (s *scope) pipes(answers Answers) (out *output, stdout, stderr *os.File, err error) {
+func (s *scope) pipes(token int64, answers Answers) (out *output, stdout, stderr *os.File, err error) {
 	outRead, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
@@ -43,8 +44,9 @@ func (s *scope) pipes(answers Answers) (out *output, stdout, stderr *os.File, er
 		closeFiles(outRead, stdout)
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
+	s.means.logs.start(s.hold.Key(), token)
 	out = &output{
-		reads: []*os.File{outRead, errRead}, patience: s.means.outputEnd,
+		token: token, reads: []*os.File{outRead, errRead}, patience: s.means.outputEnd,
 		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
@@ -96,7 +98,7 @@ func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 		if answers != nil && answers.Line(line) {
 			return
 		}
-		s.means.logs.add(key, stream, line, time.Now())
+		s.means.logs.add(key, o.token, stream, line, time.Now())
 		if sink != nil {
 			pass(line)
 		}

@@ -52,16 +52,16 @@ const logKey elect.Key = "g/n"
 
 func TestRingKeepsTheNewest(t *testing.T) {
 	l := newLogs()
-	l.open(logKey)
+	l.open(logKey, 1)
 	for range ringLines + 5 {
-		l.add(logKey, Stdout, "x", time.Now())
+		l.add(logKey, 1, Stdout, "x", time.Now())
 	}
 	if lines := l.tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 ||
 		lines[ringLines-1].Seq != ringLines+5 {
 		t.Errorf("%d lines from %d", len(lines), lines[0].Seq)
 	}
 	for range 10 {
-		l.add(logKey, Stderr, strings.Repeat("x", maxLine), time.Now())
+		l.add(logKey, 1, Stderr, strings.Repeat("x", maxLine), time.Now())
 	}
 	lines := l.tail(logKey, ringLines)
 	if len(lines) != ringBytes/maxLine || lines[0].Stream != Stderr || l.rings[logKey].text > ringBytes ||
@@ -77,7 +77,7 @@ func TestRingKeepsTheNewest(t *testing.T) {
 func TestRingIsAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, want := newLogs(), []string(nil)
-		l.open(logKey)
+		l.open(logKey, 1)
 		for i, drop := range rapid.SliceOfN(rapid.Bool(), 0, 200).Draw(t, "drops") {
 			if drop && len(want) > 0 {
 				l.rings[logKey].drop()
@@ -105,15 +105,15 @@ func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 	keys := make([]elect.Key, tasks)
 	for i := range keys {
 		keys[i] = elect.NewKey("g", strconv.Itoa(i))
-		l.open(keys[i])
+		l.open(keys[i], 1)
 	}
 	for range 2 {
-		l.add(keys[0], Stdout, "of a quiet task", time.Now())
+		l.add(keys[0], 1, Stdout, "of a quiet task", time.Now())
 	}
 	before := heapInUse()
 	for range lines {
 		for _, key := range keys[1:] {
-			if l.add(key, Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
+			if l.add(key, 1, Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
 				t.Fatalf("%d bytes are kept, the budget is %d", l.size, l.budget)
 			}
 		}
@@ -173,9 +173,9 @@ func TestLevel(t *testing.T) {
 
 func TestLogsOfTasksThatLeft(t *testing.T) {
 	l := newLogs()
-	l.open("g/a")
-	l.add("g/a", Stdout, "one", time.Now())
-	l.open("g/a") // owned again before the first Run returned
+	l.open("g/a", 1)
+	l.add("g/a", 1, Stdout, "one", time.Now())
+	l.open("g/a", 1) // owned again before the first Run returned
 	l.release("g/a")
 	if len(l.left) > 0 {
 		t.Error("it has left while it runs")
@@ -186,17 +186,44 @@ func TestLogsOfTasksThatLeft(t *testing.T) {
 	}
 	for i := range keptRings {
 		key := elect.NewKey("g", strings.Repeat("n", i+1))
-		l.open(key)
-		l.add(key, Stdout, "x", time.Now())
+		l.open(key, 1)
+		l.add(key, 1, Stdout, "x", time.Now())
 		l.release(key)
 	}
 	if l.tail("g/a", 10) != nil || len(l.rings) != keptRings || l.size != keptRings*(lineCost+1) {
 		t.Errorf("%d rings kept, want %d and not the oldest; %d bytes", len(l.rings), keptRings, l.size)
 	}
-	l.open("g/silent")
+	l.open("g/silent", 1)
 	l.release("g/silent")
-	l.add("g/silent", Stdout, "too late", time.Now())
+	l.add("g/silent", 1, Stdout, "too late", time.Now())
 	if l.tail("g/silent", 10) != nil || len(l.rings) != keptRings {
 		t.Error("a task that wrote nothing is remembered")
+	}
+}
+
+// A task that comes back keeps the lines of before, each with the token of its start.
+func TestOutputSaysOfWhichStart(t *testing.T) {
+	l := newLogs()
+	l.open(logKey, 5)
+	l.start(logKey, 5)
+	l.add(logKey, 5, Stdout, "one", time.Now())
+	l.start(logKey, 6)
+	l.add(logKey, 6, Stdout, "two", time.Now())
+	l.release(logKey)
+	if kept, ok := l.output(logKey); !ok || kept.Held || kept.Claim != 5 || kept.Token != 6 {
+		t.Errorf("after it has left: %v, %+v", ok, kept)
+	}
+	l.open(logKey, 9)
+	l.add(logKey, 6, Stdout, "late", time.Now())
+	kept, _ := l.output(logKey)
+	var tokens []int64
+	for _, line := range kept.Lines {
+		tokens = append(tokens, line.Token)
+	}
+	if !kept.Held || kept.Claim != 9 || kept.Token != 9 || !slices.Equal(tokens, []int64{5, 6, 6}) {
+		t.Errorf("once it is back: %+v", kept)
+	}
+	if _, ok := l.output("g/other"); ok {
+		t.Error("there is output of a task that was never here")
 	}
 }

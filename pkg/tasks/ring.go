@@ -17,7 +17,7 @@ const (
 	keptRings = 256
 	// lineCost is what a line takes in memory without its text: its record, what the allocator rounds up, and free
 	// space in the ring.
-	lineCost = 64
+	lineCost = 80
 )
 
 // logs keeps the newest lines of each task, all of them within a budget. Its methods may be called concurrently.
@@ -33,6 +33,8 @@ type logs struct {
 // ring is the newest lines of one task. Its buffer is allocated with the first line. Guarded by logs.mu.
 type ring struct {
 	users int      // Runs that may write to it
+	claim int64    // the token with which the task was last held from
+	token int64    // of the last start
 	lines []record // circular: the oldest of n is at first
 	first int
 	n     int
@@ -44,14 +46,15 @@ type ring struct {
 // record is a line as it is kept. Its number follows from its place.
 type record struct {
 	at     int64 // Unix nanoseconds
+	token  int64 // of the start
 	text   string
 	stderr bool
 }
 
 func newLogs() *logs { return &logs{budget: logBudget, rings: map[elect.Key]*ring{}} }
 
-// open keeps the key's ring until it is released.
-func (l *logs) open(key elect.Key) {
+// open keeps the key's ring until it is released. The token is that of the claim.
+func (l *logs) open(key elect.Key, token int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -62,6 +65,16 @@ func (l *logs) open(key elect.Key) {
 		l.left = slices.DeleteFunc(l.left, func(k elect.Key) bool { return k == key })
 	}
 	r.users++
+	r.claim, r.token = token, token
+}
+
+// start notes the token of a start.
+func (l *logs) start(key elect.Key, token int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.rings[key]; r != nil {
+		r.token = max(r.token, token)
+	}
 }
 
 // release makes the key's ring one that may be forgotten.
@@ -88,8 +101,8 @@ func (l *logs) release(key elect.Key) {
 	}
 }
 
-// add keeps a line. What comes late, when the task's ring was forgotten, is left out.
-func (l *logs) add(key elect.Key, stream Stream, text string, now time.Time) {
+// add keeps a line of the start with that token. What comes late, when the task's ring was forgotten, is left out.
+func (l *logs) add(key elect.Key, token int64, stream Stream, text string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -97,7 +110,7 @@ func (l *logs) add(key elect.Key, stream Stream, text string, now time.Time) {
 		return
 	}
 	l.size -= r.size()
-	r.push(record{at: now.UnixNano(), text: text, stderr: stream == Stderr})
+	r.push(record{at: now.UnixNano(), token: token, text: text, stderr: stream == Stderr})
 	for r.n > ringLines || r.text > ringBytes {
 		r.drop()
 	}
@@ -111,15 +124,21 @@ func (l *logs) add(key elect.Key, stream Stream, text string, now time.Time) {
 func (l *logs) tail(key elect.Key, n int) []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r := l.rings[key]; r != nil {
+		return r.tail(n)
+	}
+	return nil
+}
+
+// output returns all that is kept of the key's output; false: nothing is, and it is not held.
+func (l *logs) output(key elect.Key) (Output, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	r := l.rings[key]
-	if r == nil || n <= 0 {
-		return nil
+	if r == nil {
+		return Output{}, false
 	}
-	var lines []Line
-	for i := max(0, r.n-n); i < r.n; i++ {
-		lines = append(lines, r.line(i))
-	}
-	return lines
+	return Output{Held: r.users > 0, Claim: r.claim, Token: r.token, Lines: r.tail(r.n)}, true
 }
 
 // sink returns what must be held while a line of one stream of the key is passed on: its capacity is one.
@@ -172,9 +191,17 @@ func level(sizes []int, total int) int {
 // size is what the ring counts for in the budget.
 func (r *ring) size() int { return r.text + lineCost*r.n }
 
+func (r *ring) tail(n int) []Line {
+	var lines []Line
+	for i := max(0, r.n-n); i < r.n; i++ {
+		lines = append(lines, r.line(i))
+	}
+	return lines
+}
+
 func (r *ring) line(i int) Line {
 	rec, newer := r.lines[(r.first+i)%len(r.lines)], uint64(r.n-1-i) //nolint:gosec // G115: i is less than n
-	line := Line{Seq: r.seq - newer, Time: time.Unix(0, rec.at), Stream: Stdout, Text: rec.text}
+	line := Line{Seq: r.seq - newer, Time: time.Unix(0, rec.at), Token: rec.token, Stream: Stdout, Text: rec.text}
 	if rec.stderr {
 		line.Stream = Stderr
 	}

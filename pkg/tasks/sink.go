@@ -26,6 +26,15 @@ type Sink interface {
 type Line struct {
 	Seq    uint64 // counts the task's lines from 1, without gaps
 	Time   time.Time
+	Token  int64 // fencing token of the start that wrote it
 	Stream Stream
 	Text   string
+}
+
+// Output is what one replica keeps of what a task wrote there.
+type Output struct {
+	Held  bool   // the task is held here now
+	Claim int64  // the token with which it was last claimed here; lines with a lower one are from before that
+	Token int64  // of the last start here
+	Lines []Line // the oldest first
 }

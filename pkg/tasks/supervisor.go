@@ -97,6 +97,10 @@ func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 // give up their oldest lines first.
 func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.means.logs.tail(key, n) }
 
+// Output returns all lines that Tail could, and from which of the task's starts they are; false: the task is not held
+// here, and nothing of it is kept. It may be called concurrently.
+func (s *Supervisor) Output(key elect.Key) (Output, bool) { return s.means.logs.output(key) }
+
 // Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor
 // keeps. Nothing may be held any more. A call of the sink that does not return is left behind.
 func (s *Supervisor) Close() {

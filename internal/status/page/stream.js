@@ -11,7 +11,7 @@ async function ask(path, accept) {
   const r = await fetch(path, { headers: headers({ Accept: accept || "application/json" }) });
   if (r.status === 401) keepToken("");
   if (!r.ok) throw new Error(r.status + ": " + await problemOf(r));
-  return accept ? r.text() : r.json();
+  return accept ? r : r.json();
 }
 
 // messages yields the events of a stream.

@@ -21,7 +21,9 @@ async function showOutput() {
   const key = want.task, t = tasks.get(key);
   if (!t) return;
   try {
-    about.output = await ask("api/v1/tasks/" + encodeURIComponent(t.group) + "/" + encodeURIComponent(t.name) + "/logs?tail=200", "text/plain, application/problem+json") || "It has written nothing.";
+    const r = await ask("api/v1/tasks/" + encodeURIComponent(t.group) + "/" + encodeURIComponent(t.name) + "/logs?tail=200", "text/plain, application/problem+json");
+    const ended = r.headers.get("Shardctl-Log-Ended") ? "It does not run on " + r.headers.get("Shardctl-Log-Instance") + " any more. It wrote there:\n" : "";
+    about.output = ended + (await r.text() || "It has written nothing.");
   } catch (e) {
     about.output = e.message + (e.message.startsWith("401") ? ". Output needs a token: give one at the top of the page." : "");
   }
