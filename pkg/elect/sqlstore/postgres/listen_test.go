@@ -161,7 +161,7 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 		if !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("the second: %v", err)
 		}
-	case <-first:
-		t.Error("the second waits for the first")
+	case err := <-first:
+		t.Errorf("the second waits for the first: %v", err)
 	}
 }
