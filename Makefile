@@ -163,10 +163,11 @@ model: ## The search of all states of the protocol, and every weakening caught (
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
-simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters; ticks, options of locks
+simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters; ticks, options of locks, weights
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run 'Large|Small' -simulation.full
 	go test -v -count=1 -timeout 1h ./pkg/tasks -run AgainstAModel -rapid.checks=20000
 	go test -v -count=1 -timeout 1h ./pkg/mutex -run Combinations -rapid.checks=10000
+	go test -v -count=1 -timeout 1h ./pkg/balancer -run WeightsComeToRest -clusters=6000
 
 BROKEN_FLAGS ?=
 

@@ -28,8 +28,9 @@ func lockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock KEY [--config PATH | --store URI] [flags] -- COMMAND…",
 		Short: "Run a command under a lock of its own, as flock(1) does, on all machines",
-		Long: `Run a command while a lock is held. Whoever asks first is served first, on all machines that use the store. KEY is any
-text of up to 512 bytes. The store is that of --config, --store or SHARDCTL_STORE_URI.
+		Long: `Run a command while a lock is held. Waiting commands are served in the order of a queue, on all
+machines that use the store. KEY is any text of up to 512 bytes. The store is that of --config, --store or
+SHARDCTL_STORE_URI.
 
 COMMAND has SHARDCTL_FENCING_TOKEN, SHARDCTL_KEY (locks/KEY), SHARDCTL_INSTANCE and SHARDCTL_SESSION in its environment,
 and not SHARDCTL_STORE_URI. Send the token along with what it changes. SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on

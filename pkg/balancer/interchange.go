@@ -3,14 +3,13 @@ package balancer
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // near is how many of the emptiest bins are tried before a full one is left as it is.
 const near = 8
 
 // interchange moves, or swaps, single items from the fullest bins to the emptiest ones. It ends when every load is
-// between floor and ceiling, or nothing helps any more. This is the interchange heuristic of Finn and Horowitz ("A
+// between floor and limit, or nothing helps any more. This is the interchange heuristic of Finn and Horowitz ("A
 // linear time approximation algorithm for multiprocessor scheduling", BIT 19, 1979).
 //
 // Bins keep their items sorted by weight. So the best item to move is found by binary search. The best pair to swap is
@@ -23,16 +22,14 @@ type interchange struct {
 }
 
 // improve makes loads more even. Each step makes the sum of squares of the loads smaller, so it ends. Where it ends it
-// would do nothing the next time.
+// would do nothing the next time. Items that are not at home go first: to put them elsewhere costs no move.
 func (p *packing) improve() {
 	x := &interchange{packing: p, lighter: make([]int32, len(p.items))}
 	for i := range p.bins {
-		if len(p.bins[i].items) > 0 || p.bins[i].free > 0 {
+		if p.bins[i].load > 0 || p.bins[i].free > 0 {
 			x.order = append(x.order, i)
-			slices.Sort(p.bins[i].items)
 		}
 	}
-	slices.SortFunc(x.order, x.fuller)
 	next := len(p.items)
 	for i := next - 1; i >= 0; i-- {
 		if i+1 < len(p.items) && p.items[i].weight > p.items[i+1].weight {
@@ -40,7 +37,37 @@ func (p *packing) improve() {
 		}
 		x.lighter[i] = int32(next) //nolint:gosec // G115: no group has 2^31 keys
 	}
+	x.run(func(k *item) bool { return k.bin != k.home })
+	x.sendBack()
+	x.run(func(*item) bool { return true })
+}
+
+// run moves and swaps some of the items.
+func (x *interchange) run(movable func(*item) bool) {
+	for i := range x.bins {
+		x.bins[i].items = x.bins[i].items[:0]
+	}
+	for i := range x.items {
+		if k := &x.items[i]; k.bin >= 0 && movable(k) {
+			x.bins[k.bin].items = append(x.bins[k.bin].items, int32(i))
+		}
+	}
+	slices.SortFunc(x.order, x.fuller)
 	for x.step() {
+	}
+}
+
+// sendBack moves items home whose move helps nothing: home is not above the limit with them, or no fuller than where
+// they are.
+func (x *interchange) sendBack() {
+	for i := range x.items {
+		k := &x.items[i]
+		if k.bin < 0 || k.home < 0 || k.bin == k.home || x.bins[k.home].free <= 0 {
+			continue
+		}
+		if x.bins[k.home].load+k.weight <= max(x.limit, x.bins[k.bin].load) {
+			x.move(int32(i), k.home)
+		}
 	}
 }
 
@@ -51,7 +78,7 @@ func (x *interchange) fuller(a, b int) int {
 // step makes one move or swap, and says whether it found one worth it.
 func (x *interchange) step() bool {
 	for i, from := range x.order {
-		over := x.bins[from].load > x.ceiling()
+		over := x.bins[from].load > x.limit
 		if !over && i >= near {
 			return false
 		}
@@ -85,40 +112,30 @@ func (x *interchange) wanted(from, to int) int {
 	return max(1, min(x.bins[from].load-x.mean, x.mean-x.bins[to].load))
 }
 
-// moveOne moves the item whose weight is nearest to the wanted one, of those that make the two bins more alike.
+// moveOne moves one item. It is the one whose weight is nearest to the wanted one, of those that bring the fuller bin
+// to the limit and the other not above it. Else it is the heaviest one of these, else the lightest of those that make
+// the two bins more alike.
 func (x *interchange) moveOne(from, to int) bool {
-	gap := x.bins[from].load - x.bins[to].load
-	if x.bins[to].free <= 0 || gap <= 1 {
+	f, t := &x.bins[from], &x.bins[to]
+	gap := f.load - t.load
+	if t.free <= 0 || gap <= 1 || len(f.items) == 0 {
 		return false
 	}
-	best, ok := x.nearest(x.bins[from].items, x.wanted(from, to), gap)
-	if ok {
-		x.move(best, to)
-	}
-	return ok
-}
-
-// nearest finds the item whose weight is nearest to the wanted one, and below limit. Of equals it is the heaviest one,
-// and of these the first. wanted is below limit.
-func (x *interchange) nearest(items []int32, wanted, limit int) (best int32, ok bool) {
 	x.examined += 2
-	notAbove := x.notAbove(items, wanted)
-	if notAbove < len(items) {
-		best, ok = items[notAbove], true
+	fits := min(gap-1, x.limit-t.load)
+	need := f.load - x.limit
+	best := f.items[len(f.items)-1]
+	if at := x.notAbove(f.items, fits); at < len(f.items) {
+		best = f.items[at]
+		if x.items[best].weight >= need {
+			best = f.items[x.nearest(f.items, min(fits, max(need, x.wanted(from, to))), need, fits)]
+		}
 	}
-	if notAbove == 0 {
-		return best, ok
+	if x.items[best].weight >= gap {
+		return false
 	}
-	weight := x.items[items[notAbove-1]].weight
-	if weight < limit && (!ok || weight-wanted <= wanted-x.items[best].weight) {
-		best, ok = items[x.notAbove(items, weight)], true
-	}
-	return best, ok
-}
-
-// notAbove is the position of the first of the items that weighs no more than so much.
-func (x *interchange) notAbove(items []int32, weight int) int {
-	return sort.Search(len(items), func(i int) bool { return x.items[items[i]].weight <= weight })
+	x.move(best, to)
+	return true
 }
 
 // swapOne swaps two items whose weights differ by about the wanted weight, and by less than the loads of their bins.

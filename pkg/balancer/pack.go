@@ -9,7 +9,7 @@ func (p *packing) pack(frozen bool) {
 	p.measure()
 	p.keepHomes()
 	if !frozen {
-		p.shed()
+		p.lift()
 	}
 	p.placeRest(frozen)
 	if !frozen {
@@ -28,31 +28,28 @@ func (p *packing) keepHomes() {
 	}
 }
 
-// shed takes from bins that are far too full what is above the mean, so that it can be placed at once. To move it one
-// by one would be slow after a large change. Less than that is left to improve.
-func (p *packing) shed() {
+// lift takes as few items as can be from bins above the limit. The last one taken from a bin brings it nearest to the
+// mean.
+func (p *packing) lift() {
 	open := 0
 	for i := range p.bins {
 		open += p.bins[i].free
 	}
 	for i := range p.bins {
 		b := &p.bins[i]
-		if b.load <= p.ceiling()+p.heaviest {
-			continue
-		}
-		keep := b.items[:0]
-		for _, at := range b.items {
-			k := &p.items[at]
-			if open > 0 && b.load-k.weight >= p.mean {
-				b.load -= k.weight
-				b.free++
-				k.bin = -1
-				open--
-				continue
+		for b.load > p.limit && len(b.items) > 0 && open > 0 {
+			at := 0 // the heaviest
+			if heaviest, need := p.items[b.items[0]].weight, b.load-p.limit; heaviest > need {
+				at = p.nearest(b.items, b.load-p.mean, need, heaviest)
 			}
-			keep = append(keep, at)
+			k := &p.items[b.items[at]]
+			b.load -= k.weight
+			b.free++
+			k.bin = -1
+			open--
+			copy(b.items[1:at+1], b.items[:at])
+			b.items = b.items[1:]
 		}
-		b.items = keep
 	}
 }
 
@@ -70,7 +67,7 @@ func (p *packing) placeRest(newerFirst bool) {
 		if k.bin >= 0 {
 			continue
 		}
-		if b, ok := newer.least(); ok && p.bins[b].load+k.weight <= p.ceiling() {
+		if b, ok := newer.least(); ok && p.bins[b].load+k.weight <= p.limit {
 			p.put(int32(i), b)
 			newer.down(0)
 			all.stale = true

@@ -1,6 +1,9 @@
 package balancer
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // packing shares items of different weights out over bins. It looks for a good answer at few moves. The best one
 // would be bin packing, which is NP-hard.
@@ -10,6 +13,7 @@ type packing struct {
 
 	mean     int // rounded up, of the bins that can take something
 	heaviest int
+	limit    int // the load that no bin should pass
 
 	examined int // candidates that were looked at for moves and swaps
 }
@@ -48,11 +52,11 @@ func (p *packing) measure() {
 	if open > 0 {
 		p.mean = (total + open - 1) / open
 	}
+	p.limit = max(p.mean+max(p.mean/20, p.heaviest/4), p.heaviest)
 }
 
-// ceiling is the load that a bin should not pass, and floor the one it should reach.
-func (p *packing) ceiling() int { return max(p.mean+p.mean/20, p.heaviest) }
-func (p *packing) floor() int   { return p.mean - max(p.mean/20, p.heaviest) }
+// floor is the load that a bin should reach.
+func (p *packing) floor() int { return p.mean - max(p.mean/20, p.heaviest) }
 
 // put adds an item to a bin, as its last one.
 func (p *packing) put(i int32, b int) {
@@ -75,4 +79,26 @@ func (p *packing) move(i int32, to int) {
 	at, _ = slices.BinarySearch(b.items[:last], i)
 	copy(b.items[at+1:], b.items[at:last])
 	b.items[at] = i
+}
+
+// nearest is the position of the item whose weight is nearest to the wanted one, and from least to most, of a bin's
+// items. There has to be one. Of equals it is the heaviest one, and of these the first.
+func (p *packing) nearest(items []int32, wanted, least, most int) int {
+	weight := func(at int) int { return p.items[items[at]].weight }
+	at := p.notAbove(items, wanted)
+	if at == len(items) || weight(at) < least {
+		return p.notAbove(items, weight(at-1))
+	}
+	if at == 0 {
+		return 0
+	}
+	if w := weight(at - 1); w <= most && w-wanted <= wanted-weight(at) {
+		return p.notAbove(items, w)
+	}
+	return at
+}
+
+// notAbove is the position of the first of the items that weighs no more than so much.
+func (p *packing) notAbove(items []int32, weight int) int {
+	return sort.Search(len(items), func(i int) bool { return p.items[items[i]].weight <= weight })
 }

@@ -12,7 +12,7 @@ import (
 // releasedBy is what a replica releases that owns four keys, as two others do, once the first has grown heavy.
 func releasedBy(change func(second *record.Member)) []string {
 	v, d := seenBy(4, 4, 4)
-	d.Groups[0].Keys[0].Weight, d.Groups[0].WeightRevision = 8, 3
+	d.Groups[0].Keys[0].Weight, d.Groups[0].WeightRevision = 16, 3
 	for i := range v.Sessions {
 		v.Sessions[i].Member.WeightRevisions = map[string]int64{"g": 3}
 	}
