@@ -89,6 +89,7 @@ var _ = Describe("A store that is unreachable", func() {
 				status, err := r.Client.Status(ctx)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(status.Store.Reachable).To(BeFalse())
+				Expect(status.Stale).To(BeTrue())
 				Expect(status.ProblemsOf("StoreUnreachable")).NotTo(BeEmpty())
 				Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
 				expectStale(ctx, r)
