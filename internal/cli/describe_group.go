@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -12,11 +13,12 @@ import (
 
 // instanceFacts are what is known of an instance.
 type instanceFacts struct {
-	Instance *api.Instance `json:"instance"`
-	Problems []api.Problem `json:"problems"` // about it
-	Tasks    []api.Task    `json:"tasks"`    // that it owns
-	Events   []api.Event   `json:"events"`   // the newest first; null: not known
-	Unknown  unknown       `json:"unknown"`  // why a list is null
+	Instance  *api.Instance  `json:"instance"`
+	Problems  []api.Problem  `json:"problems"`  // about it, or about a task that it owns
+	Overrides []api.Override `json:"overrides"` // about it, and pins and moves to it; null: not known
+	Tasks     []api.Task     `json:"tasks"`     // that it owns
+	Events    []api.Event    `json:"events"`    // the newest first; null: not known
+	Unknown   unknown        `json:"unknown"`   // why a list is null
 }
 
 func (r *reader) instance(ctx context.Context, name string) (facts, error) {
@@ -25,15 +27,23 @@ func (r *reader) instance(ctx context.Context, name string) (facts, error) {
 		return nil, err
 	}
 	f := &instanceFacts{Instance: i, Unknown: unknown{}}
-	f.Problems, err = r.problems(ctx, func(p *api.Problem) bool { return p.Instance == i.Name })
-	if err != nil {
-		return nil, err
-	}
 	tasks, err := r.client.Tasks().List(ctx, client.Filter{Instance: i.Name})
 	if err != nil {
 		return nil, err
 	}
 	f.Tasks = filled(tasks)
+	f.Problems, err = r.problems(ctx, func(p *api.Problem) bool {
+		return p.Instance == i.Name || slices.ContainsFunc(tasks, func(t api.Task) bool { return t.Key == p.Task })
+	})
+	if err != nil {
+		return nil, err
+	}
+	overrides, err := r.client.Overrides().List(ctx, client.Filter{Instance: i.Name})
+	if err == nil {
+		f.Overrides = filled(overrides)
+	} else if err = f.Unknown.note("overrides", err); err != nil {
+		return nil, err
+	}
 	f.Events, err = r.events(ctx, client.Filter{Instance: i.Name}, f.Unknown)
 	return f, err
 }
@@ -46,12 +56,11 @@ func (f *instanceFacts) show(d *description) {
 		state += ": " + plainText(i.Message)
 	}
 	d.field("State", state)
-	d.field("Asked for", plainText(d.view.asked(i.Overrides, "instance")))
 	if !i.StartedAt.IsZero() {
 		d.field("Started", fmt.Sprintf("%s (%s ago)", i.StartedAt, d.view.age(i.StartedAt)))
 	}
 	d.field("Heartbeat", fmt.Sprintf("%.1fs ago", i.HeartbeatAgeSeconds))
-	d.field("Tasks", ownedText(i))
+	d.field("Tasks", strconv.Itoa(total(i.Owned)))
 	d.field("Zone", plainText(i.Zone))
 	d.field("Version", plainText(i.Version))
 	d.field("Revision", plainText(i.Revision))
@@ -59,8 +68,58 @@ func (f *instanceFacts) show(d *description) {
 	d.field("Labels", labelText(i.Labels))
 	d.field("Session", plainText(i.Session))
 	d.wrong(f.Problems)
+	d.title("overrides")
+	if !d.unavailable("overrides", f.Unknown) {
+		section(&d.sections, d.view, overrideColumns(), f.Overrides, "none")
+	}
+	d.title("groups")
+	section(&d.sections, d.view, shareColumns(), f.shares(), "it owns nothing, and has no cap")
 	d.tasks("tasks", f.Tasks)
 	d.events(f.Events, f.Unknown)
+}
+
+// share is what an instance owns of a group.
+type share struct {
+	group string
+	owned int
+	limit string
+	api.TaskCounts
+}
+
+// shares are by group what the instance owns, and may own.
+func (f *instanceFacts) shares() []share {
+	of := map[string]*share{}
+	at := func(group string) *share {
+		if of[group] == nil {
+			of[group] = &share{group: group, owned: f.Instance.Owned[group], limit: "-"}
+		}
+		return of[group]
+	}
+	for group, limit := range f.Instance.Caps {
+		at(group).limit = strconv.Itoa(limit)
+	}
+	for group := range f.Instance.Owned {
+		at(group)
+	}
+	for i := range f.Tasks {
+		at(f.Tasks[i].Group).Count(f.Tasks[i].State)
+	}
+	var list []share
+	for _, group := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, *of[group])
+	}
+	return list
+}
+
+func shareColumns() []column[share] {
+	return []column[share]{
+		{title: "group", cell: func(_ *view, s *share) string { return orDash(s.group) }},
+		{title: "owned", right: true, cell: func(_ *view, s *share) string { return strconv.Itoa(s.owned) }},
+		{title: "cap", right: true, cell: func(_ *view, s *share) string { return s.limit }},
+		{title: "states", cell: func(_ *view, s *share) string {
+			return orDash(others(&api.Group{TaskCounts: s.TaskCounts}))
+		}},
+	}
 }
 
 // groupFacts are what is known of a group.

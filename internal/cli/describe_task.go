@@ -81,7 +81,7 @@ func (r *reader) declared(ctx context.Context, f *taskFacts) (err error) {
 // undeclared reads of a key that is in no task list any more.
 func (r *reader) undeclared(ctx context.Context, f *taskFacts, key string, notFound error) error {
 	group, _, _ := strings.Cut(key, "/")
-	locks, err := r.client.Locks().List(ctx, client.Filter{Group: group})
+	locks, err := r.client.Locks().List(ctx, client.Filter{Group: group, Q: key})
 	if err != nil {
 		return err
 	}

@@ -300,7 +300,6 @@ func run[T any](ctx context.Context, r *request, res resource[T]) error {
 	if err != nil {
 		return err
 	}
-	all := items
 	items = out.keep(items)
 	if r.options.sortBy != "" {
 		if err := sortBy(items, r.options.sortBy); err != nil {
@@ -315,10 +314,7 @@ func run[T any](ctx context.Context, r *request, res resource[T]) error {
 	case len(missing) == 0 || res.kind == "events":
 		return nil
 	case len(missing) == 1:
-		names := make([]string, len(all))
-		for i := range all {
-			names[i] = res.name(&all[i])
-		}
+		names, _ := namesOfKind(res.kind, new(string))(ctx, r.client) // without them nothing is suggested
 		if near := nearest.Name(missing[0], names); near != "" {
 			return fmt.Errorf("no %s with the name %s; did you mean %s?", res.kind, missing[0], near)
 		}

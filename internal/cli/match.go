@@ -93,6 +93,31 @@ func wantLocks(args []string, group string) (*wanted, error) {
 
 func isPattern(arg string) bool { return strings.ContainsAny(arg, `*?[\`) }
 
+// text is what the only name is found by; empty where there are several, or a pattern.
+func (w *wanted) text() string {
+	if w.single() {
+		return w.args[0]
+	}
+	return ""
+}
+
+// narrow has a list of tasks hold few that are not wanted, by what every replica understands.
+func (w *wanted) narrow(f *client.Filter) {
+	f.Q = w.text()
+	if f.Group != "" || len(w.args) == 0 {
+		return
+	}
+	group, _, _ := strings.Cut(w.args[0], "/")
+	for _, arg := range w.args {
+		if !strings.HasPrefix(arg, group+"/") {
+			return
+		}
+	}
+	if !isPattern(group) {
+		f.Group = group
+	}
+}
+
 // match says whether this one is wanted; with no names all are.
 func (w *wanted) match(name string) bool {
 	if len(w.args) == 0 {

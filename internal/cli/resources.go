@@ -23,7 +23,7 @@ type resource[T any] struct {
 	name    func(*T) string
 	wanted  func(args []string, group string) (*wanted, error)
 	of      func(*client.Client) source[T]
-	// list reads those that are wanted where the list as it is may lack some; nil: it never does.
+	// list reads those that are wanted, and as few others as can be; nil: the list as it is.
 	list func(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]T, error)
 	gone func(*T)          // marks one that is no more, for a table that is watched
 	at   func(*T) api.Time // when it happened; nil: the time of a watched row is that of its change
@@ -34,6 +34,7 @@ func tasks() resource[api.Task] {
 		kind: "tasks", columns: taskColumns(), wanted: wantTasks,
 		name: func(t *api.Task) string { return t.Key },
 		of:   func(c *client.Client) source[api.Task] { return c.Tasks() },
+		list: namedTasks,
 		gone: func(t *api.Task) { t.State = "removed" },
 	}
 }
@@ -46,6 +47,32 @@ func instances() resource[api.Instance] {
 		list: namedInstances,
 		gone: func(i *api.Instance) { i.State = "removed" },
 	}
+}
+
+// fewNamed is how many tasks are read one by one.
+const fewNamed = 10
+
+// namedTasks are the tasks that are wanted: a few that are named are read, and no list.
+func namedTasks(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Task, error) {
+	if len(w.args) == 0 || len(w.args) > fewNamed || f.Selector != "" || slices.ContainsFunc(w.args, isPattern) {
+		w.narrow(&f)
+		return c.Tasks().List(ctx, f)
+	}
+	var found []api.Task
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(w.args))) {
+		group, name, _ := strings.Cut(key, "/")
+		if f.Group != "" && f.Group != group {
+			continue
+		}
+		t, err := c.Tasks().Get(ctx, group, name)
+		switch {
+		case err == nil:
+			found = append(found, *t)
+		case !errors.Is(err, client.ErrNotFound):
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // namedInstances are the instances of the list, and those that are hidden in it, as they have left, and are named.
@@ -127,6 +154,10 @@ func locks() resource[api.Lock] {
 		kind: "locks", columns: lockColumns(), wanted: wantLocks,
 		name: func(l *api.Lock) string { return l.Key },
 		of:   func(c *client.Client) source[api.Lock] { return c.Locks() },
+		list: func(ctx context.Context, c *client.Client, f client.Filter, w *wanted) ([]api.Lock, error) {
+			f.Q = w.text()
+			return c.Locks().List(ctx, f)
+		},
 		gone: free,
 	}
 }

@@ -141,29 +141,24 @@ func (o *waitOptions) look(ctx context.Context, c *client.Client, args []string)
 	if len(args) > 0 {
 		return o.lookAtTasks(ctx, c, args)
 	}
-	s, err := c.Status(ctx)
+	groups, err := c.Groups().List(ctx, client.Filter{Group: o.group})
 	if err != nil {
 		return "", err
 	}
 	var missing []string
-	found := false
-	for i := range s.Groups {
-		if o.group != "" && s.Groups[i].Name != o.group {
-			continue
-		}
-		found = true
-		text, err := lacks(o.aim, &s.Groups[i])
+	for i := range groups {
+		text, err := lacks(o.aim, &groups[i])
 		if err != nil {
 			return "", err
 		}
 		if text != "" {
-			missing = append(missing, s.Groups[i].Name+": "+text)
+			missing = append(missing, groups[i].Name+": "+text)
 		}
 	}
 	switch {
-	case !found && o.group != "":
+	case len(groups) == 0 && o.group != "":
 		return "no group " + o.group + " is known yet", nil
-	case !found:
+	case len(groups) == 0:
 		return "no group is known yet", nil
 	}
 	return strings.Join(missing, "; "), nil
@@ -174,7 +169,7 @@ func (o *waitOptions) lookAtTasks(ctx context.Context, c *client.Client, args []
 	if err != nil {
 		return "", err
 	}
-	tasks, err := c.Tasks().List(ctx, client.Filter{Group: o.group})
+	tasks, err := namedTasks(ctx, c, client.Filter{Group: o.group}, w)
 	if err != nil {
 		return "", err
 	}
