@@ -219,7 +219,7 @@ func override(kind record.OverrideKind, key elect.Key, to string) func(*cluster.
 // TestOverridesAreListed: what still counts is in the list of overrides, also of what is not declared.
 func TestOverridesAreListed(t *testing.T) {
 	view := viewOf(lockOf("g/1", "A", "running"))
-	for _, o := range []record.Override{
+	view.Overrides = append(view.Overrides, []record.Override{
 		{Kind: record.OverridePause, Scope: record.ScopeTask, Name: "old/task", At: 4000, Until: 9000},
 		{Kind: record.OverrideDrain, Scope: record.ScopeInstance, Name: "gone"},
 		{Kind: record.OverridePause, Scope: record.ScopeGroup, Name: "g"},
@@ -227,9 +227,7 @@ func TestOverridesAreListed(t *testing.T) {
 		{Kind: record.OverrideRebalance, Scope: record.ScopeGroup, Name: "g"},
 		{Kind: record.OverrideRestart, Scope: record.ScopeTask, Name: "g/1", Token: 6}, // it has restarted
 		{Kind: record.OverrideMove, Scope: record.ScopeTask, Name: "g/1", Token: 7, To: "b"},
-	} {
-		view.Overrides = append(view.Overrides, o)
-	}
+	}...)
 	s := gather(settings(t), view, nil).lists()
 	s.Sort()
 	var got []string

@@ -7,7 +7,7 @@ const (
 	// LogInstanceHeader names the instance on which the task wrote it.
 	LogInstanceHeader = "Shardctl-Log-Instance"
 	// LogTokenHeader is the fencing token of the newest start of the task there.
-	LogTokenHeader = "Shardctl-Log-Fencing-Token"
+	LogTokenHeader = "Shardctl-Log-Fencing-Token" //nolint:gosec // G101: a header's name
 	// LogEndedHeader is true when that instance did not hold the task any more; else it is absent.
 	LogEndedHeader = "Shardctl-Log-Ended"
 )

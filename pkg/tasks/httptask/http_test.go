@@ -236,7 +236,7 @@ func (l lateEndpoint) RoundTrip(request *http.Request) (*http.Response, error) {
 	heard := make(chan *http.Response, 1)
 	go func() {
 		time.Sleep(time.Second)
-		response, _ := l.fakeEndpoint.RoundTrip(request)
+		response, _ := l.fakeEndpoint.RoundTrip(request) //nolint:bodyclose // who hears it closes it
 		heard <- response
 	}()
 	if l.broken {
@@ -259,7 +259,9 @@ func TestStopIsTheLastThatArrives(t *testing.T) {
 			stop, done := rig.Run(t, s, httpTask(), rig.Hold(httpTask()))
 			time.Sleep(6700 * time.Millisecond) // the first renewal is under way
 			stop(elect.ErrReleased)
-			<-done
+			if err := <-done; !errors.Is(err, elect.ErrReleased) {
+				t.Errorf("Run returned %v", err)
+			}
 			time.Sleep(time.Minute)
 			events := f.events()
 			if n := len(events); n < 3 || !strings.HasPrefix(events[n-1], eventStop) {

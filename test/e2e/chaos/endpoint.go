@@ -46,6 +46,7 @@ type stood struct {
 }
 
 func newEndpoint(tb testing.TB) *endpoint {
+	tb.Helper()
 	f := &endpoint{grants: map[string]grant{}, stalls: testprocess.NewStalls()}
 	tb.Cleanup(f.stalls.Close)
 	f.Server = httptest.NewServer(f)
