@@ -31,7 +31,7 @@ func TestOnlyWhatIsNamedIsRead(t *testing.T) {
 	})
 	for line, want := range map[string]string{
 		"get tasks topics/topic-001":                             "/tasks/topics/topic-001",
-		"get tasks -g topics topic-002 topic-001 topic-001":      "/tasks/topics/topic-001 /tasks/topics/topic-002",
+		"get tasks -g topics topic-002 topic-001 topic-001":      "/tasks/topics/topic-001 /tasks/topics/topic-002", //nolint:dupword // named twice
 		"get tasks topics/topic-00[12]":                          "/tasks?group=topics",
 		"get tasks topics/topic-001 topics/*2":                   "/tasks?group=topics",
 		"get tasks */topic-001":                                  "/tasks",

@@ -37,7 +37,7 @@ type help struct{ use, short, long, example string }
 func changeCommands(g *Globals) []*cobra.Command {
 	return []*cobra.Command{
 		drainCommand(g),
-		instanceCommand(&change{verb: api.Undrain, past: "no longer drained", globals: g}, help{
+		instanceCommand(&change{verb: api.Undrain, past: "undrained", globals: g}, help{
 			short: "Let a drained instance take tasks again",
 			long: "Let a drained instance take tasks again. It gets its share as balance asks for, once " +
 				"membership has settled.",
@@ -50,7 +50,7 @@ func changeCommands(g *Globals) []*cobra.Command {
 for 24 hours is forgotten.`,
 			example: `  shardctl cordon web-1 --reason "a noisy neighbour"`,
 		}),
-		instanceCommand(&change{verb: api.Uncordon, past: "no longer cordoned", globals: g}, help{
+		instanceCommand(&change{verb: api.Uncordon, past: "uncordoned", globals: g}, help{
 			short:   "Let a cordoned instance take new tasks again",
 			example: "  shardctl uncordon web-1",
 		}),

@@ -298,7 +298,7 @@ func TestChangesOnTheStore(t *testing.T) {
 	for _, test := range []struct{ line, asked, out, err string }{
 		{
 			"drain b --wait=false --config a.yaml", "[a.yaml] drain [b] mine: true, preview: false",
-			"instance b drained\n",
+			"instance b draining\n",
 			"",
 		},
 		{

@@ -23,12 +23,12 @@ func taskColumns() []column[api.Task] {
 		},
 		{title: "reason", keep: keepReason, cell: func(_ *view, t *T) string { return orDash(t.Reason) }},
 		{title: "kind", wide: true, cell: func(_ *view, t *T) string { return orDash(t.Kind) }},
-		{title: "behind", wide: true, right: true, cell: func(_ *view, t *T) string { return orDash(behind(t.Lag)) }},
+		{title: "lag", wide: true, right: true, cell: func(_ *view, t *T) string { return orDash(behind(t.Lag)) }},
 		{title: "token", wide: true, right: true, cell: func(_ *view, t *T) string { return number(t.FencingToken) }},
 		{title: "next run", wide: true, cell: func(v *view, t *T) string { return v.age(t.NextRunAt) }},
 		{title: "pinned to", wide: true, cell: func(_ *view, t *T) string { return pinText(t) }},
 		{
-			title: "asked for", prose: true, wide: true,
+			title: "override", prose: true, wide: true,
 			cell: func(v *view, t *T) string { return v.asked(t.Overrides, "task") },
 		},
 		{title: "labels", wide: true, cell: func(_ *view, t *T) string { return labelText(t.Labels) }},
@@ -61,7 +61,7 @@ func instanceColumns() []column[api.Instance] {
 		{title: "revision", wide: true, cell: func(_ *view, i *T) string { return orDash(i.Revision) }},
 		{title: "labels", wide: true, cell: func(_ *view, i *T) string { return labelText(i.Labels) }},
 		{
-			title: "asked for", prose: true, wide: true,
+			title: "override", prose: true, wide: true,
 			cell: func(v *view, i *T) string { return v.asked(i.Overrides, "instance") },
 		},
 	}
@@ -104,7 +104,7 @@ func groupColumns() []column[api.Group] {
 			title: "imbalance", right: true, cell: func(_ *view, g *T) string { return strconv.Itoa(g.Imbalance) },
 		},
 		column[T]{
-			title: "asked for", prose: true, wide: true,
+			title: "override", prose: true, wide: true,
 			cell: func(v *view, g *T) string { return v.asked(g.Overrides, "group") },
 		},
 	)

@@ -158,7 +158,7 @@ func (r *reader) ofGroup(ctx context.Context, name string) (facts, error) {
 func (f *groupFacts) show(d *description) {
 	g := f.Group
 	d.field("Group", plainText(g.Name))
-	d.field("Asked for", plainText(d.view.asked(g.Overrides, "group")))
+	d.field("Override", plainText(d.view.asked(g.Overrides, "group")))
 	d.field("Tasks", strconv.Itoa(g.Tasks))
 	for _, state := range api.TaskStates() {
 		if n := g.InState(state); n > 0 {

@@ -124,9 +124,9 @@ func (f *taskFacts) showTask(d *description) {
 	}
 	d.field("Token", number(t.FencingToken))
 	d.field("Pinned to", plainText(pinText(t)))
-	d.field("Asked for", plainText(d.view.asked(t.Overrides, "task")))
+	d.field("Override", plainText(d.view.asked(t.Overrides, "task")))
 	d.field("Next run", d.moment(t))
-	d.field("Behind", lagText(t.Lag))
+	d.field("Lag", lagText(t.Lag))
 	d.field("Weight", weightText(t))
 	d.field("Restarts", positive(t.Restarts))
 	d.field("Last error", plainText(t.LastError))

@@ -12,7 +12,7 @@ import (
 )
 
 func drainCommand(g *Globals) *cobra.Command {
-	c := &change{verb: api.Drain, past: "drained", globals: g}
+	c := &change{verb: api.Drain, past: "draining", globals: g}
 	cmd := c.command(help{
 		use:   "drain INSTANCE",
 		short: "Have an instance hand over all its tasks, and take none until undrain",

@@ -42,7 +42,7 @@ func TestDrainWaitsUntilEmpty(t *testing.T) {
 	}))
 	defer server.Close()
 	got := shardctl(t, globals(), "drain", "b", "--timeout", "1m", "--server", server.URL)
-	if want := "instance b drained\ninstance b owns nothing\n"; got.code != 0 || got.out != want || got.err != "" ||
+	if want := "instance b draining\ninstance b owns nothing\n"; got.code != 0 || got.out != want || got.err != "" ||
 		looks != 4 {
 		t.Errorf("after %d looks: %+v, want %q", looks, got, want)
 	}
@@ -51,7 +51,7 @@ func TestDrainWaitsUntilEmpty(t *testing.T) {
 func TestDrainEndsWhenItsTimeIsOver(t *testing.T) {
 	server := operated(t, board(owning(3)), &obeying{}, nil)
 	got := shardctl(t, globals(), "drain", "b", "--timeout", "1ms", "--server", server)
-	if got.code != CodeNo || got.out != "instance b drained\n" ||
+	if got.code != CodeNo || got.out != "instance b draining\n" ||
 		!strings.Contains(got.err, "b still owns 3 of 3 tasks") || !strings.Contains(got.err, "shardctl undrain b") {
 		t.Errorf("%+v", got)
 	}
@@ -92,20 +92,20 @@ func TestDrainOnTheStore(t *testing.T) {
 		left     []int
 		out, err string
 	}{
-		"waits until it owns nothing": {nil, []int{2, -1, 1, 0}, "instance b drained\ninstance b owns nothing\n", ""},
+		"waits until it owns nothing": {nil, []int{2, -1, 1, 0}, "instance b draining\ninstance b owns nothing\n", ""},
 		"one that is silent, beside others": {
-			[]string{"b"}, []int{2, 2, 0}, "instance b drained\ninstance b owns nothing\n", "",
+			[]string{"b"}, []int{2, 2, 0}, "instance b draining\ninstance b owns nothing\n", "",
 		},
 		"no replica is up": {
-			all, []int{2}, "instance b drained\n", "error: no replica is up to take over the 2 tasks of b: those " +
+			all, []int{2}, "instance b draining\n", "error: no replica is up to take over the 2 tasks of b: those " +
 				"that " +
 				"start obey, it stays drained until `shardctl undrain b`\n",
 		},
-		"no replica is up, and it owns nothing": {all, []int{0}, "instance b drained\ninstance b owns nothing\n", ""},
+		"no replica is up, and it owns nothing": {all, []int{0}, "instance b draining\ninstance b owns nothing\n", ""},
 		"its time is over": {
 			nil,
 			[]int{2, 1},
-			"instance b drained\n",
+			"instance b draining\n",
 			"error: after 10s: b still owns 1 of 2 tasks; it stays drained until `shardctl undrain b`\n",
 		},
 	} {
