@@ -230,8 +230,8 @@ func TestOverridesAreListed(t *testing.T) {
 	} {
 		view.Overrides = append(view.Overrides, o)
 	}
-	s := gather(settings(t), view, nil).lists()
-	s.Sort()
+	r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	s := r.publisher.snapshot(gather(r.Settings(), view, nil), &r.problems, time.Now())
 	var got []string
 	for _, o := range s.Overrides {
 		got = append(got, o.Kind+" "+o.Name)
