@@ -41,9 +41,10 @@ type bulk struct {
 	view     *cluster.View
 	report   *balancer.Report
 
-	tasks  []api.Task
-	locks  []api.Lock
-	groups []api.Group
+	tasks     []api.Task
+	locks     []api.Lock
+	overrides []api.Override
+	groups    []api.Group
 }
 
 // publish makes a snapshot and shows it.
@@ -68,7 +69,7 @@ func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Tim
 	s.Status = p.status(m, now)
 	s.Sort()
 	b := p.bulkOf(m)
-	s.Tasks, s.Locks, s.Status.Groups = b.tasks, b.locks, b.groups
+	s.Tasks, s.Locks, s.Overrides, s.Status.Groups = b.tasks, b.locks, b.overrides, b.groups
 	p.found = problems.with(m.find(s), now)
 	status.SortProblems(p.found)
 	s.Status.Problems = slices.Clone(p.found)
@@ -122,7 +123,7 @@ func (p *publisher) bulkOf(m material) *bulk {
 	for _, g := range m.settings.Groups {
 		p.showOwned(m, g)
 	}
-	p.shown = &bulk{m.settings, m.read, m.view, m.report, s.Tasks, s.Locks, s.Status.Groups}
+	p.shown = &bulk{m.settings, m.read, m.view, m.report, s.Tasks, s.Locks, s.Overrides, s.Status.Groups}
 	return p.shown
 }
 

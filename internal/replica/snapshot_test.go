@@ -228,8 +228,8 @@ func TestOverridesAreListed(t *testing.T) {
 		{Kind: record.OverrideRestart, Scope: record.ScopeTask, Name: "g/1", Token: 6}, // it has restarted
 		{Kind: record.OverrideMove, Scope: record.ScopeTask, Name: "g/1", Token: 7, To: "b"},
 	}...)
-	s := gather(settings(t), view, nil).lists()
-	s.Sort()
+	r := New(Config{Settings: settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	s := r.publisher.snapshot(gather(r.Settings(), view, nil), &r.problems, time.Now())
 	var got []string
 	for _, o := range s.Overrides {
 		got = append(got, o.Kind+" "+o.Name)

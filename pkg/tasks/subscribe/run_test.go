@@ -360,9 +360,12 @@ func TestPoisonDelaysWhatItsOrderSays(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := memsource.New()
 				b.Create("orders", 3)
+				var mu sync.Mutex
 				poison := ""
 				done := map[string]int{} // by partition
 				w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {
+					mu.Lock()
+					defer mu.Unlock()
 					if poison == "" {
 						poison = d.Partition
 					}
