@@ -58,7 +58,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
   shardctl get locks --kind mutex,semaphore -w
   shardctl get runs jobs/nightly-report`,
 		Args: func(_ *cobra.Command, args []string) error {
-			return wantKind("get", args, kinds, "say what: "+strings.Join(kinds, ", "))
+			return wantKind("get", args, kinds, "say what: "+anyOf(kinds))
 		},
 		ValidArgsFunction: o.complete(g),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -47,7 +47,13 @@ func outputUsage(allowed []format) string {
 			words[i] = jsonpathPrefix + "TEMPLATE"
 		}
 	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	return anyOf(words)
+}
+
+// anyOf writes "a, b or c".
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func parseOutput(text string, allowed []format) (Output, error) {

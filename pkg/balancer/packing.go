@@ -51,8 +51,9 @@ func (p *packing) measure() {
 	}
 	if open > 0 {
 		p.mean = (total + open - 1) / open
+		p.limit = total/open + max(p.mean/20, p.heaviest/4)
 	}
-	p.limit = max(p.mean+max(p.mean/20, p.heaviest/4), p.heaviest)
+	p.limit = max(p.limit, p.mean, p.heaviest)
 }
 
 // floor is the load that a bin should reach.
