@@ -145,7 +145,7 @@ groups:
 
 		By("draining it straight on the store")
 		Expect(shardctl(ctx, "drain", "web-2", "--config", a.Config)).To(
-			Equal(harness.CommandResult{Stdout: "instance web-2 drained\ninstance web-2 owns nothing\n"}),
+			Equal(harness.CommandResult{Stdout: "instance web-2 draining\ninstance web-2 owns nothing\n"}),
 		)
 		ownedBy(ctx, a, "web-1", 4)
 		Expect(shardctl(ctx, "undrain", "web-2", "--config", a.Config).Code).To(BeZero())

@@ -52,7 +52,7 @@ var _ = Describe("Draining an instance", func() {
 			By("draining it")
 			before := history.Now()
 			said := done(ctx, asked, "drain", drained, "--timeout", "60s", "--reason", "a new kernel")
-			Expect(said).To(Equal("instance r1 drained\ninstance r1 owns nothing\n"))
+			Expect(said).To(Equal("instance r1 draining\ninstance r1 owns nothing\n"))
 			Eventually(c.CheckTaken).WithArguments(keys, before).Should(Succeed())
 			Eventually(func() (map[string]int, error) { return owned(ctx, asked) }).Should(Equal(rest))
 			after := history.Now()
@@ -106,7 +106,7 @@ var _ = Describe("Draining an instance", func() {
 			Expect(startedOn(c, drained, restarted)).To(BeEmpty(), "tasks that came back")
 
 			By("taking it back")
-			Expect(done(ctx, live[0], "undrain", drained)).To(Equal("instance r1 no longer drained\n"))
+			Expect(done(ctx, live[0], "undrain", drained)).To(Equal("instance r1 undrained\n"))
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			Expect(startedOn(c, drained, restarted)).To(HaveLen(20))
 		}, SpecTimeout(ScenarioTimeout))
