@@ -33,7 +33,7 @@ func (o output) write(w http.ResponseWriter) {
 
 // kept is what this replica keeps of the task's output. What it wrote here before others ran it does not count, unless
 // the query asks for this instance.
-func (l taskLogs) kept(s *Snapshot, t *api.Task, q LogQuery) (output, bool) {
+func (l taskLogs) kept(s *Snapshot, t *api.Task, q api.LogOptions) (output, bool) {
 	instance := s.Status.Instance
 	if l.here == nil || q.Instance != "" && q.Instance != instance {
 		return output{}, false
@@ -57,12 +57,12 @@ func (l taskLogs) kept(s *Snapshot, t *api.Task, q LogQuery) (output, bool) {
 	if !kept.Held {
 		header.Set(api.LogEndedHeader, "true")
 	}
-	return output{q.text(selected(&kept, q, process, last)), header}, true
+	return output{joined(selected(&kept, q, process, last), q.Timestamps), header}, true
 }
 
 // selected are the lines of the run before the newest, or those after a position, or all since the task was claimed
 // here last. A position of another process, or of one that has started again, says nothing about this one.
-func selected(kept *tasks.Output, q LogQuery, process string, last uint64) []tasks.Line {
+func selected(kept *tasks.Output, q api.LogOptions, process string, last uint64) []tasks.Line {
 	before, n := splitPosition(q.After)
 	var wanted func(tasks.Line) bool
 	switch {
@@ -83,11 +83,11 @@ func selected(kept *tasks.Output, q LogQuery, process string, last uint64) []tas
 	return lines[max(0, len(lines)-q.Tail):]
 }
 
-// text is the lines as the query wants them.
-func (q LogQuery) text(lines []tasks.Line) string {
+// joined is the text of lines, each with its time where that is wanted.
+func joined(lines []tasks.Line, timestamps bool) string {
 	var text strings.Builder
 	for _, line := range lines {
-		if q.Timestamps {
+		if timestamps {
 			text.WriteString(line.Time.UTC().Format(time.RFC3339Nano) + " ")
 		}
 		text.WriteString(line.Text + "\n")

@@ -76,7 +76,7 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // keeps is the instance that is asked for the output: the task's owner, unless the query names another one.
-func (s *Snapshot) keeps(t *api.Task, q LogQuery) (*api.Instance, *Error) {
+func (s *Snapshot) keeps(t *api.Task, q api.LogOptions) (*api.Instance, *Error) {
 	name, i := t.Instance, s.session(t)
 	if q.Instance != "" {
 		name, i = q.Instance, s.Instance(q.Instance)
@@ -121,12 +121,12 @@ func (c Config) peers() peers {
 const ProofHeader = "Shardctl-Proof"
 
 // output asks the owner for what a task of its own wrote, because of a request to this replica.
-func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q LogQuery) (output, error) {
+func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q api.LogOptions) (output, error) {
 	address, err := p.base(owner.Address)
 	if err != nil {
 		return output{}, fmt.Errorf("ask %s: %w", owner.Name, err)
 	}
-	target := logsPath(t.Group, t.Name) + "?" + q.values().Encode()
+	target := logsPath(t.Group, t.Name) + "?" + q.Values().Encode()
 	//nolint:gosec // the address is what a member of the cluster says of itself in the store
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, address+target, http.NoBody)
 	if err != nil {
@@ -179,33 +179,6 @@ func (s *Snapshot) session(t *api.Task) *api.Instance {
 	return s.Instance(t.Instance)
 }
 
-// LogQuery selects from what a task wrote.
-type LogQuery struct {
-	Tail       int    // at most so many lines, up to 1000, the newest; 0: 1000
-	After      string // a position that an earlier answer gave: only what was written since; empty: all
-	Instance   string // what it wrote there, whether it runs there or not; empty: where it runs
-	Previous   bool   // of the run before the newest one
-	Timestamps bool   // each line begins with its time
-}
-
-func (q LogQuery) values() url.Values {
-	v := url.Values{}
-	if q.Tail > 0 {
-		v.Set("tail", strconv.Itoa(q.Tail))
-	}
-	for name, text := range map[string]string{"after": q.After, "instance": q.Instance} {
-		if text != "" {
-			v.Set(name, text)
-		}
-	}
-	for name, on := range map[string]bool{"previous": q.Previous, "timestamps": q.Timestamps} {
-		if on {
-			v.Set(name, "true")
-		}
-	}
-	return v
-}
-
 func logsPath(group, name string) string {
 	return "/api/v1/tasks/" + url.PathEscape(group) + "/" + url.PathEscape(name) + "/logs"
 }
@@ -215,15 +188,15 @@ const maxPosition = 320
 
 var logParams = []string{"after", "instance", "previous", "tail", "timestamps"}
 
-func parseLogQuery(values url.Values) (LogQuery, *Error) {
+func parseLogQuery(values url.Values) (api.LogOptions, *Error) {
 	for _, name := range sortedKeys(values) {
 		if !slices.Contains(logParams, name) {
-			return LogQuery{}, httperr.Invalid(api.FieldError{
+			return api.LogOptions{}, httperr.Invalid(api.FieldError{
 				Field: name, Message: "not a parameter of logs; it takes " + strings.Join(logParams, ", "),
 			})
 		}
 	}
-	q := LogQuery{Tail: maxTail, After: values.Get("after"), Instance: values.Get("instance")}
+	q := api.LogOptions{Tail: maxTail, After: values.Get("after"), Instance: values.Get("instance")}
 	if len(q.After) > maxPosition || strings.ContainsFunc(q.After, unicode.IsControl) {
 		return q, httperr.Invalid(
 			api.FieldError{Field: "after", Message: "not a position that an answer gave in " + api.LogPositionHeader},

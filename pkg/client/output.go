@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/api"
@@ -33,34 +32,14 @@ type Output struct {
 }
 
 // LogOptions select from what a task wrote.
-type LogOptions struct {
-	Tail       int    // at most so many lines, up to 1000, the newest; 0: all that are kept
-	After      string // a position that an earlier answer gave: only what was written since; empty: all
-	Instance   string // what it wrote on that instance, also before it moved; empty: on its owner
-	Previous   bool   // of the run before the newest one, where that was on the same instance
-	Timestamps bool   // each line begins with its time, RFC 3339 with nanoseconds, and a space
-}
+type LogOptions = api.LogOptions
 
 // Logs reads what a task wrote since its owner has it. The owner is asked for it, through the replica that answers.
 // While no one owns the task, what it wrote last may still be kept: [Output].Ended says so.
 func (t Tasks) Logs(ctx context.Context, group, name string, o LogOptions) (*Output, error) {
-	values := url.Values{}
-	if o.Tail != 0 {
-		values.Set("tail", strconv.Itoa(o.Tail))
-	}
-	for name, text := range map[string]string{"after": o.After, "instance": o.Instance} {
-		if text != "" {
-			values.Set(name, text)
-		}
-	}
-	for name, on := range map[string]bool{"previous": o.Previous, "timestamps": o.Timestamps} {
-		if on {
-			values.Set(name, "true")
-		}
-	}
 	ctx, answered := t.c.limit(ctx)
 	defer answered()
-	resp, err := t.c.read(ctx, taskPath(group, name)+"/logs", values, "text/plain", "")
+	resp, err := t.c.read(ctx, taskPath(group, name)+"/logs", o.Values(), "text/plain", "")
 	if err != nil {
 		return nil, err
 	}
