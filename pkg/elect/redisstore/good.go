@@ -50,6 +50,7 @@ type exchange struct {
 	named   bool // servers are known to clients by the addresses that they announce: by Sentinel
 	timeout time.Duration
 	look    []any
+	acks    atomic.Int64 // how many replicas had to acknowledge the last reply
 	log     logr.Logger
 	warned  atomic.Pointer[string] // what was logged last, see warn
 	course  course
@@ -153,8 +154,8 @@ func (e *exchange) run(
 		first := pipe.Do(ctx, s.command(whole, keys, args)...)
 		var wait, look *redis.Cmd
 		if good {
-			if k := e.nodes / 2; k > 0 {
-				wait = pipe.Do(ctx, "WAIT", k, waitFor(ctx))
+			if acks := max(int64(e.nodes/2), e.acks.Load()); acks > 0 {
+				wait = pipe.Do(ctx, "WAIT", acks, waitFor(ctx))
 			}
 			look = pipe.Do(ctx, e.look...)
 		}
@@ -232,24 +233,37 @@ func (e *exchange) understand(cmd *redis.Cmd, identity string) (reply, error) {
 
 // confirm says whether the reply is good, from what came after it.
 func (e *exchange) confirm(wait, look *redis.Cmd, identity string) error {
-	found, err := look.Text()
-	switch {
-	case err != nil:
-		return err
-	case found != identity:
-		e.course.saw(found)
-		return errNotGood
-	case wait == nil:
-		return nil
-	}
-	n, err := wait.Int()
+	text, err := look.Text()
 	if err != nil {
 		return err
 	}
-	if n < e.nodes/2 {
-		return fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, n, e.nodes/2)
+	found, seen, _ := strings.Cut(text, " ")
+	if found != identity {
+		e.course.saw(found)
+		return errNotGood
+	}
+	want, acks := e.acknowledgements(seen), int64(0)
+	e.acks.Store(want)
+	if wait != nil {
+		if acks, err = wait.Int64(); err != nil {
+			return err
+		}
+	}
+	if acks < want {
+		return fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, acks, want)
 	}
 	return nil
+}
+
+// acknowledgements is by how many replicas a reply has to be acknowledged: with the master they are a majority of any
+// nodes servers among all that have held the data. seen is how many those are, where they are more than nodes.
+func (e *exchange) acknowledgements(seen string) int64 {
+	all, err := strconv.ParseInt(seen, 10, 64)
+	if err != nil {
+		all = int64(e.nodes)
+	}
+	k := int64(e.nodes / 2)
+	return max(k, all-k-1)
 }
 
 // tooMany says what to do about servers that are connected now.

@@ -59,7 +59,8 @@ func TestAReplicaThatIsConnectedTwiceIsOne(t *testing.T) {
 }
 
 // A replica that has taken the place of another one counts besides it: the other one may come back on the other side of
-// a partition, and be a majority with a third. An operator wipes it, and says so.
+// a partition, and be a majority with a third. Changes need three of the four, claims an operator who wipes one and says
+// so.
 func TestAReplicaThatWasReplacedCounts(t *testing.T) {
 	servers, s, _ := set(t)
 	master := servers.Nodes[servers.Master(t.Context())]
@@ -73,7 +74,14 @@ func TestAReplicaThatWasReplacedCounts(t *testing.T) {
 		out := apply(t, s, lock("g/meanwhile", floor(t, s).Floor+1, lease))
 		return out.Status == store.Unknown && strings.Contains(out.Err.Error(), "4 Redis servers have held the data (127.0.0.1:")
 	})
+	must(t, s, lock("g/not-claimed", 7, 0), store.Applied)
+	other.Freeze()
+	if out := apply(t, s, lock("g/of-two", 7, 0)); out.Status != store.Unknown {
+		t.Errorf("a change that two of four servers have: %+v", out)
+	}
 	do(t, master.Addr, "HDEL", "shardctl:{default}:gate", "met", "seen")
+	must(t, s, lock("g/of-two-again", 7, 0), store.Applied)
+	other.Thaw()
 	claim(t, s, "g/after")
 }
 

@@ -36,7 +36,7 @@ var (
 )
 
 // look is the second look, always sent whole: a server that does not know its hash would answer too late.
-func look() []any { return []any{"EVAL", identityText + lookText, 0} }
+func look(keys keyspace) []any { return []any{"EVAL", identityText + lookText, 1, keys.gate()} }
 
 // script is a Lua script with its hash, by which a server that has run it before finds it.
 type script struct{ text, hash string }

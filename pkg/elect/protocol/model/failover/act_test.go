@@ -98,7 +98,7 @@ func (w *redisWorld) exchange(a dbAction, slot int8) {
 		return
 	}
 	quorum := false
-	w.eachQuorum(a.node, w.waits(op.kind == renew, op.wrote), func(int8) { quorum = true })
+	w.eachQuorum(a.node, w.waits(a.node, op.kind == renew, op.wrote), func(int8) { quorum = true })
 	if quorum {
 		w.budget[slow]--
 	}

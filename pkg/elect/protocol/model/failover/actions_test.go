@@ -188,7 +188,7 @@ func (w *redisWorld) eachPromptness(a dbAction, try func(dbAction)) {
 		}
 		a.node = i
 		quorum := false
-		w.eachQuorum(i, w.waits(a.kind == actBeat, true), func(mask int8) {
+		w.eachQuorum(i, w.waits(i, a.kind == actBeat, true), func(mask int8) {
 			quorum = true
 			a.prompt, a.mask = answered, mask
 			try(a)
@@ -223,12 +223,21 @@ func (w *redisWorld) eachAnswer(p int8, try func(dbAction)) {
 	}
 }
 
-// waits is how many replicas a reply waits for.
-func (w *redisWorld) waits(heartbeat, wrote bool) int {
+// waits is how many replicas a reply of a node waits for: so many that they are, with it, a majority of any N nodes of
+// those that it has met.
+func (w *redisWorld) waits(node int8, heartbeat, wrote bool) int {
 	if w.without == noWait && heartbeat || !wrote {
 		return 0
 	}
-	return w.told / 2
+	k, met := w.told/2, bits.OnesCount8(w.met(node))
+	switch w.without {
+	case countsNoNodes, acksOfNodes:
+		return k
+	case acksOfMajority:
+		return max(k, met/2)
+	default:
+		return max(k, met-k-1)
+	}
 }
 
 // eachQuorum calls do for each set of so many replicas of a master.
@@ -257,7 +266,7 @@ func (w *redisWorld) eachReply(p, slot int8, try func(dbAction)) {
 	if !same {
 		return
 	}
-	w.eachQuorum(op.at-1, w.waits(op.kind == renew, op.wrote), func(mask int8) {
+	w.eachQuorum(op.at-1, w.waits(op.at-1, op.kind == renew, op.wrote), func(mask int8) {
 		try(dbAction{kind: actReply, p: p, mask: mask, x: slot})
 		if w.budget[slow] > 0 && op.kind == own {
 			try(dbAction{kind: actReply, p: p, mask: mask, x: slot, prompt: executed})

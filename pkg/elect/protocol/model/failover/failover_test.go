@@ -153,7 +153,7 @@ func scenarios() []scenario {
 
 // small are the weakenings whose scenarios can be searched whole.
 var small = []string{
-	"heartbeat-without-wait", "lists-anywhere", "deaths-remembered",
+	"heartbeat-without-wait", "lists-anywhere", "deaths-remembered", "acks-of-nodes", "acks-of-a-majority",
 }
 
 // No order of events within bounds breaks a promise.

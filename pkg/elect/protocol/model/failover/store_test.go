@@ -27,6 +27,8 @@ const (
 	countsNoNodes
 	forgetsNodes
 	countsAtOnce
+	acksOfNodes
+	acksOfMajority
 	noHighMark
 )
 
@@ -82,6 +84,20 @@ func (w *redisWorld) connected(node int8) uint8 {
 	return all
 }
 
+// tooMany says whether more nodes are connected than there may be.
+func (w *redisWorld) tooMany(node int8) bool {
+	return bits.OnesCount8(w.connected(node)) > w.told && w.without != countsNoNodes
+}
+
+// met are the nodes that a node knows of once it has run a script.
+func (w *redisWorld) met(node int8) uint8 {
+	before := w.forgetful.nodes[node].data.met
+	if w.without == forgetsNodes || w.without == countsAtOnce && !w.tooMany(node) {
+		return before
+	}
+	return before | w.connected(node)
+}
+
 // shut says whether more nodes were met than there may be.
 func (w *redisWorld) shut(d *dataset) bool {
 	return bits.OnesCount8(d.met) > w.told && w.without != countsNoNodes
@@ -99,12 +115,8 @@ func (w *redisWorld) execute(node int8, m message) operation {
 	n := &w.forgetful.nodes[node]
 	d := &n.data
 	before := *d
-	met := w.connected(node)
-	tooMany := bits.OnesCount8(met) > w.told && w.without != countsNoNodes
-	if w.without != forgetsNodes && (w.without != countsAtOnce || tooMany) {
-		d.met |= met
-	}
-	if tooMany {
+	d.met = w.met(node)
+	if w.tooMany(node) {
 		op.res = closed
 		return op
 	}

@@ -225,6 +225,20 @@ func weaknesses() []weak {
 			"P1", false,
 		},
 		{
+			"acks-of-nodes", "a reply waits for more replicas where more than N nodes were met", acksOfNodes,
+			threeNodes(fourNodes),
+			nil,
+			[]dbAction{{kind: actUnlink, node: other}, {kind: actPromote, node: other}, {kind: actLink, node: 3, x: other}},
+			"P1", false,
+		},
+		{
+			"acks-of-a-majority", "for a majority of any N of them, and not of all", acksOfMajority,
+			threeNodes(fiveNodes),
+			nil,
+			steps([]dbAction{{kind: actUnlink, node: newMaster}, {kind: actUnlink, node: other}}, takeOver()),
+			"P1", false,
+		},
+		{
 			"no-high-mark", "revisions of ownership exceed the time at which the gate was opened", noHighMark,
 			threeNodes(clocked),
 			map[dbFault]int8{failover: 1, relink: 1, handBack: 1, slow: 1},
