@@ -26,8 +26,8 @@
 //
 // The identity of a master is its run_id, its master_replid, and how often replicas have synchronized with it. Its
 // lineage is the identity without that number. Every change and every Read is one pipeline on one connection: a script
-// that runs under one identity only and always writes, WAIT for half of the nodes, and a second look at the identity. Where more
-// servers than that have held the data, WAIT is for so many more that they are a majority of any of them.
+// that runs under one identity only and always writes, WAIT for half of the nodes, and a second look at the identity.
+// Where more than N servers have held the data, WAIT is for a majority of any N of them.
 // A reply is good when a majority has the write and the identity is the same at its beginning and its end. All else is
 // unknown. It is repeated under the same identity, or, when that changes, refused by every script that was sent before.
 //
