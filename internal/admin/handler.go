@@ -182,6 +182,9 @@ func (c Config) answer(
 		body = object
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if single && !b.DryRun && len(result.Changed) == 0 {
+		w.Header().Set(api.UnchangedHeader, "true")
+	}
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // the reader is gone
 	return nil

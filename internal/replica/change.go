@@ -3,6 +3,8 @@ package replica
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
@@ -25,18 +27,68 @@ func (r *Replica) Change(ctx context.Context, request operate.Request, preview b
 	if n == nil || !n.cluster.View().Loaded {
 		return api.ChangeResult{}, fmt.Errorf("%s: %w", request.Verb, elect.ErrUnavailable)
 	}
-	s, from := r.lists.all()
-	state := stateOf(s, from, n.cluster.View())
-	d := operate.Decide(state, request)
-	if preview {
-		return d.Result(balancer.Preview(state.View, state.Declared, d.After(state.View.Overrides))), nil
-	}
-	if err := n.changes.Write(ctx, request, d); err != nil {
+	view, err := asNow(ctx, n.store, n.cluster.View(), request)
+	if err != nil {
 		return api.ChangeResult{}, err
+	}
+	s, from := r.lists.all()
+	d, result, err := carryOut(ctx, n.changes, stateOf(s, from, view), request, preview)
+	if err != nil || preview {
+		return result, err
 	}
 	n.awaitSeen(ctx, d)
 	r.publish()
-	return d.Result(nil), nil
+	return result, nil
+}
+
+// asNow is what a replica has seen, with what the store has now of what a request is decided by: who is there, what
+// stands, and the locks of the keys. What was seen may be older than another replica's answer, or the store is away.
+func asNow(ctx context.Context, db store.Store, seen *cluster.View, r operate.Request) (*cluster.View, error) {
+	now := *seen
+	now.Sessions, now.Overrides, now.Locks = nil, nil, maps.Clone(seen.Locks)
+	if err := lookAtSessions(ctx, db, &now, anyState()); err != nil {
+		return nil, err
+	}
+	if err := lookAtOverrides(ctx, db, &now); err != nil {
+		return nil, err
+	}
+	if r.Scope != record.ScopeTask {
+		return &now, nil
+	}
+	for names := range slices.Chunk(r.Names, store.MaxBatch) {
+		found, err := db.Read(ctx, store.KindLock, names...)
+		if err != nil {
+			return nil, fmt.Errorf("read the locks: %w", err)
+		}
+		for _, name := range names {
+			delete(now.Locks, elect.Key(name))
+		}
+		for _, d := range found.Docs {
+			if lock, err := record.LockFrom(d); err == nil {
+				now.Locks[lock.Key] = &lock
+			}
+		}
+	}
+	return &now, nil
+}
+
+// anyState has the instances too that are down: one may be drained before it comes back.
+func anyState() []record.SessionState {
+	return []record.SessionState{record.Live, record.Draining, record.Dead}
+}
+
+// carryOut decides a request, and has it written unless it is only a preview.
+func carryOut(
+	ctx context.Context, w *operate.Writer, state operate.State, request operate.Request, preview bool,
+) (operate.Decision, api.ChangeResult, error) {
+	d := operate.Decide(state, request)
+	if preview {
+		return d, d.Result(balancer.Preview(state.View, state.Declared, d.After(state.View.Overrides))), nil
+	}
+	if err := w.Write(ctx, request, d); err != nil {
+		return d, api.ChangeResult{}, err
+	}
+	return d, d.Result(nil), nil
 }
 
 // stateOf is what a request is decided by.
@@ -94,8 +146,7 @@ func ChangeStore(
 	ctx context.Context, s *config.Settings, db store.Store, request operate.Request,
 	about func(*status.Snapshot) ([]string, error), preview bool,
 ) (api.ChangeResult, error) {
-	// An instance that is down may be drained before it comes back.
-	view, err := lookAt(ctx, s, db, record.Live, record.Draining, record.Dead)
+	view, err := lookAt(ctx, s, db, anyState()...)
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
@@ -111,10 +162,6 @@ func ChangeStore(
 	if err := request.Validate(); err != nil {
 		return api.ChangeResult{}, err
 	}
-	state := stateOf(s, from, view)
-	d := operate.Decide(state, request)
-	if preview {
-		return d.Result(balancer.Preview(view, state.Declared, d.After(view.Overrides))), nil
-	}
-	return d.Result(nil), operate.NewWriter(db).Write(ctx, request, d)
+	_, result, err := carryOut(ctx, operate.NewWriter(db), stateOf(s, from, view), request, preview)
+	return result, err
 }

@@ -66,17 +66,22 @@ func lookAt(
 			}
 		}
 	}
-	overrides, err := db.List(ctx, store.KindOverride, store.Query{})
+	return view, lookAtOverrides(ctx, db, view)
+}
+
+// lookAtOverrides adds what operators asked for to a view.
+func lookAtOverrides(ctx context.Context, db store.Store, view *cluster.View) error {
+	found, err := db.List(ctx, store.KindOverride, store.Query{})
 	if err != nil {
-		return nil, fmt.Errorf("list what operators asked for: %w", err)
+		return fmt.Errorf("list what operators asked for: %w", err)
 	}
-	for _, d := range overrides.Docs {
+	for _, d := range found.Docs {
 		if o, err := record.OverrideFrom(d); err == nil {
 			view.Overrides = append(view.Overrides, o)
 		}
 	}
-	view.Now = overrides.Now
-	return view, nil
+	view.Now = found.Now
+	return nil
 }
 
 func lookAtSessions(ctx context.Context, db store.Store, view *cluster.View, states []record.SessionState) error {

@@ -44,6 +44,9 @@ type ChangeResult struct {
 	Moves     []PlannedMove `json:"moves"` // what would move, of a dry run
 }
 
+// UnchangedHeader is the header of an answer to a change of one object of which all was as asked already.
+const UnchangedHeader = "Shardctl-Unchanged"
+
 // Refusal says why something cannot be, in one word and in a sentence.
 type Refusal struct {
 	Name    string `json:"name"` // the key, group or instance

@@ -25,24 +25,24 @@ func (c *Client) get(ctx context.Context, path string, values url.Values, into a
 	return c.decode(ctx, path, resp, into)
 }
 
-// post sends a change and reads the answer.
-func (c *Client) post(ctx context.Context, path string, body, into any) error {
+// post sends a change and reads the answer, with its header.
+func (c *Client) post(ctx context.Context, path string, body, into any) (http.Header, error) {
 	ctx, answered := c.limit(ctx)
 	defer answered()
 	text, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.base, err)
+		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.base, err)
+		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.send(ctx, req) //nolint:bodyclose // decode closes it
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.decode(ctx, path, resp, into)
+	return resp.Header, c.decode(ctx, path, resp, into)
 }
 
 func (c *Client) decode(ctx context.Context, path string, resp *http.Response, into any) error {

@@ -45,14 +45,21 @@ func (c *Client) changeOne(
 	path := under + "/" + url.PathEscape(name) + "/" + url.PathEscape(string(verb))
 	// A dry run is answered with a result, a change with the object as it is now.
 	result := api.ChangeResult{
-		Changed: []string{name}, Unchanged: []string{}, Refused: []api.Refusal{}, Moves: []api.PlannedMove{},
+		Changed: []string{}, Unchanged: []string{}, Refused: []api.Refusal{}, Moves: []api.PlannedMove{},
 	}
 	var into any = &struct{}{}
 	if r.DryRun {
-		result.Changed, into = nil, &result
+		into = &result
 	}
-	if err := c.post(ctx, path, withID(r), into); err != nil {
+	header, err := c.post(ctx, path, withID(r), into)
+	switch {
+	case err != nil:
 		return nil, err
+	case r.DryRun:
+	case header.Get(api.UnchangedHeader) != "":
+		result.Unchanged = append(result.Unchanged, name)
+	default:
+		result.Changed = append(result.Changed, name)
 	}
 	return refusals(&result)
 }

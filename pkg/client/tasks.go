@@ -86,7 +86,7 @@ func (t Tasks) Change(
 ) (*api.ChangeResult, error) {
 	r.Group, r.Tasks, r.Selector = s.Group, s.Tasks, s.Selector
 	var result api.ChangeResult
-	if err := t.c.post(ctx, tasksPath+"/"+url.PathEscape(string(verb)), withID(r), &result); err != nil {
+	if _, err := t.c.post(ctx, tasksPath+"/"+url.PathEscape(string(verb)), withID(r), &result); err != nil {
 		return nil, err
 	}
 	return refusals(&result)

@@ -1,0 +1,541 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/internal/admin"
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/elect/store"
+)
+
+const commanded = `
+version: 1
+instance: a
+store: {uri: "sqlite:x.db"}
+groups:
+  - name: g
+    tasks:
+      - {name: "t{1..3}", exec: {command: [date]}}
+      - {name: tick, every: 1h, exec: {command: [date]}}
+`
+
+// TestCommandsAgainstAModel plays commands to replicas that have seen less than the store has, and to the store itself:
+// while it is away, while its answers are lost, while overrides end and tasks move. What a command says must be so.
+func TestCommandsAgainstAModel(t *testing.T) {
+	s := settingsOf(t, commanded)
+	rapid.Check(t, func(t *rapid.T) {
+		p := newCommandPlay(t, s)
+		defer p.close()
+		t.Repeat(map[string]func(*rapid.T){
+			"command":         p.command,
+			"command again":   p.command, // more often than what follows
+			"read":            p.read,
+			"a replica looks": func(t *rapid.T) { p.desk(t).look() },
+			"a task starts":   p.start,
+			"a task ends":     p.end,
+			"time passes":     p.pass,
+			"an instance joins": func(*rapid.T) {
+				p.join("d", record.Live)
+			},
+			"the store goes or comes": func(*rapid.T) {
+				p.away = !p.away
+				for _, d := range p.desks {
+					d.publish(p.away)
+				}
+			},
+			"an answer is lost": func(*rapid.T) { p.lose = true },
+		})
+	})
+}
+
+// commandPlay is a store, and replicas that may be asked.
+type commandPlay struct {
+	settings *config.Settings
+	db       *memstore.Store // that nothing happens to
+	faulty   *memstore.Store // what commands and replicas use
+	now      time.Time
+	away     bool
+	lose     bool // the next answer to a change
+	desks    []*desk
+	tokens   int64
+	globals  func() *cli.Globals
+}
+
+func newCommandPlay(t *rapid.T, s *config.Settings) *commandPlay {
+	p := &commandPlay{settings: s, now: time.UnixMilli(1_000_000), tokens: 10}
+	p.db = memstore.New(memstore.WithClock(func() time.Time { return p.now }))
+	p.faulty = p.db.Client()
+	p.faulty.Fault(func(c memstore.Call) memstore.Verdict {
+		switch {
+		case p.away:
+			return memstore.Verdict{Fault: memstore.LoseRequest}
+		case p.lose && c.Op == memstore.OpApply:
+			p.lose = false
+			return memstore.Verdict{Fault: memstore.LoseAnswer}
+		}
+		return memstore.Verdict{}
+	})
+	for instance, state := range map[string]record.SessionState{"a": record.Live, "b": record.Live, "c": record.Dead} {
+		p.join(instance, state)
+	}
+	for range 2 {
+		d := &desk{settings: s, db: p.faulty, writer: operate.NewWriter(p.faulty)}
+		d.look()
+		d.server = httptest.NewServer(admin.New(admin.Config{
+			Read: status.New(status.Config{Source: &d.board}), Source: &d.board, Changer: d, Guard: &admin.Guard{},
+			Logger: logr.Discard(),
+		}))
+		p.desks = append(p.desks, d)
+	}
+	p.globals = func() *cli.Globals {
+		return &cli.Globals{
+			Getenv: func(string) string { return "" },
+			Offline: func(ctx context.Context, _ []string) (*status.Snapshot, error) {
+				return Look(ctx, s, p.faulty, "1")
+			},
+			Change: func(
+				ctx context.Context, _ []string, r operate.Request, about func(*status.Snapshot) ([]string, error), preview bool,
+			) (api.ChangeResult, error) {
+				return ChangeStore(ctx, s, p.faulty, r, about, preview)
+			},
+		}
+	}
+	return p
+}
+
+func (p *commandPlay) close() {
+	for _, d := range p.desks {
+		d.server.Close()
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// desk is what a replica has of a change: what it has seen, and what it answers.
+type desk struct {
+	settings *config.Settings
+	db       store.Store
+	writer   *operate.Writer
+	view     *cluster.View
+	board    status.Board
+	server   *httptest.Server
+}
+
+func (d *desk) Change(ctx context.Context, r operate.Request, preview bool) (api.ChangeResult, error) {
+	view, err := asNow(ctx, d.db, d.view, r)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	_, result, err := carryOut(ctx, d.writer, stateOf(d.settings, read{}, view), r, preview)
+	if err == nil && !preview {
+		d.look()
+	}
+	return result, err
+}
+
+// look takes in what the store has, where it answers.
+func (d *desk) look() {
+	view, err := lookAt(context.Background(), d.settings, d.db, anyState()...)
+	if err == nil {
+		d.view = view
+	}
+	d.publish(err != nil)
+}
+
+func (d *desk) publish(stale bool) {
+	m := gather(d.settings, d.view, balancer.Explain(d.view, declared(d.settings, read{})))
+	s := m.lists()
+	s.Instances = m.members.instances(time.Time{})
+	s.Status.Cluster, s.Status.Stale, s.Status.Store.Reachable = d.settings.Cluster, stale, !stale
+	s.Sort()
+	d.board.Publish(s)
+}
+
+func (p *commandPlay) desk(t *rapid.T) *desk { return rapid.SampledFrom(p.desks).Draw(t, "replica") }
+
+// put writes documents past all faults, over what is there.
+func (p *commandPlay) put(docs ...store.Doc) {
+	for _, d := range docs {
+		found, _ := p.db.Read(context.Background(), d.Kind, d.ID)
+		change := store.Change{Doc: d}
+		for _, before := range found.Docs {
+			change.IfRev = before.Rev
+		}
+		change.Doc.Rev = max(change.IfRev+1, 2)
+		if outs, err := p.db.Apply(context.Background(), change); err != nil || outs[0].Status != store.Applied {
+			panic(fmt.Sprint(outs, err))
+		}
+	}
+}
+
+var byWorld = store.WriterID{Session: "W", Seq: 1}
+
+func (p *commandPlay) join(instance string, state record.SessionState) {
+	id := strings.ToUpper(instance)
+	m := elect.Member{Session: id, Instance: instance, ListHashes: map[string]string{"g": p.settings.Groups[0].Hash}}
+	p.put(m.Doc(byWorld), record.Session{ID: id, WriterID: byWorld, State: state, Instance: instance}.Doc())
+}
+
+// start has a live instance run a task, under a new token.
+func (p *commandPlay) start(t *rapid.T) {
+	p.tokens++
+	lock := lockOf(drawTask(t), rapid.SampledFrom([]string{"A", "B"}).Draw(t, "owner"), "running")
+	lock.Token, lock.WriterID = p.tokens, byWorld
+	p.put(lock.Doc())
+}
+
+// end has a task end for good.
+func (p *commandPlay) end(t *rapid.T) {
+	lock := lockOf(drawTask(t), "", "done")
+	lock.Token, lock.WriterID, lock.Suspended = p.tokens, byWorld, true
+	lock.Status.Outcome = &elect.RunOutcome{Succeeded: true, Token: p.tokens}
+	p.put(lock.Doc())
+}
+
+func drawTask(t *rapid.T) elect.Key {
+	return elect.Key("g/" + rapid.SampledFrom([]string{"t1", "t2", "tick"}).Draw(t, "task"))
+}
+
+// pass lets time pass; a replica takes back what has ended by itself, and nothing else.
+func (p *commandPlay) pass(t *rapid.T) {
+	before := p.world()
+	p.now = p.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
+	if err := operate.NewWriter(p.db).End(context.Background()); err != nil {
+		panic(err)
+	}
+	var over []string
+	after := p.world()
+	for id, o := range before.overrides {
+		if o.Until == 0 || o.Until > p.now.UnixMilli() {
+			continue
+		}
+		over = append(over, id)
+		if _, stands := after.overrides[id]; stands {
+			t.Fatalf("%+v still stands at %d", o, p.now.UnixMilli())
+		}
+	}
+	p.wantKept(t, before, after, over, "time passes")
+}
+
+// world is what the store has.
+type world struct {
+	*cluster.View
+	overrides map[string]record.Override
+	events    int // that people asked for something
+}
+
+func (p *commandPlay) world() world {
+	view, err := lookAt(context.Background(), p.settings, p.db, anyState()...)
+	if err != nil {
+		panic(err)
+	}
+	w := world{View: view, overrides: map[string]record.Override{}}
+	for _, o := range view.Overrides {
+		if o.Kind != record.OverrideResume {
+			w.overrides[o.ID()] = o
+		}
+	}
+	events, _ := p.db.List(context.Background(), store.KindEvent, store.Query{})
+	for _, d := range events.Docs {
+		if e, err := record.EventFrom(d); err == nil && e.Type == operate.EventChange {
+			w.events++
+		}
+	}
+	return w
+}
+
+func (w world) session(id string) *cluster.Session {
+	at := slices.IndexFunc(w.Sessions, func(s cluster.Session) bool { return s.ID == id && s.State != record.Dead })
+	if at < 0 {
+		return nil
+	}
+	return &w.Sessions[at]
+}
+
+func (w world) instance(name string) bool {
+	return slices.ContainsFunc(w.Sessions, func(s cluster.Session) bool { return s.Member.Instance == name })
+}
+
+func (w world) stands(kind record.OverrideKind, scope record.Scope, name string) (record.Override, bool) {
+	o, ok := w.overrides[record.Override{Kind: kind, Scope: scope, Name: name}.ID()]
+	return o, ok
+}
+
+// command is one line that an operator types.
+type command struct {
+	verb   api.Verb
+	kind   record.OverrideKind
+	scope  record.Scope
+	names  []string
+	to     string
+	strict bool
+	lasts  time.Duration
+	dry    bool
+}
+
+var overrideOf = map[api.Verb]record.OverrideKind{
+	api.Pause: record.OverridePause, api.Resume: record.OverridePause, api.Pin: record.OverridePin,
+	api.Unpin: record.OverridePin, api.Drain: record.OverrideDrain, api.Undrain: record.OverrideDrain,
+	api.Cordon: record.OverrideCordon, api.Uncordon: record.OverrideCordon, api.Restart: record.OverrideRestart,
+	api.Rerun: record.OverrideRerun, api.Trigger: record.OverrideTrigger, api.Move: record.OverrideMove,
+}
+
+func drawCommand(t *rapid.T) command {
+	c := command{scope: rapid.SampledFrom([]record.Scope{
+		record.ScopeTask, record.ScopeTask, record.ScopeTask, record.ScopeGroup, record.ScopeInstance,
+	}).Draw(t, "about")}
+	switch c.scope {
+	case record.ScopeGroup:
+		c.verb, c.names = rapid.SampledFrom([]api.Verb{api.Pause, api.Resume}).Draw(t, "verb"), []string{"g"}
+	case record.ScopeInstance:
+		c.verb = rapid.SampledFrom(operate.OfInstances()).Draw(t, "verb")
+		c.names = []string{rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "instance")}
+	default:
+		c.verb = rapid.SampledFrom(operate.OfTasks()).Draw(t, "verb")
+		c.names = slices.Sorted(slices.Values(rapid.SliceOfNDistinct(
+			rapid.SampledFrom([]string{"g/t1", "g/t2", "g/tick"}), 1, 2, rapid.ID[string],
+		).Draw(t, "tasks")))
+	}
+	c.kind = overrideOf[c.verb]
+	if c.verb == api.Pin || c.verb == api.Move {
+		c.to = rapid.SampledFrom([]string{"a", "b", "d"}).Draw(t, "to")
+	}
+	c.strict = c.verb == api.Pin && rapid.Bool().Draw(t, "strict")
+	if slices.Contains([]api.Verb{api.Pause, api.Pin, api.Drain, api.Cordon}, c.verb) && rapid.Bool().Draw(t, "for") {
+		c.lasts = 90 * time.Second
+	}
+	c.dry = rapid.IntRange(0, 4).Draw(t, "dry run") == 0
+	return c
+}
+
+func (c command) args() []string {
+	args := []string{string(c.verb)}
+	if c.scope == record.ScopeGroup {
+		args = append(args, "-g")
+	}
+	args = append(args, c.names...)
+	for flag, given := range map[string]bool{
+		"--strict": c.strict, "--dry-run": c.dry, "--for=90s": c.lasts > 0, "--wait=false": c.verb == api.Drain,
+	} {
+		if given {
+			args = append(args, flag)
+		}
+	}
+	if c.to != "" {
+		args = append(args, c.to)
+	}
+	return args
+}
+
+// What a command may say of a name.
+const (
+	itChanged   = "changed"
+	itUnchanged = "unchanged"
+	itRefused   = "refused"
+)
+
+// due is what the command has to say of a name, by what the store has.
+func (c command) due(w world, name string) string {
+	before, stands := w.stands(c.kind, c.scope, name)
+	lock := w.Lock(elect.Key(name))
+	owner := w.session(lock.Session)
+	pending := stands && before.Token == lock.Token && lock.Token > 0
+	_, taskPaused := w.stands(record.OverridePause, record.ScopeTask, name)
+	_, groupPaused := w.stands(record.OverridePause, record.ScopeGroup, "g")
+	refusedIf, same := false, stands && before.To == c.to && before.Strict == c.strict && before.Until == 0 && c.lasts == 0
+	switch c.verb {
+	case api.Resume, api.Unpin, api.Undrain, api.Uncordon:
+		if stands {
+			return itChanged
+		}
+		refusedIf = c.scope == record.ScopeInstance && !w.instance(name) ||
+			c.verb == api.Resume && c.scope == record.ScopeTask && groupPaused
+		same = true
+	case api.Drain, api.Cordon:
+		refusedIf = !stands && !w.instance(name)
+	case api.Restart:
+		refusedIf, same = owner == nil || lock.Status.State != "running", pending
+	case api.Rerun:
+		refusedIf, same = lock.Status.Outcome == nil, pending
+	case api.Trigger:
+		refusedIf, same = name != "g/tick" || taskPaused || groupPaused, false
+	case api.Move:
+		target := w.session(strings.ToUpper(c.to))
+		_, drained := w.stands(record.OverrideDrain, record.ScopeInstance, c.to)
+		_, cordoned := w.stands(record.OverrideCordon, record.ScopeInstance, c.to)
+		pin, pinned := w.stands(record.OverridePin, record.ScopeTask, name)
+		there := target != nil && target.ID == lock.Session
+		refusedIf = taskPaused || groupPaused || owner == nil || target == nil ||
+			!there && (drained || cordoned || pinned && pin.Strict && pin.To != c.to)
+		same = pending && before.To == c.to || there && !pending
+	default: // pause and pin can always be
+	}
+	switch {
+	case refusedIf:
+		return itRefused
+	case same:
+		return itUnchanged
+	}
+	return itChanged
+}
+
+// command asks a replica, or writes to the store, and holds that all is as the command says and nothing else.
+func (p *commandPlay) command(t *rapid.T) {
+	c, where := drawCommand(t), []string{"--config", "x.yaml"}
+	if i := rapid.IntRange(0, len(p.desks)).Draw(t, "asked"); i < len(p.desks) {
+		where = []string{"--server", p.desks[i].server.URL}
+	}
+	before := p.world()
+	line := c.args()
+	out, errs, code := p.shardctl(append(line, where...)...)
+	after := p.world()
+	said := fmt.Sprintf("%s %s: code %d\n%s%s", strings.Join(line, " "), where[0], code, out, errs)
+	if p.away {
+		if code == 0 || out != "" {
+			t.Fatalf("the store is away, and %s", said)
+		}
+		p.wantKept(t, before, after, nil, said)
+		return
+	}
+	changed, refused := []string{}, false
+	for _, name := range c.names {
+		due := c.due(before, name)
+		got := itRefused
+		for line := range strings.Lines(out) {
+			if about, ok := strings.CutPrefix(line, string(c.scope)+" "+name+" "); ok {
+				got = itChanged
+				if strings.HasPrefix(about, itUnchanged) {
+					got = itUnchanged
+				}
+			}
+		}
+		if got == itRefused && !strings.Contains(errs, name) {
+			t.Fatalf("nothing is said of %s: %s", name, said)
+		}
+		if got != due {
+			t.Fatalf("%s, want it %s: %s", name, due, said)
+		}
+		refused = refused || got == itRefused
+		if got == itChanged && !c.dry {
+			changed = append(changed, record.Override{Kind: c.kind, Scope: c.scope, Name: name}.ID())
+			c.wantDone(t, after, name, p.now, said)
+		}
+	}
+	if noted := after.events - before.events; noted != len(changed) {
+		t.Fatalf("%d events: %s", noted, said)
+	}
+	if refused == (code == 0) {
+		t.Fatalf("a refusal and the exit code: %s", said)
+	}
+	p.wantKept(t, before, after, changed, said)
+}
+
+// wantDone wants what was asked for of a name to be so.
+func (c command) wantDone(t *rapid.T, after world, name string, now time.Time, said string) {
+	o, stands := after.stands(c.kind, c.scope, name)
+	until := int64(0)
+	if c.lasts > 0 {
+		until = now.Add(c.lasts).UnixMilli()
+	}
+	switch c.verb {
+	case api.Resume, api.Unpin, api.Undrain, api.Uncordon:
+		if stands {
+			t.Fatalf("%+v still stands: %s", o, said)
+		}
+		return
+	case api.Restart, api.Rerun, api.Move:
+		if token := after.Lock(elect.Key(name)).Token; o.Token != token {
+			t.Fatalf("for token %d, and %s has %d: it has no effect: %s", o.Token, name, token, said)
+		}
+	default:
+	}
+	if !stands || o.To != c.to || o.Strict != c.strict || o.Until != until {
+		t.Fatalf("%+v, %t, want it until %d: %s", o, stands, until, said)
+	}
+}
+
+// wantKept wants all overrides as they were but those that were changed.
+func (p *commandPlay) wantKept(t *rapid.T, before, after world, changed []string, said string) {
+	for id := range before.overrides {
+		if !slices.Contains(changed, id) && before.overrides[id] != after.overrides[id] {
+			t.Fatalf("%s was %+v, and is %+v: %s", id, before.overrides[id], after.overrides[id], said)
+		}
+	}
+	for id := range after.overrides {
+		if _, was := before.overrides[id]; !was && !slices.Contains(changed, id) {
+			t.Fatalf("%s was not asked for: %s", id, said)
+		}
+	}
+}
+
+// read lists what people have changed, and waits for a task: as the store has it, or said to be stale.
+func (p *commandPlay) read(t *rapid.T) {
+	d := p.desk(t)
+	d.look()
+	fail := rapid.Bool().Draw(t, "stale=fail")
+	args := []string{"get", "overrides", "-o", "json", "--server", d.server.URL}
+	if fail {
+		args = append(args, "--stale=fail")
+	}
+	out, errs, code := p.shardctl(args...)
+	var list api.List[api.Override]
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatalf("%v: %s%s", err, out, errs)
+	}
+	if stale := strings.Contains(errs, "stale:"); stale != p.away || list.Stale != p.away || (code == 3) != (p.away && fail) {
+		t.Fatalf("away %t: code %d, %s%s", p.away, code, out, errs)
+	}
+	name := drawTask(t)
+	_, errs, code = p.shardctl("wait", "--for=running", string(name), "--timeout=0", "--server", d.server.URL)
+	w := p.world()
+	if p.away {
+		if code != 3 {
+			t.Fatalf("wait for %s while the store is away: code %d, %s", name, code, errs)
+		}
+		return
+	}
+	for _, o := range list.Items {
+		if _, stands := w.stands(record.OverrideKind(o.Kind), record.Scope(o.Scope), o.Name); !stands {
+			t.Fatalf("%+v is listed, and does not stand", o)
+		}
+	}
+	for _, o := range w.overrides {
+		listed := slices.ContainsFunc(list.Items, func(l api.Override) bool { return l.Kind == string(o.Kind) && l.Name == o.Name })
+		if over := o.Scope == record.ScopeTask && o.Over(w.Lock(elect.Key(o.Name))); listed == over {
+			t.Fatalf("%+v: listed %t, over %t", o, listed, over)
+		}
+	}
+}
+
+// shardctl runs a command line as the program does.
+func (p *commandPlay) shardctl(args ...string) (out, errs string, code int) {
+	var stdout, stderr bytes.Buffer
+	root := &cobra.Command{Use: "shardctl", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(cli.Commands(p.globals())...)
+	root.SetArgs(args)
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code = cli.Report(&stderr, root.ExecuteContext(context.Background()))
+	return stdout.String(), stderr.String(), code
+}
