@@ -46,7 +46,7 @@ groups:
 func TestCommandsAgainstAModel(t *testing.T) {
 	s := settingsOf(t, commanded)
 	rapid.Check(t, func(t *rapid.T) {
-		p := newCommandPlay(t, s)
+		p := newCommandPlay(s)
 		defer p.close()
 		t.Repeat(map[string]func(*rapid.T){
 			"command":         p.command,
@@ -83,7 +83,7 @@ type commandPlay struct {
 	globals  func() *cli.Globals
 }
 
-func newCommandPlay(t *rapid.T, s *config.Settings) *commandPlay {
+func newCommandPlay(s *config.Settings) *commandPlay {
 	p := &commandPlay{settings: s, now: time.UnixMilli(1_000_000), tokens: 10}
 	p.db = memstore.New(memstore.WithClock(func() time.Time { return p.now }))
 	p.faulty = p.db.Client()
@@ -521,7 +521,9 @@ func (p *commandPlay) read(t *rapid.T) {
 		}
 	}
 	for _, o := range w.overrides {
-		listed := slices.ContainsFunc(list.Items, func(l api.Override) bool { return l.Kind == string(o.Kind) && l.Name == o.Name })
+		listed := slices.ContainsFunc(list.Items, func(l api.Override) bool {
+			return l.Kind == string(o.Kind) && l.Name == o.Name
+		})
 		if over := o.Scope == record.ScopeTask && o.Over(w.Lock(elect.Key(o.Name))); listed == over {
 			t.Fatalf("%+v: listed %t, over %t", o, listed, over)
 		}
