@@ -24,7 +24,7 @@ var (
 	pageStyle  = pageFile("page.css")
 	pageScript = pageFile(
 		"base.js", "model.js", "stream.js", "glance.js", "overview.js", "instances.js", "table.js", "timeline.js",
-		"task.js", "change.js", "main.js",
+		"locks.js", "task.js", "change.js", "main.js",
 	)
 	pageHTML = strings.NewReplacer("{{style}}", pageStyle, "{{script}}", pageScript).Replace(pageFile("page.html"))
 )

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -202,6 +203,19 @@ func (s *shop) broken(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+// lock takes a lock by the command, or waits for it, until the test ends.
+func (s *shop) lock(t *testing.T, key string) {
+	t.Helper()
+	cmd := exec.Command(bins.Shardctl, "lock", "--store", s.StoreURI, "--cluster", "shop", key, "--", "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
 	})
 }
 

@@ -41,6 +41,33 @@ func TestPageIsWholeAndAccessible(t *testing.T) {
 	t.Run("policy", func(t *testing.T) { policyHolds(t, s) })
 	t.Run("keyboard", func(t *testing.T) { keyboardReachesAll(t, s) })
 	t.Run("address", func(t *testing.T) { addressKeepsFilter(t, s) })
+	t.Run("locks", func(t *testing.T) { locksAreShown(t, s) })
+}
+
+// locksAreShown holds that the page shows who holds the locks of programs and who waits, while that part is open.
+func locksAreShown(t *testing.T, s *shop) {
+	t.Helper()
+	s.lock(t, "deploy/web")
+	p := open(t, admin(s.Live()[0]), desk)
+	p.listed()
+	if n := p.count("#locks-list li"); n != 0 {
+		t.Errorf("%d locks are shown before the part is opened", n)
+	}
+	p.click("#locks summary")
+	p.wait(`document.querySelector("#locks-list").innerText.includes("deploy/web")`)
+	s.lock(t, "deploy/web")
+	s.lock(t, "backup")
+	p.wait(`document.querySelector("#locks-list").innerText.includes("1 waiting")`)
+	p.wait(`document.querySelectorAll("#locks-list > li").length === 2`)
+	if text := p.text("#locks-list"); !strings.Contains(text, "1 writer") || !strings.Contains(text, "token") {
+		t.Errorf("the locks are %q", text)
+	}
+	p.accessible("locks")
+	p.click("#locks-q")
+	p.press("backup")
+	p.wait(`document.querySelectorAll("#locks-list > li").length === 1`)
+	p.emulate(phone)
+	p.accessible("locks-phone")
 }
 
 // shopTasks are all tasks of a shop.

@@ -11,7 +11,7 @@ function show() {
   byId("one").hidden = !one;
   drawHeader();
   if (one) { drawTask(); return; }
-  drawGlance(); drawProblems(); drawGroups(); drawInstances(); drawFilter(); drawTable(); drawLanes(); drawEvents();
+  drawGlance(); drawProblems(); drawGroups(); drawInstances(); drawFilter(); drawTable(); drawLocks(); drawLanes(); drawEvents();
 }
 function draw() {
   if (drawing) return;
@@ -73,5 +73,5 @@ addEventListener("popstate", () => moved(true));
 document.addEventListener("visibilitychange", wake);
 setInterval(() => { if (!document.hidden) draw(); }, 10000); // ages
 readAddress();
-initTheme(); initChanges(); initTable();
+initTheme(); initChanges(); initTable(); initLocks();
 show(); wake();

@@ -125,5 +125,5 @@ function wake() {
   streams.forEach((s) => s.close());
   if (document.hidden) return;
   streams.forEach((s) => s.open());
-  poll();
+  poll(); pollLocks();
 }
