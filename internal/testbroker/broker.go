@@ -35,6 +35,14 @@ func Kafka(tb testing.TB, config ...string) *Broker {
 	return start(tb, KindKafka, config)
 }
 
+// SecondKafka starts a broker in the cluster of a [Kafka], as node 2. It has no controller, so it may be killed.
+func SecondKafka(tb testing.TB, first *Broker) *Broker {
+	tb.Helper()
+	return broker(tb, testprocess.Fresh(tb, family, string(KindKafka), func(ctx context.Context, dir string) (*Server, error) {
+		return openAs(ctx, KindKafka, &kafka{first: first.server.Site()}, dir, Options{})
+	}))
+}
+
 // RabbitMQ starts a RabbitMQ node. Its user and password are guest and guest. It writes down a few seconds later which
 // quorum queues there are: what is in a queue that is younger than that is lost in a Kill, and the queue hangs. See
 // [Broker.WaitWritten].

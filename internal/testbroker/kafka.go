@@ -27,8 +27,11 @@ const (
 	kafkaPorts
 )
 
-// kafka is a broker and its controller in one JVM (KRaft).
-type kafka struct{ java, jars string }
+// kafka is a broker and its controller in one JVM (KRaft), or a second broker beside one.
+type kafka struct {
+	java, jars string
+	first      *testprocess.Site // nil: it is the first
+}
 
 func (k *kafka) Ports() int { return kafkaPorts }
 
@@ -41,7 +44,7 @@ func (k *kafka) Provide(ctx context.Context) (err error) {
 }
 
 func (k *kafka) Prepare(ctx context.Context, s *testprocess.Site) error {
-	err := errors.Join(s.Write("server.properties", kafkaProperties(s)...),
+	err := errors.Join(s.Write("server.properties", k.properties(s)...),
 		os.WriteFile(s.Path("log4j2.properties"), kafkaLog4j, 0o600))
 	if err != nil {
 		return fmt.Errorf("configuration of the broker: %w", err)
@@ -49,11 +52,12 @@ func (k *kafka) Prepare(ctx context.Context, s *testprocess.Site) error {
 	if _, err := os.Stat(s.Path("log/meta.properties")); err == nil {
 		return nil // formatted at its first start
 	}
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // it never fails
-	id[0] &= 0x7f        // the first letter is no dash, which would look like an option
-	args := append(k.jvm(s), "kafka.tools.StorageTool", "format", "--cluster-id",
-		base64.RawURLEncoding.EncodeToString(id), "--config", s.Path("server.properties"))
+	id, err := k.clusterID()
+	if err != nil {
+		return err
+	}
+	args := append(k.jvm(s), "kafka.tools.StorageTool", "format", "--cluster-id", id, "--config",
+		s.Path("server.properties"))
 	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput() //nolint:gosec // our own arguments
 	if err != nil {
 		return fmt.Errorf("format the directory of Kafka: %w: %s", err, out)
@@ -61,19 +65,38 @@ func (k *kafka) Prepare(ctx context.Context, s *testprocess.Site) error {
 	return nil
 }
 
-func kafkaProperties(s *testprocess.Site) []string {
-	listeners := []string{
-		"PLAINTEXT://" + s.Addr(kafkaClients), "CONTROLLER://" + s.Addr(kafkaController),
-		"LINKED://" + s.Addr(kafkaLinked),
+// clusterID is a new one, or that of the first broker.
+func (k *kafka) clusterID() (string, error) {
+	if k.first == nil {
+		id := make([]byte, 16)
+		_, _ = rand.Read(id) // it never fails
+		id[0] &= 0x7f        // the first letter is no dash, which would look like an option
+		return base64.RawURLEncoding.EncodeToString(id), nil
+	}
+	text, err := os.ReadFile(k.first.Path("log/meta.properties"))
+	for line := range strings.Lines(string(text)) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "cluster.id="); ok {
+			return id, nil
+		}
+	}
+	return "", fmt.Errorf("the first broker has no cluster.id: %w", err)
+}
+
+func (k *kafka) properties(s *testprocess.Site) []string {
+	listeners := []string{"PLAINTEXT://" + s.Addr(kafkaClients), "LINKED://" + s.Addr(kafkaLinked)}
+	roles, id, controller := "broker", "2", k.first
+	if k.first == nil {
+		roles, id, controller = "broker,controller", "1", s
+		listeners = append(listeners, "CONTROLLER://"+s.Addr(kafkaController))
 	}
 	return []string{
-		"process.roles=broker,controller",
-		"node.id=1",
+		"process.roles=" + roles,
+		"node.id=" + id,
 		"listeners=" + strings.Join(listeners, ","),
 		"advertised.listeners=PLAINTEXT://" + s.Addr(kafkaClients) + ",LINKED://" + s.Addr(kafkaLink),
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,LINKED:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"controller.listener.names=CONTROLLER",
-		"controller.quorum.voters=1@" + s.Addr(kafkaController),
+		"controller.quorum.voters=1@" + controller.Addr(kafkaController),
 		"log.dirs=" + s.Path("log"),
 		"auto.create.topics.enable=false",
 		"num.partitions=1",

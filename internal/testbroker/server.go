@@ -31,6 +31,10 @@ func Open(ctx context.Context, kind Kind, dir string, opts Options) (*Server, er
 	if err != nil {
 		return nil, err
 	}
+	return openAs(ctx, kind, s, dir, opts)
+}
+
+func openAs(ctx context.Context, kind Kind, s testprocess.Software, dir string, opts Options) (*Server, error) {
 	server, err := family.Open(ctx, string(kind), s, dir, testprocess.Options{Config: opts.Config})
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (w *watcher) run(ctx context.Context) {
 	for {
 		var again <-chan time.Time
 		if len(*w.absent.Load()) > 0 {
-			again = time.After(min(w.refresh, absentEvery))
+			again = time.After(min(w.refresh/2, absentEvery)) // before the tick, or it would never be
 		}
 		select {
 		case <-ctx.Done():
