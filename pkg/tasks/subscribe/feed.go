@@ -19,12 +19,6 @@ const ackTimeout = 10 * time.Second
 // many at once for the price of one.
 const ackPause = 5 * time.Millisecond
 
-// keepPause is the least time between two calls of KeepDelivered, but for the last.
-const keepPause = time.Second
-
-// mostKept is how many messages of a partition have their attempts kept: those that were tried most often.
-const mostKept = 16
-
 // feed delivers what one open subscription gives. One goroutine owns it and its flow; others receive, deliver and
 // acknowledge, and report to it.
 type feed struct {
@@ -38,9 +32,7 @@ type feed struct {
 	others   sync.WaitGroup
 	workers  *deliverers
 
-	keeping  Keeping // nil: attempts are not kept
-	keptAt   time.Time
-	kept     int // of flow.Counted
+	keeper   keeper
 	stopping bool
 
 	receiving, acking bool
@@ -83,7 +75,7 @@ func newFeed(s *run, sub Subscription) *feed {
 		want: make(chan wanted, 1), received: make(chan received, 1), acked: make(chan acked),
 	}
 	if s.Retry.Attempts > 1 {
-		f.keeping, _ = sub.(Keeping)
+		f.keeper.sub, _ = sub.(Keeping)
 	}
 	f.workers = newDeliverers(f.deliver)
 	return f
@@ -187,12 +179,11 @@ func (f *feed) acknowledge(now time.Time) (due time.Time) {
 			items, f.ackedAt = f.flow.Acks(), now
 		}
 	}
-	if f.unkept() {
-		if keep := f.keptAt.Add(keepPause); f.ending() || !now.Before(keep) {
-			failing, f.keptAt, f.kept = f.attempts(), now, f.flow.Counted()
-		} else if due.IsZero() || keep.Before(due) {
-			due = keep
-		}
+	switch keep := f.keeper.take(f.flow.Counted(), f.ending(), now); {
+	case keep.Equal(now):
+		failing = attempts(f.flow.Failing(), f.flow.Halted())
+	case due.IsZero() || !keep.IsZero() && keep.Before(due):
+		due = keep
 	}
 	if len(items)+len(failing) == 0 {
 		return due
@@ -205,9 +196,6 @@ func (f *feed) acknowledge(now time.Time) (due time.Time) {
 // ending says that no more deliveries begin.
 func (f *feed) ending() bool { return f.stopping || f.flow.Halted() != nil }
 
-// unkept says that failures have counted since attempts were kept.
-func (f *feed) unkept() bool { return f.keeping != nil && f.kept < f.flow.Counted() }
-
 // notKept has attempts kept again that were not. The last time is not repeated.
 func (f *feed) notKept(err error) {
 	if err == nil {
@@ -215,27 +203,8 @@ func (f *feed) notKept(err error) {
 	}
 	f.env.Log.V(1).Info("The attempts of messages were not kept", "reason", err.Error())
 	if !f.ending() {
-		f.kept = -1
+		f.keeper.failed()
 	}
-}
-
-// attempts are the messages whose attempts are to be kept. One that halted the flow is tried as often once the task is
-// run again.
-func (f *feed) attempts() (messages []Message) {
-	items := slices.Clone(f.flow.Failing())
-	slices.SortStableFunc(items, func(a, b *flow.Item[Message]) int { return b.Attempts() - a.Attempts() })
-	of := map[string]int{}
-	for _, item := range items {
-		m := item.Message
-		if of[m.Partition]++; of[m.Partition] > mostKept {
-			continue
-		}
-		if m.Delivered = item.Attempts(); item == f.flow.Halted() {
-			m.Delivered = 0
-		}
-		messages = append(messages, m)
-	}
-	return messages
 }
 
 // over says that nothing more can happen.
@@ -250,7 +219,7 @@ func (f *feed) over(ctx context.Context) bool {
 	if f.acking || f.flow.Busy() {
 		return false
 	}
-	return f.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged() && !f.unkept()
+	return f.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged() && !f.keeper.unkept(f.flow.Counted())
 }
 
 func (f *feed) result() error {
@@ -281,6 +250,9 @@ func (f *feed) finish(ctx context.Context, all []finished) {
 		if done.work.Letter && f.work.Err() == nil {
 			f.fail(done.errs[0])
 		}
+	}
+	if len(f.flow.Failing()) == 0 {
+		f.keeper.calm()
 	}
 	f.health.message(f.complaint())
 }
@@ -366,7 +338,7 @@ func (f *feed) keep(messages []Message) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return f.keeping.KeepDelivered(ctx, messages)
+	return f.keeper.sub.KeepDelivered(ctx, messages)
 }
 
 // ack acknowledges messages, unless the lease ends before.
