@@ -32,6 +32,9 @@ type feed struct {
 	others   sync.WaitGroup
 	workers  *deliverers
 
+	keeper   keeper
+	stopping bool
+
 	receiving, acking bool
 	reception         context.Context    //nolint:containedctx // of all calls of Receive
 	interrupt         context.CancelFunc // ends the call of Receive that goes on
@@ -52,8 +55,9 @@ type received struct {
 }
 
 type acked struct {
-	items []*flow.Item[Message]
-	err   error
+	items  []*flow.Item[Message]
+	err    error
+	unkept error // why attempts were not kept
 }
 
 func newFeed(s *run, sub Subscription) *feed {
@@ -69,6 +73,9 @@ func newFeed(s *run, sub Subscription) *feed {
 		run: s, sub: sub, flow: flow.New[Message](rules),
 		// The last report of what receives may come when the loop is over.
 		want: make(chan wanted, 1), received: make(chan received, 1), acked: make(chan acked),
+	}
+	if s.Retry.Attempts > 1 {
+		f.keeper.sub, _ = sub.(Keeping)
 	}
 	f.workers = newDeliverers(f.deliver)
 	return f
@@ -109,8 +116,9 @@ func (f *feed) loop(ctx context.Context) error {
 			f.acking = false
 			f.flow.Acked(done.items)
 			f.fail(done.err)
+			f.notKept(done.unkept)
 		case <-asked:
-			asked = nil
+			asked, f.stopping = nil, true
 			f.flow.Drain()
 			endReceiving()
 		case <-timer.C:
@@ -159,18 +167,44 @@ func (f *feed) ask() {
 	}
 }
 
-// acknowledge begins to acknowledge what may be, or says when to do so.
+// acknowledge begins to acknowledge what may be, and to keep attempts, or says when to do so.
 func (f *feed) acknowledge(now time.Time) (due time.Time) {
-	if f.acking || f.broken != nil || !f.flow.Unacknowledged() {
+	if f.acking || f.broken != nil {
 		return time.Time{}
 	}
-	if due = f.ackedAt.Add(ackPause); f.flow.Gathers() && now.Before(due) {
+	var items []*flow.Item[Message]
+	var failing []Message
+	if f.flow.Unacknowledged() {
+		if due = f.ackedAt.Add(ackPause); !f.flow.Gathers() || !now.Before(due) {
+			items, f.ackedAt = f.flow.Acks(), now
+		}
+	}
+	switch keep := f.keeper.take(f.flow.Counted(), f.ending(), now); {
+	case keep.Equal(now):
+		failing = attempts(f.flow.Failing(), f.flow.Halted())
+	case due.IsZero() || !keep.IsZero() && keep.Before(due):
+		due = keep
+	}
+	if len(items)+len(failing) == 0 {
 		return due
 	}
-	items := f.flow.Acks()
-	f.acking, f.ackedAt = true, now
-	f.others.Go(func() { f.acked <- acked{items, f.ack(items)} })
+	f.acking = true
+	f.others.Go(func() { f.acked <- acked{items, f.ack(items), f.keep(failing)} })
 	return time.Time{}
+}
+
+// ending says that no more deliveries begin.
+func (f *feed) ending() bool { return f.stopping || f.flow.Halted() != nil }
+
+// notKept has attempts kept again that were not. The last time is not repeated.
+func (f *feed) notKept(err error) {
+	if err == nil {
+		return
+	}
+	f.env.Log.V(1).Info("The attempts of messages were not kept", "reason", err.Error())
+	if !f.ending() {
+		f.keeper.failed()
+	}
 }
 
 // over says that nothing more can happen.
@@ -185,13 +219,13 @@ func (f *feed) over(ctx context.Context) bool {
 	if f.acking || f.flow.Busy() {
 		return false
 	}
-	return f.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged()
+	return f.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged() && !f.keeper.unkept(f.flow.Counted())
 }
 
 func (f *feed) result() error {
 	if item := f.flow.Halted(); item != nil {
 		return fmt.Errorf("%w: message %s was not worked on in %d attempts, and there is no retry.deadLetter; see to it, "+
-			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Failures, f.env.Group, f.env.Name, item.Err)
+			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Attempts(), f.env.Group, f.env.Name, item.Err)
 	}
 	return f.broken
 }
@@ -217,6 +251,9 @@ func (f *feed) finish(ctx context.Context, all []finished) {
 			f.fail(done.errs[0])
 		}
 	}
+	if len(f.flow.Failing()) == 0 {
+		f.keeper.calm()
+	}
 	f.health.message(f.complaint())
 }
 
@@ -236,8 +273,11 @@ func (f *feed) receive(ctx context.Context) {
 
 func (f *feed) take(r received) {
 	for _, m := range r.messages {
-		f.flow.Received(m, m.Partition, m.Key, f.past[m.Unique()])
-		delete(f.past, m.Unique())
+		past, known := f.past[m.Unique()]
+		if delete(f.past, m.Unique()); !known {
+			past.Before = m.Delivered
+		}
+		f.flow.Received(m, m.Partition, m.Key, past)
 	}
 	if r.err != nil {
 		f.receiving = true // there is no one to ask any more
@@ -254,7 +294,7 @@ func (f *feed) deliver(w flow.Work[Message]) []error {
 	trace := span.Trace()
 	deliveries := make([]Delivery, len(w.Items))
 	for i, item := range w.Items {
-		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Failures + 1, Start: f.env.Start, Trace: trace}
+		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Attempts() + 1, Start: f.env.Start, Trace: trace}
 	}
 	errs := f.receiver.Deliver(ctx, deliveries)
 	for len(errs) < len(deliveries) {
@@ -273,7 +313,7 @@ func (f *feed) bury(item *flow.Item[Message]) error {
 	ctx, cancel := context.WithTimeout(f.work, ackTimeout)
 	defer cancel()
 	why := Why{
-		Identity: f.env.Identity, Source: f.title, ID: item.Message.ID, Attempts: item.Failures, Err: item.Err,
+		Identity: f.env.Identity, Source: f.title, ID: item.Message.ID, Attempts: item.Attempts(), Err: item.Err,
 	}
 	if err := f.sub.DeadLetter(ctx, f.letters, item.Message, why); err != nil {
 		return fmt.Errorf("dead letter to %s: %w", f.letters, err)
@@ -281,15 +321,36 @@ func (f *feed) bury(item *flow.Item[Message]) error {
 	return nil
 }
 
+// whileOwned ends with the lease, or when the broker has had time to answer.
+func (f *feed) whileOwned() (context.Context, context.CancelFunc) {
+	within, end := context.WithTimeout(f.work, ackTimeout)
+	ctx, cancel := context.WithDeadlineCause(within, f.env.Lease.Deadline(), elect.ErrLeaseLost)
+	return ctx, func() { cancel(); end() }
+}
+
+// keep keeps attempts, unless the lease ends before.
+func (f *feed) keep(messages []Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	ctx, cancel := f.whileOwned()
+	defer cancel()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return f.keeper.sub.KeepDelivered(ctx, messages)
+}
+
 // ack acknowledges messages, unless the lease ends before.
 func (f *feed) ack(items []*flow.Item[Message]) error {
+	if len(items) == 0 {
+		return nil
+	}
 	messages := make([]Message, len(items))
 	for i, item := range items {
 		messages[i] = item.Message
 	}
-	ctx, cancel := context.WithTimeout(f.work, ackTimeout)
-	defer cancel()
-	ctx, cancel = context.WithDeadlineCause(ctx, f.env.Lease.Deadline(), elect.ErrLeaseLost)
+	ctx, cancel := f.whileOwned()
 	defer cancel()
 	if ctx.Err() != nil {
 		return fmt.Errorf("acknowledge %s: %w", messages[len(messages)-1].ID, context.Cause(ctx))
@@ -310,11 +371,11 @@ func (f *feed) report(done finished) {
 		switch {
 		case done.work.Letter && err == nil:
 			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.letters, "attempt",
-				item.Failures, "reason", item.Err.Error())
+				item.Attempts(), "reason", item.Err.Error())
 		case err != nil && !done.work.Letter && item.Failures == 1 && !item.Over() && f.work.Err() == nil:
 			f.env.Log.Error(err, "A message was not worked on, and is delivered again", "position", item.Message.ID)
 		case err == nil && item.Failures > 0:
-			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Failures+1)
+			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Attempts()+1)
 		}
 	}
 }
@@ -329,5 +390,5 @@ func (f *feed) complaint() error {
 	if f.Retry.Attempts > 0 {
 		of = fmt.Sprintf(" of %d", f.Retry.Attempts)
 	}
-	return fmt.Errorf("message %s was not worked on, attempt %d%s: %w", item.Message.ID, item.Failures, of, item.Err)
+	return fmt.Errorf("message %s was not worked on, attempt %d%s: %w", item.Message.ID, item.Attempts(), of, item.Err)
 }

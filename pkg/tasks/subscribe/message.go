@@ -23,6 +23,9 @@ type Message struct {
 	Headers map[string]string // as published, less those that Type came from
 	Time    time.Time         // when it was published; zero: not known
 	Again   bool              // the broker says that it has given the message before
+	// Delivered is how often the message was delivered before, as far as the source knows; at least 0. A broker's count
+	// may be too high: it has messages that were sent ahead, and never tried. So one attempt is always left.
+	Delivered int
 	// Ref is the source's own, to find the message again in Ack. No one else looks at it.
 	Ref any
 }
@@ -39,7 +42,7 @@ func (m Message) Unique() string {
 // Delivery is one message on its way to a receiver.
 type Delivery struct {
 	Message
-	Attempt     int // from 1, of this message in this run
+	Attempt     int // from 1; those of earlier runs count, as far as the source knows them
 	tasks.Start     // has the fencing token
 	// Trace is the delivery's, to pass on; empty without tracing.
 	Trace tasks.TraceContext

@@ -40,6 +40,8 @@ func (r reader) message(d *amqp091.Delivery) subscribe.Message {
 		Time:    d.Timestamp,
 		Again:   d.Redelivered || count > 0,
 		Ref:     d,
+
+		Delivered: int(count),
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
-// position is what the checkpoint holds: how far a stream was read.
+// position is what the checkpoint holds: how far a stream was read. A queue has attempts there, and no position.
 type position struct {
-	Stream string `json:"stream"`
-	Next   int64  `json:"next"` // offset of the first message that is not acknowledged
+	Stream string `json:"stream"` // or queue
+	Next   int64  `json:"next"`   // offset of the first message that is not acknowledged
+	// Attempts at messages from there on are JSON of package attempts: by offset, or in a queue by ID.
+	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
 
 // readPosition is nil where none was kept, or one of another stream: the task then reads a new one.

@@ -2,16 +2,25 @@ package amqp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // queue is a subscription to a classic or quorum queue.
-type queue struct{ *consumer }
+type queue struct {
+	*consumer
+
+	mu   sync.Mutex
+	kept *attempts.Kept // by IDs; nil: not read yet
+}
 
 // openQueue consumes a queue alone. The priority is the default one: streams refuse to be given any, and without it
 // they would let themselves be read as queues, from the newest message on.
@@ -19,7 +28,73 @@ func openQueue(ctx context.Context, c *consumer) (*queue, error) {
 	if err := c.open(ctx); err != nil {
 		return nil, err
 	}
-	return &queue{c}, c.consume(ctx, true, amqp091.Table{"x-priority": int32(0)})
+	return &queue{consumer: c}, c.consume(ctx, true, amqp091.Table{"x-priority": int32(0)})
+}
+
+// attempts are those in the checkpoint. To read it costs a write, so that is done where messages come again or fail.
+func (q *queue) attempts(ctx context.Context) (*attempts.Kept, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.kept != nil {
+		return q.kept, nil
+	}
+	value, err := q.session.Checkpoint.Value(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("queue %q: read attempts: %w", q.queue, err)
+	}
+	var p position
+	if json.Unmarshal(value, &p) != nil || p.Stream != q.queue {
+		p = position{}
+	}
+	q.kept = attempts.Parse(string(p.Attempts))
+	return q.kept, nil
+}
+
+// named says whether the message has an ID that it has again when it comes again.
+func named(m subscribe.Message) bool {
+	d, ok := m.Ref.(*amqp091.Delivery)
+	return ok && d.MessageId != ""
+}
+
+// Receive returns what the broker has sent. Attempts are what is known of them: quorum queues count returns, and others
+// nothing.
+func (q *queue) Receive(ctx context.Context, most int) ([]subscribe.Message, error) {
+	messages, err := q.consumer.Receive(ctx, most)
+	for i, m := range messages {
+		if !m.Again || !named(m) {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, attemptsWithin)
+		kept, err := q.attempts(within)
+		if cancel(); err != nil {
+			q.session.Log.V(1).Info("The attempts of messages are not known", "reason", err.Error())
+			break
+		}
+		messages[i].Delivered = max(m.Delivered, kept.Of(m.ID))
+	}
+	return messages, err
+}
+
+// attemptsWithin is how long messages wait for what is known of their attempts.
+const attemptsWithin = 2 * time.Second
+
+// KeepDelivered keeps attempts in the checkpoint.
+func (q *queue) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	kept, err := q.attempts(ctx)
+	if err != nil {
+		return err
+	}
+	now := map[string]int{}
+	for _, m := range messages {
+		if named(m) {
+			now[m.ID] = m.Delivered
+		}
+	}
+	if len(now) == 0 {
+		return nil
+	}
+	kept.Update(now)
+	return position{Stream: q.queue, Attempts: json.RawMessage(kept.String())}.keep(ctx, q.session.Checkpoint)
 }
 
 // Cumulative is false: each message is acknowledged by itself.
@@ -45,7 +120,20 @@ func (q *queue) Ack(ctx context.Context, messages []subscribe.Message) error {
 		return q.failed(err)
 	}
 	q.inbox.acked(tags)
+	q.forget(messages)
 	return nil
+}
+
+// forget drops the attempts at messages that are acknowledged. The checkpoint has them until it is written again.
+func (q *queue) forget(messages []subscribe.Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.kept == nil {
+		return
+	}
+	q.kept.Drop(func(name string) bool {
+		return slices.ContainsFunc(messages, func(m subscribe.Message) bool { return m.ID == name })
+	})
 }
 
 // leaving is how long a broker may take to take a consumer off its list.

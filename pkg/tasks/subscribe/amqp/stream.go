@@ -2,13 +2,16 @@ package amqp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // stream is a subscription to a stream, whose position is kept in the checkpoint.
@@ -16,6 +19,7 @@ type stream struct {
 	*consumer
 	checkpoint subscribe.Checkpoint
 	next       atomic.Int64 // offset of the first message that is not acknowledged; unknown: not known yet
+	attempts   *attempts.Kept
 }
 
 const unknown = -1
@@ -25,11 +29,12 @@ func openStream(ctx context.Context, c *consumer, s Stream, checkpoint subscribe
 	if err := c.open(ctx); err != nil {
 		return nil, err
 	}
-	from, next, err := (&opening{c, s, checkpoint}).from(ctx)
+	o := &opening{consumer: c, Stream: s, checkpoint: checkpoint}
+	from, next, err := o.from(ctx)
 	if err != nil {
 		return nil, err
 	}
-	opened := &stream{consumer: c, checkpoint: checkpoint}
+	opened := &stream{consumer: c, checkpoint: checkpoint, attempts: attempts.Parse(string(o.attempts))}
 	opened.next.Store(next)
 	return opened, c.consume(ctx, false, amqp091.Table{offsetHeader: from})
 }
@@ -48,13 +53,56 @@ func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
 		return fmt.Errorf("stream %q: acknowledge a message of another source", s.queue)
 	}
 	offset, _ := offsetOf(d)
-	if err := (position{s.queue, offset + 1}).keep(ctx, s.checkpoint); err != nil {
+	if err := s.keep(ctx, offset+1); err != nil {
 		return err
 	}
 	s.next.Store(offset + 1)
 	s.inbox.acked(tags(messages))
 	_ = s.lane.do(ctx, func() error { return s.lane.ch.Ack(d.DeliveryTag, true) })
 	return nil
+}
+
+// keep keeps a position, and the attempts at messages from there on.
+func (s *stream) keep(ctx context.Context, next int64) error {
+	s.attempts.Drop(func(name string) bool {
+		offset, err := strconv.ParseInt(name, 10, 64)
+		return err != nil || offset < next
+	})
+	return position{s.queue, next, json.RawMessage(s.attempts.String())}.keep(ctx, s.checkpoint)
+}
+
+// offsetName is a message's name among attempts.
+func offsetName(m subscribe.Message) string {
+	d, ok := m.Ref.(*amqp091.Delivery)
+	if !ok {
+		return ""
+	}
+	offset, _ := offsetOf(d)
+	return strconv.FormatInt(offset, 10)
+}
+
+// Receive returns what the broker has sent.
+func (s *stream) Receive(ctx context.Context, most int) ([]subscribe.Message, error) {
+	messages, err := s.consumer.Receive(ctx, most)
+	for i, m := range messages {
+		messages[i].Delivered = s.attempts.Of(offsetName(m))
+	}
+	return messages, err
+}
+
+// KeepDelivered keeps attempts with the position.
+func (s *stream) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	now := map[string]int{}
+	for _, m := range messages {
+		now[offsetName(m)] = m.Delivered
+	}
+	s.attempts.Update(now)
+	next := s.next.Load()
+	if next == unknown {
+		_, first := s.inbox.unacked()
+		next = first.offset
+	}
+	return s.keep(ctx, next)
 }
 
 // Lag counts the messages from the first that is not acknowledged to the newest. The age is that of the first, by the
@@ -80,6 +128,7 @@ type opening struct {
 	*consumer
 	Stream
 	checkpoint subscribe.Checkpoint
+	attempts   json.RawMessage // that were kept with a position that the stream has
 }
 
 // from is the argument of the consumer, and the offset that it stands for where that is known.
@@ -93,6 +142,7 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 	}
 	gone, err := o.gone(ctx, kept.Next)
 	if err != nil || gone == "" {
+		o.attempts = kept.Attempts
 		return kept.Next, kept.Next, err
 	}
 	err = fmt.Errorf("offset %d, where it was left, is gone: %s", kept.Next, gone)
@@ -117,7 +167,7 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 		if next, err = p.settled(ctx, 1); err != nil {
 			return nil, unknown, err
 		}
-		return next, next, position{o.queue, next}.keep(ctx, o.checkpoint)
+		return next, next, position{Stream: o.queue, Next: next}.keep(ctx, o.checkpoint)
 	}
 	if offset, ok := from.(int64); ok {
 		return from, offset, nil

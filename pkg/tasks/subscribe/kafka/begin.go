@@ -37,13 +37,13 @@ func (f found) begin(missing string) (at mark, lost string, err error) {
 	lost = f.lost()
 	switch {
 	case f.kept == nil:
-		return mark{f.start, -1}, "", nil
+		return mark{Offset: f.start, Epoch: -1}, "", nil
 	case lost == "":
 		return *f.kept, "", nil
 	case missing == Latest:
-		return mark{f.end, -1}, lost, nil
+		return mark{Offset: f.end, Epoch: -1}, lost, nil
 	case missing == Earliest:
-		return mark{f.earliest(), -1}, lost, nil
+		return mark{Offset: f.earliest(), Epoch: -1}, lost, nil
 	}
 	return mark{}, lost, fmt.Errorf("position %d is lost: %s; the log holds offsets %d to %d: "+
 		"set kafka.missing to earliest or latest to go on from there: %w",

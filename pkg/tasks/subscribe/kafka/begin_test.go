@@ -9,7 +9,7 @@ import (
 )
 
 func TestBegin(t *testing.T) {
-	at := func(offset int64) *mark { return &mark{offset, 3} }
+	at := func(offset int64) *mark { return &mark{Offset: offset, Epoch: 3} }
 	log := found{first: 10, end: 50, common: -1, start: 10}
 	with := func(change func(f *found)) found {
 		f := log

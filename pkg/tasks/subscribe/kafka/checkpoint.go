@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // inStore keeps positions in the task's checkpoint. A stale owner's save fails there.
@@ -24,6 +25,8 @@ type document struct {
 	Topic   string             `json:"topic"`
 	ID      string             `json:"topicId,omitempty"`
 	Offsets map[int32][2]int64 `json:"offsets"`
+	// Attempts are JSON of package attempts.
+	Attempts map[int32]json.RawMessage `json:"attempts,omitempty"`
 }
 
 func (s *inStore) String() string { return "checkpoint" }
@@ -48,7 +51,10 @@ func (s *inStore) load(ctx context.Context) (kept, error) {
 	}
 	found := kept{marks: make(map[int32]mark, len(d.Offsets)), topic: d.Topic, id: d.ID}
 	for p, o := range d.Offsets {
-		found.marks[p] = mark{Offset: o[0], Epoch: int32(o[1])} //nolint:gosec // G115: it was one when it was saved
+		found.marks[p] = mark{
+			Offset: o[0], Epoch: int32(o[1]), //nolint:gosec // G115: it was one when it was saved
+			Attempts: attempts.Parse(string(d.Attempts[p])).String(),
+		}
 	}
 	if d.Topic == s.topic && d.ID == s.id {
 		s.marks = maps.Clone(found.marks)
@@ -61,9 +67,13 @@ func (s *inStore) save(ctx context.Context, changed map[int32]mark) error {
 	defer s.mu.Unlock()
 	all := maps.Clone(s.marks)
 	maps.Copy(all, changed)
-	d := document{Topic: s.topic, ID: s.id, Offsets: make(map[int32][2]int64, len(all))}
+	d := document{
+		Topic: s.topic, ID: s.id, Offsets: make(map[int32][2]int64, len(all)), Attempts: map[int32]json.RawMessage{},
+	}
 	for p, m := range all {
-		d.Offsets[p] = [2]int64{m.Offset, int64(m.Epoch)}
+		if d.Offsets[p] = [2]int64{m.Offset, int64(m.Epoch)}; m.Attempts != "" {
+			d.Attempts[p] = json.RawMessage(m.Attempts)
+		}
 	}
 	value, err := json.Marshal(d)
 	if err != nil {

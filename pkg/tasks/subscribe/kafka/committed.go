@@ -17,6 +17,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // inBroker keeps positions as the committed offsets of a group that has no members.
@@ -38,7 +39,7 @@ type inBroker struct {
 // checkEvery is how often a save first looks whether what was saved is still there.
 const checkEvery = 10 * time.Second
 
-// author is who commits, as the metadata of each commit says.
+// author is who commits, as the metadata of each commit says. Attempts follow it there.
 type author struct {
 	task  string // GROUP/NAME
 	token int64
@@ -48,12 +49,22 @@ const authorPrefix = "shardctl "
 
 func (a author) String() string { return authorPrefix + a.task + " " + strconv.FormatInt(a.token, 10) }
 
-// authorOf reads what String wrote; false for what somebody else wrote.
-func authorOf(metadata string) (author, bool) {
-	rest, ours := strings.CutPrefix(metadata, authorPrefix)
-	task, number, two := strings.Cut(rest, " ")
+// authorOf reads what String wrote, and what follows it; false for what somebody else wrote.
+func authorOf(metadata string) (by author, attempts string, ours bool) {
+	rest, prefixed := strings.CutPrefix(metadata, authorPrefix)
+	task, rest, two := strings.Cut(rest, " ")
+	number, attempts, _ := strings.Cut(rest, " ")
 	token, err := strconv.ParseInt(number, 10, 64)
-	return author{task, token}, ours && two && err == nil
+	return author{task, token}, attempts, prefixed && two && err == nil
+}
+
+// attemptsIn are those that the metadata has; empty where it is not of this task.
+func (a author) attemptsIn(metadata string) string {
+	by, text, ours := authorOf(metadata)
+	if !ours || by.task != a.task {
+		return ""
+	}
+	return attempts.Parse(text).String()
 }
 
 func (b *inBroker) String() string { return "group " + b.group }
@@ -69,7 +80,7 @@ func (b *inBroker) load(ctx context.Context) (kept, error) {
 	k := kept{marks: map[int32]mark{}}
 	for p, c := range found {
 		k.marks[p], b.marks[p] = c.mark, c.mark
-		if by, ours := authorOf(c.metadata); !ours || by.task != b.by.task {
+		if by, _, ours := authorOf(c.metadata); !ours || by.task != b.by.task {
 			b.log.Info("A position was committed by somebody else", "position", positionOf(b.topic, p, c.Offset), "by",
 				describe(c.metadata))
 		}
@@ -106,10 +117,10 @@ func (b *inBroker) renew(ctx context.Context) error {
 }
 
 func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
-	metadata := b.by.String()
 	topic := kmsg.NewOffsetCommitRequestTopic()
 	topic.Topic, topic.TopicID = b.topic, b.id
 	for p, m := range marks {
+		metadata := strings.TrimSpace(b.by.String() + " " + m.Attempts)
 		part := kmsg.NewOffsetCommitRequestTopicPartition()
 		part.Partition, part.Offset, part.LeaderEpoch, part.Metadata = p, m.Offset, m.Epoch, &metadata
 		topic.Partitions = append(topic.Partitions, part)
@@ -189,6 +200,7 @@ func (b *inBroker) fetch(ctx context.Context) (map[int32]committed, error) {
 				c := committed{mark: mark{Offset: p.Offset, Epoch: p.LeaderEpoch}}
 				if p.Metadata != nil {
 					c.metadata = *p.Metadata
+					c.Attempts = b.by.attemptsIn(c.metadata)
 				}
 				found[p.Partition] = c
 			}

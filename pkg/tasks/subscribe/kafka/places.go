@@ -1,8 +1,12 @@
 package kafka
 
 import (
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // places know for each partition what was received and what was acknowledged. They may be used concurrently.
@@ -13,10 +17,11 @@ type places struct {
 
 // place is one partition's.
 type place struct {
-	done    mark    // nothing below is still to be worked on
-	saved   mark    // what positions hold
-	next    mark    // after the last record that was seen
-	waiting []entry // received and not acknowledged, in order
+	done     mark           // nothing below is still to be worked on
+	saved    mark           // what positions hold
+	next     mark           // after the last record that was seen
+	waiting  []entry        // received and not acknowledged, in order
+	attempts *attempts.Kept // by offset; nil: none
 }
 
 type entry struct {
@@ -35,7 +40,11 @@ func (p *places) add(begin map[int32]mark) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for partition, m := range begin {
-		p.of[partition] = &place{done: m, saved: m, next: m}
+		at := &place{done: mark{Offset: m.Offset, Epoch: m.Epoch}, saved: m}
+		if at.next = at.done; m.Attempts != "" {
+			at.attempts = attempts.Parse(m.Attempts)
+		}
+		p.of[partition] = at
 	}
 }
 
@@ -47,7 +56,7 @@ func (p *places) seen(r ref, published time.Time, waits bool) {
 	if !ok {
 		return
 	}
-	at.next = mark{r.offset + 1, r.epoch}
+	at.next = mark{Offset: r.offset + 1, Epoch: r.epoch}
 	if waits {
 		at.waiting = append(at.waiting, entry{r.offset, published})
 	}
@@ -77,9 +86,55 @@ func (p *places) acknowledged(refs []ref) {
 		if n == 0 {
 			continue
 		}
-		at.done = mark{r.offset + 1, r.epoch}
+		at.done = mark{Offset: r.offset + 1, Epoch: r.epoch}
 		at.waiting = append(at.waiting[:0], at.waiting[n:]...)
 		at.settle()
+	}
+}
+
+// toSave is what positions are to hold.
+func (at *place) toSave() mark {
+	if at.attempts == nil {
+		return at.done
+	}
+	at.attempts.Drop(func(name string) bool {
+		offset, err := strconv.ParseInt(name, 10, 64)
+		return err != nil || offset < at.done.Offset
+	})
+	return mark{at.done.Offset, at.done.Epoch, at.attempts.String()}
+}
+
+// delivered is how often a message was delivered before.
+func (p *places) delivered(r ref) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, ok := p.of[r.partition]; ok && at.attempts != nil {
+		return at.attempts.Of(r.name())
+	}
+	return 0
+}
+
+// keep notes how often messages were delivered.
+func (p *places) keep(messages []subscribe.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := map[*place]map[string]int{}
+	for _, m := range messages {
+		r, _ := m.Ref.(ref)
+		at, ok := p.of[r.partition]
+		if !ok {
+			continue
+		}
+		if now[at] == nil {
+			now[at] = map[string]int{}
+		}
+		now[at][r.name()] = m.Delivered
+	}
+	for at, some := range now {
+		if at.attempts == nil {
+			at.attempts = attempts.Parse("")
+		}
+		at.attempts.Update(some)
 	}
 }
 
@@ -89,8 +144,8 @@ func (p *places) unsaved() map[int32]mark {
 	defer p.mu.Unlock()
 	changed := map[int32]mark{}
 	for partition, at := range p.of {
-		if at.done != at.saved {
-			changed[partition] = at.done
+		if m := at.toSave(); m != at.saved {
+			changed[partition] = m
 		}
 	}
 	return changed

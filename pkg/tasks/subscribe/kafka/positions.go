@@ -6,6 +6,8 @@ import "context"
 type mark struct {
 	Offset int64 // of the next message
 	Epoch  int32 // the leader's, of the last message; -1: not known
+	// Attempts are those at messages from there on, as package attempts writes them; empty: none.
+	Attempts string
 }
 
 // kept are the positions that were kept for a topic.

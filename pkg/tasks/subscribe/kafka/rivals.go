@@ -19,7 +19,7 @@ func (b *inBroker) check(ctx context.Context) error {
 	var rival error
 	for _, p := range slices.Sorted(maps.Keys(b.marks)) {
 		c, ok := found[p]
-		by, ours := authorOf(c.metadata)
+		by, _, ours := authorOf(c.metadata)
 		switch {
 		case !ok, c.mark == b.marks[p], ours && by == b.by:
 		case ours && by.task == b.by.task && by.token > b.by.token:
@@ -40,7 +40,7 @@ func (b *inBroker) check(ctx context.Context) error {
 
 // describe says who wrote the metadata.
 func describe(metadata string) string {
-	if by, ours := authorOf(metadata); ours {
+	if by, _, ours := authorOf(metadata); ours {
 		return "task " + by.task
 	}
 	return "a client that is not shardctl"

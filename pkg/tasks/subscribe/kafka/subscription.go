@@ -35,6 +35,7 @@ type subscription struct {
 var (
 	_ subscribe.Lagging = (*subscription)(nil)
 	_ subscribe.Pausing = (*subscription)(nil)
+	_ subscribe.Keeping = (*subscription)(nil)
 )
 
 // ref is a message's place, for Ack.
@@ -43,6 +44,9 @@ type ref struct {
 	offset    int64
 	epoch     int32
 }
+
+// name is the message's in what is kept of attempts at messages of its partition.
+func (r ref) name() string { return strconv.FormatInt(r.offset, 10) }
 
 func refOf(r *kgo.Record) ref { return ref{r.Partition, r.Offset, r.LeaderEpoch} }
 
@@ -100,7 +104,7 @@ func (s *subscription) take(fetches kgo.Fetches) []subscribe.Message {
 		s.places.seen(refOf(r), r.Timestamp, message)
 		if message {
 			m := messageOf(r)
-			m.Origin = s.topicIs.origin()
+			m.Origin, m.Delivered = s.topicIs.origin(), s.places.delivered(refOf(r))
 			messages = append(messages, m)
 		}
 	})
@@ -179,6 +183,17 @@ func (s *subscription) Ack(ctx context.Context, messages []subscribe.Message) er
 		}
 	}
 	s.places.acknowledged(refs)
+	return s.save(ctx)
+}
+
+// KeepDelivered keeps attempts with the positions.
+func (s *subscription) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	s.places.keep(messages)
+	return s.save(ctx)
+}
+
+// save keeps what has changed, by one commit.
+func (s *subscription) save(ctx context.Context) error {
 	changed := s.places.unsaved()
 	if len(changed) == 0 {
 		return nil

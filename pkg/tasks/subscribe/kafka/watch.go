@@ -106,7 +106,7 @@ func (w *watcher) grow(ctx context.Context, now topic) error {
 	}
 	begin := map[int32]mark{}
 	for _, p := range added {
-		begin[p] = mark{first[p], -1}
+		begin[p] = mark{Offset: first[p], Epoch: -1}
 		w.session.Log.Info("A partition was added, beginning", "position", positionOf(w.topic, p, first[p]))
 	}
 	w.places.add(begin)

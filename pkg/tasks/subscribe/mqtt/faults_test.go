@@ -4,6 +4,7 @@ package mqtt_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,4 +146,27 @@ func TestLetterTooLarge(t *testing.T) {
 	m := subscribe.Message{ID: "orders/1", Body: make([]byte, 2000)}
 	err := sub.TryDeadLetter("dead", m, subscribe.Why{ID: m.ID, Err: errors.New("500")})
 	sourcetest.WantError(t, err, broker.Addr, "dead", "the broker takes 1000")
+}
+
+// Attempts are kept in the checkpoint, up to the message's acknowledgement.
+func TestAttemptsInTheCheckpoint(t *testing.T) {
+	broker := testbroker.Shared(t, testbroker.KindMosquitto)
+	topic := testbroker.Name()
+	a := connect(t, broker.Addr)
+	task := sourcetest.NewTask(t)
+	owner := task.Open(source(broker.Addr, topic), 1)
+	a.bodies(topic, "a", "b", "c")
+	got := owner.Take(3)
+	owner.Keep(4, got[0])
+	owner.Ack(got[0])
+	owner.Keep(2, got[1])
+	owner.Close()
+	for i, m := range task.Open(source(broker.Addr, topic), 2).Expect("b c") {
+		if want := []int{2, 0}[i]; m.Delivered != want {
+			t.Errorf("%s was delivered %d times before, want %d", m.ID, m.Delivered, want)
+		}
+	}
+	if value, _ := task.Store.Held(); strings.Count(string(value), ":4") != 0 || strings.Count(string(value), ":2") != 1 {
+		t.Errorf("the checkpoint is %s", value)
+	}
 }

@@ -25,6 +25,9 @@ func (s *subscription) message(p *paho.Publish) subscribe.Message {
 	if m.ID = named(p); m.ID == "" {
 		m.ID = s.unnamed(p)
 	}
+	if m.Again {
+		m.Delivered = s.attempts.Of(m.ID)
+	}
 	return m
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/eclipse/paho.golang/paho/session/state"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // patience is for the answer to one request.
@@ -47,7 +48,7 @@ func newSubscription(s Source, server string, c *conn, session subscribe.Session
 	sub := &subscription{
 		source: s, where: fmt.Sprintf("mqtt broker %s, topic %q", server, s.Filter), conn: c, session: session,
 		state: state.NewInMemory(), inbox: make(chan *paho.Publish, s.receiveMaximum(session)),
-		ended: make(chan struct{}), run: rand.Text()[:10],
+		ended: make(chan struct{}), run: rand.Text()[:10], attempts: attempts.Parse(""),
 	}
 	sub.pinger = newPinger(c, sub.end)
 	sub.client = paho.NewClient(paho.ClientConfig{
@@ -69,6 +70,9 @@ func (s *subscription) start(ctx context.Context) error {
 	kept, err := s.kept(ctx)
 	if err != nil {
 		return err
+	}
+	if kept != nil {
+		s.attempts = attempts.Parse(string(kept.Attempts))
 	}
 	answer, err := s.client.Connect(ctx, s.connect())
 	if err != nil {

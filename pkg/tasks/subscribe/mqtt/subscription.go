@@ -11,6 +11,7 @@ import (
 	"github.com/eclipse/paho.golang/paho/session/state"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // subscription is an open subscription.
@@ -26,6 +27,8 @@ type subscription struct {
 	inbox   chan *paho.Publish
 	run     string // distinguishes this connection's counted messages from those of others
 	count   int    // of messages without an identifier; of Receive
+
+	attempts *attempts.Kept // by IDs
 
 	once  sync.Once
 	ended chan struct{}
@@ -122,6 +125,7 @@ func (s *subscription) Ack(ctx context.Context, messages []subscribe.Message) er
 	}
 	switch {
 	case err == nil:
+		s.forget(messages)
 		return nil
 	case ctx.Err() != nil:
 		return err

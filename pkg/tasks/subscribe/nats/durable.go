@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 const (
@@ -33,6 +35,7 @@ type durable struct {
 	messages jetstream.MessagesContext
 	given    uint64 // up to there messages were given to an earlier consumer
 	last     seen
+	attempts *attempts.Kept // by places in the stream
 }
 
 // seen is what is known of the last message that came.
@@ -53,8 +56,10 @@ func newDurable(
 	if err != nil {
 		return nil, err
 	}
+	info := consumer.CachedInfo()
 	return &durable{
-		link: l, js: js, family: f, stream: consumer.CachedInfo().Stream, consumer: consumer, messages: messages,
+		attempts: attempts.Parse(info.Config.Metadata[metaAttempts]),
+		link:     l, js: js, family: f, stream: info.Stream, consumer: consumer, messages: messages,
 		given: given, origin: strconv.FormatInt(f.stream.CachedInfo().Created.UnixNano(), 10),
 	}, nil
 }
@@ -73,12 +78,15 @@ func (d *durable) Receive(ctx context.Context, _ int) ([]subscribe.Message, erro
 		return nil, d.explain(err)
 	}
 	m := messageOf(msg.Subject(), msg.Headers(), msg.Data())
-	m.ID = d.stream + "/" + strconv.FormatUint(meta.Sequence.Stream, 10)
+	place := placeOf(meta)
+	m.ID, m.Delivered = d.stream+"/"+place, d.attempts.Of(place)
 	m.Origin = d.origin
 	m.Time, m.Ref = meta.Timestamp.UTC(), msg
 	m.Again = meta.NumDelivered > 1 || meta.Sequence.Stream <= d.given
 	return []subscribe.Message{m}, nil
 }
+
+func placeOf(meta *jetstream.MsgMetadata) string { return strconv.FormatUint(meta.Sequence.Stream, 10) }
 
 // follows checks that no message is missing before one. It goes on when ctx ends: the message has been taken.
 func (d *durable) follows(ctx context.Context, meta *jetstream.MsgMetadata) error {
@@ -130,6 +138,35 @@ func (d *durable) Ack(ctx context.Context, messages []subscribe.Message) error {
 		}
 	}
 	return nil
+}
+
+// KeepDelivered keeps attempts in the consumer's metadata. Its own count begins again with each owner.
+func (d *durable) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	now := map[string]int{}
+	for _, m := range messages {
+		if msg, ok := m.Ref.(jetstream.Msg); ok {
+			if meta, err := msg.Metadata(); err == nil {
+				now[placeOf(meta)] = m.Delivered
+			}
+		}
+	}
+	d.attempts.Update(now)
+	consumer, err := d.js.Consumer(within, d.stream, d.consumer.CachedInfo().Name)
+	if err != nil {
+		return d.explainIn(ctx, err)
+	}
+	info := consumer.CachedInfo()
+	d.attempts.Drop(func(name string) bool {
+		place, err := strconv.ParseUint(name, 10, 64)
+		return err != nil || place <= info.AckFloor.Stream
+	})
+	config := info.Config
+	config.Metadata = maps.Clone(config.Metadata)
+	config.Metadata[metaAttempts] = d.attempts.String()
+	_, err = d.js.UpdateConsumer(within, d.stream, config)
+	return d.explainIn(ctx, err)
 }
 
 // Cumulative is true: the next consumer begins after the first message that is not acknowledged.

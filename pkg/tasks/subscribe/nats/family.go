@@ -17,8 +17,9 @@ const openWithin = 2 * answerWithin
 
 // The metadata of a consumer.
 const (
-	metaTask  = "shardctl-task"
-	metaClean = "shardctl-clean" // up to there, all that the filter lets through is acknowledged
+	metaTask     = "shardctl-task"
+	metaClean    = "shardctl-clean"    // up to there, all that the filter lets through is acknowledged
+	metaAttempts = "shardctl-attempts" // at messages by their places, as package attempts writes them
 )
 
 // family are the consumers of one subscription. Each Open makes one, named NAME-TOKEN-NUMBER, and deletes the others.
@@ -86,6 +87,11 @@ func (f *family) takeOver(ctx context.Context, set settings) (c jetstream.Consum
 		}
 	}
 	config := f.config(number)
+	if len(members) > 0 {
+		if kept := newest(members).info.Config.Metadata[metaAttempts]; kept != "" {
+			config.Metadata[metaAttempts] = kept
+		}
+	}
 	queue := info.Config.Retention == jetstream.WorkQueuePolicy
 	switch {
 	case queue && (set.start != Earliest):

@@ -13,6 +13,8 @@ type entry struct {
 	id     id
 	fields []string // names and values in turn
 	again  bool
+	// delivered is how often it was delivered before, as far as that is known.
+	delivered int
 }
 
 // size is how many bytes its names and values have.
@@ -66,7 +68,7 @@ func entryIn(item any) (entry, error) {
 // message is what an entry of a stream holds.
 func (e entry) message(stream, bodyField string) subscribe.Message {
 	m := subscribe.Message{
-		ID: stream + "/" + e.id.String(), Time: e.id.time(), Again: e.again, Ref: e.id,
+		ID: stream + "/" + e.id.String(), Time: e.id.time(), Again: e.again, Delivered: e.delivered, Ref: e.id,
 		Headers: map[string]string{},
 	}
 	for i := 0; i+1 < len(e.fields); i += 2 {

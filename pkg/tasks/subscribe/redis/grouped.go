@@ -21,11 +21,13 @@ type grouped struct {
 	// claimed is the last of the pending entries that were given again, until finished says that none is left.
 	claimed  id
 	finished bool
+	// inFlight is how many of them the last owner may have delivered at most. It had only read the others ahead.
+	inFlight int
 }
 
 // openGrouped takes the group over from its last owner, and creates it where there is none.
-func openGrouped(ctx context.Context, c common, o owner) (*grouped, error) {
-	g := &grouped{common: c, owner: o}
+func openGrouped(ctx context.Context, c common, o owner, inFlight int) (*grouped, error) {
+	g := &grouped{common: c, owner: o, inFlight: inFlight}
 	g.reader = newReader(g.fetch)
 	known, err := o.own(ctx, g.link)
 	if err != nil {
@@ -164,6 +166,9 @@ func (g *grouped) fetch(count int) ([]entry, error) {
 			break
 		}
 		g.claimed = entries[len(entries)-1].id
+		if err := g.count(ctx, entries); err != nil {
+			return nil, err
+		}
 		if entries, err = g.present(ctx, entries); err != nil || len(entries) > 0 {
 			return entries, err
 		}
@@ -181,6 +186,28 @@ func (g *grouped) fetch(count int) ([]entry, error) {
 			return nil, err
 		}
 	}
+}
+
+// count says how often pending entries were delivered before, by the group's count. To give them again has counted.
+func (g *grouped) count(ctx context.Context, entries []entry) error {
+	some := entries[:min(len(entries), g.inFlight)]
+	if len(some) == 0 {
+		return nil
+	}
+	g.inFlight -= len(some)
+	counts, err := ask(ctx, g.link, func(ctx context.Context) ([]redis.XPendingExt, error) {
+		return g.client.XPendingExt(ctx, &redis.XPendingExtArgs{
+			Stream: g.stream, Group: g.owner.group, Consumer: g.owner.task,
+			Start: some[0].id.String(), End: some[len(some)-1].id.String(), Count: int64(len(some)),
+		}).Result()
+	})
+	for _, c := range counts {
+		i := slices.IndexFunc(some, func(e entry) bool { return e.id.String() == c.ID })
+		if i >= 0 {
+			some[i].delivered = int(c.RetryCount) - 1
+		}
+	}
+	return err
 }
 
 // present are the pending entries that are still in the stream. Of the others there is nothing left to work on.
@@ -232,6 +259,19 @@ func (g *grouped) ack(ctx context.Context, ids []id) error {
 		if n, _ := reply.(int64); n != int64(len(some)) {
 			return g.explain(fmt.Errorf("%d of %d entries were no longer pending in the consumer group %s: "+
 				"somebody else acknowledged them, or destroyed the group", int64(len(some))-n, len(some), g.owner.group))
+		}
+	}
+	return nil
+}
+
+// KeepDelivered sets the group's count of deliveries. The next owner is given them once more.
+func (g *grouped) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	for _, m := range messages {
+		at, _ := m.Ref.(id)
+		_, err := g.owner.do(ctx, g.link, g.stream, "XCLAIM", g.stream, g.owner.group, g.owner.task, 0, at.String(),
+			"RETRYCOUNT", m.Delivered, "JUSTID")
+		if err != nil {
+			return err
 		}
 	}
 	return nil

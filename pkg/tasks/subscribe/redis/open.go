@@ -40,5 +40,5 @@ func (s Source) begin(
 	owner := owner{
 		hash: ownerKey(set.stream, set.group), task: string(session.Key()), token: session.Token, group: set.group,
 	}
-	return openGrouped(ctx, c, owner)
+	return openGrouped(ctx, c, owner, session.InFlight)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
 
 // stored is a subscription whose position is kept with the lock.
@@ -19,6 +20,8 @@ type stored struct {
 
 	mu   sync.Mutex
 	done position // what is acknowledged
+
+	attempts *attempts.Kept // by the IDs of entries
 }
 
 // checkpoint is the value that is kept, as JSON.
@@ -26,11 +29,13 @@ type checkpoint struct {
 	Stream string `json:"stream"`
 	ID     string `json:"id"`   // of the last entry that was acknowledged
 	Read   int64  `json:"read"` // entries that had been added up to it, as far as that is known
+	// Attempts at entries after it are JSON of package attempts.
+	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
 
 // openStored begins after the checkpoint.
 func openStored(ctx context.Context, c common, kept subscribe.Checkpoint) (*stored, error) {
-	s := &stored{common: c, checkpoint: kept}
+	s := &stored{common: c, checkpoint: kept, attempts: attempts.Parse("")}
 	s.reader = newReader(s.fetch)
 	value, err := kept.Value(ctx)
 	if err != nil {
@@ -77,6 +82,7 @@ func (s *stored) place(e extent, value []byte) (at position, changed bool, err e
 		at, err = s.recover(e, what)
 		return at, true, err
 	}
+	s.attempts = attempts.Parse(string(was.Attempts))
 	return at, false, nil
 }
 
@@ -88,6 +94,9 @@ func (s *stored) fetch(count int) ([]entry, error) {
 			return nil, err
 		}
 		if len(entries) > 0 {
+			for i := range entries {
+				entries[i].delivered = s.attempts.Of(entries[i].id.String())
+			}
 			s.at = s.at.plus(len(entries), entries[len(entries)-1].id)
 			return entries, nil
 		}
@@ -123,8 +132,28 @@ func (s *stored) Ack(ctx context.Context, messages []subscribe.Message) error {
 	return s.keep(ctx, at)
 }
 
+// KeepDelivered keeps attempts with the position.
+func (s *stored) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	now := map[string]int{}
+	for _, m := range messages {
+		at, _ := m.Ref.(id)
+		now[at.String()] = m.Delivered
+	}
+	s.attempts.Update(now)
+	s.mu.Lock()
+	at := s.done
+	s.mu.Unlock()
+	return s.keep(ctx, at)
+}
+
 func (s *stored) keep(ctx context.Context, at position) error {
-	value, err := json.Marshal(checkpoint{Stream: s.stream, ID: at.last.String(), Read: at.read})
+	s.attempts.Drop(func(name string) bool {
+		of, err := parseID(name)
+		return err != nil || !at.last.before(of)
+	})
+	value, err := json.Marshal(checkpoint{
+		Stream: s.stream, ID: at.last.String(), Read: at.read, Attempts: json.RawMessage(s.attempts.String()),
+	})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ func storeChecks() []check {
 		{"StoreKeepsPosition", stored, checkStoreKeeps},
 		{"StoreSaysWhereToBegin", stored, checkStoreBegins},
 		{"StoreRefusesStaleOwner", stored, checkStoreStale},
+		{"StoreKeepsAttempts", stored, func(s *scene) { checkAttempts(s, s.openStored()) }},
 	}
 }
 

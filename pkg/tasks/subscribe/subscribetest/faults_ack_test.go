@@ -63,11 +63,24 @@ func faultsOfAck() []fault {
 				}
 			}),
 		},
+		{name: "keeps no attempts", checks: "AttemptsAreKept StoreKeepsAttempts", with: keepingAttempts(
+			func(ackFunc) ackFunc { return func(context.Context, []subscribe.Message) error { return nil } },
+		)},
+		{name: "forgets no attempts", checks: "AttemptsAreKept", with: keepingAttempts(func(right ackFunc) ackFunc {
+			return func(ctx context.Context, messages []subscribe.Message) error {
+				return right(ctx, slices.DeleteFunc(messages, func(m subscribe.Message) bool { return m.Delivered == 0 }))
+			}
+		})},
 		{name: "does not compare tokens", checks: "StaleOwner", with: func(topic Topic) Topic {
 			topic.Fenced = true
 			return topic
 		}},
 	}
+}
+
+// keepingAttempts spoils KeepDelivered.
+func keepingAttempts(change func(right ackFunc) ackFunc) func(Topic) Topic {
+	return func(topic Topic) Topic { return spoiled(topic, &faults{keep: change}) }
 }
 
 // acksGiven acknowledges also what it has given later.

@@ -24,6 +24,7 @@ type faults struct {
 	letter     func(right letterFunc) letterFunc
 	lag        func(right lagFunc) lagFunc
 	close      func(right closeFunc, sub subscribe.Subscription) closeFunc
+	keep       func(right ackFunc) ackFunc
 	cumulative bool // says that it is not
 	unpaused   bool // leaves no partitions out
 }
@@ -50,6 +51,9 @@ func (s faultySource) Open(ctx context.Context, session subscribe.Session) (subs
 	if l, ok := right.(subscribe.Lagging); ok {
 		sub.onLag = l.Lag
 	}
+	if k, ok := right.(subscribe.Keeping); ok {
+		sub.onKeep = k.KeepDelivered
+	}
 	sub.spoil()
 	return sub, nil
 }
@@ -63,6 +67,7 @@ type faultySub struct {
 	onLetter  letterFunc
 	onLag     lagFunc
 	onClose   closeFunc
+	onKeep    ackFunc
 }
 
 func (s *faultySub) spoil() {
@@ -77,6 +82,9 @@ func (s *faultySub) spoil() {
 	}
 	if s.lag != nil {
 		s.onLag = s.lag(s.onLag)
+	}
+	if s.keep != nil {
+		s.onKeep = s.keep(s.onKeep)
 	}
 	if s.close != nil {
 		s.onClose = s.close(s.onClose, s.Subscription)
@@ -102,6 +110,10 @@ func (s *faultySub) Pause(partitions []string) {
 }
 
 func (s *faultySub) Lag(ctx context.Context) (subscribe.Lag, error) { return s.onLag(ctx) }
+
+func (s *faultySub) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	return s.onKeep(ctx, messages)
+}
 
 func (s *faultySub) Close(ctx context.Context) error { return s.onClose(ctx) }
 

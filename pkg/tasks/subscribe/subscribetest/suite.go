@@ -32,6 +32,7 @@ func checks() []check {
 		{"AgainAfterCut", again, checkAgainAfterCut},
 		{"AckAfterCut", again, checkAckAfterCut},
 		{"AgainAfterCrash", again, checkAgainAfterCrash},
+		{"AttemptsAreKept", again, func(s *scene) { checkAttempts(s, s.open()) }},
 		{"StaleOwner", fenced, checkStaleOwner},
 		{"DeadLetter", always, checkDeadLetter},
 		{"DeadLetterAcknowledgesNothing", again, checkDeadLetterNoAck},

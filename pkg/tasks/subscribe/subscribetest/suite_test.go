@@ -62,7 +62,7 @@ func TestGreen(t *testing.T) {
 		with    func(topic Topic) Topic
 	}{
 		{"cumulative", "AckInAnotherOrder StaleOwner", false, withoutFaults},
-		{"single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner", true, withoutFaults},
+		{"single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts", true, withoutFaults},
 		{"compares tokens", "AckInAnotherOrder", false, func(topic Topic) Topic {
 			topic.Source, topic.Fenced = topic.InStore, true
 			return topic
@@ -71,13 +71,13 @@ func TestGreen(t *testing.T) {
 			return reconnecting(topic, true)
 		}},
 		{
-			"connects again by itself, single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner",
+			"connects again by itself, single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
 			true, func(topic Topic) Topic { return reconnecting(topic, true) },
 		},
 		{
 			"forgets", "Beginning AckIsDurable AckInPieces AckInAnotherOrder AckWithEndedContext AgainAfterClose AgainAfterCut AckAfterCut " +
-				"AgainAfterCrash StaleOwner DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " +
-				"StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner", false, forgetful,
+				"AgainAfterCrash AttemptsAreKept StaleOwner DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " +
+				"StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts", false, forgetful,
 		},
 	} {
 		for _, c := range checks() {

@@ -9,6 +9,7 @@
 //   - Messages of one lane are delivered one after another, in the order in which they were received. The next one goes
 //     when the one before it has been worked on, or is a confirmed dead letter.
 //   - A message that failed waits, and holds up its lane alone.
+//   - Attempts before this flow count, but for the last: no message becomes a dead letter that this flow has not tried.
 //   - Where acknowledgements are cumulative, a message is acknowledged only with all before it in its partition.
 //   - When the flow drains, only what such acknowledgements wait for still begins. So nothing that was worked on comes
 //     again after an orderly stop, unless a message before it has failed.

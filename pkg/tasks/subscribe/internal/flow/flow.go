@@ -14,7 +14,7 @@ type Rules struct {
 	// then has InFlight messages of its own, and takes none from the others.
 	PerPartition bool
 	Batch        int  // most messages of one delivery, at least 1
-	Attempts     int  // deliveries of one message, after which it fails for good; 0: no limit
+	Attempts     int  // at one message, those before this flow included, after which it fails for good; 0: no limit
 	Letters      bool // what fails for good becomes a dead letter; else the flow halts
 	Cumulative   bool
 	// Delay is how long to wait after so many failures in a row, from 1.
@@ -41,13 +41,21 @@ const mostCalls = 256
 // for its turn a batch fills.
 func (r Rules) calls() int { return max(1, min(mostCalls, r.InFlight/r.Batch)) }
 
-// over says that so many failures are all that a message may have.
-func (r Rules) over(failures int) bool { return r.Attempts > 0 && failures >= r.Attempts }
+// before is how many of the attempts before count. One at least is left: brokers count what no one tried, too.
+func (r Rules) before(attempts int) int {
+	if r.Attempts > 0 {
+		attempts = min(attempts, r.Attempts-1)
+	}
+	return max(0, attempts)
+}
+
+// over says that a message with such a past has had all its attempts.
+func (r Rules) over(past Past) bool { return r.Attempts > 0 && past.Attempts() >= r.Attempts }
 
 // buries says that a message with such a past is to become a dead letter.
 func (r Rules) buries(past Past) bool {
 	_, rejected := errors.AsType[rejectedError](past.Err)
-	return r.Letters && (rejected || r.over(past.Failures))
+	return r.Letters && (rejected || r.over(past))
 }
 
 // delay is how long to wait after so many failures in a row, and an error.
@@ -70,6 +78,7 @@ type Flow[M any] struct {
 	waiting []*lane[M]      // ready, and their next is another suspect
 	apart   []*part[M]      // have a message that failed, and count by themselves
 	held    int             // messages of all other partitions
+	counted int             // failures, of all messages
 	calls   int             // deliveries and burials under way
 	stopped bool
 	drains  bool // stopped, and what is owed still begins
@@ -107,9 +116,10 @@ func (f *Flow[M]) Full() (names []string) {
 
 // Received takes a message up. A message without a key has a nil one. past is what is known of it from an earlier flow.
 func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
+	past.Before = f.rules.before(past.Before)
 	item := &Item[M]{Message: message, Past: past, part: f.partOf(partition)}
 	f.hold(item.part, 1)
-	if past.Failures > 0 {
+	if f.counted += past.Failures; past.Failures > 0 {
 		f.failing = append(f.failing, item)
 		f.single(item)
 		item.bury = f.rules.buries(past)
@@ -307,6 +317,7 @@ func (f *Flow[M]) failed(item *Item[M], err error, counts bool, now time.Time) {
 		item.lane.due = now.Add(f.rules.delay(item.Failures, err))
 		return
 	}
+	f.counted++
 	if item.Failures++; item.Failures == 1 {
 		f.failing = append(f.failing, item)
 	}
@@ -315,7 +326,7 @@ func (f *Flow[M]) failed(item *Item[M], err error, counts bool, now time.Time) {
 	switch {
 	case f.rules.buries(item.Past):
 		item.bury, item.lane.due = true, now
-	case !f.rules.Letters && f.rules.over(item.Failures):
+	case !f.rules.Letters && f.rules.over(item.Past):
 		f.halted, f.stopped = item, true
 	}
 }
@@ -377,14 +388,17 @@ func (f *Flow[M]) Unacknowledged() bool { return len(f.acks) > 0 }
 // Halted is the message that ended the flow: it failed for good, and there are no dead letters. Nil: none has.
 func (f *Flow[M]) Halted() *Item[M] { return f.halted }
 
+// Counted is how many failures have counted, of all messages.
+func (f *Flow[M]) Counted() int { return f.counted }
+
 // Failing are the messages that have failed and are not worked on yet.
 func (f *Flow[M]) Failing() []*Item[M] { return f.failing }
 
-// Worst is the message that has failed most often of those that are not worked on yet; nil: none has failed.
+// Worst is the message with the most attempts of those that have failed and are not worked on yet; nil: none has.
 func (f *Flow[M]) Worst() *Item[M] {
 	var worst *Item[M]
 	for _, item := range f.failing {
-		if worst == nil || item.Failures > worst.Failures {
+		if worst == nil || item.Attempts() > worst.Attempts() {
 			worst = item
 		}
 	}

@@ -4,9 +4,13 @@ import "time"
 
 // Past is how deliveries of a message have ended.
 type Past struct {
-	Failures int   // deliveries that failed, in a row
+	Before   int   // attempts before this run, as far as the source knows them
+	Failures int   // deliveries of this run that failed, in a row
 	Err      error // of the last of them
 }
+
+// Attempts is how often it was tried in all.
+func (p Past) Attempts() int { return p.Before + p.Failures }
 
 // Item is one message that is held.
 type Item[M any] struct {

@@ -29,6 +29,8 @@ type machine interface {
 	Unacknowledged() bool
 	Halted() *item
 	Worst() *item
+	Failing() []*item
+	Counted() int
 }
 
 // message is one message, as the model knows it.
@@ -36,6 +38,7 @@ type message struct {
 	n         int
 	partition string
 	lane      string
+	before    int // attempts of earlier flows that count
 	failures  int
 	bury      bool // is to become a dead letter
 	alone     bool // is delivered by itself
@@ -114,6 +117,8 @@ func (m *model) begin(w work, now time.Time) error {
 			return fmt.Errorf("%v is to become a dead letter: %v, want %v", x, w.Letter, x.bury)
 		case i.Failures != x.failures:
 			return fmt.Errorf("%v has failed %d times, want %d", x, i.Failures, x.failures)
+		case i.Before != x.before:
+			return fmt.Errorf("%v was tried %d times before, want %d", x, i.Before, x.before)
 		}
 		next[x.lane]++
 	}
@@ -177,7 +182,7 @@ func (m *model) fail(x *message, counts bool, err error, now time.Time) {
 		wait = max(wait, m.rules.MaxDelay) // it asks for more
 	}
 	m.due[x.lane] = now.Add(wait)
-	over := m.rules.Attempts > 0 && x.failures >= m.rules.Attempts
+	over := m.rules.Attempts > 0 && x.before+x.failures >= m.rules.Attempts
 	switch {
 	case !counts || m.stopped:
 	case m.rules.Letters && (over || errors.Is(err, errRejected)):
@@ -299,15 +304,15 @@ func (m *model) free() (free int, full []string) {
 // agrees compares what the flow says of itself.
 func (m *model) agrees(f machine) error {
 	free, full := m.free()
-	worst := 0
+	worst, counted := 0, 0
 	for _, x := range m.all {
-		if !x.done {
-			worst = max(worst, x.failures)
+		if counted += x.failures; !x.done && x.failures > 0 {
+			worst = max(worst, x.before+x.failures)
 		}
 	}
 	got := 0
 	if i := f.Worst(); i != nil {
-		got = i.Failures
+		got = i.Attempts()
 	}
 	switch halted := f.Halted(); {
 	case f.Free() != free:
@@ -322,6 +327,8 @@ func (m *model) agrees(f machine) error {
 		return fmt.Errorf("halted by %v, want %v", halted, m.halted)
 	case got != worst:
 		return fmt.Errorf("the worst has failed %d times, want %d", got, worst)
+	case f.Counted() != counted:
+		return fmt.Errorf("%d failures count, want %d", f.Counted(), counted)
 	}
 	return nil
 }

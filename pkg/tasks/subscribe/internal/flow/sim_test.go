@@ -126,6 +126,12 @@ func (s *sim) receive() {
 			if s.draw.yes("rejected before", 4) {
 				past.Err, m.bury = flow.Rejected(errRejected), s.rules.Letters
 			}
+		} else if s.draw.yes("tried before", 5) {
+			past.Before = s.draw("attempts", 6)
+			m.before = past.Before
+			if s.rules.Attempts > 0 {
+				m.before = min(m.before, s.rules.Attempts-1)
+			}
 		}
 		s.all = append(s.all, m)
 		s.flow.Received(m, m.partition, key, past)
@@ -270,13 +276,27 @@ func TestPoisonDelaysNothingElse(t *testing.T) {
 	})
 }
 
+// TestAttemptsOfAllOwnersCount plays with owners that come and go.
+func TestAttemptsOfAllOwnersCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }
+		if err := playOwners(draw, right); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestSeededPlays is the same for many more plays, which are quicker without rapid.
 func TestSeededPlays(t *testing.T) {
 	for seed := range uint64(5000) {
-		if err := cmp.Or(play(seeded(seed), right), playPoison(seeded(seed), right)); err != nil {
+		if err := allPlays(seed, right); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
+}
+
+func allPlays(seed uint64, making func(rules flow.Rules) machine) error {
+	return cmp.Or(play(seeded(seed), making), playPoison(seeded(seed), making), playOwners(seeded(seed), making))
 }
 
 func right(rules flow.Rules) machine { return flow.New[*message](rules) }
@@ -293,7 +313,7 @@ func TestWeakenedFlowsAreSeen(t *testing.T) {
 		t.Run(weak.name, func(t *testing.T) {
 			var other error
 			for seed := range uint64(3000) {
-				err := cmp.Or(play(seeded(seed), weak.make), playPoison(seeded(seed), weak.make))
+				err := allPlays(seed, weak.make)
 				switch {
 				case err == nil:
 				case strings.Contains(err.Error(), weak.seen):

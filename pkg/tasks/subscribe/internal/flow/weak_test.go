@@ -71,6 +71,10 @@ func weakened() []weak {
 		{"loses a lane", "could begin and does not", func(r flow.Rules) machine { return &lossy{theFlow: flowOf(r)} }},
 		{"does not wait", "too early", func(r flow.Rules) machine { return hasty{flowOf(r)} }},
 		{"forgets the past", "has failed 0 times", func(r flow.Rules) machine { return ignorant{flowOf(r)} }},
+		{"forgets earlier owners", "times in all, at most", func(r flow.Rules) machine { return fresh{flowOf(r)} }},
+		{"takes the broker's count for attempts", "is good, and became a dead letter", func(r flow.Rules) machine {
+			return trusting{flowOf(r)}
+		}},
 		{"counts what fails after a stop", "the worst has failed", func(r flow.Rules) machine {
 			return &counting{theFlow: flowOf(r)}
 		}},
@@ -264,6 +268,21 @@ type ignorant struct{ *theFlow }
 
 func (f ignorant) Received(m *message, partition string, key []byte, _ flow.Past) {
 	f.theFlow.Received(m, partition, key, flow.Past{})
+}
+
+type fresh struct{ *theFlow }
+
+func (f fresh) Received(m *message, partition string, key []byte, past flow.Past) {
+	past.Before = 0
+	f.theFlow.Received(m, partition, key, past)
+}
+
+// trusting leaves no attempt.
+type trusting struct{ *theFlow }
+
+func (f trusting) Received(m *message, partition string, key []byte, past flow.Past) {
+	past.Failures, past.Err = past.Failures+past.Before, errFailed
+	f.theFlow.Received(m, partition, key, past)
 }
 
 // counting begins nothing after a stop, and yet counts what fails.

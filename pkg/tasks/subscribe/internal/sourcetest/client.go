@@ -72,6 +72,17 @@ func (c *Client) Ack(messages ...subscribe.Message) {
 	}
 }
 
+// Keep keeps that messages were delivered so often.
+func (c *Client) Keep(n int, messages ...subscribe.Message) {
+	c.t.Helper()
+	for i := range messages {
+		messages[i].Delivered = n
+	}
+	if err := c.Sub.(subscribe.Keeping).KeepDelivered(Context(c.t), messages); err != nil {
+		c.t.Fatalf("KeepDelivered of %q: %v", Texts(messages), err)
+	}
+}
+
 // Lag is how far the subscription is behind.
 func (c *Client) Lag() subscribe.Lag {
 	c.t.Helper()

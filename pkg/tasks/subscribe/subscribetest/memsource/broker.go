@@ -31,6 +31,7 @@ type topic struct {
 	partitions []partition
 	turn       int // partition of the next message without a key
 	consumers  map[string]map[string]bool
+	delivered  map[string]map[string]int // how often, as consumers have kept it
 }
 
 // partition is a log. Its first messages may be gone.
@@ -51,7 +52,10 @@ func (b *Broker) Create(name string, partitions int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.topics[name] == nil {
-		b.topics[name] = &topic{partitions: make([]partition, partitions), consumers: map[string]map[string]bool{}}
+		b.topics[name] = &topic{
+			partitions: make([]partition, partitions), consumers: map[string]map[string]bool{},
+			delivered: map[string]map[string]int{},
+		}
 	}
 	b.wake()
 }

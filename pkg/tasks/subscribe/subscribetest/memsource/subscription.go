@@ -154,7 +154,7 @@ func (s *Subscription) poll(most int) (taken []subscribe.Message, err error) {
 		for ; s.next[n] < p.end() && len(taken) < most; s.next[n]++ {
 			if !s.isAcked(place{n, s.next[n]}) {
 				m := p.messages[s.next[n]-p.first]
-				m.Headers = maps.Clone(m.Headers)
+				m.Headers, m.Delivered = maps.Clone(m.Headers), t.delivered[s.consumer][m.ID]
 				taken = append(taken, m)
 			}
 		}
@@ -258,6 +258,27 @@ func (s *Subscription) DeadLetter(ctx context.Context, to string, m subscribe.Me
 	m.Headers = headers
 	if err := b.Publish(to, m); err != nil {
 		return fmt.Errorf("publish dead letter %s: %w", m.ID, err)
+	}
+	return nil
+}
+
+// KeepDelivered keeps attempts at the broker, wherever positions are.
+func (s *Subscription) KeepDelivered(ctx context.Context, messages []subscribe.Message) error {
+	b := s.broker()
+	if err := b.pass(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.broken(); err != nil {
+		return err
+	}
+	kept := b.topics[s.name].delivered
+	if kept[s.consumer] == nil {
+		kept[s.consumer] = map[string]int{}
+	}
+	for _, m := range messages {
+		kept[s.consumer][m.ID] = m.Delivered
 	}
 	return nil
 }

@@ -1,0 +1,71 @@
+// Package attempts has how often messages were delivered before, as sources keep it with their position.
+package attempts
+
+import (
+	"encoding/json"
+	"maps"
+	"sync"
+)
+
+// most is how many messages are kept at once: what Kafka takes with a commit is bounded.
+const most = 16
+
+// Kept says how often messages were delivered, by names that the source gives them. It may be used concurrently.
+type Kept struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// Parse reads what String wrote. Anything else is taken for nothing.
+func Parse(text string) *Kept {
+	k := &Kept{of: map[string]int{}}
+	var of map[string]int
+	if err := json.Unmarshal([]byte(text), &of); err == nil {
+		k.Update(of)
+	}
+	return k
+}
+
+// String is JSON; empty where nothing is kept.
+func (k *Kept) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.of) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(k.of) // texts and numbers have JSON
+	return string(text)
+}
+
+// Of is how often a message was delivered; 0: that is not known.
+func (k *Kept) Of(name string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.of[name]
+}
+
+// Update takes what is known now; 0 forgets a message. Where there are too many, it takes the place of others.
+func (k *Kept) Update(now map[string]int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.of
+	k.of = make(map[string]int, len(now))
+	k.add(now)
+	maps.DeleteFunc(before, func(name string, _ int) bool { _, known := now[name]; return known })
+	k.add(before)
+}
+
+func (k *Kept) add(some map[string]int) {
+	for name, n := range some {
+		if n > 0 && len(k.of) < most {
+			k.of[name] = n
+		}
+	}
+}
+
+// Drop forgets messages.
+func (k *Kept) Drop(gone func(name string) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.of, func(name string, _ int) bool { return gone(name) })
+}
