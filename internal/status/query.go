@@ -160,6 +160,9 @@ func scope(path string, values url.Values) string {
 	return path + "?" + same.Encode()
 }
 
+// all says whether the query leaves nothing out.
+func (q *query) all() bool { return strings.HasSuffix(q.scope, "?") }
+
 func sortedKeys(values url.Values) []string {
 	names := make([]string, 0, len(values))
 	for name := range values {

@@ -55,6 +55,9 @@ type server struct {
 	overrides *topic[listedOverride]
 	watch     *watchers
 	feed      *eventFeed
+	whole     *answers // from the snapshot
+	filtered  *answers // from the snapshot, with conditions: they do not hold up those without
+	read      *answers // of what only the store has
 	now       func() time.Time
 }
 
@@ -109,6 +112,9 @@ func newServer(c Config) *server {
 		overrides: &topic[listedOverride]{collection: overrideCollection(), source: c.Source, openings: o},
 		watch:     &watchers{log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget)},
 		feed:      newEventFeed(c.Events, c.Logger),
+		whole:     newAnswers(halfTheProcessors()),
+		filtered:  newAnswers(halfTheProcessors()),
+		read:      newAnswers(eventOpenings),
 		now:       time.Now,
 	}
 }
@@ -215,6 +221,10 @@ func (s *server) query(r *http.Request, path string, params, states []string) (q
 			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
 		)
 	}
+	return s.parsed(r, values, path, params, states)
+}
+
+func (s *server) parsed(r *http.Request, values url.Values, path string, params, states []string) (query, *Error) {
 	q, bad := parseQuery(values, path, params, states, s.now())
 	q.hidden = outputHidden(r) != nil
 	return q, bad
