@@ -65,7 +65,7 @@ func TestAnswersAreMadeOnceForAll(t *testing.T) {
 				return body
 			}
 			var same []chan string
-			for range 20 {
+			for range 10 {
 				same = append(same, ask(all))
 			}
 			hidden := ask(HideOutput(all, NoOutput()))

@@ -116,10 +116,10 @@ type plainFilter struct {
 	State api.TaskState
 }
 
-// match says whether the task has each word of the text somewhere.
-func (f plainFilter) match(t *api.Task) bool {
+// match says whether the task has each word somewhere.
+func match(words []string, t *api.Task) bool {
 	all := strings.ToLower(strings.Join([]string{t.Key, t.Kind, t.Instance, t.Reason, t.Message, t.LastError}, "\n"))
-	return !slices.ContainsFunc(strings.Fields(strings.ToLower(f.Text)), func(word string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool {
 		return !strings.Contains(all, word)
 	})
 }
@@ -169,9 +169,10 @@ func (s *server) plainView(snapshot *Snapshot, q *query, filter plainFilter) *pl
 		Style:  template.CSS(pageStyle), //nolint:gosec // the style is embedded
 		Status: &snapshot.Status, All: len(snapshot.Tasks), Filter: filter,
 	}
+	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.q)))
 	for i := range snapshot.Tasks {
 		t := shownTask(&snapshot.Tasks[i], q.hidden)
-		if !q.inState(string(t.State)) || !filter.match(t) {
+		if !q.inState(string(t.State)) || !match(words, t) {
 			continue
 		}
 		v.Matching++
