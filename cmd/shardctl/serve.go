@@ -36,7 +36,7 @@ func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
 	read := status.New(status.Config{
 		Source: board, Events: w.replica, Runs: w.replica, Mutexes: w.replica, Logs: w.replica,
 		Registry: status.NewRegistry(board, w.metrics),
-		Logger:   log, Peers: peers, PeerScheme: scheme(server), Vouch: guard.Vouch,
+		Live:     w.replica.Live, Logger: log, Peers: peers, PeerScheme: scheme(server), Vouch: guard.Vouch,
 	})
 	for _, l := range []struct {
 		field, address string

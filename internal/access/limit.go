@@ -1,6 +1,7 @@
 package access
 
 import (
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -12,7 +13,26 @@ const (
 	maxAddresses    = 10_000      // remembered; beyond, all that are not share one
 )
 
-// Limiter counts wrong tokens by address.
+// Client is the address that a request came from. All of one IPv6 network of 64 bits count as one.
+func Client(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return clientOf(from.Addr())
+}
+
+func clientOf(address netip.Addr) netip.Addr {
+	address = address.Unmap().WithZone("")
+	if address.Is6() && !address.IsLoopback() {
+		if network, err := address.Prefix(64); err == nil {
+			address = network.Addr()
+		}
+	}
+	return address
+}
+
+// Limiter counts wrong tokens by [Client].
 type Limiter struct {
 	mu        sync.Mutex
 	byAddress map[netip.Addr]failures
@@ -65,14 +85,9 @@ func (l *Limiter) forget(now time.Time) {
 	}
 }
 
-// slot is where an address's failures are counted. Those of one IPv6 network of 64 bits count together.
+// slot is where a client's failures are counted.
 func (l *Limiter) slot(address netip.Addr) netip.Addr {
-	address = address.Unmap().WithZone("")
-	if address.Is6() {
-		if network, err := address.Prefix(64); err == nil {
-			address = network.Addr()
-		}
-	}
+	address = clientOf(address)
 	if _, known := l.byAddress[address]; !known && len(l.byAddress) >= maxAddresses {
 		return netip.Addr{}
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"mime"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -97,7 +96,7 @@ func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *httpe
 
 // failed is the answer to a token that is not known. After too many of them from one address it says when to try again.
 func (g *Guard) failed(r *http.Request) *httperr.Error {
-	from, now := remote(r), g.now()
+	from, now := access.Client(r), g.now()
 	if wait := g.limit.Wait(from, now); wait > 0 {
 		bad := httperr.New(
 			http.StatusTooManyRequests, api.ReasonTooManyFailures,
@@ -128,12 +127,4 @@ func bearer(r *http.Request) (string, bool) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	text = strings.TrimSpace(text)
 	return text, strings.EqualFold(scheme, "Bearer") && text != ""
-}
-
-func remote(r *http.Request) netip.Addr {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return from.Addr()
 }

@@ -35,7 +35,7 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
 		Store: db, Member: r.cfg.member(s, nil), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck,
+		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
 		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.published),
 	}
 	if r.cfg.Tracer != nil {
@@ -60,7 +60,8 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	}
 	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
 		Cluster: n.cluster, Run: n.tasks.Runnable, Clock: time.Now, Logger: r.log.WithName("balancer"),
-		Decided: r.cfg.Metrics.Reconcile, Policy: policy(s, n.cluster),
+		Decided: func(took time.Duration) { r.cfg.Metrics.Reconcile(took); r.turns.note(loopReconcile) },
+		Policy:  policy(s, n.cluster),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the loop: %w", err)

@@ -153,7 +153,7 @@ const (
 // pauseAfter is how long to rest after a snapshot that took so long to make. Ten times as long costs little of a
 // processor. With many tasks a change would then be shown only seconds later, so there is a limit, up to half of one.
 func pauseAfter(took time.Duration) time.Duration {
-	return max(publishGap, min(10*took, max(publishMost, took)))
+	return max(publishGap, min(10*took, max(publishMost, took), loopPeriod))
 }
 
 // keepPublishing publishes whenever something has changed, until ctx ends.

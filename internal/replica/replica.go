@@ -44,6 +44,8 @@ type Config struct {
 	Tracer Tracer
 	// Weights say how weights follow lags; nil: as [weights.DefaultRules] has it.
 	Weights *weights.Rules
+	// Clock is the elector's; nil: the machine's.
+	Clock elect.Clock
 	// OnStuck is called when runs outlived the lease: the process must go.
 	OnStuck func(keys []elect.Key)
 
@@ -63,6 +65,8 @@ type Replica struct {
 	// published wakes who reads the lists: of what was discovered, and of weights.
 	published writtenEvents
 	publisher publisher
+	turns     turns
+	silence   time.Duration        // of a loop that stands still
 	node      atomic.Pointer[node] // nil before there is a store
 }
 
@@ -75,6 +79,7 @@ func New(cfg Config) *Replica {
 	r := &Replica{
 		cfg: cfg, log: cfg.Logger, lists: newLists(cfg.Settings), problems: newProblemRegistry(),
 		publisher: newPublisher(cfg.Metrics, cfg.Version, cfg.Logger),
+		silence:   max(cfg.Settings.Lease.Duration, leastSilence),
 	}
 	r.problems.set(storeUnreachable("the store has not been reached yet"))
 	r.publish()
@@ -119,6 +124,8 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	if err := n.elector.Start(ctx); err != nil {
 		return err
 	}
+	r.turns.note(loopReconcile)
+	r.turns.note(loopPublish)
 	group.Go(func() error {
 		defer stopPublishing()
 		err := n.elector.Wait()
@@ -146,6 +153,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		keepPublishing(publishing, n.cluster.Changed, func() {
 			r.publish()
 			r.share(publishing, n)
+			r.turns.note(loopPublish)
 		})
 		return nil
 	})

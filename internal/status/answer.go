@@ -8,8 +8,8 @@ import (
 // answerTimeout is how long an answer that is no stream may take as a whole, however steadily its reader reads.
 const answerTimeout = 60 * time.Second
 
-// answer is a long answer on its way to its reader. While it goes on, the snapshot that it shows stays in memory. So
-// each chunk has a deadline, as a stream's has, and all of it has one too. Use newAnswer.
+// answer is a long answer on its way to its reader. While it goes on, its text stays in memory. So each chunk has a
+// deadline, as a stream's has, and all of it has one too. Use newAnswer.
 type answer struct {
 	w     http.ResponseWriter
 	ctl   *http.ResponseController

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
-	"net/http"
 	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/api"
@@ -127,10 +126,9 @@ func quote(text string) string {
 	return string(b)
 }
 
-// writeLines answers with a streamed object.
-func writeLines(w http.ResponseWriter, l lines) {
-	w.Header().Set("Content-Type", "application/json")
-	b := newBody(newAnswer(w), "")
+// writeLines writes a streamed object.
+func writeLines(w io.Writer, l lines) *Error {
+	b := newBody(w, "")
 	l.writeTo(b)
-	_ = b.flush() // the reader is gone
+	return internal(b.flush())
 }

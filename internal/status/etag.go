@@ -1,27 +1,20 @@
 package status
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
 	"strings"
 )
 
-// writeTagged answers with a streamed object and its ETag, or says that it is the one that the reader has. It is made
-// twice rather than kept in memory.
-func writeTagged(w http.ResponseWriter, r *http.Request, l lines) {
-	sum := sha256.New()
-	b := newBody(sum, "")
-	l.writeTo(b)
-	if b.flush() == nil {
-		tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:15]) + `"` // weak: gzip has the same
-		w.Header().Set("ETag", tag)
-		if hasTag(r.Header.Get("If-None-Match"), tag) {
+// sendTagged answers with the ETag, or says that the answer is the one that the reader has.
+func (m *made) sendTagged(w http.ResponseWriter, r *http.Request, media string) *Error {
+	if m.bad == nil {
+		w.Header().Set("ETag", m.tag)
+		if hasTag(r.Header.Get("If-None-Match"), m.tag) {
 			w.WriteHeader(http.StatusNotModified)
-			return
+			return nil
 		}
 	}
-	writeLines(w, l)
+	return m.send(w, r, media)
 }
 
 // hasTag says whether an If-None-Match names the tag.

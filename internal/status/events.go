@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -84,17 +85,18 @@ func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
 	if q.watch {
 		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(s.watch, out, &q, s.now) })
 	}
-	list, err := s.feed.log.page(r.Context(), &q, s.now())
-	if err != nil {
-		if q.page.Key != "" {
-			return httperr.Unavailable(
-				api.ReasonStoreUnreachable, "the store does not answer, and older events are only there",
-			)
+	return s.read.get(r, 0, func(ctx context.Context, out io.Writer) *Error {
+		list, err := s.feed.log.page(ctx, &q, s.now())
+		if err != nil {
+			if q.page.Key != "" {
+				return httperr.Unavailable(
+					api.ReasonStoreUnreachable, "the store does not answer, and older events are only there",
+				)
+			}
+			list = s.feed.log.stale(&q)
 		}
-		list = s.feed.log.stale(&q)
-	}
-	writeTagged(w, r, listLines(each(list.Items), list.Continue, list.Stale))
-	return nil
+		return writeLines(out, listLines(each(list.Items), list.Continue, list.Stale))
+	}).sendTagged(w, r, mediaJSON)
 }
 
 // page is the newest events that match, from where the query continues.

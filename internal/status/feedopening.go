@@ -24,7 +24,7 @@ func (f *eventFeed) open(ctx context.Context, r *round, q *query, now time.Time)
 		}
 		made.stale = list.Stale
 		var err error
-		made.text, err = pack(func(b *body) {
+		made.text, err = packEvent(func(b *body) {
 			b.text("event: snapshot\nid: ", id, "\n")
 			listLines(each(list.Items), "", list.Stale).writeTo(b)
 			b.text("\n")

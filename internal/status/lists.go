@@ -3,6 +3,8 @@ package status
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 
@@ -23,12 +25,13 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
 	case q.watch:
 		return s.watch.stream(w, r, func(out *stream) error { return s.statuses.watch(s.watch, out, &q) })
 	}
-	l, err := statusLines(&snapshot.Status, q.hidden)
-	if err != nil {
-		return httperr.New(http.StatusInternalServerError, "Internal", "%v", err)
-	}
-	writeLines(w, l)
-	return nil
+	return s.whole.get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
+		l, err := statusLines(&snapshot.Status, q.hidden)
+		if err != nil {
+			return internal(err)
+		}
+		return writeLines(out, l)
+	}).send(w, r, mediaJSON)
 }
 
 // list answers with one page of a list, or watches all of it.
@@ -61,8 +64,10 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 	if q.watch {
 		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
 	}
-	writeTagged(w, r, d.page(d.source.Snapshot(), q, s.now()))
-	return nil
+	snapshot := d.source.Snapshot()
+	return s.answers(q).get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
+		return writeLines(out, d.page(snapshot, q, s.now()))
+	}).sendTagged(w, r, mediaJSON)
 }
 
 func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
@@ -125,21 +130,26 @@ func (s *server) runs(source RunSource) endpoint {
 		if bad != nil {
 			return bad
 		}
-		var list api.List[api.Run]
-		if source != nil {
-			ctx, cancel := context.WithTimeout(r.Context(), eventTimeout)
-			defer cancel()
-			runs, err := source.Runs(ctx, t.Key)
-			if err != nil {
-				return httperr.Unavailable(
-					api.ReasonStoreUnreachable, "the store does not answer, and runs are only there",
-				)
-			}
-			list.Items = shownRuns(runs, outputHidden(r) != nil)
-		}
-		writeJSON(w, list)
-		return nil
+		return s.read.get(r, 0, func(ctx context.Context, out io.Writer) *Error {
+			return writeRuns(ctx, out, source, t.Key, outputHidden(r) != nil)
+		}).send(w, r, mediaJSON)
 	}
+}
+
+func writeRuns(ctx context.Context, out io.Writer, source RunSource, key string, hidden bool) *Error {
+	var list api.List[api.Run]
+	if source != nil {
+		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+		defer cancel()
+		runs, err := source.Runs(ctx, key)
+		if err != nil {
+			return httperr.Unavailable(
+				api.ReasonStoreUnreachable, "the store does not answer, and runs are only there",
+			)
+		}
+		list.Items = shownRuns(runs, hidden)
+	}
+	return internal(json.NewEncoder(out).Encode(list))
 }
 
 // Task is the one with that key, nil when there is none. The snapshot is in order.

@@ -197,6 +197,9 @@ func parseLogQuery(values url.Values) (api.LogOptions, *Error) {
 		}
 	}
 	q := api.LogOptions{Tail: maxTail, After: values.Get("after"), Instance: values.Get("instance")}
+	if err := checkLength("instance", q.Instance); err != nil {
+		return q, httperr.Invalid(api.FieldError{Field: "instance", Message: err.Error()})
+	}
 	if len(q.After) > maxPosition || strings.ContainsFunc(q.After, unicode.IsControl) {
 		return q, httperr.Invalid(
 			api.FieldError{Field: "after", Message: "not a position that an answer gave in " + api.LogPositionHeader},

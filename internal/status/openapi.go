@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-
-	"github.com/shardctl/shardctl/internal/httperr"
-	"github.com/shardctl/shardctl/pkg/api"
 )
 
 //go:embed openapi.json
@@ -43,7 +40,7 @@ func openapi(w http.ResponseWriter, r *http.Request) *Error {
 	if TakenBy(r) == ChangesNone {
 		var err error
 		if text, err = openAPIOfReads(); err != nil {
-			return httperr.New(http.StatusInternalServerError, api.ReasonInternal, "%v", err)
+			return internal(err)
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// packed is a text that is compressed once and sent to any number of watchers. Nothing changes it.
+// packed is a text that is compressed once and sent to any number of readers. Nothing changes it.
 type packed struct {
 	data []byte // blocks of deflate (RFC 1951), up to a whole byte; none of them is the last
 	sum  uint32 // CRC-32 of the text
@@ -20,8 +20,17 @@ var flaters = sync.Pool{New: func() any {
 	return z
 }}
 
+// packEvent compresses an event of a stream, of which write writes the data.
+func packEvent(write func(*body)) (*packed, error) {
+	return pack(func(w io.Writer) error {
+		b := newBody(w, "data: ")
+		write(b)
+		return b.flush()
+	})
+}
+
 // pack compresses what write writes. Only the result is in memory as a whole, not the text.
-func pack(write func(*body)) (*packed, error) {
+func pack(write func(io.Writer) error) (*packed, error) {
 	z := flaters.Get().(*flate.Writer) //nolint:forcetypeassert // the pool holds no other type
 	defer func() {
 		z.Reset(nil)
@@ -30,9 +39,7 @@ func pack(write func(*body)) (*packed, error) {
 	var out bytes.Buffer
 	z.Reset(&out)
 	text := &summed{w: z}
-	b := newBody(text, "data: ")
-	write(b)
-	if err := b.flush(); err != nil {
+	if err := write(text); err != nil {
 		return nil, err
 	}
 	if err := z.Flush(); err != nil {

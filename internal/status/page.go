@@ -1,12 +1,12 @@
 package status
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -87,11 +87,10 @@ func WithChanges(next http.Handler, takes Changes) http.Handler {
 
 // page answers with the live page, or with the plain table for who has no JavaScript.
 func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	values := r.URL.Query()
-	if values.Get("view") == "plain" {
-		return s.plainPage(w, values, outputHidden(r) != nil)
+	if r.URL.Query().Get("view") == "plain" {
+		return s.plainPage(w, r)
 	}
+	w.Header().Set("Content-Type", mediaHTML)
 	w.Header().Set("Content-Security-Policy", pagePolicy)
 	_, _ = w.Write([]byte(strings.Replace(pageHTML, "{{changes}}", string(TakenBy(r)), 1))) // the reader is gone
 	return nil
@@ -117,55 +116,87 @@ type plainFilter struct {
 	State api.TaskState
 }
 
-// match says whether the task has the state, and each word of the text somewhere.
-func (f plainFilter) match(t *api.Task) bool {
-	if f.State != "" && f.State != t.State {
-		return false
-	}
+// match says whether the task has each word somewhere.
+func match(words []string, t *api.Task) bool {
 	all := strings.ToLower(strings.Join([]string{t.Key, t.Kind, t.Instance, t.Reason, t.Message, t.LastError}, "\n"))
-	return !slices.ContainsFunc(strings.Fields(strings.ToLower(f.Text)), func(word string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool {
 		return !strings.Contains(all, word)
 	})
 }
 
-// plainView is what the plain table is made of.
+// plainView is what the plain table is made of. Of problems, instances and tasks it has those of one page.
 type plainView struct {
 	Style     template.CSS
 	Status    *api.Status
 	Problems  []*api.Problem
 	Instances []api.Instance
-	Tasks     []*api.Task // that the filter leaves
-	All       int         // how many there are
+	Live      int // how many instances there are that have not left
+	Tasks     []*api.Task
+	Matching  int // how many tasks the filter leaves
+	All       int // how many there are
 	Filter    plainFilter
+	Next      string // where the next page of tasks is; empty: this is the last one
 }
 
-// plainPage answers with tables of everything.
-func (s *server) plainPage(w http.ResponseWriter, values url.Values, hidden bool) *Error {
+// plainParams are the parameters of the plain table. Those of the live page may stand beside them.
+var plainParams = []string{"q", "state"}
+
+// plainPage answers with tables of a page of everything.
+func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
+	values := url.Values{}
+	for _, name := range append([]string{"limit", "continue"}, plainParams...) {
+		if value := r.URL.Query().Get(name); value != "" {
+			values.Set(name, value)
+		}
+	}
+	q, bad := s.parsed(r, values, "/", plainParams, names(api.TaskStates()))
+	if bad != nil {
+		return bad
+	}
 	snapshot, bad := s.snapshot()
 	if bad != nil {
 		return bad
 	}
-	filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
-	var tasks []*api.Task
+	w.Header().Set("Content-Security-Policy", plainPolicy)
+	return s.answers(&q).get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
+		filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
+		return internal(plainTemplate.Execute(out, s.plainView(snapshot, &q, filter)))
+	}).send(w, r, mediaHTML)
+}
+
+func (s *server) plainView(snapshot *Snapshot, q *query, filter plainFilter) *plainView {
+	v := &plainView{
+		Style:  template.CSS(pageStyle), //nolint:gosec // the style is embedded
+		Status: &snapshot.Status, All: len(snapshot.Tasks), Filter: filter,
+	}
+	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.q)))
 	for i := range snapshot.Tasks {
-		if t := shownTask(&snapshot.Tasks[i], hidden); filter.match(t) {
-			tasks = append(tasks, t)
+		t := shownTask(&snapshot.Tasks[i], q.hidden)
+		if !q.inState(string(t.State)) || !match(words, t) {
+			continue
+		}
+		v.Matching++
+		switch {
+		case t.Key <= q.page.Key:
+		case len(v.Tasks) < q.limit:
+			v.Tasks = append(v.Tasks, t)
+		case v.Next == "":
+			v.Next = filter.address(q.limit, q.next(v.Tasks[q.limit-1].Key, s.now()))
 		}
 	}
-	problems := make([]*api.Problem, len(snapshot.Status.Problems))
-	for i := range problems {
-		problems[i] = shownProblem(&snapshot.Status.Problems[i], hidden)
+	for i := range snapshot.Status.Problems[:min(len(snapshot.Status.Problems), q.limit)] {
+		v.Problems = append(v.Problems, shownProblem(&snapshot.Status.Problems[i], q.hidden))
 	}
-	instances := slices.DeleteFunc(
+	here := slices.DeleteFunc(
 		slices.Clone(snapshot.Instances), func(i api.Instance) bool { return i.State == api.Left },
 	)
-	w.Header().Set("Content-Security-Policy", plainPolicy)
-	out := bufio.NewWriterSize(newAnswer(w), chunk)
-	_ = plainTemplate.Execute(out, plainView{ // the reader is gone
-		Style:  template.CSS(pageStyle), //nolint:gosec // the style is embedded
-		Status: &snapshot.Status, Problems: problems, Instances: instances, Tasks: tasks, All: len(snapshot.Tasks),
-		Filter: filter,
-	})
-	_ = out.Flush()
-	return nil
+	v.Live, v.Instances = len(here), here[:min(len(here), q.limit)]
+	return v
+}
+
+// address is where the plain table goes on with the token.
+func (f plainFilter) address(limit int, token string) string {
+	return "?" + url.Values{
+		"view": {"plain"}, "q": {f.Text}, "state": {string(f.State)}, "limit": {strconv.Itoa(limit)}, "continue": {token},
+	}.Encode()
 }

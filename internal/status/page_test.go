@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -102,30 +103,47 @@ func TestPageKnowsTheWords(t *testing.T) {
 	}
 }
 
-func TestPlainPageHasEverything(t *testing.T) {
-	const n = 3000
+// The pages of the plain table have all there is, and none of them has more than a page of the API's lists.
+func TestPlainPagesHaveEverything(t *testing.T) {
+	const n = 1203
 	s := sample(n)
 	s.Instances = append(s.Instances, api.Instance{Name: "gone-in-order", State: api.Left})
+	for i := range n {
+		s.Status.Problems = append(s.Status.Problems, api.Problem{Reason: api.ProblemTaskFailing, Task: s.Tasks[i].Key})
+		s.Instances = append(s.Instances, api.Instance{Name: fmt.Sprintf("more-%d", i), State: api.Live})
+	}
 	s.Sort()
-	body := get(t, New(Config{Source: boardWith(s)}), "/?view=plain").Body.String()
-	for i := range s.Tasks {
-		row := fmt.Sprintf(`<a href="api/v1/tasks/topics/%s">%s</a>`, s.Tasks[i].Name, s.Tasks[i].Key)
-		if !strings.Contains(body, row) {
-			t.Fatalf("%s is not there", s.Tasks[i].Key)
+	h := New(Config{Source: boardWith(s)})
+	var keys []string
+	path := "/?view=plain"
+	for range 3 {
+		body := get(t, h, path).Body.String()
+		if rows := strings.Count(body, "<tr><th scope=\"row\">"); rows > 2*api.DefaultLimit+1 {
+			t.Fatalf("%s: %d rows of groups, instances and tasks", path, rows)
 		}
-	}
-	for _, want := range []string{
-		"Tasks (3000)", "no instance has free capacity", Runbook("") + "nocapacity", `<th scope="row">c</th>`,
-		"topics 1000 of 20",
-	} {
-		if !strings.Contains(body, want) {
-			t.Errorf("%q is not there", want)
+		if n := strings.Count(body, `"><a href="https://`); n > api.DefaultLimit {
+			t.Errorf("%s: %d problems", path, n)
 		}
+		for _, m := range regexp.MustCompile(`<a href="api/v1/tasks/[^"]+">([^<]+)</a>`).FindAllStringSubmatch(body, -1) {
+			keys = append(keys, m[1])
+		}
+		for _, want := range []string{
+			"Tasks (1203)", "Problems (1204)", "no instance has free capacity", Runbook("") + "nocapacity",
+			`<th scope="row">c</th>`, "topics 401 of 20", "These are the first 500 of 1206.", "These are the first 500.",
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: %q is not there", path, want)
+			}
+		}
+		if strings.Contains(body, "gone-in-order") {
+			t.Error("an instance that left is shown")
+		}
+		path = "/" + html.UnescapeString(between(body, `<p><a href="`, `">next page</a>`))
 	}
-	if strings.Contains(body, "gone-in-order") {
-		t.Error("an instance that left is shown")
+	if len(keys) != n || !slices.IsSorted(keys) || keys[0] != s.Tasks[0].Key || path != "/" {
+		t.Errorf("%d of %d tasks, then %s", len(keys), n, path)
 	}
-	if live := get(t, New(Config{Source: boardWith(s)}), "/").Body.String(); !strings.Contains(
+	if live := get(t, h, "/").Body.String(); !strings.Contains(
 		live, `<noscript><meta http-equiv="refresh" content="0; url=?view=plain"></noscript>`) {
 		t.Error("the live page does not lead to it")
 	}

@@ -15,6 +15,13 @@ import (
 // maxQuery is how long a query may be, in bytes. A watch keeps it several times over.
 const maxQuery = 16 << 10
 
+// What the parameters of a query may hold. A list of a hundred thousand items is compared with each of them.
+const (
+	maxValues = 100     // of one parameter
+	maxLength = 1 << 10 // of one value, in bytes: the longest name of an instance; a selector has its own limit
+	maxToken  = 8 << 10 // of continue, in bytes
+)
+
 // query is what a request asks of a list. Conditions add up; the values of one of them are alternatives.
 type query struct {
 	groups, instances, states []string
@@ -44,6 +51,10 @@ func parseQuery(values url.Values, path string, allowed []string, states []strin
 			bad(name, "not a parameter of %s; it takes %s", path, strings.Join(allowed, ", "))
 			continue
 		}
+		if n := len(values[name]); n > maxValues {
+			bad(name, "it is given %d times; at most %d are taken", n, maxValues)
+			continue
+		}
 		for _, value := range values[name] {
 			if err := q.set(name, value, states, now); err != nil {
 				bad(name, "%v", err)
@@ -63,6 +74,9 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 	if value == "" {
 		return nil
 	}
+	if err := checkLength(name, value); err != nil {
+		return err
+	}
 	switch name {
 	case "group":
 		q.groups = append(q.groups, value)
@@ -78,6 +92,9 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 		var s Selector
 		s, err = ParseSelector(value)
 		q.selector = append(q.selector, s...)
+		if err == nil {
+			err = q.selector.checkParts()
+		}
 	case "q":
 		q.q = strings.ToLower(value)
 	case "since":
@@ -98,12 +115,26 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 	return err
 }
 
+func checkLength(name, value string) error {
+	most := maxLength
+	switch name {
+	case "selector":
+		most = maxQuery
+	case "continue":
+		most = maxToken
+	}
+	if len(value) > most {
+		return fmt.Errorf("it has %d bytes; at most %d are taken", len(value), most)
+	}
+	return nil
+}
+
 func appendStates(list []string, value string, states []string) ([]string, error) {
 	for state := range strings.SplitSeq(value, ",") {
 		if !slices.Contains(states, state) {
 			return nil, fmt.Errorf("%q is not one of %s", state, strings.Join(states, ", "))
 		}
-		list = append(list, state)
+		list = appendNew(list, state)
 	}
 	return list, nil
 }
@@ -113,9 +144,16 @@ func appendKinds(list []api.LockKind, value string) ([]api.LockKind, error) {
 		if !slices.Contains(api.LockKinds(), api.LockKind(kind)) {
 			return nil, fmt.Errorf("%q is not one of %s", kind, strings.Join(names(api.LockKinds()), ", "))
 		}
-		list = append(list, api.LockKind(kind))
+		list = appendNew(list, api.LockKind(kind))
 	}
 	return list, nil
+}
+
+func appendNew[T comparable](list []T, value T) []T {
+	if slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
 }
 
 // parseSince takes a moment in RFC 3339, or how long ago, as 10m.
@@ -159,6 +197,9 @@ func scope(path string, values url.Values) string {
 	}
 	return path + "?" + same.Encode()
 }
+
+// all says whether the query leaves nothing out.
+func (q *query) all() bool { return strings.HasSuffix(q.scope, "?") }
 
 func sortedKeys(values url.Values) []string {
 	names := make([]string, 0, len(values))

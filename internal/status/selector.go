@@ -27,18 +27,32 @@ func ParseSelector(text string) (Selector, error) {
 			if strings.TrimSpace(text) == "" {
 				return nil, nil
 			}
-			return nil, fmt.Errorf("selector %q: empty part between commas", text)
+			return nil, fmt.Errorf("selector %.200q: empty part between commas", text)
 		}
 		r, err := parseRequirement(part)
 		if err != nil {
-			return nil, fmt.Errorf("selector %q: %w", text, err)
+			return nil, fmt.Errorf("selector %.200q: %w", text, err)
 		}
 		s = append(s, r)
 	}
 	if !selectorForm.MatchString(text) {
-		return nil, fmt.Errorf("selector %q: labels are of letters, digits, '.', '_', '-' and '/'", text)
+		return nil, fmt.Errorf("selector %.200q: labels are of letters, digits, '.', '_', '-' and '/'", text)
 	}
-	return s, nil
+	return s, s.checkParts()
+}
+
+// maxParts is how many parts a selector may have. Each value of a set is one.
+const maxParts = 100
+
+func (s Selector) checkParts() error {
+	n := 0
+	for _, r := range s {
+		n += max(1, len(r.values))
+	}
+	if n > maxParts {
+		return fmt.Errorf("selector: it has %d parts, each value of a set counted; at most %d are taken", n, maxParts)
+	}
+	return nil
 }
 
 // The form of selectors, as openapi.json has it: some parts by commas, or none.

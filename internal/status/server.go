@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -37,7 +38,8 @@ type Config struct {
 	// Vouch makes a proof for another instance that who sent r may see what is asked of it: target, a path with its
 	// query. Nil: none is sent.
 	Vouch func(r *http.Request, instance, target string) string
-	// MaxWatchers is how many connections may watch at once. 0: 2,000.
+	// MaxWatchers is how many connections may watch at once, those over loopback not counted. A quarter of them may be
+	// of one client. 0: 2,000.
 	MaxWatchers int
 }
 
@@ -54,7 +56,11 @@ type server struct {
 	locks     *topic[api.Lock]
 	overrides *topic[listedOverride]
 	watch     *watchers
+	answering *access.InFlight
 	feed      *eventFeed
+	whole     *answers // from the snapshot
+	filtered  *answers // from the snapshot, with conditions: they do not hold up those without
+	read      *answers // of what only the store has
 	now       func() time.Time
 }
 
@@ -70,6 +76,9 @@ func handler(c Config, s *server) http.Handler {
 	for path, e := range routes(c, s) {
 		if path == "/" {
 			path = "/{$}"
+		}
+		if !unlimited[path] {
+			e = s.limited(e)
 		}
 		mux.Handle(path, readOnly(e))
 	}
@@ -98,6 +107,7 @@ func (c Config) withDefaults() Config {
 }
 
 func newServer(c Config) *server {
+	watching := &access.InFlight{Most: c.MaxWatchers, MostOfOne: max(1, c.MaxWatchers/watchShare)}
 	o, mutexes := newOpenings(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
 	return &server{
 		source:    c.Source,
@@ -107,8 +117,12 @@ func newServer(c Config) *server {
 		instances: &topic[api.Instance]{collection: instanceCollection(), source: c.Source, openings: o},
 		locks:     &topic[api.Lock]{collection: lockCollection(), source: mutexes, renew: mutexes.renew, openings: o},
 		overrides: &topic[listedOverride]{collection: overrideCollection(), source: c.Source, openings: o},
-		watch:     &watchers{log: c.Logger, slots: make(chan struct{}, c.MaxWatchers), budget: newBudget(leastBudget)},
+		watch:     &watchers{log: c.Logger, slots: watching, budget: newBudget(leastBudget)},
+		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
 		feed:      newEventFeed(c.Events, c.Logger),
+		whole:     newAnswers(halfTheProcessors()),
+		filtered:  newAnswers(halfTheProcessors()),
+		read:      newAnswers(eventOpenings),
 		now:       time.Now,
 	}
 }
@@ -215,6 +229,10 @@ func (s *server) query(r *http.Request, path string, params, states []string) (q
 			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
 		)
 	}
+	return s.parsed(r, values, path, params, states)
+}
+
+func (s *server) parsed(r *http.Request, values url.Values, path string, params, states []string) (query, *Error) {
 	q, bad := parseQuery(values, path, params, states, s.now())
 	q.hidden = outputHidden(r) != nil
 	return q, bad

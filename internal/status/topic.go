@@ -148,7 +148,7 @@ func (t *topic[T]) open(ctx context.Context, c *course[T], q *query) (*opening, 
 		if err != nil {
 			return nil, err
 		}
-		made.text, err = pack(func(b *body) {
+		made.text, err = packEvent(func(b *body) {
 			b.text("event: snapshot\nid: ", strconv.Itoa(made.next), "\n")
 			l.writeTo(b)
 			b.text("\n")

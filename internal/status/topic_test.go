@@ -27,13 +27,15 @@ func gather(t *testing.T, h http.Handler, n int, paths ...string) *watcherSet {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	c := &watcherSet{t: t, stop: stop}
-	for range n {
+	for i := range n {
 		for _, path := range paths {
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
+			r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i%200) // each client has its share
 			out, ended := newPipe(), make(chan struct{})
 			c.pipes, c.ends = append(c.pipes, out), append(c.ends, ended)
 			go func() {
 				defer close(ended)
-				h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
+				h.ServeHTTP(out, r)
 			}()
 		}
 	}

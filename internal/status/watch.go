@@ -5,28 +5,26 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // watchers is what all watchers share.
 type watchers struct {
 	log    logr.Logger
-	slots  chan struct{} // one for each connection
+	slots  *access.InFlight
 	budget *budget
 }
 
 // stream sends server-sent events as long as run goes on. Its errors end the connection: the reader comes again and
 // begins with a snapshot.
 func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*stream) error) *Error {
-	select {
-	case w.slots <- struct{}{}:
-		defer func() { <-w.slots }()
-	default:
-		return httperr.Unavailable(
-			api.ReasonTooManyWatchers, "%d connections watch already; try again later", cap(w.slots),
-		)
+	leave, bad := enter(w.slots, r, api.ReasonTooManyWatchers, "connections watch")
+	if bad != nil {
+		return bad
 	}
+	defer leave()
+	stopAnswering(r)
 	h := rw.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies that buffer would hold changes back

@@ -31,7 +31,7 @@ func TestWire(t *testing.T) {
 				want.Write(part)
 				each(func(w wire) error { return w.text(part) })
 			} else {
-				p, err := pack(func(b *body) { b.text(string(part)) })
+				p, err := packEvent(func(b *body) { b.text(string(part)) })
 				if err != nil {
 					t.Fatal(err)
 				}

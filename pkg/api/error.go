@@ -37,11 +37,13 @@ const (
 	ReasonUnsupportedMedia = "UnsupportedMedia" // 415
 	ReasonMisdirected      = "Misdirected"      // 421: not the name of this listener
 	ReasonTooManyFailures  = "TooManyFailures"  // 429: wrong tokens
+	ReasonTooManyRequests  = "TooManyRequests"  // 429: of one client; 503: of all
 	ReasonInternal         = "Internal"         // 500
 	ReasonNotReady         = "NotReady"         // 503: the replica knows nothing of the cluster yet
+	ReasonNotAlive         = "NotAlive"         // 503: of /livez
 	ReasonStoreUnreachable = "StoreUnreachable" // 503
 	ReasonOwnerUnreachable = "OwnerUnreachable" // 503: of output, which only the task's owner has
-	ReasonTooManyWatchers  = "TooManyWatchers"  // 503
+	ReasonTooManyWatchers  = "TooManyWatchers"  // 429: of one client; 503: of all
 )
 
 // Error is the sentence for people.

@@ -90,7 +90,7 @@ func (l *Loop) Report() *Report { return l.report.Load() }
 
 const (
 	minGap  = 2 * time.Millisecond // between two decisions; more where deciding takes long
-	maxIdle = 5 * time.Second      // even when nothing seems to change
+	maxIdle = 5 * time.Second      // even when nothing seems to change, or deciding took long
 )
 
 // Run decides and acts until ctx ends or the elector is closed. It returns nil then.
@@ -113,7 +113,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.cfg.Decided != nil {
 			l.cfg.Decided(took)
 		}
-		if sleep.For(ctx, max(minGap, 2*took)) != nil { // a flood of changes is met by few decisions
+		if sleep.For(ctx, max(minGap, min(2*took, maxIdle))) != nil { // a flood of changes is met by few decisions
 			return nil
 		}
 		if again <= 0 || again > maxIdle {
