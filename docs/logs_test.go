@@ -134,7 +134,8 @@ func (l *logLines) message(arg ast.Expr) {
 	l.lines++
 	text, ok := literal(arg)
 	if !ok || text == "" || strings.ToUpper(text[:1]) != text[:1] || strings.HasSuffix(text, ".") {
-		l.t.Errorf("%s: a message must be constant, begin with a capital and end without a point", l.fset.Position(arg.Pos()))
+		l.t.Errorf("%s: a message must be constant, begin with a capital and end without a point",
+			l.fset.Position(arg.Pos()))
 	}
 }
 

@@ -30,7 +30,8 @@ func (l *lockRun) worker(leader string) int {
 	l.rig.await("the worker", func() error {
 		all, err := process.All()
 		i := slices.IndexFunc(all, func(p process.Proc) bool {
-			return p.Parent == l.cmd.Process.Pid && strconv.Itoa(p.PID) != leader && process.Environ(p.PID, "SHARDCTL_GUARD")[0] != ""
+			return p.Parent == l.cmd.Process.Pid && strconv.Itoa(p.PID) != leader &&
+				process.Environ(p.PID, "SHARDCTL_GUARD")[0] != ""
 		})
 		if err != nil || i < 0 {
 			return errors.New("the guard has no such child")
@@ -45,8 +46,8 @@ func (l *lockRun) worker(leader string) int {
 const alive = `cat /proc/%s/status /proc/%s/status 2> /dev/null | grep '^State:' | grep -v Z || exit 3`
 
 // Whichever of its two processes is killed or stands still: the command ends with all that it started, before others
-// have the lock. Who waits has it within a lease and a second, and within a second where the guard lives to say so. Of a
-// guard that stands still the worker learns after a quarter of the lease, and renews until then.
+// have the lock. Who waits has it within a lease and a second, and within a second where the guard lives to say so. Of
+// a guard that stands still the worker learns after a quarter of the lease, and renews until then.
 func TestLockHolderDies(t *testing.T) {
 	onLockStores(t, func(r lockRig) {
 		for _, tt := range []struct {
@@ -79,7 +80,8 @@ func TestLockHolderDies(t *testing.T) {
 				took := time.Since(began).Round(time.Millisecond)
 				t.Logf("the next had it %v after the death, with a lease of %v", took, deathLease)
 				if took > tt.within+stood() {
-					t.Errorf("the next had it %v after the death, want %v at most, and %v of stalls", took, tt.within, stood())
+					t.Errorf("the next had it %v after the death, want %v at most, and %v of stalls", took, tt.within,
+						stood())
 				}
 				if code := next.code(); code != 3 {
 					t.Errorf("code %d: something of the command lived when the next had the lock", code)

@@ -68,7 +68,8 @@ func (r lockRig) start(args ...string) *lockRun {
 // startBy is start by another program, which is given the command line and executes it.
 func (r lockRig) startBy(by []string, args ...string) *lockRun {
 	r.t.Helper()
-	cmd := program(context.WithoutCancel(r.t.Context()), r.t, append([]string{"lock", "--store", "$(" + envLockStore + ")"}, args...)...)
+	cmd := program(context.WithoutCancel(r.t.Context()), r.t,
+		append([]string{"lock", "--store", "$(" + envLockStore + ")"}, args...)...)
 	if len(by) > 0 {
 		cmd.Args = append(append(by, cmd.Path), cmd.Args[1:]...)
 		cmd.Path = "/bin/" + by[0]

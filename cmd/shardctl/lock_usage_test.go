@@ -21,7 +21,10 @@ func TestLockUsage(t *testing.T) {
 		{"lock k true", `error: COMMAND: required, after --: shardctl lock "k" -- COMMAND`},
 		{"lock k --", `error: COMMAND: required, after --, and not empty`},
 		{"lock k l -- true", `error: "l": only KEY stands before --; see shardctl lock --help`},
-		{"lock " + strings.Repeat("k", 513) + " -- true", `error: KEY: name: 513 bytes: at most 512 are allowed: document too large`},
+		{
+			"lock " + strings.Repeat("k", 513) + " -- true",
+			`error: KEY: name: 513 bytes: at most 512 are allowed: document too large`,
+		},
 		{"lock k -- true", `error: --store: required, or --config, or SHARDCTL_STORE_URI in the environment`},
 		{"lock k --store nope:x -- true", `error: the store's uri `},
 		{"lock k --config " + good + " --store x -- true", `error: --store: does not go with --config, which says it`},

@@ -34,7 +34,8 @@ func TestGetLocksOfAStore(t *testing.T) {
 		"groups: [{name: g, tasks: [{name: a, exec: {command: [date]}}]}]\n")
 	stdout, stderr, code := execute(t, "get", "locks", "reports/monthly", "-o", "json", "--config", config)
 	var lock api.Lock
-	if code != 0 || json.Unmarshal([]byte(stdout), &lock) != nil || lock.Kind != api.LockMutex || len(lock.Holders) != 1 ||
+	if code != 0 || json.Unmarshal([]byte(stdout), &lock) != nil || lock.Kind != api.LockMutex ||
+		len(lock.Holders) != 1 ||
 		lock.Instance != "web-1" || lock.FencingToken != held.Token() || lock.OwnedSince.IsZero() {
 		t.Errorf("code %d\n%s%s", code, stdout, stderr)
 	}

@@ -62,7 +62,8 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetVersionTemplate("{{.Version}}\n")
 	globals := &cli.Globals{Offline: offline, Past: past, Change: changeStore}
-	root.AddCommand(runCommand(), devCommand(), lockCommand(), validateCommand(), planCommand(), storeCommand(), versionCommand())
+	root.AddCommand(runCommand(), devCommand(), lockCommand(), validateCommand(), planCommand(), storeCommand(),
+		versionCommand())
 	root.AddCommand(cli.Commands(globals)...)
 	checkShells(root)
 	arrange(root)

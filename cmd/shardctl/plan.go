@@ -166,7 +166,8 @@ func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 		}
 		shares(&b, g.Before, g.After, o.lose > 0)
 		if d := s.Groups[i].Discover; d != nil && d.Lister != nil {
-			fmt.Fprintf(&b, "  not counted: at most %s that %s makes of what exists\n", count(d.Limit, "task"), d.Lister.Kind())
+			fmt.Fprintf(&b, "  not counted: at most %s that %s makes of what exists\n", count(d.Limit, "task"),
+				d.Lister.Kind())
 		}
 		if i < len(f.Groups)-1 {
 			b.WriteByte('\n')

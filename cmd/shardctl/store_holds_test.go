@@ -35,7 +35,8 @@ func (told) Open(_ context.Context, c store.Config) (store.Store, error) {
 
 func (s inspected) Inspect(ctx context.Context) (store.Inspection, error) {
 	durable := !strings.Contains(s.uri, "setting")
-	return store.Inspection{Settings: []store.Setting{{Name: "durable", Value: "maybe", Want: "yes", Holds: durable}}}, ctx.Err()
+	return store.Inspection{Settings: []store.Setting{{Name: "durable", Value: "maybe", Want: "yes", Holds: durable}}},
+		ctx.Err()
 }
 
 func (s inspected) Problems() []store.Problem {
@@ -60,7 +61,8 @@ func TestStoreCheckSaysWhatIsMissing(t *testing.T) {
 		{"told:setting", "StoreSetting: durable is maybe, the promises need yes", "ok:", cli.CodeNo},
 	} {
 		stdout, stderr, code := execute(t, "store", "check", tt.uri)
-		if code != tt.code || !strings.Contains(stdout, tt.says) || strings.Contains(stdout, tt.saysNot) || stderr != "" {
+		if code != tt.code || !strings.Contains(stdout, tt.says) || strings.Contains(stdout, tt.saysNot) ||
+			stderr != "" {
 			t.Errorf("%s: code %d, want %d and %q\n%s%s", tt.uri, code, tt.code, tt.says, stdout, stderr)
 		}
 		stdout, stderr, code = execute(t, "store", "check", tt.uri, "-o", "json")

@@ -11,7 +11,8 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 )
 
-// A quorum is set up once. A server that lost its disk is shown by store check, and counts again once it is re-admitted.
+// A quorum is set up once. A server that lost its disk is shown by store check, and counts again once it is
+// re-admitted.
 func TestStoreInitAndReadmit(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -27,7 +28,8 @@ func TestStoreInitAndReadmit(t *testing.T) {
 		t.Helper()
 		got := runProgram(t, append([]string{"store", command}, args...)...)
 		if got.code != code || !strings.Contains(got.stdout+got.stderr, says) || strings.Count(got.stderr, "\n") > 1 {
-			t.Fatalf("store %s %v: code %d, want %d and %q:\n%s%s", command, args, got.code, code, says, got.stdout, got.stderr)
+			t.Fatalf("store %s %v: code %d, want %d and %q:\n%s%s", command, args, got.code, code, says, got.stdout,
+				got.stderr)
 		}
 	}
 	wantReadmit := func(code int, says string, args ...string) {

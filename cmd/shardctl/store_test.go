@@ -92,7 +92,10 @@ func TestStoreCopyOfUnreadableDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr, code := execute(t, "store", "copy", "sqlite:"+path, to)
-	for _, want := range []string{`cannot read lock "g/b" (rev: -1: `, `cannot read lock "g/c" (`, "holds 2 documents"} {
+	for _, want := range []string{
+		`cannot read lock "g/b" (rev: -1: `, `cannot read lock "g/c" (`,
+		"holds 2 documents",
+	} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("it does not say %q", want)
 		}

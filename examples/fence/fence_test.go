@@ -69,7 +69,8 @@ func TestPython(t *testing.T) {
 		t.Errorf("Python with the token 8: status %d: %s", status, said)
 	}
 	var position int
-	if err := db.QueryRowContext(t.Context(), "SELECT position FROM offsets").Scan(&position); err != nil || position != 11 {
+	if err := db.QueryRowContext(t.Context(), "SELECT position FROM offsets").Scan(&position); err != nil ||
+		position != 11 {
 		t.Errorf("position %d, %v; want 11", position, err)
 	}
 }
@@ -83,7 +84,8 @@ func TestJavaCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles Java")
 	}
-	out, err := exec.CommandContext(t.Context(), javac, "-Xlint:all", "-Werror", "-d", t.TempDir(), "Fence.java").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), javac, "-Xlint:all", "-Werror", "-d", t.TempDir(),
+		"Fence.java").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -113,7 +115,8 @@ func testSQL(t *testing.T, db *sql.DB, file string, dialect fencesql.Dialect) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	statements := strings.Split(strings.TrimSpace(regexp.MustCompile(`(?m)^--.*$`).ReplaceAllString(string(text), "")), ";")
+	statements := strings.Split(strings.TrimSpace(regexp.MustCompile(`(?m)^--.*$`).ReplaceAllString(string(text), "")),
+		";")
 	if _, err := db.ExecContext(t.Context(), statements[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +171,8 @@ func passed(t *testing.T, tx *sql.Tx, statements []string, c fence.Claim) bool {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	for i, statement := range statements {
-		statement = strings.NewReplacer(":key", "'"+c.Key+"'", ":token", fmt.Sprint(c.Token)).Replace(strings.TrimSpace(statement))
+		statement = strings.NewReplacer(":key", "'"+c.Key+"'", ":token",
+			fmt.Sprint(c.Token)).Replace(strings.TrimSpace(statement))
 		switch {
 		case statement == "":
 		case strings.HasPrefix(statement, "SELECT"):

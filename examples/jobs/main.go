@@ -3,8 +3,8 @@
 //	go run ./examples/jobs -instance a
 //	go run ./examples/jobs -instance b
 //
-// One of them runs the job every five seconds. End it with Ctrl-C, and the other goes on with the next tick. End it with
-// kill -9, and the other goes on after the lease.
+// One of them runs the job every five seconds. End it with Ctrl-C, and the other goes on with the next tick. End it
+// with kill -9, and the other goes on after the lease.
 package main
 
 import (
@@ -48,7 +48,8 @@ func run(ctx context.Context, path, instance, spec string, out io.Writer) error 
 		return err
 	}
 	err = m.Add(spec, "report", func(_ context.Context, run jobs.Run) error {
-		fmt.Fprintf(out, "%s runs the tick of %s, with token %d\n", instance, run.ScheduledAt.Format(time.TimeOnly), run.Token)
+		fmt.Fprintf(out, "%s runs the tick of %s, with token %d\n", instance, run.ScheduledAt.Format(time.TimeOnly),
+			run.Token)
 		return nil
 	})
 	if err != nil {

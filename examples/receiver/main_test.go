@@ -117,7 +117,8 @@ func (s started) deliver(t *testing.T, name string, token int64, messages ...sub
 	defer c.Close()
 	start := tasks.Start{Token: token, Attempt: 1}
 	receiver, err := cloudevents.Sink{URL: "http://" + s.address, BatchSize: 10}.Open(t.Context(), tasks.Env{
-		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Instance: "a", Lease: lease{name: name}, HTTP: c,
+		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Instance: "a", Lease: lease{name: name},
+		HTTP:    c,
 		Environ: func() []string { return nil },
 	}, subscribe.Limits{InFlight: 10, Source: "kafka:orders"})
 	if err != nil {
@@ -226,10 +227,12 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 			"no key":   {"Ce-Id": "1", "Shardctl-Fencing-Token": "1"},
 			"no id":    {"Shardctl-Fencing-Token": "1", "Shardctl-Key": "g/n"},
 			"no batch": {
-				"Shardctl-Fencing-Token": "1", "Shardctl-Key": "g/n", "Content-Type": "application/cloudevents-batch+json",
+				"Shardctl-Fencing-Token": "1", "Shardctl-Key": "g/n",
+				"Content-Type": "application/cloudevents-batch+json",
 			},
 		} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.address, strings.NewReader(body))
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.address,
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}

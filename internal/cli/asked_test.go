@@ -54,7 +54,8 @@ func TestOnlyWhatIsNamedIsRead(t *testing.T) {
 	// A name that is not there is told from those that are.
 	asked = nil
 	got := shardctl(t, globals(), "get", "tasks", "topics/topic-01", "--server", server.URL)
-	if got.code != CodeNo || !strings.Contains(got.err, "did you mean topics/topic-") || !slices.Contains(asked, "/tasks") {
+	if got.code != CodeNo || !strings.Contains(got.err, "did you mean topics/topic-") ||
+		!slices.Contains(asked, "/tasks") {
 		t.Errorf("%+v, asked %v", got, asked)
 	}
 }

@@ -254,7 +254,8 @@ func TestChangesWithTokens(t *testing.T) {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}
-	if got := as("adminadminadminadmin", "whoami", "-o", "jsonpath={.name} {.role} {.server}"); got.out != "ann admin "+server+"\n" {
+	if got := as("adminadminadminadmin", "whoami", "-o",
+		"jsonpath={.name} {.role} {.server}"); got.out != "ann admin "+server+"\n" {
 		t.Errorf("%+v", got)
 	}
 	if got := as("another", "whoami"); got.code != CodeNo || got.out != "" {

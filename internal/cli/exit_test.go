@@ -54,7 +54,8 @@ func TestExitCodes(t *testing.T) {
 	for _, cmd := range Commands(globals()) {
 		name := cmd.Name()
 		for code := range exitCodes {
-			if unused := name == "healthcheck" && code == CodeUsage || (name == "status" || name == "whoami") && code == CodeNo; !unused &&
+			if unused := name == "healthcheck" && code == CodeUsage || (name == "status" || name == "whoami") &&
+				code == CodeNo; !unused &&
 				!slices.Contains(covered[name], code) {
 				t.Errorf("%s: no command line is expected to end with %d", name, code)
 			}

@@ -21,7 +21,10 @@ func sample() *status.Snapshot {
 				Name: "topics", Cap: new(2),
 				Weights: &api.Weights{From: "lag", Revision: 4, Raised: 1, PublishedAt: ago(5 * time.Minute), By: "b"},
 			}, {Name: "jobs", Overrides: api.Overrides{
-				{Kind: "pause", Scope: "group", Name: "jobs", By: "bob", At: ago(time.Minute), Until: ago(-2 * time.Hour)},
+				{
+					Kind: "pause", Scope: "group", Name: "jobs", By: "bob", At: ago(time.Minute),
+					Until: ago(-2 * time.Hour),
+				},
 			}}},
 			Problems: []api.Problem{
 				{
@@ -99,9 +102,13 @@ func sample() *status.Snapshot {
 				Key: "locks/backup", Group: "locks", Name: "backup", Kind: api.LockTask,
 				Owner: api.Owner{Instance: "a", Session: "s-a", FencingToken: 5, OwnedSince: ago(10 * time.Second)},
 			},
-			{Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Suspended: true, Kind: api.LockTask},
 			{
-				Key: "topics/gone", Group: "topics", Name: "gone", Suspended: true, Reason: "Removed", Kind: api.LockTask,
+				Key: "topics/topic-005", Group: "topics", Name: "topic-005", Next: "s-b", Suspended: true,
+				Kind: api.LockTask,
+			},
+			{
+				Key: "topics/gone", Group: "topics", Name: "gone", Suspended: true, Reason: "Removed",
+				Kind:    api.LockTask,
 				Owner:   api.Owner{FencingToken: 4},
 				Message: "no longer in the task list (revision 7)",
 			},
@@ -124,7 +131,8 @@ func sample() *status.Snapshot {
 	}
 	s.Overrides = append(s.Overrides, s.Status.Groups[1].Overrides...)
 	s.Overrides = append(s.Overrides, api.Override{
-		Kind: "pause", Scope: "task", Name: "topics/gone", By: "ann", At: ago(50 * time.Hour), Until: ago(-90 * time.Minute),
+		Kind: "pause", Scope: "task", Name: "topics/gone", By: "ann", At: ago(50 * time.Hour),
+		Until:  ago(-90 * time.Minute),
 		Reason: "not declared any more \x1b[31m",
 	})
 	status.Measure(&s.Status.Groups[0], []status.Offer{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})

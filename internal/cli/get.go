@@ -141,8 +141,11 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 	}
 	r := request{
 		globals: g, client: replica, options: o, output: f, names: names,
-		filter: client.Filter{Group: o.group, Selector: o.selector, State: o.state, Kind: o.kind, Since: o.since.from(g.now())},
-		out:    cmd.OutOrStdout(), note: cmd.ErrOrStderr(),
+		filter: client.Filter{
+			Group: o.group, Selector: o.selector, State: o.state, Kind: o.kind,
+			Since: o.since.from(g.now()),
+		},
+		out: cmd.OutOrStdout(), note: cmd.ErrOrStderr(),
 	}
 	switch kind {
 	case "tasks":

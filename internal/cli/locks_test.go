@@ -92,7 +92,8 @@ func TestFreedLockIsFree(t *testing.T) {
 		l := programs[0]
 		l.Kind = kind
 		locks().gone(&l)
-		if want := !kind.OfProgram(); (len(l.Holders) > 0) != want || (l.Instance != "") != want || l.FencingToken != 40 {
+		if want := !kind.OfProgram(); (len(l.Holders) > 0) != want || (l.Instance != "") != want ||
+			l.FencingToken != 40 {
 			t.Errorf("%s: %+v", kind, l)
 		}
 	}

@@ -192,8 +192,8 @@ func (r *logReader) wait(why string) {
 	r.waiting = why
 }
 
-// moved reports that the part comes from another replica, or from one that has started again. Before that it prints what
-// the task wrote last where it was, if that is still kept.
+// moved reports that the part comes from another replica, or from one that has started again. Before that it prints
+// what the task wrote last where it was, if that is still kept.
 func (r *logReader) moved(ctx context.Context, part *client.Output) error {
 	before, now := status.ProcessOf(r.last.Position), status.ProcessOf(part.Position)
 	if before == now || before == "" || now == "" {

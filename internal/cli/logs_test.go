@@ -91,8 +91,8 @@ func TestLogsFollow(t *testing.T) {
 	f.end()
 }
 
-// TestLogsFollowAMove holds that the lines of the owner before come first, to the last one, then a note and all lines of
-// the new owner; and that a replica that is behind brings none of them again.
+// TestLogsFollowAMove holds that the lines of the owner before come first, to the last one, then a note and all lines
+// of the new owner; and that a replica that is behind brings none of them again.
 func TestLogsFollowAMove(t *testing.T) {
 	const key = "topics/topic-002"
 	before := &fakeLogs{lines: map[string][]string{key: {"one"}}, token: 7}

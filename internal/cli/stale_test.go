@@ -35,8 +35,10 @@ func TestStaleAnswersAreReported(t *testing.T) {
 	stale := serve(t, status.Config{Source: board(away()), Events: deaf{}, Runs: ran})
 	for command, code := range map[string]int{
 		"status": 0, "status -o json": 0,
-		"get tasks": 0, "get tasks topics/topic-001": 0, "get tasks -o json": 0, "get tasks topics/topic-001 -o yaml": 0,
-		"get instances": 0, "get groups": 0, "get events": 0, "get locks -o wide": 0, "get overrides": 0, "get problems -o yaml": 0, "get tasks -o name": 0,
+		"get tasks": 0, "get tasks topics/topic-001": 0, "get tasks -o json": 0,
+		"get tasks topics/topic-001 -o yaml": 0,
+		"get instances":                      0, "get groups": 0, "get events": 0, "get locks -o wide": 0,
+		"get overrides": 0, "get problems -o yaml": 0, "get tasks -o name": 0,
 		"get tasks topics/none": 1, "get cats": 2,
 		"describe task": 0, "describe task topics/topic-001": 0, "describe task topics/topic-001 -o json": 0,
 		"describe instance a -o yaml": 0, "describe group topics": 0, "describe group none": 1,

@@ -52,7 +52,10 @@ func TestGetWatches(t *testing.T) {
 	cmd.SetOut(out)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	const now = "03:04:05   "
-	for _, want := range []string{"TIME       TASK", now + "topics/topic-001   running", now + "topics/topic-005   unassigned"} {
+	for _, want := range []string{
+		"TIME       TASK", now + "topics/topic-001   running",
+		now + "topics/topic-005   unassigned",
+	} {
 		if got := out.next(t); !strings.HasPrefix(got, want) {
 			t.Errorf("got %q", got)
 		}
@@ -140,7 +143,8 @@ func TestOverridesAndProblemsAreWatched(t *testing.T) {
 	next.Overrides = append(next.Overrides[:0:0], next.Overrides...)
 	next.Overrides = slices.DeleteFunc(next.Overrides, func(o api.Override) bool { return o.Name == "jobs" })
 	next.Overrides = append(next.Overrides, api.Override{Kind: "pin", Scope: "task", Name: "jobs/nightly", To: "b"})
-	next.Status.Problems = append(next.Status.Problems[1:], api.Problem{Reason: "StoreSlow", Severity: api.SeverityError})
+	next.Status.Problems = append(next.Status.Problems[1:],
+		api.Problem{Reason: "StoreSlow", Severity: api.SeverityError})
 	next.Sort()
 	b.Publish(next)
 	expect(overrides, "pause (over)", "jobs")

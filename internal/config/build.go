@@ -104,7 +104,8 @@ func (l settingsReader) rebalance(n *decode.Node) Rebalance {
 			"must be more than 0s with onRestart: wait, it says how long to wait")
 	}
 	if r.OnRestart == OnRestartMove && r.RestartGrace > 0 && !n.Get("onRestart").IsBad() {
-		l.Refuse(n.Get("restartGrace"), "0s or left out with onRestart: move; with onRestart: wait it says how long to wait")
+		l.Refuse(n.Get("restartGrace"),
+			"0s or left out with onRestart: move; with onRestart: wait it says how long to wait")
 	}
 	return r
 }

@@ -52,7 +52,8 @@ func TestSinksWorkAsConfigured(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 			return
 		}
-		got.note(r.Header.Get("Shardctl-Task"), r.Header.Get("Ce-Id"), r.Header.Get("Shardctl-Fencing-Token"), string(body))
+		got.note(r.Header.Get("Shardctl-Task"), r.Header.Get("Ce-Id"), r.Header.Get("Shardctl-Fencing-Token"),
+			string(body))
 	}))
 	defer server.Close()
 	registry := &tasks.Registry{}

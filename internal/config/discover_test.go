@@ -91,7 +91,8 @@ func TestTemplateRefusesSome(t *testing.T) {
 	found := []discover.Found{{Name: "a"}, {Name: "b c"}, {Name: "d"}, {Name: "e f"}, {Name: "g"}}
 	for range 2 { // what was wrong once is not remembered
 		made, err := d.Template.Tasks(found)
-		if len(made) != 3 || made[0].Labels["of"] != "a" || made[1].Labels["of"] != "d" || made[2].Labels["task"] != "g" {
+		if len(made) != 3 || made[0].Labels["of"] != "a" || made[1].Labels["of"] != "d" ||
+			made[2].Labels["task"] != "g" {
 			t.Errorf("made %+v", made)
 		}
 		want := `no task can be made for "b c": a.yaml:6:20: groups[0].template.labels.of: what $(DISCOVERED_NAME) ` +

@@ -12,7 +12,8 @@ import (
 
 func ExampleLoad() {
 	settings, err := config.Load(
-		[]string{"../../config/topics.yaml"}, config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()},
+		[]string{"../../config/topics.yaml"},
+		config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()},
 	)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,7 +36,8 @@ func ExampleLoad_errors() {
 	); err != nil {
 		return
 	}
-	_, err = config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()})
+	_, err = config.Load([]string{path},
+		config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()})
 	for _, one := range err.(decode.Errors) { //nolint:errorlint // Load's errors are of this type, not wrapped
 		fmt.Fprintf(os.Stdout, "line %d, column %d: %s: %.40s…\n", one.Line, one.Col, one.Field, one.Message)
 	}

@@ -52,7 +52,8 @@ type replica struct {
 
 func newCluster(o Options, program, dir string) *cluster {
 	return &cluster{
-		opts: o, program: program, dir: dir, thread: process.NewThread(), pause: restartPause, ending: make(chan struct{}),
+		opts: o, program: program, dir: dir, thread: process.NewThread(), pause: restartPause,
+		ending: make(chan struct{}),
 	}
 }
 

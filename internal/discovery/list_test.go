@@ -56,7 +56,8 @@ func TestAListFollowsWhatIsFound(t *testing.T) {
 		{901, "c d e f g", "c d e f", 1},
 	} {
 		var left int
-		if list, left = rules.Next(list, found(step.found), step.now); shown(list) != step.want || left != step.leftOut {
+		if list, left = rules.Next(list, found(step.found), step.now); shown(list) != step.want ||
+			left != step.leftOut {
 			t.Fatalf("step %d: %q, %d left out; want %q, %d", i, shown(list), left, step.want, step.leftOut)
 		}
 	}

@@ -94,7 +94,8 @@ func (l Looker) publish(ctx context.Context, p *writer, b before, found []discov
 	status := Status{Lister: l.Lister.Kind(), By: l.Instance, At: b.Now, Found: len(found), LeftOut: leftOut}
 	changed := differs(b, entries)
 	quiet := b.Token == p.Token() && !changed && !status.news(b.Status) && status.By == b.Status.By &&
-		status.Lister == b.Status.Lister && status.Found == b.Status.Found && b.Now-b.Status.At < noteEvery.Milliseconds()
+		status.Lister == b.Status.Lister && status.Found == b.Status.Found &&
+		b.Now-b.Status.At < noteEvery.Milliseconds()
 	if quiet {
 		return p.Announce(ctx)
 	}

@@ -135,7 +135,8 @@ func TestLooking(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		p = read(t, r)
-		if p.Revision != 3 || Vanished(p.Entries) != 2 || len(p.Entries) != 4 || p.Status.Error != "" || p.Status.Since != 0 {
+		if p.Revision != 3 || Vanished(p.Entries) != 2 || len(p.Entries) != 4 || p.Status.Error != "" ||
+			p.Status.Since != 0 {
 			t.Errorf("after the failure %+v", p)
 		}
 		time.Sleep(time.Minute)

@@ -149,8 +149,8 @@ func (c *Client) Orders() <-chan Order { return c.orders }
 // were not taken yet are at most sixteen.
 func (c *Client) Signals() <-chan syscall.Signal { return c.passed }
 
-// SharesGroup says that this process is in the guard's process group, as a guard in the foreground has it on a terminal.
-// A signal to the group then reaches guard, worker and command, each by itself.
+// SharesGroup says that this process is in the guard's process group, as a guard in the foreground has it on a
+// terminal. A signal to the group then reaches guard, worker and command, each by itself.
 func (c *Client) SharesGroup() bool {
 	group, err := unix.Getpgid(c.pid)
 	return err == nil && group == unix.Getpgrp()

@@ -110,9 +110,9 @@ func (c *command) suspected() []int {
 
 // isGone says whether nothing is left of a command, after a survey. A survey during which the guard reaped no child is
 // certain. Where another task leaves orphans all the time there is none. Then several that found nothing must do. What
-// none of them saw would have had to move from process to process in time with each of them. A survey that met a process
-// without an environment says nothing: that process may be this command's. So does one after which something lived in
-// the command's control group.
+// none of them saw would have had to move from process to process in time with each of them. A survey that met a
+// process without an environment says nothing: that process may be this command's. So does one after which something
+// lived in the command's control group.
 func (c *command) isGone(certain, unsure bool) bool {
 	if !c.reaped || len(c.traces.left) > 0 || unsure {
 		c.traces.empty = 0

@@ -216,7 +216,8 @@ func TestEveryBodyTravels(t *testing.T) {
 		}},
 		{fromGuard, []body{
 			&started{1, 2, "no", 3}, &exited{1, -1, 9}, &gone{1}, &ordered{Reload},
-			&Alarm{Session: "s", Key: "g/a", Token: 1, PIDs: []int{1}, PastX: true}, &signalled{15}, &suspended{}, &ping{},
+			&Alarm{Session: "s", Key: "g/a", Token: 1, PIDs: []int{1}, PastX: true}, &signalled{15}, &suspended{},
+			&ping{},
 		}},
 	} {
 		sent := map[kind]bool{}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground is what a guard does for a command that somebody runs and waits for: it passes signals on. Where there is a
-// terminal it stops with the command, so that the shell sees a job that was stopped.
+// foreground is what a guard does for a command that somebody runs and waits for: it passes signals on. Where there is
+// a terminal it stops with the command, so that the shell sees a job that was stopped.
 type foreground struct {
 	*machines
 

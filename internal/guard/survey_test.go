@@ -87,8 +87,14 @@ func TestSortIsUncertain(t *testing.T) {
 func TestSortKnowsWhatWasStartedMeanwhile(t *testing.T) {
 	tab := tableOf(1)
 	w := walk{roots: []root{
-		{kin: kin{Proc: process.Proc{PID: 20, Group: 20}}, below: []process.Proc{{PID: 20}}, marks: marks{"g/b", "s", "1"}},
-		{kin: kin{Proc: process.Proc{PID: 21, Group: 21}}, below: []process.Proc{{PID: 21}}, marks: marks{"g/b", "s", "1"}},
+		{
+			kin: kin{Proc: process.Proc{PID: 20, Group: 20}}, below: []process.Proc{{PID: 20}},
+			marks: marks{"g/b", "s", "1"},
+		},
+		{
+			kin: kin{Proc: process.Proc{PID: 21, Group: 21}}, below: []process.Proc{{PID: 21}},
+			marks: marks{"g/b", "s", "1"},
+		},
 	}}
 	tab.started(2, "g/b", "s", 1, 20, "")
 	now := tab.suspects()

@@ -75,6 +75,7 @@ func (r Request) ended(cause error) Outcome {
 		)}
 	}
 	return Outcome{Code: CodeLost, Err: fmt.Errorf(
-		"COMMAND was ended: the lease of %s/%s was lost; see whether the store could be reached: %w", Group, r.Key, cause,
+		"COMMAND was ended: the lease of %s/%s was lost; see whether the store could be reached: %w", Group, r.Key,
+		cause,
 	)}
 }

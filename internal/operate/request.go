@@ -83,7 +83,8 @@ func ParseFor(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d == 0 {
-		return 0, Request{}.invalid("for", "%.80q: want a duration from %s to %s, such as 90s, 20m or 1h30m", text, MinFor,
+		return 0, Request{}.invalid("for", "%.80q: want a duration from %s to %s, such as 90s, 20m or 1h30m", text,
+			MinFor,
 			MaxFor)
 	}
 	return d, nil

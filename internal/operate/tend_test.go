@@ -177,15 +177,16 @@ func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 	}
 }
 
-// What ends by itself is taken back once its time is over by the store's clock: once, with an event, and of a pause with
-// its end. What was asked for again stays.
+// What ends by itself is taken back once its time is over by the store's clock: once, with an event, and of a pause
+// with its end. What was asked for again stays.
 func TestWhatIsOverEnds(t *testing.T) {
 	now := today
 	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
 	replicas := []*operate.Writer{operate.NewWriter(db), operate.NewWriter(db)}
 	for _, r := range []operate.Request{
 		within(task(api.Pause, "g/1"), time.Hour), within(to(task(api.Pin, "g/2"), "a", true), time.Hour),
-		within(instance(api.Drain, "a"), 2*time.Hour), within(task(api.Pause, "g/3"), time.Hour), task(api.Pause, "g/4"),
+		within(instance(api.Drain, "a"), 2*time.Hour), within(task(api.Pause, "g/3"), time.Hour),
+		task(api.Pause, "g/4"),
 	} {
 		if err := replicas[0].Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
 			t.Fatal(err)

@@ -37,8 +37,8 @@ func NewSpawner() *Spawner { return &Spawner{NewThread()} }
 // Close ends the thread. Nothing starts any more, and on Linux the processes that still run are killed.
 func (s *Spawner) Close() { s.thread.Close() }
 
-// Start starts a process, as a group of its own unless the spec says otherwise, and returns its number once it runs. The
-// caller has to reap it. The error of a failed chdir or execve wraps a [syscall.Errno].
+// Start starts a process, as a group of its own unless the spec says otherwise, and returns its number once it runs.
+// The caller has to reap it. The error of a failed chdir or execve wraps a [syscall.Errno].
 func (s *Spawner) Start(spec Spec) (pid int, err error) {
 	attr := OwnGroup()
 	attr.Setpgid = !spec.SameGroup
@@ -89,7 +89,8 @@ func fork(spec Spec, attr *syscall.SysProcAttr) (int, error) {
 // here, a filter that forbids it, no right to the group, or a group that takes no processes.
 func RefusedCgroup(err error) bool {
 	for _, e := range []error{
-		syscall.ENOSYS, syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.EBUSY, syscall.EOPNOTSUPP, syscall.ENODEV,
+		syscall.ENOSYS, syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.EBUSY, syscall.EOPNOTSUPP,
+		syscall.ENODEV,
 	} {
 		if errors.Is(err, e) {
 			return true

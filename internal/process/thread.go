@@ -54,8 +54,8 @@ func (t *Thread) do(f func()) error {
 	}
 }
 
-// run works on a thread that ends with it, and calls locked once it has one. Go parks the main thread rather than end it,
-// so that no death signal would come. While that is locked here, another goroutine gets another thread.
+// run works on a thread that ends with it, and calls locked once it has one. Go parks the main thread rather than end
+// it, so that no death signal would come. While that is locked here, another goroutine gets another thread.
 func (t *Thread) run(locked func()) {
 	runtime.LockOSThread()
 	if onMainThread() {

@@ -45,8 +45,8 @@ const (
 	leastSilence = 6 * loopPeriod  // of a loop that stands still
 )
 
-// Live says which loop of the replica stands still: it has not turned for the length of the lease, and for 30 s. It asks
-// neither the loops nor the store, which may be away. Nil before there is a store, and once the session has ended.
+// Live says which loop of the replica stands still: it has not turned for the length of the lease, and for 30 s. It
+// asks neither the loops nor the store, which may be away. Nil before there is a store, and once the session has ended.
 func (r *Replica) Live() error {
 	n := r.node.Load()
 	if n == nil {

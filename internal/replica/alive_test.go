@@ -102,7 +102,8 @@ func TestLivezFailsOnlyWhereALoopStandsStill(t *testing.T) {
 				}, funcr.Options{Verbosity: 1})
 				db := &unreachable{Store: memstore.New()}
 				r := New(Config{
-					Settings: settingsOf(t, calm), Metrics: status.NewMetrics(false), Logger: log, Clock: elect.GoClock(),
+					Settings: settingsOf(t, calm), Metrics: status.NewMetrics(false), Logger: log,
+					Clock: elect.GoClock(),
 				})
 				livez := func(when string, want int, says string) {
 					t.Helper()

@@ -116,7 +116,8 @@ func newCommandPlay(s *config.Settings) *commandPlay {
 				return Look(ctx, s, p.faulty, "1")
 			},
 			Change: func(
-				ctx context.Context, _ []string, r operate.Request, about func(*status.Snapshot) ([]string, error), preview bool,
+				ctx context.Context, _ []string, r operate.Request, about func(*status.Snapshot) ([]string, error),
+				preview bool,
 			) (api.ChangeResult, error) {
 				return ChangeStore(ctx, s, p.faulty, r, about, preview)
 			},
@@ -363,7 +364,8 @@ func (c command) due(w world, name string) string {
 	pending := stands && before.Token == lock.Token && lock.Token > 0
 	_, taskPaused := w.stands(record.OverridePause, record.ScopeTask, name)
 	_, groupPaused := w.stands(record.OverridePause, record.ScopeGroup, "g")
-	refusedIf, same := false, stands && before.To == c.to && before.Strict == c.strict && before.Until == 0 && c.lasts == 0
+	refusedIf, same := false, stands && before.To == c.to && before.Strict == c.strict && before.Until == 0 &&
+		c.lasts == 0
 	switch c.verb {
 	case api.Resume, api.Unpin, api.Undrain, api.Uncordon:
 		if stands {
@@ -503,7 +505,8 @@ func (p *commandPlay) read(t *rapid.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatalf("%v: %s%s", err, out, errs)
 	}
-	if stale := strings.Contains(errs, "stale:"); stale != p.away || list.Stale != p.away || (code == 3) != (p.away && fail) {
+	if stale := strings.Contains(errs, "stale:"); stale != p.away || list.Stale != p.away ||
+		(code == 3) != (p.away && fail) {
 		t.Fatalf("away %t: code %d, %s%s", p.away, code, out, errs)
 	}
 	name := drawTask(t)

@@ -140,7 +140,8 @@ func TestWhatHasNoTaskIsTold(t *testing.T) {
 	if plain := (discovered{}).shown(&config.Group{Name: "x"}); plain != nil {
 		t.Errorf("a group without discover shows %+v", plain)
 	}
-	if m.read.found = discovered(nil).with("g", listed(1), "a chunk is missing"); len(m.read.found.find(m.settings.Groups)) != 1 {
+	if m.read.found = discovered(nil).with("g", listed(1),
+		"a chunk is missing"); len(m.read.found.find(m.settings.Groups)) != 1 {
 		t.Errorf("%+v", m.read.found.find(m.settings.Groups))
 	}
 }
@@ -148,7 +149,10 @@ func TestWhatHasNoTaskIsTold(t *testing.T) {
 func TestWhoMayLook(t *testing.T) {
 	s := discovering(t, "") // revision 3
 	session := func(id string, state record.SessionState, revision int64) cluster.Session {
-		return cluster.Session{ID: id, State: state, Known: true, Member: elect.Member{Instance: id, ListRevision: revision}}
+		return cluster.Session{
+			ID: id, State: state, Known: true,
+			Member: elect.Member{Instance: id, ListRevision: revision},
+		}
 	}
 	held := func(by string) map[elect.Key]*record.Lock {
 		return map[elect.Key]*record.Lock{discovery.Key("g"): {Key: discovery.Key("g"), Session: by}}

@@ -26,7 +26,8 @@ func listMutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api
 		}
 		for _, d := range res.Docs {
 			m, _ := record.MutexFrom(d) // what makes no sense is left out
-			if l := known.lock(record.MutexName(d.ID), m, res.Now); len(l.Holders)+l.Waiting > 0 || !l.KeptUntil.IsZero() {
+			if l := known.lock(record.MutexName(d.ID), m, res.Now); len(l.Holders)+l.Waiting > 0 ||
+				!l.KeptUntil.IsZero() {
 				list = append(list, l)
 			}
 		}
@@ -96,8 +97,8 @@ func kindOf(limit int) api.LockKind {
 	return api.LockSemaphore
 }
 
-// dead says of a lock whose holders are dead that it can be had. Who asks next takes them out, or a replica that cleans up
-// an hour after their death.
+// dead says of a lock whose holders are dead that it can be had. Who asks next takes them out, or a replica that cleans
+// up an hour after their death.
 func (hs holders) dead(all []protocol.MutexHolder) (reason, message string) {
 	for _, h := range all {
 		s := hs[h.Session]

@@ -121,7 +121,8 @@ func TestMutexesOfAStore(t *testing.T) {
 			checkHeld(t, all["crawler"], api.LockSemaphore, 3, "a:1 b:2", two.Token(), three.Token())
 			checkHeld(t, all["index"], api.LockRW, 0, "b:1r", read.Token())
 			m, i := all["reports/monthly"], all["index"]
-			if m.Instance != "a" || m.FencingToken != one.Token() || m.Queue[0].Instance != "b" || m.Queue[0].Session == "" ||
+			if m.Instance != "a" || m.FencingToken != one.Token() || m.Queue[0].Instance != "b" ||
+				m.Queue[0].Session == "" ||
 				i.Queue[0].Instance != "a" || i.Queue[0].Shared || all["crawler"].Instance != "" {
 				t.Errorf("%+v", all)
 			}
@@ -177,7 +178,8 @@ func TestManyMutexes(t *testing.T) {
 		d := protocol.MutexDoc{
 			Rev: 5, Limit: 1, Exclusive: 5, Holders: []protocol.MutexHolder{{Session: "s", Claim: "c", Token: 5}},
 		}
-		put(t, db, record.MutexDoc(record.MutexID(fmt.Sprint("m", i)), d, store.WriterID{Session: "s", Seq: int64(i + 1)}, 1))
+		put(t, db, record.MutexDoc(record.MutexID(fmt.Sprint("m", i)), d,
+			store.WriterID{Session: "s", Seq: int64(i + 1)}, 1))
 	}
 	list, err := listMutexes(t.Context(), db, &cluster.View{})
 	seen := map[string]bool{}

@@ -32,7 +32,8 @@ type listReader struct {
 
 func newListReader(db store.Store, l *lists, op time.Duration, log logr.Logger) *listReader {
 	return &listReader{
-		db: db, lists: l, op: op, log: log, found: map[string]*discovery.Reader{}, weights: map[string]*weights.Reader{},
+		db: db, lists: l, op: op, log: log, found: map[string]*discovery.Reader{},
+		weights: map[string]*weights.Reader{},
 	}
 }
 

@@ -49,7 +49,8 @@ func settingsOf(t *testing.T, text string) *config.Settings {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()})
+	s, err := config.Load([]string{path},
+		config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,7 +536,8 @@ func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
 	}
 	r.problems.set(configInvalid(r.Settings().Instance, errors.New("found")))
 	shown := problemsOf(r, v, &balancer.Report{}, nil)
-	if !strings.HasSuffix(shown[api.ProblemConfigInvalid].Message, "found") || shown[api.ProblemClockSkew].Message != "read" {
+	if !strings.HasSuffix(shown[api.ProblemConfigInvalid].Message, "found") ||
+		shown[api.ProblemClockSkew].Message != "read" {
 		t.Errorf("shown is %+v", shown)
 	}
 	for _, p := range shared(r.publisher.problems()) {

@@ -91,7 +91,8 @@ groups:
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()})
+	s, err := config.Load([]string{path},
+		config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers()})
 	if err != nil {
 		t.Fatal(err)
 	}

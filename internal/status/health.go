@@ -14,8 +14,8 @@ type health struct {
 	alive, ready func() error // nil: always alive; ready as the newest snapshot says
 }
 
-// livez says that the process answers and that its loops turn. It never asks the store: a replica must not be restarted because the store is
-// unreachable.
+// livez says that the process answers and that its loops turn. It never asks the store: a replica must not be restarted
+// because the store is unreachable.
 func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
 	if h.alive != nil {
 		if err := h.alive(); err != nil {

@@ -70,8 +70,9 @@ func TestLogsAreOfTheOwnersRun(t *testing.T) {
 			asked: "a", knows: "a", token: 9, a: wrote(true, 7, 7, 9), want: "line of 7\nline of 9\n", by: "a",
 		},
 		"previous": {
-			asked: "c", knows: "a", token: 9, a: wrote(true, 7, 5, 7, 9), aKnows: "a", aToken: 9, query: "?previous=true",
-			want: "line of 7\n", by: "a",
+			asked: "c", knows: "a", token: 9, a: wrote(true, 7, 5, 7, 9), aKnows: "a", aToken: 9,
+			query: "?previous=true",
+			want:  "line of 7\n", by: "a",
 		},
 		"no previous": {
 			asked: "a", knows: "a", token: 9, a: wrote(true, 9, 9), query: "?previous=true", want: "", by: "a",
@@ -106,7 +107,8 @@ func TestLogsAreOfTheOwnersRun(t *testing.T) {
 			}
 			by, ended := w.Header().Get(api.LogInstanceHeader), w.Header().Get(api.LogEndedHeader)
 			if w.Code != 200 || w.Body.String() != c.want || by != c.by || ended != c.ended {
-				t.Errorf("%d %q by %q, ended %q; want %q by %q, ended %q", w.Code, w.Body, by, ended, c.want, c.by, c.ended)
+				t.Errorf("%d %q by %q, ended %q; want %q by %q, ended %q", w.Code, w.Body, by, ended, c.want, c.by,
+					c.ended)
 			}
 		})
 	}

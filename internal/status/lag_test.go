@@ -14,10 +14,22 @@ import (
 // single tasks a replica shows its own.
 func TestLagOfGroupsAndTasks(t *testing.T) {
 	snapshot := &Snapshot{Status: api.Status{Instance: "web-1"}, Tasks: []api.Task{
-		{Key: "g/a", Group: "g", Name: "a", Owner: api.Owner{Instance: "web-1"}, Lag: &api.Lag{Messages: 5, Seconds: 7}},
-		{Key: "g/b", Group: "g", Name: "b", Owner: api.Owner{Instance: "web-2"}, Lag: &api.Lag{Messages: 3, Seconds: 9}},
-		{Key: "g/c", Group: "g", Name: "c", Owner: api.Owner{Instance: "web-1"}, Lag: &api.Lag{Messages: 2, Seconds: -1}},
-		{Key: "h/d", Group: "h", Name: "d", Owner: api.Owner{Instance: "web-1"}, Lag: &api.Lag{Messages: -1, Seconds: -1}},
+		{
+			Key: "g/a", Group: "g", Name: "a", Owner: api.Owner{Instance: "web-1"},
+			Lag: &api.Lag{Messages: 5, Seconds: 7},
+		},
+		{
+			Key: "g/b", Group: "g", Name: "b", Owner: api.Owner{Instance: "web-2"},
+			Lag: &api.Lag{Messages: 3, Seconds: 9},
+		},
+		{
+			Key: "g/c", Group: "g", Name: "c", Owner: api.Owner{Instance: "web-1"},
+			Lag: &api.Lag{Messages: 2, Seconds: -1},
+		},
+		{
+			Key: "h/d", Group: "h", Name: "d", Owner: api.Owner{Instance: "web-1"},
+			Lag: &api.Lag{Messages: -1, Seconds: -1},
+		},
 		{Key: "h/e", Group: "h", Name: "e", Owner: api.Owner{Instance: "web-1"}},
 	}}
 	for perTask, want := range map[bool]map[string]float64{

@@ -29,8 +29,10 @@ func expectFull(t *testing.T, w *httptest.ResponseRecorder, status int, reason, 
 	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil {
 		t.Fatalf("%v in %d %s", err, w.Code, w.Body)
 	}
-	if w.Code != status || e.Reason != reason || !strings.HasPrefix(e.Detail, says) || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("%d %s, Retry-After %q; want %d %s: %s", w.Code, w.Body, w.Header().Get("Retry-After"), status, reason, says)
+	if w.Code != status || e.Reason != reason || !strings.HasPrefix(e.Detail, says) ||
+		w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %s, Retry-After %q; want %d %s: %s", w.Code, w.Body, w.Header().Get("Retry-After"), status, reason,
+			says)
 	}
 }
 
@@ -125,7 +127,10 @@ func TestQueriesAreLimited(t *testing.T) {
 		{"tasks?selector=" + many(101), "selector", parts},
 		{"tasks?selector=a&selector=" + many(100), "selector", parts},
 		{"tasks?selector=" + url.QueryEscape("k in ("+many(101)+")"), "selector", parts},
-		{"tasks/topics/topic-0001/logs?instance=" + long(1025), "instance", "it has 1025 bytes; at most 1024 are taken"},
+		{
+			"tasks/topics/topic-0001/logs?instance=" + long(1025), "instance",
+			"it has 1025 bytes; at most 1024 are taken",
+		},
 		{"tasks?q=" + long(maxQuery), "query", "it has 16386 bytes; at most 16384 are taken"},
 	} {
 		w := get(t, h, "/api/v1/"+c.path)

@@ -88,7 +88,8 @@ func (s *Snapshot) keeps(t *api.Task, q api.LogOptions) (*api.Instance, *Error) 
 		return nil, httperr.NotFound("%q is not there, so what %s wrote on it is not kept", name, t.Key)
 	case i == nil || i.Address == "" && name != s.Status.Instance:
 		return nil, httperr.Unavailable(
-			api.ReasonOwnerUnreachable, "%s has no address that is known here, to ask it for the output of %s", name, t.Key,
+			api.ReasonOwnerUnreachable, "%s has no address that is known here, to ask it for the output of %s", name,
+			t.Key,
 		)
 	}
 	return i, nil

@@ -26,8 +26,8 @@ const (
 //
 // They are not part of every snapshot, as the records of tasks are: no replica needs them for its work. A program may
 // have a hundred thousand of them, which change many times a second. Following them would cost each replica their
-// reading and their memory, for nothing while nobody looks. So they are read when somebody asks, once for all who do, at
-// most for a twentieth of the time, and forgotten again.
+// reading and their memory, for nothing while nobody looks. So they are read when somebody asks, once for all who do,
+// at most for a twentieth of the time, and forgotten again.
 type mutexes struct {
 	Source
 

@@ -121,7 +121,8 @@ func TestEveryLockHasHolders(t *testing.T) {
 	long.Waiting = len(long.Queue)
 	h := New(Config{Source: boardWith(sample(2)), Mutexes: &mutexStore{list: []api.Lock{long}}})
 	items := decode[api.List[api.Lock]](t, get(t, h, "/api/v1/locks")).Items
-	if l := items[0]; l.Waiting != 3*api.MaxQueueShown || len(l.Queue) != api.MaxQueueShown || l.Queue[1].Instance != "w1" {
+	if l := items[0]; l.Waiting != 3*api.MaxQueueShown || len(l.Queue) != api.MaxQueueShown ||
+		l.Queue[1].Instance != "w1" {
 		t.Errorf("%d wait, %d of them are shown", l.Waiting, len(l.Queue))
 	}
 	if l := items[1]; l.Limit != 1 || len(l.Holders) != 1 || l.Holders[0].Instance != "b" ||

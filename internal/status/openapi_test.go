@@ -131,8 +131,10 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"LockHolder": api.LockHolder{}, "LockWaiter": api.LockWaiter{},
 		"LockList":  api.List[api.Lock]{},
 		"EventList": api.List[api.Event]{}, "Run": api.Run{}, "RunList": api.List[api.Run]{},
-		"Override": api.Override{}, "OverrideList": api.List[api.Override]{}, "Result": api.ChangeResult{}, "Refusal": api.Refusal{},
-		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{}, "Weights": api.Weights{},
+		"Override": api.Override{}, "OverrideList": api.List[api.Override]{}, "Result": api.ChangeResult{},
+		"Refusal":     api.Refusal{},
+		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{},
+		"Weights": api.Weights{},
 	}
 	bodies := []string{
 		"Change", "StandingChange", "MoveChange", "PinChange",
@@ -215,7 +217,8 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 		"/api/v1/events":         "EventList",
 		"/api/v1/groups/topics?": "Stale", "/api/v1/instances/a?": "Stale",
 		"/api/v1/tasks/topics/topic-0001?": "Stale",
-		"/api/v1/instances":                "InstanceList", "/api/v1/locks": "LockList", "/api/v1/overrides": "OverrideList", "/api/v1/instances/a": "Instance",
+		"/api/v1/instances":                "InstanceList", "/api/v1/locks": "LockList",
+		"/api/v1/overrides": "OverrideList", "/api/v1/instances/a": "Instance",
 		"/api/v1/groups/topics":                "Group",
 		"/api/v1/whoami":                       "Caller",
 		"/api/v1/tasks/topics/topic-0001/runs": "RunList",

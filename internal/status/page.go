@@ -197,6 +197,7 @@ func (s *server) plainView(snapshot *Snapshot, q *query, filter plainFilter) *pl
 // address is where the plain table goes on with the token.
 func (f plainFilter) address(limit int, token string) string {
 	return "?" + url.Values{
-		"view": {"plain"}, "q": {f.Text}, "state": {string(f.State)}, "limit": {strconv.Itoa(limit)}, "continue": {token},
+		"view": {"plain"}, "q": {f.Text}, "state": {string(f.State)}, "limit": {strconv.Itoa(limit)},
+		"continue": {token},
 	}.Encode()
 }

@@ -124,12 +124,14 @@ func TestPlainPagesHaveEverything(t *testing.T) {
 		if n := strings.Count(body, `"><a href="https://`); n > api.DefaultLimit {
 			t.Errorf("%s: %d problems", path, n)
 		}
-		for _, m := range regexp.MustCompile(`<a href="api/v1/tasks/[^"]+">([^<]+)</a>`).FindAllStringSubmatch(body, -1) {
+		for _, m := range regexp.MustCompile(`<a href="api/v1/tasks/[^"]+">([^<]+)</a>`).FindAllStringSubmatch(body,
+			-1) {
 			keys = append(keys, m[1])
 		}
 		for _, want := range []string{
 			"Tasks (1203)", "Problems (1204)", "no instance has free capacity", Runbook("") + "nocapacity",
-			`<th scope="row">c</th>`, "topics 401 of 20", "These are the first 500 of 1206.", "These are the first 500.",
+			`<th scope="row">c</th>`, "topics 401 of 20", "These are the first 500 of 1206.",
+			"These are the first 500.",
 		} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s: %q is not there", path, want)

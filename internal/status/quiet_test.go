@@ -37,7 +37,10 @@ func (l *lapsing) Write(p []byte) (int, error) {
 // TestQuietWatchesStay holds that a watch lives on while nothing changes that it shows, for longer than the time that
 // one chunk may take.
 func TestQuietWatchesStay(t *testing.T) {
-	for _, path := range []string{"/api/v1/tasks?watch=true", "/api/v1/status?watch=true", "/api/v1/instances?watch=true"} {
+	for _, path := range []string{
+		"/api/v1/tasks?watch=true", "/api/v1/status?watch=true",
+		"/api/v1/instances?watch=true",
+	} {
 		for _, coding := range []string{"", "gzip"} {
 			synctest.Test(t, func(t *testing.T) {
 				board := boardWith(sample(10))

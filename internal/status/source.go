@@ -32,8 +32,8 @@ type RunSource interface {
 	Runs(ctx context.Context, key string) ([]api.Run, error)
 }
 
-// MutexSource reads the locks of programs: mutexes, read-write locks and semaphores that are held, waited for or kept. The
-// order is any, and the caller may change the list. It asks the store and fails when that is unreachable.
+// MutexSource reads the locks of programs: mutexes, read-write locks and semaphores that are held, waited for or kept.
+// The order is any, and the caller may change the list. It asks the store and fails when that is unreachable.
 type MutexSource interface {
 	Mutexes(ctx context.Context) ([]api.Lock, error)
 }

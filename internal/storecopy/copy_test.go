@@ -290,7 +290,10 @@ func TestRemovedLockStaysAbove(t *testing.T) {
 		ahead := time.Now().Add(24 * time.Hour).UnixMilli() // of a source whose clock was a day ahead
 		id := store.WriterID{Session: "hand", Seq: 1}
 		for _, key := range []string{"g/a", "lost/a"} {
-			put(t, from, store.Doc{Kind: store.KindLock, ID: key, Group: elect.Key(key).Group(), Rev: ahead, WriterID: id})
+			put(t, from, store.Doc{
+				Kind: store.KindLock, ID: key, Group: elect.Key(key).Group(), Rev: ahead,
+				WriterID: id,
+			})
 		}
 		put(t, from, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, WriterID: id})
 		move(t, side("a", from), side("b", to))

@@ -94,7 +94,10 @@ func TestForgottenMark(t *testing.T) {
 			}
 			outs, err := from.Apply(t.Context(), store.Change{
 				Op: store.Delete, IfRev: m.Rev,
-				Doc: store.Doc{Kind: store.KindValue, ID: record.MoveID, WriterID: store.WriterID{Session: "hand", Seq: 1}},
+				Doc: store.Doc{
+					Kind: store.KindValue, ID: record.MoveID,
+					WriterID: store.WriterID{Session: "hand", Seq: 1},
+				},
 			})
 			if err != nil || outs[0].Status != store.Applied {
 				t.Fatal(outs, err)

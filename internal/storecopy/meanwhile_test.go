@@ -43,7 +43,8 @@ func TestLostAnswers(t *testing.T) {
 		target.Fault(faulty)
 		report := move(t, side("a", source), side("b", target))
 		if report.Documents["locks"] != len(all) || lost.Load() < 8 {
-			t.Errorf("copied %v, want %d locks; %d requests or answers were lost", report.Documents, len(all), lost.Load())
+			t.Errorf("copied %v, want %d locks; %d requests or answers were lost", report.Documents, len(all),
+				lost.Load())
 		}
 		risen(t, before, claim(t, to, all...))
 	})

@@ -58,7 +58,8 @@ func thereAndBack(t *testing.T, name, other string, many int) {
 			empty(t, first) // as an operator does: the mark that it was left stays
 		}
 		report := move(t, step.from, step.to)
-		if report.Documents["locks"] != len(all) || report.Documents["values"] != many || report.Documents["groups"] < 2 {
+		if report.Documents["locks"] != len(all) || report.Documents["values"] != many ||
+			report.Documents["groups"] < 2 {
 			t.Errorf("copied %v, want %d locks, %d values and the counters", report.Documents, len(all), many)
 		}
 		next := claim(t, step.to, all...)

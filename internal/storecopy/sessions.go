@@ -60,7 +60,8 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 			return nil, err
 		}
 		before := last
-		if last = m.Clock.Now(); len(now) < len(first) { // dead, or deleted: then its process may run for one more lease
+		// dead, or deleted: then its process may run for one more lease
+		if last = m.Clock.Now(); len(now) < len(first) {
 			first, since = now, last
 		}
 		if gap := last.HolderElapsed(before); gap > longest/4 {

@@ -33,7 +33,8 @@ func edited(t *testing.T) map[string]func(t *testing.T) (uri string, spoil func(
 				if err != nil {
 					return err
 				}
-				_, err = db.ExecContext(t.Context(), "UPDATE default_"+kind.Info().Plural+" SET rev = 0 WHERE id = ?", id)
+				_, err = db.ExecContext(t.Context(), "UPDATE default_"+kind.Info().Plural+" SET rev = 0 WHERE id = ?",
+					id)
 				return errors.Join(err, db.Close())
 			}
 		},
@@ -96,7 +97,8 @@ func TestUnreadableDocumentsAreRefused(t *testing.T) {
 			for kind, ids := range want {
 				for i, id := range ids { // a creation takes their place
 					put(t, from.Store, store.Doc{
-						Kind: kind, ID: id, Group: "g", Rev: int64(5000 + i), WriterID: store.WriterID{Session: "repair", Seq: int64(i)},
+						Kind: kind, ID: id, Group: "g", Rev: int64(5000 + i),
+						WriterID: store.WriterID{Session: "repair", Seq: int64(i)},
 					})
 				}
 			}
@@ -130,7 +132,10 @@ func TestUnreadableDocumentsLater(t *testing.T) {
 	fill(t, other.Store, 1)
 	uri, spoil = edited(t)["sqlite"](t)
 	third := open(t, uri, "")
-	put(t, third.Store, store.Doc{Kind: store.KindLock, ID: "g/b", Rev: 1, WriterID: store.WriterID{Session: "w", Seq: 1}})
+	put(t, third.Store, store.Doc{
+		Kind: store.KindLock, ID: "g/b", Rev: 1,
+		WriterID: store.WriterID{Session: "w", Seq: 1},
+	})
 	if err := spoil(store.KindLock, "g/b"); err != nil {
 		t.Fatal(err)
 	}

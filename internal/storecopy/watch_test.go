@@ -124,7 +124,8 @@ func TestLongestLeaseOfAll(t *testing.T) {
 				from, to := memstore.New(), memstore.New()
 				put(t, from, says)
 				put(t, from, store.Doc{
-					Kind: store.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"), WriterID: id,
+					Kind: store.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"),
+					WriterID: id,
 				})
 				begin := time.Now()
 				_, err := storecopy.Copy(t.Context(), options(side("a", from), side("b", to)))

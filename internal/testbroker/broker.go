@@ -38,9 +38,10 @@ func Kafka(tb testing.TB, config ...string) *Broker {
 // SecondKafka starts a broker in the cluster of a [Kafka], as node 2. It has no controller, so it may be killed.
 func SecondKafka(tb testing.TB, first *Broker) *Broker {
 	tb.Helper()
-	return broker(tb, testprocess.Fresh(tb, family, string(KindKafka), func(ctx context.Context, dir string) (*Server, error) {
-		return openAs(ctx, KindKafka, &kafka{first: first.server.Site()}, dir, Options{})
-	}))
+	return broker(tb, testprocess.Fresh(tb, family, string(KindKafka),
+		func(ctx context.Context, dir string) (*Server, error) {
+			return openAs(ctx, KindKafka, &kafka{first: first.server.Site()}, dir, Options{})
+		}))
 }
 
 // RabbitMQ starts a RabbitMQ node. Its user and password are guest and guest. It writes down a few seconds later which
@@ -87,18 +88,21 @@ func (b *Broker) Server() *Server { return b.server }
 // start starts a broker that ends with the test.
 func start(tb testing.TB, kind Kind, config []string) *Broker {
 	tb.Helper()
-	return broker(tb, testprocess.Fresh(tb, family, string(kind), func(ctx context.Context, dir string) (*Server, error) {
-		return Open(ctx, kind, dir, Options{Config: config})
-	}))
+	return broker(tb, testprocess.Fresh(tb, family, string(kind),
+		func(ctx context.Context, dir string) (*Server, error) {
+			return Open(ctx, kind, dir, Options{Config: config})
+		}))
 }
 
-// Shared returns the test process's own broker of a kind. A package that uses it has a TestMain with [testprocess.Main].
-// What tests make in it has names of their own: see [Name]. Who kills it starts it again, and does not run in parallel.
+// Shared returns the test process's own broker of a kind. A package that uses it has a TestMain with
+// [testprocess.Main]. What tests make in it has names of their own: see [Name]. Who kills it starts it again, and does
+// not run in parallel.
 func Shared(tb testing.TB, kind Kind) *Broker {
 	tb.Helper()
-	return broker(tb, testprocess.Shared(tb, family, string(kind), func(ctx context.Context, dir string) (*Server, error) {
-		return Open(ctx, kind, dir, Options{})
-	}))
+	return broker(tb, testprocess.Shared(tb, family, string(kind),
+		func(ctx context.Context, dir string) (*Server, error) {
+			return Open(ctx, kind, dir, Options{})
+		}))
 }
 
 func broker(tb testing.TB, server *Server) *Broker {

@@ -30,7 +30,8 @@ func (b *Server) WaitWritten(ctx context.Context, text string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s at %s has not written %q to %s: %w", b.kind, b.Addr(), text, pattern, context.Cause(ctx))
+			return fmt.Errorf("%s at %s has not written %q to %s: %w", b.kind, b.Addr(), text, pattern,
+				context.Cause(ctx))
 		case <-time.After(writtenEvery):
 		}
 	}

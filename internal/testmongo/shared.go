@@ -16,8 +16,8 @@ import (
 // family are the sets of this test process. Without a MongoDB tests fail.
 var family = &testprocess.Family{}
 
-// Shared returns the URI of the test process's own replica set of one node, with a fresh database in it. The database is
-// dropped at the end of the test. The set is started when the first test asks for it.
+// Shared returns the URI of the test process's own replica set of one node, with a fresh database in it. The database
+// is dropped at the end of the test. The set is started when the first test asks for it.
 func Shared(tb testing.TB) string {
 	tb.Helper()
 	return database(tb, SharedSet(tb, 1))
@@ -44,8 +44,8 @@ func database(tb testing.TB, rs *ReplicaSet) string {
 }
 
 // SharedSet returns the test process's own replica set of so many nodes, started when the first test asks for it. It
-// fails the test when there is none. Tests that set fail points or stop nodes start a set of their own, or do not run in
-// parallel with others.
+// fails the test when there is none. Tests that set fail points or stop nodes start a set of their own, or do not run
+// in parallel with others.
 func SharedSet(tb testing.TB, nodes int) *ReplicaSet {
 	tb.Helper()
 	name := fmt.Sprint("mongodb of ", nodes)

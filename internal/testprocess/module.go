@@ -63,7 +63,8 @@ func (m Module) find(ctx context.Context) (string, error) {
 		return "", Missing(m.Kind, "the go command is not in PATH: %w", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the module of %s: %w: %s (run this within the repository)", m.Kind, err, stderr.String())
+		return "", fmt.Errorf("find the module of %s: %w: %s (run this within the repository)", m.Kind, err,
+			stderr.String())
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), m.Dir), nil
 }

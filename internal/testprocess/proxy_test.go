@@ -140,7 +140,8 @@ func TestLinkLeadsElsewhere(t *testing.T) {
 
 func TestLinkToAServerThatIsDownEndsConnections(t *testing.T) {
 	link := testprocess.Link(t, "127.0.0.1:1")
-	if _, err := say(connect(t, link.Addr), "1\n", 20*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := say(connect(t, link.Addr), "1\n", 20*time.Second); err == nil ||
+		errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v, want the end of the connection", err)
 	}
 }

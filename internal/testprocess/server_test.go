@@ -209,7 +209,8 @@ func TestUnprivilegedSoftwareRunsAsNobody(t *testing.T) {
 
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	_, err := testprocess.Program("greeter", "greeter-server", "no-such-program")
-	if !errors.Is(err, testprocess.ErrMissing) || !strings.Contains(err.Error(), "install --no-install-recommends greeter-server") {
+	if !errors.Is(err, testprocess.ErrMissing) ||
+		!strings.Contains(err.Error(), "install --no-install-recommends greeter-server") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -20,9 +20,10 @@ const kindPgBouncer = "pgbouncer"
 //	uri := strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr)
 func StartPgBouncer(tb testing.TB, addr string, config ...string) *Server {
 	tb.Helper()
-	return use(tb, testprocess.Fresh(tb, family, kindPgBouncer, func(ctx context.Context, dir string) (*testprocess.Server, error) {
-		return family.Open(ctx, kindPgBouncer, &pgbouncer{target: addr}, dir, testprocess.Options{Config: config})
-	}))
+	return use(tb, testprocess.Fresh(tb, family, kindPgBouncer,
+		func(ctx context.Context, dir string) (*testprocess.Server, error) {
+			return family.Open(ctx, kindPgBouncer, &pgbouncer{target: addr}, dir, testprocess.Options{Config: config})
+		}))
 }
 
 // pgbouncer is a pooler of connections.

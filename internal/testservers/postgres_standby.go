@@ -27,16 +27,18 @@ type PostgresPair struct {
 // StartPostgresPair starts a pair that ends with the test. Config lines are for both.
 func StartPostgresPair(tb testing.TB, config ...string) *PostgresPair {
 	tb.Helper()
-	pair := testprocess.Fresh(tb, family, string(KindPostgres), func(ctx context.Context, dir string) (*servers, error) {
-		return openPostgresPair(ctx, dir, config)
-	})
+	pair := testprocess.Fresh(tb, family, string(KindPostgres),
+		func(ctx context.Context, dir string) (*servers, error) {
+			return openPostgresPair(ctx, dir, config)
+		})
 	return &PostgresPair{Primary: use(tb, pair.all[0]), Standby: use(tb, pair.all[1]), tb: tb}
 }
 
 func openPostgresPair(ctx context.Context, dir string, config []string) (*servers, error) {
 	pair := &servers{}
 	options := testprocess.Options{Config: config}
-	primary, err := pair.add(family.Open(ctx, string(KindPostgres), &postgres{}, filepath.Join(dir, "primary"), options))
+	primary, err := pair.add(family.Open(ctx, string(KindPostgres), &postgres{}, filepath.Join(dir, "primary"),
+		options))
 	if err != nil {
 		return nil, err
 	}

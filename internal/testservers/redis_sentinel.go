@@ -76,7 +76,8 @@ func openRedisSet(ctx context.Context, dir string, nodes int, config []string) (
 		if err != nil {
 			return nil, err
 		}
-		link, err := testprocess.NewProxy(ctx, testprocess.Loopback+":0", testprocess.Loopback+":"+strconv.Itoa(ports[0]))
+		link, err := testprocess.NewProxy(ctx, testprocess.Loopback+":0",
+			testprocess.Loopback+":"+strconv.Itoa(ports[0]))
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +116,8 @@ func (s *redisSet) openSentinels(ctx context.Context, dir string) error {
 	for i := range redisSentinels {
 		all.Go(func() {
 			opened[i], errs[i] = family.Open(ctx, fmt.Sprintf("redis sentinel %d", i+1),
-				&sentinel{master: s.links[0].Addr}, filepath.Join(dir, "sentinel"+strconv.Itoa(i+1)), testprocess.Options{})
+				&sentinel{master: s.links[0].Addr}, filepath.Join(dir, "sentinel"+strconv.Itoa(i+1)),
+				testprocess.Options{})
 		})
 	}
 	all.Wait()
@@ -204,7 +206,8 @@ func (s *RedisSet) Master(ctx context.Context) int {
 
 // URI names the sentinels, as stores take it.
 func (s *RedisSet) URI() string {
-	return fmt.Sprintf("redis+sentinel://%s/%s?nodes=%d", strings.Join(s.SentinelAddrs(), ","), RedisMaster, len(s.Nodes))
+	return fmt.Sprintf("redis+sentinel://%s/%s?nodes=%d", strings.Join(s.SentinelAddrs(), ","), RedisMaster,
+		len(s.Nodes))
 }
 
 // WaitMaster waits until the sentinels call another node than this one the master, and returns it.

@@ -29,18 +29,20 @@ type Server struct {
 // Start starts a server that ends with the test. Config lines follow ours in the server's own configuration file.
 func Start(tb testing.TB, k Kind, config ...string) *Server {
 	tb.Helper()
-	return use(tb, testprocess.Fresh(tb, family, string(k), func(ctx context.Context, dir string) (*testprocess.Server, error) {
-		return Open(ctx, k, dir, testprocess.Options{Config: config})
-	}))
+	return use(tb, testprocess.Fresh(tb, family, string(k),
+		func(ctx context.Context, dir string) (*testprocess.Server, error) {
+			return Open(ctx, k, dir, testprocess.Options{Config: config})
+		}))
 }
 
-// Shared returns the test process's own server of a kind. A package that uses it has a TestMain with [testprocess.Main].
-// Who kills it starts it again, and does not run in parallel.
+// Shared returns the test process's own server of a kind. A package that uses it has a TestMain with
+// [testprocess.Main]. Who kills it starts it again, and does not run in parallel.
 func Shared(tb testing.TB, k Kind) *Server {
 	tb.Helper()
-	return use(tb, testprocess.Shared(tb, family, string(k), func(ctx context.Context, dir string) (*testprocess.Server, error) {
-		return Open(ctx, k, dir, testprocess.Options{})
-	}))
+	return use(tb, testprocess.Shared(tb, family, string(k),
+		func(ctx context.Context, dir string) (*testprocess.Server, error) {
+			return Open(ctx, k, dir, testprocess.Options{})
+		}))
 }
 
 // Need skips or fails a test that is to open a server of a kind by itself, where that cannot be had.

@@ -187,7 +187,8 @@ func zookeeperDo(ctx context.Context, addrs string, do func(*zk.Conn) error) err
 	}()
 	for {
 		err := do(conn)
-		if !slices.Contains([]error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionExpired}, err) || ctx.Err() != nil {
+		if !slices.Contains([]error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionExpired}, err) ||
+			ctx.Err() != nil {
 			return err
 		}
 	}

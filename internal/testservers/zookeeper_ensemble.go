@@ -27,9 +27,10 @@ type ZooKeepers struct {
 // StartZooKeepers starts an ensemble of n servers that ends with the test. Config lines are for all of them.
 func StartZooKeepers(tb testing.TB, n int, config ...string) *ZooKeepers {
 	tb.Helper()
-	all := testprocess.Fresh(tb, family, string(KindZooKeeper), func(ctx context.Context, dir string) (*servers, error) {
-		return openZooKeepers(ctx, dir, n, config)
-	})
+	all := testprocess.Fresh(tb, family, string(KindZooKeeper),
+		func(ctx context.Context, dir string) (*servers, error) {
+			return openZooKeepers(ctx, dir, n, config)
+		})
 	z := &ZooKeepers{tb: tb}
 	for _, server := range all.all {
 		z.Servers = append(z.Servers, use(tb, server))

@@ -26,7 +26,8 @@ func TestZooKeeperKilledWhileItJoinedALeaderStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	follower.Start()
-	if repaired, err := os.ReadFile(path); err != nil || !bytes.Equal(bytes.TrimSpace(repaired), bytes.TrimSpace(epoch)) {
+	if repaired, err := os.ReadFile(path); err != nil ||
+		!bytes.Equal(bytes.TrimSpace(repaired), bytes.TrimSpace(epoch)) {
 		t.Errorf("epoch %q, %v; want %q as before", repaired, err, epoch)
 	}
 	if !bytes.Contains(site.Output(), []byte("Exiting JVM with code 1")) {

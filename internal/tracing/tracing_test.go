@@ -118,11 +118,13 @@ func TestDeliveriesAreTracesOfTheirOwn(t *testing.T) {
 		}
 		delivery.End(failed)
 		got := r.spans.GetSpans()[len(r.spans.GetSpans())-1]
-		if got.Name != SpanDelivery || got.Parent.IsValid() || got.SpanContext.TraceID() == open.SpanContext.TraceID() ||
+		if got.Name != SpanDelivery || got.Parent.IsValid() ||
+			got.SpanContext.TraceID() == open.SpanContext.TraceID() ||
 			len(got.Links) != 1 || !got.Links[0].SpanContext.Equal(open.SpanContext) {
 			t.Errorf("delivery %d should be a root with a link to the run: %+v", n, got)
 		}
-		if value(got, AttrPosition) != "orders/3/42" || value(got, AttrMessages) != "2" || value(got, AttrToken) != "7" ||
+		if value(got, AttrPosition) != "orders/3/42" || value(got, AttrMessages) != "2" ||
+			value(got, AttrToken) != "7" ||
 			(failed != nil) != (got.Status.Code == codes.Error) {
 			t.Errorf("delivery %d: %v, %+v", n, got.Attributes, got.Status)
 		}

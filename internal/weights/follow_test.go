@@ -66,7 +66,8 @@ func TestNothingPingPongsUnderAConstantLoad(t *testing.T) {
 		first, second := day(weak(test.without))
 		t.Logf("without %s: %d moves in twelve hours, %d in the next", test.without, first, second)
 		if second < test.least || second > test.most {
-			t.Errorf("without %s: %d moves in the second half, want %d to %d", test.without, second, test.least, test.most)
+			t.Errorf("without %s: %d moves in the second half, want %d to %d", test.without, second, test.least,
+				test.most)
 		}
 	}
 }

@@ -114,7 +114,8 @@ func TestFollowersRace(t *testing.T) {
 			}
 			return memstore.Verdict{}
 		})
-		first, second := follow(t, followerOf(t, client, "r1", lags), 3), follow(t, followerOf(t, client, "r2", lags), 4)
+		first, second := follow(t, followerOf(t, client, "r1", lags), 3),
+			follow(t, followerOf(t, client, "r2", lags), 4)
 		last := int64(0)
 		for range 120 {
 			time.Sleep(5 * time.Second)

@@ -24,11 +24,12 @@ const (
 type ChangeRequest struct {
 	Instance string `json:"instance,omitzero"` // pin: an instance, a pattern, or zone=ZONE; move: an instance
 	Strict   bool   `json:"strict,omitzero"`   // pin: rather stay unassigned than run elsewhere
-	For      string `json:"for,omitzero"`      // pause, pin, drain, cordon: end by itself after this, 1s to 8760h, as 1h30m
-	Reason   string `json:"reason,omitzero"`   // why, for people; at most 1,024 characters
-	By       string `json:"by,omitzero"`       // who asks, where no token says so
-	DryRun   bool   `json:"dryRun,omitzero"`   // change nothing, and say what would move
-	ID       string `json:"id,omitzero"`       // the same request twice has one effect
+	// pause, pin, drain, cordon: end by itself after this, 1s to 8760h, as 1h30m
+	For    string `json:"for,omitzero"`
+	Reason string `json:"reason,omitzero"` // why, for people; at most 1,024 characters
+	By     string `json:"by,omitzero"`     // who asks, where no token says so
+	DryRun bool   `json:"dryRun,omitzero"` // change nothing, and say what would move
+	ID     string `json:"id,omitzero"`     // the same request twice has one effect
 
 	// Of requests for many tasks: names with *, ? and [a-z], or all of a group, and labels.
 	Group    string   `json:"group,omitzero"`

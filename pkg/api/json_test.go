@@ -39,8 +39,11 @@ func TestJSONIsFlat(t *testing.T) {
 		{
 			api.Lock{
 				Key: "m", Name: "m", Kind: api.LockSemaphore, Limit: 5, Waiting: 2, KeptUntil: api.Millis(3500),
-				Holders: api.LockHolders{{Instance: "a", Session: "A", FencingToken: 7, Slot: 1, HeldSince: api.Millis(1500)}},
-				Queue:   api.LockQueue{{Instance: "b", Session: "B", Shared: true}},
+				Holders: api.LockHolders{{
+					Instance: "a", Session: "A", FencingToken: 7, Slot: 1,
+					HeldSince: api.Millis(1500),
+				}},
+				Queue: api.LockQueue{{Instance: "b", Session: "B", Shared: true}},
 			},
 			&api.Lock{},
 			`{"key":"m","group":"","name":"m","instance":"","session":"","fencingToken":0,"ownedSince":null,"reason":"",` +

@@ -24,13 +24,13 @@
 // gets that member's share and not a third of everything. With weights, zones are even where all have equally many
 // members. As soon as one member says no zone, zones are left out of account.
 //
-// When weights differ, load is the sum of weights. It ends at most 5 % above the mean, or above it by the heaviest
-// key if that is more; caps still count keys. Held keys move for it only while some load is too far off, and a move or
-// a swap makes loads more even. A load is too high when it is above the mean by more than 5 % and by more than a quarter
-// of the heaviest key, and heavier than that key. It is too low when it is below the mean by more than 5 % and
-// by more than the heaviest key. From a load that is too high as few keys go as can be. A move that leaves no load
-// too high helps whichever replica acts first, so replicas come to rest. Where keys have to be exchanged, it may take
-// more moves than the first plan had. Where caps leave no free capacity, an exchange may not succeed and is tried again.
+// When weights differ, load is the sum of weights. It ends at most 5 % above the mean, or above it by the heaviest key
+// if that is more; caps still count keys. Held keys move for it only while some load is too far off, and a move or a
+// swap makes loads more even. A load is too high when it is above the mean by more than 5 % and by more than a quarter
+// of the heaviest key, and heavier than that key. It is too low when it is below the mean by more than 5 % and by more
+// than the heaviest key. From a load that is too high as few keys go as can be. A move that leaves no load too high
+// helps whichever replica acts first, so replicas come to rest. Where keys have to be exchanged, it may take more moves
+// than the first plan had. Where caps leave no free capacity, an exchange may not succeed and is tried again.
 //
 // # Rolling updates
 //

@@ -13,7 +13,8 @@ import (
 type ChangeOptions struct {
 	Reason string // why, for who looks later; at most 1,024 characters
 	DryRun bool   // change nothing: the result says what would change and move
-	// For is how long a pause, pin, drain or cordon stands, 1 s to 8,760 h by the store's clock; 0: until it is taken back.
+	// For is how long a pause, pin, drain or cordon stands, 1 s to 8,760 h by the store's clock; 0: until it is taken
+	// back.
 	For time.Duration
 	By  string // who asks, where no token says so
 	// ID makes the same request one: asked for twice with the same ID it has one effect. Empty: one is drawn.

@@ -27,7 +27,8 @@ type Filter struct {
 func (f Filter) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"group": f.Group, "task": f.Task, "instance": f.Instance, "state": f.State, "kind": f.Kind, "selector": f.Selector, "q": f.Q,
+		"group": f.Group, "task": f.Task, "instance": f.Instance, "state": f.State, "kind": f.Kind,
+		"selector": f.Selector, "q": f.Q,
 	} {
 		if value != "" {
 			v.Set(name, value)

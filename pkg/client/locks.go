@@ -6,7 +6,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// Locks reads and watches who owns which key, and who holds locks of programs and waits for them. [Client.Locks] makes it.
+// Locks reads and watches who owns which key, and who holds locks of programs and waits for them. [Client.Locks] makes
+// it.
 type Locks struct{ c *Client }
 
 const locksPath = "/api/v1/locks"

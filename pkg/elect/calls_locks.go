@@ -96,7 +96,8 @@ func (c *calls) WriteLocks(op string, changes []store.Change, then func(outs []s
 	write(c, op, changes, c.found, then)
 }
 
-// write applies changes, each alone where they fail together, and decodes outside the loop what the store shows instead.
+// write applies changes, each alone where they fail together, and decodes outside the loop what the store shows
+// instead.
 func write[T any](
 	c *calls, op string, changes []store.Change, decode func(*store.Doc) *T, then func([]store.Outcome, []*T),
 ) {

@@ -20,7 +20,8 @@ func TestUnusedMutexesAreRemoved(t *testing.T) {
 		ahead := now + time.Hour.Milliseconds() // a token that the clock has not reached
 		mutex := func(id string, rev, expires int64) {
 			d := store.Doc{
-				Kind: store.KindMutex, ID: id, Rev: rev, WriterID: store.WriterID{Session: "s", Seq: rev}, Expires: expires,
+				Kind: store.KindMutex, ID: id, Rev: rev, WriterID: store.WriterID{Session: "s", Seq: rev},
+				Expires: expires,
 			}
 			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
 				t.Fatal(outs, err)
@@ -51,10 +52,14 @@ func TestStartedRequestsStayWithTheirSession(t *testing.T) {
 		db := memstore.New()
 		a, b := startAlone(t, db, "a"), startAlone(t, db, "b")
 		time.Sleep(lease)
-		for id, session := range map[string]string{"lives": a.View().Session, "dead": b.View().Session, "gone": "gone"} {
+		for id, session := range map[string]string{
+			"lives": a.View().Session, "dead": b.View().Session,
+			"gone": "gone",
+		} {
 			d := store.Doc{
-				Kind: store.KindRequest, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1}, Session: session,
-				State: record.RequestStarted, Expires: 1,
+				Kind: store.KindRequest, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+				Session: session,
+				State:   record.RequestStarted, Expires: 1,
 			}
 			if outs, err := db.Apply(t.Context(), store.Change{Doc: d}); err != nil || outs[0].Status != store.Applied {
 				t.Fatal(outs, err)

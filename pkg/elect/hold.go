@@ -53,8 +53,8 @@ func (h *Hold) Value(ctx context.Context) ([]byte, error) { return h.lease.Value
 func (h *Hold) SetValue(ctx context.Context, value []byte) error { return h.lease.SetValue(ctx, value) }
 
 // Unlock ends the hold and its context, and returns once others may have the mutex. When ctx ends before that, it goes
-// on behind. Errors: [ErrNotHeld] when it was unlocked before; [ErrLeaseLost], [ErrMaxHold] or [ErrClosed] when the hold
-// had ended by itself; the cause of ctx.
+// on behind. Errors: [ErrNotHeld] when it was unlocked before; [ErrLeaseLost], [ErrMaxHold] or [ErrClosed] when the
+// hold had ended by itself; the cause of ctx.
 func (h *Hold) Unlock(ctx context.Context) error { return h.leave(ctx, "unlock", 0) }
 
 // Detach ends the hold and its context as Unlock does, and has the store keep others out for d, also when this process

@@ -36,7 +36,8 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 		for name, opts := range map[string]elect.LockOptions{
 			"message": {Message: long}, "reason": {Reason: elect.Reason(long)},
 		} {
-			if ok, err := a.LockWith(t.Context(), "g/k", opts, rec.hold("a")); ok || !errors.Is(err, elect.ErrTooLarge) ||
+			if ok, err := a.LockWith(t.Context(), "g/k", opts, rec.hold("a")); ok ||
+				!errors.Is(err, elect.ErrTooLarge) ||
 				!strings.Contains(err.Error(), name) {
 				t.Errorf("a long %s: %v, %v", name, ok, err)
 			}

@@ -149,7 +149,8 @@ func checkClaim(key Key, opts LockOptions) error {
 	}
 	for _, text := range []struct{ field, of string }{{"reason", string(opts.Reason)}, {"message", opts.Message}} {
 		if len(text.of) > MaxText {
-			return fmt.Errorf("%s: %d bytes: at most %d are allowed: %w", text.field, len(text.of), MaxText, ErrTooLarge)
+			return fmt.Errorf("%s: %d bytes: at most %d are allowed: %w", text.field, len(text.of), MaxText,
+				ErrTooLarge)
 		}
 	}
 	return store.ValidateTexts(store.Doc{ID: string(key)})

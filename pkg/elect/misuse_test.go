@@ -63,7 +63,8 @@ func TestNotesBeforeTheStartAreDropped(t *testing.T) {
 func TestCloseBesideRun(t *testing.T) {
 	for range 300 {
 		e, err := elect.New(elect.Config{
-			Store: memstore.New(), Member: elect.Member{Instance: "a"}, LeaseDuration: time.Second, Logger: logr.Discard(),
+			Store: memstore.New(), Member: elect.Member{Instance: "a"}, LeaseDuration: time.Second,
+			Logger: logr.Discard(),
 		})
 		if err != nil {
 			t.Fatal(err)

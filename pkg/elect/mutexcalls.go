@@ -61,8 +61,8 @@ func (mc *mutexCalls) refuse(call *mutexCall, err error) {
 	call.answer <- mutexAnswer{err: err}
 }
 
-// giveUp ends a call whose context has ended, also when it was granted a moment ago. The error is what the call returns:
-// it says where the store has not shown that others are before it.
+// giveUp ends a call whose context has ended, also when it was granted a moment ago. The error is what the call
+// returns: it says where the store has not shown that others are before it.
 func (mc *mutexCalls) giveUp(ctx context.Context, call *mutexCall) error {
 	err := context.Cause(ctx)
 	if mc.all[call.claim] == nil {
@@ -81,8 +81,8 @@ func (mc *mutexCalls) giveUp(ctx context.Context, call *mutexCall) error {
 	return err
 }
 
-// release takes a holder out. What keeps the mutex then is detached; 0: nothing. lost is why it had ended before; nil: it
-// had not.
+// release takes a holder out. What keeps the mutex then is detached; 0: nothing. lost is why it had ended before; nil:
+// it had not.
 func (mc *mutexCalls) release(claim string, detached time.Duration, lost error, done chan<- error) {
 	call := mc.all[claim]
 	if call == nil {

@@ -19,7 +19,8 @@ const (
 type MutexChange struct {
 	Step MutexStep
 	Name string // of the mutex
-	// Took is how long the call waited, of MutexObtained and MutexRefused; else how long it held the mutex. 0: MutexAsked.
+	// Took is how long the call waited, of MutexObtained and MutexRefused; else how long it held the mutex. 0:
+	// MutexAsked.
 	Took time.Duration
 	// Err is why: of MutexRefused what [Mutexes.Lock] returns, of MutexLost the cause of the hold's context; else nil.
 	Err error

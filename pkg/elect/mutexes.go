@@ -30,8 +30,8 @@ type MutexRequest struct {
 	Try    bool // does not wait
 	// MaxHold ends the hold after so long; 0: never.
 	MaxHold time.Duration
-	// AtLeast keeps others out for so long from the beginning of the hold on, also after its release; 0: not. Only for a
-	// holder that is alone.
+	// AtLeast keeps others out for so long from the beginning of the hold on, also after its release; 0: not. Only for
+	// a holder that is alone.
 	AtLeast time.Duration
 }
 

@@ -119,7 +119,8 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 
 // causes are the errors of the causes of a stop.
 var causes = map[leases.Cause]error{
-	leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost, leases.Unwritable: ErrTooLarge,
+	leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost,
+	leases.Unwritable: ErrTooLarge,
 }
 
 // Stop implements [node.Runs].

@@ -129,7 +129,8 @@ func TestSimulationCanFail(t *testing.T) {
 	const few, searches = 4, 3
 	for search := 1; ; search++ {
 		last, found := searchBroken(t)
-		if !slices.Contains(found.wrong, "two runs of one key") && !slices.Contains(found.wrong, "a token does not rise") {
+		if !slices.Contains(found.wrong, "two runs of one key") &&
+			!slices.Contains(found.wrong, "a token does not rise") {
 			t.Fatalf("the failure is another than what such a store leads to: %v", found.wrong)
 		}
 		if len(last.steps) <= few {

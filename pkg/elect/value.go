@@ -82,7 +82,8 @@ func (v *fencedValue) Value(ctx context.Context) ([]byte, error) {
 func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 	err := checkValue(value)
 	if err == nil {
-		_, err = v.do(ctx, protocol.SetValue, slices.Clone(value)) // a late copy must not see what the caller does with it
+		// a late copy must not see what the caller does with it
+		_, err = v.do(ctx, protocol.SetValue, slices.Clone(value))
 	}
 	if err != nil {
 		return fmt.Errorf("set value of %s under token %d: %w", v.l.key, v.token, err)

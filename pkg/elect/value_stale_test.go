@@ -72,8 +72,10 @@ func (f *freezer) List(ctx context.Context, kind store.Kind, q store.Query) (sto
 func staleOwner(t *testing.T, open func() store.Store, clock elect.Clock, short time.Duration) {
 	t.Helper()
 	ice := newFreezer(open(), clock)
-	a := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Store, c.Clock, c.LeaseDuration = ice, ice, short })
-	b := startNode(t, memstore.New(), "b", func(c *elect.Config) { c.Store, c.Clock, c.LeaseDuration = open(), clock, short })
+	a := startNode(t, memstore.New(), "a",
+		func(c *elect.Config) { c.Store, c.Clock, c.LeaseDuration = ice, ice, short })
+	b := startNode(t, memstore.New(), "b",
+		func(c *elect.Config) { c.Store, c.Clock, c.LeaseDuration = open(), clock, short })
 	begun, stale := make(chan struct{}), make(chan error, 1)
 	mustLock(t, a, "g/k", func(_ context.Context, l *elect.Lease) error {
 		wantValue(t, l, "")

@@ -181,7 +181,8 @@ func TestUnansweredSetIsRepeated(t *testing.T) {
 						return memstore.Verdict{}
 					})
 					mustSet(t, l, "7")
-					if len(sent) != 3 || sent[0].Doc.WriterID != sent[2].Doc.WriterID || sent[0].IfRev != sent[2].IfRev ||
+					if len(sent) != 3 || sent[0].Doc.WriterID != sent[2].Doc.WriterID ||
+						sent[0].IfRev != sent[2].IfRev ||
 						sent[0].Doc.Rev != sent[2].Doc.Rev {
 						t.Errorf("sent %+v, want one write three times", sent)
 					}
@@ -210,7 +211,8 @@ func TestValueWhileTheStoreIsAway(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := l.Value(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, elect.ErrUnavailable) {
+			if _, err := l.Value(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+				!errors.Is(err, elect.ErrUnavailable) {
 				t.Errorf("Value = %v, want why it ended and what was wrong", err)
 			}
 			time.AfterFunc(time.Second, func() { away.Store(false) })

@@ -34,7 +34,11 @@ func TestMarks(t *testing.T) {
 			fence.Marks{Exclusive: 5, Shared: 5},
 			false,
 		},
-		{"the largest", seen, fence.Shared("k", math.MaxInt64), fence.Marks{Exclusive: 5, Shared: math.MaxInt64}, false},
+		{
+			"the largest", seen, fence.Shared("k", math.MaxInt64),
+			fence.Marks{Exclusive: 5, Shared: math.MaxInt64},
+			false,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := tt.marks.Pass(tt.claim)

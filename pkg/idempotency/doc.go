@@ -13,9 +13,9 @@
 // idempotencymongo) the effect and its record happen together or not at all: exactly one effect. Everything that the
 // work changes has to be in that transaction. A mail that it sends is not.
 //
-// Elsewhere ([Memory], and package idempotencystore) the record is written before the work and after it: at most one effect.
-// A caller that dies in between leaves a record that says so. Whether there was an effect is for people to find out, or
-// for the work itself with [Config.Recover].
+// Elsewhere ([Memory], and package idempotencystore) the record is written before the work and after it: at most one
+// effect. A caller that dies in between leaves a record that says so. Whether there was an effect is for people to find
+// out, or for the work itself with [Config.Recover].
 //
 // # States
 //

@@ -64,10 +64,11 @@ func ExampleSQLTransactions() {
 		return
 	}
 	for range 2 {
-		_, err := guard.Do(ctx, idempotency.Request{ID: "order-17"}, func(ctx context.Context) (idempotency.Reply, error) {
-			_, err := idempotency.TxFrom(ctx).ExecContext(ctx, "INSERT INTO payments VALUES (5)")
-			return idempotency.Reply{Body: []byte("receipt 1")}, err
-		})
+		_, err := guard.Do(ctx, idempotency.Request{ID: "order-17"},
+			func(ctx context.Context) (idempotency.Reply, error) {
+				_, err := idempotency.TxFrom(ctx).ExecContext(ctx, "INSERT INTO payments VALUES (5)")
+				return idempotency.Reply{Body: []byte("receipt 1")}, err
+			})
 		if err != nil {
 			fmt.Println(err)
 		}

@@ -48,7 +48,8 @@ func DecodeRecord(body []byte) (Record, error) {
 	switch r.State {
 	case Started, Done, Failed:
 	default:
-		return Record{}, fmt.Errorf("record of request %.80q: state %q, want %s, %s or %s", r.ID, r.State, Started, Done,
+		return Record{}, fmt.Errorf("record of request %.80q: state %q, want %s, %s or %s", r.ID, r.State, Started,
+			Done,
 			Failed)
 	}
 	if r.Claim == "" || r.Attempt < 1 {

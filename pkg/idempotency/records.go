@@ -15,14 +15,14 @@ type Records interface {
 	// happen. After an error of a write in the state Started its caller does not work, and the record is taken back as
 	// soon as the database answers.
 	Write(ctx context.Context, w Write) (Answer, error)
-	// Own names the process that records are written for. The context that it returns is the given one, and ends as well
-	// when others may take the process for dead. release is called when the work has returned.
+	// Own names the process that records are written for. The context that it returns is the given one, and ends as
+	// well when others may take the process for dead. release is called when the work has returned.
 	Own(ctx context.Context) (work context.Context, owner string, release func(), err error)
-	// Dead says whether an owner is known to be dead. It is asked only about records in the state Started. False when it
-	// is not known.
+	// Dead says whether an owner is known to be dead. It is asked only about records in the state Started. False when
+	// it is not known.
 	Dead(ctx context.Context, owner string) (bool, error)
-	// Within says that records are in a transaction of the caller: what is written counts when it is committed, and only
-	// then. So a record of another caller is never seen while that one is at work.
+	// Within says that records are in a transaction of the caller: what is written counts when it is committed, and
+	// only then. So a record of another caller is never seen while that one is at work.
 	Within() bool
 }
 

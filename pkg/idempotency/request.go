@@ -26,12 +26,13 @@ type Request struct {
 	// ID is unique for each request that is to have an effect of its own, and the same in all its repetitions. A random
 	// UUID of the sender is best. From 1 to [MaxID] bytes of UTF-8 without NUL bytes.
 	ID string
-	// Fingerprint is of what is asked for, so that an ID that is used for something else is noticed. [Fingerprint] makes
-	// one. At most [MaxFingerprint] bytes of UTF-8 without NUL bytes; empty in all requests: nothing is compared.
+	// Fingerprint is of what is asked for, so that an ID that is used for something else is noticed. [Fingerprint]
+	// makes one. At most [MaxFingerprint] bytes of UTF-8 without NUL bytes; empty in all requests: nothing is compared.
 	Fingerprint string
 }
 
-// Fingerprint is the SHA-256 of parts in hexadecimal digits. The length of each part counts: "ab", "c" is not "a", "bc".
+// Fingerprint is the SHA-256 of parts in hexadecimal digits. The length of each part counts: "ab", "c" is not "a",
+// "bc".
 func Fingerprint(parts ...[]byte) string {
 	h := sha256.New()
 	for _, part := range parts {

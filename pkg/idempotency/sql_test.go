@@ -47,7 +47,8 @@ func openDatabase(uri string) (database, error) {
 		d.dialect = idempotency.MySQL
 		d.db, err = sql.Open("mysql", dsn(uri))
 	default:
-		d.db, err = sql.Open("sqlite", "file:"+uri+"?_txlock=immediate&_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)")
+		d.db, err = sql.Open("sqlite",
+			"file:"+uri+"?_txlock=immediate&_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)")
 	}
 	if err == nil {
 		d.db.SetMaxOpenConns(8)
@@ -69,7 +70,8 @@ func retry(err error) bool {
 	if errors.As(err, &postgres) {
 		return postgres.SQLState() == "40001" || postgres.SQLState() == "40P01"
 	}
-	if maria, ok := errors.AsType[*mysql.MySQLError](err); ok { // a deadlock, a lock that took too long, a row that changed since the snapshot
+	// a deadlock, a lock that took too long, a row that changed since the snapshot
+	if maria, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return maria.Number == 1213 || maria.Number == 1205 || maria.Number == 1020
 	}
 	return err != nil && strings.Contains(err.Error(), "SQLITE_BUSY")
@@ -153,7 +155,10 @@ func TestTheTimeZoneOfASessionDoesNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		guard, err := idempotency.New(idempotency.Config{Records: idempotency.SQL(tx, idempotency.MySQL), Keep: time.Hour})
+		guard, err := idempotency.New(idempotency.Config{
+			Records: idempotency.SQL(tx, idempotency.MySQL),
+			Keep:    time.Hour,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

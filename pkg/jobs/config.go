@@ -21,13 +21,13 @@ const DefaultGroup = "jobs"
 type Config struct {
 	// Store keeps who owns which job, and the history. All processes share it.
 	Store store.Store
-	// Elector holds the jobs. It is on the same Store, is started before Run and ended after it. Nil: Run starts and ends
-	// one of its own.
+	// Elector holds the jobs. It is on the same Store, is started before Run and ended after it. Nil: Run starts and
+	// ends one of its own.
 	Elector *elect.Elector
 	// Instance is the name of this process, as history shows it. Default: the host name.
 	Instance string
-	// Lease is the duration of the leases, 1 s to 24 h: how long a dead process keeps its jobs from the others. Default:
-	// the Elector's, or 20 s. With an Elector no other is allowed.
+	// Lease is the duration of the leases, 1 s to 24 h: how long a dead process keeps its jobs from the others.
+	// Default: the Elector's, or 20 s. With an Elector no other is allowed.
 	Lease time.Duration
 	// Group is the first part of the jobs' keys, GROUP/NAME. Default: DefaultGroup. A configuration of shardctl on the
 	// same cluster must not have a group of that name.

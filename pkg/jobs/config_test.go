@@ -12,7 +12,10 @@ import (
 // Jobs are ended by the lease of the elector that holds them, and by no other.
 func TestLeaseIsThatOfTheElector(t *testing.T) {
 	db := memstore.New()
-	elector, err := elect.New(elect.Config{Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: 6 * time.Second})
+	elector, err := elect.New(elect.Config{
+		Store: db, Member: elect.Member{Instance: "a"},
+		LeaseDuration: 6 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,7 +218,8 @@ func TestOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDiary()
-				p := newProcess(t, memstore.New(), "a", adds(t, "*/10 * * * *", "long", d.job(t, "a", 15*time.Minute), tt.options...))
+				p := newProcess(t, memstore.New(), "a",
+					adds(t, "*/10 * * * *", "long", d.job(t, "a", 15*time.Minute), tt.options...))
 				time.Sleep(65 * time.Minute)
 				p.stop()
 				if got := d.ticks(); !slices.Equal(got, tt.want) {
@@ -262,12 +263,13 @@ func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, broken := memstore.New(), errors.New("broken")
 		n := 0
-		p := newProcess(t, db, "a", adds(t, "CRON_TZ=Asia/Tokyo */10 * * * *", "report", func(context.Context, jobs.Run) error {
-			if n++; n == 2 {
-				return broken
-			}
-			return nil
-		}))
+		p := newProcess(t, db, "a",
+			adds(t, "CRON_TZ=Asia/Tokyo */10 * * * *", "report", func(context.Context, jobs.Run) error {
+				if n++; n == 2 {
+					return broken
+				}
+				return nil
+			}))
 		time.Sleep(25 * time.Minute)
 		list, err := p.History(t.Context(), "report")
 		if err != nil || len(list) != 2 || list[0].Result != record.RunFailed || list[0].Error != "broken" ||

@@ -17,8 +17,8 @@ import (
 // (Attempt), its Lease and a Logger.
 type Run = tasks.Run
 
-// Func is the work of a job. ctx ends, with a cause, when it has to stop: it then returns soon. An error or a panic is a
-// failure, which history shows.
+// Func is the work of a job. ctx ends, with a cause, when it has to stop: it then returns soon. An error or a panic is
+// a failure, which history shows.
 type Func = tasks.Callback
 
 // PastRun is a run that is over. Times are Unix milliseconds by the clock of the process that ran it.
@@ -47,9 +47,9 @@ func New(cfg Config) (*Manager, error) {
 	return &Manager{cfg: cfg, keeper: runs.NewKeeper(cfg.Store, nil, cfg.Logger)}, nil
 }
 
-// Add adds a job, before Run. spec is five fields of cron, a descriptor such as @daily, or "@every 5m", with CRON_TZ=ZONE
-// before it or without. Ticks of @every are the same in all processes. name is the same in all processes, and so are
-// the rules. Every process has to add the job that is to run it.
+// Add adds a job, before Run. spec is five fields of cron, a descriptor such as @daily, or "@every 5m", with
+// CRON_TZ=ZONE before it or without. Ticks of @every are the same in all processes. name is the same in all processes,
+// and so are the rules. Every process has to add the job that is to run it.
 //
 // Errors: the name is empty or taken, the function is nil, the spec or an option is malformed, or ErrRunning.
 func (m *Manager) Add(spec, name string, f Func, options ...Option) error {

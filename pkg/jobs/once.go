@@ -18,9 +18,9 @@ import (
 // newestWithin is how far back the tick is looked for that a run is for: wrappers may hold a job up.
 const newestWithin = 24 * time.Hour
 
-// Once is a wrapper for a cron.Cron: of all processes that fire a tick of the job, only one runs it. loc is the location
-// of the cron.Cron, by which every process has to go; nil: time.Local. A process runs nothing while [Manager.Run] does
-// not go on, or while the store does not answer.
+// Once is a wrapper for a cron.Cron: of all processes that fire a tick of the job, only one runs it. loc is the
+// location of the cron.Cron, by which every process has to go; nil: time.Local. A process runs nothing while
+// [Manager.Run] does not go on, or while the store does not answer.
 //
 // A tick that comes while a run of the job goes on anywhere is skipped. One that was missed is not caught up. A job of
 // cron takes no context, so it cannot be ended when the lease is lost: see the package's comment. [Manager.Add] has
@@ -32,7 +32,8 @@ func (m *Manager) Once(name string, schedule cron.Schedule, loc *time.Location) 
 		return nil, errors.New("once: name: must not be empty")
 	}
 	if _, differs := schedule.(cron.ConstantDelaySchedule); differs || schedule == nil {
-		return nil, fmt.Errorf("once %q: schedule %T: must be the same in all processes, as five fields of cron are", name,
+		return nil, fmt.Errorf("once %q: schedule %T: must be the same in all processes, as five fields of cron are",
+			name,
 			schedule)
 	}
 	if loc == nil {

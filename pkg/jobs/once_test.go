@@ -27,7 +27,10 @@ func TestOnceInACron(t *testing.T) {
 			}
 			c := cron.New(cron.WithLocation(time.UTC), cron.WithChain(held))
 			job := cron.FuncJob(func() {
-				d.begin(t, fired{instance: name, at: time.Since(d.began).Truncate(time.Minute), token: int64(len(d.runs()) + 1)})
+				d.begin(t, fired{
+					instance: name, at: time.Since(d.began).Truncate(time.Minute),
+					token: int64(len(d.runs()) + 1),
+				})
 				time.Sleep(2 * time.Second)
 				d.end()
 			})

@@ -9,7 +9,8 @@ import (
 )
 
 // Option changes the rules of a job's ticks. Without one, ticks are by UTC; a tick that comes while the run before it
-// goes on is skipped; the newest tick that was missed within the last hour is run; and a run that fails is not repeated.
+// goes on is skipped; the newest tick that was missed within the last hour is run; and a run that fails is not
+// repeated.
 type Option func(*tasks.Timing)
 
 // In has the schedule follow the clock of a time zone of the IANA database, such as Europe/Berlin. See

@@ -17,8 +17,8 @@ import (
 // again is how long a failure to ask for a job's key is waited out.
 const again = time.Second
 
-// Run runs this process's share of the jobs until ctx ends. Then it ends those that run, releases them, and returns nil.
-// It may be called once. It returns an error that wraps elect.ErrClosed when the elector has ended before.
+// Run runs this process's share of the jobs until ctx ends. Then it ends those that run, releases them, and returns
+// nil. It may be called once. It returns an error that wraps elect.ErrClosed when the elector has ended before.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.begun {
@@ -122,7 +122,8 @@ func (h holder) run(ctx context.Context) error {
 		case errors.Is(err, elect.ErrClosed), errors.Is(err, elect.ErrNotRunning):
 			return fmt.Errorf("run jobs: %w", err)
 		default:
-			h.m.cfg.Logger.Info("A job's key could not be asked for, trying again", "key", h.task.Key(), "error", text(err))
+			h.m.cfg.Logger.Info("A job's key could not be asked for, trying again", "key", h.task.Key(), "error",
+				text(err))
 			_ = sleep.For(ctx, again) // the loop looks at ctx
 		}
 	}

@@ -73,8 +73,9 @@ func drawPlay(t *rapid.T) play {
 	for range rapid.IntRange(2, 8).Draw(t, "calls") {
 		c := lockCall{
 			process: process.Draw(t, "process"), at: second.Draw(t, "at"), hold: rapid.IntRange(0, 12).Draw(t, "hold"),
-			how:    rapid.SampledFrom([]string{"lock", "try", "within"}).Draw(t, "how"),
-			unfair: rapid.Bool().Draw(t, "unfair"), owner: rapid.SampledFrom([]string{"", "", "o", "p"}).Draw(t, "owner"),
+			how:     rapid.SampledFrom([]string{"lock", "try", "within"}).Draw(t, "how"),
+			unfair:  rapid.Bool().Draw(t, "unfair"),
+			owner:   rapid.SampledFrom([]string{"", "", "o", "p"}).Draw(t, "owner"),
 			maxHold: rapid.SampledFrom([]int{0, 0, 2, 5}).Draw(t, "maxHold"),
 		}
 		c.shared = p.kind == "rw" && rapid.Bool().Draw(t, "shared")
@@ -407,7 +408,8 @@ func TestCombinations(t *testing.T) {
 		p := drawPlay(rt)
 		if j := p.run(t); len(j.wrong) > 0 {
 			rt.Fatalf(
-				"%s, the store fails %+v, closed %v:\n%s\n%s", p.kind, p.hiccups, p.closes, strings.Join(j.events, "\n"),
+				"%s, the store fails %+v, closed %v:\n%s\n%s", p.kind, p.hiccups, p.closes,
+				strings.Join(j.events, "\n"),
 				strings.Join(j.wrong, "\n"),
 			)
 		}

@@ -19,8 +19,8 @@ type Mutex struct {
 	wrong error // an option of it
 }
 
-// Lock waits its turn, until it holds the mutex or ctx ends. It goes on through failures of the store. The hold outlives
-// ctx: see [Held.Context]. Errors: the cause of ctx, [ErrQueueFull], [ErrLimit], [ErrHeldHere], [ErrUpgrade],
+// Lock waits its turn, until it holds the mutex or ctx ends. It goes on through failures of the store. The hold
+// outlives ctx: see [Held.Context]. Errors: the cause of ctx, [ErrQueueFull], [ErrLimit], [ErrHeldHere], [ErrUpgrade],
 // [ErrClosed].
 func (m Mutex) Lock(ctx context.Context) (*Held, error) { return m.lock(ctx) }
 

@@ -494,8 +494,8 @@ func TestPlaceOutlivesSession(t *testing.T) {
 	})
 }
 
-// An owner whose hold has ended by itself is told so: it would wait for what it has to unlock itself. After that it gets
-// another.
+// An owner whose hold has ended by itself is told so: it would wait for what it has to unlock itself. After that it
+// gets another.
 func TestReentrantAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := process(t, memstore.New(), "a").Mutex("m").Reentrant("me").MaxHold(time.Second)

@@ -17,7 +17,10 @@ func TestDiscoveredNamesInURLs(t *testing.T) {
 	env.Discovered = tasks.Discovered{Name: "a/../b c?x=1&y#z@é", Partition: "3"}
 	const escaped = "a%2F..%2Fb%20c%3Fx%3D1%26y%23z%40%C3%A9"
 	for _, test := range []struct{ field, text, want string }{
-		{"http.url", "http://far.example/$(DISCOVERED_NAME)/$(DISCOVERED_PARTITION)", "http://far.example/" + escaped + "/3"},
+		{
+			"http.url", "http://far.example/$(DISCOVERED_NAME)/$(DISCOVERED_PARTITION)",
+			"http://far.example/" + escaped + "/3",
+		},
 		{"http.url", "$(HOST)of=$(DISCOVERED_NAME)", "http://far.example/in?a=b&of=" + escaped},
 		{"amqp.url", "amqp://far.example/$(DISCOVERED_NAME)", "amqp://far.example/" + escaped},
 		{"http.url", "$(DISCOVERED_NAME)", env.Discovered.Name}, // it is the URL

@@ -51,7 +51,8 @@ func (k *Kinds) TaskFields(retry bool) []TaskField {
 			continue
 		}
 		for _, f := range more.TaskFields() {
-			if f.Retry == retry && !slices.ContainsFunc(fields, func(have TaskField) bool { return have.Name == f.Name }) {
+			if f.Retry == retry &&
+				!slices.ContainsFunc(fields, func(have TaskField) bool { return have.Name == f.Name }) {
 				fields = append(fields, f)
 			}
 		}

@@ -32,8 +32,8 @@ type output struct {
 	patience time.Duration
 }
 
-// pipes opens the output of the start with that token, whose answers go elsewhere where that is not nil. The writing ends go to the
-// starter.
+// pipes opens the output of the start with that token, whose answers go elsewhere where that is not nil. The writing
+// ends go to the starter.
 func (s *scope) pipes(token int64, answers Answers) (out *output, stdout, stderr *os.File, err error) {
 	outRead, stdout, err := os.Pipe()
 	if err != nil {

@@ -56,7 +56,8 @@ func drawTicking(t *rapid.T) *Task {
 		CatchUp:       rapid.SampledFrom([]CatchUp{CatchUpLast, CatchUpNone}).Draw(t, "catchUp"),
 		CatchUpWindow: time.Duration(rapid.SampledFrom([]int{5, 60, 600}).Draw(t, "window")) * time.Minute,
 		Retry: Retry{
-			Attempts: rapid.IntRange(1, 2).Draw(t, "attempts"), Backoff: Backoff{Initial: time.Minute, Max: 3 * time.Minute},
+			Attempts: rapid.IntRange(1, 2).Draw(t, "attempts"),
+			Backoff:  Backoff{Initial: time.Minute, Max: 3 * time.Minute},
 		},
 	}}
 	return task.complete()
@@ -335,9 +336,10 @@ func (w *tickWorld) steps() map[string]func(*rapid.T) {
 			w.resume(w.now, electrecord.Override{At: w.now.UnixMilli()})
 		}),
 		// A replica writes so, at once or once one is up again.
-		"the pause is over": when(func() bool { return w.paused && !w.until.IsZero() && !w.now.Before(w.until) }, func(*rapid.T) {
-			w.resume(w.until, electrecord.Override{At: w.now.UnixMilli(), Until: w.until.UnixMilli()})
-		}),
+		"the pause is over": when(func() bool { return w.paused && !w.until.IsZero() && !w.now.Before(w.until) },
+			func(*rapid.T) {
+				w.resume(w.until, electrecord.Override{At: w.now.UnixMilli(), Until: w.until.UnixMilli()})
+			}),
 		"edit":    when(func() bool { return w.ahead == 0 }, func(t *rapid.T) { w.edit(drawTicking(t)) }),
 		"trigger": func(*rapid.T) { w.pull() },
 		"restart": when(func() bool {

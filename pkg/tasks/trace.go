@@ -27,8 +27,8 @@ type TracedRun struct {
 // goes on for months.
 type DeliveryTracer interface {
 	Tracer
-	// BeginDelivery begins the span of one delivery of a run: of so many messages, the first of which has that position.
-	// The receiver gets the context that it returns.
+	// BeginDelivery begins the span of one delivery of a run: of so many messages, the first of which has that
+	// position. The receiver gets the context that it returns.
 	BeginDelivery(
 		ctx context.Context, run TracedRun, position string, messages int,
 	) (context.Context, DeliverySpan)

@@ -88,7 +88,8 @@ func TestSecondAttempts(t *testing.T) {
 		},
 		"nor others beside them": {
 			packages: []string{"./internal/guard", "./internal/status"},
-			ran:      map[string]int{"internal/guard/TestFlaky": 1, "internal/status/TestFlaky": 1}, fails: "no second attempt",
+			ran:      map[string]int{"internal/guard/TestFlaky": 1, "internal/status/TestFlaky": 1},
+			fails:    "no second attempt",
 		},
 		"nor a panic": {
 			packages: []string{"./internal/dev"}, fails: "without a failed test",
@@ -134,7 +135,8 @@ func TestSecondAttempts(t *testing.T) {
 			}
 			var out bytes.Buffer
 			err := run(t.Context(), dir, append([]string{"-vet=off", "--"}, tt.packages...), &out)
-			if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
+			if tt.fails == "" && err != nil || tt.fails != "" &&
+				(err == nil || !strings.Contains(err.Error(), tt.fails)) {
 				t.Errorf("%v, want %q\n%s", err, tt.fails, &out)
 			}
 			var again []string

@@ -50,8 +50,8 @@ func (r *reader) Write(b []byte) (int, error) {
 }
 
 // line reads one. Packages are printed one after the other, a package's own line last. Before it stands FAIL alone when
-// tests failed, and what TestMain prints after that. A program that panicked, exited or ran out of time does not come to
-// print it, or panics later.
+// tests failed, and what TestMain prints after that. A program that panicked, exited or ran out of time does not come
+// to print it, or panics later.
 func (r *reader) line(text string) {
 	if test := failedTest.FindStringSubmatch(text); test != nil {
 		r.tests = append(r.tests, test[1])
@@ -71,5 +71,6 @@ func (r *reader) line(text string) {
 		return
 	}
 	r.check = r.check || strings.HasPrefix(text, "ThreadSanitizer: CHECK failed: ")
-	r.ended = text == "FAIL" || r.ended && !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ")
+	r.ended = text == "FAIL" || r.ended && !strings.HasPrefix(text, "panic: ") &&
+		!strings.HasPrefix(text, "fatal error: ")
 }

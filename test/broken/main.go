@@ -138,7 +138,8 @@ func (t tree) try(ctx context.Context, file, tier string) (title, verdict string
 			return title, verdict, nil
 		}
 		const control = `git reset --hard --quiet && go test -count=1 -run "$0" "$1"`
-		pkg, _, err = t.test(ctx, step.limit, []string{"sh", "-c", control, "^" + strings.Split(test, "/")[0] + "$", pkg})
+		pkg, _, err = t.test(ctx, step.limit,
+			[]string{"sh", "-c", control, "^" + strings.Split(test, "/")[0] + "$", pkg})
 		if pkg != "" || err != nil {
 			return title, "", errors.Join(err, errors.New(name+" is red without the patch as well"))
 		}

@@ -30,17 +30,18 @@ const (
 
 // axeScript is the script, from the user's cache, or from npm's registry.
 func axeScript(ctx context.Context) (string, error) {
-	path, err := toolcache.Program(ctx, filepath.FromSlash(axeCached), func(ctx context.Context, dir, target string) error {
-		archive, err := fetchAxe(ctx, dir)
-		if err != nil {
-			return fmt.Errorf("fetch axe-core: %w", err)
-		}
-		script, err := member(archive, axeMember)
-		if err != nil {
-			return fmt.Errorf("unpack axe-core: %w", err)
-		}
-		return os.WriteFile(target, script, 0o600)
-	})
+	path, err := toolcache.Program(ctx, filepath.FromSlash(axeCached),
+		func(ctx context.Context, dir, target string) error {
+			archive, err := fetchAxe(ctx, dir)
+			if err != nil {
+				return fmt.Errorf("fetch axe-core: %w", err)
+			}
+			script, err := member(archive, axeMember)
+			if err != nil {
+				return fmt.Errorf("unpack axe-core: %w", err)
+			}
+			return os.WriteFile(target, script, 0o600)
+		})
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +66,8 @@ func packAxe(ctx context.Context, dir string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "npm", "pack", "--silent", "axe-core@"+axeVersion)
 	cmd.Dir = dir
 	if errors.Is(cmd.Err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("%w: install npm, or put axe-core's axe.min.js of %s into the user's cache as %s", cmd.Err,
+		return nil, fmt.Errorf("%w: install npm, or put axe-core's axe.min.js of %s into the user's cache as %s",
+			cmd.Err,
 			axeVersion, axeCached)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {

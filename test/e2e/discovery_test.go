@@ -248,7 +248,8 @@ var _ = Describe("Tasks made of what exists", func() {
 			write("# nothing")
 			eventuallyNoProblem(ctx, r, "DiscoveryFailed")
 			eventuallyRun(ctx, r, nil)
-			result, err := harness.Command(ctx, Bins.Shardctl, "describe", "group", "found", "--server", r.Client.AdminURL())
+			result, err := harness.Command(ctx, Bins.Shardctl, "describe", "group", "found", "--server",
+				r.Client.AdminURL())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(result.Stdout).To(MatchRegexp(`Discovered: +0 found by file`), result.Stderr)
 		}, SpecTimeout(ScenarioTimeout))

@@ -44,8 +44,9 @@ func init() { //nolint:gochecknoinits // before any test: this process is not on
 }
 
 var _ = Describe("Commands", Label("sqlite"), func() {
-	It("are started again after a growing pause, as often as maxRestarts says, and then have failed", Label("P9"), func(ctx SpecContext) {
-		o := newOwn("restart", `
+	It("are started again after a growing pause, as often as maxRestarts says, and then have failed", Label("P9"),
+		func(ctx SpecContext) {
+			o := newOwn("restart", `
 groups:
   - name: g
     defaults: {backoff: {initial: 200ms, max: 2s}}
@@ -64,44 +65,44 @@ groups:
       - name: steady
         exec: {command: [sleep, "1000"]}
 `)
-		o.body = strings.ReplaceAll(o.body, `"$(wc`, `"$$(wc`)
-		a := o.start(ctx, "a")
+			o.body = strings.ReplaceAll(o.body, `"$(wc`, `"$$(wc`)
+			a := o.start(ctx, "a")
 
-		failed := eventuallyState(ctx, a, "g/crash", "failed")
-		Expect(failed).To(
-			And(HaveField("Restarts", 3), HaveField("LastError", "exit status 3"), HaveField("Instance", "")),
-		)
-		expectRising(o.lines("crash"), 4)
-		Expect(eventuallyState(ctx, a, "g/missing", "failed").LastError).To(ContainSubstring("no-such-program"))
-		eventuallyState(ctx, a, "g/third-time-lucky", "done")
-		Expect(o.lines("lucky")).To(HaveLen(3))
-		Eventually(func() int { return len(o.lines("short")) }).Should(
-			BeNumerically(">=", 3), "restart: always is also after success",
-		)
-		expectRising(o.lines("short"), -1)
-		eventuallyState(ctx, a, "g/steady", "running")
-		Expect(eventuallyProblem(ctx, a, "TaskFailing").Message).NotTo(BeEmpty())
-		status, err := a.Client.Status(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(status.ProblemsOf("TaskFailing")).To(ContainElement(And(
-			HaveField("Task", "g/crash"), HaveField("Message", ContainSubstring("exit status 3")))))
+			failed := eventuallyState(ctx, a, "g/crash", "failed")
+			Expect(failed).To(
+				And(HaveField("Restarts", 3), HaveField("LastError", "exit status 3"), HaveField("Instance", "")),
+			)
+			expectRising(o.lines("crash"), 4)
+			Expect(eventuallyState(ctx, a, "g/missing", "failed").LastError).To(ContainSubstring("no-such-program"))
+			eventuallyState(ctx, a, "g/third-time-lucky", "done")
+			Expect(o.lines("lucky")).To(HaveLen(3))
+			Eventually(func() int { return len(o.lines("short")) }).Should(
+				BeNumerically(">=", 3), "restart: always is also after success",
+			)
+			expectRising(o.lines("short"), -1)
+			eventuallyState(ctx, a, "g/steady", "running")
+			Expect(eventuallyProblem(ctx, a, "TaskFailing").Message).NotTo(BeEmpty())
+			status, err := a.Client.Status(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.ProblemsOf("TaskFailing")).To(ContainElement(And(
+				HaveField("Task", "g/crash"), HaveField("Message", ContainSubstring("exit status 3")))))
 
-		By("waiting for what cannot come")
-		waited := shardctl(ctx, "wait", "--for=running", "g/crash", "--server", a.Client.AdminURL())
-		Expect(waited.Code).To(Equal(1))
-		Expect(waited.Stderr).To(ContainSubstring("failed"))
+			By("waiting for what cannot come")
+			waited := shardctl(ctx, "wait", "--for=running", "g/crash", "--server", a.Client.AdminURL())
+			Expect(waited.Code).To(Equal(1))
+			Expect(waited.Stderr).To(ContainSubstring("failed"))
 
-		By("handing over: what has failed stays so")
-		b := o.start(ctx, "b")
-		eventuallyReady(ctx, b)
-		Expect(a.Kill(harness.Guard, 15)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero())
-		eventuallyTask(ctx, b, "g/steady", And(HaveField("State", "running"), HaveField("Instance", "b")))
-		Expect(task(ctx, b, "g/crash")).To(HaveField("State", "failed"))
-		Expect(task(ctx, b, "g/third-time-lucky")).To(HaveField("State", "done"))
-		Expect(o.lines("crash")).To(HaveLen(4))
-		Expect(o.lines("lucky")).To(HaveLen(3))
-	}, SpecTimeout(ScenarioTimeout))
+			By("handing over: what has failed stays so")
+			b := o.start(ctx, "b")
+			eventuallyReady(ctx, b)
+			Expect(a.Kill(harness.Guard, 15)).Error().NotTo(HaveOccurred())
+			Expect(exit(ctx, a)).To(BeZero())
+			eventuallyTask(ctx, b, "g/steady", And(HaveField("State", "running"), HaveField("Instance", "b")))
+			Expect(task(ctx, b, "g/crash")).To(HaveField("State", "failed"))
+			Expect(task(ctx, b, "g/third-time-lucky")).To(HaveField("State", "done"))
+			Expect(o.lines("crash")).To(HaveLen(4))
+			Expect(o.lines("lucky")).To(HaveLen(3))
+		}, SpecTimeout(ScenarioTimeout))
 
 	It("are starting until they are ready", func(ctx SpecContext) {
 		self, err := os.Executable()
@@ -178,7 +179,8 @@ func expectRising(tokens []string, n int) {
 	}
 	var fell []string
 	for i := range tokens {
-		if i > 0 && (len(tokens[i-1]) > len(tokens[i]) || len(tokens[i-1]) == len(tokens[i]) && tokens[i-1] >= tokens[i]) {
+		if i > 0 && (len(tokens[i-1]) > len(tokens[i]) || len(tokens[i-1]) == len(tokens[i]) &&
+			tokens[i-1] >= tokens[i]) {
 			fell = append(fell, tokens[i-1]+" before "+tokens[i])
 		}
 	}

@@ -106,31 +106,32 @@ groups:
 		eventuallyNoProblem(ctx, owner, "StartStuck")
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("shows lists that differ, two replicas of one name, a file that is refused, and a setting that waits", func(ctx SpecContext) {
-		o := newManual("lists", `
+	It("shows lists that differ, two replicas of one name, a file that is refused, and a setting that waits",
+		func(ctx SpecContext) {
+			o := newManual("lists", `
 groups:
   - name: topics
     tasks: [{name: "topic-{1..4}", exec: {command: [sleep, "1000"]}}]
 `)
-		a, b := o.start(ctx, "web-1"), o.start(ctx, "web-2")
-		eventuallyReady(ctx, a)
-		eventuallyReady(ctx, b)
-		good := o.body
-		o.body = strings.Replace(good, "{1..4}", "{1..5}", 1)
-		o.rewrite(b)
-		ExpectShown(ctx, "config-differs", a)
-		o.body = strings.Replace(good, "tasks:", "colour: red\n    tasks:", 1)
-		o.rewrite(b)
-		ExpectShown(ctx, "config-invalid", b)
-		ExpectShown(ctx, "config-invalid", a)
-		o.body = good
-		o.rewrite(b, object{"zone": "eu-2"})
-		ExpectShown(ctx, "restart-required", b)
-		o.rewrite(b)
-		eventuallyNoProblem(ctx, a, "RestartRequired")
-		o.start(ctx, "web-2")
-		ExpectShown(ctx, "duplicate-instance", a)
-	}, SpecTimeout(ScenarioTimeout))
+			a, b := o.start(ctx, "web-1"), o.start(ctx, "web-2")
+			eventuallyReady(ctx, a)
+			eventuallyReady(ctx, b)
+			good := o.body
+			o.body = strings.Replace(good, "{1..4}", "{1..5}", 1)
+			o.rewrite(b)
+			ExpectShown(ctx, "config-differs", a)
+			o.body = strings.Replace(good, "tasks:", "colour: red\n    tasks:", 1)
+			o.rewrite(b)
+			ExpectShown(ctx, "config-invalid", b)
+			ExpectShown(ctx, "config-invalid", a)
+			o.body = good
+			o.rewrite(b, object{"zone": "eu-2"})
+			ExpectShown(ctx, "restart-required", b)
+			o.rewrite(b)
+			eventuallyNoProblem(ctx, a, "RestartRequired")
+			o.start(ctx, "web-2")
+			ExpectShown(ctx, "duplicate-instance", a)
+		}, SpecTimeout(ScenarioTimeout))
 
 	It("shows a drain, a death, and a cluster of which no replica is up", func(ctx SpecContext) {
 		o := newManual("dead", `

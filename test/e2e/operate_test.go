@@ -31,85 +31,86 @@ var _ = Describe("Draining an instance", func() {
 	EachStore("One of five", func(store string, uri func() string) {
 		const tasks = 100
 
-		It("moves its twenty tasks, and none comes back until undrain, also when all are restarted", func(ctx SpecContext) {
-			c := NewCluster("drain-"+store, harness.Options{StoreURI: uri(), Cap: 30, Tasks: tasks})
-			NothingLost(c)
-			DeferCleanup(func() { LogsOnFailure(c) })
-			Expect(c.Scale(ctx, 5)).To(Succeed())
-			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			names := []string{"r1", "r2", "r3", "r4", "r5"}
-			const drained = "r1"
-			asked := c.Live()[1]
-			keys := keysOf(c, c.Live()[0])
-			Expect(keys).To(HaveLen(20))
-			rest := map[string]int{"r2": 25, "r3": 25, "r4": 25, "r5": 25}
+		It("moves its twenty tasks, and none comes back until undrain, also when all are restarted",
+			func(ctx SpecContext) {
+				c := NewCluster("drain-"+store, harness.Options{StoreURI: uri(), Cap: 30, Tasks: tasks})
+				NothingLost(c)
+				DeferCleanup(func() { LogsOnFailure(c) })
+				Expect(c.Scale(ctx, 5)).To(Succeed())
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				names := []string{"r1", "r2", "r3", "r4", "r5"}
+				const drained = "r1"
+				asked := c.Live()[1]
+				keys := keysOf(c, c.Live()[0])
+				Expect(keys).To(HaveLen(20))
+				rest := map[string]int{"r2": 25, "r3": 25, "r4": 25, "r5": 25}
 
-			By("looking beforehand at what would move")
-			preview := done(ctx, asked, "drain", drained, "--dry-run")
-			Expect(strings.Count(preview, " would move from r1 to r")).To(Equal(20), preview)
-			Expect(owned(ctx, asked)).To(HaveKeyWithValue(drained, 20), "a dry run changes nothing")
+				By("looking beforehand at what would move")
+				preview := done(ctx, asked, "drain", drained, "--dry-run")
+				Expect(strings.Count(preview, " would move from r1 to r")).To(Equal(20), preview)
+				Expect(owned(ctx, asked)).To(HaveKeyWithValue(drained, 20), "a dry run changes nothing")
 
-			By("draining it")
-			before := history.Now()
-			said := done(ctx, asked, "drain", drained, "--timeout", "60s", "--reason", "a new kernel")
-			Expect(said).To(Equal("instance r1 draining\ninstance r1 owns nothing\n"))
-			Eventually(c.CheckTaken).WithArguments(keys, before).Should(Succeed())
-			Eventually(func() (map[string]int, error) { return owned(ctx, asked) }).Should(Equal(rest))
-			after := history.Now()
-			h := Load(c)
-			moves := h.Moves(before, after)
-			Expect(moves).To(HaveLen(20), "its own and no others")
-			for _, move := range moves {
-				Expect(move.From).To(Equal(drained), "%v", move)
-			}
-			gaps := history.Lengths(h.Gaps(before, after))
-			Expect(history.Percentile(gaps, 99)).To(BeNumerically("<", Lease), "handed over, not taken over")
-			Figure(store, "drain of one of five: gaps of its twenty tasks %s", history.Summary(gaps))
+				By("draining it")
+				before := history.Now()
+				said := done(ctx, asked, "drain", drained, "--timeout", "60s", "--reason", "a new kernel")
+				Expect(said).To(Equal("instance r1 draining\ninstance r1 owns nothing\n"))
+				Eventually(c.CheckTaken).WithArguments(keys, before).Should(Succeed())
+				Eventually(func() (map[string]int, error) { return owned(ctx, asked) }).Should(Equal(rest))
+				after := history.Now()
+				h := Load(c)
+				moves := h.Moves(before, after)
+				Expect(moves).To(HaveLen(20), "its own and no others")
+				for _, move := range moves {
+					Expect(move.From).To(Equal(drained), "%v", move)
+				}
+				gaps := history.Lengths(h.Gaps(before, after))
+				Expect(history.Percentile(gaps, 99)).To(BeNumerically("<", Lease), "handed over, not taken over")
+				Figure(store, "drain of one of five: gaps of its twenty tasks %s", history.Summary(gaps))
 
-			By("seeing who asked for it on every replica")
-			for _, r := range c.Live() {
-				Eventually(func() (string, error) {
-					return r.Client.Read(
-						ctx, "/api/v1/instances/"+drained,
+				By("seeing who asked for it on every replica")
+				for _, r := range c.Live() {
+					Eventually(func() (string, error) {
+						return r.Client.Read(
+							ctx, "/api/v1/instances/"+drained,
+						)
+					}).Should(And(
+						ContainSubstring(`"state":"draining"`), ContainSubstring(`"kind":"drain"`),
+						ContainSubstring(`"reason":"a new kernel"`),
+					), r.Name)
+				}
+
+				By("restarting each of them, one after the other")
+				rolling := history.Now()
+				for _, r := range c.Live() {
+					Expect(r.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+					Expect(exit(ctx, r)).To(BeZero())
+					again, err := c.Start(ctx, r.Name)
+					Expect(err).NotTo(HaveOccurred())
+					eventuallyReady(ctx, again)
+					Eventually(func() (map[string]int, error) { return owned(ctx, again) }).Should(
+						Equal(rest), "with %s again", r.Name,
 					)
-				}).Should(And(
-					ContainSubstring(`"state":"draining"`), ContainSubstring(`"kind":"drain"`),
-					ContainSubstring(`"reason":"a new kernel"`),
-				), r.Name)
-			}
+				}
+				Expect(startedOn(c, drained, rolling)).To(BeEmpty(), "tasks that came back")
 
-			By("restarting each of them, one after the other")
-			rolling := history.Now()
-			for _, r := range c.Live() {
-				Expect(r.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-				Expect(exit(ctx, r)).To(BeZero())
-				again, err := c.Start(ctx, r.Name)
-				Expect(err).NotTo(HaveOccurred())
-				eventuallyReady(ctx, again)
-				Eventually(func() (map[string]int, error) { return owned(ctx, again) }).Should(
-					Equal(rest), "with %s again", r.Name,
-				)
-			}
-			Expect(startedOn(c, drained, rolling)).To(BeEmpty(), "tasks that came back")
+				By("restarting all of them at once")
+				Expect(c.Scale(ctx, 0)).To(Succeed())
+				restarted := history.Now()
+				for _, name := range names {
+					Expect(c.Start(ctx, name)).Error().NotTo(HaveOccurred())
+				}
+				live := c.Live()
+				for _, r := range live {
+					eventuallyReady(ctx, r)
+				}
+				Eventually(func() (map[string]int, error) { return owned(ctx, live[1]) }).Should(Equal(rest))
+				Expect(startedOn(c, drained, restarted)).To(BeEmpty(), "tasks that came back")
 
-			By("restarting all of them at once")
-			Expect(c.Scale(ctx, 0)).To(Succeed())
-			restarted := history.Now()
-			for _, name := range names {
-				Expect(c.Start(ctx, name)).Error().NotTo(HaveOccurred())
-			}
-			live := c.Live()
-			for _, r := range live {
-				eventuallyReady(ctx, r)
-			}
-			Eventually(func() (map[string]int, error) { return owned(ctx, live[1]) }).Should(Equal(rest))
-			Expect(startedOn(c, drained, restarted)).To(BeEmpty(), "tasks that came back")
-
-			By("taking it back")
-			Expect(done(ctx, live[0], "undrain", drained)).To(Equal("instance r1 undrained\n"))
-			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			Expect(startedOn(c, drained, restarted)).To(HaveLen(20))
-		}, SpecTimeout(ScenarioTimeout))
+				By("taking it back")
+				Expect(done(ctx, live[0], "undrain", drained)).To(Equal("instance r1 undrained\n"))
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				Expect(startedOn(c, drained, restarted)).To(HaveLen(20))
+			}, SpecTimeout(ScenarioTimeout))
 	})
 })
 

@@ -35,29 +35,30 @@ var _ = Describe("A store that is unreachable", func() {
 		)
 	}
 
-	It("is waited for at the start, and everything runs once it is there", BothStores, Label("P10"), func(ctx SpecContext) {
-		onEach(func(store string, s outage) {
-			back := s.absent(ctx)
-			c := NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-			defer LogsOnPanic(store, c)
-			Expect(c.Add(ctx, 2)).To(Succeed())
-			for _, r := range c.Live() {
-				Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
-				Eventually(func() ([]harness.Problem, error) {
-					status, err := r.Client.Status(ctx)
-					return status.ProblemsOf("StoreUnreachable"), err
-				}).ShouldNot(BeEmpty())
-				Expect(r.Client.Health(ctx, "/readyz")).NotTo(Equal(http.StatusOK), "it has not started")
-			}
-			back(ctx)
-			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			for _, r := range c.Live() {
-				Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
-					Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
-			}
-			Expect(c.Live()).To(HaveLen(2), "no replica has ended")
-		})
-	}, SpecTimeout(ScenarioTimeout))
+	It("is waited for at the start, and everything runs once it is there", BothStores, Label("P10"),
+		func(ctx SpecContext) {
+			onEach(func(store string, s outage) {
+				back := s.absent(ctx)
+				c := NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
+				defer LogsOnPanic(store, c)
+				Expect(c.Add(ctx, 2)).To(Succeed())
+				for _, r := range c.Live() {
+					Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
+					Eventually(func() ([]harness.Problem, error) {
+						status, err := r.Client.Status(ctx)
+						return status.ProblemsOf("StoreUnreachable"), err
+					}).ShouldNot(BeEmpty())
+					Expect(r.Client.Health(ctx, "/readyz")).NotTo(Equal(http.StatusOK), "it has not started")
+				}
+				back(ctx)
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				for _, r := range c.Live() {
+					Eventually(func() (harness.Status, error) { return r.Client.Status(ctx) }).
+						Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
+				}
+				Expect(c.Live()).To(HaveLen(2), "no replica has ended")
+			})
+		}, SpecTimeout(ScenarioTimeout))
 
 	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
 		"unreachable for longer", BothStores, Label("P3"), func(ctx SpecContext) {
@@ -126,8 +127,8 @@ var _ = Describe("A store that is unreachable", func() {
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// expectStale asks a replica whose store is away and whose tasks have stopped. It shows none of them as its own, and the
-// commands say that the rest may be out of date.
+// expectStale asks a replica whose store is away and whose tasks have stopped. It shows none of them as its own, and
+// the commands say that the rest may be out of date.
 func expectStale(ctx context.Context, r *harness.Replica) {
 	GinkgoHelper()
 	tasks, err := r.Client.Tasks(ctx)

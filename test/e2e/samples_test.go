@@ -59,35 +59,37 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		}
 	})
 
-	It("topics.yaml fills two replicas to the cap and reports what is left over", Label("topics"), func(ctx SpecContext) {
-		r := replicas["topics"][0]
-		Eventually(func() (harness.GroupStatus, error) {
-			status, err := r.Client.Status(ctx)
-			return status.Group("topics"), err
-		}).Should(And(HaveField("Running", 40), HaveField("Unassigned", 60), HaveField("Tasks", 100)))
-		Expect(eventuallyProblem(ctx, r, "NoCapacity").Group).To(Equal("topics"))
-		tasks, err := r.Client.Tasks(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		running := tasks[slices.IndexFunc(tasks, func(t harness.Task) bool { return t.State == "running" })]
-		name := strings.TrimPrefix(running.Key, "topics/")
-		Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/"+running.Key+"/logs") }).
-			Should(ContainSubstring(fmt.Sprintf("consuming %s with token %d\n", name, running.FencingToken)))
-	}, SpecTimeout(ScenarioTimeout))
+	It("topics.yaml fills two replicas to the cap and reports what is left over", Label("topics"),
+		func(ctx SpecContext) {
+			r := replicas["topics"][0]
+			Eventually(func() (harness.GroupStatus, error) {
+				status, err := r.Client.Status(ctx)
+				return status.Group("topics"), err
+			}).Should(And(HaveField("Running", 40), HaveField("Unassigned", 60), HaveField("Tasks", 100)))
+			Expect(eventuallyProblem(ctx, r, "NoCapacity").Group).To(Equal("topics"))
+			tasks, err := r.Client.Tasks(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			running := tasks[slices.IndexFunc(tasks, func(t harness.Task) bool { return t.State == "running" })]
+			name := strings.TrimPrefix(running.Key, "topics/")
+			Eventually(func() (string, error) { return r.Client.Read(ctx, "/api/v1/tasks/"+running.Key+"/logs") }).
+				Should(ContainSubstring(fmt.Sprintf("consuming %s with token %d\n", name, running.FencingToken)))
+		}, SpecTimeout(ScenarioTimeout))
 
-	It("webhooks.yaml informs the HTTP endpoint of what it owns, until it stops", Label("webhooks"), func(ctx SpecContext) {
-		r := replicas["webhooks"][0]
-		for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
-			eventuallyState(ctx, r, "tenants/"+name, "running")
-			Expect(far.events("tenants/" + name)).To(HaveExactElements("start"))
-		}
-		eventuallyState(ctx, r, "pings/ping", "waiting")
-		expectNoFailing(ctx, r)
-		Expect(clusters["webhooks"].Scale(ctx, 0)).To(Succeed())
-		Expect(exit(ctx, r)).To(BeZero())
-		for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
-			Expect(far.events("tenants/" + name)).To(HaveExactElements("start", "stop"))
-		}
-	}, SpecTimeout(ScenarioTimeout))
+	It("webhooks.yaml informs the HTTP endpoint of what it owns, until it stops", Label("webhooks"),
+		func(ctx SpecContext) {
+			r := replicas["webhooks"][0]
+			for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
+				eventuallyState(ctx, r, "tenants/"+name, "running")
+				Expect(far.events("tenants/" + name)).To(HaveExactElements("start"))
+			}
+			eventuallyState(ctx, r, "pings/ping", "waiting")
+			expectNoFailing(ctx, r)
+			Expect(clusters["webhooks"].Scale(ctx, 0)).To(Succeed())
+			Expect(exit(ctx, r)).To(BeZero())
+			for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
+				Expect(far.events("tenants/" + name)).To(HaveExactElements("start", "stop"))
+			}
+		}, SpecTimeout(ScenarioTimeout))
 
 	It("schedules.yaml runs the probes at their ticks", Label("schedules"), func(ctx SpecContext) {
 		r := replicas["schedules"][0]

@@ -73,7 +73,8 @@ func TestStoresOfTheProgramAreInTheTable(t *testing.T) {
 
 // Who fences alone compiles nothing of the lock.
 func TestFencesLeadToNoLock(t *testing.T) {
-	if leadsTo(needed(t, "fence fence/fencesql fence/fencehttp fence/fencemongo fence/fenceredis"), module+"pkg/elect") {
+	if leadsTo(needed(t, "fence fence/fencesql fence/fencehttp fence/fencemongo fence/fenceredis"),
+		module+"pkg/elect") {
 		t.Error("they lead to pkg/elect")
 	}
 }

@@ -1,6 +1,6 @@
 // Jobs runs what the targets test, ci and nightly of the Makefile are made of: named jobs, each a target of the
-// Makefile. Jobs of one lane run one after the other; lanes run beside each other. At the end stands a table, the longest
-// job first, with what was tried again and what was cut short.
+// Makefile. Jobs of one lane run one after the other; lanes run beside each other. At the end stands a table, the
+// longest job first, with what was tried again and what was cut short.
 //
 //	go run ./test/jobs test
 //	go run ./test/jobs nightly stores brokers

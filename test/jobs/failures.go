@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// failureBegins is the first line of what a failed test says: of go test, of Ginkgo, and of a program that ends at once.
+// failureBegins is the first line of what a failed test says: of go test, of Ginkgo, and of a program that ends at
+// once.
 var failureBegins = regexp.MustCompile(
 	`^(--- FAIL: |\s*\[(FAILED|TIMEDOUT|PANICKED)\] |\s*first attempt - |panic: |fatal error: |WARNING: DATA RACE)`,
 )

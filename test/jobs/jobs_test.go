@@ -68,7 +68,8 @@ func TestChoose(t *testing.T) {
 	if got := installs(plans["ci"], nil); !slices.Equal(got, want) {
 		t.Errorf("installed for ci: %v, want %v", got, want)
 	}
-	if got := installs(plans["ci"], map[string]string{"stores-short": "not reached"}); slices.Contains(got, "stores-install") {
+	if got := installs(plans["ci"], map[string]string{"stores-short": "not reached"}); slices.Contains(got,
+		"stores-install") {
 		t.Errorf("installed for a job that is skipped: %v", got)
 	}
 }
@@ -76,7 +77,8 @@ func TestChoose(t *testing.T) {
 // An output tells what was tried again, cut short and not run.
 func TestVerdict(t *testing.T) {
 	output := []byte("tried again: one\n  tried again: two\n↺ [FLAKEY TEST - TOOK 2 ATTEMPTS TO PASS] [9 s]\nthree\nok\ncut short: 40 of 90 states\n")
-	if is := verdict("a", output, nil); is.Status != passed || len(is.TriedAgain) != 3 || is.TriedAgain[2] != "three" || len(is.CutShort) != 1 {
+	if is := verdict("a", output, nil); is.Status != passed || len(is.TriedAgain) != 3 || is.TriedAgain[2] != "three" ||
+		len(is.CutShort) != 1 {
 		t.Errorf("%+v", is)
 	}
 	if is := verdict("a", []byte("not run: no cluster\n"), nil); is.Status != skipped || is.Why != "no cluster" {
@@ -97,7 +99,8 @@ func TestFailuresAreInTheTable(t *testing.T) {
 	output := "ok  \tpkg/a\t1s\n--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1\nFAIL\nexit status 1\nFAIL\tpkg/x\t0.1s\n" + ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" +
 		ginkgo + "• rest\n\n\n\n\n\n\n\n\n\n" + long + "panic: at last\n"
 	got := failures([]byte(output))
-	if len(got) != 4 || got[0] != "--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1" || strings.Count(got[2], "\n") != mostLines-1 ||
+	if len(got) != 4 || got[0] != "--- FAIL: TestX (0.10s)\n    x_test.go:3: got 1" ||
+		strings.Count(got[2], "\n") != mostLines-1 ||
 		got[3] != "panic: at last\n" {
 		t.Errorf("%d failures: %q", len(got), got)
 	}
@@ -244,7 +247,8 @@ func TestWhatIsLeftBehindIsTold(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("no /proc: processes cannot be found")
 	}
-	out, err := played(t, "messy:\n\t@touch $$TMPDIR/litter; setsid sleep 600 >/dev/null 2>&1 & sleep 0.5\n", time.Minute, "messy")
+	out, err := played(t, "messy:\n\t@touch $$TMPDIR/litter; setsid sleep 600 >/dev/null 2>&1 & sleep 0.5\n",
+		time.Minute, "messy")
 	if err == nil || !strings.Contains(out, "file litter") || !strings.Contains(out, "sleep 600") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -274,7 +278,8 @@ func TestWhatAFailureKeepsIsNotLeftBehind(t *testing.T) {
 
 func TestReached(t *testing.T) {
 	for file, want := range map[string]bool{
-		"pkg/a/a.go": true, "pkg/a/testdata/x/y.txt": true, "pkg/b/b.go": false, "pkg/a/README.md": false, "a.go": false,
+		"pkg/a/a.go": true, "pkg/a/testdata/x/y.txt": true, "pkg/b/b.go": false, "pkg/a/README.md": false,
+		"a.go": false,
 	} {
 		if got := within(file, map[string]bool{"pkg/a": true, "": true}); got != want {
 			t.Errorf("%s: %v", file, got)
@@ -293,7 +298,8 @@ func TestBaseOfMainIsADayOld(t *testing.T) {
 	git := func(when string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE="+when, "GIT_AUTHOR_DATE="+when, "GIT_CONFIG_GLOBAL=/dev/null")
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE="+when, "GIT_AUTHOR_DATE="+when,
+			"GIT_CONFIG_GLOBAL=/dev/null")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %v: %v: %s", args, err, out)

@@ -31,7 +31,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("jobs", flag.ContinueOnError)
 	list := flags.Bool("list", false, "print the names of the jobs, and run none")
 	tries := flags.String("tries", "", "how often a test that failed may be tried; empty: as the Makefile says")
-	record := flags.String("record", "", "file with the results of earlier runs, which are in the table; this one's are added")
+	record := flags.String("record", "",
+		"file with the results of earlier runs, which are in the table; this one's are added")
 	flags.Usage = func() {
 		_, _ = fmt.Fprintln(flags.Output(), "jobs [FLAGS] test|ci|nightly [JOB…]")
 		flags.PrintDefaults()
@@ -106,7 +107,8 @@ func play(ctx context.Context, stages []stage, o options, out io.Writer) (err er
 	case !well:
 		return fmt.Errorf("FAILED; what failed tests have kept, and the output of all jobs, is in %s", dir)
 	case len(left) > 0 && o.clean:
-		return errors.Join(fmt.Errorf("FAILED: tests have left %d files or processes behind", len(left)), os.RemoveAll(dir))
+		return errors.Join(fmt.Errorf("FAILED: tests have left %d files or processes behind", len(left)),
+			os.RemoveAll(dir))
 	}
 	return os.RemoveAll(dir)
 }

@@ -47,7 +47,10 @@ var jobs = []job{
 	{name: "others", limit: longest, make: []string{"e2e", "E2E_LABELS=!/^P[0-9]+$$/"}},
 	{
 		name: "stores-short", limit: longest, needs: []string{"stores-install"},
-		reached: []string{"./pkg/elect/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy", "./internal/testservers"},
+		reached: []string{
+			"./pkg/elect/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy",
+			"./internal/testservers",
+		},
 	},
 	{
 		name: "brokers-short", limit: longest, needs: []string{"brokers-install"},
@@ -58,10 +61,22 @@ var jobs = []job{
 	{name: "test", limit: longest},
 	{name: "scenarios", limit: longest, make: []string{"e2e"}},
 	{name: "chaos", limit: longest, make: []string{"chaos", "SECS=900"}},
-	{name: "stores", limit: longest, make: []string{"stores-suites", "HISTORIES=120"}, needs: []string{"stores-install"}},
-	{name: "stores-sql", limit: longest, make: []string{"e2e-stores", "STORES=postgres mariadb"}, needs: []string{"stores-install"}},
-	{name: "stores-keys", limit: longest, make: []string{"e2e-stores", "STORES=etcd zookeeper"}, needs: []string{"stores-install"}},
-	{name: "stores-redis", limit: longest, make: []string{"e2e-stores", "STORES=redis quorum"}, needs: []string{"stores-install"}},
+	{
+		name: "stores", limit: longest, make: []string{"stores-suites", "HISTORIES=120"},
+		needs: []string{"stores-install"},
+	},
+	{
+		name: "stores-sql", limit: longest, make: []string{"e2e-stores", "STORES=postgres mariadb"},
+		needs: []string{"stores-install"},
+	},
+	{
+		name: "stores-keys", limit: longest, make: []string{"e2e-stores", "STORES=etcd zookeeper"},
+		needs: []string{"stores-install"},
+	},
+	{
+		name: "stores-redis", limit: longest, make: []string{"e2e-stores", "STORES=redis quorum"},
+		needs: []string{"stores-install"},
+	},
 	{name: "brokers", limit: longest, needs: []string{"brokers-install"}},
 	{name: "api", limit: longest},
 	{name: "model", limit: longest},
@@ -82,7 +97,8 @@ var plans = map[string][]stage{
 	"nightly": {
 		{
 			{
-				"test", "check", "modules", "chart", "scenarios", "chaos", "stores", "stores-sql", "stores-keys", "stores-redis",
+				"test", "check", "modules", "chart", "scenarios", "chaos", "stores", "stores-sql", "stores-keys",
+				"stores-redis",
 				"brokers", "api", "page", "model", "simulation", "fuzz", "broken", "kube",
 			},
 		},

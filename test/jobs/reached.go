@@ -67,7 +67,8 @@ func baseOf(ctx context.Context) (string, error) {
 // reaches says whether a change reaches packages: a file of one that they depend on, tests included, or below it.
 func (c change) reaches(ctx context.Context, packages []string) (bool, error) {
 	for _, file := range c.files {
-		if slices.ContainsFunc(everywhere, func(of string) bool { return file == of || strings.HasPrefix(file, of+"/") }) {
+		if slices.ContainsFunc(everywhere,
+			func(of string) bool { return file == of || strings.HasPrefix(file, of+"/") }) {
 			return true, nil
 		}
 	}

@@ -122,7 +122,8 @@ func (r *runner) keep(is result, output []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results = append(r.results, is)
-	_, _ = fmt.Fprintf(r.out, "\n==== %s\n%s==== %s: %s after %s\n", is.Job, output, is.Job, is.Status, seconds(is.Took))
+	_, _ = fmt.Fprintf(r.out, "\n==== %s\n%s==== %s: %s after %s\n", is.Job, output, is.Job, is.Status,
+		seconds(is.Took))
 }
 
 // verdict reads a job's output.
@@ -151,8 +152,8 @@ func lines(of *regexp.Regexp, output []byte) []string {
 	return found
 }
 
-// make runs a job's targets within its limit. All its processes are a group and a session, which ends when it fails. What a job that
-// passed leaves is told by [leftovers].
+// make runs a job's targets within its limit. All its processes are a group and a session, which ends when it fails.
+// What a job that passed leaves is told by [leftovers].
 func (r *runner) make(ctx context.Context, j job) (output []byte, cpu time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, j.limit)
 	defer cancel()

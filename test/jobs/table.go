@@ -55,11 +55,13 @@ func save(file string, results []result) error {
 
 // table prints results, the longest first.
 func table(w io.Writer, results []result, took time.Duration) {
-	sorted := slices.SortedStableFunc(slices.Values(results), func(a, b result) int { return -cmp.Compare(a.Took, b.Took) })
+	sorted := slices.SortedStableFunc(slices.Values(results),
+		func(a, b result) int { return -cmp.Compare(a.Took, b.Took) })
 	again := 0
 	_, _ = fmt.Fprintf(w, "\n%-15s %8s %8s  %-8s %s\n", "job", "time", "CPU", "", "tried again")
 	for _, one := range sorted {
-		_, _ = fmt.Fprintf(w, "%-15s %8s %8s  %-8s %d\n", one.Job, seconds(one.Took), seconds(one.CPU), one.Status, len(one.TriedAgain))
+		_, _ = fmt.Fprintf(w, "%-15s %8s %8s  %-8s %d\n", one.Job, seconds(one.Took), seconds(one.CPU), one.Status,
+			len(one.TriedAgain))
 		again += len(one.TriedAgain)
 	}
 	_, _ = fmt.Fprintf(w, "%-15s %8s %8s  %-8s %d\n", "this run", seconds(took), "", "", again)
@@ -77,7 +79,8 @@ func table(w io.Writer, results []result, took time.Duration) {
 			_, _ = fmt.Fprintf(w, "%s %s: %s\n", one.Job, one.Status, one.Why)
 		}
 		if one.Cached > 0 {
-			_, _ = fmt.Fprintf(w, "not repeated in %s: %d packages that passed before, unchanged\n", one.Job, one.Cached)
+			_, _ = fmt.Fprintf(w, "not repeated in %s: %d packages that passed before, unchanged\n", one.Job,
+				one.Cached)
 		}
 	}
 }

@@ -41,8 +41,14 @@ func TestBadLosses(t *testing.T) {
 			bad:  []access{created, second, in("b", read(5, 6, doc(1, 7)))},
 		},
 		"a write without an answer lands after the loss": {
-			good: []access{created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second, in("b", read(5, 6, doc(2, 9)))},
-			bad:  []access{created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second, in("a", read(5, 6, doc(2, 9)))},
+			good: []access{
+				created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second,
+				in("b", read(5, 6, doc(2, 9))),
+			},
+			bad: []access{
+				created, in("a", put(2, 3, 1, 2, 9, store.Unknown, nil)), second,
+				in("a", read(5, 6, doc(2, 9))),
+			},
 		},
 		"a write without an answer lands in three courses": {
 			good: []access{

@@ -99,7 +99,8 @@ func TestEtcd(t *testing.T) {
 		links = append(links, m.Link())
 	}
 	faults := &etcdFaults{
-		cluster: cluster, members: cluster.Members, links: links, random: rand.New(rand.NewPCG(seed, 6000)), injected: &injected{},
+		cluster: cluster, members: cluster.Members, links: links, random: rand.New(rand.NewPCG(seed, 6000)),
+		injected: &injected{},
 	}
 	whileRunning(t, faults.run)
 	record(t, seed, etcdDatabase(cluster, links), etcdDatabase(cluster, links), faults.injected)

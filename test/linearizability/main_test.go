@@ -74,7 +74,8 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 		missing := lacking(*seconds, d.tally.histories.Load()+l.tally.histories.Load(), faults, d.faults)
 		// Faults every second leave room for few: on a Redis that dies 7 had a turn in 24 s.
 		if turns := l.turns.turns.Load(); turns < int64(*seconds/2) {
-			missing = append(missing, fmt.Sprintf("%d turns of mutexes in %d s, want one in two seconds at least", turns, *seconds))
+			missing = append(missing,
+				fmt.Sprintf("%d turns of mutexes in %d s, want one in two seconds at least", turns, *seconds))
 		}
 		return missing
 	}

@@ -90,8 +90,8 @@ type mutexStep struct {
 	shared bool
 }
 
-// mutexModel is a mutex with as many holders as its kind allows. A token exceeds those before it. Only those who hold it
-// together may have one token: they took it in one write.
+// mutexModel is a mutex with as many holders as its kind allows. A token exceeds those before it. Only those who hold
+// it together may have one token: they took it in one write.
 func mutexModel(kind mutexKind) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return holders{} },

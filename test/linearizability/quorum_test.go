@@ -31,7 +31,8 @@ type acceptors struct {
 
 func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
 	a := &acceptors{
-		random: rand.New(rand.NewPCG(seed, 7000)), injected: faults, away: make([]chan struct{}, n), dull: make([]bool, n),
+		random: rand.New(rand.NewPCG(seed, 7000)), injected: faults, away: make([]chan struct{}, n),
+		dull: make([]bool, n),
 	}
 	for range n {
 		a.servers = append(a.servers, memstore.New())
@@ -50,9 +51,12 @@ func (a *acceptors) database(name string) database {
 	if _, err := quorumstore.Init(context.Background(), a.options); err != nil {
 		panic(err)
 	}
-	return database{name: name, freshLists: true, countsMore: true, open: func(ctx context.Context) (store.Store, error) {
-		return opened(quorumstore.Open(ctx, a.options))
-	}}
+	return database{
+		name: name, freshLists: true, countsMore: true,
+		open: func(ctx context.Context) (store.Store, error) {
+			return opened(quorumstore.Open(ctx, a.options))
+		},
+	}
 }
 
 func (a *acceptors) client(i int) store.Store {

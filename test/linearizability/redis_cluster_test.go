@@ -36,7 +36,8 @@ func startRedisCluster(t *testing.T) *redisCluster {
 		node := testservers.Start(t, testservers.KindRedis,
 			"cluster-enabled yes", "databases 1", "cluster-port "+strconv.Itoa(bus),
 			"cluster-node-timeout 1000",
-			"cluster-replica-validity-factor 0", // a replica that has been without its master for long may follow it, too
+			// a replica that has been without its master for long may follow it, too
+			"cluster-replica-validity-factor 0",
 			"repl-diskless-sync-delay 0",
 			"repl-timeout 5",
 			"repl-ping-replica-period 1",
@@ -89,7 +90,8 @@ func (c *redisCluster) uri() string {
 func (c *redisCluster) roles(ctx context.Context) (master int, replicas []int) {
 	master = -1
 	for _, i := range shard {
-		if said, err := c.clients[i].Info(ctx, "replication").Result(); err == nil && strings.Contains(said, "role:master") {
+		if said, err := c.clients[i].Info(ctx, "replication").Result(); err == nil &&
+			strings.Contains(said, "role:master") {
 			master = i
 		} else {
 			replicas = append(replicas, i)

@@ -36,7 +36,8 @@ func fallen(history []access) string {
 					continue
 				}
 				if countOf(later) < countOf(earlier) {
-					return fmt.Sprintf("client %d sees the counter fall from %d to %d", client, countOf(earlier), countOf(later))
+					return fmt.Sprintf("client %d sees the counter fall from %d to %d", client, countOf(earlier),
+						countOf(later))
 				}
 				between := func(a access) bool { return earlier.end < a.call && a.end < later.call }
 				if countOf(later) == countOf(earlier) && slices.ContainsFunc(raised, between) {

@@ -64,7 +64,8 @@ func (c *tally) String() string {
 	)
 	if runs := c.runs.Load(); runs > 0 {
 		text += fmt.Sprintf(
-			", %d runs, %d of them cut short by death or a lost lease, %d reads and sets of values", runs, c.lost.Load(),
+			", %d runs, %d of them cut short by death or a lost lease, %d reads and sets of values", runs,
+			c.lost.Load(),
 			c.values.Load(),
 		)
 	}
@@ -130,7 +131,8 @@ func complain(t *testing.T, seed uint64, found []finding) {
 	t.Helper()
 	if len(found) == 1 && found[0].undecided {
 		t.Logf("seed %d: %s%s", seed, found[0].text, found[0].picture())
-		_, _ = fmt.Fprintf(os.Stdout, "cut short: %s, seed %d: one history is undecided after %v\n", t.Name(), seed, patience)
+		_, _ = fmt.Fprintf(os.Stdout, "cut short: %s, seed %d: one history is undecided after %v\n", t.Name(), seed,
+			patience)
 		return
 	}
 	for _, f := range found[:min(len(found), tooMany)] {

@@ -62,7 +62,8 @@ func (q *Quiet) String() string {
 // Measured are the sentences that stand above a table: when, on what, and how quiet that was.
 func (q *Quiet) Measured() string {
 	return fmt.Sprintf("Measured in one run of %.0f min on %s, %d CPUs, %s, load %s at the start. The machine\n"+
-		"stood still for %s of the time.", time.Since(q.Began).Minutes(), q.Began.Format("2 January 2006"), runtime.NumCPU(),
+		"stood still for %s of the time.", time.Since(q.Began).Minutes(), q.Began.Format("2 January 2006"),
+		runtime.NumCPU(),
 		runtime.Version(), q.Load, percent(q.Stood()))
 }
 

@@ -64,7 +64,8 @@ func makeRedisson(ctx context.Context, dir, target string) error {
 		return err
 	}
 	//nolint:gosec // our arguments
-	out, err := exec.CommandContext(ctx, javac, "-cp", filepath.Join(target, "*"), "-d", target, source).CombinedOutput()
+	out, err := exec.CommandContext(ctx, javac, "-cp", filepath.Join(target, "*"), "-d", target,
+		source).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("javac: %w: %s", err, out)
 	}

@@ -73,7 +73,8 @@ func TestTableOfLocks(t *testing.T) {
 		}
 	}
 	ms := func(n int) []time.Duration { return []time.Duration{time.Duration(n) * time.Millisecond} }
-	ours := &column{Peer: Peer{id: mutexID, title: "ours"}, took: ms(4), crowded: crowd{gaps: ms(10), overtaken: []int{0}}}
+	ours := &column{Peer: Peer{id: mutexID, title: "ours"}, took: ms(4),
+		crowded: crowd{gaps: ms(10), overtaken: []int{0}}}
 	other := &column{
 		Peer: Peer{id: "other", title: "other"}, took: ms(2),
 		crowded: crowd{gaps: ms(30), overtaken: []int{3, 7}, unserved: 2},
@@ -83,7 +84,8 @@ func TestTableOfLocks(t *testing.T) {
 	defer quiet.Close()
 	got := head(quiet) + lockTable{site: site{server: "a server"}, columns: []*column{ours, other}}.String()
 	for _, want := range []string{
-		"load " + quiet.Load + " at the start. The machine\nstood still for ", "| a server | ours | other |\n|---|---|---|\n", "| 4.00 ms / 4.00 ms | 2.00 ms / 2.00 ms |", "| 1 | 0.5 |",
+		"load " + quiet.Load + " at the start. The machine\nstood still for ",
+		"| a server | ours | other |\n|---|---|---|\n", "| 4.00 ms / 4.00 ms | 2.00 ms / 2.00 ms |", "| 1 | 0.5 |",
 		"30.0 ms / 30.0 ms; 2 of 50 had not got it", "| 1 | 3 |", "before one | 0 | 7 |", "| – | 5.0 / 6.0 |",
 	} {
 		if !strings.Contains(got, want) {

@@ -27,7 +27,8 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"| A 2 | 2.00 / 8.00 ms | 3.00 ms = 1.5 w | 20.0 / 60.0 ms = 10 / 30 w | 2100 / 2200 ms = 1100 / 1100 w " +
 			"| 4.00 + 2.00 ms = 1.5 c | 4000 ms = 2000 w |\n| b 1 |",
-		tab.quiet.Measured(), "Of each store: 2 hand-overs, 3 fail-overs, 3 cold starts,", "NOT MEASURED: etcd: missing",
+		tab.quiet.Measured(), "Of each store: 2 hand-overs, 3 fail-overs, 3 cold starts,",
+		"NOT MEASURED: etcd: missing",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)

@@ -66,7 +66,8 @@ func (m *member) run(ctx context.Context) error {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(m.brokers), kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(strings.Split(m.topics, ",")...),
 		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll(),
-		kgo.SessionTimeout(m.session), kgo.HeartbeatInterval(m.session / 6), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(m.session), kgo.HeartbeatInterval(m.session / 6),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 	}
 	if m.protocol == kip848 {
 		opts = append(opts, kgo.ServerSideBalancer())
@@ -131,7 +132,8 @@ func (m *member) deliver(ctx context.Context, poster *http.Client, fetches kgo.F
 }
 
 func (m *member) post(ctx context.Context, client *http.Client, record *kgo.Record) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+"/"+record.Topic, bytes.NewReader(record.Value))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+"/"+record.Topic,
+		bytes.NewReader(record.Value))
 	if err != nil {
 		return err
 	}

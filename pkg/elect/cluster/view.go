@@ -57,7 +57,8 @@ type Held struct {
 	Releasing bool   // its release was asked for; the run may not have ended yet
 	Next      string // with Releasing: the session it will be reserved for
 	Look      uint64 // the newest look that had begun when it was claimed: see View.Looked
-	// Status is what its run said of itself last, also what the store did not take yet; nil: nothing. It is not changed.
+	// Status is what its run said of itself last, also what the store did not take yet; nil: nothing. It is not
+	// changed.
 	Status *record.TaskStatus
 }
 

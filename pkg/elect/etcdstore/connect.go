@@ -38,7 +38,8 @@ const (
 	firstBackoff      = 50 * time.Millisecond
 	maxBackoff        = time.Second
 	minOpening        = 500 * time.Millisecond // of one member, also with a short lease: a log-in takes etcd 0.1 s
-	retries           = 3                      // of what etcd's client repeats on its own: a call whose log-in has ended
+	// of what etcd's client repeats on its own: a call whose log-in has ended
+	retries = 3
 )
 
 // connect finds a member that answers, beginning anywhere, so that clients spread over the members.

@@ -73,7 +73,8 @@ func randomChange(
 		t.Errorf("read: %v", err)
 	}
 	c := store.Change{Doc: store.Doc{
-		Kind: kind, ID: id, Group: []string{"g", "h", ""}[random.IntN(3)], Session: []string{"", "s", "t"}[random.IntN(3)],
+		Kind: kind, ID: id, Group: []string{"g", "h", ""}[random.IntN(3)],
+		Session:   []string{"", "s", "t"}[random.IntN(3)],
 		Suspended: random.IntN(2) == 0, State: "live", Expires: int64(random.IntN(3)) * 1000,
 		WriterID: store.WriterID{Session: fmt.Sprint(writer), Seq: seq},
 	}}
@@ -164,7 +165,11 @@ func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		for _, q := range []store.Query{{Sessions: []string{"owner"}}, {Group: "g", MinRev: 1}, {Reverse: true, Limit: 5}} {
+		for _, q := range []store.Query{
+			{Sessions: []string{"owner"}},
+			{Group: "g", MinRev: 1},
+			{Reverse: true, Limit: 5},
+		} {
 			if _, err := s.List(t.Context(), store.KindLock, q); err != nil {
 				t.Fatal(err)
 			}

@@ -46,7 +46,10 @@ func TestEntriesNameTheirDocument(t *testing.T) {
 // What another tool wrote into an index names nothing, and breaks nothing.
 func TestEntriesThatNameNothing(t *testing.T) {
 	const cut = "0123456789abcdef" // shorter than any rest of an entry with a number and an ID
-	for _, rest := range []string{"", separator, "0s", "0s" + separator, backwardsEnd, separator + backwardsEnd, "\xff"} {
+	for _, rest := range []string{
+		"", separator, "0s", "0s" + separator, backwardsEnd, separator + backwardsEnd,
+		"\xff",
+	} {
 		for _, name := range []string{indexRev, indexExpires} {
 			if id := entryID(name, rest); id != "" {
 				t.Errorf("%s %q names %q", name, rest, id)
@@ -81,8 +84,10 @@ func TestRequestsAreBounded(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for version, good := range map[string]bool{
-		"3.5.8": true, "3.5.21": true, "3.6.0": true, "3.7.3": true, "3.10.0-rc.1": true, "3.5.9+x1": true, "4.0.0": true,
-		"3.5.7": false, "3.5.0": false, "3.5": false, "3.4.36": false, "2.3.8": false, "": false, "3": false, "x.y": false,
+		"3.5.8": true, "3.5.21": true, "3.6.0": true, "3.7.3": true, "3.10.0-rc.1": true, "3.5.9+x1": true,
+		"4.0.0": true,
+		"3.5.7": false, "3.5.0": false, "3.5": false, "3.4.36": false, "2.3.8": false, "": false, "3": false,
+		"x.y": false,
 	} {
 		if err := checkVersion(version); (err == nil) != good {
 			t.Errorf("%q: %v", version, err)

@@ -195,11 +195,13 @@ func TestTLS(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ params, want string }{
 		"wrong CA": {
-			"?tlsCAFile=" + other + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key, "the server's certificate is refused",
+			"?tlsCAFile=" + other + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key,
+			"the server's certificate is refused",
 		},
 		"no certificate": {"?tlsCAFile=" + cert, "the server refuses this client"},
 		"wrong certificate": {
-			"?tlsCAFile=" + cert + "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey, "the server refuses this client",
+			"?tlsCAFile=" + cert + "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey,
+			"the server refuses this client",
 		},
 		"missing file": {"?tlsCAFile=" + filepath.Join(t.TempDir(), "none"), "no such file"},
 	} {

@@ -63,7 +63,8 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 	}
 	if _, err := connstring.ParseAndValidate(c.URI); err != nil {
 		return c, &store.FieldError{
-			Field: "uri", Text: "is refused by MongoDB's driver: " + storeuri.Scrub(err.Error(), secretParams.Of(c.URI)),
+			Field: "uri", Text: "is refused by MongoDB's driver: " +
+				storeuri.Scrub(err.Error(), secretParams.Of(c.URI)),
 		}
 	}
 	return c, nil

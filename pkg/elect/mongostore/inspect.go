@@ -76,7 +76,10 @@ func (a *access) readConcern() string {
 // settings are what the set-up of the servers has to do with durability.
 func (h hello) settings() []store.Setting {
 	if h.sharded() {
-		return []store.Setting{{Name: "topology", Value: "sharded cluster", Want: "replica set or sharded", Holds: true}}
+		return []store.Setting{{
+			Name: "topology", Value: "sharded cluster", Want: "replica set or sharded",
+			Holds: true,
+		}}
 	}
 	if h.standalone() {
 		return []store.Setting{{Name: "topology", Value: "standalone server", Want: "replica set or sharded"}}

@@ -110,7 +110,8 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 // noTexts selects documents whose IDs are no texts, which no page holds. An index is searched for each of the types.
 func noTexts() bson.D {
 	return bson.D{{Key: fieldID, Value: bson.D{{Key: "$type", Value: bson.A{
-		"minKey", "null", "number", "object", "binData", "objectId", "bool", "date", "timestamp", "javascript", "maxKey",
+		"minKey", "null", "number", "object", "binData", "objectId", "bool", "date", "timestamp", "javascript",
+		"maxKey",
 	}}}}}
 }
 

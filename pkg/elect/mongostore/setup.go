@@ -99,7 +99,8 @@ func (s *setup) inspect(ctx context.Context) error {
 	}
 	if !journalled.Holds {
 		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonNotDurable, Message: fmt.Sprintf("MongoDB's %s is %s: a crash of several members may lose what "+
+			Reason: ReasonNotDurable,
+			Message: fmt.Sprintf("MongoDB's %s is %s: a crash of several members may lose what "+
 				"was read; set it to %s by rs.reconfig", journalled.Name, journalled.Value, journalled.Want),
 		})
 	}

@@ -253,7 +253,8 @@ func (k Key) doubt() (Key, []KeyAction) {
 	case k.Phase == Claiming && k.Token == 0:
 		return k.off(true)
 	}
-	k.Doubt, k.Sent = true, false // the answer to a copy says nothing any more, and one that waits must not go out before
+	// the answer to a copy says nothing any more, and one that waits must not go out before
+	k.Doubt, k.Sent = true, false
 	if k.Reading {
 		return k, nil
 	}

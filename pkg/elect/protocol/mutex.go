@@ -216,8 +216,8 @@ func (x Mutex) WithClock(clock int64) Mutex {
 	return x
 }
 
-// Dated notes in the holders that the write under way makes since when they hold, by the store's clock in Unix ms. It is
-// for display. As of [Mutex.WithClock], only the first copy of a write may be given it, before it is sent.
+// Dated notes in the holders that the write under way makes since when they hold, by the store's clock in Unix ms. It
+// is for display. As of [Mutex.WithClock], only the first copy of a write may be given it, before it is sent.
 func (x Mutex) Dated(clock int64) Mutex {
 	if !x.Write.Enter || clock <= 0 {
 		return x

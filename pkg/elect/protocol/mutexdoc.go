@@ -210,8 +210,8 @@ func (d MutexDoc) withoutDead(dead []string) MutexDoc {
 	return d.without(func(session, _ string) bool { return slices.Contains(dead, session) })
 }
 
-// Buried is d without dead sessions, as anybody may write it where nobody waits who would. clock is the store's time for
-// revisions, in ms. false: d names none of them.
+// Buried is d without dead sessions, as anybody may write it where nobody waits who would. clock is the store's time
+// for revisions, in ms. false: d names none of them.
 func (d MutexDoc) Buried(dead []string, clock int64) (MutexDoc, bool) {
 	left := d.withoutDead(dead)
 	if left.entries() == d.entries() {

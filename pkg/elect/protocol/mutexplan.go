@@ -87,7 +87,8 @@ func (p *mutexPlan) leave() {
 	for _, c := range p.x.Calls {
 		if c.Phase == CallLeaving && p.doc.holder(c.Claim) >= 0 {
 			p.doc = p.doc.left(c.Claim)
-			if wished := p.doc.Hold; c.Keep != (MutexHold{}) && (wished == MutexHold{} || c.Keep.UntilMs > wished.UntilMs) {
+			if wished := p.doc.Hold; c.Keep != (MutexHold{}) &&
+				(wished == MutexHold{} || c.Keep.UntilMs > wished.UntilMs) {
 				p.doc.Hold = c.Keep
 			}
 			p.wants(true)

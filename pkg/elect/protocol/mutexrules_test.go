@@ -418,7 +418,8 @@ func TestUnfairEntersWhereNobodyWasTold(t *testing.T) {
 	})
 	t.Run("a reader over a writer", func(t *testing.T) {
 		c := newRig(t, "C")
-		c.store = held(0, protocol.MutexHolder{Session: "A", Claim: "a1", Token: 5, Shared: true}).Queued(ticket("B", "b1"))
+		c.store = held(0, protocol.MutexHolder{Session: "A", Claim: "a1", Token: 5, Shared: true}).Queued(ticket("B",
+			"b1"))
 		c.ask("c1", protocol.MutexAsk{Shared: true, Unfair: true})
 		none(t, c.serve(), protocol.MutexGranted)
 	})
@@ -505,8 +506,8 @@ func TestMutexTryLooksBeforeItIsRefused(t *testing.T) {
 	only(t, r.serve(), protocol.MutexGranted)
 }
 
-// A read that fails is repeated at the next tick, also where another document is known: a store that fails at once would
-// be asked without end.
+// A read that fails is repeated at the next tick, also where another document is known: a store that fails at once
+// would be asked without end.
 func TestMutexReadsAgainAtTheNextTick(t *testing.T) {
 	r := newRig(t, "A")
 	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})

@@ -16,9 +16,9 @@ type said[T any] struct {
 	err    error
 }
 
-// ask asks all servers at once; each answers once, and the channel has room for all. It goes on when the caller does not
-// wait any longer: the servers that are slower are to have the same. The calls are bounded by the time-out of requests
-// and by the store's end.
+// ask asks all servers at once; each answers once, and the channel has room for all. It goes on when the caller does
+// not wait any longer: the servers that are slower are to have the same. The calls are bounded by the time-out of
+// requests and by the store's end.
 func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) (T, error)) <-chan said[T] {
 	answers := make(chan said[T], len(s.servers))
 	for i, at := range s.servers {
@@ -55,9 +55,12 @@ func (s *Store) tooFew(answered int, why error) error {
 	)
 }
 
-// gather hands answers to take as they come, until that has enough: nil. Else the error says why there are no more: what
-// each server has failed with, and that patience or ctx is over. It is nil as well when all have answered without one.
-func gather[T any](ctx context.Context, answers <-chan said[T], wait *patience, take func(said[T]) (enough bool)) error {
+// gather hands answers to take as they come, until that has enough: nil. Else the error says why there are no more:
+// what each server has failed with, and that patience or ctx is over. It is nil as well when all have answered without
+// one.
+func gather[T any](ctx context.Context, answers <-chan said[T], wait *patience,
+	take func(said[T]) (enough bool),
+) error {
 	var errs []error
 	for range cap(answers) {
 		select {

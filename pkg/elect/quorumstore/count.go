@@ -10,8 +10,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
-// count has each server count for itself. An increment is applied when a majority has counted it, so its counter rises by
-// as many as did. of are the indexes of the increments among changes.
+// count has each server count for itself. An increment is applied when a majority has counted it, so its counter rises
+// by as many as did. of are the indexes of the increments among changes.
 func (s *Store) count(ctx context.Context, changes []store.Change, of []int, outs []store.Outcome) {
 	own := make([]store.Change, len(of))
 	for j, i := range of {

@@ -45,10 +45,14 @@ func TestURIsThatAreRefused(t *testing.T) {
 		"no scheme": {store.Config{URI: "quorum:a,b,c"}, "uri", "server 1, xxxxx, does not begin with a known scheme"},
 		"no host":   {store.Config{URI: "quorum:redis://a,redis://,redis://c"}, "uri", "server 2, redis://, "},
 		"password": {
-			store.Config{URI: "quorum:redis://a,redis://u:opensesame@b?x=1,redis://c"}, "uri", "server 2, redis://u:xxxxx@b",
+			store.Config{URI: "quorum:redis://a,redis://u:opensesame@b?x=1,redis://c"},
+			"uri",
+			"server 2, redis://u:xxxxx@b",
 		},
 		"sentinel": {
-			store.Config{URI: "quorum:redis://a,redis+sentinel://s/m?nodes=3,redis://c"}, "uri", "Sentinel may make a replica",
+			store.Config{URI: "quorum:redis://a,redis+sentinel://s/m?nodes=3,redis://c"},
+			"uri",
+			"Sentinel may make a replica",
 		},
 		"cluster":  {store.Config{URI: "quorum:redis://a,redis://b,redis+cluster://c?nodes=2"}, "uri", "server 3, "},
 		"replicas": {store.Config{URI: "quorum:redis://a?nodes=2,redis://b,redis://c"}, "uri", "leave nodes out"},
@@ -59,7 +63,8 @@ func TestURIsThatAreRefused(t *testing.T) {
 	} {
 		_, err := store.Parse(tt.c)
 		wrong, ok := errors.AsType[*store.FieldError](err)
-		if !ok || wrong.Field != tt.field || !strings.Contains(wrong.Text, tt.says) || strings.Contains(wrong.Text, "opensesame") {
+		if !ok || wrong.Field != tt.field || !strings.Contains(wrong.Text, tt.says) ||
+			strings.Contains(wrong.Text, "opensesame") {
 			t.Errorf("%s: %v, want %s: …%s…", name, err, tt.field, tt.says)
 		}
 	}
@@ -88,7 +93,8 @@ func TestRedactedURIs(t *testing.T) {
 func TestOpenByURI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	uri := "quorum:sqlite:" + filepath.Join(dir, "a") + ",sqlite:" + filepath.Join(dir, "b") + ",sqlite:" + filepath.Join(dir, "c")
+	uri := "quorum:sqlite:" + filepath.Join(dir, "a") + ",sqlite:" + filepath.Join(dir, "b") + ",sqlite:" +
+		filepath.Join(dir, "c")
 	s := setUpURI(t, uri)
 	if out := apply(t, s, put("g/a", 0, 1, 1)); out.Status != store.Applied {
 		t.Fatalf("%+v", out)

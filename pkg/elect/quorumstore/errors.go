@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// causes are errors of several servers. Unlike those of [errors.Join] they are in one line, as people read them in logs.
+// causes are errors of several servers. Unlike those of [errors.Join] they are in one line, as people read them in
+// logs.
 type causes []error
 
 // Error implements error.

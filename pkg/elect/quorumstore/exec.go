@@ -28,8 +28,8 @@ func (q request) rule(a acceptor) (acceptor, bool) {
 	return a.Prepare(q.ballot)
 }
 
-// answer is a server's to one request. Without given there is none. With foreign there will be none: what the server has
-// is no record.
+// answer is a server's to one request. Without given there is none. With foreign there will be none: what the server
+// has is no record.
 type answer struct {
 	given, ok, foreign bool
 	acceptor

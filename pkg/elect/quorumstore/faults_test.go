@@ -62,7 +62,8 @@ func TestEditedRecordIsOneServersAlone(t *testing.T) {
 		t.Helper()
 		found, err := other.List(t.Context(), store.KindLock, store.Query{})
 		if err != nil || len(found.Docs) != docs || len(found.Unreadable) != unreadable {
-			t.Fatalf("listed %d locks and %+v, %v; want %d and %d", len(found.Docs), found.Unreadable, err, docs, unreadable)
+			t.Fatalf("listed %d locks and %+v, %v; want %d and %d", len(found.Docs), found.Unreadable, err, docs,
+				unreadable)
 		}
 	}
 	list(5, 0)
@@ -200,10 +201,12 @@ func TestServerThatIsNotEmpty(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	other := mustOpen(t, m)
-	if err := other.Readmit(t.Context(), 0, nil); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "must be empty") {
+	if err := other.Readmit(t.Context(), 0, nil); !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(err.Error(), "must be empty") {
 		t.Fatalf("%v, want one that says it must be empty", err)
 	}
-	if out := apply(t, m.servers[0], store.Change{Op: store.Delete, IfRev: 1, Doc: put("g/a", 0, 1, 2).Doc}); out.Status != store.Applied {
+	if out := apply(t, m.servers[0],
+		store.Change{Op: store.Delete, IfRev: 1, Doc: put("g/a", 0, 1, 2).Doc}); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}
 	if err := other.Readmit(t.Context(), 0, nil); err != nil {
@@ -288,7 +291,8 @@ func (m *memory) wipe(servers ...int) {
 				panic(err)
 			}
 			for _, d := range reply.Docs {
-				if _, err := s.Apply(context.Background(), store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
+				if _, err := s.Apply(context.Background(),
+					store.Change{Op: store.Delete, IfRev: d.Rev, Doc: d}); err != nil {
 					panic(err)
 				}
 			}

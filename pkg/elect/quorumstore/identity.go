@@ -151,7 +151,8 @@ func changeReserved(
 	return nil
 }
 
-var errReserved = fmt.Errorf("%w: somebody else has set the server up, or its disk was lost since", store.ErrUnavailable)
+var errReserved = fmt.Errorf("%w: somebody else has set the server up, or its disk was lost since",
+	store.ErrUnavailable)
 
 // readMeta reads what a server keeps beside one kind: zero where there is none.
 func readMeta(ctx context.Context, s store.Store, kind store.Kind) (m meta, reply store.Reply, err error) {

@@ -88,8 +88,10 @@ func TestIdentityThatIsNotWhole(t *testing.T) {
 			if confirmed {
 				continue
 			}
-			err = errors.Join(quorumstore.Reserve(t.Context(), s, "second"), quorumstore.Confirm(t.Context(), s, "second"))
-			if got, is, readErr := quorumstore.ReadIdentity(t.Context(), s); err != nil || readErr != nil || got != "second" || !is {
+			err = errors.Join(quorumstore.Reserve(t.Context(), s, "second"),
+				quorumstore.Confirm(t.Context(), s, "second"))
+			if got, is, readErr := quorumstore.ReadIdentity(t.Context(), s); err != nil || readErr != nil ||
+				got != "second" || !is {
 				t.Fatalf("%s, cut off after %d calls: %q, %t, %v, %v", name, calls, got, is, err, readErr)
 			}
 		}
@@ -167,8 +169,8 @@ func TestInitAtOnceAndCutOff(t *testing.T) {
 	}
 }
 
-// All disks are lost, and the quorum is set up anew. A process that took part in it before does not take part in this one:
-// what it remembers is nowhere.
+// All disks are lost, and the quorum is set up anew. A process that took part in it before does not take part in this
+// one: what it remembers is nowhere.
 func TestAProcessBelongsToOneSetUp(t *testing.T) {
 	t.Parallel()
 	m := newMemory(3)

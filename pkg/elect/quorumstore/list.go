@@ -132,8 +132,8 @@ type page struct {
 	unreadable []store.Unreadable
 }
 
-// list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads afterwards:
-// a server that has lost its disk lists nothing.
+// list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads
+// afterwards: a server that has lost its disk lists nothing.
 func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit int) (page, error) {
 	if _, err := s.look(ctx, kind, nil); err != nil {
 		return page{}, err

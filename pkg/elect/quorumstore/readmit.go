@@ -119,9 +119,9 @@ func (r record) harmless() bool {
 	return r.Accepted.Ballot.Zero() || r.Accepted.Ballot.Counter > quorum.Jump
 }
 
-// Readmit takes a server back that lost its disk: index counts from 0. It takes the steps of [quorum.Readmission]. It may
-// be repeated, also at the same time: then one of them ends with an error that wraps [store.ErrUnavailable]. Replicas may
-// run. report, if not nil, is told how many documents were decided again.
+// Readmit takes a server back that lost its disk: index counts from 0. It takes the steps of [quorum.Readmission]. It
+// may be repeated, also at the same time: then one of them ends with an error that wraps [store.ErrUnavailable].
+// Replicas may run. report, if not nil, is told how many documents were decided again.
 //
 // The server must be empty. Within ctx it waits until the server answers. An error wraps [store.ErrInvalid] where the
 // server did not lose its identity, or is not empty.

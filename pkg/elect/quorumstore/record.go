@@ -76,7 +76,8 @@ func (r record) document(k key, floor, nonce int64) store.Doc {
 func parse(d store.Doc) (record, error) {
 	head := strings.SplitN(d.WriterID.Session, " ", headFields)
 	if len(head) != headFields {
-		return record{}, fmt.Errorf("%s %.80q is no record of a quorum: something else writes to this server", d.Kind, d.ID)
+		return record{}, fmt.Errorf("%s %.80q is no record of a quorum: something else writes to this server", d.Kind,
+			d.ID)
 	}
 	r := record{rev: d.Rev, fresh: head[0] == "1"}
 	var errs [7]error

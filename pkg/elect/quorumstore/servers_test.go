@@ -221,7 +221,8 @@ func TestForgetfulRedisIsRefused(t *testing.T) {
 			if err == nil {
 				t.Fatalf("%v is opened", s)
 			}
-			if want := "it may forget what it acknowledged"; !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			if want := "it may forget what it acknowledged"; !errors.Is(err, store.ErrInvalid) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want one that says %q", err, want)
 			}
 		})
@@ -291,7 +292,8 @@ func TestRedisThatLostItsDisk(t *testing.T) {
 		servers[away].Kill()
 		found := listAll(t, openURI(t, uri))
 		if len(found) != *documents || found[0].Rev != rev {
-			t.Fatalf("without server %d: %d documents, want %d, the first at revision %d", away+1, len(found), *documents, rev)
+			t.Fatalf("without server %d: %d documents, want %d, the first at revision %d", away+1, len(found),
+				*documents, rev)
 		}
 		servers[away].Start()
 		eventually(t, func() error { return allCount(s) })

@@ -66,7 +66,8 @@ func after(t *testing.T, d time.Duration, s *quorumstore.Store) error {
 	return allCount(s)
 }
 
-// A server whose settings are changed while it runs stops to count within minutes, and counts again once they are mended.
+// A server whose settings are changed while it runs stops to count within minutes, and counts again once they are
+// mended.
 func TestSettingsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +115,8 @@ func TestSettingsAreLookedAtAfterAFailure(t *testing.T) {
 			}
 		}
 		m.back(1)
-		if err := after(t, 30*time.Second, s); err == nil || !strings.Contains(err.Error(), "it may forget what it acknowledged") {
+		if err := after(t, 30*time.Second, s); err == nil ||
+			!strings.Contains(err.Error(), "it may forget what it acknowledged") {
 			t.Fatalf("%v, want one that says that it may forget", err)
 		}
 		if n := c.looks.Load(); n > 3 {

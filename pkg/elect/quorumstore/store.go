@@ -43,8 +43,8 @@ var _ store.Store = (*Store)(nil)
 //
 // A process that has opened a quorum takes part in this one only: where it was set up again, its servers do not count.
 //
-// Errors wrap [store.ErrInvalid], [store.ErrSchema], or [store.ErrUnavailable] (no majority counts, or nobody has set it
-// up: try again).
+// Errors wrap [store.ErrInvalid], [store.ErrSchema], or [store.ErrUnavailable] (no majority counts, or nobody has set
+// it up: try again).
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := begin(ctx, o)
 	if err != nil {
@@ -136,7 +136,8 @@ func validate(changes []store.Change) error {
 // invalid refuses IDs that the quorum keeps for itself.
 func invalid(id string) error {
 	if len(id) > 0 && id[:1] == reserved {
-		return fmt.Errorf("%w: ID %.80q begins with a character that the quorum keeps for itself", store.ErrMalformed, id)
+		return fmt.Errorf("%w: ID %.80q begins with a character that the quorum keeps for itself", store.ErrMalformed,
+			id)
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func (t *tender) run(ctx context.Context) {
 		t.server.mu.Lock()
 		t.server.trouble = err
 		t.server.mu.Unlock()
-		t.store.log.V(1).Info("A server of the quorum does not count", "store", t.server.spec.Name, "error", err.Error())
+		t.store.log.V(1).Info("A server of the quorum does not count", "store", t.server.spec.Name, "error",
+			err.Error())
 		_ = sleep.For(ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, lastTend)
 	}
@@ -278,14 +279,15 @@ func (f *foundTable) await(ctx context.Context, servers []*server, need int) err
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %d of %d servers count, want %d: %w", store.ErrUnavailable, serve, len(servers), need,
+			return fmt.Errorf("%w: %d of %d servers count, want %d: %w", store.ErrUnavailable, serve, len(servers),
+				need,
 				join(append(why, context.Cause(ctx))...))
 		}
 	}
 }
 
-// hopeless is why it is no use to wait: too many servers will not do, or all say that the quorum was not set up. changed
-// is closed with the next change.
+// hopeless is why it is no use to wait: too many servers will not do, or all say that the quorum was not set up.
+// changed is closed with the next change.
 func (f *foundTable) hopeless(need int) (changed <-chan struct{}, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

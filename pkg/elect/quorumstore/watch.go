@@ -15,8 +15,8 @@ import (
 // againAfter is how long a watch of one server waits before it begins again.
 const againAfter = 200 * time.Millisecond
 
-// Watch sends the notifications of all servers. They say where to look, and carry no documents: what one server holds may
-// not be chosen. Each change comes from every server that accepts it, so from the last one of a majority as well.
+// Watch sends the notifications of all servers. They say where to look, and carry no documents: what one server holds
+// may not be chosen. Each change comes from every server that accepts it, so from the last one of a majority as well.
 func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)

@@ -34,8 +34,8 @@ type TaskStatus struct {
 	TroubleSince int64 `json:"troubleSince,omitempty"`
 	NextRunAt    int64 `json:"nextRunAt,omitempty"` // Unix ms
 	LastTick     int64 `json:"lastTick,omitempty"`  // Unix ms of the newest tick fired
-	// Schedule is a digest of the schedule that the ticks are of, and TicksTo is up to when they are dealt with although
-	// none was fired, Unix ms: skipped, missed, or before the schedule was declared.
+	// Schedule is a digest of the schedule that the ticks are of, and TicksTo is up to when they are dealt with
+	// although none was fired, Unix ms: skipped, missed, or before the schedule was declared.
 	Schedule string `json:"schedule,omitempty"`
 	TicksTo  int64  `json:"ticksTo,omitempty"`
 	// LastTrigger is the moment, Unix ms, of the newest tick fired because an operator asked for it.

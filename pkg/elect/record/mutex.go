@@ -92,7 +92,8 @@ func MutexFrom(d store.Doc) (protocol.MutexDoc, error) {
 		m.moment("holders.since", &h.Since)
 		if session, ok := m.named("holders", b.Sessions, h.Session, h.Claim); ok && h.Slot >= 0 {
 			is.Holders = append(is.Holders, protocol.MutexHolder{
-				Session: session, Claim: h.Claim, Token: h.Token, Shared: h.Shared, Slot: h.Slot, Until: h.Until, Since: h.Since,
+				Session: session, Claim: h.Claim, Token: h.Token, Shared: h.Shared, Slot: h.Slot, Until: h.Until,
+				Since: h.Since,
 			})
 		}
 	}

@@ -16,7 +16,8 @@ func mutexOfAll() protocol.MutexDoc {
 	return protocol.MutexDoc{
 		Rev: 9, Limit: 3, Next: "n", Exclusive: 9, Shared: 4,
 		Holders: []protocol.MutexHolder{
-			{Session: "s", Claim: "c1", Token: 8, Slot: 2, Until: 5, Since: 3}, {Session: "t", Claim: "c2", Token: 9, Shared: true},
+			{Session: "s", Claim: "c1", Token: 8, Slot: 2, Until: 5, Since: 3},
+			{Session: "t", Claim: "c2", Token: 9, Shared: true},
 		},
 		Queue: []protocol.MutexTicket{{Session: "u", Claim: "c3"}, {Session: "v", Claim: "c4", Shared: true}},
 		Hold:  protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
@@ -44,7 +45,10 @@ func TestMutexIsReadAsWritten(t *testing.T) {
 
 // The queue is bounded by [protocol.MutexDoc.Size], which must not be below what a store gets.
 func TestMutexFitsItsSize(t *testing.T) {
-	d := protocol.MutexDoc{Rev: store.MaxRev, Limit: 1000, Hold: protocol.MutexHold{UntilMs: store.MaxRev, ForMs: store.MaxRev}}
+	d := protocol.MutexDoc{
+		Rev: store.MaxRev, Limit: 1000,
+		Hold: protocol.MutexHold{UntilMs: store.MaxRev, ForMs: store.MaxRev},
+	}
 	claim := strings.Repeat("c", 16)
 	for i := range 200 {
 		session := strings.Repeat("s", 36) + strconv.Itoa(i)

@@ -27,7 +27,8 @@ const (
 	OverrideMove      OverrideKind = "move"      // of a task: one hand-over to an instance
 	OverrideTrigger   OverrideKind = "trigger"   // of a task with ticks: one tick more, numbered by Token
 	OverrideRebalance OverrideKind = "rebalance" // of a group: it is spread evenly at once
-	OverrideResume    OverrideKind = "resume"    // of a task or a group: its pause ended at Resumed; ticks up to then do not count
+	// OverrideResume is of a task or a group: its pause ended at Resumed. Ticks up to then do not count.
+	OverrideResume OverrideKind = "resume"
 )
 
 // MaxAsked is how many characters (Unicode code points) each text of an override has at most.

@@ -17,7 +17,8 @@ func validate(changes []store.Change) error {
 	}
 	for i, c := range changes {
 		if c.Op == store.Put && c.Doc.Rev > store.MaxRev {
-			return fmt.Errorf("change %d: %s %.80q: %w: Rev %d, at most %d", i, c.Doc.Kind, c.Doc.ID, store.ErrMalformed,
+			return fmt.Errorf("change %d: %s %.80q: %w: Rev %d, at most %d", i, c.Doc.Kind, c.Doc.ID,
+				store.ErrMalformed,
 				c.Doc.Rev, int64(store.MaxRev))
 		}
 	}
@@ -152,7 +153,8 @@ func (b *batch) closed(c store.Change, why string) error {
 	var text string
 	switch word {
 	case "nodes":
-		text = fmt.Sprintf("nodes=%s is kept in it, and nodes=%d is configured: configure that number, or %s", value, b.nodes,
+		text = fmt.Sprintf("nodes=%s is kept in it, and nodes=%d is configured: configure that number, or %s", value,
+			b.nodes,
 			deleteIt)
 	case "seen":
 		text = b.tooManySeen(value)

@@ -76,7 +76,8 @@ func TestUncountedReplicas(t *testing.T) {
 
 	uri := "redis://" + master.Addr
 	claim(t, open(t, store.Config{URI: uri + "?nodes=2", Timeout: time.Second}), "g/a")
-	refused(t, uri+"?nodes=3", store.ErrInvalid, "nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
+	refused(t, uri+"?nodes=3", store.ErrInvalid,
+		"nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
 }
 
 func TestTooOld(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The time for the gate counts from the first good reply under an identity. Any other that is seen begins it again, also
-// one that was known before.
+// The time for the gate counts from the first good reply under an identity. Any other that is seen begins it again,
+// also one that was known before.
 func TestAnotherIdentityBeginsTheTimeAgain(t *testing.T) {
 	const one, two = "run/repl/1+0", "run/repl/1+1"
 	var c course
@@ -74,7 +74,8 @@ func TestASecondLookConfirmsAReply(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 		found, _ := tc.look.Text()
-		if same := tc.look.Err() != nil || strings.HasPrefix(found, identity+" "); e.course.age(identity, time.Now()) > 0 != same {
+		if same := tc.look.Err() != nil ||
+			strings.HasPrefix(found, identity+" "); e.course.age(identity, time.Now()) > 0 != same {
 			t.Errorf("%s: the time goes on: %v, want %v", name, !same, same)
 		}
 	}

@@ -118,8 +118,9 @@ func (d description) problems() []store.Problem {
 	}
 	switch {
 	case d.info["aof_enabled"] != "1":
-		add(ReasonNotDurable, "appendonly is no: a server that ends forgets what was acknowledged, and keys are claimed "+
-			"again only after a lease. Set appendonly yes and appendfsync always.")
+		add(ReasonNotDurable,
+			"appendonly is no: a server that ends forgets what was acknowledged, and keys are claimed "+
+				"again only after a lease. Set appendonly yes and appendfsync always.")
 	case d.config == nil:
 		add(ReasonUnknown, "The user may not read the server's configuration, so appendfsync and replica-read-only were "+
 			"not checked. Grant +config|get, or make sure that they are always and yes.")

@@ -35,8 +35,9 @@
 // elect audits what it holds before it goes on.
 //
 // Changes with a Claim pass the gate. It is a part of the data, and names the identity under which work may be started.
-// A client that has had good replies under one unchanged identity for the duration of a lease opens it for that one, with
-// its next write. By then nothing runs any more that held a key in another lineage. docs/protocol.md has the argument.
+// A client that has had good replies under one unchanged identity for the duration of a lease opens it for that one,
+// with its next write. By then nothing runs any more that held a key in another lineage. docs/protocol.md has the
+// argument.
 //
 // # Connections
 //

@@ -40,13 +40,15 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 		t.Helper()
 		change := store.Change{IfRev: rev, Doc: store.Doc{
 			Kind: store.KindSession, ID: id, Rev: rev + 2000, State: store.StateLive, Count: rev,
-			WriterID: store.WriterID{Session: id, Seq: rev}, Body: []byte(`{"instance":"web-1","lease":20000,"version":"1.0.0"}`),
+			WriterID: store.WriterID{Session: id, Seq: rev},
+			Body:     []byte(`{"instance":"web-1","lease":20000,"version":"1.0.0"}`),
 		}}
 		must(t, s, change, store.Applied)
 		rev = change.Doc.Rev
 	}
 	must(t, s, store.Change{Doc: store.Doc{
-		Kind: store.KindSession, ID: id, Rev: rev, State: store.StateLive, WriterID: store.WriterID{Session: id, Seq: 1},
+		Kind: store.KindSession, ID: id, Rev: rev, State: store.StateLive,
+		WriterID: store.WriterID{Session: id, Seq: 1},
 	}}, store.Applied)
 	begin, memory := number(t, c, "aof_current_size"), number(t, c, "used_memory")
 	for range sample {

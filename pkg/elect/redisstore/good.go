@@ -273,8 +273,8 @@ func (e *exchange) tooMany(found string) string {
 		e.keys.gate())
 }
 
-// tooManySeen says what to do about servers that the gate remembers: how many, and their addresses. Detaching them is not
-// enough: each may still hold the data, and be promoted.
+// tooManySeen says what to do about servers that the gate remembers: how many, and their addresses. Detaching them is
+// not enough: each may still hold the data, and be promoted.
 func (e *exchange) tooManySeen(found string) string {
 	n, addresses, _ := strings.Cut(found, " ")
 	return fmt.Sprintf("%s Redis servers have held the data (%s), and nodes=%d is configured: wipe those that are not used "+

@@ -39,8 +39,8 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (stor
 	}
 }
 
-// listParts asks page by page where documents come in order of id. Each index by another order is read in one script, so
-// that a document which moves within it meanwhile is neither shown twice nor missed.
+// listParts asks page by page where documents come in order of id. Each index by another order is read in one script,
+// so that a document which moves within it meanwhile is neither shown twice nor missed.
 func (r *reader) listParts(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	var res store.Reply
 	var total int64

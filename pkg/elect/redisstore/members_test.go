@@ -59,8 +59,8 @@ func TestAReplicaThatIsConnectedTwiceIsOne(t *testing.T) {
 }
 
 // A replica that has taken the place of another one counts besides it: the other one may come back on the other side of
-// a partition, and be a majority with a third. Changes need three of the four, claims an operator who wipes one and says
-// so.
+// a partition, and be a majority with a third. Changes need three of the four, claims an operator who wipes one and
+// says so.
 func TestAReplicaThatWasReplacedCounts(t *testing.T) {
 	servers, s, _ := set(t)
 	master := servers.Nodes[servers.Master(t.Context())]
@@ -72,7 +72,8 @@ func TestAReplicaThatWasReplacedCounts(t *testing.T) {
 	online(t, master, 2)
 	waitFor(t, func() bool {
 		out := apply(t, s, lock("g/meanwhile", floor(t, s).Floor+1, lease))
-		return out.Status == store.Unknown && strings.Contains(out.Err.Error(), "4 Redis servers have held the data (127.0.0.1:")
+		return out.Status == store.Unknown &&
+			strings.Contains(out.Err.Error(), "4 Redis servers have held the data (127.0.0.1:")
 	})
 	must(t, s, lock("g/not-claimed", 7, 0), store.Applied)
 	other.Freeze()
@@ -118,7 +119,8 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 	for range 3 {
 		deny()
 	}
-	if len(logged) != 2 || !strings.Contains(logged[0], "3 Redis servers hold the data") || !strings.Contains(logged[1], todo) {
+	if len(logged) != 2 || !strings.Contains(logged[0], "3 Redis servers hold the data") ||
+		!strings.Contains(logged[1], todo) {
 		t.Errorf("logged %q, want each reason once", logged)
 	}
 	wantShut(t, open(t, store.Config{URI: uri}))
@@ -130,7 +132,8 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 // wantShut wants the closed gate among problems and settings.
 func wantShut(t *testing.T, s *redisstore.Store) {
 	t.Helper()
-	if p := s.Problems(); len(p) != 1 || p[0].Reason != redisstore.ReasonClosed || !strings.Contains(p[0].Message, "3 Redis") {
+	if p := s.Problems(); len(p) != 1 || p[0].Reason != redisstore.ReasonClosed ||
+		!strings.Contains(p[0].Message, "3 Redis") {
 		t.Errorf("problems %+v", p)
 	}
 	i, err := s.Inspect(t.Context())

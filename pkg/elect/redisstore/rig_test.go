@@ -37,7 +37,8 @@ var seq int64
 func lock(id string, rev int64, lease time.Duration) store.Change {
 	seq++
 	return store.Change{Claim: lease, Doc: store.Doc{
-		Kind: store.KindLock, ID: id, Group: "g", Rev: rev, Session: "s", WriterID: store.WriterID{Session: "w", Seq: seq},
+		Kind: store.KindLock, ID: id, Group: "g", Rev: rev, Session: "s",
+		WriterID: store.WriterID{Session: "w", Seq: seq},
 	}}
 }
 

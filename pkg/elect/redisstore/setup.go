@@ -57,7 +57,8 @@ func (s *setup) run(ctx context.Context, existing bool) error {
 	if silent, _ := r.text(1); silent != "" {
 		s.silent = true
 		s.problems = append(s.problems, store.Problem{Reason: ReasonPolled, Message: "The user may not " +
-			"publish on the channel " + s.channel + ": changes are noticed by polling, a second late. Grant &shardctl:*."})
+			"publish on the channel " + s.channel +
+			": changes are noticed by polling, a second late. Grant &shardctl:*."})
 	}
 	return s.checkNodes(ctx)
 }
@@ -98,11 +99,13 @@ func (s *setup) checkNodes(ctx context.Context) error {
 	}
 	if g.Nodes != "" && g.Nodes != strconv.Itoa(s.nodes) {
 		return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop every "+
-			"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes, s.keys.gate(), g.Nodes)
+			"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes,
+			s.keys.gate(), g.Nodes)
 	}
 	if g.shut(s.nodes) {
 		s.problems = append(s.problems, store.Problem{
-			Reason: ReasonClosed, Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.Seen+g.Met) + ".",
+			Reason:  ReasonClosed,
+			Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.Seen+g.Met) + ".",
 		})
 	}
 	return nil

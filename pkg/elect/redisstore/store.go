@@ -72,9 +72,13 @@ func newStore(ctx context.Context, c store.Config, t target) (*Store, error) {
 	f := &finder{target: t, tls: files, timeout: c.Timeout}
 	keys := newKeyspace(c.Cluster)
 	a := &access{
-		exchange: &exchange{keys: keys, nodes: t.nodes, named: t.master != "", timeout: c.Timeout, look: look(keys), log: c.Logger},
-		finder:   f, channel: keys.channel(t.db), others: newLane(f),
-		secrets: append(secrets().Of(c.URI), t.password, t.sentinelPassword), unreadable: adapter.NewUnreadable(c.Logger),
+		exchange: &exchange{
+			keys: keys, nodes: t.nodes, named: t.master != "", timeout: c.Timeout, look: look(keys),
+			log: c.Logger,
+		},
+		finder: f, channel: keys.channel(t.db), others: newLane(f),
+		secrets:    append(secrets().Of(c.URI), t.password, t.sentinelPassword),
+		unreadable: adapter.NewUnreadable(c.Logger),
 	}
 	a.sessions = a.others
 	if !c.Existing {

@@ -18,7 +18,8 @@ func encode(d store.Doc) []byte {
 	var b bytes.Buffer
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	for _, field := range [fields]string{
-		number(d.Rev), d.WriterID.Session, number(d.WriterID.Seq), d.Group, d.Session, d.Next, bit(d.Suspended), d.State,
+		number(d.Rev), d.WriterID.Session, number(d.WriterID.Seq), d.Group, d.Session, d.Next, bit(d.Suspended),
+		d.State,
 		number(d.Count), number(d.Expires),
 	} {
 		b.WriteString(field)

@@ -14,8 +14,9 @@ func TestDocumentsComeBack(t *testing.T) {
 	for _, d := range []store.Doc{
 		{Kind: store.KindGroup, ID: "g", Rev: 1},
 		{
-			Kind: store.KindLock, ID: "g/a", Rev: store.MaxRev, WriterID: store.WriterID{Session: "s", Seq: math.MaxInt64},
-			Group: "g", Session: "s", Next: "n", Suspended: true, State: "live", Count: math.MinInt64, Expires: 7,
+			Kind: store.KindLock, ID: "g/a", Rev: store.MaxRev,
+			WriterID: store.WriterID{Session: "s", Seq: math.MaxInt64},
+			Group:    "g", Session: "s", Next: "n", Suspended: true, State: "live", Count: math.MinInt64, Expires: 7,
 			Body: []byte("a\x00b\x00"),
 		},
 	} {

@@ -51,7 +51,8 @@ func TestURIs(t *testing.T) {
 
 func TestRedact(t *testing.T) {
 	const uri = "redis+sentinel://u:secret@h/shard?nodes=3&sentinelPassword=secret"
-	if got := redisstore.Redact(uri); strings.Contains(got, "secret") || !strings.Contains(got, "u:xxxxx@h/shard?nodes=3") {
+	if got := redisstore.Redact(uri); strings.Contains(got, "secret") ||
+		!strings.Contains(got, "u:xxxxx@h/shard?nodes=3") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -9,8 +9,8 @@
 // as it is then; no statement needs the answer of another, and a batch is sent at once. The query is a statement of its
 // own: in the same one it would show what was there before a wait for somebody else's row.
 //
-// Somebody may lock a table for long. Heartbeats, and reads of sessions, need no other table than theirs, and a [Server]
-// has a [Lane] for them.
+// Somebody may lock a table for long. Heartbeats, and reads of sessions, need no other table than theirs, and a
+// [Server] has a [Lane] for them.
 //
 // What watchers care for is noted in a short log, by the writer of a file and by triggers of a server; heartbeats are
 // not in it. A watch reads the log when a [Signal] says so.

@@ -52,8 +52,8 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 }
 
 // reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
-// show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it is
-// as other reads showed it last: no session that was deleted comes back under its name.
+// show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it
+// is as other reads showed it last: no session that was deleted comes back under its name.
 func (s *Store) reads(
 	ctx context.Context, kind store.Kind, queries func(into *store.Reply) []Statement,
 ) (store.Reply, error) {

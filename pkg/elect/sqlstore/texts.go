@@ -127,9 +127,10 @@ func (w writing) tables(info store.KindInfo) (create []string, indexes []index) 
 		}
 	}
 	return append([]string{w.fill(table, `CREATE TABLE IF NOT EXISTS $table (id $text NOT NULL PRIMARY KEY, `+
-		`rev $integer NOT NULL, writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, `+
-		`session $text NOT NULL, next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, `+
-		`count $integer NOT NULL, expires $integer NOT NULL, body $body NOT NULL`+inline+`) $options`)}, later...), indexes
+			`rev $integer NOT NULL, writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, `+
+			`session $text NOT NULL, next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, `+
+			`count $integer NOT NULL, expires $integer NOT NULL, body $body NOT NULL`+inline+`) $options`)}, later...),
+		indexes
 }
 
 // on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.
@@ -162,7 +163,8 @@ func (st *statements) addServer(w writing, texts ServerTexts, log string) {
 	names := strings.Split(columns, ", ")
 	for kind, k := range st.kinds {
 		k.insert = w.texts.numbered(texts.Create(k.table, names))
-		update := `UPDATE $table SET ` + strings.Join(names[1:], " = ?, ") + ` = ? WHERE id = ? AND rev = ? AND rev <= $max`
+		update := `UPDATE $table SET ` + strings.Join(names[1:], " = ?, ") +
+			` = ? WHERE id = ? AND rev = ? AND rev <= $max`
 		k.update, k.updateQuietly = w.fill(k.table, update), w.fill(k.table, update+` AND state = ?`)
 		k.removeAt = w.fill(k.table, `DELETE FROM $table WHERE id = ? AND rev = ? AND rev <= $max`)
 		if kind == store.KindGroup {

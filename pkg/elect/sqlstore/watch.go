@@ -170,7 +170,10 @@ func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged,
 		log = logged{}
 		return w.store.engine.query(
 			ctx, Common,
-			Statement{Text: w.store.sql.log.last, Row: func(row Row) error { return row.Scan(&log.oldest, &log.newest) }},
+			Statement{
+				Text: w.store.sql.log.last,
+				Row:  func(row Row) error { return row.Scan(&log.oldest, &log.newest) },
+			},
 			Statement{Text: text, Args: args, Row: func(row Row) error {
 				var l line
 				err := row.Scan(&l.seq, &l.doc.Kind, &l.doc.ID, &l.doc.Group, &l.doc.Next)

@@ -54,8 +54,8 @@ type KindInfo struct {
 	// Retention is how long a document is kept after its end, when its writer sets Doc.Expires; 0: for ever. Only kinds
 	// with a retention are ever deleted by those who clean up.
 	Retention time.Duration
-	// Indexes are in addition to the one on ID. Each costs a write, so only for what List is asked. A new one goes last:
-	// SQL databases name them by their place, and old tables get those that they lack.
+	// Indexes are in addition to the one on ID. Each costs a write, so only for what List is asked. A new one goes
+	// last: SQL databases name them by their place, and old tables get those that they lack.
 	Indexes [][]Field
 	Notify  Notify
 }

@@ -111,9 +111,9 @@ type Outcome struct {
 // Reply is a store's reply to a read.
 type Reply struct {
 	Docs []Doc
-	// Unreadable are documents that the store met and could not read, in no order, some maybe twice. Conditions cannot be
-	// tested on them. A List without other conditions than From and To, in order, names all of its range. That is up to
-	// the last of Docs, or to the end where no more match. A Read names those that it was asked for.
+	// Unreadable are documents that the store met and could not read, in no order, some maybe twice. Conditions cannot
+	// be tested on them. A List without other conditions than From and To, in order, names all of its range. That is up
+	// to the last of Docs, or to the end where no more match. A Read names those that it was asked for.
 	Unreadable []Unreadable
 	// Total is the number of matching documents when Query.CountOnly is set.
 	Total int64

@@ -23,13 +23,14 @@ const sessionTimeout = 4 * time.Second
 // inFlight is how many requests of one call wait for their answers at a time.
 const inFlight = 64
 
-// maxConnections is how many connections one session of ZooKeeper has at most. The library keeps a channel for each watch
-// until it fires, and at each connection all watches are set again. Another session begins without them.
+// maxConnections is how many connections one session of ZooKeeper has at most. The library keeps a channel for each
+// watch until it fires, and at each connection all watches are set again. Another session begins without them.
 const maxConnections = 20
 
 // client is the one connection of a store. The library connects again by itself, to the next server.
 type client struct {
-	begin  func(number uint64) (*zk.Conn, <-chan zk.Event, error) // has the library connect; events come with the number
+	// has the library connect; events come with the number
+	begin  func(number uint64) (*zk.Conn, <-chan zk.Event, error)
 	user   string
 	login  []byte         // USER:PASSWORD; nil: anyone
 	listen func(zk.Event) // gets all events, in their order among the replies; it must not block
@@ -65,7 +66,8 @@ func connect(ctx context.Context, u storeuri.URI, d dialer, log logr.Logger, lis
 	}
 	c.begin = func(number uint64) (*zk.Conn, <-chan zk.Event, error) {
 		return zk.Connect(
-			u.Hosts, sessionTimeout, zk.WithHostProvider(&hosts{}), zk.WithLogger(libraryLog{log}), zk.WithLogInfo(false),
+			u.Hosts, sessionTimeout, zk.WithHostProvider(&hosts{}), zk.WithLogger(libraryLog{log}),
+			zk.WithLogInfo(false),
 			zk.WithEventCallback(func(e zk.Event) { c.event(number, e) }),
 			zk.WithDialer(func(_, address string, _ time.Duration) (net.Conn, error) {
 				return c.dial(ctx, number, d, address)
@@ -197,8 +199,8 @@ func (c *client) isOpen() bool {
 	}
 }
 
-// authenticate names the user, in the first course of a session. ZooKeeper takes any password; what it is good for shows
-// at the first znode.
+// authenticate names the user, in the first course of a session. ZooKeeper takes any password; what it is good for
+// shows at the first znode.
 func (c *client) authenticate(conn *zk.Conn, course uint64) {
 	err := conn.AddAuth("digest", c.login)
 	c.mu.Lock()

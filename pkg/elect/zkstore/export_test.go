@@ -25,7 +25,8 @@ func (s *Store) Entry(kind store.Kind, id string, rev int64) string {
 // Schema is the path of the layout's version.
 func (s *Store) Schema() string { return s.schemaPath() }
 
-// Channels is how many channels the library keeps for watches that have not fired. No connection may be coming or going.
+// Channels is how many channels the library keeps for watches that have not fired. No connection may be coming or
+// going.
 func (s *Store) Channels() (all int) {
 	watchers := reflect.ValueOf(s.client.conn()).Elem().FieldByName("watchers")
 	for each := watchers.MapRange(); each.Next(); {

@@ -214,7 +214,8 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 		time.Sleep(time.Duration(round) * 100 * time.Millisecond) // the read may wait in the frozen leader, or not
 		leader.Thaw()
 		if found := <-reading; found.Rev != change.Doc.Rev {
-			t.Errorf("round %d: the deposed leader's client read revision %d, want %d", round, found.Rev, change.Doc.Rev)
+			t.Errorf("round %d: the deposed leader's client read revision %d, want %d", round, found.Rev,
+				change.Doc.Rev)
 		}
 	}
 }
@@ -256,8 +257,8 @@ func TestClientIsCutOff(t *testing.T) {
 	end()
 }
 
-// Connections that come and go do not have the channels of watches pile up, and notifications go on, also for a user who
-// has to be named again.
+// Connections that come and go do not have the channels of watches pile up, and notifications go on, also for a user
+// who has to be named again.
 func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 	const cuts = 50
 	server := testservers.Shared(t, testservers.KindZooKeeper)

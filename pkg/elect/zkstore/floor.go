@@ -80,7 +80,8 @@ func (s *setup) readBase(ctx context.Context) (version int32, err error) {
 	}
 	base, ok := parseBase(f.data)
 	if !ok {
-		return 0, fmt.Errorf("%w: %s holds no number from 0 to %d", store.ErrInvalid, s.floorPath(), int64(store.MaxMark))
+		return 0, fmt.Errorf("%w: %s holds no number from 0 to %d", store.ErrInvalid, s.floorPath(),
+			int64(store.MaxMark))
 	}
 	s.clock.raiseBase(base)
 	return f.stat.Version, nil

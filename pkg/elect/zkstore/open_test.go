@@ -74,7 +74,10 @@ func TestUsers(t *testing.T) {
 		zk.DigestACL(zk.PermAll, "ops", "secret-ops")...)
 	_, err := conn.SetACL(chroot, acl, -1)
 	must(t, err)
-	for _, o := range []zkstore.Options{{URI: uri}, {URI: strings.Replace(with(uri, "app"), "secret", "wrong-secret", 1)}} {
+	for _, o := range []zkstore.Options{
+		{URI: uri},
+		{URI: strings.Replace(with(uri, "app"), "secret", "wrong-secret", 1)},
+	} {
 		o.OperationTimeout = patient
 		wantRefused(t, o, store.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
 	}

@@ -113,8 +113,8 @@ func (s *setup) make(ctx context.Context) error {
 }
 
 // makeDirectories makes what is missing of the directories, parents before children. ZooKeeper looks at rights before
-// it looks whether a znode is there. So it is not asked to make the chroot, the database and the cluster where they are:
-// an administrator may have made them, and their parents belong to others.
+// it looks whether a znode is there. So it is not asked to make the chroot, the database and the cluster where they
+// are: an administrator may have made them, and their parents belong to others.
 func (s *setup) makeDirectories(ctx context.Context) error {
 	levels := map[int][]string{}
 	deepest := 0

@@ -93,13 +93,17 @@ func TestVersions(t *testing.T) {
 func TestHeartbeats(t *testing.T) {
 	l := &liveSessions{revs: map[string]int64{}}
 	heartbeat := func(ifRev int64, state string) store.Change {
-		return store.Change{IfRev: ifRev, Doc: store.Doc{Kind: store.KindSession, ID: "s", Rev: ifRev + 2, State: state}}
+		return store.Change{
+			IfRev: ifRev,
+			Doc:   store.Doc{Kind: store.KindSession, ID: "s", Rev: ifRev + 2, State: state},
+		}
 	}
 	if l.heartbeat(heartbeat(0, store.StateLive)) || l.heartbeat(heartbeat(2, store.StateLive)) {
 		t.Error("a session that was not seen live has a heartbeat")
 	}
 	l.note(heartbeat(0, store.StateLive))
-	if !l.heartbeat(heartbeat(2, store.StateLive)) || l.heartbeat(heartbeat(4, store.StateLive)) || l.heartbeat(heartbeat(2, "dead")) {
+	if !l.heartbeat(heartbeat(2, store.StateLive)) || l.heartbeat(heartbeat(4, store.StateLive)) ||
+		l.heartbeat(heartbeat(2, "dead")) {
 		t.Error("want a heartbeat at revision 2 alone, by one that stays live")
 	}
 	l.note(heartbeat(2, "dead"))

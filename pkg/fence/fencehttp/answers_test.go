@@ -100,7 +100,8 @@ func (f *transaction) Do(ctx context.Context, _ fence.Claim, work func(context.C
 // An answer that is an error rolls back, and reaches the client as it is.
 func TestErrorsOfTheHandlerRollBack(t *testing.T) {
 	for status, committed := range map[int]bool{
-		0: true, http.StatusOK: true, http.StatusSeeOther: true, http.StatusBadRequest: false, http.StatusInternalServerError: false,
+		0: true, http.StatusOK: true, http.StatusSeeOther: true, http.StatusBadRequest: false,
+		http.StatusInternalServerError: false,
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			f := new(transaction)

@@ -122,13 +122,14 @@ func TestHandler(t *testing.T) {
 		fences := new(fence.Memory)
 		var mu sync.Mutex
 		logs := map[string][]string{}
-		server := httptest.NewServer(fencehttp.Handler(fences, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			entry, _ := io.ReadAll(r.Body)
-			claim, _ := fence.FromContext(r.Context())
-			mu.Lock()
-			defer mu.Unlock()
-			logs[claim.Key] = append(logs[claim.Key], string(entry))
-		}), escaped))
+		server := httptest.NewServer(fencehttp.Handler(fences,
+			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				entry, _ := io.ReadAll(r.Body)
+				claim, _ := fence.FromContext(r.Context())
+				mu.Lock()
+				defer mu.Unlock()
+				logs[claim.Key] = append(logs[claim.Key], string(entry))
+			}), escaped))
 		t.Cleanup(server.Close)
 		return fencetest.Subject{
 			Write: func(ctx context.Context, c fence.Claim, entry string) error {

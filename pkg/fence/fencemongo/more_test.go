@@ -46,7 +46,8 @@ func TestUpdateKeepsItsOwnOperators(t *testing.T) {
 	d := opened(t, testmongo.Shared(t))
 	for i, total := range []int{5, 3} {
 		err := fencemongo.Update(t.Context(), d.work(), fence.Exclusive("k", 7), "k", bson.D{
-			{Key: "$max", Value: bson.D{{Key: "largest", Value: total}}}, {Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}},
+			{Key: "$max", Value: bson.D{{Key: "largest", Value: total}}},
+			{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}},
 		})
 		if err != nil {
 			t.Fatalf("update %d: %v", i, err)
@@ -56,11 +57,13 @@ func TestUpdateKeepsItsOwnOperators(t *testing.T) {
 		Largest, N int
 		Fence      struct{ Exclusive, Shared int64 }
 	}
-	if err := d.work().FindOne(t.Context(), bson.D{}).Decode(&found); err != nil || found.Largest != 5 || found.N != 2 ||
+	if err := d.work().FindOne(t.Context(), bson.D{}).Decode(&found); err != nil || found.Largest != 5 ||
+		found.N != 2 ||
 		found.Fence.Exclusive != 7 || found.Fence.Shared != 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
-	err := fencemongo.Update(t.Context(), d.work(), fence.Exclusive("k", 7), "k", bson.D{{Key: "$max", Value: bson.M{"a": 1}}})
+	err := fencemongo.Update(t.Context(), d.work(), fence.Exclusive("k", 7), "k",
+		bson.D{{Key: "$max", Value: bson.M{"a": 1}}})
 	if err == nil || !strings.Contains(err.Error(), "must be a bson.D") {
 		t.Errorf("$max of another type: %v", err)
 	}

@@ -90,7 +90,8 @@ func TestScriptOfTheCaller(t *testing.T) {
 	c := fence.Exclusive("k", 7)
 	got, err := fenceredis.NewScript(`local all = {#KEYS, #ARGV, KEYS[1], KEYS[2], ARGV[1]} -- a comment ends it`+
 		"\nreturn all -- and another").Run(t.Context(), client, c, []string{"a", "b"}, "x").Slice()
-	if err != nil || len(got) != 5 || got[0] != int64(2) || got[1] != int64(1) || got[2] != "a" || got[3] != "b" || got[4] != "x" {
+	if err != nil || len(got) != 5 || got[0] != int64(2) || got[1] != int64(1) || got[2] != "a" || got[3] != "b" ||
+		got[4] != "x" {
 		t.Errorf("%v, %v", got, err)
 	}
 	if err := fenceredis.NewScript(`return nil`).Run(t.Context(), client, c, nil).Err(); !errors.Is(err, redis.Nil) {

@@ -70,10 +70,12 @@ func subject(t *testing.T, target string) fencetest.Subject {
 	return fencetest.Subject{
 		Write: func(ctx context.Context, c fence.Claim, entry string) error {
 			return d.fenced(ctx, c,
-				"INSERT INTO log (place, log_key, entry) SELECT COALESCE(MAX(place), 0) + 1, ?, ? FROM log", hex(c.Key), entry)
+				"INSERT INTO log (place, log_key, entry) SELECT COALESCE(MAX(place), 0) + 1, ?, ? FROM log", hex(c.Key),
+				entry)
 		},
 		Log: func(ctx context.Context, key string) (log []string, err error) {
-			rows, err := d.db.QueryContext(ctx, d.param("SELECT entry FROM log WHERE log_key = ? ORDER BY place"), hex(key))
+			rows, err := d.db.QueryContext(ctx, d.param("SELECT entry FROM log WHERE log_key = ? ORDER BY place"),
+				hex(key))
 			if err != nil {
 				return nil, err
 			}
@@ -107,7 +109,8 @@ func TestWorkIsInTheTransaction(t *testing.T) {
 		f, broken := d.fences.On(d.db), errors.New("broken")
 		write := func(token int64, fails error) error {
 			return f.Do(t.Context(), fence.Exclusive("k", token), func(ctx context.Context) error {
-				if _, err := fencesql.Tx(ctx).ExecContext(ctx, "INSERT INTO reports (id, text) VALUES (1, 'x')"); err != nil {
+				if _, err := fencesql.Tx(ctx).ExecContext(ctx,
+					"INSERT INTO reports (id, text) VALUES (1, 'x')"); err != nil {
 					return err
 				}
 				return fails
@@ -140,10 +143,12 @@ func TestNewSaysWhatIsAllowed(t *testing.T) {
 			t.Errorf("table %q was taken", name)
 		}
 	}
-	if _, err := fencesql.New(0, "fences"); err == nil || !strings.Contains(err.Error(), "must be PostgreSQL, MySQL or SQLite") {
+	if _, err := fencesql.New(0, "fences"); err == nil ||
+		!strings.Contains(err.Error(), "must be PostgreSQL, MySQL or SQLite") {
 		t.Errorf("dialect 0: %v", err)
 	}
-	if table, err := fencesql.New(fencesql.PostgreSQL, "app.fences"); err != nil || !strings.Contains(table.Schema(), "app.fences") {
+	if table, err := fencesql.New(fencesql.PostgreSQL, "app.fences"); err != nil ||
+		!strings.Contains(table.Schema(), "app.fences") {
 		t.Errorf("app.fences: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Z
 // digit. Nothing is sent yet. See [Table.Create].
 func New(d Dialect, table string) (*Table, error) {
 	if !tableName.MatchString(table) {
-		return nil, fmt.Errorf("table %q: must be NAME or SCHEMA.NAME of up to 63 letters, digits and underscores", table)
+		return nil, fmt.Errorf("table %q: must be NAME or SCHEMA.NAME of up to 63 letters, digits and underscores",
+			table)
 	}
 	statements, err := d.statements(table)
 	return &Table{name: table, sql: statements}, err

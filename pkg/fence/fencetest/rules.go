@@ -44,7 +44,8 @@ func keysAreTheirOwn(t *testing.T, s Subject) {
 	t.Helper()
 	long := strings.Repeat("k", fence.MaxKey-1)
 	keys := []string{
-		"a", "A", "a ", "ä", "a\u0308", "a/b", "a%2Fb", "a'b", `a"b`, "a\\", "$a", "a.b", "{a}", "a\nb", long + "1", long + "2",
+		"a", "A", "a ", "ä", "a\u0308", "a/b", "a%2Fb", "a'b", `a"b`, "a\\", "$a", "a.b", "{a}", "a\nb", long + "1",
+		long + "2",
 		fence.Slot("a", 0), fence.Slot("a", 1),
 	}
 	for i, key := range keys { // each has a smaller token than the one before
@@ -99,7 +100,8 @@ func decidesAsMarks(t *testing.T, s Subject) {
 	for i := range steps {
 		// Tokens rise slowly, so that about half of the claims are old.
 		c := fence.Claim{
-			Key: []string{"a", "b"}[random.IntN(2)], Token: int64(1 + i/8 + random.IntN(6)), Shared: random.IntN(2) == 0,
+			Key: []string{"a", "b"}[random.IntN(2)], Token: int64(1 + i/8 + random.IntN(6)),
+			Shared: random.IntN(2) == 0,
 		}
 		after, want := marks[c.Key].Pass(c)
 		err := s.Write(within(t), c, fmt.Sprint(i))

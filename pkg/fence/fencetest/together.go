@@ -159,7 +159,8 @@ func failedWork(t *testing.T, s Subject) {
 	}
 	ctx := within(t)
 	broken := errors.New("broken")
-	if err := s.Fence.Do(ctx, fence.Exclusive("k", 7), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+	if err := s.Fence.Do(ctx, fence.Exclusive("k", 7), func(context.Context) error { return broken }); !errors.Is(err,
+		broken) {
 		t.Errorf("%v, want that of the work", err)
 	}
 	func() {

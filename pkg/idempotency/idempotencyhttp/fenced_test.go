@@ -54,8 +54,9 @@ func drawTraffic(t *rapid.T) traffic {
 	one := rapid.Custom(func(t *rapid.T) sending {
 		return sending{
 			Caller:  rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "caller"),
-			Message: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "message"), Token: rapid.Int64Range(1, 3).Draw(t, "token"),
-			At: seconds(6).Draw(t, "at"), Patience: seconds(4).Draw(t, "patience"),
+			Message: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "message"),
+			Token:   rapid.Int64Range(1, 3).Draw(t, "token"),
+			At:      seconds(6).Draw(t, "at"), Patience: seconds(4).Draw(t, "patience"),
 		}
 	})
 	return traffic{

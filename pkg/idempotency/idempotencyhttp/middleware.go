@@ -30,10 +30,11 @@ type Options struct {
 	Caller func(*http.Request) string
 	// OneCaller says instead that all callers are one: whoever sends a key gets the reply that is kept under it.
 	OneCaller bool
-	// MaxBody is how many bytes the body of a request may have: all of it is read for the fingerprint. 0: DefaultMaxBody.
+	// MaxBody is how many bytes the body of a request may have: all of it is read for the fingerprint. 0:
+	// DefaultMaxBody.
 	MaxBody int64
-	// Unquoted takes keys without quotes as well, as many clients send them: letters, digits and -_.:~ Those of tasks and
-	// subscriptions of shardctl need no option.
+	// Unquoted takes keys without quotes as well, as many clients send them: letters, digits and -_.:~ Those of tasks
+	// and subscriptions of shardctl need no option.
 	Unquoted bool
 	// Docs is the URL of a page that says how to use keys here; problems link to it.
 	Docs string

@@ -232,7 +232,8 @@ func TestKeysOfShardctl(t *testing.T) {
 			long + "@2026-03-29T01:00:00Z", long + "@2026-03-29T01:00:01Z",
 		} {
 			for _, replayed := range []string{"", "true"} {
-				if w := s.send("POST", "/", key, key); w.Code != 201 || w.Header().Get("Idempotent-Replayed") != replayed {
+				if w := s.send("POST", "/", key, key); w.Code != 201 ||
+					w.Header().Get("Idempotent-Replayed") != replayed {
 					t.Errorf("%+v, key %.40s: status %d, header %v, %s", o, key, w.Code, w.Header(), w.Body)
 				}
 			}
@@ -409,7 +410,8 @@ func TestInTransactions(t *testing.T) {
 	cfg := idempotency.Config{Transact: idempotency.SQLTransactions{DB: db}.Transact}
 	s := open(t, cfg, idempotencyhttp.Options{Docs: docs})
 	s.answer = func(_ http.ResponseWriter, r *http.Request) {
-		if _, err := idempotency.TxFrom(r.Context()).ExecContext(r.Context(), "INSERT INTO orders VALUES ('a')"); err != nil {
+		if _, err := idempotency.TxFrom(r.Context()).ExecContext(r.Context(),
+			"INSERT INTO orders VALUES ('a')"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -447,7 +449,10 @@ func TestBadOptions(t *testing.T) {
 		{idempotencyhttp.Options{OneCaller: true}, "Guard is nil"},
 		{idempotencyhttp.Options{Guard: guard, OneCaller: true, MaxBody: -1}, "MaxBody is -1"},
 		{idempotencyhttp.Options{Guard: guard}, "Caller is set: false, OneCaller is false"},
-		{idempotencyhttp.Options{Guard: guard, Caller: caller, OneCaller: true}, "Caller is set: true, OneCaller is true"},
+		{
+			idempotencyhttp.Options{Guard: guard, Caller: caller, OneCaller: true},
+			"Caller is set: true, OneCaller is true",
+		},
 	} {
 		_, err := idempotencyhttp.New(tt.o)
 		if !errors.Is(err, idempotency.ErrInvalid) || !strings.Contains(err.Error(), tt.text) {

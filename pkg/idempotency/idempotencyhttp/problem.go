@@ -41,7 +41,8 @@ func problemOf(err error, within bool) problem {
 	case errors.Is(err, idempotency.ErrReplyTooLarge):
 		return problem{
 			Title: "The reply for this Idempotency-Key was too large to be kept", Status: http.StatusConflict,
-			Detail: fmt.Sprintf("The request was done. Of its reply at most %d bytes can be kept.", idempotency.MaxReply),
+			Detail: fmt.Sprintf("The request was done. Of its reply at most %d bytes can be kept.",
+				idempotency.MaxReply),
 		}
 	case errors.Is(err, idempotency.ErrFailed), errors.Is(err, idempotency.ErrTakenOver):
 		return problem{

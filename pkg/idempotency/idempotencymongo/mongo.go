@@ -1,4 +1,5 @@
-// Package idempotencymongo keeps the records of requests in MongoDB, in the transaction of the work: exactly one effect.
+// Package idempotencymongo keeps the records of requests in MongoDB, in the transaction of the work: exactly one
+// effect.
 //
 // A record is a document of a collection that is the caller's to name:
 //
@@ -7,10 +8,10 @@
 // [Setup] makes the collection and an index that has MongoDB remove expired documents. Nothing hangs on when it does
 // so. The user of the work needs find, insert, update and remove on the collection.
 //
-// MongoDB does not let a second transaction wait for the first: it refuses its write at once. [Transactions] then begins
-// again until the first has ended, or, without idempotency.Config.Wait, says idempotency.ErrInProgress. The transaction
-// of a process that died is ended by the server after transactionLifetimeLimitSeconds, 60 s by default. Until then
-// repetitions wait or are told that the request is in progress.
+// MongoDB does not let a second transaction wait for the first: it refuses its write at once. [Transactions] then
+// begins again until the first has ended, or, without idempotency.Config.Wait, says idempotency.ErrInProgress. The
+// transaction of a process that died is ended by the server after transactionLifetimeLimitSeconds, 60 s by default.
+// Until then repetitions wait or are told that the request is in progress.
 package idempotencymongo
 
 import (

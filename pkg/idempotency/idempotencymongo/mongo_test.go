@@ -140,7 +140,8 @@ func openClient(_ context.Context, uri string) (idempotencytest.Client, error) {
 	return idempotencytest.Client{
 		Guard: g,
 		Effect: func(ctx context.Context, id, reply string) error {
-			_, err := db.Collection("effects").InsertOne(ctx, bson.D{{Key: "request", Value: id}, {Key: "reply", Value: reply}})
+			_, err := db.Collection("effects").InsertOne(ctx,
+				bson.D{{Key: "request", Value: id}, {Key: "reply", Value: reply}})
 			return err
 		},
 	}, err

@@ -177,7 +177,8 @@ func TestACallerWhoseSessionIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if _, err := p.guard(t, idempotency.Config{}).Do(bounded(t), request, never(t)); !errors.Is(err, idempotency.ErrInProgress) {
+	if _, err := p.guard(t, idempotency.Config{}).Do(bounded(t), request, never(t)); !errors.Is(err,
+		idempotency.ErrInProgress) {
 		t.Fatalf("at first: %v, want ErrInProgress", err)
 	}
 	_, err = p.guard(t, idempotency.Config{Wait: true}).Do(bounded(t), request, never(t))

@@ -51,7 +51,8 @@ type Said struct {
 	Reply    string `json:"reply,omitempty"`
 	Replayed bool   `json:"replayed,omitempty"`
 	Failed   string `json:"failed,omitempty"` // why there is no reply
-	Half     bool   `json:"half,omitempty"`   // nothing yet: the process is half way through the work and waits for its death
+	// nothing yet: the process is half way through the work and waits for its death
+	Half bool `json:"half,omitempty"`
 }
 
 // Child makes this process a client when it was started as one, and then does not return. TestMain calls
@@ -132,7 +133,8 @@ func (s *sender) say(said Said) error {
 func (s *sender) send(ctx context.Context, i int) error {
 	r := idempotency.Request{ID: fmt.Sprintf("request-%05d", i), Fingerprint: "pay"}
 	for {
-		got, err := s.Guard.Do(ctx, r, func(ctx context.Context) (idempotency.Reply, error) { return s.work(ctx, i, r.ID) })
+		got, err := s.Guard.Do(ctx, r,
+			func(ctx context.Context) (idempotency.Reply, error) { return s.work(ctx, i, r.ID) })
 		switch {
 		case err == nil:
 			return s.say(Said{ID: r.ID, Reply: string(got.Body), Replayed: got.Replayed})
@@ -178,9 +180,9 @@ func (s *sender) die(ctx context.Context, id string) {
 // processesLimit bounds all of it.
 const processesLimit = 25 * time.Minute
 
-// Processes sends count requests, each from five of ten processes at once. Processes are killed half way through the work,
-// and then started again, so that they send all of their requests again. It returns what the processes were answered,
-// and how many were killed. The test binary's TestMain calls [Child].
+// Processes sends count requests, each from five of ten processes at once. Processes are killed half way through the
+// work, and then started again, so that they send all of their requests again. It returns what the processes were
+// answered, and how many were killed. The test binary's TestMain calls [Child].
 func Processes(t *testing.T, uri string, count int) (said []Said, killed int) {
 	t.Helper()
 	began := time.Now()
@@ -219,7 +221,8 @@ type parent struct {
 // run runs one process to its end, and says whether it was killed.
 func (p *parent) run(ctx context.Context, index int) (killed bool) {
 	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // the test binary itself
-	cmd.Env = append(os.Environ(), envURI+"="+p.uri, envIndex+"="+strconv.Itoa(index), envCount+"="+strconv.Itoa(p.count))
+	cmd.Env = append(os.Environ(), envURI+"="+p.uri, envIndex+"="+strconv.Itoa(index),
+		envCount+"="+strconv.Itoa(p.count))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -206,12 +206,13 @@ func testNoEffect(b bench) {
 	if !errors.Is(err, errWork) {
 		t.Fatalf("first: %v, want the work's error", err)
 	}
-	got, err := g.Do(ctx, idempotency.Request{ID: "a", Fingerprint: "other"}, func(ctx context.Context) (idempotency.Reply, error) {
-		if a := idempotency.AttemptFrom(ctx); a.Number != 1 {
-			t.Errorf("attempt %+v, want the first", a)
-		}
-		return idempotency.Reply{}, nil
-	})
+	got, err := g.Do(ctx, idempotency.Request{ID: "a", Fingerprint: "other"},
+		func(ctx context.Context) (idempotency.Reply, error) {
+			if a := idempotency.AttemptFrom(ctx); a.Number != 1 {
+				t.Errorf("attempt %+v, want the first", a)
+			}
+			return idempotency.Reply{}, nil
+		})
 	if err != nil || got.Replayed {
 		t.Fatalf("second: %+v, %v, want the work to be done", got, err)
 	}
@@ -241,10 +242,14 @@ func testExpiry(b bench) {
 func testLimits(b bench) {
 	t := b.t
 	ctx, g := bounded(t), b.guard(t, idempotency.Config{})
-	if got, err := g.Do(ctx, idempotency.Request{ID: "most"}, reply(strings.Repeat("x", idempotency.MaxReply))); err != nil {
+	if got, err := g.Do(ctx, idempotency.Request{ID: "most"},
+		reply(strings.Repeat("x", idempotency.MaxReply))); err != nil {
 		t.Fatalf("a reply as large as is allowed: %d bytes, %v", got.Size(), err)
 	}
-	r := idempotency.Request{ID: strings.Repeat("i", idempotency.MaxID), Fingerprint: strings.Repeat("f", idempotency.MaxFingerprint)}
+	r := idempotency.Request{
+		ID:          strings.Repeat("i", idempotency.MaxID),
+		Fingerprint: strings.Repeat("f", idempotency.MaxFingerprint),
+	}
 	got, err := g.Do(ctx, r, reply(strings.Repeat("x", idempotency.MaxReply+1)))
 	if !errors.Is(err, idempotency.ErrReplyTooLarge) || !strings.Contains(err.Error(), "32769 bytes, at most 32768") {
 		t.Fatalf("a reply that is too large: %v, want ErrReplyTooLarge with both sizes", err)

@@ -121,7 +121,8 @@ func TestLists(t *testing.T) {
 // Whatever is not clearly a list is an error: nothing may vanish because of it.
 func TestMalformedLists(t *testing.T) {
 	for _, text := range []string{
-		"", "null", "{}", `"a"`, `["a"`, `["a"] ["b"]`, `[1]`, `[["a"]]`, `[{"nam": "a"}]`, `[{"name": "a", "weight": 0}]`,
+		"", "null", "{}", `"a"`, `["a"`, `["a"] ["b"]`, `[1]`, `[["a"]]`, `[{"nam": "a"}]`,
+		`[{"name": "a", "weight": 0}]`,
 		`[{"name": "a", "partition": "x"}]`, "<html>",
 	} {
 		if got, err := discover.ParseJSON([]byte(text)); err == nil {

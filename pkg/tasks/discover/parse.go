@@ -20,7 +20,8 @@ func ParseJSON(content []byte) ([]Found, error) {
 	d := json.NewDecoder(bytes.NewReader(content))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&all); err != nil {
-		return nil, fmt.Errorf("is not a JSON list of names, or of objects with name, partition, labels, weight: %w", err)
+		return nil, fmt.Errorf("is not a JSON list of names, or of objects with name, partition, labels, weight: %w",
+			err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds more than one JSON list")

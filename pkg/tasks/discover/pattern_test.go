@@ -53,7 +53,8 @@ func TestPatternsOfAField(t *testing.T) {
 		t.Errorf("%v, %v", patterns, err)
 	}
 	for text, want := range map[string]string{"$(UNSET)": "kafka.topics[0]: ", "$(BAD)": "kafka.topics: must be "} {
-		if _, err := env.Patterns("kafka.topics", []string{text}); err == nil || !strings.HasPrefix(err.Error(), want) ||
+		if _, err := env.Patterns("kafka.topics", []string{text}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}

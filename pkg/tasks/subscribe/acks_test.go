@@ -57,7 +57,8 @@ func TestAcknowledgementsGather(t *testing.T) {
 				c.mu.Lock()
 				took := c.last.Sub(began)
 				if c.acked != 200 || c.acks < test.least || c.acks > test.most || took != test.takes {
-					t.Errorf("%d messages by %d acknowledgements in %v, want from %d to %d in %v", c.acked, c.acks, took,
+					t.Errorf("%d messages by %d acknowledgements in %v, want from %d to %d in %v", c.acked, c.acks,
+						took,
 						test.least, test.most, test.takes)
 				}
 				c.mu.Unlock()

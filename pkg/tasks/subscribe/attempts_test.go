@@ -31,7 +31,8 @@ func TestAttemptsGoOnWithTheNextOwner(t *testing.T) {
 					return errors.New("never")
 				}}
 				r := subscribe.Runner{
-					Source: fromOrders(b), Sink: w, InFlight: 2, Retry: subscribe.Retry{Attempts: 5, DeadLetter: "dead"},
+					Source: fromOrders(b), Sink: w, InFlight: 2,
+					Retry: subscribe.Retry{Attempts: 5, DeadLetter: "dead"},
 				}
 				for len(got) < 5 {
 					x := start(t, r)
@@ -98,8 +99,8 @@ func (k *keeper) KeepDelivered(_ context.Context, messages []subscribe.Message) 
 	return nil
 }
 
-// TestAttemptsAreKeptInTime: at once, then after 1 s, 2 s and so on up to 30 s, and once more at the end. A few messages are kept,
-// those with the most attempts.
+// TestAttemptsAreKeptInTime: at once, then after 1 s, 2 s and so on up to 30 s, and once more at the end. A few
+// messages are kept, those with the most attempts.
 func TestAttemptsAreKeptInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{work: func(_ context.Context, d subscribe.Delivery) error {

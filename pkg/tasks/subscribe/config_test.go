@@ -26,7 +26,8 @@ import (
 // The one line by which a program gets another kind.
 func withMem(t *testing.T, b *memsource.Broker) *tasks.Kinds {
 	t.Helper()
-	all, err := tasks.NewKinds(append(kinds.All().All(), subscribe.NewKind(memsource.Kind{Broker: b}, kinds.Sinks()...))...)
+	all, err := tasks.NewKinds(append(kinds.All().All(),
+		subscribe.NewKind(memsource.Kind{Broker: b}, kinds.Sinks()...))...)
 	if err != nil {
 		t.Fatal(err)
 	}

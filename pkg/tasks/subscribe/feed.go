@@ -225,7 +225,8 @@ func (f *feed) over(ctx context.Context) bool {
 func (f *feed) result() error {
 	if item := f.flow.Halted(); item != nil {
 		return fmt.Errorf("%w: message %s was not worked on in %d attempts, and there is no retry.deadLetter; see to it, "+
-			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Attempts(), f.env.Group, f.env.Name, item.Err)
+			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Attempts(), f.env.Group, f.env.Name,
+			item.Err)
 	}
 	return f.broken
 }
@@ -375,7 +376,8 @@ func (f *feed) report(done finished) {
 		case err != nil && !done.work.Letter && item.Failures == 1 && !item.Over() && f.work.Err() == nil:
 			f.env.Log.Error(err, "A message was not worked on, and is delivered again", "position", item.Message.ID)
 		case err == nil && item.Failures > 0:
-			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt", item.Attempts()+1)
+			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt",
+				item.Attempts()+1)
 		}
 	}
 }

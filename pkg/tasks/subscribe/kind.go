@@ -166,7 +166,8 @@ func (k kind) sink(task *decode.Node, r *decode.Reader) Sink {
 	deliver := task.Get(fieldDeliver)
 	allowed := strings.Join(k.sinkNames(), ", ")
 	if deliver == nil {
-		r.AddAt(task.Place, decode.Under(task.Field(), fieldDeliver), "is required with %s: exactly one of %s", k.Name(),
+		r.AddAt(task.Place, decode.Under(task.Field(), fieldDeliver), "is required with %s: exactly one of %s",
+			k.Name(),
 			allowed)
 		return nil
 	}

@@ -214,7 +214,8 @@ func start(t *testing.T, r subscribe.Runner) rig {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	x := rig{hold: fakehold.New(task.Key()), says: &says{}, stop: cancel, done: make(chan tasks.Ending, 1)}
 	env := tasks.Env{
-		Identity: task.Identity(), Start: tasks.Start{Token: 7}, T: 20 * time.Second, Grace: 3 * time.Second, Lease: x.hold,
+		Identity: task.Identity(), Start: tasks.Start{Token: 7}, T: 20 * time.Second, Grace: 3 * time.Second,
+		Lease:  x.hold,
 		Status: x.says, Environ: func() []string { return nil }, Log: testr.New(t),
 	}
 	if r.InFlight == 0 {
@@ -337,7 +338,8 @@ func TestRejectedMessages(t *testing.T) {
 		}
 		l = newLine(4)
 		x := start(t, subscribe.Runner{Source: l, Sink: w, Retry: subscribe.Retry{Attempts: 3}})
-		if end := <-x.done; !errors.Is(end.Err, subscribe.ErrStop) || !strings.Contains(end.Err.Error(), "in 3 attempts") {
+		if end := <-x.done; !errors.Is(end.Err, subscribe.ErrStop) ||
+			!strings.Contains(end.Err.Error(), "in 3 attempts") {
 			t.Errorf("ended with %+v", end)
 		}
 	})
@@ -384,7 +386,8 @@ func TestPoisonDelaysWhatItsOrderSays(t *testing.T) {
 					total += n
 				}
 				if others := total - done[poison]; done[poison] != c.want || others != 40 {
-					t.Errorf("%d of the poison's partition were worked on, and %d of others: want %d and 40", done[poison], others,
+					t.Errorf("%d of the poison's partition were worked on, and %d of others: want %d and 40",
+						done[poison], others,
 						c.want)
 				}
 			})

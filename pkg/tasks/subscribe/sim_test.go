@@ -189,7 +189,8 @@ func (l *life) judge(t *testing.T) {
 		poison = 0
 	}
 	if len(l.seen) != simMessages || len(dead) != poison {
-		t.Errorf("%d messages were delivered and %d are dead letters, want %d and %d", len(l.seen), len(dead), simMessages,
+		t.Errorf("%d messages were delivered and %d are dead letters, want %d and %d", len(l.seen), len(dead),
+			simMessages,
 			poison)
 	}
 	one := l.runner.Sink.(*worker).Batch() == 1 // a batch in which one has failed comes again

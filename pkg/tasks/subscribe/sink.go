@@ -39,8 +39,8 @@ type Batching interface {
 	MostAtOnce() (field string, most int)
 }
 
-// Together marks an error with which all deliveries under way have failed, such as the end of the process that had them.
-// One of the messages may have been the reason. Without it such an error counts as a failed attempt of each.
+// Together marks an error with which all deliveries under way have failed, such as the end of the process that had
+// them. One of the messages may have been the reason. Without it such an error counts as a failed attempt of each.
 func Together(err error) error { return flow.Together(err) }
 
 // Rejected marks the error of a message that its receiver will never take. With retry.deadLetter it becomes a dead
@@ -60,8 +60,8 @@ type Limits struct {
 // Receiver works on messages. Deliver may be called concurrently, and Close once all calls have returned.
 type Receiver interface {
 	// Deliver has messages worked on, and says for each how that ended, in their order: nil is success. After an error
-	// nothing is known of the message, and it is delivered again. An error of [Together] counts for one message at most,
-	// which others are not delivered with any more. Deliver returns soon after ctx ends.
+	// nothing is known of the message, and it is delivered again. An error of [Together] counts for one message at
+	// most, which others are not delivered with any more. Deliver returns soon after ctx ends.
 	Deliver(ctx context.Context, deliveries []Delivery) []error
 	// Batch is how many messages one Deliver takes at most, at least 1.
 	Batch() int

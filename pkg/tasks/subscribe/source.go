@@ -107,8 +107,8 @@ type Lagging interface {
 // owner, unless the broker counts.
 type Keeping interface {
 	Subscription
-	// KeepDelivered keeps Delivered of messages that are not acknowledged, and returns once that is confirmed. After the
-	// next Open they come with it. What was kept of other messages stays, as far as there is space; 0 forgets a message.
-	// It is not called while Ack goes on. After an error it is tried again later.
+	// KeepDelivered keeps Delivered of messages that are not acknowledged, and returns once that is confirmed. After
+	// the next Open they come with it. What was kept of other messages stays, as far as there is space; 0 forgets a
+	// message. It is not called while Ack goes on. After an error it is tried again later.
 	KeepDelivered(ctx context.Context, messages []Message) error
 }

@@ -91,75 +91,78 @@ func (t topics) say(ctx context.Context, word string, names ...string) (bodies [
 }
 
 var _ = Describe("Topics that are discovered", Label("kafka", "short", "discovery"), func() {
-	It("are consumed within the interval, stay while the broker is down, and end after the grace", func(ctx SpecContext) {
-		server, at := openBroker(ctx, testbroker.KindKafka), newArrivals()
-		client, err := kgo.NewClient(
-			kgo.SeedBrokers(server.Addr()), kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1),
-		)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(client.Close)
-		t := topics{client, kadm.NewClient(client)}
-		old := names("orders", 0, 5)
-		t.create(ctx, 1, append(old, "other")...)
-		t.create(ctx, 2, "parts")
-
-		c := NewCluster("kafka-discovery", harness.Options{StoreURI: SQLiteURI()})
-		DeferCleanup(func() { LogsOnFailure(c) })
-		for i := range 3 {
-			_, err := c.StartWith(ctx, fmt.Sprintf("d%d", i+1), discovering(c, fmt.Sprintf("d%d", i+1), server.Addr(), at.URL))
+	It("are consumed within the interval, stay while the broker is down, and end after the grace",
+		func(ctx SpecContext) {
+			server, at := openBroker(ctx, testbroker.KindKafka), newArrivals()
+			client, err := kgo.NewClient(
+				kgo.SeedBrokers(server.Addr()), kgo.MetadataMinAge(100*time.Millisecond), kgo.UnknownTopicRetries(-1),
+			)
 			Expect(err).NotTo(HaveOccurred())
-		}
-		replica := c.Live()[0]
-		keys := func() ([]string, error) {
-			tasks, err := replica.Client.Tasks(ctx)
-			var keys []string
-			for _, t := range tasks {
-				keys = append(keys, t.Key)
+			DeferCleanup(client.Close)
+			t := topics{client, kadm.NewClient(client)}
+			old := names("orders", 0, 5)
+			t.create(ctx, 1, append(old, "other")...)
+			t.create(ctx, 2, "parts")
+
+			c := NewCluster("kafka-discovery", harness.Options{StoreURI: SQLiteURI()})
+			DeferCleanup(func() { LogsOnFailure(c) })
+			for i := range 3 {
+				_, err := c.StartWith(ctx, fmt.Sprintf("d%d", i+1),
+					discovering(c, fmt.Sprintf("d%d", i+1), server.Addr(), at.URL))
+				Expect(err).NotTo(HaveOccurred())
 			}
-			return keys, err
-		}
-		first := t.say(ctx, "first", old...)
-		Eventually(func() []string { return at.missing(first...) }).Should(BeEmpty())
-		Eventually(keys).Should(And(HaveLen(7), ContainElements("parts/parts-0", "parts/parts-1")))
+			replica := c.Live()[0]
+			keys := func() ([]string, error) {
+				tasks, err := replica.Client.Tasks(ctx)
+				var keys []string
+				for _, t := range tasks {
+					keys = append(keys, t.Key)
+				}
+				return keys, err
+			}
+			first := t.say(ctx, "first", old...)
+			Eventually(func() []string { return at.missing(first...) }).Should(BeEmpty())
+			Eventually(keys).Should(And(HaveLen(7), ContainElements("parts/parts-0", "parts/parts-1")))
 
-		By("creating 20 topics, and a partition")
-		fresh := names("orders", 5, 25)
-		t.create(ctx, 1, fresh...)
-		_, err = t.admin.CreatePartitions(ctx, 1, "parts")
-		Expect(err).NotTo(HaveOccurred())
-		created := time.Now()
-		second := t.say(ctx, "second", fresh...)
-		Eventually(func() []string { return at.missing(second...) }).Should(BeEmpty())
-		took := at.last(second...).Sub(created)
-		Figure("kafka", "20 topics created at once are consumed after %s, looking every %s", took.Round(time.Millisecond),
-			lookEvery)
-		Expect(took).To(BeNumerically("<", lookEvery+2*time.Second))
-		Eventually(keys).Should(And(HaveLen(28), ContainElement("parts/parts-2")))
+			By("creating 20 topics, and a partition")
+			fresh := names("orders", 5, 25)
+			t.create(ctx, 1, fresh...)
+			_, err = t.admin.CreatePartitions(ctx, 1, "parts")
+			Expect(err).NotTo(HaveOccurred())
+			created := time.Now()
+			second := t.say(ctx, "second", fresh...)
+			Eventually(func() []string { return at.missing(second...) }).Should(BeEmpty())
+			took := at.last(second...).Sub(created)
+			Figure("kafka", "20 topics created at once are consumed after %s, looking every %s",
+				took.Round(time.Millisecond),
+				lookEvery)
+			Expect(took).To(BeNumerically("<", lookEvery+2*time.Second))
+			Eventually(keys).Should(And(HaveLen(28), ContainElement("parts/parts-2")))
 
-		By("having the broker down for three intervals")
-		server.Kill()
-		down := time.Now()
-		Eventually(func() ([]harness.Problem, error) {
-			status, err := replica.Client.Status(ctx)
-			return status.ProblemsOf("DiscoveryFailed"), err
-		}).Should(ContainElement(HaveField("Message", ContainSubstring(server.Addr()))))
-		Consistently(keys).WithTimeout(3*lookEvery - time.Since(down)).Should(HaveLen(28))
-		Expect(server.Start(ctx)).To(Succeed())
-		third := t.say(ctx, "third", slices.Concat(old, fresh)...)
-		Eventually(func() []string { return at.missing(third...) }).Should(BeEmpty())
-		Eventually(func() ([]harness.Problem, error) {
-			status, err := replica.Client.Status(ctx)
-			return status.ProblemsOf("DiscoveryFailed"), err
-		}).Should(BeEmpty())
-		Expect(keys()).To(HaveLen(28))
+			By("having the broker down for three intervals")
+			server.Kill()
+			down := time.Now()
+			Eventually(func() ([]harness.Problem, error) {
+				status, err := replica.Client.Status(ctx)
+				return status.ProblemsOf("DiscoveryFailed"), err
+			}).Should(ContainElement(HaveField("Message", ContainSubstring(server.Addr()))))
+			Consistently(keys).WithTimeout(3*lookEvery - time.Since(down)).Should(HaveLen(28))
+			Expect(server.Start(ctx)).To(Succeed())
+			third := t.say(ctx, "third", slices.Concat(old, fresh)...)
+			Eventually(func() []string { return at.missing(third...) }).Should(BeEmpty())
+			Eventually(func() ([]harness.Problem, error) {
+				status, err := replica.Client.Status(ctx)
+				return status.ProblemsOf("DiscoveryFailed"), err
+			}).Should(BeEmpty())
+			Expect(keys()).To(HaveLen(28))
 
-		By("deleting topics")
-		_, err = t.admin.DeleteTopics(ctx, old...)
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(keys).Should(And(HaveLen(23), Not(ContainElement("orders/orders-00"))))
-		fourth := t.say(ctx, "fourth", fresh...)
-		Eventually(func() []string { return at.missing(fourth...) }).Should(BeEmpty())
-	}, SpecTimeout(ScenarioTimeout))
+			By("deleting topics")
+			_, err = t.admin.DeleteTopics(ctx, old...)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(keys).Should(And(HaveLen(23), Not(ContainElement("orders/orders-00"))))
+			fourth := t.say(ctx, "fourth", fresh...)
+			Eventually(func() []string { return at.missing(fourth...) }).Should(BeEmpty())
+		}, SpecTimeout(ScenarioTimeout))
 })
 
 func names(prefix string, from, to int) []string {

@@ -17,7 +17,8 @@ type kafkaPublisher struct{ client *kgo.Client }
 func connectKafka(ctx context.Context, addr string, topics []string, partitions int) (publisher, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
-		kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
+		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 	)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ const poisonTasks = `      - name: t001
 
 var _ = Describe("A message that is refused for ever", func() {
 	for _, k := range kinds {
-		It(fmt.Sprintf("from %s becomes a dead letter, or its task fails and says where", k.name), Label(k.name, "full"),
+		It(fmt.Sprintf("from %s becomes a dead letter, or its task fails and says where", k.name),
+			Label(k.name, "full"),
 			func(ctx SpecContext) { playPoison(ctx, k) }, SpecTimeout(suite.ScenarioTimeout))
 	}
 })

@@ -126,8 +126,9 @@ func (p *program) send(ctx context.Context, key string, token int64, body string
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/events", strings.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	for name, value := range map[string]string{
-		"Shardctl-Key": key, "Shardctl-Fencing-Token": fmt.Sprint(token), "Ce-Id": fmt.Sprint("sent-", token), "Ce-Specversion": "1.0",
-		"Content-Type": "text/plain",
+		"Shardctl-Key": key, "Shardctl-Fencing-Token": fmt.Sprint(token), "Ce-Id": fmt.Sprint("sent-", token),
+		"Ce-Specversion": "1.0",
+		"Content-Type":   "text/plain",
 	} {
 		request.Header.Set(name, value)
 	}

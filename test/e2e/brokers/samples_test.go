@@ -58,7 +58,8 @@ var _ = Describe("The sample configuration", func() {
 		if k.name == "redis" || k.name == "nats" {
 			labels = Label(k.name, "short", "samples")
 		}
-		It(fmt.Sprintf("topics-%s.yaml delivers a hundred topics to the receiver in %s", k.name, samples[k.name].receiver),
+		It(fmt.Sprintf("topics-%s.yaml delivers a hundred topics to the receiver in %s", k.name,
+			samples[k.name].receiver),
 			labels, func(ctx SpecContext) { playSample(ctx, k, samples[k.name]) }, SpecTimeout(ScenarioTimeout))
 	}
 })

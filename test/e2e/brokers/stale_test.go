@@ -39,14 +39,15 @@ var _ = Describe("A replica frozen for two leases, and thawed", func() {
 	for _, k := range staleKinds {
 		for _, part := range []harness.Part{harness.Both, harness.Worker} {
 			what := map[harness.Part]string{harness.Both: "guard and worker", harness.Worker: "the worker alone"}[part]
-			It(fmt.Sprintf("acknowledges nothing to %s: %s", k.name, what), Label(k.name, "full"), func(ctx SpecContext) {
-				s := newStale(ctx, k.kind, k.fence)
-				s.underWay(ctx)
-				s.freeze(ctx, part)
-				s.arriveLate(ctx)
-				s.thaw(ctx, part)
-				s.judge(ctx)
-			}, SpecTimeout(ScenarioTimeout))
+			It(fmt.Sprintf("acknowledges nothing to %s: %s", k.name, what), Label(k.name, "full"),
+				func(ctx SpecContext) {
+					s := newStale(ctx, k.kind, k.fence)
+					s.underWay(ctx)
+					s.freeze(ctx, part)
+					s.arriveLate(ctx)
+					s.thaw(ctx, part)
+					s.judge(ctx)
+				}, SpecTimeout(ScenarioTimeout))
 		}
 	}
 })
@@ -131,7 +132,8 @@ func (s *stale) freeze(ctx context.Context, part harness.Part) {
 		// Another replica takes over some 25 ms later: what is looked at less often is seen in the wrong order.
 		Eventually(s.worker.Alive).WithContext(ctx).WithPolling(time.Millisecond).Should(BeFalse(), "the guard ends it")
 		gone := history.Now().Sub(s.frozen)
-		Figure(s.name, "a worker that was frozen is ended by its guard after %s (X is %s)", gone.Round(time.Millisecond),
+		Figure(s.name, "a worker that was frozen is ended by its guard after %s (X is %s)",
+			gone.Round(time.Millisecond),
 			HardDeadline)
 		Expect(s.again).NotTo(BeClosed(), "the worker is dead before another replica takes over")
 	}

@@ -22,46 +22,48 @@ import (
 const more = 10 // tasks that a longer list has
 
 func listScenarios() {
-	It("takes up a longer list from helm upgrade, and a shorter one from kubectl, without a restart", func(ctx SpecContext) {
-		r := settled(ctx)
-		before := identities(readyPods(ctx, r))
-		began := history.Now()
-		r.Tasks = tasks + more
-		Expect(r.Upgrade(ctx)).To(Succeed())
-		upgraded := history.Now()
-		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks + more).WithTimeout(3 * Patience).
-			WithPolling(pollEvery).Should(Succeed())
-		h := recorded(r)
-		starts := h.Started(began, history.Now())
-		added := namesOf(tasks+1, tasks+more)
-		for _, run := range starts {
-			Expect(added).To(
-				ContainElement(run.Key),
-				"only what is new starts; the one that has the list first takes it all, until the others know it",
+	It("takes up a longer list from helm upgrade, and a shorter one from kubectl, without a restart",
+		func(ctx SpecContext) {
+			r := settled(ctx)
+			before := identities(readyPods(ctx, r))
+			began := history.Now()
+			r.Tasks = tasks + more
+			Expect(r.Upgrade(ctx)).To(Succeed())
+			upgraded := history.Now()
+			Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks + more).WithTimeout(3 * Patience).
+				WithPolling(pollEvery).Should(Succeed())
+			h := recorded(r)
+			starts := h.Started(began, history.Now())
+			added := namesOf(tasks+1, tasks+more)
+			for _, run := range starts {
+				Expect(added).To(
+					ContainElement(run.Key),
+					"only what is new starts; the one that has the list first takes it all, until the others know it",
+				)
+			}
+			first := kube.FirstStarts(h, added, began)
+			Expect(identities(readyPods(ctx, r))).To(Equal(before))
+			Figure("list by helm upgrade",
+				"%d more tasks run %v after the upgrade, when the first kubelet had brought "+
+					"the ConfigMap, and are spread after %v; no pod was restarted and no other task moved",
+				more, first[more-1].Sub(upgraded).Round(time.Millisecond),
+				lastStart(starts).Sub(upgraded).Round(time.Millisecond))
+
+			By("editing the ConfigMap")
+			edited := history.Now()
+			editConfig(ctx, r, fmt.Sprintf("..%03d}", tasks+more), fmt.Sprintf("..%03d}", tasks))
+			r.Tasks = tasks
+			Expect(r.Nudge(ctx)).To(Succeed())
+			Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).
+				WithPolling(pollEvery).Should(Succeed())
+			Expect(identities(readyPods(ctx, r))).To(Equal(before))
+			Figure(
+				"list by kubectl edit", "%d tasks fewer: the last ended %v after the edit", more,
+				lastEnd(recorded(r), added, edited).Sub(edited).Round(time.Millisecond),
 			)
-		}
-		first := kube.FirstStarts(h, added, began)
-		Expect(identities(readyPods(ctx, r))).To(Equal(before))
-		Figure("list by helm upgrade", "%d more tasks run %v after the upgrade, when the first kubelet had brought "+
-			"the ConfigMap, and are spread after %v; no pod was restarted and no other task moved",
-			more, first[more-1].Sub(upgraded).Round(time.Millisecond),
-			lastStart(starts).Sub(upgraded).Round(time.Millisecond))
 
-		By("editing the ConfigMap")
-		edited := history.Now()
-		editConfig(ctx, r, fmt.Sprintf("..%03d}", tasks+more), fmt.Sprintf("..%03d}", tasks))
-		r.Tasks = tasks
-		Expect(r.Nudge(ctx)).To(Succeed())
-		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithTimeout(2 * Patience).
-			WithPolling(pollEvery).Should(Succeed())
-		Expect(identities(readyPods(ctx, r))).To(Equal(before))
-		Figure(
-			"list by kubectl edit", "%d tasks fewer: the last ended %v after the edit", more,
-			lastEnd(recorded(r), added, edited).Sub(edited).Round(time.Millisecond),
-		)
-
-		Expect(r.Upgrade(ctx)).To(Succeed(), "the release says the same as the cluster again")
-	}, SpecTimeout(2*ScenarioTimeout))
+			Expect(r.Upgrade(ctx)).To(Succeed(), "the release says the same as the cluster again")
+		}, SpecTimeout(2*ScenarioTimeout))
 
 	It("refuses a broken list, says so, and goes on", func(ctx SpecContext) {
 		r := settled(ctx)

@@ -57,7 +57,8 @@ func (r *rig) chaos(ctx SpecContext) {
 // faults are all there are, each as likely as any other.
 func (s *chaos) faults() []fault {
 	signal := func(part harness.Part, sig syscall.Signal) func(context.Context, *harness.Replica) {
-		return func(_ context.Context, one *harness.Replica) { _, _ = one.Kill(part, sig) } // it may be ending by itself
+		// it may be ending by itself
+		return func(_ context.Context, one *harness.Replica) { _, _ = one.Kill(part, sig) }
 	}
 	lasting := func(begin, end func(), most time.Duration) func(context.Context, *harness.Replica) {
 		return func(ctx context.Context, _ *harness.Replica) {

@@ -46,7 +46,8 @@ type failover struct {
 // newFailover makes a cluster without replicas. What it did is judged when the scenario, or its container, ends.
 func newFailover(e ensemble) *failover {
 	GinkgoHelper()
-	cluster := NewCluster(string(e.kind)+"-failover", harness.Options{StoreURI: e.uri, Tasks: tasks, Lease: failoverLease})
+	cluster := NewCluster(string(e.kind)+"-failover",
+		harness.Options{StoreURI: e.uri, Tasks: tasks, Lease: failoverLease})
 	return &failover{rig: &rig{kind: e.kind, uri: e.uri, cluster: cluster}, ensemble: e}
 }
 
@@ -79,7 +80,8 @@ func (f *failover) goesOn(ctx SpecContext, by loss) {
 	Expect(f.cluster.Scale(ctx, replicas+1)).To(Succeed())
 	f.spread(ctx)
 	joined := history.Now()
-	Expect(Load(f.cluster).Started(joins, joined)).To(HaveLen(tasks/(replicas+1)), "only the share of the new one moves")
+	Expect(Load(f.cluster).Started(joins, joined)).To(HaveLen(tasks/(replicas+1)),
+		"only the share of the new one moves")
 	by.back(leader)
 	WaitUntil(ctx, history.Now().Add(failoverLease))
 	f.undisturbed(joined)
@@ -136,6 +138,7 @@ func (f *failover) ends(ctx SpecContext) {
 	leader.Start()
 	_, last := f.taken(ctx, f.cluster.Keys(), back)
 	f.spread(ctx)
-	Figure(f.name(), "the majority of %d away for 3 T: all keys run %s after it is back, gaps %s", len(f.ensemble.servers),
+	Figure(f.name(), "the majority of %d away for 3 T: all keys run %s after it is back, gaps %s",
+		len(f.ensemble.servers),
 		ms(last.Sub(back)), f.gaps(back))
 }

@@ -69,7 +69,8 @@ func (r *rig) heldSessions(ctx SpecContext) {
 	WaitUntil(ctx, at.Add(3*Lease))
 	h := Load(r.cluster)
 	for _, one := range live {
-		Expect(h.AliveAfter(one.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks of %s end in time", one.Name)
+		Expect(h.AliveAfter(one.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks of %s end in time",
+			one.Name)
 	}
 	freed := history.Now()
 	release()

@@ -45,7 +45,8 @@ func scenarios(kind testservers.Kind) {
 		ExpectOneRunEach(r.cluster)
 	})
 
-	It("move to the others on SIGTERM, and not before", func(ctx SpecContext) { r.leave(ctx) }, SpecTimeout(ScenarioTimeout))
+	It("move to the others on SIGTERM, and not before", func(ctx SpecContext) { r.leave(ctx) },
+		SpecTimeout(ScenarioTimeout))
 	It("are taken over after kill -9 of a whole replica, and of a worker alone", func(ctx SpecContext) {
 		r.dies(ctx, harness.Both)
 		r.balanced(ctx)
@@ -134,7 +135,8 @@ func (r *rig) away(ctx SpecContext) {
 	WaitUntil(ctx, at.Add(3*Lease))
 	h := Load(r.cluster)
 	for _, one := range live {
-		Expect(h.AliveAfter(one.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks of %s end in time", one.Name)
+		Expect(h.AliveAfter(one.Name, at.Add(HardDeadline+time.Second))).To(BeEmpty(), "tasks of %s end in time",
+			one.Name)
 		Expect(one.Running()).To(BeTrue(), "%s waits for the store", one.Name)
 		status, err := one.Client.Status(ctx)
 		Expect(err).NotTo(HaveOccurred())

@@ -145,7 +145,8 @@ func TestTerms(t *testing.T) {
 			terms: terms{everywhere: 2}, ran: []history.Process{ran("k", "x", 1, 1, 5), ran("l", "x", 1, 1, 5)},
 		},
 		"one more than the cap": {
-			terms: terms{everywhere: 1}, ran: []history.Process{ran("k", "x", 1, 1, 5), ran("l", "x", 1, 5, 6)}, want: 1,
+			terms: terms{everywhere: 1}, ran: []history.Process{ran("k", "x", 1, 1, 5), ran("l", "x", 1, 5, 6)},
+			want: 1,
 		},
 		"more than one instance may": {
 			terms: terms{limits: []limit{{"x", 1}}}, want: 1,

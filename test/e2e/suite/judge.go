@@ -135,7 +135,8 @@ func (t *terms) judge(
 		for _, hole := range h.Holes(key, now) {
 			for _, live := range lives {
 				from, to := max(hole.From, live.from), min(hole.To, live.to)
-				if length := to.Sub(from); t.hadCapacity(lives, from, to) && length > lostAfter && length > lostAfter+stall(from, to) {
+				if length := to.Sub(from); t.hadCapacity(lives, from, to) && length > lostAfter &&
+					length > lostAfter+stall(from, to) {
 					found = append(found, fmt.Sprintf("%s did not run for %v while a replica lived", key, length))
 				}
 			}

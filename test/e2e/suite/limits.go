@@ -40,7 +40,8 @@ func ExpectWithin(c *harness.Cluster, promise time.Duration, from, to history.In
 	}
 	stall := Stall(c, from, to)
 	Expect(to.Sub(from)).To(
-		BeNumerically("<=", promise+stall), "%s: %v is promised, and the machine stood still for %v", what, promise, stall,
+		BeNumerically("<=", promise+stall), "%s: %v is promised, and the machine stood still for %v", what, promise,
+		stall,
 	)
 }
 

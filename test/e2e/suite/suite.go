@@ -93,8 +93,8 @@ type shared struct {
 	Bins harness.Binaries
 }
 
-// NewCluster makes a cluster without replicas. At the end of the container or scenario that called it, in every attempt,
-// all that ran is judged, as ExpectOneRunEach does, and its processes die.
+// NewCluster makes a cluster without replicas. At the end of the container or scenario that called it, in every
+// attempt, all that ran is judged, as ExpectOneRunEach does, and its processes die.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
 	if o.Lease == 0 {

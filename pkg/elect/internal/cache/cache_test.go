@@ -35,7 +35,8 @@ func refresh(t *testing.T, c *cache.Cache, now time.Duration, counts map[string]
 		t.Fatalf("nothing to read after %v", now)
 	}
 	r := cache.Reading{
-		Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Floor: 100_000, Members: map[string]record.Member{},
+		Counts: counts, Locks: map[string][]*record.Lock{}, Clock: 100_000, Floor: 100_000,
+		Members:  map[string]record.Member{},
 		Overrode: true,
 	}
 	for _, name := range p.Groups() {
@@ -89,7 +90,10 @@ func TestAGroupTrackedAgainDuringARefreshIsNotLoaded(t *testing.T) {
 	c.Track()
 	c.Track("g")
 	c.Refreshed(
-		p, cache.Reading{Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001, Floor: 100_001},
+		p, cache.Reading{
+			Counts: map[string]int64{"g": 1}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_001,
+			Floor: 100_001,
+		},
 		none, clocktest.At(time.Second),
 	)
 	if c.Loaded() {
@@ -169,7 +173,8 @@ func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
 		"raised": mine(1006, 2, ""), "other": mine(6, 2, ""), "written": hand,
 	} {
 		c.Put(lock)
-		if got := c.Ready().Edited; !slices.Equal(got, []record.Key{"g/k"}) || c.Lock("g/k").Status.State != "stopping" {
+		if got := c.Ready().Edited; !slices.Equal(got, []record.Key{"g/k"}) ||
+			c.Lock("g/k").Status.State != "stopping" {
 			t.Errorf("%s: edited %v, known %+v", name, got, c.Lock("g/k"))
 		}
 	}
@@ -202,7 +207,10 @@ func TestACorrectionOutlivesARefreshUnderWay(t *testing.T) {
 	}
 	c.Correct("g/1", nil)
 	c.Refreshed(
-		p, cache.Reading{Counts: map[string]int64{"g": 3}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_000, Floor: 100_000},
+		p, cache.Reading{
+			Counts: map[string]int64{"g": 3}, Locks: map[string][]*record.Lock{"g": {}}, Clock: 100_000,
+			Floor: 100_000,
+		},
 		none, clocktest.At(time.Second),
 	)
 	p, ok = c.Plan(clocktest.At(10 * time.Second))

@@ -161,7 +161,10 @@ func TestAReservationWithoutACallIsDeclined(t *testing.T) {
 	for name, shown := range map[string]bool{"shown": true, "named only": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			d := protocol.MutexDoc{Rev: 9, Limit: 1, Queue: []protocol.MutexTicket{{Session: "me", Claim: "gone"}}, Next: "me"}
+			d := protocol.MutexDoc{
+				Rev: 9, Limit: 1, Queue: []protocol.MutexTicket{{Session: "me", Claim: "gone"}},
+				Next: "me",
+			}
 			r.put(d)
 			notice := &d
 			if !shown {
@@ -191,7 +194,8 @@ func TestWaitersLook(t *testing.T) {
 			r := newRig(t)
 			r.Watching(tt.watching, r.moment())
 			r.put(protocol.MutexDoc{
-				Rev: 9, Limit: 1, Holders: []protocol.MutexHolder{{Session: "other", Claim: "o", Token: 9}}, Exclusive: 9,
+				Rev: 9, Limit: 1, Holders: []protocol.MutexHolder{{Session: "other", Claim: "o", Token: 9}},
+				Exclusive: 9,
 			})
 			r.Ask("locks/m", "c1", one(), r.moment())
 			r.serve()

@@ -3,8 +3,8 @@ package quorum
 // Acceptor is what one server keeps of one document. All of it is durable before the server answers, promises too: a
 // forgotten promise lets an older ballot win.
 type Acceptor[V any] struct {
-	// Floor is a counter: no ballot up to it is ever taken. A record that is made where none is begins with the floor of
-	// its server. See [Removal].
+	// Floor is a counter: no ballot up to it is ever taken. A record that is made where none is begins with the floor
+	// of its server. See [Removal].
 	Floor    int64
 	Promised Ballot // no ballot below it is taken any more
 	Accepted Accepted[V]

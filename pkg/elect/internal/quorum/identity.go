@@ -32,12 +32,12 @@ type Found struct {
 	ID      *Identity
 }
 
-// Admission says what each server is, from what all of them show. want is the identity of server 0 as this process knows
-// it. Its Incarnation is empty until [Incarnation] has said it once. It is kept from then on: a process that took part
-// in one quorum never takes part in what was set up in its place, where nothing is of what it remembers.
+// Admission says what each server is, from what all of them show. want is the identity of server 0 as this process
+// knows it. Its Incarnation is empty until [Incarnation] has said it once. It is kept from then on: a process that took
+// part in one quorum never takes part in what was set up in its place, where nothing is of what it remembers.
 //
-// A server without a confirmed identity does not count. An empty disk that counted would forget what it had accepted, and
-// a majority with it could lose a chosen write.
+// A server without a confirmed identity does not count. An empty disk that counted would forget what it had accepted,
+// and a majority with it could lose a chosen write.
 func Admission(want Identity, found []Found) []Standing {
 	all := make([]Standing, len(found))
 	confirmed := false
@@ -121,9 +121,9 @@ func Mismatch(want, got Identity) error {
 // reserved, server 0 first, and then confirmed in the same order. Where it was cut off after server 0 was confirmed,
 // confirm are those that it had reserved. Both empty: nothing is to be done.
 //
-// The identities must be read in the order of the servers. Who has reserved server 0 last is the only one that can confirm
-// it. It has reserved all others since then, so that none can have counted before. They are its own from then on: earlier
-// ones have a lower turn, and later ones begin with server 0.
+// The identities must be read in the order of the servers. Who has reserved server 0 last is the only one that can
+// confirm it. It has reserved all others since then, so that none can have counted before. They are its own from then
+// on: earlier ones have a lower turn, and later ones begin with server 0.
 func SetUp(want Identity, found []Found) (fresh bool, confirm []int, err error) {
 	fresh = true
 	for _, f := range found {

@@ -22,8 +22,8 @@ const (
 type Value struct {
 	Is  Is
 	Doc store.Doc
-	// Before marks the writes before it, the newest first. By that a writer knows its write again whose round failed, and
-	// on whose value others have built since.
+	// Before marks the writes before it, the newest first. By that a writer knows its write again whose round failed,
+	// and on whose value others have built since.
 	Before [remembered]Mark
 }
 

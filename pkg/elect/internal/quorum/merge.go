@@ -12,8 +12,8 @@ type Page struct {
 // from a majority, and only what is read so is filtered, counted and cut: a server that is behind still lists what the
 // newer copies of others exclude.
 //
-// Where a server's page was cut, nothing is known beyond its last id. whole is false then, and the next page begins after
-// the last id that is returned; there is at least one.
+// Where a server's page was cut, nothing is known beyond its last id. whole is false then, and the next page begins
+// after the last id that is returned; there is at least one.
 func Merge(pages []Page, reverse bool) (ids []string, whole bool) {
 	order := func(a, b string) int {
 		switch {

@@ -199,7 +199,8 @@ func TestJudge(t *testing.T) {
 	tomb := func(by store.WriterID) quorum.Value { return quorum.Value{Is: quorum.Deleted, Doc: doc(4, by)} }
 	live := quorum.Value{Is: quorum.Live, Doc: doc(4, other)}
 	// Deleted by somebody without a writer ID, and created again.
-	_, again, _ := quorum.Judge(store.Change{Doc: doc(7, other)}, quorum.Value{Is: quorum.Deleted, Doc: doc(4, store.WriterID{})}, false)
+	_, again, _ := quorum.Judge(store.Change{Doc: doc(7, other)},
+		quorum.Value{Is: quorum.Deleted, Doc: doc(4, store.WriterID{})}, false)
 	for name, tt := range map[string]struct {
 		c       store.Change
 		on      quorum.Value
@@ -218,7 +219,9 @@ func TestJudge(t *testing.T) {
 		"delete, and it was an earlier call": {remove, tomb(mine), false, store.Overtaken, quorum.Deleted, false},
 		"delete, and it was somebody else":   {remove, tomb(other), true, store.Overtaken, quorum.Deleted, false},
 		"delete it again, without a writer ID": {
-			store.Change{Op: store.Delete, IfRev: 7, Doc: doc(0, store.WriterID{})}, again, true, store.Applied, quorum.Deleted, true,
+			store.Change{Op: store.Delete, IfRev: 7, Doc: doc(0, store.WriterID{})},
+			again, true, store.Applied,
+			quorum.Deleted, true,
 		},
 		"replace a document that was deleted":  {replace(4), tomb(other), false, store.Overtaken, quorum.Deleted, false},
 		"replace a document, and it was mine":  {own, live, false, store.Applied, quorum.Live, false},
@@ -231,7 +234,8 @@ func TestJudge(t *testing.T) {
 		if out.Status != tt.want || v.Is != tt.is || changes != tt.changes {
 			t.Errorf("%s: got %v, %v, changes %t", name, out.Status, v.Is, changes)
 		}
-		if v.Is == quorum.Deleted && (out.Doc != nil || v.Document() != nil || v.Doc.Rev != tt.c.IfRev && v.Doc.Rev != 4) {
+		if v.Is == quorum.Deleted &&
+			(out.Doc != nil || v.Document() != nil || v.Doc.Rev != tt.c.IfRev && v.Doc.Rev != 4) {
 			t.Errorf("%s: a deleted document is shown: %+v, or without its revision: %+v", name, out.Doc, v.Doc)
 		}
 	}

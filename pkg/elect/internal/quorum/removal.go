@@ -2,12 +2,12 @@ package quorum
 
 // Removal decides about a tombstone: when its records may be deleted on the servers, and from when on.
 //
-// The order is: look at all servers; where [Removal.Floor] allows it, raise the floor of each server to it, durably; then
-// delete each record that is still as it was shown, by compare-and-set. A tombstone is looked at only when it has stood
-// for an hour, and a write that was not answered for that long is never repeated.
+// The order is: look at all servers; where [Removal.Floor] allows it, raise the floor of each server to it, durably;
+// then delete each record that is still as it was shown, by compare-and-set. A tombstone is looked at only when it has
+// stood for an hour, and a write that was not answered for that long is never repeated.
 //
-// With a majority alone, the record of the last server could come back to life. Without the floor, an acceptance that is
-// late would put an old value where a new one was created since.
+// With a majority alone, the record of the last server could come back to life. Without the floor, an acceptance that
+// is late would put an old value where a new one was created since.
 type Removal[V any] struct {
 	ballot Ballot
 	floor  int64

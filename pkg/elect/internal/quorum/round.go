@@ -125,8 +125,8 @@ func (m *Memory[V]) End(r Round[V]) {
 // Forget drops what a next change could go on from. It is called on any doubt, and when a read shows another value.
 func (m *Memory[V]) Forget() { *m = Memory[V]{counter: m.counter} }
 
-// Used is the largest counter of a ballot that may have been used. Who forgets a document keeps it, and begins above it:
-// two values under one ballot would both be taken for the chosen one.
+// Used is the largest counter of a ballot that may have been used. Who forgets a document keeps it, and begins above
+// it: two values under one ballot would both be taken for the chosen one.
 func (m *Memory[V]) Used() int64 { return m.counter }
 
 // Saw notes by which ballot a server refuses, as a read has shown it. So the next round begins above.

@@ -53,7 +53,8 @@ func (s *Search[S, A]) Breaks(t *testing.T, first S, promise string) {
 	s.Run(first)
 	if !strings.HasPrefix(s.Broken, promise) || s.Broken == "" {
 		t.Fatalf(
-			"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth, s.Whole, promise,
+			"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth, s.Whole,
+			promise,
 			s.Broken,
 		)
 	}

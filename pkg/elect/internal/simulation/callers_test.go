@@ -101,8 +101,8 @@ func (cs *callers) Became(is mutexes.Result) {
 	}
 }
 
-// holdFor is how long a call holds a mutex: mostly a moment. While there are faults it may be for so long that something
-// happens meanwhile.
+// holdFor is how long a call holds a mutex: mostly a moment. While there are faults it may be for so long that
+// something happens meanwhile.
 func (cs *callers) holdFor() time.Duration {
 	w := cs.r.w
 	if w.rng.IntN(20) == 0 && w.now < w.lastTime {

@@ -3,8 +3,9 @@
 // that half an hour passes in minutes and a seed always has the same course.
 //
 // What decides is production code. Each replica is a [github.com/shardctl/shardctl/pkg/elect/internal/node.Node] with
-// all its components. These are the own session, the watch over the others, claims and releases, mutexes, the cache with
-// its schedule of reads, the outbox and the audit. Plans and their pace are those of package balancer, Balance and Decide.
+// all its components. These are the own session, the watch over the others, claims and releases, mutexes, the cache
+// with its schedule of reads, the outbox and the audit. Plans and their pace are those of package balancer, Balance and
+// Decide.
 //
 // What is simulated stands round them: a store, the clocks, the guard, and the tasks. The store has documents with
 // revisions, compare-and-set, requests that take time or are lost, and notifications. The loop that drives a node in

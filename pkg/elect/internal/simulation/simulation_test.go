@@ -91,7 +91,8 @@ old runs of frozen replicas met %d
 starts %d, claims %d, turns of mutexes %d, at rest %v after the last fault began
 plans asked for %d, computed %d
 history %016x`, f.Virtual, f.Real.Round(100*time.Millisecond), total, strings.Join(kinds, ", "), f.Events, f.Heap>>20,
-		f.Sessions, f.Kills, f.Thawed, f.Starts, f.Claims, f.Turns, f.Rest.Round(time.Second), f.Asked, f.Plans, f.History)
+		f.Sessions, f.Kills, f.Thawed, f.Starts, f.Claims, f.Turns, f.Rest.Round(time.Second), f.Asked, f.Plans,
+		f.History)
 }
 
 // TestSmall plays many small clusters; with -simulation.full ten times as many.

@@ -32,7 +32,8 @@ func (u URI) TLS(always bool) (TLSFiles, error) {
 		return TLSFiles{}, err
 	}
 	t := TLSFiles{
-		On: on || always, CAFile: u.Param(paramCAFile), CertFile: u.Param(paramCertFile), KeyFile: u.Param(paramKeyFile),
+		On: on || always, CAFile: u.Param(paramCAFile), CertFile: u.Param(paramCertFile),
+		KeyFile: u.Param(paramKeyFile),
 	}
 	refuse := func(text string) (TLSFiles, error) {
 		return TLSFiles{}, &store.FieldError{Field: "uri", Text: text}

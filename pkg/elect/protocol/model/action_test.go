@@ -9,65 +9,66 @@ import (
 type actionKind uint8
 
 const (
-	direct         actionKind = iota // message a lands and is answered
-	delay                            // message a is slow on its way
-	delayAnswer                      // message a lands, its answer is slow
-	loseRequest                      // message a never lands
-	loseAnswer                       // message a lands, its answer is lost
-	directStale                      // message a is answered with what was
-	reject                           // message a is a write that the store can never take: it is not sent
-	landLate                         // slow message a lands
-	landTwice                        // slow message a lands, and a copy of it is still under way
-	answerLate                       // slow answer a arrives
-	timeOut                          // the sender of a waits no longer
-	vanish                           // slow message a is lost after all
-	claimKey                         // replica a takes key b
-	claimStale                       // replica a takes key b by what a list showed before
-	giveUpKey                        // replica a gives key b up
-	endRun                           // the run of key b in replica a, that was asked to, ends
-	notice                           // replica a notices that its run of b has ended
-	reconcile                        // replica a compares key b with its lock
-	advanceKey                       // replica a wants a new token for b
-	readValue                        // the newest run of the first key in replica a, or what is left of it, reads its value
-	changeValue                      // it sets it
-	abandonValue                     // it waits for neither any longer
-	drainReplica                     //
-	guardMarks                       // the guard of a marks the b-th session dead
-	workerExits                      // the worker of a finds its guard gone
-	startAgain                       // replica a
-	startInPlace                     // replica a, in the container of its predecessor
-	dieWorker                        //
-	dieGuard                         //
-	dieBoth                          //
-	stopIt                           // the worker of a
-	contIt                           //
-	freezeAll                        // of replica a
-	sleepAll                         //
-	wakeUp                           //
-	wakeJump                         // and CLOCK_BOOTTIME has gone too far
-	cutLink                          //
-	deafLink                         //
-	healLink                         //
-	storeGone                        //
-	storeBack                        //
-	deleteSession                    // a, out of band
-	restoreSession                   //
-	deleteLock                       // a, out of band
-	rewriteLock                      // a, out of band
-	nameInLock                       // session b in lock a, out of band
-	forget                           // the document of the dead session a
-	takeBackup                       //
-	restoreBackup                    //
-	stepBack                         // of the store's clock
-	pretend                          // replica a says that session b's process is gone
-	tickAll                          // a quarter of T passes
-	moveWatch                        // the mover lists sessions for the first time
-	moveMark                         // it marks the store
-	moveList                         // it lists sessions again
-	moveBury                         // it marks session a dead, if it is as it was seen
-	moveCopy                         // it copies the locks
-	moveOpen                         // it compares both sides and opens the other store
-	loseMark                         // the store's mark is deleted out of band
+	direct      actionKind = iota // message a lands and is answered
+	delay                         // message a is slow on its way
+	delayAnswer                   // message a lands, its answer is slow
+	loseRequest                   // message a never lands
+	loseAnswer                    // message a lands, its answer is lost
+	directStale                   // message a is answered with what was
+	reject                        // message a is a write that the store can never take: it is not sent
+	landLate                      // slow message a lands
+	landTwice                     // slow message a lands, and a copy of it is still under way
+	answerLate                    // slow answer a arrives
+	timeOut                       // the sender of a waits no longer
+	vanish                        // slow message a is lost after all
+	claimKey                      // replica a takes key b
+	claimStale                    // replica a takes key b by what a list showed before
+	giveUpKey                     // replica a gives key b up
+	endRun                        // the run of key b in replica a, that was asked to, ends
+	notice                        // replica a notices that its run of b has ended
+	reconcile                     // replica a compares key b with its lock
+	advanceKey                    // replica a wants a new token for b
+	// the newest run of the first key in replica a, or what is left of it, reads its value
+	readValue
+	changeValue    // it sets it
+	abandonValue   // it waits for neither any longer
+	drainReplica   //
+	guardMarks     // the guard of a marks the b-th session dead
+	workerExits    // the worker of a finds its guard gone
+	startAgain     // replica a
+	startInPlace   // replica a, in the container of its predecessor
+	dieWorker      //
+	dieGuard       //
+	dieBoth        //
+	stopIt         // the worker of a
+	contIt         //
+	freezeAll      // of replica a
+	sleepAll       //
+	wakeUp         //
+	wakeJump       // and CLOCK_BOOTTIME has gone too far
+	cutLink        //
+	deafLink       //
+	healLink       //
+	storeGone      //
+	storeBack      //
+	deleteSession  // a, out of band
+	restoreSession //
+	deleteLock     // a, out of band
+	rewriteLock    // a, out of band
+	nameInLock     // session b in lock a, out of band
+	forget         // the document of the dead session a
+	takeBackup     //
+	restoreBackup  //
+	stepBack       // of the store's clock
+	pretend        // replica a says that session b's process is gone
+	tickAll        // a quarter of T passes
+	moveWatch      // the mover lists sessions for the first time
+	moveMark       // it marks the store
+	moveList       // it lists sessions again
+	moveBury       // it marks session a dead, if it is as it was seen
+	moveCopy       // it copies the locks
+	moveOpen       // it compares both sides and opens the other store
+	loseMark       // the store's mark is deleted out of band
 )
 
 // action is one step that may come next.

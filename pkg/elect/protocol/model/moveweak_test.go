@@ -24,7 +24,8 @@ func moveWeaknesses() []weak {
 		),
 		moves("move-without-waiting", "a mover waits for the longest lease", movesWithoutWaiting, budget{cutOff: 1}),
 		moves(
-			"move-trusts-missing", "it waits as well when it finds no session: one may have been deleted", trustsMissing,
+			"move-trusts-missing", "it waits as well when it finds no session: one may have been deleted",
+			trustsMissing,
 			budget{dropSession: 1},
 		),
 		moves(

@@ -16,8 +16,8 @@ import (
 //
 // utf8mb4 and sql_mode are what the driver's literals are safe under. An hour that comes twice when summer time ends
 // would put the clock back. A client that reads nothing is given up after ten seconds, and its locks with it.
-// wsrep_sync_wait has Galera's nodes wait for what others have committed before they read or write; other servers ignore
-// it.
+// wsrep_sync_wait has Galera's nodes wait for what others have committed before they read or write; other servers
+// ignore it.
 const session = `SET NAMES utf8mb4; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; ` +
 	`SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', ` +
 	`sql_safe_updates = 0, sql_select_limit = DEFAULT, time_zone = '+00:00', ` +

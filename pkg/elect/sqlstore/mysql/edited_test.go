@@ -31,7 +31,8 @@ func TestEditedRows(t *testing.T) {
 	want(store.Applied, "g/good", 0)
 	for i, set := range []string{
 		"rev = 0", "rev = -5", "rev = 9223372036854775807", // none any more
-		"suspended = 17", "session = 0xff", "body = 'no JSON'", "state = 'zombie', next = 'no one'", // odd, and readable
+		// odd, and readable
+		"suspended = 17", "session = 0xff", "body = 'no JSON'", "state = 'zombie', next = 'no one'",
 	} {
 		id := fmt.Sprint("g/", i)
 		want(store.Applied, id, 0)

@@ -77,7 +77,8 @@ func explain(err error) error {
 	case advice[n] != "":
 		return fmt.Errorf("%s: %w", advice[n], err)
 	case n == erTooManyConnections:
-		return fmt.Errorf("raise max_connections: each replica uses up to %d, and its guard one: %w", MaxConnections, err)
+		return fmt.Errorf("raise max_connections: each replica uses up to %d, and its guard one: %w", MaxConnections,
+			err)
 	case errors.Is(err, errReadOnly):
 		return err
 	case readOnly(err):
@@ -101,7 +102,8 @@ func readOnly(err error) bool {
 // Busy implements [sqlstore.Dialect]. A deadlock is also how Galera says at COMMIT that another node was faster. All
 // that the transaction had done is rolled back then.
 func (dialect) Busy(err error) bool {
-	return errors.Is(err, errSetUp) || slices.Contains([]uint16{erLockDeadlock, erLockWaitTimeout, erCheckRead}, number(err))
+	return errors.Is(err, errSetUp) ||
+		slices.Contains([]uint16{erLockDeadlock, erLockWaitTimeout, erCheckRead}, number(err))
 }
 
 // Classify implements [sqlstore.Dialect]. A shutdown, a connection that was killed, too many of them, or a server that
@@ -110,7 +112,8 @@ func (dialect) Classify(err error) error {
 	if _, ok := advice[number(err)]; ok {
 		return store.ErrInvalid
 	}
-	if storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) || errors.Is(err, mysql.ErrOldProtocol) {
+	if storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) ||
+		errors.Is(err, mysql.ErrOldProtocol) {
 		return store.ErrInvalid
 	}
 	return store.ErrUnavailable

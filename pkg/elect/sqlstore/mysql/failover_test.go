@@ -41,7 +41,8 @@ func newPair(t *testing.T) *pair {
 		"master_password='secret', master_use_gtid=slave_pos, master_connect_retry=1; START SLAVE", host, port))
 	exec(t, p.primary, waitForReplica)
 	db := root(t, p.primary)
-	waitFor(t, "a replica that acknowledges", func() bool { return counter(t, db, "Rpl_semi_sync_master_clients") == 1 })
+	waitFor(t, "a replica that acknowledges",
+		func() bool { return counter(t, db, "Rpl_semi_sync_master_clients") == 1 })
 	p.link = p.primary.Link()
 	p.uri = p.primary.Via(p.link, p.primary.Database())
 	return p

@@ -47,7 +47,8 @@ func TestKilled(t *testing.T) {
 			}
 			server.Start()
 		}
-		if out := eventually(t, s, put(fmt.Sprintf("g/%03d", written), 0, int64(written+1))); out.Status != store.Applied {
+		if out := eventually(t, s,
+			put(fmt.Sprintf("g/%03d", written), 0, int64(written+1))); out.Status != store.Applied {
 			t.Fatalf("change %d: %+v", written, out)
 		}
 	}

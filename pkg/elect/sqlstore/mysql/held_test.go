@@ -16,12 +16,15 @@ import (
 func TestHeldTables(t *testing.T) {
 	const lease = 3 * time.Second
 	server := testservers.Shared(t, testservers.KindMariaDB)
-	storetest.HeldTables{Lease: lease, HeartbeatsOnly: true, Open: func(t *testing.T) (store.Store, func(string) func()) {
-		t.Helper()
-		uri := server.Database()
-		return open(t, uri, mysql.Options{Timeout: lease / 6}),
-			func(table string) func() { return hold(t, testservers.MariaDBRoot(server, databaseOf(uri)), table) }
-	}}.Run(t)
+	storetest.HeldTables{
+		Lease: lease, HeartbeatsOnly: true,
+		Open: func(t *testing.T) (store.Store, func(string) func()) {
+			t.Helper()
+			uri := server.Database()
+			return open(t, uri, mysql.Options{Timeout: lease / 6}),
+				func(table string) func() { return hold(t, testservers.MariaDBRoot(server, databaseOf(uri)), table) }
+		},
+	}.Run(t)
 }
 
 // Calls that wait for a table let others by in between, who want another one.

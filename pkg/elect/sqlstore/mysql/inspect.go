@@ -79,7 +79,8 @@ func (f facts) replication() []judged {
 		size := f.values["wsrep_cluster_size"]
 		all = append(all, judged{
 			store.Setting{
-				Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to", Holds: size == "1",
+				Name: "wsrep_cluster_size", Value: size, Want: "one node that all replicas write to",
+				Holds:   size == "1",
 				Forgets: true,
 			},
 			reasonSeveralNodes, "Galera is untested: let the URI lead to one node at a time",

@@ -75,7 +75,8 @@ func BenchmarkHeartbeat(b *testing.B) {
 	for b.Loop() {
 		outs, err := s.Apply(b.Context(), store.Change{IfRev: rev, Doc: store.Doc{
 			Kind: store.KindSession, ID: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Rev: rev + 1, State: store.StateLive,
-			WriterID: store.WriterID{Session: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Seq: rev + 1}, Count: rev, Body: body,
+			WriterID: store.WriterID{Session: "5f0c6a52-7d0f-4a5e-9a55-1f2b6f1d7a10", Seq: rev + 1}, Count: rev,
+			Body: body,
 		}})
 		if err != nil || outs[0].Status != store.Applied {
 			b.Fatalf("got %+v, %v", outs, err)

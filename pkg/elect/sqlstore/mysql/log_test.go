@@ -53,7 +53,8 @@ func TestLog(t *testing.T) {
 
 	var changes []store.Change
 	for i := range 5000 {
-		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}})
+		changes = append(changes,
+			store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}})
 	}
 	if _, err := s.Apply(t.Context(), changes...); err != nil {
 		t.Fatal(err)

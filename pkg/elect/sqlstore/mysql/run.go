@@ -206,7 +206,8 @@ func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Conte
 	}
 	_, answered := errors.AsType[*mysql.MySQLError](err)
 	if answered && !readOnly(err) {
-		_, rollback := conn.ExecContext(ctx, `ROLLBACK`) // it fails where ctx has ended: what is left must not stay open
+		// it fails where ctx has ended: what is left must not stay open
+		_, rollback := conn.ExecContext(ctx, `ROLLBACK`)
 		answered = rollback == nil
 	}
 	if !answered || readOnly(err) {

@@ -34,7 +34,8 @@ func TestStoreWithBinaryLog(t *testing.T) {
 func TestStoreUnderOtherDefaults(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "transaction-isolation=SERIALIZABLE", "autocommit=0",
 		"sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT", "completion-type=CHAIN",
-		"character-set-server=latin1", "default-time-zone=+05:30", "lower-case-table-names=1", "max-recursive-iterations=1")
+		"character-set-server=latin1", "default-time-zone=+05:30", "lower-case-table-names=1",
+		"max-recursive-iterations=1")
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		return conformance(t, server)

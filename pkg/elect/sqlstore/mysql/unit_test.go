@@ -16,7 +16,8 @@ import (
 // good are the facts of a server that holds all promises.
 func good() facts {
 	return facts{version: "10.11.19-MariaDB-log", values: map[string]string{
-		"read_only": "OFF", "innodb_read_only": "OFF", "max_allowed_packet": "16777216", "innodb_page_size": "16384", "log_bin": "ON",
+		"read_only": "OFF", "innodb_read_only": "OFF", "max_allowed_packet": "16777216", "innodb_page_size": "16384",
+		"log_bin":       "ON",
 		"binlog_format": "MIXED", "sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1",
 		"innodb_flush_method": "O_DIRECT", "innodb_doublewrite": "ON", "slaves_connected": "1",
 		"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
@@ -57,7 +58,8 @@ func TestProblems(t *testing.T) {
 	for _, grant := range []string{
 		"GRANT ALL PRIVILEGES ON *.* TO `u`@`%`", "GRANT SELECT, SUPER ON *.* TO `u`@`%`",
 		"GRANT READ_ONLY ADMIN ON *.* TO `u`@`%`", "GRANT RELOAD, READ ONLY ADMIN, EVENT ON *.* TO `u`@`%`",
-		"GRANT CONNECTION_ADMIN ON *.* TO `u`@`%`", "GRANT AUDIT_ADMIN,CONNECTION_ADMIN,XA_RECOVER_ADMIN ON *.* TO `u`@`%`",
+		"GRANT CONNECTION_ADMIN ON *.* TO `u`@`%`",
+		"GRANT AUDIT_ADMIN,CONNECTION_ADMIN,XA_RECOVER_ADMIN ON *.* TO `u`@`%`",
 	} {
 		f.grants = []string{grant}
 		if got := f.problems(); len(got) != 1 || got[0].Reason != reasonPrivileged {

@@ -92,7 +92,8 @@ func (driver) Redact(uri string) string { return secretParams.Redact(uri) }
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return adapter.Opened(Open(ctx, Options{
-		URI: c.URI, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger,
+		URI: c.URI, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing,
+		Logger: c.Logger,
 	}))
 }
 

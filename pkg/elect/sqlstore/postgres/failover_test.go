@@ -233,7 +233,8 @@ func TestFoundAfterCrash(t *testing.T) {
 			t.Fatalf("the standby does not have it: %+v, want unknown", out)
 		}
 	}
-	n, err := postgres.Value(t.Context(), uri, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shardctl'`)
+	n, err := postgres.Value(t.Context(), uri,
+		`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shardctl'`)
 	if most := int64(postgres.MaxCalls + 2); err != nil || n > most {
 		t.Errorf("%d connections, %v; want %d at most", n, err, most)
 	}

@@ -56,8 +56,8 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	log := ask(`SELECT count(*) FROM default_notifications`)
 	t.Logf("%d heartbeats: %.2f %% of them in their page, %d dead rows, table %d bytes, indexes %d bytes, log %d lines",
 		all, 100*float64(hot)/float64(updated), dead, table, index, log)
-	// Rows that an older snapshot may see stay, and fill a page: on a busy machine up to 3 % went to another one. With an
-	// index on what changes, all would.
+	// Rows that an older snapshot may see stay, and fill a page: on a busy machine up to 3 % went to another one. With
+	// an index on what changes, all would.
 	if hot*100 < updated*90 {
 		t.Errorf("%d of %d updates stayed in their page, want 90 %%", hot, updated)
 	}

@@ -104,7 +104,10 @@ func newServer(c store.Config, o Options) (*server, error) {
 	}
 	connects := &connector{config: config, patience: patience, lockTimeout: lockTimeout(o.Timeout), quiet: every > 0}
 	s := &server{
-		dialect: dialect{fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets, &connects.pooled},
+		dialect: dialect{
+			fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets,
+			&connects.pooled,
+		},
 		timeout: o.Timeout, poll: every, calls: newPool(connects, common, own),
 	}
 	s.listener = newListener(s, channel(prefix(c.Cluster)), o.Logger)

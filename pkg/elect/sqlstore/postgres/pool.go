@@ -62,8 +62,8 @@ type want struct {
 }
 
 // take takes a connection, and says where it belongs. Calls in the lane of sessions have one that no others get. While
-// that is late or in use they have any. Reads of the common lane wait one by one: so a transaction waits behind one read
-// at most, however many want a table that somebody holds.
+// that is late or in use they have any. Reads of the common lane wait one by one: so a transaction waits behind one
+// read at most, however many want a table that somebody holds.
 func (p *pool) take(ctx context.Context, w want) (*connection, chan *connection, error) {
 	var own chan *connection
 	busy := func() error { return fmt.Errorf("no connection is free: %w", ctx.Err()) }

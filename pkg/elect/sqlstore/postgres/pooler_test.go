@@ -58,7 +58,8 @@ func TestPoolerStandbyAway(t *testing.T) {
 	pair.Standby.Freeze()
 	for i := range int64(6) {
 		claim := store.Change{Doc: store.Doc{
-			Kind: store.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: i},
+			Kind: store.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1,
+			WriterID: store.WriterID{Session: "s", Seq: i},
 		}}
 		if out := one(t, s, claim); out.Status != store.Unknown {
 			t.Fatalf("without a standby: %+v", out)

@@ -50,7 +50,10 @@ func TestReloadedSettings(t *testing.T) {
 		for deadline := time.Now().Add(patience); found == 0 && time.Now().Before(deadline); {
 			seq++
 			writer := store.WriterID{Session: "s", Seq: seq}
-			until(t, s, store.Change{Doc: store.Doc{Kind: store.KindLock, ID: "g/" + setting, Rev: 1, WriterID: writer}})
+			until(t, s, store.Change{Doc: store.Doc{
+				Kind: store.KindLock, ID: "g/" + setting, Rev: 1,
+				WriterID: writer,
+			}})
 			until(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{
 				Kind: store.KindLock, ID: "g/" + setting, WriterID: writer,
 			}})
@@ -59,7 +62,8 @@ func TestReloadedSettings(t *testing.T) {
 		// A transaction that the reload comes into keeps what it has begun with, which is enough as well.
 		weak := value(t, uri, seen+`NOT IN ('on', 'remote_apply')`)
 		if found == 0 || weak > 0 {
-			t.Errorf("after a reload of %s, %d transactions were under %s, and %d under too little", setting, found, want, weak)
+			t.Errorf("after a reload of %s, %d transactions were under %s, and %d under too little", setting, found,
+				want, weak)
 		}
 	}
 	if n := value(t, uri, `SELECT count(*) FROM seen WHERE idle <> '4'`); n > 0 {
@@ -81,7 +85,8 @@ func TestStoreUnderOtherIsolation(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
-		return storetest.Database{Open: database(option(t, server.Database(), "default_transaction_isolation=serializable")).Open}
+		return storetest.Database{Open: database(option(t, server.Database(),
+			"default_transaction_isolation=serializable")).Open}
 	}, "set-up at once", "racing writers", "batch of outcomes")
 }
 

@@ -119,7 +119,8 @@ func notify(info store.KindInfo, table, log string) []string {
 		trigger := `"` + prefix + info.Plural + "_" + strings.ToLower(event) + `"`
 		texts = append(
 			texts, fmt.Sprintf(`DROP TRIGGER IF EXISTS %s ON %s`, trigger, table),
-			fmt.Sprintf(`CREATE TRIGGER %s AFTER %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION "%s"('%s')`, trigger, event,
+			fmt.Sprintf(`CREATE TRIGGER %s AFTER %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION "%s"('%s')`, trigger,
+				event,
 				table, condition, noteFunction(prefix), info.Kind),
 		)
 	}

@@ -50,7 +50,8 @@ func TestRoundTrips(t *testing.T) {
 		for i := range 20 {
 			for _, kind := range []store.Kind{store.KindLock, store.KindValue, store.KindSession} {
 				changes = append(changes, store.Change{IfRev: round, Doc: store.Doc{
-					Kind: kind, ID: fmt.Sprint("g/", i), Rev: round + 1, WriterID: store.WriterID{Session: "s", Seq: round},
+					Kind: kind, ID: fmt.Sprint("g/", i), Rev: round + 1,
+					WriterID: store.WriterID{Session: "s", Seq: round},
 				}})
 			}
 		}

@@ -111,8 +111,8 @@ func (h *held) run(hold func(table string) (release func())) {
 	}
 }
 
-// beat sends heartbeats as a replica does, and looks at the session each time: for longer than a lease, and until nobody
-// waits any more, who should not.
+// beat sends heartbeats as a replica does, and looks at the session each time: for longer than a lease, and until
+// nobody waits any more, who should not.
 func (h *held) beat(waiting func() string) (waits string) {
 	tick := time.NewTicker(h.Lease / 10)
 	defer tick.Stop()
@@ -121,7 +121,8 @@ func (h *held) beat(waiting func() string) (waits string) {
 	for rev := int64(1); rev <= 11 || waits != "" && time.Since(begun) < patience; rev++ {
 		began := time.Now()
 		if out := h.apply(Heartbeat("mine", rev)); out.Status != store.Applied {
-			h.t.Errorf("a heartbeat while %s is held, after %v: %s, %v", h.table, time.Since(began), describe(out), out.Err)
+			h.t.Errorf("a heartbeat while %s is held, after %v: %s, %v", h.table, time.Since(began), describe(out),
+				out.Err)
 		}
 		ctx, cancel := h.op()
 		reply, err := h.s.Read(ctx, store.KindSession, "mine")

@@ -214,7 +214,8 @@ func testCounter(b *bench) {
 		})
 	}
 	wg.Wait()
-	// What is overtaken may have been written, and is tried again all the same. Most stores try a write once, and know better.
+	// What is overtaken may have been written, and is tried again all the same. Most stores try a write once, and know
+	// better.
 	most := int64(writers * each)
 	if b.db.CountsMore {
 		most += overtaken.Load()
@@ -286,8 +287,10 @@ func testIncrement(b *bench) {
 		})
 	}
 	wg.Wait()
-	b.wantCounter(t, clients[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: writers*each + 1, Count: writers*each + 1})
-	b.wantCounter(t, clients[0], store.Doc{Kind: store.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
+	b.wantCounter(t, clients[0],
+		store.Doc{Kind: store.KindGroup, ID: "g", Rev: writers*each + 1, Count: writers*each + 1})
+	b.wantCounter(t, clients[0],
+		store.Doc{Kind: store.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
 }
 
 // Increments and writes of one group respect each other: an increment keeps the body, takes the writer ID away and

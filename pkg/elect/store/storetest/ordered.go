@@ -47,7 +47,8 @@ func (b *bench) writeMeanwhile(t *testing.T, s store.Store) (stop func()) {
 	for w := range 3 {
 		wg.Go(func() {
 			for rev := int64(0); ctx.Err() == nil; rev++ {
-				c := b.put(store.Doc{Kind: store.KindSession, ID: fmt.Sprintf("a%d", w), State: "live", Count: rev}, rev)
+				c := b.put(store.Doc{Kind: store.KindSession, ID: fmt.Sprintf("a%d", w), State: "live", Count: rev},
+					rev)
 				if outs, err := s.Apply(ctx, c); ctx.Err() == nil && (err != nil || outs[0].Status != store.Applied) {
 					t.Errorf("writer %d, revision %d: %+v, %v", w, rev, outs, err)
 					return

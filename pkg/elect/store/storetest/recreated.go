@@ -26,7 +26,8 @@ func testRecreated(b *bench) {
 			stale = b.put(before, before.Rev)
 			stale.Doc.Rev = 40 // it cannot have been written before
 			wantFound(t, apply(t, s, stale), store.Refused, &now)
-			wantFound(t, apply(t, s, store.Change{Op: store.Delete, IfRev: before.Rev, Doc: before}), store.Overtaken, &now)
+			wantFound(t, apply(t, s, store.Change{Op: store.Delete, IfRev: before.Rev, Doc: before}), store.Overtaken,
+				&now)
 			wantStored(t, s, now)
 
 			b.list(t, s, kind, store.Query{From: id, To: id + "0", MinRev: now.Rev}, 1)

@@ -22,17 +22,17 @@ type Database struct {
 	// Forget makes the database look as if it had been set up before there was a kind. Nil: set-up makes nothing for a
 	// kind.
 	Forget func(ctx context.Context, kind store.Kind) error
-	// Spoil makes a document one that is none (see [store.CheckFound]), by an edit out of band. Nil: a page without such
-	// documents is all that is tested.
+	// Spoil makes a document one that is none (see [store.CheckFound]), by an edit out of band. Nil: a page without
+	// such documents is all that is tested.
 	Spoil func(ctx context.Context, kind store.Kind, id string) error
 	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
 	// known.
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
 	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool
-	// CountsMore says that a counter may rise by more than is acknowledged, as on a quorum. Each of its servers may count
-	// an increment, and a write that was overtaken may have been written: it is sent again by the store itself. Of
-	// increments the suite looks for the least alone.
+	// CountsMore says that a counter may rise by more than is acknowledged, as on a quorum. Each of its servers may
+	// count an increment, and a write that was overtaken may have been written: it is sent again by the store itself.
+	// Of increments the suite looks for the least alone.
 	CountsMore bool
 	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
 	Patience time.Duration

@@ -60,7 +60,8 @@ type owner struct{ *testprocess.Again }
 
 func startOwner(t *testing.T, kind, target, store, instance string) owner {
 	t.Helper()
-	return owner{testprocess.StartAgain(t, envKind+"="+kind, envTarget+"="+target, envStore+"="+store, envInstance+"="+instance)}
+	return owner{testprocess.StartAgain(t, envKind+"="+kind, envTarget+"="+target, envStore+"="+store,
+		envInstance+"="+instance)}
 }
 
 // owns waits until it owns the key, and returns its token.

@@ -159,7 +159,8 @@ func TestWrongAnswers(t *testing.T) {
 	}))
 	defer server.Close()
 	for base, want := range map[string]string{
-		"/html": "no list of queues", "/null": "no list of queues", "/down": "status 503", "/other": "management plugin",
+		"/html": "no list of queues", "/null": "no list of queues", "/down": "status 503",
+		"/other": "management plugin",
 	} {
 		l := &amqplist.Lister{Management: server.URL + base, Queues: []string{"*"}}
 		if found, err := l.List(t.Context(), env); err == nil || !strings.Contains(err.Error(), want) {

@@ -14,7 +14,8 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	env := discover.Env{Lookup: func(string) (string, bool) { return dir, true }}
 	for name, content := range map[string]string{
-		"a.json": `["a", {"name": "b"}]`, "a.yaml": "- a\n- name: b\n", "a.yml": "[a, b]", "a.txt": "a\nb\n", "a": "a\nb",
+		"a.json": `["a", {"name": "b"}]`, "a.yaml": "- a\n- name: b\n", "a.yml": "[a, b]", "a.txt": "a\nb\n",
+		"a": "a\nb",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)

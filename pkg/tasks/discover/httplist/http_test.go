@@ -30,7 +30,8 @@ func TestAnAddressIsAsked(t *testing.T) {
 		_, _ = w.Write([]byte(`["a", {"name": "b", "partition": 1, "labels": {"team": "core"}, "weight": 3}]`))
 	}))
 	defer server.Close()
-	ca := write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	ca := write(t, "ca.pem",
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	l := &httplist.Lister{
 		URL: server.URL + "/$(SHARDCTL_GROUP)", Headers: map[string]string{"X-Team": "$(TEAM)", "Host": "names.test"},
 		TokenFile: write(t, "token", "s3cret\n"), CAFile: ca,

@@ -84,7 +84,8 @@ func TestLoginsAreValidated(t *testing.T) {
 
 func TestPrintHidesPasswords(t *testing.T) {
 	for password, want := range map[string]string{
-		"": "[{user u} {password <nil>} {passwordFile <nil>}]", "s3cret": "[{user u} {password xxxxx} {passwordFile <nil>}]",
+		"":                  "[{user u} {password <nil>} {passwordFile <nil>}]",
+		"s3cret":            "[{user u} {password xxxxx} {passwordFile <nil>}]",
 		"$(PASSWORD)":       "[{user u} {password $(PASSWORD)} {passwordFile <nil>}]",
 		"s3cret$(PASSWORD)": "[{user u} {password xxxxx} {passwordFile <nil>}]",
 	} {

@@ -33,7 +33,8 @@ func TestValidate(t *testing.T) {
 			with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Start: "-1"} }), []string{"stream.start: must be"},
 		},
 		"missing": {
-			with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Missing: "go on"} }), []string{"stream.missing: must be"},
+			with(func(s *amqp.Source) { s.Stream = &amqp.Stream{Missing: "go on"} }),
+			[]string{"stream.missing: must be"},
 		},
 		"two passwords": {
 			with(func(s *amqp.Source) { s.Login = amqp.Login{Password: "secret", PasswordFile: "/f"} }),

@@ -86,8 +86,9 @@ func (l *letters) report(blocks <-chan amqp091.Blocking) {
 			l.session.Trouble(nil)
 			continue
 		}
-		l.session.Trouble(l.explain("", fmt.Errorf("takes no messages now, a dead letter waits: %s: see to the broker's "+
-			"memory and disk", b.Reason)))
+		l.session.Trouble(l.explain("",
+			fmt.Errorf("takes no messages now, a dead letter waits: %s: see to the broker's "+
+				"memory and disk", b.Reason)))
 	}
 	if blocked {
 		l.session.Trouble(nil)
@@ -100,7 +101,8 @@ func (l *letters) send(ctx context.Context, to string, m subscribe.Message, why 
 	confirmed := l.pending[name]
 	if confirmed == nil {
 		err := l.lane.do(ctx, func() (err error) {
-			confirmed, err = l.lane.ch.PublishWithDeferredConfirm(amqp091.DefaultExchange, to, true, false, letter(m, why))
+			confirmed, err = l.lane.ch.PublishWithDeferredConfirm(amqp091.DefaultExchange, to, true, false,
+				letter(m, why))
 			return err //nolint:wrapcheck // explained by the caller
 		})
 		if err != nil {

@@ -41,7 +41,10 @@ func TestMessage(t *testing.T) {
 		t.Errorf("%+v: the routing key of the default exchange is the queue", m)
 	}
 	r.keyHeader = "tenant"
-	if m := r.message(&amqp091.Delivery{Exchange: "x", RoutingKey: "key", Headers: amqp091.Table{"tenant": int64(7)}}); string(
+	if m := r.message(&amqp091.Delivery{
+		Exchange: "x", RoutingKey: "key",
+		Headers: amqp091.Table{"tenant": int64(7)},
+	}); string(
 		m.Key) != "7" {
 		t.Errorf("the key is %q, want 7", m.Key)
 	}
@@ -57,7 +60,8 @@ func TestLetter(t *testing.T) {
 	if p.Expiration != "" || p.UserId != "" || p.CorrelationId != "c" || p.DeliveryMode != amqp091.Persistent {
 		t.Errorf("%+v", p)
 	}
-	if p.Headers["CC"] != nil || p.Headers[countHeader] != nil || p.Headers["a"] != int64(1) || p.Headers[deadKey] != "k" ||
+	if p.Headers["CC"] != nil || p.Headers[countHeader] != nil || p.Headers["a"] != int64(1) ||
+		p.Headers[deadKey] != "k" ||
 		p.Headers["Shardctl-Dead-Error"] != "500" {
 		t.Errorf("the headers are %v", p.Headers)
 	}

@@ -195,8 +195,9 @@ func (o *opening) gone(ctx context.Context, next int64) (string, error) {
 		return "", err
 	case end == 0:
 		// RabbitMQ may show nothing of a stream from the start of its node until the next message is published.
-		return "", o.link.explain(o.queue, fmt.Errorf("the stream is empty, and was left at offset %d: wait until it is "+
-			"there, or, if it was made again, publish to it or give the task another name", next))
+		return "", o.link.explain(o.queue,
+			fmt.Errorf("the stream is empty, and was left at offset %d: wait until it is "+
+				"there, or, if it was made again, publish to it or give the task another name", next))
 	}
 	return fmt.Sprintf("it ends before %d, it was made again or its end is lost", end), nil
 }

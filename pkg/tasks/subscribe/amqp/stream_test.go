@@ -54,7 +54,8 @@ func TestStreamMissing(t *testing.T) {
 	cases := map[string]func(t *testing.T) (stream string, position int){
 		"removed": func(t *testing.T) (string, int) {
 			t.Helper()
-			stream := r.declare("stream", "x-max-length-bytes", int64(2000), "x-stream-max-segment-size-bytes", int64(1000))
+			stream := r.declare("stream", "x-max-length-bytes", int64(2000), "x-stream-max-segment-size-bytes",
+				int64(1000))
 			return stream, 1
 		},
 		"made again": func(t *testing.T) (string, int) {

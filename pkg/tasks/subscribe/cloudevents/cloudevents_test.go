@@ -478,7 +478,8 @@ func TestOpenChecksWhatRequestsNeed(t *testing.T) {
 		"tls.caFile: open /no/such/file":      {URL: "http://x", CAFile: "/no/such/file"},
 		"http.tls.caFile: $(NOT_SET) is not ": {URL: "http://x", CAFile: "$(NOT_SET)"},
 	} {
-		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

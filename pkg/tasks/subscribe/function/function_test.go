@@ -140,7 +140,10 @@ func TestHandlerIsNoTask(t *testing.T) {
 		!strings.Contains(err.Error(), `callback "other" is not registered`) {
 		t.Error(err)
 	}
-	for sink, want := range map[Sink]string{"take": "", "other": "one of those registered in Go: take", "": "is empty"} {
+	for sink, want := range map[Sink]string{
+		"take": "", "other": "one of those registered in Go: take",
+		"": "is empty",
+	} {
 		wrong := sink.Validate(tasks.Use{Callbacks: registry})
 		if (want == "") != (len(wrong) == 0) || want != "" && !strings.Contains(wrong[0].Error(), want) {
 			t.Errorf("%q: %v, want %q", sink, wrong, want)

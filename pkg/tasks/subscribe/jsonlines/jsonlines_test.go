@@ -94,8 +94,9 @@ func TestMessagesAreLines(t *testing.T) {
 	}{
 		{
 			subscribe.Message{
-				ID: "orders/3/42", Origin: "x1", Partition: "3", Key: []byte("k"), Type: "application/json", Again: true,
-				Body: []byte("{\n\"a\": [1.0, \"<\"]}"), Headers: map[string]string{"h": "1\n", "raw": "\xff"},
+				ID: "orders/3/42", Origin: "x1", Partition: "3", Key: []byte("k"), Type: "application/json",
+				Again: true,
+				Body:  []byte("{\n\"a\": [1.0, \"<\"]}"), Headers: map[string]string{"h": "1\n", "raw": "\xff"},
 				Time: time.Date(2026, 3, 29, 1, 2, 3, 4, time.FixedZone("", 3600)),
 			},
 			`{"id":"orders/3/42","origin":"x1","partition":"3","key":"k","type":"application/json","headers":{"h":"1\n"},` +
@@ -437,7 +438,8 @@ func TestProcessThatCannotStart(t *testing.T) {
 		"exec.command[0]: $(NOT_SET) is not set":   {Command: []string{"$(NOT_SET)"}},
 		`program "no-such-program" is not in PATH`: {Command: []string{"no-such-program"}},
 	} {
-		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sink.Open(t.Context(), env, subscribe.Limits{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -450,7 +452,8 @@ func TestFields(t *testing.T) {
 		t.Errorf("%v", wrong)
 	}
 	shown := fmt.Sprint(Sink{Command: []string{"x", "http://u:secret@h"}}.Print(tasks.Use{}))
-	if strings.Contains(shown, "secret") || strings.Contains(shown, "ready") || !strings.Contains(shown, "{timeout 30s}") {
+	if strings.Contains(shown, "secret") || strings.Contains(shown, "ready") ||
+		!strings.Contains(shown, "{timeout 30s}") {
 		t.Errorf("it prints %s", shown)
 	}
 }

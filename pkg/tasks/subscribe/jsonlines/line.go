@@ -36,8 +36,10 @@ type message struct {
 func newLine(d subscribe.Delivery) ([]byte, error) {
 	mediaType, form := payload.Of(d.Message)
 	m := message{
-		ID: payload.Clean(d.ID), Origin: payload.Clean(d.Origin), Partition: payload.Clean(d.Partition), Type: mediaType,
-		Attempt: d.Attempt, Redelivered: d.Again, Token: d.Token, TraceParent: d.Trace.Parent, TraceState: d.Trace.State,
+		ID: payload.Clean(d.ID), Origin: payload.Clean(d.Origin), Partition: payload.Clean(d.Partition),
+		Type:    mediaType,
+		Attempt: d.Attempt, Redelivered: d.Again, Token: d.Token, TraceParent: d.Trace.Parent,
+		TraceState: d.Trace.State,
 	}
 	m.Headers, m.HeadersBase64 = payload.Headers(d.Message)
 	if d.Key != nil {

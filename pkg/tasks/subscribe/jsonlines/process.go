@@ -106,8 +106,8 @@ func within(d time.Duration, a, b <-chan struct{}) bool {
 	return true
 }
 
-// fail says why the process is over, the first time, and fails what it has not answered. Of several messages any may have
-// been the reason.
+// fail says why the process is over, the first time, and fails what it has not answered. Of several messages any may
+// have been the reason.
 func (p *process) fail(why error) { p.failFor("", why) }
 
 // failFor is fail where one message is the reason; empty: it is not known which.

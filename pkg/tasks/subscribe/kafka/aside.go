@@ -34,7 +34,8 @@ func (s *subscription) Pause(partitions []string) { s.aside.leaveOut(partitions)
 func (a *aside) leaveOut(partitions []string) {
 	a.out = partitions
 	resume := a.client.PauseFetchPartitions(nil)
-	resume[a.topic] = slices.DeleteFunc(resume[a.topic], func(p int32) bool { return slices.Contains(a.out, nameOf(p)) })
+	resume[a.topic] = slices.DeleteFunc(resume[a.topic],
+		func(p int32) bool { return slices.Contains(a.out, nameOf(p)) })
 	if len(resume[a.topic]) > 0 {
 		a.client.ResumeFetchPartitions(resume)
 	}

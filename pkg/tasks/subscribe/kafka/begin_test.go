@@ -33,7 +33,8 @@ func TestBegin(t *testing.T) {
 			with(func(f *found) { f.kept = at(51) }), 10, 50, "the log was truncated and ends at offset 50",
 		},
 		"truncated, and known where": {
-			with(func(f *found) { f.kept, f.common = at(51), 45 }), 45, 50, "the log was truncated and ends at offset 50",
+			with(func(f *found) { f.kept, f.common = at(51), 45 }), 45, 50,
+			"the log was truncated and ends at offset 50",
 		},
 		"truncated, and written on": {
 			with(func(f *found) { f.kept, f.common = at(48), 40 }), 40, 50,
@@ -43,7 +44,8 @@ func TestBegin(t *testing.T) {
 			with(func(f *found) { f.kept, f.common = at(48), 5 }), 10, 50, "the log was truncated at offset 5",
 		},
 		"another topic": {
-			with(func(f *found) { f.kept, f.recreated = at(20), true }), 10, 50, "the topic was deleted and created again",
+			with(func(f *found) { f.kept, f.recreated = at(20), true }), 10, 50,
+			"the topic was deleted and created again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -142,7 +142,8 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 		}
 	}
 	if confirmed < len(marks) && len(errs) == 0 {
-		errs = append(errs, fmt.Errorf("commit to group %s: the broker confirmed %d of %d partitions", b.group, confirmed,
+		errs = append(errs, fmt.Errorf("commit to group %s: the broker confirmed %d of %d partitions", b.group,
+			confirmed,
 			len(marks)))
 	}
 	return access.Join(errs)

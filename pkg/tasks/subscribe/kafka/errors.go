@@ -29,7 +29,8 @@ func (set *settings) advice(err error) string {
 		return fmt.Sprintf(": let the user of kafka.sasl read the group %s, or set kafka.offsets to store", set.group)
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration),
 		errors.Is(err, kerr.RebalanceInProgress):
-		return fmt.Sprintf(": the group %s has members, a subscription has a name of its own: set kafka.group", set.group)
+		return fmt.Sprintf(": the group %s has members, a subscription has a name of its own: set kafka.group",
+			set.group)
 	}
 	return advice(err)
 }

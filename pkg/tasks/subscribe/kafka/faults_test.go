@@ -118,7 +118,8 @@ func TestLostPosition(t *testing.T) {
 				return
 			}
 			says := fmt.Sprintf("broker %s, topic %s: partition 0 (group %s): position 3 is lost: the messages before offset 5 "+
-				"were deleted; the log holds offsets 5 to 7: set kafka.missing to earliest or latest", b.addr, topic, topic)
+				"were deleted; the log holds offsets 5 to 7: set kafka.missing to earliest or latest", b.addr, topic,
+				topic)
 			if !errors.Is(err, subscribe.ErrStop) || !strings.HasPrefix(err.Error(), says) {
 				t.Errorf("got  %v\nwant %s…", err, says)
 			}
@@ -220,7 +221,8 @@ func TestDeadLetterThatIsTooLarge(t *testing.T) {
 	b, topic := topicOf(t, 1)
 	letters := testbroker.Name()
 	limit := "1000"
-	if _, err := b.admin.CreateTopic(b.ctx(), 1, 1, map[string]*string{"max.message.bytes": &limit}, letters); err != nil {
+	if _, err := b.admin.CreateTopic(b.ctx(), 1, 1, map[string]*string{"max.message.bytes": &limit},
+		letters); err != nil {
 		t.Fatal(err)
 	}
 	o := b.Open(b.source(topic, named(topic, nil)), 1)

@@ -21,7 +21,10 @@ func TestMessageHasWhatTheRecordHas(t *testing.T) {
 	at := time.UnixMilli(1_700_000_000_123)
 	r := &kgo.Record{
 		Topic: "orders", Partition: 1, Key: []byte("k"), Value: []byte("\x00\xff"), Timestamp: at,
-		Headers: []kgo.RecordHeader{{Key: "Content-Type", Value: []byte("application/json")}, {Key: "a", Value: []byte("1")}},
+		Headers: []kgo.RecordHeader{
+			{Key: "Content-Type", Value: []byte("application/json")},
+			{Key: "a", Value: []byte("1")},
+		},
 	}
 	if err := b.client.ProduceSync(b.ctx(), r).FirstErr(); err != nil {
 		t.Fatal(err)
@@ -127,7 +130,10 @@ func TestStart(t *testing.T) {
 			b := fake(t)
 			b.create("orders", 1)
 			for i, value := range []string{"a", "b", "c"} {
-				r := &kgo.Record{Topic: "orders", Value: []byte(value), Timestamp: time.UnixMilli(int64(i+1) * 3_600_000)}
+				r := &kgo.Record{
+					Topic: "orders", Value: []byte(value),
+					Timestamp: time.UnixMilli(int64(i+1) * 3_600_000),
+				}
 				if err := b.client.ProduceSync(b.ctx(), r).FirstErr(); err != nil {
 					t.Fatal(err)
 				}

@@ -27,7 +27,10 @@ func load(t *testing.T, fields ...string) ([]kafka.Source, error) {
 		t.Fatal(err)
 	}
 	env := func(name string) (string, bool) {
-		value, ok := map[string]string{"KAFKA": "a:1,b:2", "PASSWORD": "hunter2", "WORD": "word", "SINCE": "latest"}[name]
+		value, ok := map[string]string{
+			"KAFKA": "a:1,b:2", "PASSWORD": "hunter2", "WORD": "word",
+			"SINCE": "latest",
+		}[name]
 		return value, ok
 	}
 	settings, err := config.Load([]string{file}, config.Options{Env: env, Kinds: kinds.All()})

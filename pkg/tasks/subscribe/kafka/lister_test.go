@@ -73,7 +73,8 @@ func TestTopicsAreListed(t *testing.T) { expectListed(t, fake(t), "") }
 
 // A lister that cannot ask says who did not answer and why, and never lists nothing.
 func TestListersFail(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "admin", "right"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", "admin", "right"))
 	if err != nil {
 		t.Fatal(err)
 	}

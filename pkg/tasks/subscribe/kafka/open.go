@@ -221,7 +221,8 @@ func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[in
 		switch log := o.session.Log; {
 		case lost != "":
 			log.Info("A position is lost, going on elsewhere: messages may be skipped or come again",
-				"position", positionOf(o.topic, p, f.kept.Offset), "to", positionOf(o.topic, p, at.Offset), "reason", lost)
+				"position", positionOf(o.topic, p, f.kept.Offset), "to", positionOf(o.topic, p, at.Offset), "reason",
+				lost)
 		case f.kept == nil:
 			log.Info("No position was kept, beginning", "position", positionOf(o.topic, p, at.Offset))
 		}

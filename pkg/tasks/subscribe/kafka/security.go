@@ -78,7 +78,8 @@ func printSecurity(s SASL, t TLS) decode.Fields {
 		fields = decode.Pairs("sasl", append(decode.Pairs("mechanism", s.Mechanism), s.login().Print()...))
 	}
 	if t != (TLS{}) {
-		fields = append(fields, decode.Pairs("tls", append(decode.Pairs("enabled", t.Enabled), t.files().PrintFiles()...))...)
+		fields = append(fields,
+			decode.Pairs("tls", append(decode.Pairs("enabled", t.Enabled), t.files().PrintFiles()...))...)
 	}
 	return fields
 }

@@ -147,7 +147,10 @@ func TestSettingsSayAllThatIsWrong(t *testing.T) {
 		TLS: TLS{Enabled: true, CAFile: "/not/there"},
 	}
 	_, err := s.settings(session(map[string]string{"TOPIC": "t"}))
-	for _, want := range []string{"kafka.brokers[0]", "kafka.sasl.user", "kafka.sasl.passwordFile", "kafka.tls.caFile"} {
+	for _, want := range []string{
+		"kafka.brokers[0]", "kafka.sasl.user", "kafka.sasl.passwordFile",
+		"kafka.tls.caFile",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("does not name %s: %v", want, err)
 		}

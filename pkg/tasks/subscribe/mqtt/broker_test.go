@@ -74,7 +74,10 @@ func (a admin) read(n int) (read []*paho.Publish) {
 func (a admin) publish(topic string, qos byte, messages ...subscribe.Message) {
 	a.t.Helper()
 	for _, m := range messages {
-		p := &paho.Publish{Topic: topic, QoS: qos, Payload: m.Body, Properties: &paho.PublishProperties{ContentType: m.Type}}
+		p := &paho.Publish{
+			Topic: topic, QoS: qos, Payload: m.Body,
+			Properties: &paho.PublishProperties{ContentType: m.Type},
+		}
 		for name, value := range m.Headers {
 			p.Properties.User.Add(name, value)
 		}

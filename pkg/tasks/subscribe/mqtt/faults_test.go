@@ -166,7 +166,8 @@ func TestAttemptsInTheCheckpoint(t *testing.T) {
 			t.Errorf("%s was delivered %d times before, want %d", m.ID, m.Delivered, want)
 		}
 	}
-	if value, _ := task.Store.Held(); strings.Count(string(value), ":4") != 0 || strings.Count(string(value), ":2") != 1 {
+	if value, _ := task.Store.Held(); strings.Count(string(value), ":4") != 0 ||
+		strings.Count(string(value), ":2") != 1 {
 		t.Errorf("the checkpoint is %s", value)
 	}
 }

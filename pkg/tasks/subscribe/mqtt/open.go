@@ -96,7 +96,8 @@ func (s *subscription) settle(ctx context.Context, kept *mark, present bool) err
 	if kept == nil {
 		if present {
 			s.session.Log.Error(fmt.Errorf("%s: there is a session %q that this task has not made: another task or program "+
-				"uses this mqtt.clientID, or did; what its session is subscribed to comes here too", s.where, s.source.ClientID),
+				"uses this mqtt.clientID, or did; what its session is subscribed to comes here too", s.where,
+				s.source.ClientID),
 				"A session of somebody else is taken over")
 		}
 		return s.keep(ctx)
@@ -170,7 +171,8 @@ func refused(answer *paho.Connack, err error) error {
 	case packets.ConnackUnsupportedProtocolVersion:
 		return errors.New("the broker does not speak MQTT 5")
 	}
-	return fmt.Errorf("the broker refuses the connection: %s", (&packets.Connack{ReasonCode: answer.ReasonCode}).Reason())
+	return fmt.Errorf("the broker refuses the connection: %s",
+		(&packets.Connack{ReasonCode: answer.ReasonCode}).Reason())
 }
 
 // meaning is why the broker has ended the connection.
@@ -178,5 +180,6 @@ func (s *subscription) meaning(d *paho.Disconnect) error {
 	if d.ReasonCode == packets.DisconnectSessionTakenOver {
 		return errors.New(s.takenOver())
 	}
-	return fmt.Errorf("the broker has ended the connection: %s", (&packets.Disconnect{ReasonCode: d.ReasonCode}).Reason())
+	return fmt.Errorf("the broker has ended the connection: %s",
+		(&packets.Disconnect{ReasonCode: d.ReasonCode}).Reason())
 }

@@ -91,6 +91,7 @@ func TestTwoTasksWithOneClientID(t *testing.T) {
 // tells says whether the troubles of a task are told as such that last, with the broker and the session.
 func tells(troubles *sourcetest.Lines, addr, id string) bool {
 	_, lasting, ok := strings.Cut(strings.Join(troubles.All(), "\n"), "keeps breaking soon after it is opened")
-	return ok && !strings.Contains(lasting, "<nil>") && strings.Contains(lasting, "has taken the session \""+id+"\" over") &&
+	return ok && !strings.Contains(lasting, "<nil>") &&
+		strings.Contains(lasting, "has taken the session \""+id+"\" over") &&
 		strings.Contains(lasting, addr) && strings.Contains(lasting, "mqtt.clientID")
 }

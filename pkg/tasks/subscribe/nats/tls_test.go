@@ -15,7 +15,8 @@ import (
 // A server that wants TLS, and a certificate of each client.
 func TestTLS(t *testing.T) {
 	cert, key := testbroker.Certificate(t)
-	b := testbroker.NATS(t, fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}", cert, key, cert))
+	b := testbroker.NATS(t,
+		fmt.Sprintf("tls: {cert_file: %q, key_file: %q, ca_file: %q, verify: true}", cert, key, cert))
 	r := rigAt(t, b, natsio.RootCAs(cert), natsio.ClientCert(cert, key))
 	r.stream(jetstream.StreamConfig{})
 	for name, c := range map[string]struct {

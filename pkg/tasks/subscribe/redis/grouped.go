@@ -226,7 +226,8 @@ func (g *grouped) present(ctx context.Context, entries []entry) ([]entry, error)
 		return there, nil
 	}
 	if cmp.Or(g.missing, DefaultMissing) == Stop {
-		return nil, g.explain(stopped(fmt.Sprintf("entry %s was given, and removed before it was acknowledged", gone[0])))
+		return nil, g.explain(stopped(fmt.Sprintf("entry %s was given, and removed before it was acknowledged",
+			gone[0])))
 	}
 	for _, one := range gone {
 		g.log.Info("A message was removed before it was acknowledged", "position", g.stream+"/"+one.String())
@@ -258,7 +259,8 @@ func (g *grouped) ack(ctx context.Context, ids []id) error {
 		}
 		if n, _ := reply.(int64); n != int64(len(some)) {
 			return g.explain(fmt.Errorf("%d of %d entries were no longer pending in the consumer group %s: "+
-				"somebody else acknowledged them, or destroyed the group", int64(len(some))-n, len(some), g.owner.group))
+				"somebody else acknowledged them, or destroyed the group", int64(len(some))-n, len(some),
+				g.owner.group))
 		}
 	}
 	return nil

@@ -32,7 +32,8 @@ func TestValidate(t *testing.T) {
 			s.Field, s.Block = "key", time.Hour
 		}, []string{
 			"url: is not the URL of a Redis", "start: must be earliest, latest or the ID",
-			"offsets: must be broker or store", "missing: must be", "field: must be another name", "block: must be from 10ms",
+			"offsets: must be broker or store", "missing: must be", "field: must be another name",
+			"block: must be from 10ms",
 		}},
 		"query": {func(s *redis.Source) { s.URL += "?read_timeout=s3cret" }, []string{"url: is not the URL"}},
 		"no tls": {func(s *redis.Source) {

@@ -68,7 +68,8 @@ func (s *stored) place(e extent, value []byte) (at position, changed bool, err e
 	}
 	if was.Stream != s.stream {
 		if was.Stream != "" {
-			s.log.Info("The checkpoint is of another stream: the subscription begins again", "position", was.Stream+"/"+was.ID,
+			s.log.Info("The checkpoint is of another stream: the subscription begins again", "position",
+				was.Stream+"/"+was.ID,
 				"to", s.start)
 		}
 		at, err = e.begin(s.start)

@@ -66,7 +66,8 @@ func checkStoreStale(s *scene) {
 	c.expectRest(sent[5:], "a")
 	s.token -= 3
 	if _, err := s.tryOpen(stale.source, patience); !errors.Is(err, elect.ErrLeaseLost) {
-		s.Fatalf("Open by token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", s.token, err)
+		s.Fatalf("Open by token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", s.token,
+			err)
 	}
 }
 
@@ -74,6 +75,7 @@ func checkStoreStale(s *scene) {
 func expectLost(c *client, what string, messages []subscribe.Message) {
 	c.Helper()
 	if err := c.tryAck(patience, messages...); !errors.Is(err, elect.ErrLeaseLost) {
-		c.Fatalf("%s of token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", what, c.n, err)
+		c.Fatalf("%s of token %d after a newer one: want an error that wraps elect.ErrLeaseLost, got %v", what, c.n,
+			err)
 	}
 }

@@ -28,7 +28,8 @@ func checkTurns(s *scene) {
 	}
 	s.Logf("medians of %d: Open took %s, Close took %s", turns, median(opens), median(closes))
 	if took := median(closes); took > quick {
-		s.Fatalf("Close after a Receive that was interrupted took %s, the median of %d: want at most %s", took, turns, quick)
+		s.Fatalf("Close after a Receive that was interrupted took %s, the median of %d: want at most %s", took, turns,
+			quick)
 	}
 }
 

@@ -19,7 +19,8 @@ func acking(change func(right ackFunc) ackFunc) func(Topic) Topic {
 func faultsOfAck() []fault {
 	return []fault{
 		{
-			name: "acknowledges nothing", checks: "AckIsDurable AckInPieces AgainAfterClose Lag Soak StoreKeepsPosition",
+			name:   "acknowledges nothing",
+			checks: "AckIsDurable AckInPieces AgainAfterClose Lag Soak StoreKeepsPosition",
 			with: acking(func(ackFunc) ackFunc {
 				return func(context.Context, []subscribe.Message) error { return nil }
 			}),
@@ -30,7 +31,10 @@ func faultsOfAck() []fault {
 				return func(ctx context.Context, messages []subscribe.Message) error { return right(ctx, messages[:1]) }
 			}),
 		},
-		{name: "acknowledges what it gave", checks: "AckIsDurable AckInPieces AgainAfterClose AgainAfterCrash", with: acksGiven},
+		{
+			name: "acknowledges what it gave", checks: "AckIsDurable AckInPieces AgainAfterClose AgainAfterCrash",
+			with: acksGiven,
+		},
 		{name: "is cumulative and says not", checks: "AckInAnotherOrder", with: func(topic Topic) Topic {
 			return spoiled(topic, &faults{cumulative: true})
 		}},
@@ -68,7 +72,8 @@ func faultsOfAck() []fault {
 		)},
 		{name: "forgets no attempts", checks: "AttemptsAreKept", with: keepingAttempts(func(right ackFunc) ackFunc {
 			return func(ctx context.Context, messages []subscribe.Message) error {
-				return right(ctx, slices.DeleteFunc(messages, func(m subscribe.Message) bool { return m.Delivered == 0 }))
+				return right(ctx, slices.DeleteFunc(messages,
+					func(m subscribe.Message) bool { return m.Delivered == 0 }))
 			}
 		})},
 		{name: "does not compare tokens", checks: "StaleOwner", with: func(topic Topic) Topic {
@@ -147,7 +152,10 @@ func faultsOfCalls() []fault {
 				}
 			}})
 		}},
-		{name: "lag is always 0", checks: "Lag", with: lagOf(func(subscribe.Lag) subscribe.Lag { return subscribe.Lag{} })},
+		{
+			name: "lag is always 0", checks: "Lag",
+			with: lagOf(func(subscribe.Lag) subscribe.Lag { return subscribe.Lag{} }),
+		},
 		{name: "lag never falls", checks: "Lag", with: lagOf(func(lag subscribe.Lag) subscribe.Lag {
 			lag.Messages = max(lag.Messages, 1)
 			return lag
@@ -156,7 +164,10 @@ func faultsOfCalls() []fault {
 			lag.Seconds = 5
 			return lag
 		})},
-		{name: "lag is not known", checks: "Lag", with: lagOf(func(subscribe.Lag) subscribe.Lag { return subscribe.Unknown })},
+		{
+			name: "lag is not known", checks: "Lag",
+			with: lagOf(func(subscribe.Lag) subscribe.Lag { return subscribe.Unknown }),
+		},
 	}
 }
 

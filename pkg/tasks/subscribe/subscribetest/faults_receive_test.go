@@ -35,7 +35,8 @@ func faultsOfReceive() []fault {
 			}),
 		},
 		{
-			name: "another error when the context ends", checks: "WaitsAndReturnsWithContext InterruptedReceiveLosesNothing",
+			name:   "another error when the context ends",
+			checks: "WaitsAndReturnsWithContext InterruptedReceiveLosesNothing",
 			with: receiving(func(right receiveFunc) receiveFunc {
 				return func(ctx context.Context, most int) ([]subscribe.Message, error) {
 					messages, err := right(ctx, most)
@@ -56,23 +57,29 @@ func faultsOfReceive() []fault {
 				}
 			}),
 		},
-		{name: "loses what an interrupted Receive got", checks: "InterruptedReceiveLosesNothing", with: receiving(careless)},
+		{
+			name: "loses what an interrupted Receive got", checks: "InterruptedReceiveLosesNothing",
+			with: receiving(careless),
+		},
 		{name: "messages and an error", checks: "Order", with: receiving(func(right receiveFunc) receiveFunc {
 			return func(ctx context.Context, most int) ([]subscribe.Message, error) {
 				messages, _ := right(ctx, most)
 				return messages, errFault
 			}
 		})},
-		{name: "waits for ever after a cut", checks: "AgainAfterCut Soak", with: receiving(func(right receiveFunc) receiveFunc {
-			return func(ctx context.Context, most int) ([]subscribe.Message, error) {
-				messages, err := right(ctx, most)
-				if err != nil {
-					<-ctx.Done()
-					err = ctx.Err()
+		{
+			name: "waits for ever after a cut", checks: "AgainAfterCut Soak",
+			with: receiving(func(right receiveFunc) receiveFunc {
+				return func(ctx context.Context, most int) ([]subscribe.Message, error) {
+					messages, err := right(ctx, most)
+					if err != nil {
+						<-ctx.Done()
+						err = ctx.Err()
+					}
+					return messages, err
 				}
-				return messages, err
-			}
-		})},
+			}),
+		},
 	}
 }
 
@@ -267,7 +274,8 @@ func (s *reconnectingSub) Receive(ctx context.Context, most int) ([]subscribe.Me
 			}
 			continue
 		}
-		messages = slices.DeleteFunc(messages, func(m subscribe.Message) bool { return s.source.remembers && s.given[m.ID] })
+		messages = slices.DeleteFunc(messages,
+			func(m subscribe.Message) bool { return s.source.remembers && s.given[m.ID] })
 		for _, m := range messages {
 			s.given[m.ID] = true
 		}

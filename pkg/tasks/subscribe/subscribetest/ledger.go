@@ -98,7 +98,8 @@ func (l *ledger) place(e *entry, m subscribe.Message) error {
 	}
 	was, known := l.partitions[e.key]
 	if known && was != m.Partition {
-		return fmt.Errorf("%s of key %s came in partition %q, others of this key in %q", label(m), e.key, m.Partition, was)
+		return fmt.Errorf("%s of key %s came in partition %q, others of this key in %q", label(m), e.key, m.Partition,
+			was)
 	}
 	l.partitions[e.key] = m.Partition
 	return nil

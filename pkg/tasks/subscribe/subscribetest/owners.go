@@ -54,7 +54,8 @@ func (o *owners) openSoon(source subscribe.Source) *client {
 			return c
 		}
 		if time.Since(began) > patience {
-			o.Fatalf("Open still fails %s after the connection was broken, with what connects now working: %v", patience, err)
+			o.Fatalf("Open still fails %s after the connection was broken, with what connects now working: %v",
+				patience, err)
 		}
 		o.Logf("Open after the connection was broken: %v", err)
 		select {

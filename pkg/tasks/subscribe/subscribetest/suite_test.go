@@ -62,7 +62,10 @@ func TestGreen(t *testing.T) {
 		with    func(topic Topic) Topic
 	}{
 		{"cumulative", "AckInAnotherOrder StaleOwner", false, withoutFaults},
-		{"single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts", true, withoutFaults},
+		{
+			"single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
+			true, withoutFaults,
+		},
 		{"compares tokens", "AckInAnotherOrder", false, func(topic Topic) Topic {
 			topic.Source, topic.Fenced = topic.InStore, true
 			return topic
@@ -71,7 +74,8 @@ func TestGreen(t *testing.T) {
 			return reconnecting(topic, true)
 		}},
 		{
-			"connects again by itself, single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
+			"connects again by itself, single",
+			"StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
 			true, func(topic Topic) Topic { return reconnecting(topic, true) },
 		},
 		{

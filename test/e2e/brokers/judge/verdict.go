@@ -117,8 +117,9 @@ func (v *Verdict) tokens(r Record) {
 		before, ok := last[d.Task]
 		switch {
 		case ok && d.Token < before.Token:
-			v.Falls = append(v.Falls, fmt.Sprintf("%s: %d of %s after %d of %s", d.Task, d.Token, d.Instance, before.Token,
-				before.Instance))
+			v.Falls = append(v.Falls,
+				fmt.Sprintf("%s: %d of %s after %d of %s", d.Task, d.Token, d.Instance, before.Token,
+					before.Instance))
 			continue
 		case ok && d.Instance != before.Instance:
 			v.Figures.Moves++
@@ -144,8 +145,9 @@ func (v *Verdict) again(r Record, first map[place]Delivery) {
 		v.Figures.Again++
 		e, ok := r.excuse(latest[p], d, used)
 		if !ok {
-			v.Unexcused = append(v.Unexcused, fmt.Sprintf("%v to %s: by %s (token %d) at %s, again by %s (token %d) at %s", p,
-				d.Task, latest[p].Instance, latest[p].Token, clock(latest[p]), d.Instance, d.Token, clock(d)))
+			v.Unexcused = append(v.Unexcused,
+				fmt.Sprintf("%v to %s: by %s (token %d) at %s, again by %s (token %d) at %s", p,
+					d.Task, latest[p].Instance, latest[p].Token, clock(latest[p]), d.Instance, d.Token, clock(d)))
 		}
 		latest[p] = d
 		used[e]++

@@ -36,7 +36,8 @@ func part(name string, rounds ...func(on *scenes)) {
 					longest = max(longest, o.For)
 				}
 				Figure(
-					s.store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name, len(overlaps),
+					s.store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name,
+					len(overlaps),
 					longest,
 				)
 			}

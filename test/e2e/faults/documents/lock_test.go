@@ -52,7 +52,12 @@ func lockRounds(on *scenes) {
 		ctx context.Context, s *scene,
 	) {
 		s.takesLocks()
-		for i, number := range []any{"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5, unset{}, []any{int64(1)}, int64(0), int64(-1), int64(1) << 60, "9"} {
+		for i, number := range []any{
+			"one", nil, int64(-7), int64(math.MaxInt64), math.NaN(), 5.5,
+			unset{},
+			[]any{int64(1)},
+			int64(0), int64(-1), int64(1) << 60, "9",
+		} {
 			s.edit(ctx, "lock", harness.Key(i+1), object{"rev": number})
 		}
 		s.kill(s.c.Keys()...) // an owner that writes nothing notices nothing, and needs not

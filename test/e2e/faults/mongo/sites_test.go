@@ -114,58 +114,59 @@ var _ = Describe("Two sites that share a database", func() {
 		}
 	})
 
-	It("switch over in order, fail over when one is lost, and keep to it when that comes back with its old list", func(ctx SpecContext) {
-		s = newSites(ctx, 12)
-		a, b := s.at["a"], s.at["b"]
-		s.runAt(ctx, a)
+	It("switch over in order, fail over when one is lost, and keep to it when that comes back with its old list",
+		func(ctx SpecContext) {
+			s = newSites(ctx, 12)
+			a, b := s.at["a"], s.at["b"]
+			s.runAt(ctx, a)
 
-		By("configuring only the passive site: what runs is not taken away")
-		reported := history.Now()
-		s.choose(b, "b", 2)
-		Eventually(func() string { return b.replicas[0].Log() }).WithContext(ctx).Should(
-			ContainSubstring("The configuration was read again"),
-		)
-		Consistently(
-			func() []history.Run { return Load(s.Cluster).Started(reported, history.Now()) }, "3s",
-		).Should(BeEmpty())
+			By("configuring only the passive site: what runs is not taken away")
+			reported := history.Now()
+			s.choose(b, "b", 2)
+			Eventually(func() string { return b.replicas[0].Log() }).WithContext(ctx).Should(
+				ContainSubstring("The configuration was read again"),
+			)
+			Consistently(
+				func() []history.Run { return Load(s.Cluster).Started(reported, history.Now()) }, "3s",
+			).Should(BeEmpty())
 
-		By("configuring the active one, too")
-		switched := history.Now()
-		s.choose(a, "b", 2)
-		s.runAt(ctx, b)
-		Figure(
-			"mongodb", "two sites, switched over in order: all runs at the other after %v",
-			ms(before{}.lastStartAfter(s.cluster, switched).Sub(switched)),
-		)
+			By("configuring the active one, too")
+			switched := history.Now()
+			s.choose(a, "b", 2)
+			s.runAt(ctx, b)
+			Figure(
+				"mongodb", "two sites, switched over in order: all runs at the other after %v",
+				ms(before{}.lastStartAfter(s.cluster, switched).Sub(switched)),
+			)
 
-		By("losing the active site")
-		lost := history.Now()
-		for _, r := range b.replicas {
-			_, err := r.Kill(harness.Both, syscall.SIGKILL)
-			Expect(err).NotTo(HaveOccurred())
-		}
-		s.choose(a, "a", 3)
-		s.runAt(ctx, a)
-		last := before{}.lastStartAfter(s.cluster, lost)
-		Figure(
-			"mongodb", "two sites, the active one lost (T = %v): all runs at the other after %v", Lease,
-			ms(last.Sub(lost)),
-		)
-		ExpectWithin(s.Cluster, Lease+AfterLease, lost, last, "the last key at the other site")
+			By("losing the active site")
+			lost := history.Now()
+			for _, r := range b.replicas {
+				_, err := r.Kill(harness.Both, syscall.SIGKILL)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			s.choose(a, "a", 3)
+			s.runAt(ctx, a)
+			last := before{}.lastStartAfter(s.cluster, lost)
+			Figure(
+				"mongodb", "two sites, the active one lost (T = %v): all runs at the other after %v", Lease,
+				ms(last.Sub(lost)),
+			)
+			ExpectWithin(s.Cluster, Lease+AfterLease, lost, last, "the last key at the other site")
 
-		By("bringing it back with the list that it had")
-		back := history.Now()
-		b.replicas = nil
-		s.start(ctx, b)
-		s.start(ctx, b)
-		for _, r := range b.replicas {
-			Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).
-				Should(Equal(200))
-		}
-		Consistently(
-			func() []history.Run { return Load(s.Cluster).Started(back, history.Now()) }, "3s",
-		).Should(BeEmpty())
-		s.runAt(ctx, a)
-		Expect(strings.Contains(a.replicas[0].Log(), "goroutine ")).To(BeFalse(), "no stack trace")
-	}, SpecTimeout(ScenarioTimeout))
+			By("bringing it back with the list that it had")
+			back := history.Now()
+			b.replicas = nil
+			s.start(ctx, b)
+			s.start(ctx, b)
+			for _, r := range b.replicas {
+				Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).
+					Should(Equal(200))
+			}
+			Consistently(
+				func() []history.Run { return Load(s.Cluster).Started(back, history.Now()) }, "3s",
+			).Should(BeEmpty())
+			s.runAt(ctx, a)
+			Expect(strings.Contains(a.replicas[0].Log(), "goroutine ")).To(BeFalse(), "no stack trace")
+		}, SpecTimeout(ScenarioTimeout))
 })

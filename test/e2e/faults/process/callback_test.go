@@ -68,37 +68,38 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 	}
 	AfterEach(func() { LogsOnFailure(c) })
 
-	It("by blocking past its lease costs its process, which exits at the hard deadline, and no other", func(ctx SpecContext) {
-		service(ctx, "block")
-		runs(keys)
-		stuck := ownerOfBad()
-		others := c.Live()
+	It("by blocking past its lease costs its process, which exits at the hard deadline, and no other",
+		func(ctx SpecContext) {
+			service(ctx, "block")
+			runs(keys)
+			stuck := ownerOfBad()
+			others := c.Live()
 
-		By("taking the write lock of the database, so that no replica can renew")
-		began := history.Now()
-		back := holdWriteLock(ctx, path(uri))
-		WaitUntil(ctx, began.Add(2*Lease))
-		Expect(exit(ctx, stuck)).To(Equal(75), "the process goes rather than let another run at the same time")
-		h := Load(c)
-		for _, r := range others {
-			Expect(
-				h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second)),
-			).To(BeEmpty(), "nothing outlives the hard deadline")
-			Expect(r == stuck || r.Running()).To(BeTrue(), "%s had no reason to go", r.Name)
-		}
-		blocked := lastSign(oldRuns(h, stuck.Name, began))
-		returned := history.Now()
-		back(ctx)
+			By("taking the write lock of the database, so that no replica can renew")
+			began := history.Now()
+			back := holdWriteLock(ctx, path(uri))
+			WaitUntil(ctx, began.Add(2*Lease))
+			Expect(exit(ctx, stuck)).To(Equal(75), "the process goes rather than let another run at the same time")
+			h := Load(c)
+			for _, r := range others {
+				Expect(
+					h.AliveAfter(r.Name, began.Add(HardDeadline+time.Second)),
+				).To(BeEmpty(), "nothing outlives the hard deadline")
+				Expect(r == stuck || r.Running()).To(BeTrue(), "%s had no reason to go", r.Name)
+			}
+			blocked := lastSign(oldRuns(h, stuck.Name, began))
+			returned := history.Now()
+			back(ctx)
 
-		runs(keys)
-		h = Load(c)
-		last := h.OwnersAt(history.Now())[badKey]
-		Expect(last.Instance).NotTo(Equal(stuck.Name))
-		Figure("sqlite", "callback that blocks, store unreachable for 2 T: its process gone %v after (X is %v, exit "+
-			"75), "+
-			"the key runs elsewhere %v after the store was back",
-			ms(blocked.Sub(began)), HardDeadline, ms(last.Start.Sub(returned)))
-	}, SpecTimeout(ScenarioTimeout))
+			runs(keys)
+			h = Load(c)
+			last := h.OwnersAt(history.Now())[badKey]
+			Expect(last.Instance).NotTo(Equal(stuck.Name))
+			Figure("sqlite", "callback that blocks, store unreachable for 2 T: its process gone %v after (X is %v, exit "+
+				"75), "+
+				"the key runs elsewhere %v after the store was back",
+				ms(blocked.Sub(began)), HardDeadline, ms(last.Start.Sub(returned)))
+		}, SpecTimeout(ScenarioTimeout))
 
 	It("by blocking in a drain keeps its key, with an alarm, until its process is gone", func(ctx SpecContext) {
 		service(ctx, "block")
@@ -133,52 +134,53 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 
 	for _, bad := range []string{"panic", "leak"} {
 		It("by "+map[string]string{"panic": "panicking", "leak": "leaking goroutines"}[bad]+
-			" is started again ever more rarely, its process lives, and the next owner goes on", Label("P9"), func(ctx SpecContext) {
-			const watch, calm = 8 * time.Second, 3 * time.Second
-			service(ctx, bad)
-			runsSteady := func() int {
-				owners := Load(c).OwnersAt(history.Now())
-				delete(owners, badKey)
-				return len(owners)
-			}
-			Eventually(runsSteady).Should(Equal(keys - 1))
-			// Copies that are up later get their share from those that were up sooner.
-			Eventually(func() bool {
-				now := history.Now()
-				return slices.ContainsFunc(
-					Load(c).Started(now.Add(-calm), now), func(run history.Run) bool { return run.Key != badKey },
+			" is started again ever more rarely, its process lives, and the next owner goes on", Label("P9"),
+			func(ctx SpecContext) {
+				const watch, calm = 8 * time.Second, 3 * time.Second
+				service(ctx, bad)
+				runsSteady := func() int {
+					owners := Load(c).OwnersAt(history.Now())
+					delete(owners, badKey)
+					return len(owners)
+				}
+				Eventually(runsSteady).Should(Equal(keys - 1))
+				// Copies that are up later get their share from those that were up sooner.
+				Eventually(func() bool {
+					now := history.Now()
+					return slices.ContainsFunc(
+						Load(c).Started(now.Add(-calm), now), func(run history.Run) bool { return run.Key != badKey },
+					)
+				}).Should(BeFalse())
+				settled := history.Now()
+				owner := ownerOfBad()
+				WaitUntil(ctx, settled.Add(watch))
+
+				h := Load(c)
+				starts := len(h.Runs(badKey))
+				Expect(starts).To(BeNumerically(">=", 3), "it is started again")
+				Expect(starts).To(BeNumerically("<", int(watch/(400*time.Millisecond))), "the pauses grow")
+				for _, run := range h.Started(settled, history.Now()) {
+					Expect(run.Key).To(Equal(badKey), "no other restarts")
+					Expect(run.Instance).To(Equal(owner.Name), "it is not moved")
+				}
+				Expect(c.Live()).To(HaveLen(copies), "no replica crashed")
+				if bad == "panic" {
+					Expect(owner.Log()).To(ContainSubstring("callback panicked: as --bad asks"))
+				}
+
+				By("stopping its owner in order")
+				at, err := owner.Kill(harness.Guard, syscall.SIGTERM)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(exit(ctx, owner)).To(BeZero(), owner.LogTail(10))
+				Eventually(func() []history.Run { return Load(c).Started(at, history.Now()) }).
+					Should(ContainElement(HaveField("Key", badKey)))
+				Eventually(runsSteady).Should(Equal(keys - 1))
+				first, _ := startsOf(Load(c), []string{badKey}, at)
+				Figure(
+					"sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts,
+					watch, ms(first.Sub(at)),
 				)
-			}).Should(BeFalse())
-			settled := history.Now()
-			owner := ownerOfBad()
-			WaitUntil(ctx, settled.Add(watch))
-
-			h := Load(c)
-			starts := len(h.Runs(badKey))
-			Expect(starts).To(BeNumerically(">=", 3), "it is started again")
-			Expect(starts).To(BeNumerically("<", int(watch/(400*time.Millisecond))), "the pauses grow")
-			for _, run := range h.Started(settled, history.Now()) {
-				Expect(run.Key).To(Equal(badKey), "no other restarts")
-				Expect(run.Instance).To(Equal(owner.Name), "it is not moved")
-			}
-			Expect(c.Live()).To(HaveLen(copies), "no replica crashed")
-			if bad == "panic" {
-				Expect(owner.Log()).To(ContainSubstring("callback panicked: as --bad asks"))
-			}
-
-			By("stopping its owner in order")
-			at, err := owner.Kill(harness.Guard, syscall.SIGTERM)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(exit(ctx, owner)).To(BeZero(), owner.LogTail(10))
-			Eventually(func() []history.Run { return Load(c).Started(at, history.Now()) }).
-				Should(ContainElement(HaveField("Key", badKey)))
-			Eventually(runsSteady).Should(Equal(keys - 1))
-			first, _ := startsOf(Load(c), []string{badKey}, at)
-			Figure(
-				"sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts,
-				watch, ms(first.Sub(at)),
-			)
-		}, SpecTimeout(ScenarioTimeout))
+			}, SpecTimeout(ScenarioTimeout))
 	}
 })
 

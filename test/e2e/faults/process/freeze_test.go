@@ -208,71 +208,74 @@ func (s stopped) spread(ctx context.Context) {
 }
 
 var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", BothStores, func() {
-	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", Label("P3"), func(ctx SpecContext) {
-		onStopped(ctx, "worker", func(s stopped) {
-			s.survives(ctx, harness.Worker, false)
-			for _, d := range s.long {
-				By("for " + d.String())
-				balanced(ctx, s.c)
-				f := stop(ctx, s.c, harness.Worker, false)
-				f.last(ctx, d)
-				if d > Lease {
-					last := eventuallyTaken(s.c, f.keys, f.began)
-					Figure(s.store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
-						"after %v", d,
-						ms(lastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
-					ExpectWithin(s.c, Lease+AfterLease, f.began, last, "the last key elsewhere")
+	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", Label("P3"),
+		func(ctx SpecContext) {
+			onStopped(ctx, "worker", func(s stopped) {
+				s.survives(ctx, harness.Worker, false)
+				for _, d := range s.long {
+					By("for " + d.String())
+					balanced(ctx, s.c)
+					f := stop(ctx, s.c, harness.Worker, false)
+					f.last(ctx, d)
+					if d > Lease {
+						last := eventuallyTaken(s.c, f.keys, f.began)
+						Figure(s.store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
+							"after %v", d,
+							ms(lastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
+						ExpectWithin(s.c, Lease+AfterLease, f.began, last, "the last key elsewhere")
+					}
+					f.thaw(harness.Worker)
+					s.spread(ctx)
+					ExpectOneRunEach(s.c)
 				}
-				f.thaw(harness.Worker)
-				s.spread(ctx)
-				ExpectOneRunEach(s.c)
-			}
-		})
-	}, SpecTimeout(ScenarioTimeout))
+			})
+		}, SpecTimeout(ScenarioTimeout))
 
-	It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself", func(ctx SpecContext) {
-		onStopped(ctx, "guard", func(s stopped) {
-			for _, d := range append([]time.Duration{Lease / 2}, s.long...) {
-				By("for " + d.String())
-				balanced(ctx, s.c)
-				f := stop(ctx, s.c, harness.Guard, false)
-				worker, err := f.replica.WorkerProc()
-				Expect(err).NotTo(HaveOccurred())
-				Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
-				ended := history.Now()
-				for _, run := range f.old() {
-					Expect(run.End).To(BeNumerically("<=", ended), "%v outlived its worker", run)
+	It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself",
+		func(ctx SpecContext) {
+			onStopped(ctx, "guard", func(s stopped) {
+				for _, d := range append([]time.Duration{Lease / 2}, s.long...) {
+					By("for " + d.String())
+					balanced(ctx, s.c)
+					f := stop(ctx, s.c, harness.Guard, false)
+					worker, err := f.replica.WorkerProc()
+					Expect(err).NotTo(HaveOccurred())
+					Eventually(worker.Alive).Should(BeFalse(), "the worker goes without its guard")
+					ended := history.Now()
+					for _, run := range f.old() {
+						Expect(run.End).To(BeNumerically("<=", ended), "%v outlived its worker", run)
+					}
+					f.last(ctx, d)
+					f.thaw(harness.Guard)
+					Expect(exit(ctx, f.replica)).NotTo(BeZero())
+					last := eventuallyTaken(s.c, f.keys, f.began)
+					Figure(s.store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
+						"after %v", d,
+						ms(lastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
+					ExpectWithin(s.c, Lease+AfterLease, ended, last, "the last key elsewhere")
+					s.spread(ctx)
+					ExpectOneRunEach(s.c)
 				}
-				f.last(ctx, d)
-				f.thaw(harness.Guard)
-				Expect(exit(ctx, f.replica)).NotTo(BeZero())
-				last := eventuallyTaken(s.c, f.keys, f.began)
-				Figure(s.store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
-					"after %v", d,
-					ms(lastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
-				ExpectWithin(s.c, Lease+AfterLease, ended, last, "the last key elsewhere")
-				s.spread(ctx)
-				ExpectOneRunEach(s.c)
-			}
-		})
-	}, SpecTimeout(ScenarioTimeout))
+			})
+		}, SpecTimeout(ScenarioTimeout))
 
 	// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
 	// What remains is the token, and that the guard acts the moment it wakes.
-	It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token", func(ctx SpecContext) {
-		onStopped(ctx, "both", func(s stopped) {
-			s.survives(ctx, harness.Both, false)
-			for _, d := range s.long {
-				By("for " + d.String())
-				balanced(ctx, s.c)
-				f := stop(ctx, s.c, harness.Both, false)
-				f.last(ctx, d)
-				f.thaw(harness.Both)
-				s.spread(ctx)
-				f.expectOldRunsOver(s.store, "guard and worker stopped for "+d.String())
-			}
-		})
-	}, SpecTimeout(ScenarioTimeout))
+	It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token",
+		func(ctx SpecContext) {
+			onStopped(ctx, "both", func(s stopped) {
+				s.survives(ctx, harness.Both, false)
+				for _, d := range s.long {
+					By("for " + d.String())
+					balanced(ctx, s.c)
+					f := stop(ctx, s.c, harness.Both, false)
+					f.last(ctx, d)
+					f.thaw(harness.Both)
+					s.spread(ctx)
+					f.expectOldRunsOver(s.store, "guard and worker stopped for "+d.String())
+				}
+			})
+		}, SpecTimeout(ScenarioTimeout))
 
 	It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
 		"smaller token", func(ctx SpecContext) {

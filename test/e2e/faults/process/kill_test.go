@@ -68,60 +68,64 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			ExpectOneRunEach(c)
 		}, SpecTimeout(ScenarioTimeout))
 
-		It("the worker alone: the guard ends the children too, marks the session dead, and no one waits", func(ctx SpecContext) {
-			dying := c.Live()[0]
-			keys := keysOf(c, dying)
-			eventuallyChildren(c, dying, children)
-			at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
-			Expect(err).NotTo(HaveOccurred())
-			last := eventuallyTaken(c, keys, at)
-			Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard reports its worker's end")
-			gone := lastSign(oldRuns(Load(c), dying.Name, at))
-			Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after "+
-				"%v (P11: 1 s)", len(keys),
-				ms(gone.Sub(at)), ms(last.Sub(at)))
-			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the guard does not wait for the deadline")
-			ExpectWithin(c, WorkerDied, at, last, "the last key elsewhere")
-			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
+		It("the worker alone: the guard ends the children too, marks the session dead, and no one waits",
+			func(ctx SpecContext) {
+				dying := c.Live()[0]
+				keys := keysOf(c, dying)
+				eventuallyChildren(c, dying, children)
+				at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
+				Expect(err).NotTo(HaveOccurred())
+				last := eventuallyTaken(c, keys, at)
+				Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard reports its worker's end")
+				gone := lastSign(oldRuns(Load(c), dying.Name, at))
+				Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after "+
+					"%v (P11: 1 s)", len(keys),
+					ms(gone.Sub(at)), ms(last.Sub(at)))
+				Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "the guard does not wait for the deadline")
+				ExpectWithin(c, WorkerDied, at, last, "the last key elsewhere")
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				ExpectOneRunEach(c)
+			}, SpecTimeout(ScenarioTimeout))
 
 		// Nothing is left that could end the grandchildren: a limit that the documentation names, with what to do about
 		// it (a container, or KillMode=control-group). The commands themselves die by their death signal, and the token
 		// distinguishes the old from the new.
-		It("both: the commands die at once, only what they started may live on, under the smaller token", func(ctx SpecContext) {
-			dying := c.Live()[0]
-			keys := keysOf(c, dying)
-			eventuallyChildren(c, dying, children)
-			procs := dying.TaskProcs()
-			AllowOverlap(c, "nothing is left that could end the children of commands", func(o history.Overlap) bool {
-				return o.Earlier.Instance == dying.Name && o.Earlier.MainEnd < o.Later.Start
-			})
-			at, err := dying.Kill(harness.Both, syscall.SIGKILL)
-			Expect(err).NotTo(HaveOccurred())
-			last := eventuallyTaken(c, keys, at)
-			for _, p := range procs {
-				Expect(p.Alive()).To(BeFalse(), "command %d outlived its guard", p.PID)
-			}
-			h := Load(c)
-			var mainEnd history.Instant
-			alive := 0
-			for _, run := range oldRuns(h, dying.Name, at) {
-				mainEnd = max(mainEnd, run.MainEnd)
-				for _, child := range run.Children {
-					if child.Last.At > last {
-						alive++
+		It("both: the commands die at once, only what they started may live on, under the smaller token",
+			func(ctx SpecContext) {
+				dying := c.Live()[0]
+				keys := keysOf(c, dying)
+				eventuallyChildren(c, dying, children)
+				procs := dying.TaskProcs()
+				AllowOverlap(c, "nothing is left that could end the children of commands",
+					func(o history.Overlap) bool {
+						return o.Earlier.Instance == dying.Name && o.Earlier.MainEnd < o.Later.Start
+					})
+				at, err := dying.Kill(harness.Both, syscall.SIGKILL)
+				Expect(err).NotTo(HaveOccurred())
+				last := eventuallyTaken(c, keys, at)
+				for _, p := range procs {
+					Expect(p.Alive()).To(BeFalse(), "command %d outlived its guard", p.PID)
+				}
+				h := Load(c)
+				var mainEnd history.Instant
+				alive := 0
+				for _, run := range oldRuns(h, dying.Name, at) {
+					mainEnd = max(mainEnd, run.MainEnd)
+					for _, child := range run.Children {
+						if child.Last.At > last {
+							alive++
+						}
 					}
 				}
-			}
-			first, _ := startsOf(h, keys, at)
-			Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is "+
-				"%v); %d of their %d children live on, as documented%s",
-				len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+AfterLease, alive,
-				children*len(keys), hiccups(c))
-			Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
-			ExpectWithin(c, Lease+AfterLease, at, last, "the last key elsewhere")
-			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
+				first, _ := startsOf(h, keys, at)
+				Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is "+
+					"%v); %d of their %d children live on, as documented%s",
+					len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+AfterLease,
+					alive,
+					children*len(keys), hiccups(c))
+				Expect(mainEnd).To(BeNumerically("<", first), "no command outlives its lease")
+				ExpectWithin(c, Lease+AfterLease, at, last, "the last key elsewhere")
+				ExpectOneRunEach(c)
+			}, SpecTimeout(ScenarioTimeout))
 	}, Ordered, ContinueOnFailure)
 })

@@ -105,7 +105,8 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		info, err := os.Stat(flooded.LogFile)
 		Expect(err).NotTo(HaveOccurred())
 
-		Figure("sqlite", "512 MiB of output in %v (%d MiB/s), most memory meanwhile: guard %d MiB, worker %d MiB", ms(took),
+		Figure("sqlite", "512 MiB of output in %v (%d MiB/s), most memory meanwhile: guard %d MiB, worker %d MiB",
+			ms(took),
 			int(512/took.Seconds()), guardMost>>20, workerMost>>20)
 		Expect(info.Size()).To(BeNumerically(">", size), "nothing is dropped")
 		Expect(guardMost).To(BeNumerically("<", 128<<20), "the guard never sees a byte of it")
@@ -114,56 +115,57 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 		Expect(c.CheckSpread(ctx, tasks+1)).To(Succeed())
 	}, SpecTimeout(ScenarioTimeout))
 
-	It("by crashing again and again is started ever more rarely, each time with a larger token, and alone", func(ctx SpecContext) {
-		const (
-			life    = 50 * time.Millisecond
-			initial = 200 * time.Millisecond
-			watch   = 12 * time.Second
-		)
-		c = NewCluster("crash", harness.Options{
-			StoreURI: SQLiteURI(), Tasks: tasks,
-			Odd: []harness.OddTask{{
-				Name: odd, Recorder: []string{"--crash-after", life.String(), "--exit", "7"},
-				Fields: map[string]any{"backoff": map[string]any{"initial": initial.String(), "max": "1m"}},
-			}},
-		})
-		Expect(c.Scale(ctx, replicas)).To(Succeed())
-		Eventually(func() error { return allRun(c, tasks) }).Should(Succeed())
-		Eventually(func() []history.Run { return Load(c).Runs(oddKey) }).ShouldNot(BeEmpty())
-		Eventually(func() (int, error) { // the last one to come has got its share
-			status, err := c.Live()[0].Client.Status(ctx)
-			return status.Group(harness.Group).Imbalance, err
-		}).Should(BeNumerically("<=", 1))
-		began := Load(c).Runs(oddKey)[0].Start
-		settled := history.Now()
-		WaitUntil(ctx, began.Add(watch))
+	It("by crashing again and again is started ever more rarely, each time with a larger token, and alone",
+		func(ctx SpecContext) {
+			const (
+				life    = 50 * time.Millisecond
+				initial = 200 * time.Millisecond
+				watch   = 12 * time.Second
+			)
+			c = NewCluster("crash", harness.Options{
+				StoreURI: SQLiteURI(), Tasks: tasks,
+				Odd: []harness.OddTask{{
+					Name: odd, Recorder: []string{"--crash-after", life.String(), "--exit", "7"},
+					Fields: map[string]any{"backoff": map[string]any{"initial": initial.String(), "max": "1m"}},
+				}},
+			})
+			Expect(c.Scale(ctx, replicas)).To(Succeed())
+			Eventually(func() error { return allRun(c, tasks) }).Should(Succeed())
+			Eventually(func() []history.Run { return Load(c).Runs(oddKey) }).ShouldNot(BeEmpty())
+			Eventually(func() (int, error) { // the last one to come has got its share
+				status, err := c.Live()[0].Client.Status(ctx)
+				return status.Group(harness.Group).Imbalance, err
+			}).Should(BeNumerically("<=", 1))
+			began := Load(c).Runs(oddKey)[0].Start
+			settled := history.Now()
+			WaitUntil(ctx, began.Add(watch))
 
-		h := Load(c)
-		runs := h.Runs(oddKey)
-		Figure(
-			"sqlite", "a crash loop of %v lives and a first pause of up to %v: %d starts in %v", life, initial,
-			len(runs), watch,
-		)
-		Expect(len(runs)).To(BeNumerically(">=", 3), "it is started again")
-		Expect(len(runs)).To(
-			BeNumerically("<", int(watch/(life+initial))),
-			"the pauses grow: as many starts would come of pauses that stay as long as the first may be",
-		)
-		for _, run := range h.Started(settled, history.Now()) {
-			Expect(run.Key).To(Equal(oddKey), "no other restarts")
-		}
-		Expect(c.Live()).To(HaveLen(replicas))
-		Expect(allRun(c, tasks)).To(Succeed())
-		for _, r := range c.Live() {
-			Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
-			// it may be running just now, and others learn of it a moment later
-			Eventually(func() ([]harness.Problem, error) {
-				status, err := r.Client.Status(ctx)
-				return status.ProblemsOf("TaskFailing"), err
-			}).Should(ContainElement(And(HaveField("Task", oddKey),
-				HaveField("Message", ContainSubstring("exit status 7")))))
-		}
-	}, SpecTimeout(ScenarioTimeout))
+			h := Load(c)
+			runs := h.Runs(oddKey)
+			Figure(
+				"sqlite", "a crash loop of %v lives and a first pause of up to %v: %d starts in %v", life, initial,
+				len(runs), watch,
+			)
+			Expect(len(runs)).To(BeNumerically(">=", 3), "it is started again")
+			Expect(len(runs)).To(
+				BeNumerically("<", int(watch/(life+initial))),
+				"the pauses grow: as many starts would come of pauses that stay as long as the first may be",
+			)
+			for _, run := range h.Started(settled, history.Now()) {
+				Expect(run.Key).To(Equal(oddKey), "no other restarts")
+			}
+			Expect(c.Live()).To(HaveLen(replicas))
+			Expect(allRun(c, tasks)).To(Succeed())
+			for _, r := range c.Live() {
+				Expect(r.Client.Health(ctx, "/livez")).To(Equal(http.StatusOK))
+				// it may be running just now, and others learn of it a moment later
+				Eventually(func() ([]harness.Problem, error) {
+					status, err := r.Client.Status(ctx)
+					return status.ProblemsOf("TaskFailing"), err
+				}).Should(ContainElement(And(HaveField("Task", oddKey),
+					HaveField("Message", ContainSubstring("exit status 7")))))
+			}
+		}, SpecTimeout(ScenarioTimeout))
 })
 
 // ownerOf is the replica that runs a key now.

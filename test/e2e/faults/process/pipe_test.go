@@ -34,34 +34,35 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 		{"from the guard to the worker", unix.SHUT_RD},
 		{"from the worker to the guard", unix.SHUT_WR},
 	} {
-		It("breaks "+way.what+": all tasks end, then both, and the keys go on elsewhere at once", func(ctx SpecContext) {
-			balanced(ctx, c)
-			broken := c.Live()[0]
-			keys := keysOf(c, broken)
-			eventuallyChildren(c, broken, 2)
-			worker, err := broken.WorkerProc()
-			Expect(err).NotTo(HaveOccurred())
-			procs, err := broken.TaskTree()
-			Expect(err).NotTo(HaveOccurred())
+		It("breaks "+way.what+": all tasks end, then both, and the keys go on elsewhere at once",
+			func(ctx SpecContext) {
+				balanced(ctx, c)
+				broken := c.Live()[0]
+				keys := keysOf(c, broken)
+				eventuallyChildren(c, broken, 2)
+				worker, err := broken.WorkerProc()
+				Expect(err).NotTo(HaveOccurred())
+				procs, err := broken.TaskTree()
+				Expect(err).NotTo(HaveOccurred())
 
-			at := history.Now()
-			Expect(broken.BreakSocket(way.how)).To(Succeed())
-			Expect(exit(ctx, broken)).NotTo(BeZero(), "that is no orderly end")
-			Expect(worker.Alive()).To(BeFalse())
-			for _, p := range procs {
-				Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
-			}
-			last := eventuallyTaken(c, keys, at)
-			gone := lastSign(oldRuns(Load(c), broken.Name, at))
-			Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)",
-				way.what,
-				ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)
-			Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "nothing waits for the deadline")
-			Expect(last.Sub(at)).To(
-				BeNumerically("<", Lease-Lease/10), "the guard saw everything gone and marked the session dead",
-			)
-			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
+				at := history.Now()
+				Expect(broken.BreakSocket(way.how)).To(Succeed())
+				Expect(exit(ctx, broken)).NotTo(BeZero(), "that is no orderly end")
+				Expect(worker.Alive()).To(BeFalse())
+				for _, p := range procs {
+					Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
+				}
+				last := eventuallyTaken(c, keys, at)
+				gone := lastSign(oldRuns(Load(c), broken.Name, at))
+				Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)",
+					way.what,
+					ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)
+				Expect(gone.Sub(at)).To(BeNumerically("<", atOnce), "nothing waits for the deadline")
+				Expect(last.Sub(at)).To(
+					BeNumerically("<", Lease-Lease/10), "the guard saw everything gone and marked the session dead",
+				)
+				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
+				ExpectOneRunEach(c)
+			}, SpecTimeout(ScenarioTimeout))
 	}
 })

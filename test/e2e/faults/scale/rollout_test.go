@@ -44,22 +44,23 @@ var _ = Describe("A hundred keys on five replicas", func() {
 			}
 		}
 
-		It("move once each in a rolling update that starts each new replica before it stops an old one", func(ctx SpecContext) {
-			for i := range replicas {
-				start(ctx, c, fmt.Sprintf("one-%d", i+1), oldProg)
-			}
-			eventuallySpread(ctx, c, tasks)
-			at := history.Now()
-			replaced(ctx, c.Live(), replicas, newProg, "two")
-			eventuallySpread(ctx, c, tasks)
-			h := Load(c)
-			moves := len(h.Started(at, history.Now()))
-			Figure(store, "rolling update of %d replicas with %d keys, surge 1: %d moves in all (at most %d), in "+
-				"%v, gaps %s",
-				replicas, tasks, moves, tasks+replicas, ms(history.Now().Sub(at)), gapsSince(h, at))
-			Expect(moves).To(BeNumerically("<=", tasks+replicas), "each key moves once, and few a second time")
-			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
+		It("move once each in a rolling update that starts each new replica before it stops an old one",
+			func(ctx SpecContext) {
+				for i := range replicas {
+					start(ctx, c, fmt.Sprintf("one-%d", i+1), oldProg)
+				}
+				eventuallySpread(ctx, c, tasks)
+				at := history.Now()
+				replaced(ctx, c.Live(), replicas, newProg, "two")
+				eventuallySpread(ctx, c, tasks)
+				h := Load(c)
+				moves := len(h.Started(at, history.Now()))
+				Figure(store, "rolling update of %d replicas with %d keys, surge 1: %d moves in all (at most %d), in "+
+					"%v, gaps %s",
+					replicas, tasks, moves, tasks+replicas, ms(history.Now().Sub(at)), gapsSince(h, at))
+				Expect(moves).To(BeNumerically("<=", tasks+replicas), "each key moves once, and few a second time")
+				ExpectOneRunEach(c)
+			}, SpecTimeout(ScenarioTimeout))
 
 		It("move a bounded number of times in an update that is rolled back half-way", func(ctx SpecContext) {
 			before := c.Live()

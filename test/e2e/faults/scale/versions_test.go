@@ -50,53 +50,54 @@ var _ = Describe("Versions side by side", func() {
 		}, NodeTimeout(ScenarioTimeout))
 		AfterEach(func() { LogsOnFailure(c) })
 
-		It("hand keys over in both directions, although the later one writes fields that this one does not know", func(ctx SpecContext) {
-			for i := range 3 {
-				start(ctx, c, fmt.Sprintf("this-%d", i+1), harness.Variant{})
-			}
-			eventuallySpread(ctx, c, tasks)
-			db.widen(ctx)
-			at := history.Now()
-			old := c.Live()
-			for i, r := range old { // an update, each step of which is a mix of both
-				eventuallyReady(ctx, start(ctx, c, fmt.Sprintf("later-%d", i+1), later))
-				stop(ctx, r)
-			}
-			eventuallySpread(ctx, c, tasks)
-			upgraded := history.Now()
-			for _, kind := range []string{"session", "member", "lock", "event"} {
-				Expect(unknownIn(db.bodies(ctx, kind))).NotTo(
-					BeZero(), "the later version's fields are in the documents: %s", kind,
-				)
-			}
-			db.widen(ctx)
-
-			By("going back to this version, with a kill -9 of the last of the later ones")
-			newer := c.Live()
-			for i, r := range newer {
-				eventuallyReady(ctx, start(ctx, c, fmt.Sprintf("again-%d", i+1), harness.Variant{}))
-				if i < len(newer)-1 {
-					stop(ctx, r)
-					continue
+		It("hand keys over in both directions, although the later one writes fields that this one does not know",
+			func(ctx SpecContext) {
+				for i := range 3 {
+					start(ctx, c, fmt.Sprintf("this-%d", i+1), harness.Variant{})
 				}
-				at, keys := killAll(c, []*harness.Replica{r})
-				Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
-				ExpectWithin(c, Lease+AfterLease, at, lastStartOf(Load(c), keys, at), "the last key elsewhere")
-			}
-			eventuallySpread(ctx, c, tasks)
-			h := Load(c)
-			there, back := len(h.Started(at, upgraded)), len(h.Started(upgraded, history.Now()))
-			Figure(store, "this version beside one that writes unknown fields into every document: %d moves to the "+
-				"later one, %d back, gaps %s", there, back, gapsSince(h, at))
-			for _, r := range c.Live() {
-				Expect(r.Log()).NotTo(ContainSubstring("cannot be read"), "unknown fields are not malformed")
-			}
-			Expect(unknownIn(db.bodies(ctx, "lock"))).To(
-				BeZero(),
-				"every replica that writes a document writes it whole: see docs/operations/upgrade-and-backup.md",
-			)
-			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
+				eventuallySpread(ctx, c, tasks)
+				db.widen(ctx)
+				at := history.Now()
+				old := c.Live()
+				for i, r := range old { // an update, each step of which is a mix of both
+					eventuallyReady(ctx, start(ctx, c, fmt.Sprintf("later-%d", i+1), later))
+					stop(ctx, r)
+				}
+				eventuallySpread(ctx, c, tasks)
+				upgraded := history.Now()
+				for _, kind := range []string{"session", "member", "lock", "event"} {
+					Expect(unknownIn(db.bodies(ctx, kind))).NotTo(
+						BeZero(), "the later version's fields are in the documents: %s", kind,
+					)
+				}
+				db.widen(ctx)
+
+				By("going back to this version, with a kill -9 of the last of the later ones")
+				newer := c.Live()
+				for i, r := range newer {
+					eventuallyReady(ctx, start(ctx, c, fmt.Sprintf("again-%d", i+1), harness.Variant{}))
+					if i < len(newer)-1 {
+						stop(ctx, r)
+						continue
+					}
+					at, keys := killAll(c, []*harness.Replica{r})
+					Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+					ExpectWithin(c, Lease+AfterLease, at, lastStartOf(Load(c), keys, at), "the last key elsewhere")
+				}
+				eventuallySpread(ctx, c, tasks)
+				h := Load(c)
+				there, back := len(h.Started(at, upgraded)), len(h.Started(upgraded, history.Now()))
+				Figure(store, "this version beside one that writes unknown fields into every document: %d moves to the "+
+					"later one, %d back, gaps %s", there, back, gapsSince(h, at))
+				for _, r := range c.Live() {
+					Expect(r.Log()).NotTo(ContainSubstring("cannot be read"), "unknown fields are not malformed")
+				}
+				Expect(unknownIn(db.bodies(ctx, "lock"))).To(
+					BeZero(),
+					"every replica that writes a document writes it whole: see docs/operations/upgrade-and-backup.md",
+				)
+				ExpectOneRunEach(c)
+			}, SpecTimeout(ScenarioTimeout))
 
 		// A field that must not be lost, or a meaning that has changed, is a new layout.
 		It("refuse a newer layout with a clear word, and touch nothing", func(ctx SpecContext) {

@@ -141,7 +141,8 @@ func (w *redisWorld) eachOfClient(p int8, try func(dbAction)) {
 	}
 	if c.ops[ofLock].kind == noMessage && c.course == c.id.lineage && c.course != 0 {
 		for i := range int8(maxSessions) {
-			if q := c.peers[i]; q.known && !q.dead && q.age >= w.longest() && c.cached && c.owner == i+1 && i != c.session {
+			if q := c.peers[i]; q.known && !q.dead && q.age >= w.longest() && c.cached && c.owner == i+1 &&
+				i != c.session {
 				w.eachPromptness(dbAction{kind: actBury, p: p, x: i}, try)
 			}
 		}

@@ -103,7 +103,8 @@ func scenarios() []scenario {
 	all := []scenario{
 		{name: "a failover", setting: threeNodes(), left: map[dbFault]int8{failover: 1}},
 		{
-			name: "a failover that others follow", setting: threeNodes(), left: map[dbFault]int8{failover: 1, relink: 1},
+			name: "a failover that others follow", setting: threeNodes(),
+			left:  map[dbFault]int8{failover: 1, relink: 1},
 			large: true,
 		},
 		{name: "a replica goes and comes back", setting: threeNodes(), left: map[dbFault]int8{relink: 2, unlink: 1}},
@@ -137,7 +138,8 @@ func scenarios() []scenario {
 			left: map[dbFault]int8{failover: 1, relink: 1, handBack: 1}, large: true,
 		},
 		{
-			name: "five nodes", setting: threeNodes(fiveNodes, toldFive), left: map[dbFault]int8{failover: 1, relink: 2},
+			name: "five nodes", setting: threeNodes(fiveNodes, toldFive),
+			left:  map[dbFault]int8{failover: 1, relink: 2},
 			large: true,
 		},
 		{name: "one node", setting: oneNode(), left: map[dbFault]int8{oldFile: 2, slow: 1, handBack: 1}, large: true},

@@ -233,7 +233,8 @@ func (s *forgetful) normal() {
 	for p := range s.clients {
 		c := &s.clients[p]
 		if c.lost || !c.on {
-			c.id, c.since, c.course, c.cached, c.owner, c.rev, c.peers = identity{}, 0, 0, false, 0, 0, [maxSessions]sighted{}
+			c.id, c.since, c.course, c.cached, c.owner, c.rev, c.peers = identity{}, 0, 0, false, 0, 0,
+				[maxSessions]sighted{}
 			c.lockRev, c.heartbeat = 0, 0
 		}
 		if !c.mine && !c.runs {

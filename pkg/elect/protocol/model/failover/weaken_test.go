@@ -40,7 +40,8 @@ func ticks(n int) []dbAction { return slices.Repeat([]dbAction{{kind: actTick}},
 
 // takeOver is a failover: one replica is promoted, and the other follows it.
 func takeOver() []dbAction {
-	return steps([]dbAction{{kind: actPromote, node: newMaster}}, []dbAction{{kind: actLink, node: other, x: newMaster}})
+	return steps([]dbAction{{kind: actPromote, node: newMaster}},
+		[]dbAction{{kind: actLink, node: other, x: newMaster}})
 }
 
 // moves is a client that finds the new master and compares what it holds.
@@ -228,7 +229,11 @@ func weaknesses() []weak {
 			"acks-of-nodes", "a reply waits for more replicas where more than N nodes were met", acksOfNodes,
 			threeNodes(fourNodes),
 			nil,
-			[]dbAction{{kind: actUnlink, node: other}, {kind: actPromote, node: other}, {kind: actLink, node: 3, x: other}},
+			[]dbAction{
+				{kind: actUnlink, node: other},
+				{kind: actPromote, node: other},
+				{kind: actLink, node: 3, x: other},
+			},
 			"P1", false,
 		},
 		{

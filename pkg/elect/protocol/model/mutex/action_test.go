@@ -38,8 +38,8 @@ const (
 	bury
 )
 
-// action is what may happen: to process p, call c or stray n; learn, meet: of session n of process c that it is dead, or
-// not known to be.
+// action is what may happen: to process p, call c or stray n; learn, meet: of session n of process c that it is dead,
+// or not known to be.
 type action struct {
 	kind    actionKind
 	p, c, n int8

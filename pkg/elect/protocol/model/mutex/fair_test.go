@@ -96,8 +96,8 @@ func (w *world) next() (action, bool) {
 	return found, best < len(order)
 }
 
-// told says whether a process looks without being asked to: it may enter, or the document names it and it does not wait.
-// All others are not told of changes here, though they look now and then where this is built.
+// told says whether a process looks without being asked to: it may enter, or the document names it and it does not
+// wait. All others are not told of changes here, though they look now and then where this is built.
 func (w *world) told(p int) bool {
 	for c, call := range w.asks {
 		if call.p == p && w.calls[c].phase == waiting {

@@ -41,14 +41,20 @@ func scenarios() []scenario {
 		{name: "calls give up", setting: pair, left: budget{gives: 2, loses: 1}, large: true},
 		{name: "the document is deleted", setting: pair, left: budget{deletes: 2, loses: 1}, large: true},
 		{name: "three processes", setting: three(calls(aMutex, 0, 1, 2)...), left: budget{dies: 1}, large: true},
-		{name: "three processes freeze", setting: three(calls(aMutex, 0, 1, 2)...), left: budget{freezes: 1}, large: true},
+		{
+			name: "three processes freeze", setting: three(calls(aMutex, 0, 1, 2)...), left: budget{freezes: 1},
+			large: true,
+		},
 		{name: "readers and a writer", setting: readers, left: budget{expires: 1, loses: 1}, large: true},
 		{
 			name:    "readers in three processes",
 			setting: three(call{p: 0, ask: reader}, call{p: 1, ask: writer}, call{p: 2, ask: reader}),
 			left:    budget{dies: 1}, large: true,
 		},
-		{name: "a semaphore of two", setting: two(calls(asTwo, 0, 1, 0)...), left: budget{expires: 1, loses: 1}, large: true},
+		{
+			name: "a semaphore of two", setting: two(calls(asTwo, 0, 1, 0)...), left: budget{expires: 1, loses: 1},
+			large: true,
+		},
 		{
 			name:    "calls that do not wait",
 			setting: two(call{p: 0, ask: aMutex}, call{p: 1, ask: trying}, call{p: 1, ask: aMutex}),

@@ -122,7 +122,8 @@ func encoderOf(t reflect.Type) encoder {
 		var fields []encoder
 		for f := range t.Fields() {
 			of, offset := encoderOf(f.Type), f.Offset
-			fields = append(fields, func(buf []byte, at unsafe.Pointer) []byte { return of(buf, unsafe.Add(at, offset)) })
+			fields = append(fields,
+				func(buf []byte, at unsafe.Pointer) []byte { return of(buf, unsafe.Add(at, offset)) })
 		}
 		return func(buf []byte, at unsafe.Pointer) []byte {
 			for _, f := range fields {

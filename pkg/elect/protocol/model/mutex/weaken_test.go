@@ -92,7 +92,8 @@ func (w *world) buried() (protocol.MutexDoc, bool) {
 func buriesOnly(m protocol.Mutex, after protocol.MutexDoc) bool {
 	before := m.Doc
 	for _, c := range m.Calls {
-		if holds(before, c.Claim) != holds(after, c.Claim) || ticketOf(before, c.Claim) < 0 != (ticketOf(after, c.Claim) < 0) {
+		if holds(before, c.Claim) != holds(after, c.Claim) ||
+			ticketOf(before, c.Claim) < 0 != (ticketOf(after, c.Claim) < 0) {
 			return false
 		}
 	}
@@ -292,7 +293,11 @@ func weaknesses() []weak {
 			budget{deletes: 1},
 			tokens,
 		},
-		{"claim-unconditioned", "a claim is conditioned on the document as read", claimsUnconditioned, one, budget{}, "M1"},
+		{
+			"claim-unconditioned", "a claim is conditioned on the document as read", claimsUnconditioned, one,
+			budget{},
+			"M1",
+		},
 		{
 			"release-unconditioned", "a release goes on from the document that the refusal showed",
 			releasesUnconditioned, one,

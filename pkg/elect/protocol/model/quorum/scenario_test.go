@@ -120,7 +120,8 @@ func scenarios() []scenario {
 		},
 		{
 			name: "two readmit, and a disk is lost again", from: live,
-			scripts: scripts(ops(opPut, opRead), ops(opReadmit), ops(opReadmit)), left: map[fault]int8{wipes: 2, retries: 1},
+			scripts: scripts(ops(opPut, opRead), ops(opReadmit), ops(opReadmit)),
+			left:    map[fault]int8{wipes: 2, retries: 1},
 		},
 		{
 			name: "all disks lost", from: live, scripts: scripts(ops(opPut, opPut), ops(opPut, opCreate)),

@@ -106,13 +106,15 @@ func weakDisks(one []opKind) []weak {
 			faults(
 				map[fault]int8{wipes: 2, retries: 3}, live, ops(opPut, opRead), ops(opReadmit), ops(opReadmit),
 			).preceded(
-				on(actWipe, 0, last), decides(b), decides(c), on(actCommit, c, 0), begins(a), asks(a, last), on(actRetry, a, 0),
+				on(actWipe, 0, last), decides(b), decides(c), on(actCommit, c, 0), begins(a), asks(a, last),
+				on(actRetry, a, 0),
 			),
 		},
 		{
 			"readmitted-empty", "a server accepts what the others have decided before it is re-admitted", accepts,
 			faults(map[fault]int8{wipes: 1}, empty, ops(opCreate), ops(opRead), ops(opReadmit)).preceded(
-				begins(a), asks(a, first, second), asks(a, first, last), begins(b), asks(b, second), on(actWipe, 0, first),
+				begins(a), asks(a, first, second), asks(a, first, last), begins(b), asks(b, second),
+				on(actWipe, 0, first),
 			),
 		},
 		{
@@ -126,14 +128,16 @@ func weakDisks(one []opKind) []weak {
 		},
 		{
 			"readmitted-just-above", "a re-admission is far above all ballots that the other servers have seen", jumps,
-			faults(map[fault]int8{wipes: 1, retries: 2}, empty, ops(opRead, opCreate), ops(opCreate), ops(opReadmit)).preceded(
+			faults(map[fault]int8{wipes: 1, retries: 2}, empty, ops(opRead, opCreate), ops(opCreate),
+				ops(opReadmit)).preceded(
 				begins(b), on(actRetry, b, 0), on(actRetry, b, 0), asks(b, second), lost,
 			),
 		},
 		{
 			"readmitted-twice", "the other servers keep the floor of one that is re-admitted", floorsOthers,
 			faults(
-				map[fault]int8{wipes: 2, retries: 3}, empty, ops(opCreate, opRead), ops(opCreate), ops(opReadmit, opReadmit),
+				map[fault]int8{wipes: 2, retries: 3}, empty, ops(opCreate, opRead), ops(opCreate),
+				ops(opReadmit, opReadmit),
 			).preceded(
 				losesAgain(), begins(a), asks(a, last), on(actRetry, a, 0),
 			),
@@ -203,13 +207,15 @@ func weakTombstones() []weak {
 		},
 		{
 			"no-floor", "a floor stays where a tombstone was removed", raisesFloor,
-			faults(map[fault]int8{hours: 1, removes: 1, copies: 1}, deleted, ops(opCreate, opRead), ops(opCreate)).preceded(
+			faults(map[fault]int8{hours: 1, removes: 1, copies: 1}, deleted, ops(opCreate, opRead),
+				ops(opCreate)).preceded(
 				creationLate(), removed(),
 			),
 		},
 		{
 			"floor-below-promises", "the floor covers ballots that were promised", floorOfPromises,
-			faults(map[fault]int8{hours: 1, removes: 1, copies: 1}, deleted, ops(opCreate, opRead), ops(opCreate)).preceded(
+			faults(map[fault]int8{hours: 1, removes: 1, copies: 1}, deleted, ops(opCreate, opRead),
+				ops(opCreate)).preceded(
 				creationLate(), removed(),
 			),
 		},

@@ -10,8 +10,8 @@ import (
 type Rules struct {
 	InFlight int // most messages held, at least 1: see PerPartition
 	Order    Order
-	// PerPartition says that the source leaves out the partitions of [Flow.Full]. A partition with a message that failed
-	// then has InFlight messages of its own, and takes none from the others.
+	// PerPartition says that the source leaves out the partitions of [Flow.Full]. A partition with a message that
+	// failed then has InFlight messages of its own, and takes none from the others.
 	PerPartition bool
 	Batch        int  // most messages of one delivery, at least 1
 	Attempts     int  // at one message, those before this flow included, after which it fails for good; 0: no limit
@@ -250,8 +250,8 @@ func (f *Flow[M]) take() Work[M] {
 // failed, one may have failed the others: that counts for none, and each is delivered again by itself.
 //
 // Where all that was under way has failed [Together], each becomes a suspect, and that counts for none. Suspects are
-// delivered one at a time, beside messages that are none. A failure together counts for the suspect then. So the message
-// that ends its receiver is found, and nothing stands still while another suspect takes long.
+// delivered one at a time, beside messages that are none. A failure together counts for the suspect then. So the
+// message that ends its receiver is found, and nothing stands still while another suspect takes long.
 func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 	f.calls--
 	if w.Items[0].suspect && !w.Letter {
@@ -339,7 +339,8 @@ func (f *Flow[M]) settle(l *lane[M], now time.Time) {
 			delete(f.lanes, l.name)
 		}
 	case l.due.After(now):
-		i, _ := slices.BinarySearchFunc(f.pausing, l.due, func(l *lane[M], due time.Time) int { return l.due.Compare(due) })
+		i, _ := slices.BinarySearchFunc(f.pausing, l.due,
+			func(l *lane[M], due time.Time) int { return l.due.Compare(due) })
 		f.pausing = slices.Insert(f.pausing, i, l)
 	default:
 		f.ready.push(l)

@@ -59,7 +59,10 @@ func weakened() []weak {
 		{"holds acknowledgements back", "could be acknowledged and is not", changed(func(r *flow.Rules) {
 			r.Cumulative = true
 		})},
-		{"acknowledges what failed", "unacknowledged true, want <nil>", func(r flow.Rules) machine { return blind{flowOf(r)} }},
+		{
+			"acknowledges what failed", "unacknowledged true, want <nil>",
+			func(r flow.Rules) machine { return blind{flowOf(r)} },
+		},
 		{"acknowledges what is under way", "was not worked on", func(r flow.Rules) machine {
 			return &eager{theFlow: flowOf(r)}
 		}},

@@ -32,7 +32,8 @@ func TestOf(t *testing.T) {
 	} {
 		mediaType, form := Of(subscribe.Message{Type: test.typ, Body: []byte(test.body)})
 		if mediaType != test.mediaType || form != test.form {
-			t.Errorf("%q %q: %q in form %d, want %q in %d", test.typ, test.body, mediaType, form, test.mediaType, test.form)
+			t.Errorf("%q %q: %q in form %d, want %q in %d", test.typ, test.body, mediaType, form, test.mediaType,
+				test.form)
 		}
 	}
 	for typ, want := range map[string]string{"": "", "text/csv": "text/csv", "/": ""} {
@@ -58,7 +59,8 @@ func TestHeaders(t *testing.T) {
 		Type:    "odd\n",
 		Headers: map[string]string{"a": "1", "b": "x\r\n", "c": "\xff", "d\xff": "2"},
 	})
-	if want := map[string]string{"a": "1", "b": "x\r\n", `d\xff`: "2", "content-type": "odd\n"}; !maps.Equal(text, want) {
+	if want := map[string]string{"a": "1", "b": "x\r\n", `d\xff`: "2", "content-type": "odd\n"}; !maps.Equal(text,
+		want) {
 		t.Errorf("text %q, want %q", text, want)
 	}
 	if len(binary) != 1 || string(binary["c"]) != "\xff" {
