@@ -167,6 +167,7 @@ simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an 
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run 'Large|Small' -simulation.full
 	go test -v -count=1 -timeout 1h ./pkg/tasks -run AgainstAModel -rapid.checks=20000
 	go test -v -count=1 -timeout 1h ./pkg/mutex -run Combinations -rapid.checks=10000
+	go test -v -count=1 -timeout 1h ./internal/replica -run CommandsAgainstAModel -rapid.checks=3000
 	go test -v -count=1 -timeout 1h ./pkg/balancer -run WeightsComeToRest -clusters=6000
 
 BROKEN_FLAGS ?=
