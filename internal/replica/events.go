@@ -37,28 +37,39 @@ func (w *writtenEvents) wait() <-chan struct{} {
 	return w.next
 }
 
-// listEvents asks the store for events.
+// listEvents asks the store for events. Malformed ones, by a change out of band, take no place from others.
 func listEvents(ctx context.Context, db store.Store, q status.EventQuery) ([]api.Event, error) {
-	from := q.From
 	if !q.Since.IsZero() {
-		from = max(from, fmt.Sprintf("%013d", q.Since.UnixMilli()))
+		q.From = max(q.From, fmt.Sprintf("%013d", q.Since.UnixMilli()))
 	}
-	res, err := db.List(ctx, store.KindEvent, store.Query{
-		Group: q.Group, From: from, To: q.To, Limit: q.Limit, Reverse: !q.OldestFirst,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	events := make([]api.Event, 0, len(res.Docs))
-	for _, d := range res.Docs {
-		e, err := record.EventFrom(d)
-		if err != nil {
-			continue // malformed, by a change out of band
-		}
-		events = append(events, api.Event{
-			ID: e.ID, Time: api.Millis(e.Time), Type: e.Type, Reason: string(e.Reason), Key: string(e.Key),
-			From: e.From, To: e.To, FencingToken: e.Token, By: e.By, Message: e.Message,
+	events := []api.Event{}
+	for {
+		left := q.Limit - len(events)
+		res, err := db.List(ctx, store.KindEvent, store.Query{
+			Group: q.Group, From: q.From, To: q.To, Limit: left, Reverse: !q.OldestFirst,
 		})
+		if err != nil {
+			return nil, fmt.Errorf("list events: %w", err)
+		}
+		for _, d := range res.Docs {
+			if e, err := record.EventFrom(d); err == nil {
+				events = append(events, shownEvent(&e))
+			}
+		}
+		if len(res.Docs) < left || len(events) == q.Limit {
+			return events, nil
+		}
+		if last := res.Docs[len(res.Docs)-1].ID; q.OldestFirst {
+			q.From = last + "\x00"
+		} else {
+			q.To = last
+		}
 	}
-	return events, nil
+}
+
+func shownEvent(e *record.Event) api.Event {
+	return api.Event{
+		ID: e.ID, Time: api.Millis(e.Time), Type: e.Type, Reason: string(e.Reason), Key: string(e.Key),
+		From: e.From, To: e.To, FencingToken: e.Token, By: e.By, Message: e.Message,
+	}
 }

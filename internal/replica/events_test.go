@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/elect/store"
 )
 
@@ -162,6 +163,26 @@ groups:
 
 // TestWatchersOfEventsReadNothingWhileNothingHappens holds that clients that watch events cause no reading of the store
 // while there are no new ones, and share one when another replica has written some.
+// Malformed events are left out, and a page is as full as it can be all the same: a shorter one would look like the last.
+func TestMalformedEventsTakeNoPlace(t *testing.T) {
+	db := memstore.New()
+	for i := range 9 {
+		d := record.Event{ID: fmt.Sprintf("%013d-s-%d", i, i), Type: "Moved", Time: int64(i)}.Doc(byWorld)
+		if i%3 != 0 {
+			d.Body = []byte("no event")
+		}
+		put(t, db, d)
+	}
+	for _, oldestFirst := range []bool{false, true} {
+		for limit, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 9: 3} {
+			events, err := listEvents(t.Context(), db, status.EventQuery{Limit: limit, OldestFirst: oldestFirst})
+			if err != nil || len(events) != want {
+				t.Errorf("at most %d, oldest first %t: %d, %v, want %d", limit, oldestFirst, len(events), err, want)
+			}
+		}
+	}
+}
+
 func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 	const idle = time.Second
 	for _, deaf := range []bool{false, true} {
