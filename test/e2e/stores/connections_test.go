@@ -106,9 +106,10 @@ func (c *counted) most(ctx SpecContext, most int) {
 	Expect(counted-c.before).To(BeNumerically("<=", most), "connections at the server")
 }
 
-// alone starts a replica that runs all tasks.
+// alone starts a replica that runs all tasks, once the server has noticed that the one before is gone.
 func (c *counted) alone(ctx SpecContext, name string) *harness.Replica {
 	GinkgoHelper()
+	Eventually(c.count).WithContext(ctx).Should(BeNumerically("<=", 0), "connections of the replica before")
 	started, err := c.cluster.Start(ctx, name)
 	Expect(err).NotTo(HaveOccurred())
 	c.spread(ctx)
