@@ -37,6 +37,9 @@ func ExampleOffsets_Save() {
 	err = offsets.Save(ctx, "topic-001", 11, old)
 	fmt.Println(errors.Is(err, fence.ErrOld))
 	fmt.Println(err)
-	// Output: <nil> <nil> true save position 11 of topic-001: token 1700000000123 of topics/topic-001 is old:
-	// 1700000004567 has been seen: another owner has followed
+	// Output:
+	// <nil>
+	// <nil>
+	// true
+	// save position 11 of topic-001: token 1700000000123 of topics/topic-001 is old: 1700000004567 has been seen: another owner has followed
 }

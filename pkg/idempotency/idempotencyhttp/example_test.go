@@ -41,6 +41,5 @@ func ExampleNew() {
 	// Output:
 	// 201 order 1
 	// 201 order 1
-	// 400 {"title":"Idempotency-Key is missing","status":400,"detail":"This operation needs one Idempotency-Key, a
-	// string in double quotes."}
+	// 400 {"title":"Idempotency-Key is missing","status":400,"detail":"This operation needs one Idempotency-Key, a string in double quotes."}
 }
