@@ -163,7 +163,8 @@ func (d *durable) KeepDelivered(ctx context.Context, messages []subscribe.Messag
 		return err != nil || place <= info.AckFloor.Stream
 	})
 	config := info.Config
-	config.Metadata = maps.Clone(config.Metadata)
+	config.Metadata = map[string]string{} // a server may know none
+	maps.Copy(config.Metadata, info.Config.Metadata)
 	config.Metadata[metaAttempts] = d.attempts.String()
 	_, err = d.js.UpdateConsumer(within, d.stream, config)
 	return d.explainIn(ctx, err)
