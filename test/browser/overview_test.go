@@ -21,8 +21,10 @@ func TestPageIsWholeAndAccessible(t *testing.T) {
 			p := open(t, admin(r), l)
 			p.whole(t)
 			p.accessible("overview-" + name)
-			for _, key := range []string{"reports/nightly-report", "mail/sync-customers", "mail/ping",
-				"orders/" + longName} {
+			for _, key := range []string{
+				"reports/nightly-report", "mail/sync-customers", "mail/ping",
+				"orders/" + longName,
+			} {
 				p.do(navigate(admin(r) + "?task=" + key))
 				p.wait(`document.querySelectorAll("#one dl dt").length > 3 && !document.body.innerText.includes("loading …")`)
 				if key == "mail/ping" { // it ticks each second: the last ten runs are kept

@@ -243,8 +243,10 @@ func (p *tab) press(keys string) {
 // respects only for keys that are sent with their text.
 func (p *tab) slash() {
 	p.t.Helper()
-	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown,
-		input.DispatchKeyEventTypeKeyUp} {
+	for _, kind := range []input.DispatchKeyEventType{
+		input.DispatchKeyEventTypeKeyDown,
+		input.DispatchKeyEventTypeKeyUp,
+	} {
 		event := input.DispatchKeyEventParams{Type: kind, Key: "/", Code: "Slash", WindowsVirtualKeyCode: 191}
 		if kind == input.DispatchKeyEventTypeKeyDown {
 			event.Text = "/"
