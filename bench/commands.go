@@ -22,14 +22,18 @@ import (
 var peerTables = []struct {
 	name, marks string
 	run         func(context.Context, *lab.Lab) (string, error)
-}{{"tasks", "bench-peers", peers.Run}, {"locks", "bench-locks", peers.Locks}}
+}{
+	{"tasks", "bench-peers", peers.Run},
+	{"locks", "bench-locks", peers.Locks},
+	{"promoted", "bench-promoted", peers.Promoted},
+}
 
 // peersCommand measures shardctl beside other locks, prints the tables, and writes them into pages.
 func peersCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("bench peers", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	effort := effortFlags(flags)
-	only := flags.String("only", "", "measure one table alone: tasks or locks")
+	only := flags.String("only", "", "measure one table alone: tasks, locks or promoted")
 	servers := flags.String("servers", "",
 		"of the locks, take those on these servers alone, separated by commas, such as redis,etcd")
 	var pages []string

@@ -44,6 +44,22 @@ func TestClashesShowTheLongestAndWhoWasTold(t *testing.T) {
 	}
 }
 
+func TestPromotionsSayWhoWasAcknowledged(t *testing.T) {
+	columns := []*column{{Peer: Peer{title: "ours"}}, {Peer: Peer{title: "other"}}}
+	got := promotions("7.0", columns, [][]promotion{
+		{{until: 6 * time.Second}},
+		{{acked: true, until: time.Second, clash: clash{2 * time.Second, false}}},
+	})
+	for _, want := range []string{
+		"| ours | other |", "| 0 of 1 times | 1 of 1 times |", "| 0; there was one | ≥ 2.0 s; not told |",
+		"| 6000 ms / 6000 ms | 1000 ms / 1000 ms |",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
 // Work ends once it is told, and says when it acted last.
 func TestWorkAsksBeforeEachAct(t *testing.T) {
 	var w work
@@ -73,8 +89,10 @@ func TestTableOfLocks(t *testing.T) {
 		}
 	}
 	ms := func(n int) []time.Duration { return []time.Duration{time.Duration(n) * time.Millisecond} }
-	ours := &column{Peer: Peer{id: mutexID, title: "ours"}, took: ms(4),
-		crowded: crowd{gaps: ms(10), overtaken: []int{0}}}
+	ours := &column{
+		Peer: Peer{id: mutexID, title: "ours"}, took: ms(4),
+		crowded: crowd{gaps: ms(10), overtaken: []int{0}},
+	}
 	other := &column{
 		Peer: Peer{id: "other", title: "other"}, took: ms(2),
 		crowded: crowd{gaps: ms(30), overtaken: []int{3, 7}, unserved: 2},
