@@ -163,6 +163,9 @@ groups:
         backoff: {initial: 1h, max: 1h}
 `)
 	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	if head := r.Board().Snapshot().Status; !head.Stale || !head.ObservedAt.IsZero() {
+		t.Errorf("before anything was read: %+v", head)
+	}
 	db := memstore.New()
 	client := db.Client()
 	ctx, stop := context.WithCancel(t.Context())
@@ -174,9 +177,6 @@ groups:
 			t.Error(err)
 		}
 	}()
-	if head := r.Board().Snapshot().Status; !head.Stale || !head.ObservedAt.IsZero() {
-		t.Errorf("before anything was read: %+v", head)
-	}
 	await := func(what string, is func(head *api.Status, long, ends *api.Task) bool) {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); ; {
