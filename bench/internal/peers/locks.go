@@ -54,11 +54,7 @@ func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 	losses(ctx, l, tables)
 	var b strings.Builder
 	for _, t := range tables {
-		for _, c := range t.columns {
-			for _, problem := range c.problems {
-				l.Broke(c.name(), "%s", problem)
-			}
-		}
+		broke(l, t.columns)
 	}
 	b.WriteString(head(quiet))
 	for _, t := range tables {

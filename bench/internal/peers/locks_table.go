@@ -61,7 +61,9 @@ func ratioTo(all []time.Duration, base *column, of func(*column) []time.Duration
 }
 
 // String is Markdown.
-func (t lockTable) String() string {
+func (t lockTable) String() string { return t.markdown(lockRows()) }
+
+func (t lockTable) markdown(rows []row) string {
 	var base *column
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n| %s |", t.site.server)
@@ -72,7 +74,7 @@ func (t lockTable) String() string {
 		}
 	}
 	b.WriteString("\n|" + strings.Repeat("---|", len(t.columns)+1) + "\n")
-	for _, r := range lockRows() {
+	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s |", r.title)
 		for _, c := range t.columns {
 			fmt.Fprintf(&b, " %s |", r.cell(c, base))

@@ -45,10 +45,11 @@ func TestClashesShowTheLongestAndWhoWasTold(t *testing.T) {
 }
 
 func TestPromotionsSayWhoWasAcknowledged(t *testing.T) {
-	columns := []*column{{Peer: Peer{title: "ours"}}, {Peer: Peer{title: "other"}}}
-	got := promotions("7.0", columns, [][]promotion{
-		{{until: 6 * time.Second}},
-		{{acked: true, until: time.Second, clash: clash{2 * time.Second, false}}},
+	got := promotions("7.0", []*column{
+		{Peer: Peer{title: "ours"}, promoted: []promotion{{until: 6 * time.Second}}},
+		{Peer: Peer{title: "other"}, promoted: []promotion{
+			{acked: true, until: time.Second, clash: clash{2 * time.Second, false}},
+		}},
 	})
 	for _, want := range []string{
 		"| ours | other |", "| 0 of 1 times | 1 of 1 times |", "| 0; there was one | ≥ 2.0 s; not told |",

@@ -35,12 +35,22 @@ type column struct {
 	crowded   crowd
 	frozen    []clash
 	cutOff    []clash
+	promoted  []promotion
 	problems  []string
 }
 
 func (c *column) problem(what string, err error) {
 	if err != nil {
 		c.problems = append(c.problems, fmt.Sprintf("%s: %v", what, err))
+	}
+}
+
+// broke notes what went wrong with systems.
+func broke(l *lab.Lab, columns []*column) {
+	for _, c := range columns {
+		for _, problem := range c.problems {
+			l.Broke(c.name(), "%s", problem)
+		}
 	}
 }
 

@@ -38,11 +38,10 @@ func Promoted(ctx context.Context, l *lab.Lab) (string, error) {
 	defer quiet.Close()
 	redisGroup := groups[slices.IndexFunc(groups, func(g group) bool { return g.name == "redis" })]
 	columns := redisGroup.columns(site{})
-	found := make([][]promotion, len(columns))
 	var version string
 	for range l.Full(3, 1) {
 		var all sync.WaitGroup
-		for i, c := range columns {
+		for _, c := range columns {
 			set, err := startPromotable(ctx, l)
 			if err != nil {
 				return "", err
@@ -56,18 +55,14 @@ func Promoted(ctx context.Context, l *lab.Lab) (string, error) {
 				defer set.close()
 				one, err := c.promote(ctx, set)
 				if c.problem("promotion", err); err == nil {
-					found[i] = append(found[i], one)
+					c.promoted = append(c.promoted, one)
 				}
 			})
 		}
 		all.Wait()
 	}
-	for _, c := range columns {
-		for _, problem := range c.problems {
-			l.Broke(c.name(), "%s", problem)
-		}
-	}
-	return head(quiet) + promotions(version, columns, found), ctx.Err()
+	broke(l, columns)
+	return head(quiet) + promotions(version, columns), ctx.Err()
 }
 
 // promote has a holder take a lock that no replica gets, and then another by the new master.
@@ -118,53 +113,36 @@ func (c *column) promote(ctx context.Context, set *promotable) (promotion, error
 }
 
 // promotions is the table.
-func promotions(version string, columns []*column, found [][]promotion) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n| Redis %s, a master and two replicas, T = %.0f s |", version, crashLease.Seconds())
-	for _, c := range columns {
-		fmt.Fprintf(&b, " %s |", c.name())
-	}
-	b.WriteString("\n|" + strings.Repeat("---|", len(columns)+1) + "\n")
-	for _, row := range []struct {
-		title string
-		cell  func([]promotion) string
-	}{
-		{"no replica has the lock: it is acknowledged", func(all []promotion) string {
-			n := 0
-			for _, p := range all {
-				if p.acked {
-					n++
-				}
-			}
-			return fmt.Sprintf("%d of %d times", n, len(all))
+func promotions(version string, columns []*column) string {
+	on := site{server: fmt.Sprintf("Redis %s, a master and two replicas, T = %.0f s", version, crashLease.Seconds())}
+	return lockTable{on, columns}.markdown([]row{
+		{"no replica has the lock: it is acknowledged", func(c, _ *column) string {
+			return fmt.Sprintf("%d of %d times", len(c.acknowledged()), len(c.promoted))
 		}},
-		{"the master is killed, a replica promoted: both act for", func(all []promotion) string {
-			var acked []clash
-			for _, p := range all {
-				if p.acked {
-					acked = append(acked, p.clash)
-				}
+		{"the master is killed, a replica promoted: both act for", func(c, _ *column) string {
+			if acked := c.acknowledged(); len(acked) > 0 {
+				return clashes(acked)
 			}
-			if len(acked) == 0 {
-				return "0; there was one"
-			}
-			return clashes(acked)
+			return "0; there was one"
 		}},
-		{"from the kill until the new master gives it: p50 / longest", func(all []promotion) string {
+		{"from the kill until the new master gives it: p50 / longest", func(c, _ *column) string {
 			var until []time.Duration
-			for _, p := range all {
+			for _, p := range c.promoted {
 				until = append(until, p.until)
 			}
 			return spread(until, 100)
 		}},
-	} {
-		fmt.Fprintf(&b, "| %s |", row.title)
-		for i := range columns {
-			fmt.Fprintf(&b, " %s |", row.cell(found[i]))
+	})
+}
+
+// acknowledged is what became of the locks that no replica had, and that a holder was told to have.
+func (c *column) acknowledged() (all []clash) {
+	for _, p := range c.promoted {
+		if p.acked {
+			all = append(all, p.clash)
 		}
-		b.WriteString("\n")
 	}
-	return b.String()
+	return all
 }
 
 // promotable is a master of two replicas. Clients reach the master by front, and replicas by replication.

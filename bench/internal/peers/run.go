@@ -53,11 +53,7 @@ func Run(ctx context.Context, l *lab.Lab) (string, error) {
 	for i := range columns[1:] {
 		all = append(all, &columns[i+1])
 	}
-	for _, c := range all {
-		for _, problem := range c.problems {
-			l.Broke(c.name(), "%s", problem)
-		}
-	}
+	broke(l, all)
 	return table(all, quiet), ctx.Err()
 }
 
