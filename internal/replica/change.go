@@ -45,7 +45,7 @@ func (r *Replica) Change(ctx context.Context, request operate.Request, preview b
 // stands, and the locks of the keys. What was seen may be older than another replica's answer, or the store is away.
 func asNow(ctx context.Context, db store.Store, seen *cluster.View, r operate.Request) (*cluster.View, error) {
 	now := *seen
-	now.Sessions, now.Overrides, now.Locks = nil, nil, maps.Clone(seen.Locks)
+	now.Sessions, now.Overrides = nil, nil
 	if err := lookAtSessions(ctx, db, &now, anyState()); err != nil {
 		return nil, err
 	}
@@ -55,6 +55,7 @@ func asNow(ctx context.Context, db store.Store, seen *cluster.View, r operate.Re
 	if r.Scope != record.ScopeTask {
 		return &now, nil
 	}
+	now.Locks = maps.Clone(seen.Locks)
 	for names := range slices.Chunk(r.Names, store.MaxBatch) {
 		found, err := db.Read(ctx, store.KindLock, names...)
 		if err != nil {
@@ -63,11 +64,7 @@ func asNow(ctx context.Context, db store.Store, seen *cluster.View, r operate.Re
 		for _, name := range names {
 			delete(now.Locks, elect.Key(name))
 		}
-		for _, d := range found.Docs {
-			if lock, err := record.LockFrom(d); err == nil {
-				now.Locks[lock.Key] = &lock
-			}
-		}
+		addLocks(&now, found.Docs)
 	}
 	return &now, nil
 }

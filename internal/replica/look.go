@@ -60,13 +60,17 @@ func lookAt(
 		if err != nil {
 			return nil, fmt.Errorf("list the locks of group %s: %w", g.Name, err)
 		}
-		for _, d := range res.Docs {
-			if lock, err := record.LockFrom(d); err == nil {
-				view.Locks[lock.Key] = &lock
-			}
-		}
+		addLocks(view, res.Docs)
 	}
 	return view, lookAtOverrides(ctx, db, view)
+}
+
+func addLocks(view *cluster.View, docs []store.Doc) {
+	for _, d := range docs {
+		if lock, err := record.LockFrom(d); err == nil {
+			view.Locks[lock.Key] = &lock
+		}
+	}
 }
 
 // lookAtOverrides adds what operators asked for to a view.
