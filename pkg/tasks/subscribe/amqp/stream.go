@@ -64,10 +64,7 @@ func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
 
 // keep keeps a position, and the attempts at messages from there on.
 func (s *stream) keep(ctx context.Context, next int64) error {
-	s.attempts.Drop(func(name string) bool {
-		offset, err := strconv.ParseInt(name, 10, 64)
-		return err != nil || offset < next
-	})
+	s.attempts.DropBefore(next)
 	return position{s.queue, next, json.RawMessage(s.attempts.String())}.keep(ctx, s.checkpoint)
 }
 

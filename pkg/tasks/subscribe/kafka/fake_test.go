@@ -54,14 +54,17 @@ func (b *bench) create(topic string, partitions int32) {
 		b.T.Fatal(err)
 	}
 	// A broker says that a topic is made before it serves it, and before it coordinates its first group.
-	sourcetest.Eventually(b.T, "the topic "+topic, func() bool {
-		offsets, err := b.admin.ListEndOffsets(b.ctx(), topic)
-		return err == nil && offsets.Error() == nil && len(offsets[topic]) == int(partitions)
-	})
+	sourcetest.Eventually(b.T, "the topic "+topic, func() bool { return b.served(topic, int(partitions)) })
 	sourcetest.Eventually(b.T, "a coordinator", func() bool {
 		_, err := b.admin.FetchOffsets(b.ctx(), "any")
 		return err == nil || errors.Is(err, kerr.GroupIDNotFound)
 	})
+}
+
+// served says whether all partitions of a topic answer.
+func (b *bench) served(topic string, partitions int) bool {
+	offsets, err := b.admin.ListEndOffsets(b.ctx(), topic)
+	return err == nil && offsets.Error() == nil && len(offsets[topic]) == partitions
 }
 
 // publish publishes values to a partition.

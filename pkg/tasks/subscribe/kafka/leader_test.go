@@ -57,10 +57,7 @@ func (b *bench) createOn(topic string, brokers ...int32) {
 	}
 	request.Topics = append(request.Topics, one)
 	sourcetest.Eventually(b.T, "the topic "+topic, func() bool {
-		if _, err := request.RequestWith(b.ctx(), b.client); err != nil {
-			return false
-		}
-		offsets, err := b.admin.ListEndOffsets(b.ctx(), topic)
-		return err == nil && offsets.Error() == nil && len(offsets[topic]) == len(brokers)
+		_, err := request.RequestWith(b.ctx(), b.client)
+		return err == nil && b.served(topic, len(brokers))
 	})
 }

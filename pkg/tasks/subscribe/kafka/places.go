@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
@@ -97,10 +96,7 @@ func (at *place) toSave() mark {
 	if at.attempts == nil {
 		return at.done
 	}
-	at.attempts.Drop(func(name string) bool {
-		offset, err := strconv.ParseInt(name, 10, 64)
-		return err != nil || offset < at.done.Offset
-	})
+	at.attempts.DropBefore(at.done.Offset)
 	return mark{at.done.Offset, at.done.Epoch, at.attempts.String()}
 }
 

@@ -4,6 +4,7 @@ package attempts
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 	"sync"
 )
 
@@ -61,6 +62,14 @@ func (k *Kept) add(some map[string]int) {
 			k.of[name] = n
 		}
 	}
+}
+
+// DropBefore forgets the messages below a place, where names are places in a log. What is no place is forgotten too.
+func (k *Kept) DropBefore(next int64) {
+	k.Drop(func(name string) bool {
+		place, err := strconv.ParseInt(name, 10, 64)
+		return err != nil || place < next
+	})
 }
 
 // Drop forgets messages.
