@@ -13,7 +13,7 @@ GOLANGCI_VERSION := 2.15.0
 # The race detector costs five to ten times the time; it runs where goroutines share memory. It needs a C compiler.
 RACE          := $(if $(shell command -v gcc clang 2>/dev/null),-race,)
 # They are not tested without it besides.
-RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/elect/memstore ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/status
+RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/status
 
 TEST_FLAGS ?=
 # A Ginkgo filter, for example: make e2e E2E_LABELS=sqlite
@@ -40,8 +40,8 @@ $(build_programs); trap 'rm -rf "$$programs" $(SCENARIO_TESTS)' EXIT; \
 printf '%s\n' $(SCENARIOS) | xargs -P 2 -I{} sh -c 'go test -c -o "{}/$$(basename "{}").test" "{}"'
 endef
 # The unit tests that take longest; they begin first, so that the others run beside them.
-LONGEST = ./pkg/elect/mongostore ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \
-	./pkg/elect/protocol/model/failover ./test/linearizability
+LONGEST = ./pkg/store/mongo ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \
+	./pkg/store/internal/quorum/failover ./test/linearizability
 # Packages of this module with Go files; the end-to-end scenarios have targets of their own.
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|internal/dev|test/imports|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
 	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
@@ -158,8 +158,8 @@ STATES ?= 40000000
 .PHONY: model
 model: ## The search of all states of the protocol, and every weakening caught (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
-	go test -v -count=1 -timeout 1h ./pkg/elect/protocol/model/failover -model.states=1000000
-	go test -v -count=1 -timeout 1h ./pkg/elect/protocol/model/quorum -model.states=300000 -model.walks=1000000
+	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/failover -model.states=1000000
+	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/model -model.states=300000 -model.walks=1000000
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
@@ -224,7 +224,7 @@ brokers-install: ## What the tests' message brokers need: Debian's packages (as 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
 STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy ./pkg/idempotency/... \
 	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./test/mutexes \
-	$$(go list ./pkg/elect/... | grep -E '/(sqlstore/(postgres|mysql)|etcdstore|zkstore|redisstore|quorumstore)(/|$$)')
+	$$(go list ./pkg/store/... | grep -E 'pkg/store/(postgres|mysql|etcd|zookeeper|redis|quorum)(/|$$)')
 # Tests of the program on each of them.
 PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer|LockOnAServer
 # Seconds for which histories of each store are recorded.

@@ -192,7 +192,7 @@ func TestReasonsOfStores(t *testing.T) {
 		known[reason] = true
 	}
 	found := 0
-	err := filepath.WalkDir(filepath.Join(root, "pkg", "elect"), func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "pkg", "store"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

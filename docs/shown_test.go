@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/pageblock"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // What a page shows of a bad night is shown by an end-to-end scenario, which finds it by its name.

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	_ "github.com/shardctl/shardctl/pkg/elect/quorumstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	"github.com/shardctl/shardctl/pkg/elect/store"
-	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/quorum"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
+	_ "github.com/shardctl/shardctl/pkg/store/mysql"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
 )
 
 var storePage = regexp.MustCompile(`\[[^\]]+\]\(([a-z]+\.md)\)`)

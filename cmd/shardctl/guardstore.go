@@ -7,7 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // guardStore is the store of a guard, opened on first use. There are as many guards as workers, and each writes once at

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // hooked is the store as it is. A build for tests can have it write what a later version might.

@@ -7,7 +7,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // envUnknownFields makes this program write like one of a later version, which knows fields that this one does not.

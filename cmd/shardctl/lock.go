@@ -20,7 +20,7 @@ import (
 	"github.com/shardctl/shardctl/internal/lockcommand"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func lockCommand() *cobra.Command {

@@ -19,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // lockRig is a store, and a directory in which commands leave what they have done.

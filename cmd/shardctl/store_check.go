@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/storecheck"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // storeTimeout is how long a check may take, unless --timeout says otherwise.

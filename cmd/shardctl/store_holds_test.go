@@ -8,8 +8,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/storecheck"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // told is a driver of stores in memory that say of themselves what a test wants.
@@ -17,7 +17,7 @@ type told struct{}
 
 // inspected is such a store; its URI says what is wrong.
 type inspected struct {
-	*memstore.Store
+	*memory.Store
 	uri string
 }
 
@@ -30,7 +30,7 @@ func (told) Redact(uri string) string                   { return uri }
 func (told) Obstructs(store.Config, int) (bool, error)  { return false, nil }
 func (told) Limits() store.Limits                       { return store.Limits{} }
 func (told) Open(_ context.Context, c store.Config) (store.Store, error) {
-	return inspected{memstore.New(), c.URI}, nil
+	return inspected{memory.New(), c.URI}, nil
 }
 
 func (s inspected) Inspect(ctx context.Context) (store.Inspection, error) {

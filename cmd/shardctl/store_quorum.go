@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
 
 // How long a set-up or a re-admission may take, unless --timeout says otherwise.
@@ -73,7 +73,7 @@ disk, or the URI is wrong.`,
 				return err
 			}
 			defer stop()
-			made, err := quorumstore.InitConfig(ctx, c)
+			made, err := quorum.InitConfig(ctx, c)
 			if err != nil {
 				return storeFailed(err)
 			}
@@ -127,7 +127,7 @@ func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) erro
 		return storeFailed(err)
 	}
 	defer closeSide(ctx, side)
-	q := side.Store.(*quorumstore.Store) //nolint:forcetypeassert // the URI says so
+	q := side.Store.(*quorum.Store) //nolint:forcetypeassert // the URI says so
 	var decided strings.Builder
 	w := tabwriter.NewWriter(&decided, 0, 0, 3, ' ', 0)
 	err = q.Readmit(ctx, index-1, func(kind store.Kind, documents int) {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func TestStoreCheck(t *testing.T) {

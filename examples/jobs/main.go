@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/jobs"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 
 // run shares the job with the other processes on the store until ctx ends.
 func run(ctx context.Context, path, instance, spec string, out io.Writer) error {
-	// For MongoDB: mongostore.Open(ctx, mongostore.Options{URI: "mongodb://db-0,db-1,db-2/shardctl?replicaSet=rs0"})
+	// For MongoDB: mongo.Open(ctx, mongo.Options{URI: "mongodb://db-0,db-1,db-2/shardctl?replicaSet=rs0"})
 	store, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 func main() {
@@ -38,7 +38,7 @@ func main() {
 
 // run holds the lock for as long as ctx lasts, whenever no other process has it.
 func run(ctx context.Context, path, instance string, lease time.Duration, out io.Writer) error {
-	// For MongoDB: mongostore.Open(ctx, mongostore.Options{URI: "mongodb://db-0,db-1,db-2/shardctl?replicaSet=rs0"})
+	// For MongoDB: mongo.Open(ctx, mongo.Options{URI: "mongodb://db-0,db-1,db-2/shardctl?replicaSet=rs0"})
 	store, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	// The stores that the flag can name. A program needs only its own.
-	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/mysql"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
 )
 
 func main() {

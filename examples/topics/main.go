@@ -19,7 +19,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 )

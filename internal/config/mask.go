@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 

@@ -3,7 +3,7 @@ package config
 import (
 	"errors"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 

@@ -2,6 +2,6 @@ package config
 
 // The stores that configurations of these tests name.
 import (
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
 )
 
 // On a store of one's own all runs as on a file. Processes and files go at the end; the cluster called dev stays there,

@@ -13,9 +13,9 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/published"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
@@ -94,7 +94,7 @@ func told(t *testing.T, db store.Store) int64 {
 
 func TestLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, at := memstore.New(), &place{}
+		db, at := memory.New(), &place{}
 		at.set("a b", nil)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -180,7 +180,7 @@ func revOf(t *testing.T, db store.Store) int64 {
 // A lister that has failed from the beginning is told of, before there is any list.
 func TestFailingFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, at := memstore.New(), &place{}
+		db, at := memory.New(), &place{}
 		at.set("", errors.New("down"))
 		l := lookerOf(t, db, "r1", at)
 		p := newWriter(db, "g", 1)
@@ -204,7 +204,7 @@ func TestFailingFromTheBeginning(t *testing.T) {
 
 // What Check refuses is a failed look as well.
 func TestAMalformedListIsAFailure(t *testing.T) {
-	db, at := memstore.New(), &place{}
+	db, at := memory.New(), &place{}
 	at.set("a b", nil)
 	l, p := lookerOf(t, db, "r1", at), newWriter(db, "g", 1)
 	if err := l.Look(t.Context(), p); err != nil {
@@ -222,7 +222,7 @@ func TestAMalformedListIsAFailure(t *testing.T) {
 
 // Two look: the one with the smaller token publishes nothing once the other has, however late its write comes.
 func TestAStaleLooker(t *testing.T) {
-	db, at := memstore.New(), &place{}
+	db, at := memory.New(), &place{}
 	at.set("a b", nil)
 	old, oldAt := newWriter(db, "g", 7), lookerOf(t, db, "old", at)
 	if err := oldAt.Look(t.Context(), old); err != nil {
@@ -260,7 +260,7 @@ func TestAStaleLooker(t *testing.T) {
 
 // Chunks are there and the head is not: readers keep the list before, and the next look publishes and cleans up.
 func TestChunksHalfWritten(t *testing.T) {
-	db, at := memstore.New(), &place{}
+	db, at := memory.New(), &place{}
 	at.set("a b", nil)
 	l, p := lookerOf(t, db, "r1", at), newWriter(db, "g", 1)
 	if err := l.Look(t.Context(), p); err != nil {
@@ -271,11 +271,11 @@ func TestChunksHalfWritten(t *testing.T) {
 
 	at.set("a b c", nil)
 	dies := db.Client()
-	dies.Fault(func(c memstore.Call) memstore.Verdict {
-		if c.Op == memstore.OpApply && c.Changes[0].Doc.ID == "~discovery/g" {
-			return memstore.Verdict{Fault: memstore.LoseRequest}
+	dies.Fault(func(c memory.Call) memory.Verdict {
+		if c.Op == memory.OpApply && c.Changes[0].Doc.ID == "~discovery/g" {
+			return memory.Verdict{Fault: memory.LoseRequest}
 		}
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	})
 	l.Store = dies
 	if err := l.Look(t.Context(), newWriter(dies, "g", 2)); !errors.Is(err, store.ErrUnavailable) {
@@ -302,7 +302,7 @@ func TestChunksHalfWritten(t *testing.T) {
 
 // A reader that has slept through some lists reads the newest, whole.
 func TestRevisionsJump(t *testing.T) {
-	db, at := memstore.New(), &place{}
+	db, at := memory.New(), &place{}
 	l, p, r := lookerOf(t, db, "r1", at), newWriter(db, "g", 1), NewReader(db, "g")
 	for i := range 5 {
 		at.set(strings.Repeat("x", i+1), nil)
@@ -322,7 +322,7 @@ func TestRevisionsJump(t *testing.T) {
 func TestDocumentsDeletedOutOfBand(t *testing.T) {
 	for _, what := range []string{"chunk", "head"} {
 		t.Run(what, func(t *testing.T) {
-			db, at := memstore.New(), &place{}
+			db, at := memory.New(), &place{}
 			at.set("a b", nil)
 			l, p, r := lookerOf(t, db, "r1", at), newWriter(db, "g", 1), NewReader(db, "g")
 			if err := l.Look(t.Context(), p); err != nil {
@@ -359,7 +359,7 @@ func TestDocumentsDeletedOutOfBand(t *testing.T) {
 // Lookers with rising tokens, late, lost and repeated writes: every list that is read was published whole, and
 // revisions never fall.
 func TestLookersRace(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	var readers, lookers sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	for range 2 {
@@ -386,11 +386,11 @@ func TestLookersRace(t *testing.T) {
 		lookers.Go(func() {
 			client := db.Client()
 			n := 0
-			client.Fault(func(c memstore.Call) memstore.Verdict {
-				if n++; c.Op == memstore.OpApply && n%5 == int(token)%5 {
-					return memstore.Verdict{Fault: memstore.LoseAnswer}
+			client.Fault(func(c memory.Call) memory.Verdict {
+				if n++; c.Op == memory.OpApply && n%5 == int(token)%5 {
+					return memory.Verdict{Fault: memory.LoseAnswer}
 				}
-				return memstore.Verdict{}
+				return memory.Verdict{}
 			})
 			l, p := lookerOf(t, client, fmt.Sprint(token), nil), newWriter(client, "g", token+1)
 			l.Rules = Rules{Limit: 10_000}

@@ -3,7 +3,7 @@ package discovery
 import (
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func placeOf(group string) published.Place {

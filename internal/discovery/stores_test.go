@@ -15,9 +15,9 @@ import (
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/internal/testprocess"
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
 )

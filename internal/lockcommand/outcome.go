@@ -6,8 +6,8 @@ import (
 	"syscall"
 
 	"github.com/shardctl/shardctl/internal/guard"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Group is the group of all locks: KEY is locks/KEY in the store, and in the environment of the command.

@@ -14,8 +14,8 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // state is a cluster of three instances with a cap of 3 in group g, of which c is dead. g/1 and g/2 run on a, g/3, g/4
@@ -394,7 +394,7 @@ func TestPreviewShowsWhatWouldMove(t *testing.T) {
 }
 
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	w := operate.NewWriter(db)
 	s := state()
 	write := func(r operate.Request) {
@@ -504,7 +504,7 @@ func events(t *testing.T, db store.Store) []string {
 // What somebody else has taken back already is no change of who asks for it too. The same goes for nobody else: an
 // answer that was lost is asked for, and the change is told.
 func TestOnlyChangesAreTold(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	r := task(api.Unpin, "g/1")
 	d := operate.Decision{Delete: []record.Override{{Kind: record.OverridePin, Scope: record.ScopeTask, Name: "g/1"}}}
 	if err := operate.NewWriter(db).Write(t.Context(), r, d); err != nil {
@@ -518,12 +518,12 @@ func TestOnlyChangesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := false
-	db.Fault(func(c memstore.Call) memstore.Verdict {
-		if c.Op == memstore.OpApply && !lost {
+	db.Fault(func(c memory.Call) memory.Verdict {
+		if c.Op == memory.OpApply && !lost {
 			lost = true
-			return memstore.Verdict{Fault: memstore.LoseAnswer}
+			return memory.Verdict{Fault: memory.LoseAnswer}
 		}
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	})
 	if err := operate.NewWriter(db).Write(t.Context(), r, d); err != nil {
 		t.Fatal(err)
@@ -549,7 +549,7 @@ func (l leaving) Apply(ctx context.Context, changes ...store.Change) ([]store.Ou
 
 // Who leaves in between leaves no change behind that nobody is told of, and no pause that is half taken back.
 func TestChangesAreFinishedWhoeverLeaves(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	pause, resume := task(api.Pause, "g/1"), task(api.Resume, "g/1")
 	paused := standing(record.OverridePause, record.ScopeTask, "g/1")
 	for _, step := range []struct {
@@ -579,14 +579,14 @@ func TestChangesAreFinishedWhoeverLeaves(t *testing.T) {
 
 // An answer that was lost does not make a change be lost, or be written twice with other words.
 func TestLostAnswersAreAskedFor(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	lost := 0
-	db.Fault(func(c memstore.Call) memstore.Verdict {
-		if c.Op == memstore.OpApply && lost < 3 {
+	db.Fault(func(c memory.Call) memory.Verdict {
+		if c.Op == memory.OpApply && lost < 3 {
 			lost++
-			return memstore.Verdict{Fault: memstore.LoseAnswer}
+			return memory.Verdict{Fault: memory.LoseAnswer}
 		}
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	})
 	w := operate.NewWriter(db)
 	r := task(api.Pause, "g/1", "g/2")
@@ -608,7 +608,7 @@ func TestManyTasksAtOnce(t *testing.T) {
 		s.Declared.Groups[0].Keys = append(s.Declared.Groups[0].Keys, balancer.DeclaredKey{Key: key})
 		names = append(names, string(key))
 	}
-	db := memstore.New()
+	db := memory.New()
 	r := task(api.Pause, names...)
 	if err := operate.NewWriter(db).Write(t.Context(), r, operate.Decide(s, r)); err != nil {
 		t.Fatal(err)

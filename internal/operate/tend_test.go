@@ -10,9 +10,9 @@ import (
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 const (
@@ -82,7 +82,7 @@ func TestWhatTimeDoesToOverrides(t *testing.T) {
 // What is out of date is deleted once, with an event, and replicas hear of it. What was asked for again stays.
 func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 	now := today
-	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
+	db := memory.New(memory.WithClock(func() time.Time { return time.UnixMilli(now) }))
 	w := operate.NewWriter(db)
 	s := state()
 	for _, r := range []operate.Request{
@@ -151,7 +151,7 @@ func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 // An override that was asked for again between the look and the deletion stays.
 func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 	now := today
-	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
+	db := memory.New(memory.WithClock(func() time.Time { return time.UnixMilli(now) }))
 	w := operate.NewWriter(db)
 	r := instance(api.Drain, "c")
 	if err := w.Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
@@ -159,14 +159,14 @@ func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 	}
 	now += day
 	asked := false
-	db.Fault(func(c memstore.Call) memstore.Verdict {
-		if c.Op == memstore.OpApply && !asked {
+	db.Fault(func(c memory.Call) memory.Verdict {
+		if c.Op == memory.OpApply && !asked {
 			asked = true
 			if err := operate.NewWriter(db).Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
 				t.Error(err)
 			}
 		}
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	})
 	if err := w.Tend(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 // with its end. What was asked for again stays.
 func TestWhatIsOverEnds(t *testing.T) {
 	now := today
-	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
+	db := memory.New(memory.WithClock(func() time.Time { return time.UnixMilli(now) }))
 	replicas := []*operate.Writer{operate.NewWriter(db), operate.NewWriter(db)}
 	for _, r := range []operate.Request{
 		within(task(api.Pause, "g/1"), time.Hour), within(to(task(api.Pin, "g/2"), "a", true), time.Hour),
@@ -241,7 +241,7 @@ func TestWhatIsOverEnds(t *testing.T) {
 // A pause is not taken back before its resume stands: ticks that were missed in it would be run.
 func TestAPauseEndsWithItsResume(t *testing.T) {
 	now := today
-	db := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(now) }))
+	db := memory.New(memory.WithClock(func() time.Time { return time.UnixMilli(now) }))
 	w := operate.NewWriter(db)
 	r := within(task(api.Pause, "g/1"), time.Hour)
 	if err := w.Write(t.Context(), r, operate.Decide(state(), r)); err != nil {
@@ -249,12 +249,12 @@ func TestAPauseEndsWithItsResume(t *testing.T) {
 	}
 	now += hour
 	applied := 0
-	db.Fault(func(c memstore.Call) memstore.Verdict {
-		if c.Op != memstore.OpApply {
-			return memstore.Verdict{}
+	db.Fault(func(c memory.Call) memory.Verdict {
+		if c.Op != memory.OpApply {
+			return memory.Verdict{}
 		}
 		applied++
-		return memstore.Verdict{Fault: memstore.LoseRequest}
+		return memory.Verdict{Fault: memory.LoseRequest}
 	})
 	_ = w.End(t.Context()) // the resume could not be written
 	db.Fault(nil)

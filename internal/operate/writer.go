@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Writer writes decisions. Make it with [NewWriter]. Its methods may be called from many goroutines.

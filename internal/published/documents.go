@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // MaxChunk is how many bytes of entries go into one chunk; a single larger one has a chunk of its own.

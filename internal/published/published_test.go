@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 var at = Place{Space: "~things", Group: "g"}
@@ -48,7 +48,7 @@ func TestChunks(t *testing.T) {
 
 // Lists of two spaces, and of two groups, do not meet. What is noted changes no list.
 func TestPlacesAreApart(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	places := []Place{at, {Space: "~things", Group: "h"}, {Space: "~others", Group: "g"}}
 	for i, place := range places {
 		w := NewWriter[string, int](db, place, 7)

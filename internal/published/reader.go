@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 const (

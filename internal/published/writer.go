@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // ErrOvertaken says that another replica writes by now, under a larger token.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // unreachable is a store that may be away.
@@ -68,7 +68,7 @@ func TestLivezFailsWhereTheElectorStandsStill(t *testing.T) {
 	r.silence = 3 * publishIdle
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx, memstore.New()) }()
+	go func() { ended <- r.Run(ctx, memory.New()) }()
 	await(t, "/livez fails", func() bool {
 		w := livezOf(t, r)
 		return w.Code == http.StatusServiceUnavailable && strings.Contains(w.Body.String(), "the loop of "+loopPublish)
@@ -100,7 +100,7 @@ func TestLivezFailsOnlyWhereALoopStandsStill(t *testing.T) {
 						<-until
 					}
 				}, funcr.Options{Verbosity: 1})
-				db := &unreachable{Store: memstore.New()}
+				db := &unreachable{Store: memory.New()}
 				r := New(Config{
 					Settings: settingsOf(t, calm), Metrics: status.NewMetrics(false), Logger: log,
 					Clock: elect.GoClock(),

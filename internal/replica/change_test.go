@@ -8,15 +8,15 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // TestChangesOnAStore holds that changes are carried out on a store when no replica is up, for an instance that is down
 // too. What is not known is refused. A preview writes nothing, and says what would move.
 func TestChangesOnAStore(t *testing.T) {
-	db, s := memstore.New(), settings(t)
+	db, s := memory.New(), settings(t)
 	id := store.WriterID{Session: "S", Seq: 1}
 	for _, m := range []struct {
 		session, instance string

@@ -25,9 +25,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 const commanded = `
@@ -73,8 +73,8 @@ func TestCommandsAgainstAModel(t *testing.T) {
 // commandPlay is a store, and replicas that may be asked.
 type commandPlay struct {
 	settings *config.Settings
-	db       *memstore.Store // that nothing happens to
-	faulty   *memstore.Store // what commands and replicas use
+	db       *memory.Store // that nothing happens to
+	faulty   *memory.Store // what commands and replicas use
 	now      time.Time
 	away     bool
 	lose     bool // the next answer to a change
@@ -85,17 +85,17 @@ type commandPlay struct {
 
 func newCommandPlay(s *config.Settings) *commandPlay {
 	p := &commandPlay{settings: s, now: time.UnixMilli(1_000_000), tokens: 10}
-	p.db = memstore.New(memstore.WithClock(func() time.Time { return p.now }))
+	p.db = memory.New(memory.WithClock(func() time.Time { return p.now }))
 	p.faulty = p.db.Client()
-	p.faulty.Fault(func(c memstore.Call) memstore.Verdict {
+	p.faulty.Fault(func(c memory.Call) memory.Verdict {
 		switch {
 		case p.away:
-			return memstore.Verdict{Fault: memstore.LoseRequest}
-		case p.lose && c.Op == memstore.OpApply:
+			return memory.Verdict{Fault: memory.LoseRequest}
+		case p.lose && c.Op == memory.OpApply:
 			p.lose = false
-			return memstore.Verdict{Fault: memstore.LoseAnswer}
+			return memory.Verdict{Fault: memory.LoseAnswer}
 		}
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	})
 	for instance, state := range map[string]record.SessionState{"a": record.Live, "b": record.Live, "c": record.Dead} {
 		p.join(instance, state)

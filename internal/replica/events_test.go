@@ -16,9 +16,9 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // counted is a store that counts what is read from it.
@@ -165,7 +165,7 @@ groups:
 // while there are no new ones, and share one when another replica has written some.
 // Malformed events are left out, and a page is as full as it can be all the same: a shorter one would look like the last.
 func TestMalformedEventsTakeNoPlace(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	for i := range 9 {
 		d := record.Event{ID: fmt.Sprintf("%013d-s-%d", i, i), Type: "Moved", Time: int64(i)}.Doc(byWorld)
 		if i%3 != 0 {
@@ -188,7 +188,7 @@ func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		t.Run(fmt.Sprintf("notifications %v", !deaf), func(t *testing.T) {
 			t.Parallel()
-			db := memstore.New()
+			db := memory.New()
 			counting := &counted{Store: db, deaf: deaf, reads: map[store.Kind]int{}}
 			here := start(t, settingsOf(t, calm), counting)
 			other := settingsOf(t, calm)

@@ -12,9 +12,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -126,7 +126,7 @@ func TestTheRunThatGoesOnIsShown(t *testing.T) {
 	lock := lockOf("g/t1", "B", "running")
 	lock.Status.LastTick = 2500
 	m := gather(s, viewOf(lock, lockOf("g/t2", "B", "running")), &balancer.Report{})
-	db := memstore.New()
+	db := memory.New()
 	runs, err := listRuns(t.Context(), db, m, "g/t1")
 	if err != nil || len(runs) != 1 {
 		t.Fatal(runs, err)
@@ -144,7 +144,7 @@ func TestTheRunThatGoesOnIsShown(t *testing.T) {
 }
 
 func TestThePastIsReadFromTheStore(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	runs := record.Runs{Key: "g/t1", Rev: 1, List: []record.Run{{Tick: 1, Start: 2, End: 3, Result: record.RunFailed}}}
 	event := record.Event{ID: record.EventID(5, "s", 1), Time: 5, Type: record.EventMoved, Key: "g/t1"}
 	if outs, err := db.Apply(t.Context(),

@@ -6,15 +6,15 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // TestLookSaysWhatIsWrong holds that a store alone shows how old heartbeats are, and what is wrong.
 func TestLookSaysWhatIsWrong(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
-	db, s := memstore.New(memstore.WithClock(func() time.Time { return now })), settings(t)
+	db, s := memory.New(memory.WithClock(func() time.Time { return now })), settings(t)
 	id := store.WriterID{Session: "S", Seq: 1}
 	for instance, ago := range map[string]time.Duration{
 		"a": 2 * time.Second, "b": 40 * time.Second, "new": -time.Second,
@@ -54,7 +54,7 @@ func TestLookSaysWhatIsWrong(t *testing.T) {
 // TestLookWithoutReplicas holds that no help is promised for silent replicas when there is none.
 func TestLookWithoutReplicas(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
-	db, s := memstore.New(memstore.WithClock(func() time.Time { return now })), settings(t)
+	db, s := memory.New(memory.WithClock(func() time.Time { return now })), settings(t)
 	id := store.WriterID{Session: "S", Seq: 1}
 	for _, instance := range []string{"a", "b"} {
 		member := elect.Member{Session: instance, Instance: instance}

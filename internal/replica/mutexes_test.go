@@ -15,17 +15,17 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // mutexStores are where mutexes are read from, each as a process opens it.
 func mutexStores(t *testing.T) map[string]func() store.Store {
 	t.Helper()
-	db := memstore.New()
+	db := memory.New()
 	opened := func(uri string) func() store.Store {
 		return func() store.Store {
 			s, err := store.Open(t.Context(), store.Config{URI: uri})
@@ -172,7 +172,7 @@ func checkHeld(t *testing.T, l api.Lock, kind api.LockKind, limit int, want stri
 
 // More than a page of them is read, each once.
 func TestManyMutexes(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	const n = 2*mutexPage + 3
 	for i := range n {
 		d := protocol.MutexDoc{

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Anyone who looks at the events afterwards must see that a list was refused, once for each: the file is looked at
@@ -22,7 +22,7 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx, memstore.New()) }()
+	go func() { ended <- r.Run(ctx, memory.New()) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // StoreKind is what a store's driver is called; empty when there is none.

@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 func TestWaitForStore(t *testing.T) {
@@ -48,7 +48,7 @@ func TestWaitForStore(t *testing.T) {
 					if tries <= len(test.errs) {
 						return nil, test.errs[tries-1]
 					}
-					return memstore.New(), nil
+					return memory.New(), nil
 				}, func(err error, next time.Duration) {
 					reports++
 					if err == nil || next <= 0 || next > openPauses {

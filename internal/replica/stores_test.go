@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	"github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the other one that configurations of these tests name
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // the other one that configurations of these tests name
 )
 
 // troubled is a store with something to report of its database.
@@ -26,16 +26,16 @@ func (s troubled) Problems() []store.Problem {
 // A store and the API write the names of problems each for itself, since neither imports the other.
 func TestProblemsOfStoresHaveTheNamesOfTheAPI(t *testing.T) {
 	for of, want := range map[string]string{
-		mongostore.ReasonStandalone: api.ProblemStoreStandalone,
-		mongostore.ReasonArbiter:    api.ProblemStoreArbiter,
-		mongostore.ReasonSharding:   api.ProblemStoreSharding,
+		mongo.ReasonStandalone: api.ProblemStoreStandalone,
+		mongo.ReasonArbiter:    api.ProblemStoreArbiter,
+		mongo.ReasonSharding:   api.ProblemStoreSharding,
 
 		postgres.ReasonNotDurable:    api.ProblemStoreNotDurable,
 		postgres.ReasonNotReplicated: api.ProblemStoreNotReplicated,
 		postgres.ReasonPolled:        api.ProblemStorePolled,
 
-		etcdstore.ReasonNotCompacted: api.ProblemStoreNotCompacted,
-		etcdstore.ReasonNearlyFull:   api.ProblemStoreNearlyFull,
+		etcd.ReasonNotCompacted: api.ProblemStoreNotCompacted,
+		etcd.ReasonNearlyFull:   api.ProblemStoreNearlyFull,
 	} {
 		got := storeProblems(troubled{reason: of})
 		if len(got) != 1 || got[0].Reason != want || !slices.Contains(api.ProblemReasons(), want) {

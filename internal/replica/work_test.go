@@ -16,9 +16,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // TestEnded holds that tasks have ended when the store holds their outcomes, whatever they look like.
@@ -97,7 +97,7 @@ groups:
 		t.Fatal(err)
 	}
 	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
-	db := memstore.New()
+	db := memory.New()
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Run(ctx, db) }()
@@ -166,7 +166,7 @@ groups:
 	if head := r.Board().Snapshot().Status; !head.Stale || !head.ObservedAt.IsZero() {
 		t.Errorf("before anything was read: %+v", head)
 	}
-	db := memstore.New()
+	db := memory.New()
 	client := db.Client()
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
@@ -195,7 +195,7 @@ groups:
 	await("both run", func(head *api.Status, long, ends *api.Task) bool {
 		return !head.Stale && long.State == api.Running && ends.State == api.Running
 	})
-	client.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} })
+	client.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} })
 	if err := os.WriteFile(end, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Samples is how many calls of each sort are measured.

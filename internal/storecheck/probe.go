@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // probe writes a member and a session of its own, under one ID that is used once. A member without a living session

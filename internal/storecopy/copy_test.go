@@ -13,9 +13,9 @@ import (
 
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // lease is that of the electors here. A machine that is busy with other tests must keep it.
@@ -118,7 +118,7 @@ func keys(n int) []elect.Key {
 // A cluster that runs is refused, and goes on as if nothing had been asked.
 func TestRunningClusterIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		_, stop := start(t, from.Client())
 		defer stop()
 		waitForSession(t, from)
@@ -147,7 +147,7 @@ func waitForSession(t *testing.T, db store.Store) {
 // be refused. What they held is free at the target.
 func TestCrashedSessionIsBuried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		cut := from.Client()
 		e, _ := start(t, cut)
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -162,7 +162,7 @@ func TestCrashedSessionIsBuried(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		before := map[elect.Key]int64{"g/a": <-token}
-		cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		cut.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		report := move(t, side("a", from), side("b", to))
 		if len(report.Buried) != 1 {
 			t.Errorf("buried %v, want one session", report.Buried)
@@ -194,7 +194,7 @@ func TestKilledCopyGoesOn(t *testing.T) {
 		all := keys(10)
 		for writes := range 12 {
 			for _, which := range []string{"source", "target"} {
-				from, to := memstore.New(), memstore.New()
+				from, to := memory.New(), memory.New()
 				before := claim(t, from, all...)
 				a, b := side("a", from), side("b", to)
 				o := options(a, side("b", &killed{to, writes}))
@@ -227,7 +227,7 @@ func TestKilledCopyGoesOn(t *testing.T) {
 // What was given up leaves the source as it was, and the target closed for ever.
 func TestUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		before := claim(t, from, "g/a")
 		a, b := side("a", from), side("b", to)
 		if err := storecopy.Undo(t.Context(), options(a, b)); !errors.Is(err, storecopy.ErrRefused) {
@@ -244,7 +244,7 @@ func TestUndo(t *testing.T) {
 			t.Errorf("half of a copy is open: %v", err)
 		}
 		risen(t, before, claim(t, from, "g/a"))
-		third := side("c", memstore.New())
+		third := side("c", memory.New())
 		move(t, a, third)
 		if err := storecopy.Undo(t.Context(), options(a, third)); !errors.Is(err, storecopy.ErrRefused) {
 			t.Errorf("undo of a complete copy: %v, want ErrRefused", err)
@@ -254,20 +254,20 @@ func TestUndo(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		filled := func() *memstore.Store {
-			db := memstore.New()
+		filled := func() *memory.Store {
+			db := memory.New()
 			claim(t, db, "g/a")
 			return db
 		}
-		left, other := filled(), memstore.New()
+		left, other := filled(), memory.New()
 		move(t, side("left", left), side("other", other))
 		for name, tt := range map[string]struct {
 			from, to storecopy.Side
 			says     string
 		}{
-			"empty source":      {side("a", memstore.New()), side("b", memstore.New()), "holds no documents"},
+			"empty source":      {side("a", memory.New()), side("b", memory.New()), "holds no documents"},
 			"full target":       {side("a", filled()), side("b", filled()), "b is not empty"},
-			"left already":      {side("left", left), side("b", memstore.New()), "was moved to other"},
+			"left already":      {side("left", left), side("b", memory.New()), "was moved to other"},
 			"to where it was":   {side("other", other), side("left", left), "is not empty"},
 			"source and target": {side("a", other), side("a", other), "is not empty"},
 		} {
@@ -286,7 +286,7 @@ func TestRefused(t *testing.T) {
 // that the source had lost.
 func TestRemovedLockStaysAbove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		ahead := time.Now().Add(24 * time.Hour).UnixMilli() // of a source whose clock was a day ahead
 		id := store.WriterID{Session: "hand", Seq: 1}
 		for _, key := range []string{"g/a", "lost/a"} {
@@ -312,7 +312,7 @@ func TestRemovedLockStaysAbove(t *testing.T) {
 // So do those of mutexes, which are removed when no one has used them for a day.
 func TestCountersCarryTokensOfMutexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		ahead := time.Now().Add(24 * time.Hour).UnixMilli()
 		id := store.WriterID{Session: "hand", Seq: 1}
 		put(t, from, store.Doc{Kind: store.KindMutex, ID: "locks/a", Rev: ahead, WriterID: id})

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // wantNothing refuses a target that holds anything.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // mark is the mark of a move in one store, as read or written last.

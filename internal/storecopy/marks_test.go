@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 
 	"github.com/shardctl/shardctl/internal/storecopy"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // hooked is a store that has something happen before a mark of a move is written to it.
@@ -40,7 +40,7 @@ func (c counting) RaiseFloor(_ context.Context, floor int64) error {
 // A store that does not take its floor from a clock is told where it has to begin.
 func TestFloorIsRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to, raised := memstore.New(), memstore.New(), int64(0)
+		from, to, raised := memory.New(), memory.New(), int64(0)
 		before := claim(t, from, "g/a")
 		report := move(t, side("a", from), side("b", counting{to, &raised}))
 		if raised != report.Floor || raised < before["g/a"] {
@@ -62,7 +62,7 @@ func unfinished(t *testing.T, from, to storecopy.Side, says string) {
 // A replica that begins on the target while the source is watched may run tasks there: nothing is copied over it.
 func TestReplicaBeginsOnTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		claim(t, from, "g/a")
 		early := record.Session{
 			ID: "early", Rev: 2, Heartbeat: 1, State: record.Live, Lease: lease, Instance: "web-1",
@@ -85,7 +85,7 @@ func TestReplicaBeginsOnTheTarget(t *testing.T) {
 // A source that has forgotten the mark may have replicas: the target is not opened.
 func TestForgottenMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		claim(t, from, "g/a")
 		forget := func() {
 			m, _, err := record.ReadMove(t.Context(), from)
@@ -119,14 +119,14 @@ func TestUndoLeavesOthersAlone(t *testing.T) {
 		},
 		"by another move": func(t *testing.T, to store.Store) {
 			t.Helper()
-			other := memstore.New()
+			other := memory.New()
 			claim(t, other, "g/a")
 			move(t, side("other", other), side("b", to))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				from, to := memstore.New(), memstore.New()
+				from, to := memory.New(), memory.New()
 				before := claim(t, from, "g/a")
 				a, b := side("a", from), side("b", to)
 				_, err := storecopy.Copy(t.Context(), options(a, side("b", &killed{to, 0})))

@@ -12,31 +12,31 @@ import (
 
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Requests and answers are lost on both sides all the time: what was not answered is sent again, and nothing is copied
 // twice or left out.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		all := keys(30)
 		before := claim(t, from, all...)
 		var calls, lost atomic.Int64
-		faulty := func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpApply {
+		faulty := func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpApply {
 				switch calls.Add(1) % 3 {
 				case 0:
 					lost.Add(1)
-					return memstore.Verdict{Fault: memstore.LoseAnswer}
+					return memory.Verdict{Fault: memory.LoseAnswer}
 				case 1:
 					lost.Add(1)
-					return memstore.Verdict{Fault: memstore.LoseRequest}
+					return memory.Verdict{Fault: memory.LoseRequest}
 				}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		}
 		source, target := from.Client(), to.Client()
 		source.Fault(faulty)
@@ -55,17 +55,17 @@ func TestLostAnswers(t *testing.T) {
 func TestTwoCopiesAtOnce(t *testing.T) {
 	for _, targets := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			from := memstore.New()
+			from := memory.New()
 			all := keys(10)
 			before := claim(t, from, all...)
-			sides := []*memstore.Store{memstore.New(), memstore.New()}[:targets]
+			sides := []*memory.Store{memory.New(), memory.New()}[:targets]
 			names := []string{"b", "c"}
 			var wg sync.WaitGroup
 			errs := make([]error, 2)
 			for i := range errs {
 				source, target := from.Client(), sides[i%targets].Client()
-				slowly := func(memstore.Call) memstore.Verdict {
-					return memstore.Verdict{Delay: time.Duration(1+i) * time.Millisecond}
+				slowly := func(memory.Call) memory.Verdict {
+					return memory.Verdict{Delay: time.Duration(1+i) * time.Millisecond}
 				}
 				source.Fault(slowly)
 				target.Fault(slowly)
@@ -102,7 +102,7 @@ func TestTwoCopiesAtOnce(t *testing.T) {
 // A replica that was cut off while its cluster was moved finds that out: what it runs has ended, and it claims nothing.
 func TestReplicaComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		cut := from.Client()
 		e, _ := start(t, cut)
 		token, ended := make(chan int64, 1), make(chan struct{})
@@ -114,7 +114,7 @@ func TestReplicaComesBack(t *testing.T) {
 		}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		cut.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		if _, err := storecopy.Copy(t.Context(), options(side("a", from), side("b", to))); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func (l lowering) Apply(ctx context.Context, changes ...store.Change) ([]store.O
 func TestLowCounterIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, group := range []string{"kept", "lost"} {
-			from, to := memstore.New(), memstore.New()
+			from, to := memory.New(), memory.New()
 			id := store.WriterID{Session: "hand", Seq: 1}
 			put(t, from, store.Doc{Kind: store.KindLock, ID: group + "/a", Group: group, Rev: 1000, WriterID: id})
 			if group == "kept" {

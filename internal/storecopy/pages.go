@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // pages lists all documents of a kind in order of their IDs, without the mark of a move. One that cannot be read is an

@@ -15,16 +15,16 @@ import (
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
-	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	"github.com/shardctl/shardctl/pkg/elect/store"
-	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/mysql"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/quorum"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
@@ -136,7 +136,7 @@ func TestMongoToQuorumAndBack(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uris := []string{server.Database(), server.Database(), server.Database()}
 	uri := "quorum:" + strings.Join(uris, ",")
-	if _, err := quorumstore.InitConfig(t.Context(), store.Config{URI: uri, Cluster: "moved"}); err != nil {
+	if _, err := quorum.InitConfig(t.Context(), store.Config{URI: uri, Cluster: "moved"}); err != nil {
 		t.Fatal(err)
 	}
 	thereAndBack(t, "quorum", uri, 450)

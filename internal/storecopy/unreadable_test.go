@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // edited are stores in which a test can edit a document so that no one can read it, by the URI's scheme.

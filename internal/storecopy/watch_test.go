@@ -11,31 +11,31 @@ import (
 
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // A store that is away for longer than a lease keeps replicas from their heartbeats as well. Their cluster is refused
 // all the same, once they have gone on.
 func TestOutageWhileWatching(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		from, to := memstore.New(), memstore.New()
+		from, to := memory.New(), memory.New()
 		replica, mover := from.Client(), from.Client()
 		_, stop := start(t, replica)
 		time.Sleep(lease)
 		var away, looks atomic.Int64 // looks at sessions since the store is back
-		gone := func(c memstore.Call) memstore.Verdict {
+		gone := func(c memory.Call) memory.Verdict {
 			switch {
 			case away.Load() > 0:
-				return memstore.Verdict{Fault: memstore.LoseRequest}
-			case c.Op == memstore.OpList && c.Kind == store.KindSession:
+				return memory.Verdict{Fault: memory.LoseRequest}
+			case c.Op == memory.OpList && c.Kind == store.KindSession:
 				looks.Add(1)
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		}
 		done := make(chan error, 1)
-		replica.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} })
+		replica.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} })
 		mover.Fault(gone)
 		go func() {
 			_, err := storecopy.Copy(t.Context(), options(side("a", mover), side("b", to)))
@@ -65,7 +65,7 @@ func TestOutageWhileWatching(t *testing.T) {
 func TestDeletedSessionIsWaitedFor(t *testing.T) {
 	for _, after := range []time.Duration{-lease / 10, lease / 3} {
 		synctest.Test(t, func(t *testing.T) {
-			from, to := memstore.New(), memstore.New()
+			from, to := memory.New(), memory.New()
 			cut := from.Client()
 			e, _ := start(t, cut)
 			ended := make(chan struct{})
@@ -76,7 +76,7 @@ func TestDeletedSessionIsWaitedFor(t *testing.T) {
 			}); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			cut.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+			cut.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 			time.AfterFunc(max(after, 0), func() {
 				found, err := from.List(t.Context(), store.KindSession, store.Query{})
 				if err != nil || len(found.Docs) != 1 {
@@ -121,7 +121,7 @@ func TestLongestLeaseOfAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				from, to := memstore.New(), memstore.New()
+				from, to := memory.New(), memory.New()
 				put(t, from, says)
 				put(t, from, store.Doc{
 					Kind: store.KindSession, ID: "s", Rev: 2, State: string(record.Live), Body: []byte("{"),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func placeOf(group string) published.Place {

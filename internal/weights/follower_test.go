@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/published"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // locks are what a follower sees, of a group with the task a.
@@ -65,7 +65,7 @@ func follow(t *testing.T, f Follower, token int64) (stop func() error) {
 
 func TestFollowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, lags := memstore.New(), &locks{}
+		db, lags := memory.New(), &locks{}
 		stop := follow(t, followerOf(t, db, "r1", lags), 3)
 		time.Sleep(10 * time.Minute)
 		if _, p := levelIn(t, db); p.Revision != 0 {
@@ -105,14 +105,14 @@ func TestFollowing(t *testing.T) {
 // are lost and a store that is away change nothing for long.
 func TestFollowersRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, lags := memstore.New(), &locks{}
+		db, lags := memory.New(), &locks{}
 		lags.set(1_000_000)
 		client, random := db.Client(), rand.New(rand.NewPCG(5, 6))
-		client.Fault(func(memstore.Call) memstore.Verdict {
+		client.Fault(func(memory.Call) memory.Verdict {
 			if random.IntN(4) == 0 {
-				return memstore.Verdict{Fault: memstore.LoseAnswer}
+				return memory.Verdict{Fault: memory.LoseAnswer}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		first, second := follow(t, followerOf(t, client, "r1", lags), 3),
 			follow(t, followerOf(t, client, "r2", lags), 4)
@@ -143,7 +143,7 @@ func TestFollowersRace(t *testing.T) {
 func TestWeightsDeletedOutOfBand(t *testing.T) {
 	for _, id := range []string{"~weights/g", "~weights/g/1-0"} {
 		synctest.Test(t, func(t *testing.T) {
-			db, lags := memstore.New(), &locks{}
+			db, lags := memory.New(), &locks{}
 			lags.set(2000)
 			stop := follow(t, followerOf(t, db, "r1", lags), 3)
 			time.Sleep(2 * time.Minute)
@@ -174,7 +174,7 @@ func TestWeightsDeletedOutOfBand(t *testing.T) {
 // A follower that sees nothing, as before the locks are read, changes nothing.
 func TestABlindFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, lags := memstore.New(), &locks{messages: 1_000_000, blind: true}
+		db, lags := memory.New(), &locks{messages: 1_000_000, blind: true}
 		stop := follow(t, followerOf(t, db, "r1", lags), 3)
 		time.Sleep(10 * time.Minute)
 		if _, p := levelIn(t, db); p.Revision != 0 {

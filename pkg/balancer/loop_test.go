@@ -14,7 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 const lease = 4 * time.Second
@@ -22,7 +22,7 @@ const lease = 4 * time.Second
 // fleet is a number of replicas on one store, and what they run.
 type fleet struct {
 	t     *testing.T
-	store *memstore.Store
+	store *memory.Store
 
 	mu    sync.Mutex
 	owner map[elect.Key]string
@@ -31,7 +31,7 @@ type fleet struct {
 
 type replica struct {
 	name    string
-	store   *memstore.Store
+	store   *memory.Store
 	elector *elect.Elector
 	loop    *balancer.Loop
 	cancel  context.CancelFunc
@@ -40,7 +40,7 @@ type replica struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	return &fleet{t: t, store: memstore.New(), owner: map[elect.Key]string{}}
+	return &fleet{t: t, store: memory.New(), owner: map[elect.Key]string{}}
 }
 
 // list declares n keys of group g.
@@ -178,7 +178,7 @@ func (r *replica) drain(t *testing.T) {
 
 // crash cuts a replica off: to the others it is as dead as one that was killed. Its own runs end at the deadline.
 func (r *replica) crash() {
-	r.store.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+	r.store.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 }
 
 func (r *replica) stop() {

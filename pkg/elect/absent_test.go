@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // The owner of a deleted lock may notice while its lease is not valid, and nothing can be claimed. It must not
@@ -26,17 +26,17 @@ func TestDeletedLockIsMadeAgainOnceTheLeaseIsValid(t *testing.T) {
 			healed        // all does
 		)
 		var phase atomic.Int32
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			lock := c.Op == memstore.OpRead && c.Kind == store.KindLock
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			lock := c.Op == memory.OpRead && c.Kind == store.KindLock
 			if lock {
 				phase.CompareAndSwap(well, deaf)
 			}
-			heartbeat := c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindSession
+			heartbeat := c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindSession
 			switch p := phase.Load(); {
 			case p == cut, p == deaf && (lock || heartbeat), p == reads && heartbeat:
-				return memstore.Verdict{Fault: memstore.LoseRequest}
+				return memory.Verdict{Fault: memory.LoseRequest}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		eventually(t, lease, "a has stopped it", func() bool { return rec.owner("g/k") == "" })
 		deleteLock(t, db, "g/k")

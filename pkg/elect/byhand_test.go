@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // A lock that is written over to another live session is run by one at a time all the same. The new owner did not ask
@@ -36,7 +36,7 @@ func TestLockGivenToAnotherByHand(t *testing.T) {
 // A function that ignores its context and whose key was taken away alone must not go on during the next owner's run.
 func TestRunThatOutlivesASingleKeyIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		end := make(chan struct{})
 		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { <-end; return nil })
@@ -56,7 +56,7 @@ func TestRunThatOutlivesASingleKeyIsReported(t *testing.T) {
 // A session that somebody wrote dead has no time of death. It gets one, and is removed like any other.
 func TestSessionDeadByHandIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		slow := func(c *elect.Config) { c.LeaseDuration = 2 * time.Minute } // two hours in a few steps
 		a := startNode(t, db, "a", slow)
 		for id, body := range map[string]string{
@@ -95,19 +95,19 @@ func TestSessionDeadByHandIsRemoved(t *testing.T) {
 // Events are written although the store is unreachable for a while when they happen, and each once.
 func TestEventsOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		eventually(t, lease, "open", func() bool { return a.View().Open })
 		time.Sleep(time.Second)
 		var deaf atomic.Bool
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindEvent {
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindEvent {
 				if deaf.Load() {
-					return memstore.Verdict{Fault: memstore.LoseAnswer}
+					return memory.Verdict{Fault: memory.LoseAnswer}
 				}
-				return memstore.Verdict{Fault: memstore.LoseRequest}
+				return memory.Verdict{Fault: memory.LoseRequest}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		a.Note(record.Event{Type: "Lost", Message: "the request"})
 		time.Sleep(lease)
@@ -139,7 +139,7 @@ func TestEventsOutliveAnOutage(t *testing.T) {
 // A run that takes its time to stop must notice, too, that its key was taken away: another may run it by now.
 func TestStoppingRunIsLookedAtToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		end := make(chan struct{})
 		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { <-end; return nil })

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // calls runs store operations asynchronously: each in a goroutine of its own, its result in the loop. It is the

@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // ReadMutexes implements [node.Store]. The high-water mark is read after the mutexes: whoever deletes one raises it

@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Heartbeat implements [node.Store].

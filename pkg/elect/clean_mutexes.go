@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // bury takes dead sessions out of the mutexes that name them, before they are removed. Who waits for a mutex does so by

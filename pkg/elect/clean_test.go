@@ -6,16 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // A mutex that nobody has used for a day goes. What its tokens were stays known: one that is made again must exceed
 // them.
 func TestUnusedMutexesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		now := time.Now().UnixMilli()
 		ahead := now + time.Hour.Milliseconds() // a token that the clock has not reached
 		mutex := func(id string, rev, expires int64) {
@@ -49,7 +49,7 @@ func TestUnusedMutexesAreRemoved(t *testing.T) {
 // A request that was started stays while its caller may be at work, also when its time is over.
 func TestStartedRequestsStayWithTheirSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := startAlone(t, db, "a"), startAlone(t, db, "b")
 		time.Sleep(lease)
 		for id, session := range map[string]string{
@@ -82,7 +82,7 @@ func TestStartedRequestsStayWithTheirSession(t *testing.T) {
 // Requests whose time is over go, also where there are more than fit into one batch.
 func TestExpiredRequestsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		now := time.Now().UnixMilli()
 		for i := range 1_201 {
 			d := store.Doc{

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // forgetful is a store that forgets the newest of its writes at a failover. As such a store has to, it names the course
 // of writes, refuses what was decided on another, and lets claims wait for T after a failover.
 type forgetful struct {
 	mu     sync.Mutex
-	now    *memstore.Store
+	now    *memory.Store
 	number int
 	gate   time.Time
 	claims int  // that were held back
@@ -41,19 +41,19 @@ func (s *silenced) Apply(ctx context.Context, changes ...store.Change) ([]store.
 
 var errSilent = errors.New("no answer")
 
-func newForgetful() *forgetful { return &forgetful{now: memstore.New(), number: 1} }
+func newForgetful() *forgetful { return &forgetful{now: memory.New(), number: 1} }
 
-func (f *forgetful) course() (db *memstore.Store, history string) {
+func (f *forgetful) course() (db *memory.Store, history string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now, fmt.Sprint("course ", f.number)
 }
 
 // kept is a copy of all that the store holds.
-func (f *forgetful) kept(t *testing.T) *memstore.Store {
+func (f *forgetful) kept(t *testing.T) *memory.Store {
 	t.Helper()
 	from, _ := f.course()
-	to := memstore.New()
+	to := memory.New()
 	for _, kind := range store.Kinds() {
 		reply, err := from.List(t.Context(), kind, store.Query{})
 		if err != nil {
@@ -73,7 +73,7 @@ func (f *forgetful) kept(t *testing.T) *memstore.Store {
 }
 
 // failOver goes on from what was kept.
-func (f *forgetful) failOver(kept *memstore.Store, since time.Time) {
+func (f *forgetful) failOver(kept *memory.Store, since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now, f.number, f.gate = kept, f.number+1, since
@@ -158,7 +158,7 @@ func on(f *forgetful) func(*elect.Config) { return func(c *elect.Config) { c.Sto
 func twoOnForgetful(t *testing.T) (f *forgetful, rec *recorder, a, b *node) {
 	t.Helper()
 	f, rec = newForgetful(), newRecorder(t)
-	a, b = startNode(t, memstore.New(), "a", on(f)), startNode(t, memstore.New(), "b", on(f))
+	a, b = startNode(t, memory.New(), "a", on(f)), startNode(t, memory.New(), "b", on(f))
 	a.track(t)
 	b.track(t)
 	return f, rec, a, b
@@ -237,8 +237,8 @@ func TestADeathThatWasForgottenIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, rec := newForgetful(), newRecorder(t)
 		through := &silenced{forgetful: f}
-		a := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Store = through })
-		b := startNode(t, memstore.New(), "b", on(f))
+		a := startNode(t, memory.New(), "a", func(c *elect.Config) { c.Store = through })
+		b := startNode(t, memory.New(), "b", on(f))
 		a.track(t)
 		b.track(t)
 		a.claim(t, "g/k", rec.hold("a"))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // documents reads and writes the store's documents as records. It may be used concurrently; each operation takes at

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // A replica that saw a key leave before it knows of the drain would believe that the giver has free capacity. It would
@@ -14,22 +14,22 @@ import (
 func TestDrainIsAnnouncedBeforeKeysAreReleased(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		verdict memstore.Verdict
+		verdict memory.Verdict
 		after   time.Duration // from asking until the View says Draining
 	}{
-		{"once the document says so", memstore.Verdict{Delay: 20 * time.Millisecond}, 20 * time.Millisecond},
-		{"or soon, when the store is unreachable", memstore.Verdict{Fault: memstore.Hang}, lease / 40},
+		{"once the document says so", memory.Verdict{Delay: 20 * time.Millisecond}, 20 * time.Millisecond},
+		{"or soon, when the store is unreachable", memory.Verdict{Fault: memory.Hang}, lease / 40},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db := memstore.New()
+				db := memory.New()
 				n := startNode(t, db, "a")
 				eventually(t, time.Second, "open", func() bool { return n.View().Open })
-				n.store.Fault(func(c memstore.Call) memstore.Verdict {
-					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindSession {
+				n.store.Fault(func(c memory.Call) memory.Verdict {
+					if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindSession {
 						return test.verdict
 					}
-					return memstore.Verdict{}
+					return memory.Verdict{}
 				})
 				if err := n.Drain(t.Context()); err != nil {
 					t.Fatal(err)

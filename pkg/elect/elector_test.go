@@ -16,9 +16,9 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 const lease = 4 * time.Second
@@ -27,14 +27,14 @@ const lease = 4 * time.Second
 type node struct {
 	*elect.Elector
 	elect.Cluster // of the elector
-	store         *memstore.Store
+	store         *memory.Store
 	cancel        context.CancelFunc
 	done          chan struct{}
 	stuck         atomic.Int64
 }
 
 // startNode runs an elector until the test ends.
-func startNode(t *testing.T, db *memstore.Store, name string, change ...func(*elect.Config)) *node {
+func startNode(t *testing.T, db *memory.Store, name string, change ...func(*elect.Config)) *node {
 	t.Helper()
 	n := &node{store: db.Client(), done: make(chan struct{})}
 	cfg := elect.Config{
@@ -62,9 +62,9 @@ func startNode(t *testing.T, db *memstore.Store, name string, change ...func(*el
 }
 
 // twoNodes starts a and b, which track the group g, on a store of their own.
-func twoNodes(t *testing.T) (db *memstore.Store, rec *recorder, a, b *node) {
+func twoNodes(t *testing.T) (db *memory.Store, rec *recorder, a, b *node) {
 	t.Helper()
-	db, rec = memstore.New(), newRecorder(t)
+	db, rec = memory.New(), newRecorder(t)
 	a, b = startNode(t, db, "a"), startNode(t, db, "b")
 	a.track(t)
 	b.track(t)
@@ -159,7 +159,7 @@ func mustLock(t *testing.T, n *node, key elect.Key, run elect.RunFunc) {
 
 func TestLockIsExclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		if ok, err := b.Lock(t.Context(), "g/k", rec.hold("b")); ok || err != nil {
@@ -201,7 +201,7 @@ func TestCrashIsTakenOverWithinTheLease(t *testing.T) {
 
 func crashIsTakenOver(t *testing.T, after time.Duration) {
 	t.Helper()
-	db, rec := memstore.New(), newRecorder(t)
+	db, rec := memory.New(), newRecorder(t)
 	a, b := startNode(t, db, "a"), startNode(t, db, "b")
 	mustLock(t, a, "g/k", rec.hold("a"))
 	time.Sleep(after)
@@ -221,14 +221,14 @@ func crashIsTakenOver(t *testing.T, after time.Duration) {
 
 // cut takes the store away from a node: nothing arrives any more.
 func (n *node) cut() {
-	n.store.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+	n.store.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 }
 
 func (n *node) heal() { n.store.Fault(nil) }
 
 func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		if err := a.Track(t.Context(), "g"); err != nil {
 			t.Fatal(err)
@@ -263,7 +263,7 @@ func TestCutOffHolderStopsByItselfAndComesBack(t *testing.T) {
 
 func TestSessionEndedByAnotherIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		first := a.View().Session
@@ -279,7 +279,7 @@ func TestSessionEndedByAnotherIsReplaced(t *testing.T) {
 
 func TestHandOverGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		for _, n := range []*node{a, b} {
 			if err := n.Track(t.Context(), "g"); err != nil {
@@ -321,7 +321,7 @@ func TestHandOverGoesToTheNext(t *testing.T) {
 
 func TestCapsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(
 			t, db, "a", func(c *elect.Config) { c.Member.Caps = map[string]int{"g": 2}; c.Member.MaxTasks = 3 },
 		)
@@ -341,15 +341,15 @@ func TestCapsHold(t *testing.T) {
 
 func TestLostAnswersAreRecognised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		var calls atomic.Int64
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op != memstore.OpApply || calls.Add(1)%2 == 1 {
-				return memstore.Verdict{}
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op != memory.OpApply || calls.Add(1)%2 == 1 {
+				return memory.Verdict{}
 			}
 			// Every other write happens, and its answer is lost.
-			return memstore.Verdict{Fault: memstore.LoseAnswer}
+			return memory.Verdict{Fault: memory.LoseAnswer}
 		})
 		for i := range 20 {
 			key := elect.NewKey("g", fmt.Sprint(i))
@@ -375,7 +375,7 @@ func TestLostAnswersAreRecognised(t *testing.T) {
 
 func TestMaxHoldReentranceAndPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		ok, err := a.LockWith(t.Context(), "g/limited", elect.LockOptions{MaxHold: time.Second}, rec.hold("a"))
 		if !ok || err != nil {
@@ -406,7 +406,7 @@ func TestMaxHoldReentranceAndPanics(t *testing.T) {
 
 func TestAdvanceReportAndValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		tokens := make(chan int64, 2)
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
@@ -441,7 +441,7 @@ func TestAdvanceReportAndValues(t *testing.T) {
 
 func TestStuckRunReachesTheHardDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		free := make(chan struct{})
 		mustLock(t, a, "g/deaf", func(context.Context, *elect.Lease) error { <-free; return nil })
@@ -458,7 +458,7 @@ func TestStuckRunReachesTheHardDeadline(t *testing.T) {
 
 func TestLockDeletedByHandStopsItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		synctest.Wait()
@@ -504,7 +504,7 @@ func TestBadConfigurationNamesEveryField(t *testing.T) {
 
 func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			done := elect.TaskStatus{State: "done", Outcome: &elect.RunOutcome{Succeeded: true, At: 1}}
@@ -529,7 +529,7 @@ func TestReleaseKeepsWhatAdvanceWrote(t *testing.T) {
 
 func TestClaimLeavesOutWhatChangedSinceItWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		if err := a.Track(t.Context(), "g"); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,7 @@ package elect
 import (
 	"errors"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Errors of the store that an elector's methods wrap as well, and its limit on texts.

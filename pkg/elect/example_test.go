@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // startExample runs an elector, as a service would for as long as it lives.
@@ -35,7 +35,7 @@ func startExample(db store.Store, name string) (e *elect.Elector, stop func()) {
 }
 
 func ExampleStart() {
-	db := memstore.New() // mongostore or sqlstore in earnest
+	db := memory.New() // store/mongo or store/postgres in production
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	e, err := elect.Start(ctx, elect.Config{
@@ -65,7 +65,7 @@ func ExampleStart() {
 
 // An old holder that was paused, machine and all, may wake and write once more. The token says.
 func ExampleElector_Lock() {
-	db, fences := memstore.New(), new(fence.Memory)
+	db, fences := memory.New(), new(fence.Memory)
 	first, stopFirst := startExample(db, "first")
 	second, stopSecond := startExample(db, "second")
 	defer stopSecond()
@@ -105,7 +105,7 @@ func ExampleElector_Lock() {
 }
 
 func ExampleElector_LockWith() {
-	db := memstore.New()
+	db := memory.New()
 	first, stopFirst := startExample(db, "first")
 	defer stopFirst()
 	second, stopSecond := startExample(db, "second")
@@ -136,7 +136,7 @@ func ExampleElector_LockWith() {
 }
 
 func ExampleLease_SetValue() {
-	e, stop := startExample(memstore.New(), "pod-1")
+	e, stop := startExample(memory.New(), "pod-1")
 	defer stop()
 	ctx := context.Background()
 	for range 2 {

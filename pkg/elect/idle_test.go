@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // While nothing changes, a replica writes its heartbeat, and what it reads does not grow with the number of keys.
@@ -37,7 +37,7 @@ func costOfRest(t *testing.T, watch bool, keys int) (c cost) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		counted := &countedStore{}
-		n := startNode(t, memstore.New(), "a", func(cfg *elect.Config) {
+		n := startNode(t, memory.New(), "a", func(cfg *elect.Config) {
 			counted.Store = cfg.Store
 			if !watch {
 				counted.Store = blindStore{cfg.Store}

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // What no store would take is refused where it is given: in a batch it would hold up every other key, for ever.
 func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		long := strings.Repeat("x", elect.MaxText+1)
 		for name, key := range map[string]elect.Key{
@@ -57,7 +57,7 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 		}
 		a.stop()
 	})
-	_, err := elect.New(elect.Config{Store: memstore.New(), Member: elect.Member{
+	_, err := elect.New(elect.Config{Store: memory.New(), Member: elect.Member{
 		Instance: "a", Labels: map[string]string{"x": strings.Repeat("x", store.MaxBody)},
 	}})
 	if !errors.Is(err, elect.ErrTooLarge) {
@@ -67,7 +67,7 @@ func TestBadInputIsRefusedAndDelaysNoOther(t *testing.T) {
 
 func TestMalformedLockIsTakenAndRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		doc := store.Doc{
 			Kind: store.KindLock, ID: "g/k", Group: "g", Rev: 3, WriterID: store.WriterID{Session: "hand", Seq: 1},
 			Body: []byte(`{"token":"seven"}`),
@@ -84,25 +84,25 @@ func TestMalformedLockIsTakenAndRepaired(t *testing.T) {
 // A context is honoured also while the answer to the claim is awaited; the claim itself is seen through.
 func TestLockGivesUpWithItsContext(t *testing.T) {
 	for name, test := range map[string]struct {
-		verdict memstore.Verdict
+		verdict memory.Verdict
 		opts    elect.LockOptions
 	}{
-		"the claim hangs":    {memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{}},
-		"its answer is lost": {memstore.Verdict{Fault: memstore.LoseAnswer}, elect.LockOptions{}},
+		"the claim hangs":    {memory.Verdict{Fault: memory.Hang}, elect.LockOptions{}},
+		"its answer is lost": {memory.Verdict{Fault: memory.LoseAnswer}, elect.LockOptions{}},
 		"it hangs and the wait is over": {
-			memstore.Verdict{Fault: memstore.Hang}, elect.LockOptions{Wait: 2 * time.Second},
+			memory.Verdict{Fault: memory.Hang}, elect.LockOptions{Wait: 2 * time.Second},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, rec := memstore.New(), newRecorder(t)
+				db, rec := memory.New(), newRecorder(t)
 				a := startNode(t, db, "a")
 				eventually(t, lease, "open", func() bool { return a.View().Open })
-				a.store.Fault(func(c memstore.Call) memstore.Verdict {
-					if c.Op == memstore.OpApply && c.Changes[0].Doc.Kind == store.KindLock {
+				a.store.Fault(func(c memory.Call) memory.Verdict {
+					if c.Op == memory.OpApply && c.Changes[0].Doc.Kind == store.KindLock {
 						return test.verdict
 					}
-					return memstore.Verdict{}
+					return memory.Verdict{}
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
@@ -134,7 +134,7 @@ func TestLockWhileTheStoreIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rec := newRecorder(t)
-				a := startNode(t, memstore.New(), "a")
+				a := startNode(t, memory.New(), "a")
 				time.Sleep(lease)
 				a.cut()
 				time.Sleep(away)
@@ -157,12 +157,12 @@ func TestLockWhileTheStoreIsAway(t *testing.T) {
 // However the end of a wait falls, that another holds the key is no error.
 func TestEndOfAWaitIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a, b := startNode(t, db, "a"), startNode(
 			t, db, "b", func(c *elect.Config) { c.Member.Caps = map[string]int{"full": 0} },
 		)
-		b.store.Fault(func(memstore.Call) memstore.Verdict {
-			return memstore.Verdict{Delay: 20 * time.Millisecond, AnswerDelay: 20 * time.Millisecond}
+		b.store.Fault(func(memory.Call) memory.Verdict {
+			return memory.Verdict{Delay: 20 * time.Millisecond, AnswerDelay: 20 * time.Millisecond}
 		})
 		mustLock(t, a, "g/k", rec.hold("a"))
 		eventually(t, lease, "open", func() bool { return b.View().Open })
@@ -184,7 +184,7 @@ func TestEndOfAWaitIsNoError(t *testing.T) {
 
 // What no document holds is refused where it is given. The session stays as it was, and its keys wait for its lease.
 func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	remote := map[elect.Key]int64{}
 	for i := range 5_000 {
 		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = 1_000

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // steps are the steps of keys, as one elector reports them.
@@ -38,7 +38,7 @@ func (s *steps) got() []string {
 // Each step of a key is reported once and in order, also that of a claim which another was before.
 func TestStepsOfKeysAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		var a, b steps
 		first := startNode(t, db, "a", func(c *elect.Config) { c.Hooks.Key = a.take })
 		second := startNode(t, db, "b", func(c *elect.Config) { c.Hooks.Key = b.take })

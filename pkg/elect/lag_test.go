@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // off is a client of a store that is informed another time than the others.
@@ -45,7 +45,7 @@ func TestChangesAreSeenWhateverTheClocksShow(t *testing.T) {
 		t.Run(fmt.Sprintf("off by %v, then by %v", test.first, test.then), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var by atomic.Int64
-				db, rec := memstore.New(), newRecorder(t)
+				db, rec := memory.New(), newRecorder(t)
 				wrong := startNode(t, db, "wrong", func(c *elect.Config) { c.Store = off{c.Store, &by} })
 				a, b := startNode(t, db, "a"), startNode(t, db, "b")
 				all := []*node{wrong, a, b}
@@ -118,7 +118,7 @@ func (c counter) List(ctx context.Context, kind store.Kind, q store.Query) (stor
 func TestClaimsBelowAJumpOfTheFloorAreSeen(t *testing.T) {
 	const first, jump = 10_000, 1 << 32
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		var floors, from [3]atomic.Int64
 		var all []*node
 		for i, name := range []string{"early", "late", "looks"} {

@@ -12,17 +12,17 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 	for name, before := range map[string]time.Duration{"for a while": lease, "from the start": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, rec := memstore.New().Client(), newRecorder(t)
-				down := func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} }
+				db, rec := memory.New().Client(), newRecorder(t)
+				down := func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} }
 				if before == 0 {
 					db.Fault(down)
 				}
@@ -65,7 +65,7 @@ func TestRunEndsAlsoWhenTheStoreIsDown(t *testing.T) {
 // Who was informed to drain takes no keys in a new session either.
 func TestDrainOutlivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		a.track(t)
 		if err := a.Drain(t.Context()); err != nil {
@@ -91,7 +91,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 // What is released last is informed as well, though the session ends a moment later.
 func TestOthersAreNotifiedOfTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/1", rec.hold("a"))
 		mustLock(t, a, "g/2", func(ctx context.Context, _ *elect.Lease) error {
@@ -102,7 +102,7 @@ func TestOthersAreNotifiedOfTheLastRelease(t *testing.T) {
 		time.Sleep(lease)
 		var mu sync.Mutex
 		notified := false
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
+		a.store.Fault(func(c memory.Call) memory.Verdict {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, change := range c.Changes {
@@ -113,7 +113,7 @@ func TestOthersAreNotifiedOfTheLastRelease(t *testing.T) {
 					notified = false
 				}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		a.stop()
 		if !notified {
@@ -124,14 +124,14 @@ func TestOthersAreNotifiedOfTheLastRelease(t *testing.T) {
 
 func TestWatchThatHangsIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		var tries atomic.Int64
-		db.Fault(func(c memstore.Call) memstore.Verdict { // before the first try
-			if c.Op == memstore.OpWatch {
+		db.Fault(func(c memory.Call) memory.Verdict { // before the first try
+			if c.Op == memory.OpWatch {
 				tries.Add(1)
-				return memstore.Verdict{Fault: memstore.Hang}
+				return memory.Verdict{Fault: memory.Hang}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		a := startNode(t, db, "a", func(c *elect.Config) { c.Store = db })
 		time.Sleep(2 * lease)
@@ -144,7 +144,7 @@ func TestWatchThatHangsIsOpenedAgain(t *testing.T) {
 
 func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startNode(t, memstore.New(), "a")
+		a := startNode(t, memory.New(), "a")
 		kept := make(chan *elect.Lease, 1)
 		mustLock(t, a, "g/k", func(_ context.Context, l *elect.Lease) error {
 			if !l.Valid() || l.Deadline().IsZero() {
@@ -165,7 +165,7 @@ func TestLeaseIsNotValidAfterTheReturn(t *testing.T) {
 
 func TestReservationFromAClockThatWasSetBackHoldsNoOneOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		lock := record.Lock{
 			Key: "g/k", Rev: 5, WriterID: store.WriterID{Session: "x", Seq: 1}, Next: "y",
 			Since: time.Now().Add(time.Hour).UnixMilli(),
@@ -182,12 +182,12 @@ func TestReservationFromAClockThatWasSetBackHoldsNoOneOff(t *testing.T) {
 // A refresh is many operations: each has its own limit, not all of them one.
 func TestSlowStoreIsReadAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startNode(t, memstore.New(), "a")
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpList {
-				return memstore.Verdict{Delay: lease / 8}
+		a := startNode(t, memory.New(), "a")
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpList {
+				return memory.Verdict{Delay: lease / 8}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		if err := a.Track(t.Context(), "g", "h", "i"); err != nil {
 			t.Fatal(err)
@@ -201,7 +201,7 @@ func TestSlowStoreIsReadAllTheSame(t *testing.T) {
 func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
-		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
+		db := memory.New(memory.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
 		rec := newRecorder(t)
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
@@ -225,7 +225,7 @@ func TestChangesAreSeenAfterTheClockWasSetBack(t *testing.T) {
 // Dead sessions are forgotten by all, not only by the process that removes them from the store.
 func TestTheDeadAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		slow := func(c *elect.Config) { c.LeaseDuration = 2 * time.Minute }
 		a, b, c := startNode(t, db, "a", slow), startNode(t, db, "b", slow), startNode(t, db, "c", slow)
 		time.Sleep(time.Minute)

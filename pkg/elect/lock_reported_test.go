@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Lock says that another holds the key only when the store said so. What ends a claim on this side is an error.
@@ -29,16 +29,16 @@ func TestLockReportsWhatEndedItsClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, rec := startNode(t, memstore.New(), "a"), newRecorder(t)
+				a, rec := startNode(t, memory.New(), "a"), newRecorder(t)
 				eventually(t, lease, "a session", func() bool { return a.View().Open })
-				a.store.Fault(func(c memstore.Call) memstore.Verdict {
+				a.store.Fault(func(c memory.Call) memory.Verdict {
 					for _, change := range c.Changes {
 						if change.Doc.Kind == store.KindLock {
 							// Longer than between heartbeats, shorter than a call may take.
-							return memstore.Verdict{Delay: lease * 3 / 20}
+							return memory.Verdict{Delay: lease * 3 / 20}
 						}
 					}
-					return memstore.Verdict{}
+					return memory.Verdict{}
 				})
 				type answer struct {
 					ok  bool
@@ -105,7 +105,7 @@ func TestAClaimThatNobodyWasInTheWayOfIsMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rec, m := newRecorder(t), &mark{}
-				a := startNode(t, memstore.New(), "a", func(c *elect.Config) { m.Store, c.Store = c.Store, m })
+				a := startNode(t, memory.New(), "a", func(c *elect.Config) { m.Store, c.Store = c.Store, m })
 				if err := before(t.Context(), a, rec); err != nil {
 					t.Fatal(err)
 				}

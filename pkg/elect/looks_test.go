@@ -7,20 +7,20 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // A balancer keeps what it was just given until it has looked at what operators ask for.
 func TestViewsSayWhetherAKeyWasClaimedSinceTheLastLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		n := startNode(t, db, "a")
 		eventually(t, lease, "it is open", func() bool { return n.View().Open && n.View().Looked > 0 })
-		n.store.Fault(func(c memstore.Call) memstore.Verdict { // nothing is looked at any more
-			if c.Op == memstore.OpList {
-				return memstore.Verdict{Fault: memstore.Hang}
+		n.store.Fault(func(c memory.Call) memory.Verdict { // nothing is looked at any more
+			if c.Op == memory.OpList {
+				return memory.Verdict{Fault: memory.Hang}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		mustLock(t, n, "g/k", rec.hold("a"))
 		held := func() cluster.Held { return n.View().Held[elect.Key("g/k")] }

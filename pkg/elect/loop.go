@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // loop drives a node: it is the only select, with the timers, and calls, runs and the publisher do what the node

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // lowClaim is a store that writes the first claim without an answer. Its gate closes then, and opens above that claim.
 type lowClaim struct {
-	*memstore.Store
+	*memory.Store
 	first store.Doc
 }
 
@@ -38,8 +38,8 @@ func (s *lowClaim) Apply(ctx context.Context, changes ...store.Change) ([]store.
 // No one else has a key whose claim was written, not answered, and refused as too low.
 func TestAClaimThatIsTooLowIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &lowClaim{Store: memstore.New()}
-		a := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Store = s })
+		s := &lowClaim{Store: memory.New()}
+		a := startNode(t, memory.New(), "a", func(c *elect.Config) { c.Store = s })
 		var token atomic.Int64
 		ok, err := a.Lock(t.Context(), "g/k", func(_ context.Context, lease *elect.Lease) error {
 			token.Store(lease.Token())

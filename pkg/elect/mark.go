@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the

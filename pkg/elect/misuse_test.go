@@ -14,14 +14,14 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 func TestBeforeItIsStartedEveryCallIsAnError(t *testing.T) {
 	e, err := elect.New(elect.Config{
-		Store: memstore.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard(),
+		Store: memory.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestBeforeItIsStartedEveryCallIsAnError(t *testing.T) {
 func TestNotesBeforeTheStartAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := elect.New(elect.Config{
-			Store: memstore.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard(),
+			Store: memory.New(), Member: elect.Member{Instance: "a"}, Clock: elect.GoClock(), Logger: logr.Discard(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestNotesBeforeTheStartAreDropped(t *testing.T) {
 func TestCloseBesideRun(t *testing.T) {
 	for range 300 {
 		e, err := elect.New(elect.Config{
-			Store: memstore.New(), Member: elect.Member{Instance: "a"}, LeaseDuration: time.Second,
+			Store: memory.New(), Member: elect.Member{Instance: "a"}, LeaseDuration: time.Second,
 			Logger: logr.Discard(),
 		})
 		if err != nil {
@@ -82,7 +82,7 @@ func TestCloseBesideRun(t *testing.T) {
 
 func TestWaitingForOnesOwnRunIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := startNode(t, memstore.New(), "a")
+		n := startNode(t, memory.New(), "a")
 		defer n.stop()
 		unlock, closed, again := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		mustLock(t, n, "g/k", func(ctx context.Context, _ *elect.Lease) error {
@@ -106,7 +106,7 @@ func TestWaitingForOnesOwnRunIsAnError(t *testing.T) {
 
 func TestANegativeWaitIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := startNode(t, memstore.New(), "a")
+		n := startNode(t, memory.New(), "a")
 		defer n.stop()
 		_, err := n.LockWith(t.Context(), "g/k", elect.LockOptions{Wait: -time.Second}, nil)
 		if err == nil || !strings.Contains(err.Error(), "WaitForever") {
@@ -118,7 +118,7 @@ func TestANegativeWaitIsRefused(t *testing.T) {
 // Close and Unlock must not say that all is well when the store has acknowledged nothing.
 func TestCloseAndUnlockSayWhenNothingWasAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New().Client(), newRecorder(t)
+		db, rec := memory.New().Client(), newRecorder(t)
 		e, err := elect.Start(t.Context(), elect.Config{
 			Store: db, Member: elect.Member{Instance: "a"}, LeaseDuration: lease, Logger: logr.Discard(),
 			Clock: elect.GoClock(),
@@ -129,7 +129,7 @@ func TestCloseAndUnlockSayWhenNothingWasAcknowledged(t *testing.T) {
 		if ok, err := e.Lock(t.Context(), "g/k", rec.hold("a")); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		db.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.LoseRequest} })
+		db.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} })
 		unlocked := make(chan error, 1)
 		go func() { unlocked <- e.Unlock(t.Context(), "g/k") }()
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestCloseAndUnlockSayWhenNothingWasAcknowledged(t *testing.T) {
 // Each key without a group had a counter of its own, for ever, and every refresh listed them all.
 func TestKeysWithoutAGroupCostOneCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		for i := range 20 {
 			mustLock(t, a, elect.Key(fmt.Sprintf("key-%d", i)), rec.hold("a"))
@@ -177,7 +177,7 @@ func TestKeysWithoutAGroupCostOneCounter(t *testing.T) {
 // A change that the store cannot take must hold up no other.
 func TestAnInvalidReservationIsRefusedAtTheDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, rec := startNode(t, memstore.New(), "a"), newRecorder(t)
+		n, rec := startNode(t, memory.New(), "a"), newRecorder(t)
 		defer n.stop()
 		n.track(t)
 		n.claim(t, "g/1", rec.hold("a"))
@@ -194,7 +194,7 @@ func TestAnInvalidReservationIsRefusedAtTheDoor(t *testing.T) {
 
 func TestTheLastViewHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, rec := startNode(t, memstore.New(), "a"), newRecorder(t)
+		n, rec := startNode(t, memory.New(), "a"), newRecorder(t)
 		n.track(t)
 		n.claim(t, "g/1", rec.hold("a"))
 		eventually(t, lease, "running", func() bool { return len(n.View().Held) == 1 })
@@ -208,7 +208,7 @@ func TestTheLastViewHoldsNothing(t *testing.T) {
 func TestConfigurationIsCloned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caps := map[string]int{"g": 1}
-		n := startNode(t, memstore.New(), "a", func(c *elect.Config) { c.Member.Caps = caps })
+		n := startNode(t, memory.New(), "a", func(c *elect.Config) { c.Member.Caps = caps })
 		defer n.stop()
 		rec := newRecorder(t)
 		mustLock(t, n, "g/1", rec.hold("a"))

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // ErrMoved says that no key can be claimed in this store: its documents were moved to another one.

@@ -9,9 +9,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // writeMove writes the mark of a move over whatever there is.
@@ -54,7 +54,7 @@ func (n *node) closed(t *testing.T) {
 }
 
 // startAlone runs an elector whose end may be an error.
-func startAlone(t *testing.T, db *memstore.Store, name string) *node {
+func startAlone(t *testing.T, db *memory.Store, name string) *node {
 	t.Helper()
 	e, err := elect.Start(t.Context(), elect.Config{
 		Store: db.Client(), Member: elect.Member{Instance: name}, LeaseDuration: lease, Logger: logr.Discard(),
@@ -73,7 +73,7 @@ func TestMovedStoreIsNotClaimedIn(t *testing.T) {
 	} {
 		t.Run(string(state), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, rec := memstore.New(), newRecorder(t)
+				db, rec := memory.New(), newRecorder(t)
 				writeMove(t, db, state)
 				n := startAlone(t, db, "a")
 				if lockFor(t, n, "g/a", rec.hold("a")) {
@@ -99,7 +99,7 @@ func TestMovedStoreIsNotClaimedIn(t *testing.T) {
 // as one whose store is away.
 func TestNextSessionReadsTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		n := startAlone(t, db, "a")
 		if !lockFor(t, n, "g/a", rec.hold("a")) {
 			t.Fatal("nothing runs")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Mutexes are the mutexes, read-write locks and semaphores of an elector: its session holds them all. Programs use them

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // nameOnly is a store whose notifications carry no documents.
@@ -38,7 +38,7 @@ func (s nameOnly) Watch(ctx context.Context, in store.Interest) (<-chan store.No
 // hands keys to it.
 func TestNotificationThatOnlyNamesASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a", func(c *elect.Config) { c.Store = nameOnly{c.Store} })
 		time.Sleep(time.Second) // its own start is over
 		b := startNode(t, db, "b")

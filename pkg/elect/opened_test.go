@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // When a process opened says which revision of the program is the newer one. The first heartbeat is acknowledged before
@@ -17,7 +17,7 @@ import (
 func TestOpenedIsByTheStoresClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const off = 2 * time.Hour
-		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
+		db := memory.New(memory.WithClock(func() time.Time { return time.Now().Add(off) }))
 		began := time.Now().Add(off).UnixMilli()
 		n := startNode(t, db, "a", func(cfg *elect.Config) { cfg.Store = slowToList{cfg.Store} })
 		defer n.stop()

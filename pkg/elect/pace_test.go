@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // countingClock counts how often it is read: every turn of the loop reads it some times.
@@ -27,7 +27,7 @@ func (c countingClock) Now() protocol.Instant {
 // A store that fails at once must not be asked at once again, nor may the loop turn idly.
 func TestOutagesAreWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, rec := memstore.New(), newRecorder(t)
+		store, rec := memory.New(), newRecorder(t)
 		var reads, calls atomic.Int64
 		a := startNode(t, store, "a", func(c *elect.Config) { c.Clock = countingClock{elect.GoClock(), &reads} })
 		b := startNode(t, store, "b")
@@ -35,9 +35,9 @@ func TestOutagesAreWaitedOut(t *testing.T) {
 		a.claim(t, "g/k", rec.hold("a"))
 		mustLock(t, b, "g/other", rec.hold("b"))
 		time.Sleep(lease)
-		a.store.Fault(func(memstore.Call) memstore.Verdict {
+		a.store.Fault(func(memory.Call) memory.Verdict {
 			calls.Add(1)
-			return memstore.Verdict{Fault: memstore.LoseRequest}
+			return memory.Verdict{Fault: memory.LoseRequest}
 		})
 		var waiters sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
@@ -68,7 +68,7 @@ func TestOutagesAreWaitedOut(t *testing.T) {
 
 // A caller who asks without end does not keep the loop from its deadlines.
 func TestFloodOfCallsHoldsUpNoDeadline(t *testing.T) {
-	store, rec := memstore.New(), newRecorder(t)
+	store, rec := memory.New(), newRecorder(t)
 	a := startNode(t, store, "a", func(c *elect.Config) { c.LeaseDuration = time.Second })
 	mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 		rec.begin("a", l)
@@ -92,7 +92,7 @@ func TestFloodOfCallsHoldsUpNoDeadline(t *testing.T) {
 
 // Methods that are called before Run wait for it no longer than their context lets them.
 func TestCallsBeforeRunEndWithTheirContext(t *testing.T) {
-	e, err := elect.New(elect.Config{Store: memstore.New(), Member: elect.Member{Instance: "a"}})
+	e, err := elect.New(elect.Config{Store: memory.New(), Member: elect.Member{Instance: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // container is where a node lives that can die whole: its runs end, and nothing of it reaches the store any more.
@@ -43,7 +43,7 @@ func (c *container) die() {
 
 // startContainer runs a node called a that tracks group g; whatever is in left was left by the ones before it.
 func startContainer(
-	t *testing.T, db *memstore.Store, rec *recorder, ended *ledger, left []elect.Predecessor,
+	t *testing.T, db *memory.Store, rec *recorder, ended *ledger, left []elect.Predecessor,
 	change ...func(*elect.Config),
 ) *container {
 	t.Helper()
@@ -104,7 +104,7 @@ func (blindStore) Watch(context.Context, store.Interest) (<-chan store.Notificat
 
 func testPredecessor(t *testing.T, change func(*elect.Config)) {
 	t.Helper()
-	db, rec, ended := memstore.New(), newRecorder(t), &ledger{}
+	db, rec, ended := memory.New(), newRecorder(t), &ledger{}
 	if change == nil {
 		change = func(*elect.Config) {}
 	}
@@ -162,7 +162,7 @@ func testPredecessor(t *testing.T, change func(*elect.Config)) {
 // Whatever became of a predecessor's session by now: nothing is left to do for it, and nothing goes wrong.
 func TestPredecessorThatIsOverAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, ended := memstore.New(), &ledger{}
+		db, ended := memory.New(), &ledger{}
 		gone := startNode(t, db, "a")
 		gone.track(t)
 		dead := gone.View().Session
@@ -177,7 +177,7 @@ func TestPredecessorThatIsOverAlready(t *testing.T) {
 // While the store is unreachable everything else goes on, and the mark is made when it is back.
 func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec, ended := memstore.New(), newRecorder(t), &ledger{}
+		db, rec, ended := memory.New(), newRecorder(t), &ledger{}
 		first := startContainer(t, db, rec, ended, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })
@@ -186,14 +186,14 @@ func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 
 		second := startContainer(t, db, rec, ended, []elect.Predecessor{{Session: old}})
 		marks := 0
-		second.store.Fault(func(c memstore.Call) memstore.Verdict {
+		second.store.Fault(func(c memory.Call) memory.Verdict {
 			for _, ch := range c.Changes {
 				if ch.Doc.ID == old && marks < 3 {
 					marks++
-					return memstore.Verdict{Fault: []memstore.Fault{memstore.LoseRequest, memstore.LoseAnswer}[marks%2]}
+					return memory.Verdict{Fault: []memory.Fault{memory.LoseRequest, memory.LoseAnswer}[marks%2]}
 				}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		eventually(t, lease, "the mark is made", func() bool { return ended.has(old) })
 		if marks == 0 {
@@ -210,7 +210,7 @@ func TestPredecessorIsMarkedOnceTheStoreTakesIt(t *testing.T) {
 // What does not fit in a document cannot be marked: it must not keep its keys for ever.
 func TestPredecessorWithTooManyGrantsIsLeftToItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec, ended := memstore.New(), newRecorder(t), &ledger{}
+		db, rec, ended := memory.New(), newRecorder(t), &ledger{}
 		first := startContainer(t, db, rec, ended, nil)
 		first.claim(t, "g/k", first.run)
 		eventually(t, time.Second, "it runs", func() bool { return rec.owner("g/k") == "a" })

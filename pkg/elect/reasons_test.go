@@ -9,13 +9,13 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // happened are the events in the store, each as its type, who left, and the sentence.
-func happened(t *testing.T, db *memstore.Store) []string {
+func happened(t *testing.T, db *memory.Store) []string {
 	t.Helper()
 	res, err := db.Client().List(context.WithoutCancel(t.Context()), store.KindEvent, store.Query{})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestALostLeaseIsNoDeparture(t *testing.T) {
 
 func TestAReleaseForNoOtherIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		a.track(t)
 		mustLock(t, a, "g/k", rec.hold("a"))
@@ -112,7 +112,7 @@ func TestAReleaseForNoOtherIsAnEvent(t *testing.T) {
 
 func TestAMarkedDeathIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		eventually(t, lease, "it is open", func() bool { return a.View().Open })
 		session := a.View().Session

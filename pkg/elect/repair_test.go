@@ -12,9 +12,9 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // track makes a node know the locks of group g, and waits until it does.
@@ -35,7 +35,7 @@ func (n *node) claim(t *testing.T, key elect.Key, run elect.RunFunc) {
 	}
 }
 
-func deleteLock(t *testing.T, db *memstore.Store, key elect.Key) {
+func deleteLock(t *testing.T, db *memory.Store, key elect.Key) {
 	t.Helper()
 	res, err := db.Read(t.Context(), store.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
@@ -71,7 +71,7 @@ func TestDeletedLockIsCreatedAgainForTheOthers(t *testing.T) {
 func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
-		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
+		db := memory.New(memory.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
 		rec := newRecorder(t)
 		a := startNode(t, db, "a")
 		a.track(t)
@@ -98,14 +98,14 @@ func TestTokenRisesOverADeletedLockAndAClockSetBack(t *testing.T) {
 // manually.
 func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpApply && c.Changes[0].Doc.ID == "g/busy" {
-				return memstore.Verdict{Fault: memstore.LoseRequest}
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpApply && c.Changes[0].Doc.ID == "g/busy" {
+				return memory.Verdict{Fault: memory.LoseRequest}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
@@ -124,10 +124,10 @@ func TestDeletedLockIsNoticedByABusyReplica(t *testing.T) {
 // then.
 func TestDeletedLockIsNoticedByWhoLocksAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
-		a.store.Fault(func(memstore.Call) memstore.Verdict {
-			return memstore.Verdict{Delay: 2 * time.Millisecond, AnswerDelay: 3 * time.Millisecond}
+		a.store.Fault(func(memory.Call) memory.Verdict {
+			return memory.Verdict{Delay: 2 * time.Millisecond, AnswerDelay: 3 * time.Millisecond}
 		})
 		mustLock(t, a, "g/k", rec.hold("a"))
 		ctx, stop := context.WithCancel(t.Context())
@@ -163,17 +163,17 @@ func TestDeletedLockIsNoticedByWhoLocksAllTheTime(t *testing.T) {
 // Nothing that other keys have under way, and no report, holds up a release.
 func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startNode(t, memstore.New(), "a")
+		a := startNode(t, memory.New(), "a")
 		mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {
 			<-ctx.Done()
 			l.Report(elect.TaskStatus{State: "stopping"})
 			return nil
 		})
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpApply && elect.Key(c.Changes[0].Doc.ID).Group() == "slow" {
-				return memstore.Verdict{Delay: lease / 8}
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpApply && elect.Key(c.Changes[0].Doc.ID).Group() == "slow" {
+				return memory.Verdict{Delay: lease / 8}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		var others sync.WaitGroup
 		for i := range 3 { // one after the other, so that one is always under way
@@ -200,7 +200,7 @@ func TestReleaseIsNotHeldUpByOtherKeys(t *testing.T) {
 func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const long = 4 * lease
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a", func(c *elect.Config) { c.LeaseDuration = long })
 		a.track(t)
 		a.claim(t, "g/k", rec.hold("a"))
@@ -231,7 +231,7 @@ func TestMissingSessionIsGivenTheLongestLeaseOfAll(t *testing.T) {
 }
 
 // edit changes a document as a hand in the database would, with or without a new revision.
-func edit(t *testing.T, db *memstore.Store, kind store.Kind, id string, change func(*store.Doc)) {
+func edit(t *testing.T, db *memory.Store, kind store.Kind, id string, change func(*store.Doc)) {
 	t.Helper()
 	res, err := db.Read(t.Context(), kind, id)
 	if err != nil || len(res.Docs) != 1 {
@@ -274,7 +274,7 @@ func TestLockOfASessionThatNeverWasIsFound(t *testing.T) {
 // What an instance says of itself is written again when a hand has deleted or changed it.
 func TestMemberIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := startNode(t, db, "a"), startNode(t, db, "b")
 		a.track(t)
 		b.track(t)
@@ -324,11 +324,11 @@ func TestMemberIsRepaired(t *testing.T) {
 func TestReadingGoesOnSoonAfterASlowOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rec, a, b := twoNodes(t)
-		b.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpList && c.Kind != store.KindSession {
-				return memstore.Verdict{AnswerDelay: lease/6 - 20*time.Millisecond}
+		b.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpList && c.Kind != store.KindSession {
+				return memory.Verdict{AnswerDelay: lease/6 - 20*time.Millisecond}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		a.claim(t, "g/1", rec.hold("a"))
 		eventually(t, 2*lease, "b has read slowly", func() bool { return b.View().Lock("g/1").Session != "" })
@@ -353,11 +353,11 @@ func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 			t, time.Second, "b knows a for its owner",
 			func() bool { return b.View().Lock("g/k").Session == a.View().Session },
 		)
-		b.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if c.Op == memstore.OpList && c.Kind != store.KindSession {
-				return memstore.Verdict{Fault: memstore.LoseRequest}
+		b.store.Fault(func(c memory.Call) memory.Verdict {
+			if c.Op == memory.OpList && c.Kind != store.KindSession {
+				return memory.Verdict{Fault: memory.LoseRequest}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		if err := a.Release(t.Context(), cluster.HandOver{Key: "g/k"}); err != nil {
 			t.Fatal(err)
@@ -377,7 +377,7 @@ func TestUnownedLockIsMadeAgainWhenDeleted(t *testing.T) {
 // A lock may be claimed while it is looked at: what the look then shows is older than the claim.
 func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		a.track(t)
 		a.claim(t, "g/k", func(context.Context, *elect.Lease) error { return nil })
@@ -386,13 +386,13 @@ func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
 		)
 
 		var looked atomic.Bool
-		a.store.Fault(func(c memstore.Call) memstore.Verdict {
-			if looked.Load() || c.Op != memstore.OpRead || c.Kind != store.KindLock {
-				return memstore.Verdict{}
+		a.store.Fault(func(c memory.Call) memory.Verdict {
+			if looked.Load() || c.Op != memory.OpRead || c.Kind != store.KindLock {
+				return memory.Verdict{}
 			}
 			edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = "" })
 			looked.Store(true)
-			return memstore.Verdict{AnswerDelay: lease / 8}
+			return memory.Verdict{AnswerDelay: lease / 8}
 		})
 		edit(t, db, store.KindLock, "g/k", func(d *store.Doc) { d.Session = a.View().Session })
 		eventually(t, 2*lease, "a looks at the lock that names it", looked.Load)
@@ -409,7 +409,7 @@ func TestARunIsNotJudgedByAReadOlderThanItsClaim(t *testing.T) {
 // lease it would make every wait for a missing session as long.
 func TestAMemberWithoutASessionIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		ghost := record.Member{Session: "ghost", Instance: "g", Rev: 1, LeaseMS: (20 * time.Second).Milliseconds()}
 		if _, err := db.Apply(
 			t.Context(), store.Change{Doc: ghost.Doc(store.WriterID{Session: "ghost", Seq: 1})},

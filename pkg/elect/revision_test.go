@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // sessionRev is the revision of a session's document as it is now.
-func sessionRev(t *testing.T, db *memstore.Store, id string) int64 {
+func sessionRev(t *testing.T, db *memory.Store, id string) int64 {
 	t.Helper()
 	res, err := db.Read(t.Context(), store.KindSession, id)
 	if err != nil || len(res.Docs) != 1 {
@@ -25,7 +25,7 @@ func sessionRev(t *testing.T, db *memstore.Store, id string) int64 {
 // A session is written alive at even revisions, and dead at odd ones: by itself, by a guard, by another.
 func TestSessionRevisionsSeparateLiveFromDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b, c := startNode(t, db, "a"), startNode(t, db, "b"), startNode(t, db, "c")
 		ids := map[string]string{}
 		for name, n := range map[string]*node{"itself": a, "another": b, "a guard": c} {
@@ -61,7 +61,7 @@ func TestSessionRevisionsSeparateLiveFromDead(t *testing.T) {
 func TestTokenRisesOverADeletedLockByTheHighWaterMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
-		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
+		db := memory.New(memory.WithClock(func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }))
 		rec := newRecorder(t)
 		a := startNode(t, db, "a")
 		a.track(t)
@@ -85,17 +85,17 @@ func TestTokenRisesOverADeletedLockByTheHighWaterMark(t *testing.T) {
 // A process whose wall clock is ahead must not write before the store has reported its time.
 func TestNothingIsWrittenBeforeTheStoreHasShownItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(-2 * time.Hour) }))
+		db := memory.New(memory.WithClock(func() time.Time { return time.Now().Add(-2 * time.Hour) }))
 		var written atomic.Int64
 		var shown atomic.Bool
 		a := startNode(t, db, "a", func(cfg *elect.Config) {
-			cfg.Store.(*memstore.Store).Fault(func(c memstore.Call) memstore.Verdict {
-				if c.Op == memstore.OpApply {
+			cfg.Store.(*memory.Store).Fault(func(c memory.Call) memory.Verdict {
+				if c.Op == memory.OpApply {
 					written.Add(1)
 				} else if !shown.Load() {
-					return memstore.Verdict{Fault: memstore.LoseRequest}
+					return memory.Verdict{Fault: memory.LoseRequest}
 				}
-				return memstore.Verdict{}
+				return memory.Verdict{}
 			})
 		})
 		time.Sleep(2 * lease)
@@ -115,21 +115,21 @@ func TestNothingIsWrittenBeforeTheStoreHasShownItsTime(t *testing.T) {
 // is taken.
 func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		var mu sync.Mutex
 		var created []store.Change
 		a := startNode(t, db, "a", func(cfg *elect.Config) {
-			cfg.Store.(*memstore.Store).Fault(func(c memstore.Call) memstore.Verdict {
-				if c.Op != memstore.OpApply || c.Changes[0].Doc.Kind != store.KindSession || c.Changes[0].IfRev != 0 ||
+			cfg.Store.(*memory.Store).Fault(func(c memory.Call) memory.Verdict {
+				if c.Op != memory.OpApply || c.Changes[0].Doc.Kind != store.KindSession || c.Changes[0].IfRev != 0 ||
 					c.Changes[0].Doc.State != "live" {
-					return memstore.Verdict{}
+					return memory.Verdict{}
 				}
 				mu.Lock()
 				defer mu.Unlock()
 				if created = append(created, c.Changes[0]); len(created) == 1 {
-					return memstore.Verdict{Fault: memstore.LoseRequest}
+					return memory.Verdict{Fault: memory.LoseRequest}
 				}
-				return memstore.Verdict{}
+				return memory.Verdict{}
 			})
 		})
 		eventually(t, lease, "open", func() bool { return a.View().Open })
@@ -148,7 +148,7 @@ func TestSessionWhoseCreationIsLostTakesAnotherName(t *testing.T) {
 // An operator is informed when the store shows the own session below what it had acknowledged.
 func TestStoreThatForgotIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		eventually(t, lease, "open", func() bool { return a.View().Open })
 		id := a.View().Session

@@ -13,9 +13,9 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // waiter is a run that only waits. It has no goroutine.
@@ -63,7 +63,7 @@ func (w *waiter) start(t *testing.T, n *node, key elect.Key) {
 
 func TestRunnableKeepsItsKeyUntilItHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startNode(t, memstore.New(), "a")
+		a := startNode(t, memory.New(), "a")
 		a.track(t)
 		w := &waiter{}
 		w.start(t, a, "g/k")
@@ -91,7 +91,7 @@ func TestRunnableKeepsItsKeyUntilItHasEnded(t *testing.T) {
 func TestRunsThatWaitHaveNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const runs = 20
-		a := startNode(t, memstore.New(), "a")
+		a := startNode(t, memory.New(), "a")
 		a.track(t)
 		synctest.Wait()
 		before := runtime.NumGoroutine()
@@ -109,7 +109,7 @@ func TestRunsThatWaitHaveNoGoroutines(t *testing.T) {
 
 func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := memstore.New()
+		mem := memory.New()
 		a := startNode(t, mem, "a")
 		a.track(t)
 		w := &waiter{atStop: func(w *waiter, _ error) {
@@ -133,7 +133,7 @@ func TestReleaseCarriesWhatWasReportedLast(t *testing.T) {
 // Work that waits reports nothing that is not new, so a claim has to leave its state as it is.
 func TestWorkThatWaitsGoesOnWaitingWithItsNextOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := memstore.New()
+		mem := memory.New()
 		waits := elect.TaskStatus{State: "waiting", Since: 1, NextRunAt: 2}
 		for _, name := range []string{"a", "b"} {
 			n := startNode(t, mem, name)
@@ -151,7 +151,7 @@ func TestWorkThatWaitsGoesOnWaitingWithItsNextOwner(t *testing.T) {
 	})
 }
 
-func lockOf(t *testing.T, mem *memstore.Store, key elect.Key) record.Lock {
+func lockOf(t *testing.T, mem *memory.Store, key elect.Key) record.Lock {
 	t.Helper()
 	res, err := mem.Read(t.Context(), store.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
@@ -166,7 +166,7 @@ func lockOf(t *testing.T, mem *memstore.Store, key elect.Key) record.Lock {
 
 func TestRunnableIsStoppedAndStartedAgainAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startNode(t, memstore.New(), "a")
+		a := startNode(t, memory.New(), "a")
 		a.track(t)
 		w := &waiter{atStop: func(w *waiter, cause error) { w.ended(cause) }}
 		w.start(t, a, "g/k")
@@ -187,7 +187,7 @@ func TestRunnableIsStoppedAndStartedAgainAfterAnOutage(t *testing.T) {
 // A run that ends its goroutine would keep its key for ever.
 func TestRunThatCallsGoexitGivesItsKeyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := startNode(t, memstore.New(), "a")
+		a := startNode(t, memory.New(), "a")
 		mustLock(t, a, "g/k", func(context.Context, *elect.Lease) error { runtime.Goexit(); return nil })
 		eventually(t, lease, "released", func() bool { return len(a.HoldingKeys()) == 0 })
 		a.stop()

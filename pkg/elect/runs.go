@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 var _ node.Runs = (*runs)(nil)

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // simNode is one replica of the simulation.
 type simNode struct {
 	name    string
-	store   *memstore.Store
+	store   *memory.Store
 	elector *elect.Elector
 	loop    declarer
 	cancel  context.CancelFunc
@@ -185,35 +185,35 @@ func (n *simNode) left() []elect.Predecessor {
 }
 
 // verdict lets happen to a call what the node's mode says.
-func (n *simNode) verdict(memstore.Call) memstore.Verdict {
+func (n *simNode) verdict(memory.Call) memory.Verdict {
 	n.frozen()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	some := func(limit time.Duration) time.Duration { return time.Duration(n.rng.Int64N(int64(limit))) }
 	switch n.mode {
 	case "cut":
-		return memstore.Verdict{Fault: memstore.Hang}
+		return memory.Verdict{Fault: memory.Hang}
 	case "down":
-		return memstore.Verdict{Fault: memstore.LoseRequest}
+		return memory.Verdict{Fault: memory.LoseRequest}
 	case "deaf": // everything arrives, no answer does
-		return memstore.Verdict{Fault: memstore.LoseAnswer}
+		return memory.Verdict{Fault: memory.LoseAnswer}
 	case "slow":
-		return memstore.Verdict{Delay: some(lease / 2), AnswerDelay: some(lease / 20), Late: true}
+		return memory.Verdict{Delay: some(lease / 2), AnswerDelay: some(lease / 20), Late: true}
 	case "lossy":
 		switch p := n.rng.IntN(100); {
 		case p < 12:
-			return memstore.Verdict{Fault: memstore.LoseRequest}
+			return memory.Verdict{Fault: memory.LoseRequest}
 		case p < 24:
-			return memstore.Verdict{Fault: memstore.LoseAnswer}
+			return memory.Verdict{Fault: memory.LoseAnswer}
 		case p < 30:
-			return memstore.Verdict{Fault: memstore.Hang}
+			return memory.Verdict{Fault: memory.Hang}
 		case p < 45:
-			return memstore.Verdict{Delay: some(lease), Late: true}
+			return memory.Verdict{Delay: some(lease), Late: true}
 		case p < 55:
-			return memstore.Verdict{AnswerDelay: some(lease / 3)}
+			return memory.Verdict{AnswerDelay: some(lease / 3)}
 		}
 	}
-	return memstore.Verdict{Delay: some(5 * time.Millisecond), AnswerDelay: some(5 * time.Millisecond)}
+	return memory.Verdict{Delay: some(5 * time.Millisecond), AnswerDelay: some(5 * time.Millisecond)}
 }
 
 // blind is a store that ignores the revision on which a write is conditioned. No protocol can be safe on it.

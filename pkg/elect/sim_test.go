@@ -14,8 +14,8 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // The simulation runs several electors, each under a balancer's loop, on one store, under a script of faults. It asks:
@@ -35,7 +35,7 @@ type sim struct {
 	t      *testing.T
 	seed   uint64
 	broken bool // its store ignores revisions
-	store  *memstore.Store
+	store  *memory.Store
 	nodes  []*simNode
 	next   int
 	list   simList // for those who start
@@ -93,7 +93,7 @@ type declarer interface {
 func newSim(t *testing.T, seed uint64, broken bool) *sim {
 	t.Helper()
 	s := &sim{
-		t: t, seed: seed, broken: broken, store: memstore.New(), list: simList{revision: 1, limit: simKeys},
+		t: t, seed: seed, broken: broken, store: memory.New(), list: simList{revision: 1, limit: simKeys},
 		active: map[elect.Key]map[*simNode]int64{}, tokens: map[elect.Key]int64{}, touched: map[elect.Key]time.Time{},
 	}
 	for range simNodes {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // storeClock is the store's clock as its replies show it. It may be read concurrently.

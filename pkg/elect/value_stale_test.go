@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 // freezer is the store and the clock of a process that can be frozen. What it was about to write of a value arrives
@@ -72,9 +72,9 @@ func (f *freezer) List(ctx context.Context, kind store.Kind, q store.Query) (sto
 func staleOwner(t *testing.T, open func() store.Store, clock elect.Clock, short time.Duration) {
 	t.Helper()
 	ice := newFreezer(open(), clock)
-	a := startNode(t, memstore.New(), "a",
+	a := startNode(t, memory.New(), "a",
 		func(c *elect.Config) { c.Store, c.Clock, c.LeaseDuration = ice, ice, short })
-	b := startNode(t, memstore.New(), "b",
+	b := startNode(t, memory.New(), "b",
 		func(c *elect.Config) { c.Store, c.Clock, c.LeaseDuration = open(), clock, short })
 	begun, stale := make(chan struct{}), make(chan error, 1)
 	mustLock(t, a, "g/k", func(_ context.Context, l *elect.Lease) error {
@@ -106,7 +106,7 @@ func staleOwner(t *testing.T, open func() store.Store, clock elect.Clock, short 
 func TestStaleOwnerSetsNothing(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			db := memstore.New()
+			db := memory.New()
 			staleOwner(t, func() store.Store { return db.Client() }, elect.GoClock(), lease)
 		})
 	})

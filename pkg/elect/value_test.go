@@ -12,29 +12,29 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // valueCalls counts a client's calls that concern values, and decides over their faults.
 type valueCalls struct {
 	reads, writes atomic.Int64
-	verdict       func(memstore.Call) memstore.Verdict // nil: all go well
+	verdict       func(memory.Call) memory.Verdict // nil: all go well
 }
 
-func countValueCalls(n *node, verdict func(memstore.Call) memstore.Verdict) *valueCalls {
+func countValueCalls(n *node, verdict func(memory.Call) memory.Verdict) *valueCalls {
 	c := &valueCalls{verdict: verdict}
-	n.store.Fault(func(call memstore.Call) memstore.Verdict {
+	n.store.Fault(func(call memory.Call) memory.Verdict {
 		switch {
-		case call.Op == memstore.OpRead && call.Kind == store.KindValue:
+		case call.Op == memory.OpRead && call.Kind == store.KindValue:
 			c.reads.Add(1)
-		case call.Op == memstore.OpApply && call.Changes[0].Doc.Kind == store.KindValue:
+		case call.Op == memory.OpApply && call.Changes[0].Doc.Kind == store.KindValue:
 			c.writes.Add(1)
 		default:
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		}
 		if c.verdict == nil {
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		}
 		return c.verdict(call)
 	})
@@ -94,14 +94,14 @@ func underLock(t *testing.T, n *node, work func(*elect.Lease)) {
 // bubble is what a test of values has in its bubble: a store, and one elector.
 type bubble struct {
 	t  *testing.T
-	db *memstore.Store
+	db *memory.Store
 	a  *node
 }
 
 func valueTest(t *testing.T, work func(in bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := startNode(t, db, "a")
 		work(bubble{t, db, a})
 		a.heal()
@@ -164,8 +164,8 @@ func TestAdvanceFencesTheRunBefore(t *testing.T) {
 
 // Requests and answers are lost: the very same write is repeated until it is answered.
 func TestUnansweredSetIsRepeated(t *testing.T) {
-	for name, fault := range map[string]memstore.Fault{
-		"request lost": memstore.LoseRequest, "answer lost": memstore.LoseAnswer, "no answer": memstore.Hang,
+	for name, fault := range map[string]memory.Fault{
+		"request lost": memory.LoseRequest, "answer lost": memory.LoseAnswer, "no answer": memory.Hang,
 	} {
 		t.Run(name, func(t *testing.T) {
 			valueTest(t, func(in bubble) {
@@ -173,12 +173,12 @@ func TestUnansweredSetIsRepeated(t *testing.T) {
 				underLock(t, a, func(l *elect.Lease) {
 					wantValue(t, l, "")
 					var sent []store.Change
-					countValueCalls(a, func(c memstore.Call) memstore.Verdict {
+					countValueCalls(a, func(c memory.Call) memory.Verdict {
 						sent = append(sent, c.Changes...)
 						if len(sent) <= 2 {
-							return memstore.Verdict{Fault: fault}
+							return memory.Verdict{Fault: fault}
 						}
-						return memstore.Verdict{}
+						return memory.Verdict{}
 					})
 					mustSet(t, l, "7")
 					if len(sent) != 3 || sent[0].Doc.WriterID != sent[2].Doc.WriterID ||
@@ -203,11 +203,11 @@ func TestValueWhileTheStoreIsAway(t *testing.T) {
 			mustSet(t, l, "7")
 			away := atomic.Bool{}
 			away.Store(true)
-			countValueCalls(a, func(memstore.Call) memstore.Verdict {
+			countValueCalls(a, func(memory.Call) memory.Verdict {
 				if away.Load() {
-					return memstore.Verdict{Fault: memstore.LoseRequest}
+					return memory.Verdict{Fault: memory.LoseRequest}
 				}
-				return memstore.Verdict{}
+				return memory.Verdict{}
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -232,8 +232,8 @@ func TestAbandonedSetDoesNotComeAfterwards(t *testing.T) {
 				t, db, a := in.t, in.db, in.a
 				underLock(t, a, func(l *elect.Lease) {
 					mustSet(t, l, "1")
-					countValueCalls(a, func(memstore.Call) memstore.Verdict {
-						return memstore.Verdict{Delay: time.Second, Late: true}
+					countValueCalls(a, func(memory.Call) memory.Verdict {
+						return memory.Verdict{Delay: time.Second, Late: true}
 					})
 					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 					defer cancel()
@@ -322,11 +322,11 @@ func TestValuesSetAtOnce(t *testing.T) {
 		t, a := in.t, in.a
 		underLock(t, a, func(l *elect.Lease) {
 			calls := 0
-			countValueCalls(a, func(memstore.Call) memstore.Verdict {
+			countValueCalls(a, func(memory.Call) memory.Verdict {
 				if calls++; calls%3 == 0 {
-					return memstore.Verdict{Fault: memstore.LoseAnswer}
+					return memory.Verdict{Fault: memory.LoseAnswer}
 				}
-				return memstore.Verdict{Delay: time.Millisecond}
+				return memory.Verdict{Delay: time.Millisecond}
 			})
 			var all sync.WaitGroup
 			for i := range 5 {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Whatever blocks the loop, runs are cancelled at D and OnStuck is called by X: others take the keys at T.
@@ -55,7 +55,7 @@ func TestDeadlinesHoldWhileTheLoopIsBlocked(t *testing.T) {
 
 func testBlockedLoop(t *testing.T, block func(*elect.Config, <-chan struct{}), begin func(*testing.T, *node)) {
 	t.Helper()
-	db, rec := memstore.New(), newRecorder(t)
+	db, rec := memory.New(), newRecorder(t)
 	until, gone := make(chan struct{}), make(chan struct{})
 	var stuck []elect.Key
 	var once sync.Once
@@ -119,7 +119,7 @@ func testBlockedLoop(t *testing.T, block func(*elect.Config, <-chan struct{}), b
 // A run that the watchdog stopped is adopted like any other that met D, also when the loop had not got so far.
 func TestRunStoppedByTheWatchdogIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, rec := memstore.New(), newRecorder(t)
+		db, rec := memory.New(), newRecorder(t)
 		a := startNode(t, db, "a")
 		a.track(t)
 		a.claim(t, "g/k", rec.hold("a"))

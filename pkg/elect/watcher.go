@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // watcher hands the store's notifications to the loop.

@@ -15,9 +15,9 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // brings the driver of SQLite
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // brings the driver of SQLite
 )
 
 // requests is how many requests are sent.

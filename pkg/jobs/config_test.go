@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Jobs are ended by the lease of the elector that holds them, and by no other.
 func TestLeaseIsThatOfTheElector(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	elector, err := elect.New(elect.Config{
 		Store: db, Member: elect.Member{Instance: "a"},
 		LeaseDuration: 6 * time.Second,

@@ -6,12 +6,12 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/jobs"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 func ExampleManager_Add() {
-	m, err := jobs.New(jobs.Config{Store: memstore.New(), Instance: "a"}) // mongostore or sqlstore in earnest
+	m, err := jobs.New(jobs.Config{Store: memory.New(), Instance: "a"}) // store/mongo or store/postgres in production
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -33,7 +33,7 @@ func ExampleManager_Add() {
 
 // A program with a clockwork of its own gives its jobs a name, and calls AddJob of the manager.
 func ExampleManager_AddJob() {
-	m, err := jobs.New(jobs.Config{Store: memstore.New(), Instance: "a"})
+	m, err := jobs.New(jobs.Config{Store: memory.New(), Instance: "a"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/jobs"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // lease is long: every tenth of it costs a heartbeat, and the tests play hours.
@@ -89,12 +89,12 @@ func (d *diary) ticks() (all []int) {
 // process is one of those that share jobs.
 type process struct {
 	*jobs.Manager
-	db   *memstore.Store
+	db   *memory.Store
 	stop func() // in order
 }
 
 // newProcess makes one; add adds its jobs.
-func newProcess(t *testing.T, db *memstore.Store, instance string, add func(m *jobs.Manager)) *process {
+func newProcess(t *testing.T, db *memory.Store, instance string, add func(m *jobs.Manager)) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	client := db.Client()
@@ -148,7 +148,7 @@ func tens(last int) (all []int) {
 
 func TestEachTickIsRunByOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
-		d, db := newDiary(), memstore.New()
+		d, db := newDiary(), memory.New()
 		var all []*process
 		for _, name := range []string{"a", "b", "c"} {
 			all = append(all, newProcess(t, db, name, adds(t, "*/10 * * * *", "report", d.job(t, name, time.Minute))))
@@ -179,14 +179,14 @@ func TestEachTickIsRunByOneProcess(t *testing.T) {
 // another's.
 func TestACutOffProcessIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, db := newDiary(), memstore.New()
+		d, db := newDiary(), memory.New()
 		all := map[string]*process{}
 		for _, name := range []string{"a", "b"} {
 			all[name] = newProcess(t, db, name, adds(t, "*/10 * * * *", "report", d.job(t, name, 5*time.Minute)))
 		}
 		time.Sleep(22 * time.Minute) // in the middle of the second run
 		owner := d.runs()[1].instance
-		all[owner].db.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		all[owner].db.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		time.Sleep(30 * time.Minute)
 		runs := d.runs()
 		if got, want := d.ticks(), tens(50); !slices.Equal(got, want) {
@@ -218,7 +218,7 @@ func TestOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDiary()
-				p := newProcess(t, memstore.New(), "a",
+				p := newProcess(t, memory.New(), "a",
 					adds(t, "*/10 * * * *", "long", d.job(t, "a", 15*time.Minute), tt.options...))
 				time.Sleep(65 * time.Minute)
 				p.stop()
@@ -242,7 +242,7 @@ func TestMissedTicks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, db := newDiary(), memstore.New()
+				d, db := newDiary(), memory.New()
 				add := adds(t, "*/10 * * * *", "report", d.job(t, "a", time.Second), tt.options...)
 				first := newProcess(t, db, "a", add)
 				time.Sleep(15 * time.Minute)
@@ -261,7 +261,7 @@ func TestMissedTicks(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, broken := memstore.New(), errors.New("broken")
+		db, broken := memory.New(), errors.New("broken")
 		n := 0
 		p := newProcess(t, db, "a",
 			adds(t, "CRON_TZ=Asia/Tokyo */10 * * * *", "report", func(context.Context, jobs.Run) error {
@@ -284,7 +284,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestAddSaysWhatIsWrong(t *testing.T) {
-	m, err := jobs.New(jobs.Config{Store: memstore.New()})
+	m, err := jobs.New(jobs.Config{Store: memory.New()})
 	if err != nil {
 		t.Fatal(err)
 	}

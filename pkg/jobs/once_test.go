@@ -9,15 +9,15 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/jobs"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Every process has a clockwork of its own, and each tick is run once.
 func TestOnceInACron(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, db := newDiary(), memstore.New()
+		d, db := newDiary(), memory.New()
 		var stops []func()
 		for i, name := range []string{"a", "b", "c"} {
 			p := newProcess(t, db, name, func(*jobs.Manager) {})
@@ -51,7 +51,7 @@ func TestOnceInACron(t *testing.T) {
 }
 
 func TestOnceRefuses(t *testing.T) {
-	m, err := jobs.New(jobs.Config{Store: memstore.New()})
+	m, err := jobs.New(jobs.Config{Store: memory.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestOnceRefuses(t *testing.T) {
 // A job that panics, or is in another time zone, is as any other.
 func TestOnceKeepsHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
-		p := newProcess(t, memstore.New(), "a", func(*jobs.Manager) {})
+		p := newProcess(t, memory.New(), "a", func(*jobs.Manager) {})
 		tokyo, err := time.LoadLocation("Asia/Tokyo")
 		if err != nil {
 			t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/jobs"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 // Variables of a process that shares the job: the store as KIND:URI, its name, and a directory that all share.
@@ -46,7 +46,7 @@ func openStore(ctx context.Context, target string) (store.Store, error) {
 	if kind == "sqlite" {
 		return sqlite.Open(ctx, uri, sqlite.Options{})
 	}
-	return mongostore.Open(ctx, mongostore.Options{URI: uri})
+	return mongo.Open(ctx, mongo.Options{URI: uri})
 }
 
 // share is a process with one job, which says when a run begins and ends.

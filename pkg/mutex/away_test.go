@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
-func hang(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} }
+func hang(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} }
 
 // When the time to wait is over, the error says whether others have the lock or the store is away.
 func TestLockWithinSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		away := db.Client()
 		away.Fault(hang)
 		a, b := process(t, db.Client(), "a"), process(t, away, "b")
@@ -74,7 +74,7 @@ func (s clockless) List(ctx context.Context, kind store.Kind, q store.Query) (st
 // Where the store has no clock, what others would have to wait for by it is refused. What was held is held on.
 func TestStoreWithoutClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, clockless{db.Client()}, "a"), process(t, clockless{db.Client()}, "b")
 		_, err := a.Mutex("m").HoldAtLeast(time.Minute).TryLock(t.Context()) // before anything is known of the store
 		wantError(t, "hold at least", err, mutex.ErrNoClock)
@@ -103,7 +103,7 @@ func goesOn(t *testing.T, h *mutex.Held) {
 // A detachment that is refused leaves the lock held, to be unlocked later.
 func TestDetachRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		later := time.Now().Add(time.Hour)
 		reader := must(t)(a.RWMutex("r").RLock(t.Context()))
@@ -132,7 +132,7 @@ func TestDetachRefused(t *testing.T) {
 // Unlock whose context has ended says so, and goes on behind. Nobody waits for the dead.
 func TestUnlockGoesOnBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		next := ask(t.Context(), b.Mutex("m").Lock)
@@ -148,11 +148,11 @@ func TestUnlockGoesOnBehind(t *testing.T) {
 // Of calls that give up while they are granted nothing stays: neither a holder nor a ticket. No two hold it at once.
 func TestGiveUpMeetsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
-		slow := func() *memstore.Store { // so that calls end at any point of a write
+		db := memory.New()
+		slow := func() *memory.Store { // so that calls end at any point of a write
 			client := db.Client()
-			client.Fault(func(memstore.Call) memstore.Verdict {
-				return memstore.Verdict{Delay: time.Millisecond, AnswerDelay: time.Millisecond}
+			client.Fault(func(memory.Call) memory.Verdict {
+				return memory.Verdict{Delay: time.Millisecond, AnswerDelay: time.Millisecond}
 			})
 			return client
 		}
@@ -192,7 +192,7 @@ func TestGiveUpMeetsGrant(t *testing.T) {
 // meanwhile.
 func TestReentrantCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := process(t, db.Client(), "a")
 		var inside [2]atomic.Int32
 		var calls sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // play is what happens to one lock: calls of some processes with options of all kinds, a store that hiccups, and
@@ -43,7 +43,7 @@ type lockCall struct {
 type hiccup struct {
 	process  string
 	at, ends int
-	fault    memstore.Fault
+	fault    memory.Fault
 }
 
 const (
@@ -88,8 +88,8 @@ func drawPlay(t *rapid.T) play {
 	for range rapid.IntRange(0, 2).Draw(t, "hiccups") {
 		h := hiccup{process: process.Draw(t, "whose"), at: second.Draw(t, "begins")}
 		h.ends = h.at + rapid.IntRange(1, 15).Draw(t, "for")
-		h.fault = rapid.SampledFrom([]memstore.Fault{
-			memstore.Hang, memstore.LoseRequest, memstore.LoseAnswer,
+		h.fault = rapid.SampledFrom([]memory.Fault{
+			memory.Hang, memory.LoseRequest, memory.LoseAnswer,
 		}).Draw(t, "fault")
 		p.hiccups = append(p.hiccups, h)
 	}
@@ -227,22 +227,22 @@ func (p play) run(t *testing.T) *judge {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		j.began = time.Now()
-		db := memstore.New()
+		db := memory.New()
 		var all sync.WaitGroup
 		processes := map[string]*mutex.Locks{}
 		for _, name := range []string{"a", "b", "c"} {
 			client := db.Client()
-			client.Fault(func(c memstore.Call) memstore.Verdict {
+			client.Fault(func(c memory.Call) memory.Verdict {
 				now := int(time.Since(j.began) / time.Second)
 				if j.tooMany(name, c) {
-					return memstore.Verdict{Delay: time.Second}
+					return memory.Verdict{Delay: time.Second}
 				}
 				for _, h := range p.hiccups {
 					if h.process == name && now >= h.at && now < h.ends {
-						return memstore.Verdict{Fault: h.fault}
+						return memory.Verdict{Fault: h.fault}
 					}
 				}
-				return memstore.Verdict{Delay: time.Millisecond}
+				return memory.Verdict{Delay: time.Millisecond}
 			})
 			locks := process(t, client, name)
 			processes[name] = locks
@@ -299,7 +299,7 @@ func (j *judge) close(t *testing.T, name string, l *mutex.Locks) {
 const mostCalls = 2000
 
 // tooMany counts a call to the store, and says whether there are too many.
-func (j *judge) tooMany(name string, c memstore.Call) bool {
+func (j *judge) tooMany(name string, c memory.Call) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if now := time.Since(j.began) / time.Second; now != j.second {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the driver of the URI
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store/memory"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // the driver of the URI
 )
 
 func ExampleOpen() {
@@ -41,7 +41,7 @@ func ExampleOpen() {
 func ExampleNew() {
 	ctx := context.Background()
 	e, err := elect.Start(ctx, elect.Config{
-		Store: memstore.New(), Member: elect.Member{Instance: "pod-1"}, // mongostore or sqlstore in earnest
+		Store: memory.New(), Member: elect.Member{Instance: "pod-1"}, // store/mongo or store/postgres in production
 	})
 	if err != nil {
 		panic(err)
@@ -64,7 +64,7 @@ func ExampleNew() {
 
 func ExampleLocks_Semaphore() {
 	ctx := context.Background()
-	locks, err := mutex.OnStore(memstore.New())
+	locks, err := mutex.OnStore(memory.New())
 	if err != nil {
 		panic(err)
 	}

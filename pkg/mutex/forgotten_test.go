@@ -6,17 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // Mutexes whose holders and waiters have died, and that nobody asks for again, go from the store. Those that the living
 // hold stay, and lose the dead alone.
 func TestMutexesOfTheDeadAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		living, doomed := leased(t, db.Client(), "living", 2*time.Minute), db.Client()
 		dying := leased(t, doomed, "dying", 2*time.Minute)
 		shared := must(t)(living.Semaphore("shared", 3).Lock(t.Context()))
@@ -29,7 +29,7 @@ func TestMutexesOfTheDeadAreForgotten(t *testing.T) {
 			go func() { _, _ = dying.Mutex(name).Lock(t.Context()) }()
 		}
 		synctest.Wait()
-		doomed.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		doomed.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 
 		time.Sleep(2 * time.Hour)
 		wantDocs(t, db, map[string][2]int{"alone": {0, 0}, "two": {0, 0}, "held": {1, 0}, "shared": {1, 0}})
@@ -42,7 +42,7 @@ func TestMutexesOfTheDeadAreForgotten(t *testing.T) {
 }
 
 // wantDocs says which mutexes there are, with how many holders and tickets.
-func wantDocs(t *testing.T, db *memstore.Store, want map[string][2]int) {
+func wantDocs(t *testing.T, db *memory.Store, want map[string][2]int) {
 	t.Helper()
 	all, err := db.List(t.Context(), store.KindMutex, store.Query{})
 	if err != nil {

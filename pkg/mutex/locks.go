@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Locks are the locks of one process. One session holds them all, with one heartbeat, however many there are. All

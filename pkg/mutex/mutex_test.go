@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // One holds it, and another gets it after that, under a larger token.
 func TestLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		first := must(t)(a.Mutex("m").Lock(t.Context()))
 		_, err := b.Mutex("m").TryLock(t.Context())
@@ -63,7 +63,7 @@ func TestLock(t *testing.T) {
 // Calls get it in the order in which they asked, across processes.
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		var all []*mutex.Locks
 		for i := range 4 {
 			all = append(all, process(t, db.Client(), fmt.Sprint("p", i)))
@@ -97,7 +97,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 // One that gives up leaves the queue: those behind it do not wait for it.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b, c := process(t, db.Client(), "a"), process(t, db.Client(), "b"), process(t, db.Client(), "c")
 		first := must(t)(a.Mutex("m").Lock(t.Context()))
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -125,7 +125,7 @@ func TestGivesUp(t *testing.T) {
 // The waiters of a process that dies are passed over once its session is dead, and so is a holder.
 func TestDeadArePassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		dying := db.Client()
 		a, b, c := process(t, dying, "a"), process(t, dying, "b"), process(t, db.Client(), "c")
 		held := must(t)(a.Mutex("m").Lock(t.Context()))
@@ -156,7 +156,7 @@ func TestDeadArePassedOver(t *testing.T) {
 // A thousand locks cost the heartbeat of one session, and nothing else.
 func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New().Client()
+		db := memory.New().Client()
 		a := process(t, db, "a")
 		var wg sync.WaitGroup
 		for i := range 1000 {
@@ -166,13 +166,13 @@ func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 		time.Sleep(lease)
 		writes := map[store.Kind]int{}
 		var mu sync.Mutex
-		db.Fault(func(c memstore.Call) memstore.Verdict {
+		db.Fault(func(c memory.Call) memory.Verdict {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, change := range c.Changes {
 				writes[change.Doc.Kind]++
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		time.Sleep(10 * lease)
 		db.Fault(nil)
@@ -187,7 +187,7 @@ func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 // A mutex has no task's document, and none that anybody counts.
 func TestDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := process(t, db.Client(), "a")
 		h := must(t)(a.Mutex("reports/monthly").Lock(t.Context()))
 		is, err := record.MutexFrom(only(t, db, "reports/monthly"))
@@ -211,7 +211,7 @@ func TestDocument(t *testing.T) {
 
 func TestBadNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := process(t, memstore.New(), "a")
+		a := process(t, memory.New(), "a")
 		for _, name := range []string{"", strings.Repeat("x", elect.MaxMutexName+1), "a\x00b", "\xff"} {
 			if _, err := a.Mutex(name).Lock(t.Context()); err == nil || !strings.Contains(err.Error(), "name") {
 				t.Errorf("%.20q: %v", name, err)

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // asked is a call under way.
@@ -68,7 +68,7 @@ func (a asked) gets(t *testing.T, who string) *mutex.Held {
 // Readers hold it together. None enters once a writer waits, so that writers are not starved.
 func TestRWMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a").RWMutex("m"), process(t, db.Client(), "b").RWMutex("m")
 		one, two := must(t)(a.RLock(t.Context())), must(t)(b.RLock(t.Context()))
 		if one.Token() == two.Token() {
@@ -96,7 +96,7 @@ func TestRWMutex(t *testing.T) {
 // A reader that asks to write would wait for itself, and two such for each other.
 func TestUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := process(t, memstore.New(), "a")
+		a := process(t, memory.New(), "a")
 		h := must(t)(a.RWMutex("m").RLock(t.Context()))
 		_, err := a.RWMutex("m").Lock(h.Context())
 		wantError(t, "upgrade", err, mutex.ErrUpgrade)
@@ -118,7 +118,7 @@ func TestUpgrade(t *testing.T) {
 // Up to n hold a semaphore, each in a slot of its own. Who names another n is refused.
 func TestSemaphore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		var held []*mutex.Held
 		var slots []int
@@ -154,7 +154,7 @@ func TestSemaphore(t *testing.T) {
 // A writer that reads as well has one token for both, and a fence takes it for both.
 func TestAFenceTakesAWriterThatReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rw := process(t, memstore.New(), "a").RWMutex("m").Reentrant("me")
+		rw := process(t, memory.New(), "a").RWMutex("m").Reentrant("me")
 		w := must(t)(rw.Lock(t.Context()))
 		r := must(t)(rw.RLock(t.Context()))
 		var fences fence.Memory
@@ -179,7 +179,7 @@ func TestAFenceTakesAWriterThatReads(t *testing.T) {
 
 func TestReentrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := process(t, memstore.New(), "a")
+		a := process(t, memory.New(), "a")
 		mine, theirs := a.Mutex("m").Reentrant("me"), a.Mutex("m").Reentrant("you")
 		var mu sync.Mutex
 		var held []*mutex.Held
@@ -215,7 +215,7 @@ func TestReentrant(t *testing.T) {
 // The context ends with the maximum hold time. Others still wait for Unlock: the holder may not have noticed.
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		began := time.Now()
 		h := must(t)(a.Mutex("m").MaxHold(10 * time.Second).Lock(t.Context()))
@@ -234,7 +234,7 @@ func TestMaxHold(t *testing.T) {
 // Nobody gets it before the minimum hold time is over, also after Unlock and after the death of the process.
 func TestHoldAtLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		dying := db.Client()
 		a, b := process(t, dying, "a"), process(t, db.Client(), "b")
 		began := time.Now()
@@ -264,7 +264,7 @@ func TestHoldAtLeast(t *testing.T) {
 // What is detached stays locked until its time, without a process.
 func TestDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		began := time.Now()
@@ -294,7 +294,7 @@ func TestDetach(t *testing.T) {
 // As many may wait as the document can hold. One more is told so at once.
 func TestQueueFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := process(t, memstore.New(), "a")
+		a := process(t, memory.New(), "a")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		full, gave := make(chan error, 2000), make(chan error, 2000)
@@ -322,7 +322,7 @@ func TestQueueFull(t *testing.T) {
 // An unfair call gets it although others wait: here from another call of its process, with the write that releases it.
 func TestUnfair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := process(t, db.Client(), "a")
 		for i := range 10 {
 			unlock(t, must(t)(a.Mutex(fmt.Sprint("m", i)).Unfair().Lock(t.Context())))
@@ -341,7 +341,7 @@ func TestUnfair(t *testing.T) {
 // What is kept with a lock is fenced by its token, and is no value of a task.
 func TestValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		if err := h.SetValue(t.Context(), []byte("7")); err != nil {
@@ -360,13 +360,13 @@ func TestValue(t *testing.T) {
 // Close ends what is held and gives up what waits, before it ends the session.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		slow := db.Client()
-		slow.Fault(func(c memstore.Call) memstore.Verdict {
+		slow.Fault(func(c memory.Call) memory.Verdict {
 			if len(c.Changes) > 0 && c.Changes[0].Doc.Kind == store.KindMutex {
-				return memstore.Verdict{Delay: 300 * time.Millisecond}
+				return memory.Verdict{Delay: 300 * time.Millisecond}
 			}
-			return memstore.Verdict{}
+			return memory.Verdict{}
 		})
 		a, b := process(t, slow, "a"), process(t, db.Client(), "b")
 		h, other := must(t)(a.Mutex("m").Lock(t.Context())), must(t)(b.Mutex("n").Lock(t.Context()))
@@ -397,7 +397,7 @@ func TestCloseWaitsForUnlock(t *testing.T) {
 		{2 * time.Second, 2 * time.Second}, {time.Hour, lease * 9 / 10},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			db := memstore.New()
+			db := memory.New()
 			a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 			h := must(t)(a.Mutex("m").Lock(t.Context()))
 			next := ask(t.Context(), b.Mutex("m").Lock)
@@ -424,7 +424,7 @@ func TestCloseWaitsForUnlock(t *testing.T) {
 // Close returns with its context while a section runs, and nobody enters before the section has ended all the same.
 func TestCloseWithinItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -441,9 +441,9 @@ func TestCloseWithinItsContext(t *testing.T) {
 // others after them.
 func TestManyReadersEnter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		slow := db.Client() // so that many calls share a write
-		slow.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Delay: 10 * time.Millisecond} })
+		slow.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Delay: 10 * time.Millisecond} })
 		a, b := process(t, db.Client(), "a"), process(t, slow, "b")
 		writer := must(t)(a.RWMutex("m").Lock(t.Context()))
 		var entered atomic.Int64
@@ -476,13 +476,13 @@ func TestManyReadersEnter(t *testing.T) {
 // Who waits keeps the place when the store is away for longer than the lease, and the session is another after that.
 func TestPlaceOutlivesSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		away := db.Client()
 		a, b, c := process(t, db.Client(), "a"), process(t, away, "b"), process(t, db.Client(), "c")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		first := ask(t.Context(), b.Mutex("m").Lock)
 		second := ask(t.Context(), c.Mutex("m").Lock)
-		away.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		away.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		time.Sleep(lease / 2)
 		away.Fault(nil)
 		time.Sleep(lease)
@@ -498,7 +498,7 @@ func TestPlaceOutlivesSession(t *testing.T) {
 // gets another.
 func TestReentrantAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := process(t, memstore.New(), "a").Mutex("m").Reentrant("me").MaxHold(time.Second)
+		m := process(t, memory.New(), "a").Mutex("m").Reentrant("me").MaxHold(time.Second)
 		outer, second := must(t)(m.Lock(t.Context())), must(t)(m.Lock(t.Context()))
 		time.Sleep(2 * time.Second)
 		for range 2 {
@@ -520,7 +520,7 @@ func TestReentrantAfterTheEnd(t *testing.T) {
 // A call that does not wait for others does not wait for another of its owner either.
 func TestReentrantTryLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		others := must(t)(b.Mutex("m").Lock(t.Context()))
 		mine := a.Mutex("m").Reentrant("me")

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

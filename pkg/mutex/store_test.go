@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // elector is one that is not started, and its locks.
@@ -35,7 +35,7 @@ func write(t *testing.T, s store.Store, c store.Change) {
 // Unused for a day it is deleted. Its tokens rise all the same, also where the clock has not reached them.
 func TestTokensRiseOverDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := process(t, db.Client(), "a")
 		unlock(t, must(t)(a.Mutex("m").Lock(t.Context())))
 		d := only(t, db, "m")
@@ -57,7 +57,7 @@ func TestTokensRiseOverDeletion(t *testing.T) {
 // What is held does not expire. What is kept does a day after that.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a := process(t, db.Client(), "a")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		if at := only(t, db, "m").Expires; at != 0 {
@@ -86,7 +86,7 @@ func only(t *testing.T, db store.Store, name string) store.Doc {
 // In a store that a cluster was moved away from nobody gets a lock.
 func TestMovedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		mark := func(state record.MoveState) {
 			m, now, err := record.ReadMove(t.Context(), db)
 			if err != nil {
@@ -118,7 +118,7 @@ func TestMovedStore(t *testing.T) {
 // A document that was edited so that its holder is gone ends the hold. Others may have it by then.
 func TestHolderRemovedByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, b := process(t, db.Client(), "a"), process(t, db.Client(), "b")
 		h := must(t)(a.Mutex("m").Lock(t.Context()))
 		is, err := record.MutexFrom(only(t, db, "m"))
@@ -144,16 +144,16 @@ func TestHolderRemovedByHand(t *testing.T) {
 // Of answers that are lost none costs the lock twice, or nobody.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		unreliable := db.Client()
 		n := 0
-		unreliable.Fault(func(c memstore.Call) memstore.Verdict {
+		unreliable.Fault(func(c memory.Call) memory.Verdict {
 			if len(c.Changes) == 0 || c.Changes[0].Doc.Kind != store.KindMutex {
-				return memstore.Verdict{}
+				return memory.Verdict{}
 			}
 			n++
-			return memstore.Verdict{Fault: []memstore.Fault{
-				memstore.LoseAnswer, memstore.LoseRequest, memstore.None,
+			return memory.Verdict{Fault: []memory.Fault{
+				memory.LoseAnswer, memory.LoseRequest, memory.None,
 			}[n%3]}
 		})
 		a, b := process(t, unreliable, "a"), process(t, db.Client(), "b")
@@ -177,7 +177,7 @@ func TestLostAnswers(t *testing.T) {
 // The locks of an elector are held by its session, beside its keys.
 func TestOnElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		e, locks := elector(t, db.Client())
 		_, err := locks.Mutex("m").Lock(t.Context())
 		wantError(t, "before it is started", err, elect.ErrNotRunning)

@@ -14,9 +14,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 const nodeLease = 4 * time.Second
@@ -26,13 +26,13 @@ type node struct {
 	*elect.Elector
 	elect.Cluster // of the elector
 	s             *Supervisor
-	store         *memstore.Store
+	store         *memory.Store
 }
 
 // startNode runs an elector that knows the groups of the tasks, until the test ends.
 func startNode(t *testing.T, s *Supervisor, tasks ...*Task) *node {
 	t.Helper()
-	n := &node{s: s, store: memstore.New()}
+	n := &node{s: s, store: memory.New()}
 	var err error
 	n.Elector, err = elect.New(elect.Config{
 		Store: n.store, Member: elect.Member{Instance: "a"}, LeaseDuration: nodeLease, Clock: elect.GoClock(),
@@ -145,7 +145,7 @@ func TestOutageStopsTheTickInProgress(t *testing.T) {
 			return len(tokens), len(ends)
 		}
 		n.until(t, "a tick", func() bool { starts, _ := count(); return starts == 1 })
-		n.store.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		n.store.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		cut := time.Now()
 		n.until(t, "its end", func() bool { _, stops := count(); return stops == 1 })
 		if after := time.Since(cut); after > nodeLease*3/4+100*time.Millisecond ||

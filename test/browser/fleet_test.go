@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 

@@ -26,15 +26,15 @@ var drivers = []string{
 
 func TestDrivers(t *testing.T) {
 	for _, tt := range []struct{ packages, driver string }{
-		{"elect elect/store elect/store/storetest elect/memstore elect/sqlstore balancer tasks", ""},
-		{"elect/quorumstore", "none: those of its servers are imported beside it"},
-		{"elect elect/mongostore", "go.mongodb.org/mongo-driver"},
-		{"elect/etcdstore", "go.etcd.io/etcd/client"},
-		{"elect/redisstore", "github.com/redis/go-redis"},
-		{"elect/sqlstore/mysql", "github.com/go-sql-driver/mysql"},
-		{"elect/sqlstore/postgres", "github.com/jackc/pgx"},
-		{"elect/sqlstore/sqlite", "modernc.org/sqlite"},
-		{"elect/zkstore", "github.com/go-zookeeper/zk"},
+		{"elect store store/storetest store/memory store/internal/sqlstore balancer tasks", ""},
+		{"store/quorum", "none: those of its servers are imported beside it"},
+		{"elect store store/mongo", "go.mongodb.org/mongo-driver"},
+		{"store/etcd", "go.etcd.io/etcd/client"},
+		{"store/redis", "github.com/redis/go-redis"},
+		{"store/mysql", "github.com/go-sql-driver/mysql"},
+		{"store/postgres", "github.com/jackc/pgx"},
+		{"store/sqlite", "modernc.org/sqlite"},
+		{"store/zookeeper", "github.com/go-zookeeper/zk"},
 		{"fence fence/fencesql fence/fencehttp", ""},
 		{"fence/fencemongo", "go.mongodb.org/mongo-driver"},
 		{"fence/fenceredis", "github.com/redis/go-redis"},
@@ -60,12 +60,12 @@ func TestStoresOfTheProgramAreInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`"`+module+`pkg/(elect/[a-z/]+)"`).FindAllStringSubmatch(string(program), -1)
+	found := regexp.MustCompile(`"`+module+`pkg/(store/[a-z/]+)"`).FindAllStringSubmatch(string(program), -1)
 	if len(found) < 2 {
 		t.Fatalf("stores of the program: %v", found)
 	}
 	for _, m := range found {
-		if !regexp.MustCompile(`\{"(elect )?` + m[1] + `", "[^"]+"\}`).Match(table) {
+		if !regexp.MustCompile(`\{"(elect store )?` + m[1] + `", "[^"]+"\}`).Match(table) {
 			t.Errorf("%s has no line with its driver", m[1])
 		}
 	}

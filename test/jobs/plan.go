@@ -48,7 +48,7 @@ var jobs = []job{
 	{
 		name: "stores-short", limit: longest, needs: []string{"stores-install"},
 		reached: []string{
-			"./pkg/elect/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy",
+			"./pkg/elect/...", "./pkg/store/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy",
 			"./internal/testservers",
 		},
 	},

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // had is a turn from asking until it gave the mutex back, seen to hold it at each moment of uses.

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // memoryDatabase is a store without any faults of its own, so that those of these tests are the only ones.
 func memoryDatabase(spoil func(store.Store) store.Store) database {
-	db := memstore.New()
+	db := memory.New()
 	return database{name: "memory", freshLists: true, open: func(context.Context) (store.Store, error) {
 		return spoil(db.Client()), nil
 	}}

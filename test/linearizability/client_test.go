@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // document is one document of a round, and its history so far.

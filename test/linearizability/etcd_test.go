@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/etcd"
 )
 
 // etcdDatabase is a prefix of a cluster, which clients reach through a proxy before each member.
@@ -19,7 +19,7 @@ func etcdDatabase(cluster *testservers.EtcdCluster, links []*testservers.Proxy) 
 		uri = strings.Replace(uri, m.Addr, links[i].Addr, 1)
 	}
 	return database{name: "etcd", freshLists: true, open: func(ctx context.Context) (store.Store, error) {
-		return opened(etcdstore.Open(ctx, etcdstore.Options{URI: uri, Timeout: 3 * time.Second}))
+		return opened(etcd.Open(ctx, etcd.Options{URI: uri, Timeout: 3 * time.Second}))
 	}}
 }
 

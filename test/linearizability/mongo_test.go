@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/elect/mongostore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
 )
 
 func mongoDatabase(rs *testmongo.ReplicaSet, name string) database {
 	uri := testmongo.WithDatabase(rs.URI(), name)
 	return database{name: "MongoDB", open: func(ctx context.Context) (store.Store, error) {
-		return opened(mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: 3 * time.Second}))
+		return opened(mongo.Open(ctx, mongo.Options{URI: uri, OperationTimeout: 3 * time.Second}))
 	}}
 }
 

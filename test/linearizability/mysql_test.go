@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mysql"
 )
 
 // mysqlFaults does to a server what happens to servers, by seed, until it is asked to end.

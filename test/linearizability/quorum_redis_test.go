@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/redisstore" // quorums of Redis are opened by URI
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/quorum"
+	_ "github.com/shardctl/shardctl/pkg/store/redis" // quorums of Redis are opened by URI
 )
 
 // quorumServers are real Redis servers that make up a quorum, each behind a link.
@@ -46,7 +46,7 @@ func (q *quorumServers) database(t *testing.T) database {
 		uris[i] = s.Via(q.links[i], s.Database())
 	}
 	c := store.Config{URI: "quorum:" + strings.Join(uris, ","), Timeout: 3 * time.Second}
-	if _, err := quorumstore.InitConfig(t.Context(), c); err != nil {
+	if _, err := quorum.InitConfig(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	db := database{name: "a quorum of Redis", freshLists: true, countsMore: true}

@@ -11,14 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/quorumstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
 
 // acceptors are servers in memory that stop answering, answer late, and lose requests and answers.
 type acceptors struct {
-	servers  []*memstore.Store
+	servers  []*memory.Store
 	injected *injected
 
 	mu     sync.Mutex
@@ -26,7 +26,7 @@ type acceptors struct {
 	away   []chan struct{} // closed when the server is away; nil: it is not
 	dull   []bool          // its answers take time and get lost
 
-	options quorumstore.Options
+	options quorum.Options
 }
 
 func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
@@ -35,55 +35,55 @@ func newAcceptors(n int, seed uint64, faults *injected) *acceptors {
 		dull: make([]bool, n),
 	}
 	for range n {
-		a.servers = append(a.servers, memstore.New())
+		a.servers = append(a.servers, memory.New())
 	}
 	return a
 }
 
 func (a *acceptors) database(name string) database {
-	a.options = quorumstore.Options{Timeout: 3 * time.Second, Cluster: name}
+	a.options = quorum.Options{Timeout: 3 * time.Second, Cluster: name}
 	for i := range a.servers {
-		a.options.Servers = append(a.options.Servers, quorumstore.Server{
+		a.options.Servers = append(a.options.Servers, quorum.Server{
 			Name: fmt.Sprint("memory ", i),
 			Open: func(context.Context) (store.Store, error) { return a.client(i), nil },
 		})
 	}
-	if _, err := quorumstore.Init(context.Background(), a.options); err != nil {
+	if _, err := quorum.Init(context.Background(), a.options); err != nil {
 		panic(err)
 	}
 	return database{
 		name: name, freshLists: true, countsMore: true,
 		open: func(ctx context.Context) (store.Store, error) {
-			return opened(quorumstore.Open(ctx, a.options))
+			return opened(quorum.Open(ctx, a.options))
 		},
 	}
 }
 
 func (a *acceptors) client(i int) store.Store {
 	c := a.servers[i].Client()
-	c.Fault(func(memstore.Call) memstore.Verdict { return a.verdict(i) })
+	c.Fault(func(memory.Call) memory.Verdict { return a.verdict(i) })
 	return c
 }
 
 // verdict is what happens to one call of a server.
-func (a *acceptors) verdict(i int) memstore.Verdict {
+func (a *acceptors) verdict(i int) memory.Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.away[i] != nil:
-		return memstore.Verdict{Fault: memstore.Hang}
+		return memory.Verdict{Fault: memory.Hang}
 	case !a.dull[i]:
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	}
-	v := memstore.Verdict{
+	v := memory.Verdict{
 		Delay: upTo(a.random, 5*time.Millisecond), AnswerDelay: upTo(a.random, 5*time.Millisecond),
 		Late: a.random.IntN(2) == 0,
 	}
 	switch a.random.IntN(10) {
 	case 0:
-		v.Fault = memstore.LoseRequest
+		v.Fault = memory.LoseRequest
 	case 1:
-		v.Fault = memstore.LoseAnswer
+		v.Fault = memory.LoseAnswer
 	}
 	return v
 }
@@ -159,7 +159,7 @@ func (a *acceptors) lose(ctx context.Context, i int) {
 func (a *acceptors) readmit(ctx context.Context, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	s, err := quorumstore.Open(ctx, a.options)
+	s, err := quorum.Open(ctx, a.options)
 	if err != nil {
 		return err
 	}

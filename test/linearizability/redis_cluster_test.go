@@ -14,7 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // redisCluster is three masters, whose majority elects, and two replicas of the first one. That shard has all slots but

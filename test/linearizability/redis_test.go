@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/redisstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/redis"
 )
 
 func redisDatabase(name, uri, cluster string) database {
 	return database{name: name, loses: true, courses: 1, open: func(ctx context.Context) (store.Store, error) {
-		return opened(redisstore.Open(ctx, store.Config{URI: uri, Cluster: cluster, Timeout: time.Second}))
+		return opened(redis.Open(ctx, store.Config{URI: uri, Cluster: cluster, Timeout: time.Second}))
 	}}
 }
 

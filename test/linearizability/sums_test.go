@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // judgeSums is for counters that servers count each for itself. No client sees its sum fall. An increment that was

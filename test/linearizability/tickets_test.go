@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // written is one write of a mutex's document.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/store"
-	"github.com/shardctl/shardctl/pkg/elect/zkstore"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 )
 
 // zooFaults does to an ensemble what happens to ensembles, by seed, until it is asked to end.
@@ -106,7 +106,7 @@ func (f *zooFaults) database() database {
 		uri = strings.Replace(uri, s.Addr, link.Addr, 1)
 	}
 	return database{name: "ZooKeeper", open: func(ctx context.Context) (store.Store, error) {
-		return opened(zkstore.Open(ctx, zkstore.Options{URI: uri, OperationTimeout: 3 * time.Second}))
+		return opened(zookeeper.Open(ctx, zookeeper.Options{URI: uri, OperationTimeout: 3 * time.Second}))
 	}}
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // suite is what holds on each store; fresh is the URI of an empty database.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore" // the lab's database
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo" // the lab's database
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

@@ -6,14 +6,14 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/mongostore"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
 )
 
 // electLocks are locks of package elect, on MongoDB.
 type electLocks struct{ elector *elect.Elector }
 
 func openElect(ctx context.Context, t target) (locks, error) {
-	store, err := mongostore.Open(ctx, mongostore.Options{URI: t.uri, OperationTimeout: t.lease / 6})
+	store, err := mongo.Open(ctx, mongo.Options{URI: t.uri, OperationTimeout: t.lease / 6})
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	// The stores that are measured.
-	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
 )
 
 // mutexLocks are mutexes of one session. Some stores keep one lease duration for all, so each has a cluster of its own.

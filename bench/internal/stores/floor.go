@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/test/e2e/history"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/test/e2e/history"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"

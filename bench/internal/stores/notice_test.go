@@ -5,7 +5,7 @@ package stores
 import (
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // What is told of an earlier write, or of another document, is not the notification of this one.

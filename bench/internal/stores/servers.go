@@ -10,13 +10,13 @@ import (
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	// The stores that are measured.
-	_ "github.com/shardctl/shardctl/pkg/elect/etcdstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/mongostore"
-	_ "github.com/shardctl/shardctl/pkg/elect/redisstore"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/mysql"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/postgres"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
-	_ "github.com/shardctl/shardctl/pkg/elect/zkstore"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/mysql"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

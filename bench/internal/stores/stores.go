@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testservers"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 
 	"github.com/shardctl/shardctl/bench/internal/fleet"
 	"github.com/shardctl/shardctl/bench/internal/lab"

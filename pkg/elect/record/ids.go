@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // WriterIDs gives the writer IDs of one session, each once. It is not safe for concurrent use.

@@ -3,7 +3,7 @@ package record
 import (
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Lock says who owns a key. Locks are never deleted, so their revisions, and with them the tokens, rise for ever.

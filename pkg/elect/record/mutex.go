@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // MutexID is the ID of the document of a mutex, a read-write lock or a semaphore.

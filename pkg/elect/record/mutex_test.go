@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // mutexOfAll has all that a mutex's document may say.

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // brings the driver of SQLite
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencehttp"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // brings the driver of SQLite
 )
 
 // site is a handler behind the middleware.

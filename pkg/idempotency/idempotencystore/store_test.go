@@ -11,12 +11,12 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // process is one process of a cluster.
@@ -56,7 +56,7 @@ func TestStore(t *testing.T) {
 		Tells: true,
 		Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
 			tb.Helper()
-			db := memstore.New()
+			db := memory.New()
 			p := start(tb, db)
 			return func(cfg idempotency.Config) idempotency.Config {
 				cfg.Records = p.records
@@ -125,7 +125,7 @@ func TestStatesHaveOneName(t *testing.T) {
 }
 
 func TestADeadCallerIsTold(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	other := start(t, db).guard(t, idempotency.Config{})
 	err := halfWay(t, db, func() {
 		for range 2 {
@@ -144,7 +144,7 @@ func TestADeadCallerIsTold(t *testing.T) {
 }
 
 func TestADeadCallerIsRecoveredFrom(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	other := start(t, db).guard(t, idempotency.Config{Recover: true})
 	err := halfWay(t, db, func() {
 		got, err := other.Do(bounded(t), request, func(ctx context.Context) (idempotency.Reply, error) {
@@ -168,7 +168,7 @@ func TestADeadCallerIsRecoveredFrom(t *testing.T) {
 
 // A session that was removed long ago is dead, but only after it has been missing for a lease.
 func TestACallerWhoseSessionIsGone(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	p := start(t, db)
 	_, err := p.records.Write(bounded(t), idempotency.Write{ID: "a", Keep: time.Hour, Record: &idempotency.Record{
 		ID: "a", State: idempotency.Started, Owner: "gone", Claim: "c", Attempt: 1,
@@ -201,14 +201,14 @@ func bubble(t *testing.T, client store.Store) process {
 }
 
 // lose has writes of requests go wrong, of one state or, empty, of all. From heal on they go well.
-func lose(client *memstore.Store, how memstore.Fault, of idempotency.State) (heal func()) {
-	client.Fault(func(c memstore.Call) memstore.Verdict {
+func lose(client *memory.Store, how memory.Fault, of idempotency.State) (heal func()) {
+	client.Fault(func(c memory.Call) memory.Verdict {
 		for _, change := range c.Changes {
 			if change.Doc.Kind == store.KindRequest && (of == "" || change.Doc.State == string(of)) {
-				return memstore.Verdict{Fault: how}
+				return memory.Verdict{Fault: how}
 			}
 		}
-		return memstore.Verdict{}
+		return memory.Verdict{}
 	})
 	return func() {
 		client.Fault(nil)
@@ -219,10 +219,10 @@ func lose(client *memstore.Store, how memstore.Fault, of idempotency.State) (hea
 // A claim that is not answered in time is taken back once the store answers, although the process lives on.
 func TestAClaimWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := memstore.New()
+		client := memory.New()
 		g := bubble(t, client).guard(t, idempotency.Config{})
 		other := bubble(t, client.Client()).guard(t, idempotency.Config{})
-		heal := lose(client, memstore.LoseAnswer, "")
+		heal := lose(client, memory.LoseAnswer, "")
 		if _, err := g.Do(t.Context(), request, never(t)); !errors.Is(err, idempotency.ErrUnavailable) {
 			t.Fatalf("without an answer: %v, want ErrUnavailable", err)
 		}
@@ -246,7 +246,7 @@ func TestAClaimWithoutAnAnswer(t *testing.T) {
 // The next attempt is told of the failure before.
 func TestALaterClaimWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := memstore.New()
+		client := memory.New()
 		g := bubble(t, client).guard(t, idempotency.Config{Recover: true})
 		other := bubble(t, client.Client()).guard(t, idempotency.Config{Recover: true})
 		broken := errors.New("broken")
@@ -254,7 +254,7 @@ func TestALaterClaimWithoutAnAnswer(t *testing.T) {
 		if _, err := other.Do(t.Context(), request, fails); !errors.Is(err, broken) {
 			t.Fatal(err)
 		}
-		heal := lose(client, memstore.LoseAnswer, "")
+		heal := lose(client, memory.LoseAnswer, "")
 		if _, err := g.Do(t.Context(), request, never(t)); !errors.Is(err, idempotency.ErrUnavailable) {
 			t.Fatalf("without an answer: %v, want ErrUnavailable", err)
 		}
@@ -274,9 +274,9 @@ func TestALaterClaimWithoutAnAnswer(t *testing.T) {
 // A reply whose write is not answered in time is kept once the store answers.
 func TestAReplyWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := memstore.New()
+		client := memory.New()
 		g := bubble(t, client).guard(t, idempotency.Config{})
-		heal := lose(client, memstore.LoseRequest, idempotency.Done)
+		heal := lose(client, memory.LoseRequest, idempotency.Done)
 		_, err := g.Do(t.Context(), request, func(context.Context) (idempotency.Reply, error) {
 			return idempotency.Reply{Body: []byte("x")}, nil
 		})
@@ -315,7 +315,7 @@ func (l *lossy) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 
 // A write that is not answered is repeated until it is known how it ended.
 func TestLostAnswers(t *testing.T) {
-	db := memstore.New()
+	db := memory.New()
 	p := start(t, db)
 	records := idempotencystore.New(p.elector, &lossy{Store: db})
 	g, err := idempotency.New(idempotency.Config{Records: records})

@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
-	"github.com/shardctl/shardctl/pkg/elect/store"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,7 +84,7 @@ func expect(t *testing.T, what string, m *mutexmetrics.Metrics, want string) {
 // Every call ends in exactly one of the results, and what is held and waits goes back to none.
 func TestCallsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, ofA := open(t, db.Client(), "a")
 		b, ofB := open(t, db.Client(), "b")
 		first, err := a.Mutex("m").Lock(t.Context())
@@ -124,7 +124,7 @@ func TestCallsAreCounted(t *testing.T) {
 // A hold that ends by itself is lost once, however often it is unlocked after that.
 func TestLossesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		away := db.Client()
 		a, m := open(t, away, "a")
 		hold := func(x mutex.Mutex) *mutex.Held {
@@ -141,7 +141,7 @@ func TestLossesAreCounted(t *testing.T) {
 			t.Error(err)
 		}
 		lost := hold(a.Mutex("lost"))
-		away.Fault(func(memstore.Call) memstore.Verdict { return memstore.Verdict{Fault: memstore.Hang} })
+		away.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 		<-lost.Context().Done()
 		if err := lost.Unlock(t.Context()); !errors.Is(err, mutex.ErrLost) {
 			t.Error(err)
@@ -167,7 +167,7 @@ func TestLossesAreCounted(t *testing.T) {
 // How long a call waited is what the histogram has.
 func TestWaitsAreTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, _ := open(t, db.Client(), "a")
 		b, m := open(t, db.Client(), "b")
 		first, err := a.Mutex("m").Lock(t.Context())

@@ -10,9 +10,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/memstore"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks/runs"
 )
 
@@ -41,7 +41,7 @@ func run(i int64, result record.RunResult) record.Run {
 
 func TestRunsAreWrittenSoonAndInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &counting{Store: memstore.New()}
+		db := &counting{Store: memory.New()}
 		k, stop := start(t, db, nil)
 		for i := range int64(12) {
 			k.Add("g/a", run(i+1, record.RunSucceeded))
@@ -64,7 +64,7 @@ func TestRunsAreWrittenSoonAndInBatches(t *testing.T) {
 
 func TestOutputIsKeptOfRunsThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		k, stop := start(t, db, func(_ elect.Key, r record.Run) []string {
 			if r.Result == record.RunSucceeded {
 				t.Error("asked for the output of a run that succeeded")
@@ -82,7 +82,7 @@ func TestOutputIsKeptOfRunsThatFailed(t *testing.T) {
 
 func TestTwoReplicasWriteRunsOfOneTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memstore.New()
+		db := memory.New()
 		a, stopA := start(t, db, nil)
 		b, stopB := start(t, db, nil)
 		for i := range int64(5) {
@@ -101,7 +101,7 @@ func TestTwoReplicasWriteRunsOfOneTask(t *testing.T) {
 
 func TestRunsWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &counting{Store: memstore.New()}
+		db := &counting{Store: memory.New()}
 		db.down = true
 		k, stop := start(t, db, nil)
 		k.Add("g/a", run(1, record.RunFailed))

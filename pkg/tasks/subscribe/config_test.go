@@ -15,7 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/pkg/elect"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the store of the configurations below
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // the store of the configurations below
 	"github.com/shardctl/shardctl/pkg/tasks"
 	supervised "github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"

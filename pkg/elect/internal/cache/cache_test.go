@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func newCache(t *testing.T, groups ...string) *cache.Cache {

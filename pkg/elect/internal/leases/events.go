@@ -3,7 +3,7 @@ package leases
 import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // All feeds an event of the session to every key: D has come, the lease is valid again, the session is lost.

@@ -3,7 +3,7 @@ package leases
 import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // holding is one key. There may be very many that rest, so what only a claim or a write needs goes with it. Locks and

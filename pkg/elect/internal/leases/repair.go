@@ -3,7 +3,7 @@ package leases
 import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Free is the change that frees a lock which names this session and is not held here. ok is false when it may not

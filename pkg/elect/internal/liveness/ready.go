@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Ready is what is to be done. Its zero value asks for nothing.

@@ -3,7 +3,7 @@ package mutexes
 import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Table holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // rig is a table at a time that a test sets, beside a mutex in a store.

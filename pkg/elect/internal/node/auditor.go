@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func (a *auditor) tick(m protocol.Moment) {

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 var errCourse = errors.New("the store follows another course of writes since")

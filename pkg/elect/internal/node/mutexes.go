@@ -5,7 +5,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Calls are those of this process that wait for mutexes, or hold them.

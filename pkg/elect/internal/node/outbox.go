@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Outbox is what goes out. It queues, sends what is due, and takes the answers.

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // posted is a store that keeps what it is sent until a test answers.

@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // carryCache does what follows from what was read.

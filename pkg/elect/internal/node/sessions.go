@@ -9,7 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 var errStoreForgot = errors.New("the store shows the own session below a revision it had acknowledged")

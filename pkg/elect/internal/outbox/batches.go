@@ -2,7 +2,7 @@ package outbox
 
 import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // inFlight is how many batches are under way at once. A database answers one batch of many sooner than many of one.

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/clocktest"
 	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func TestOwnersGoBeforeReportsAndTogether(t *testing.T) {

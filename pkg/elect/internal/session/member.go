@@ -5,7 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Member is what the instance says of itself, and the document that others read. It is not safe for concurrent use.

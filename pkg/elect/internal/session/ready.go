@@ -2,7 +2,7 @@ package session
 
 import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Ready is what is to be done. Its zero value asks for nothing. The loop carries it out in the order of the fields.

@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // mutex is a mutex, read-write lock or semaphore that some replicas use. It never changes.

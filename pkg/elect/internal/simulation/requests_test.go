@@ -10,7 +10,7 @@ import (
 	elected "github.com/shardctl/shardctl/pkg/elect/internal/session"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // requests is the store as a node reaches it: over the network.

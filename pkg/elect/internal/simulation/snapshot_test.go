@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/node"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // snapshot is what a read of the store shows: the locks and members of some moment a little while ago. It is the same

@@ -6,7 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/elect/store"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // TestJudge breaks one assumption each, outside the code under test: the judge must see it.

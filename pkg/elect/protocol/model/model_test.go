@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/search"
+	"github.com/shardctl/shardctl/internal/search"
 )
 
 var (

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite"
 	"github.com/shardctl/shardctl/pkg/fence"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 // key is what both processes want to own.

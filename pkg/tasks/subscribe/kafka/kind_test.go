@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
-	_ "github.com/shardctl/shardctl/pkg/elect/sqlstore/sqlite" // the store that the configurations name
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // the store that the configurations name
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/kafka"
 )

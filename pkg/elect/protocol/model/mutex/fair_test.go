@@ -3,7 +3,7 @@ package mutex_test
 import (
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/search"
+	"github.com/shardctl/shardctl/internal/search"
 )
 
 // recovery lets every fault end and everything go on in turn, and says what is wrong in the end. It is one schedule

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/search"
+	"github.com/shardctl/shardctl/internal/search"
 )
 
 var (

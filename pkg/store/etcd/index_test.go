@@ -1,0 +1,254 @@
+package etcd_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/etcd"
+)
+
+// Whatever several clients did at once to few documents, the indexes hold what belongs to the documents, and nothing
+// else.
+func TestIndexesFollowEveryChange(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindEtcd).Database()
+	clients := []*etcd.Store{open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})}
+	var writing sync.WaitGroup
+	for w := range 6 {
+		writing.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 7)) // the same changes in each run
+			for seq := range int64(60) {
+				var changes []store.Change
+				for _, kind := range store.Kinds() {
+					changes = append(changes, randomChange(t, random, clients[w%2], kind, w, seq))
+				}
+				if _, err := clients[w%2].Apply(t.Context(), changes...); err != nil {
+					t.Errorf("writer %d: %v", w, err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	var want []string
+	for _, kind := range store.Kinds() {
+		reply, err := clients[0].List(t.Context(), kind, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range reply.Docs {
+			want = append(want, clients[0].Entries(d)...)
+		}
+	}
+	slices.Sort(want)
+	found, err := raw(t, uri).Get(t.Context(), clients[0].Index(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, kv := range found.Kvs {
+		got = append(got, string(kv.Key))
+	}
+	if len(want) < 20 || !slices.Equal(got, want) {
+		t.Errorf("the indexes hold %d entries:\n%q\nwant %d:\n%q", len(got), got, len(want), want)
+	}
+}
+
+// randomChange is one of a document as it is now, or as it was a while ago.
+func randomChange(
+	t *testing.T, random *rand.Rand, s store.Store, kind store.Kind, writer int, seq int64,
+) store.Change {
+	t.Helper()
+	id := fmt.Sprintf("%c/%d", 'g'+random.IntN(2), random.IntN(3))
+	reply, err := s.Read(t.Context(), kind, id)
+	if err != nil {
+		t.Errorf("read: %v", err)
+	}
+	c := store.Change{Doc: store.Doc{
+		Kind: kind, ID: id, Group: []string{"g", "h", ""}[random.IntN(3)],
+		Session:   []string{"", "s", "t"}[random.IntN(3)],
+		Suspended: random.IntN(2) == 0, State: "live", Expires: int64(random.IntN(3)) * 1000,
+		WriterID: store.WriterID{Session: fmt.Sprint(writer), Seq: seq},
+	}}
+	if len(reply.Docs) > 0 {
+		c.IfRev = reply.Docs[0].Rev
+	}
+	c.Doc.Rev = c.IfRev + 1
+	switch random.IntN(6) {
+	case 0:
+		if c.IfRev > 0 {
+			c.Op = store.Delete
+		}
+	case 1:
+		if kind == store.KindGroup {
+			c.Op = store.Increment
+		}
+	}
+	return c
+}
+
+// Heartbeats and claims, which are most of what is written, wake no watcher.
+func TestHeartbeatsAndClaimsAreNotNotified(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindEtcd).Database()
+	s, watcher := open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})
+	session := func(rev int64) store.Change {
+		return store.Change{IfRev: rev, Doc: store.Doc{
+			Kind: store.KindSession, ID: "s", Rev: rev + 1, State: store.StateLive,
+			WriterID: store.WriterID{Session: "s", Seq: rev},
+		}}
+	}
+	claim := func(rev int64) store.Change {
+		c := create("g/a")
+		c.IfRev, c.Doc.Rev, c.Doc.WriterID.Seq, c.Doc.Session = rev, rev+1, rev, "s"
+		return c
+	}
+	apply(t.Context(), t, s, session(0))
+	apply(t.Context(), t, s, claim(0))
+	notes, err := watcher.Watch(t.Context(), store.Interest{Session: "s", Keys: []string{"g/a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-notes // the Resync
+	for rev := int64(1); rev < 20; rev++ {
+		for _, c := range []store.Change{session(rev), claim(rev)} {
+			if out := apply(t.Context(), t, s, c); out.Status != store.Applied {
+				t.Fatalf("%+v", out)
+			}
+		}
+	}
+	free := claim(20)
+	free.Doc.Session = ""
+	if out := apply(t.Context(), t, s, free); out.Status != store.Applied {
+		t.Fatalf("%+v", out)
+	}
+	select {
+	case n := <-notes:
+		if n.Kind != store.KindLock || n.Doc == nil || n.Doc.Rev != 21 {
+			t.Errorf("notified of %+v, want only that the lock is free", n)
+		}
+	case <-time.After(generous):
+		t.Fatal("no notification that the lock is free")
+	}
+}
+
+// What is edited or deleted with a tool leaves entries behind. Lists that meet them take them away, and no others.
+func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindEtcd).Database()
+	s, client := open(t, etcd.Options{URI: uri}), raw(t, uri)
+	var changes []store.Change
+	for i := range 3 {
+		c := create(fmt.Sprint("g/", i))
+		c.Doc.Session = "owner"
+		changes = append(changes, c)
+	}
+	if _, err := s.Apply(t.Context(), changes...); err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) string { return prefixOf(uri) + "/default/lock/g/" + fmt.Sprint(i) }
+	if _, err := client.Delete(t.Context(), key(0)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := client.Get(t.Context(), key(1))
+	if err != nil || len(found.Kvs) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	edited := strings.Replace(string(found.Kvs[0].Value), "owner", "other", 1)
+	if _, err := client.Put(t.Context(), key(1), edited); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, q := range []store.Query{
+			{Sessions: []string{"owner"}},
+			{Group: "g", MinRev: 1},
+			{Reverse: true, Limit: 5},
+		} {
+			if _, err := s.List(t.Context(), store.KindLock, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other := changes[1].Doc
+	other.Session = "other"
+	want := append(s.Entries(changes[2].Doc), s.Entries(other)...)
+	want = slices.DeleteFunc(want, func(entry string) bool { return strings.Contains(entry, "other") }) // never made
+	slices.Sort(want)
+	left, err := client.Get(t.Context(), s.Index(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, kv := range left.Kvs {
+		got = append(got, string(kv.Key))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("entries left:\n%q\nwant\n%q", got, want)
+	}
+}
+
+// However many documents an index names, no reply of etcd's holds more than a page of them.
+func TestIndexesAreReadInPages(t *testing.T) {
+	const all, page = 2500, 1000
+	uri := testservers.Shared(t, testservers.KindEtcd).Database()
+	var largest atomic.Int64
+	s := open(t, etcd.Replies(etcd.Options{URI: uri}, func(keys int) {
+		for {
+			n := largest.Load()
+			if int64(keys) <= n || largest.CompareAndSwap(n, int64(keys)) {
+				return
+			}
+		}
+	}))
+	changes := make([]store.Change, all)
+	for i := range changes {
+		changes[i] = create(fmt.Sprintf("g/%04d", i))
+		changes[i].Doc.Session = "few"
+		if i%100 != 0 {
+			changes[i].Doc.Session = "many"
+		}
+	}
+	if _, err := s.Apply(t.Context(), changes...); err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string]store.Query{
+		"one session":   {Sessions: []string{"many"}},
+		"several":       {Sessions: []string{"few", "many", "none"}},
+		"all others":    {Others: []string{"few"}},
+		"those since":   {Group: "g", MinRev: 1},
+		"from the last": {Sessions: []string{"many"}, Reverse: true, Limit: 30},
+	} {
+		largest.Store(0)
+		var want []string
+		for _, c := range changes {
+			few := c.Doc.Session == "few"
+			if few && len(q.Sessions) != 1 && len(q.Others) == 0 || !few {
+				want = append(want, c.Doc.ID)
+			}
+		}
+		if q.Reverse {
+			slices.Reverse(want)
+			want = want[:q.Limit]
+		}
+		reply, err := s.List(t.Context(), store.KindLock, q)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got []string
+		for _, d := range reply.Docs {
+			got = append(got, d.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d documents, want %d", name, len(got), len(want))
+		}
+		if n := largest.Load(); n > page {
+			t.Errorf("%s: a reply holds %d keys, want %d at most", name, n, page)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+)
+
+// pageSize is how many documents or entries of an index one request brings at most.
+const pageSize = 1000
+
+// listed reads the documents that match, all as of one revision.
+func listed(ctx context.Context, p parts, tidies bool, kind store.Kind, q store.Query) (store.Reply, error) {
+	for {
+		v := &view{parts: p, whole: true}
+		if tidies {
+			v.strays = newStrays(p.keys)
+		}
+		reply, err := v.list(ctx, kind, q)
+		if errors.Is(err, rpctypes.ErrCompacted) && ctx.Err() == nil { // between two pages: the next snapshot
+			continue
+		}
+		if err != nil {
+			return store.Reply{}, err
+		}
+		if err := v.strays.remove(ctx, p.link); err != nil {
+			err = p.errs.translate("tidy", err)
+			p.log.V(1).Info("Entries of indexes without documents stay", "reason", err.Error())
+		}
+		return v.dated(reply), nil
+	}
+}
+
+// list finds the way that looks at the least.
+func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if q.To != "" && q.From >= q.To { // etcd takes a range that ends before it begins for an error of its own
+		_, err := v.byID(ctx, kind, nil)
+		return store.Reply{}, err
+	}
+	p := v.keys.plan(kind, q)
+	if q.CountOnly && p.exact {
+		return v.count(ctx, p.spans)
+	}
+	var docs []store.Doc
+	var err error
+	switch {
+	case p.index == "":
+		docs, err = v.scan(ctx, kind, p.spans[0], q)
+	case p.ordered:
+		docs, err = v.page(ctx, kind, p, q)
+	default:
+		docs, err = v.search(ctx, kind, p, q)
+	}
+	if err != nil {
+		return store.Reply{}, err
+	}
+	if p.besides != nil {
+		more, err := v.search(ctx, kind, *p.besides, q)
+		if err != nil {
+			return store.Reply{}, err
+		}
+		docs = append(docs, more...)
+	}
+	return adapter.Select(docs, q), nil
+}
+
+// count counts keys, of which none is read. What cannot be read is counted as well.
+func (v *view) count(ctx context.Context, spans []span) (store.Reply, error) {
+	for i := range spans {
+		spans[i].countOnly = true
+	}
+	found, err := v.get(ctx, spans...)
+	if err != nil {
+		return store.Reply{}, err
+	}
+	var reply store.Reply
+	for _, r := range found {
+		reply.Total += r.Count
+	}
+	return reply, nil
+}
+
+// scan reads documents in the order of their ids, until as many match as are asked for.
+func (v *view) scan(ctx context.Context, kind store.Kind, s span, q store.Query) ([]store.Doc, error) {
+	limited := q.Limit > 0 && !q.CountOnly && !q.Reverse
+	s.limit = pageSize
+	if limited {
+		s.limit = min(q.Limit, pageSize)
+	}
+	var docs []store.Doc
+	for {
+		found, err := v.get(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range found[0].Kvs {
+			st := v.state(kind, v.keys.id(kind, kv.Key), []*mvccpb.KeyValue{kv})
+			if st.doc != nil && adapter.Matches(st.doc, q) {
+				docs = append(docs, *st.doc)
+			}
+		}
+		if !found[0].More || limited && len(docs) >= q.Limit {
+			return docs, nil
+		}
+		s = s.after(found[0].Kvs)
+		s.limit = min(2*s.limit, pageSize) // few of them match
+	}
+}
+
+// page reads the documents that an index names in the order asked for, until as many match as are asked for.
+func (v *view) page(ctx context.Context, kind store.Kind, p plan, q store.Query) ([]store.Doc, error) {
+	s := p.spans[0]
+	s.limit = min(q.Limit, pageSize)
+	var docs []store.Doc
+	for {
+		if s.from >= s.to {
+			return docs, nil
+		}
+		found, err := v.get(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		ids := v.named(kind, p.index, found[0].Kvs)
+		more, err := v.byID(ctx, kind, ids)
+		if err != nil {
+			return nil, err
+		}
+		v.strays.note(kind, p.index, found[0].Kvs)
+		docs = append(docs, matching(more, q)...)
+		if !found[0].More || len(docs) >= q.Limit && !q.CountOnly {
+			return docs, nil
+		}
+		s = s.after(found[0].Kvs)
+		s.limit = min(2*s.limit, pageSize)
+	}
+}
+
+// search reads all entries of an index that a plan names, and the documents in order of their ids, until as many match
+// as are asked for.
+func (v *view) search(ctx context.Context, kind store.Kind, p plan, q store.Query) ([]store.Doc, error) {
+	if p.ordered {
+		return v.page(ctx, kind, p, q)
+	}
+	entries, err := v.entries(ctx, p.spans)
+	if err != nil {
+		return nil, err
+	}
+	ids := v.named(kind, p.index, entries)
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id < q.From || q.To != "" && id >= q.To })
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	limit := len(ids)
+	if q.Limit > 0 && !q.CountOnly {
+		limit = q.Limit
+	}
+	if q.Reverse {
+		slices.Reverse(ids)
+	}
+	var docs []store.Doc
+	for len(ids) > 0 && len(docs) < limit {
+		n := min(len(ids), max(limit-len(docs), 1))
+		more, err := v.byID(ctx, kind, ids[:n])
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, matching(more, q)...)
+		ids = ids[n:]
+	}
+	v.strays.note(kind, p.index, entries)
+	return docs, nil
+}
+
+// entries reads all entries of an index in these spans, a page at a time.
+func (v *view) entries(ctx context.Context, spans []span) (all []*mvccpb.KeyValue, err error) {
+	open := slices.Clone(spans)
+	for len(open) > 0 {
+		now := open[:min(len(open), keysPerRequest)]
+		for i := range now {
+			now[i].limit = pageSize / len(now)
+		}
+		found, err := v.get(ctx, now...)
+		if err != nil {
+			return nil, err
+		}
+		var rest []span
+		for i, r := range found {
+			all = append(all, r.Kvs...)
+			if r.More {
+				rest = append(rest, now[i].after(r.Kvs))
+			}
+		}
+		open = append(rest, open[len(now):]...)
+	}
+	return all, nil
+}
+
+// named are the IDs at the ends of entries.
+func (v *view) named(kind store.Kind, index string, entries []*mvccpb.KeyValue) []string {
+	cut := len(v.keys.index(kind, index))
+	ids := make([]string, 0, len(entries))
+	for _, kv := range entries {
+		if id := entryID(index, string(kv.Key[cut:])); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func matching(docs []store.Doc, q store.Query) []store.Doc {
+	return slices.DeleteFunc(docs, func(d store.Doc) bool { return !adapter.Matches(&d, q) })
+}

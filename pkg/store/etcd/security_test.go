@@ -1,0 +1,228 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+// tokenTTL is how long a log-in lasts that is not used, in seconds.
+const tokenTTL = 1
+
+// guarded is an etcd with log-ins. Role and user shardctl have the rights that docs/stores/etcd.md names.
+func guarded(t *testing.T) (server *testservers.Server, root *clientv3.Client) {
+	t.Helper()
+	server = testservers.Start(t, testservers.KindEtcd, fmt.Sprintf("auth-token-ttl: %d", tokenTTL))
+	plain := raw(t, "etcd://"+server.Addr)
+	ctx := t.Context()
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(plain.RoleAdd(ctx, "root"))
+	must(plain.UserAdd(ctx, "root", "r"))
+	must(plain.UserGrantRole(ctx, "root", "root"))
+	must(plain.AuthEnable(ctx))
+	root, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{server.Addr}, Username: "root", Password: "r", Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return server, root
+}
+
+// admit makes a user who may do this with the keys of one prefix.
+func admit(t *testing.T, root *clientv3.Client, user, prefix string, may clientv3.PermissionType) {
+	t.Helper()
+	ctx := t.Context()
+	var errs []error
+	add := func(_ any, err error) { errs = append(errs, err) }
+	add(root.RoleAdd(ctx, user))
+	add(root.RoleGrantPermission(ctx, user, prefix, clientv3.GetPrefixRangeEnd(prefix), may))
+	add(root.UserAdd(ctx, user, "s3cr3t"))
+	add(root.UserGrantRole(ctx, user, user))
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The whole suite runs with the rights that the documentation names, but for the part that writes around the store.
+func TestStoreWithLeastRights(t *testing.T) {
+	server, root := guarded(t)
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		name := testservers.Name()
+		admit(t, root, name, name+"/default/", clientv3.PermissionType(clientv3.PermReadWrite))
+		db := database(t, "etcd://"+name+":s3cr3t@"+server.Addr+"/"+name)
+		db.ShiftSchema = nil
+		return db
+	}, "create", "read", "batch of outcomes", "linearizable", "query", "watch", "interests", "expiry", "ended context",
+		"set-up at once", "closed")
+}
+
+func TestLogIns(t *testing.T) {
+	server, root := guarded(t)
+	admit(t, root, "shardctl", "p/default/", clientv3.PermissionType(clientv3.PermReadWrite))
+	admit(t, root, "looks", "p/default/", clientv3.PermissionType(clientv3.PermRead))
+	at := func(user, prefix string) string { return "etcd://" + user + server.Addr + "/" + prefix }
+	for name, tt := range map[string]struct{ uri, want string }{
+		"nobody":       {at("", "p"), "etcd asks for a log-in"},
+		"password":     {at("shardctl:wr0ng@", "p"), "wrong user or password"},
+		"user":         {at("nobody:s3cr3t@", "p"), "wrong user or password"},
+		"other prefix": {at("shardctl:s3cr3t@", "q"), `"shardctl" lacks the permission readwrite on the prefix q/default/`},
+		"read alone":   {at("looks:s3cr3t@", "p"), `user "looks" lacks the permission readwrite`},
+	} {
+		_, err := etcd.Open(t.Context(), etcd.Options{URI: tt.uri, Timeout: patient})
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "wr0ng") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %s", name, err, tt.want)
+		}
+	}
+	if _, err := etcd.Open(
+		t.Context(), etcd.Options{URI: at("looks:s3cr3t@", "p"), Existing: true, Timeout: patient},
+	); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "no replica has set up this cluster") {
+		t.Errorf("open of what is not there: %v", err)
+	}
+	s := open(t, etcd.Options{URI: at("shardctl:s3cr3t@", "p")})
+	reader := open(t, etcd.Options{URI: at("looks:s3cr3t@", "p"), Existing: true})
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Errorf("write: %+v", out)
+	}
+	if reply, err := reader.Read(t.Context(), store.KindLock, "g/a"); err != nil || len(reply.Docs) != 1 {
+		t.Errorf("who may read reads %+v, %v", reply, err)
+	}
+	if out := apply(t.Context(), t, reader, create("g/b")); out.Status != store.Unknown ||
+		!errors.Is(out.Err, store.ErrInvalid) {
+		t.Errorf("who may only read writes: %+v", out)
+	}
+}
+
+// Who may do everything but watch is informed of it when the store is opened, and by the error of each watch.
+func TestWatchIsRefused(t *testing.T) {
+	server, root := guarded(t)
+	const prefix, user = "p/default/", "deaf"
+	admit(t, root, user, prefix+".note/", clientv3.PermissionType(clientv3.PermWrite))
+	for _, besides := range [][2]string{{prefix, prefix + ".note/"}, {prefix + ".note0", prefix + "\xff"}} {
+		if _, err := root.RoleGrantPermission(t.Context(), user, besides[0], besides[1],
+			clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, etcd.Options{URI: "etcd://" + user + ":s3cr3t@" + server.Addr + "/p"})
+	const advice = "etcdctl role grant-permission ROLE --prefix=true readwrite " + prefix
+	problems := s.Problems()
+	if len(problems) != 1 || problems[0].Reason != etcd.ReasonPolled ||
+		!strings.Contains(problems[0].Message, advice) {
+		t.Errorf("problems %+v, want that it is polled", problems)
+	}
+	if _, err := s.Watch(t.Context(), store.Interest{}); !errors.Is(err, store.ErrInvalid) ||
+		!strings.Contains(err.Error(), advice) {
+		t.Errorf("watch: %v, want what to grant", err)
+	}
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Errorf("write: %+v", out)
+	}
+	if _, err := root.RoleGrantPermission(t.Context(), user, prefix, clientv3.GetPrefixRangeEnd(prefix),
+		clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+		t.Fatal(err)
+	}
+	notified(t, s, watching(t, s), "granted")
+}
+
+// A log-in that etcd has let expire is renewed by the call that meets it, and watches go on.
+func TestLogInExpires(t *testing.T) {
+	server, root := guarded(t)
+	admit(t, root, "shardctl", "p/default/", clientv3.PermissionType(clientv3.PermReadWrite))
+	s := open(t, etcd.Options{URI: "etcd://shardctl:s3cr3t@" + server.Addr + "/p"})
+	notes := watching(t, s)
+	for i := range 3 {
+		// Nothing reports that a token has expired. etcd looks through them each second.
+		time.Sleep((tokenTTL + 2) * time.Second)
+		if out := apply(t.Context(), t, s, create(fmt.Sprint("g/", i))); out.Status != store.Applied {
+			t.Fatalf("after the log-in has expired: %+v", out)
+		}
+		notified(t, s, notes, fmt.Sprint("g", i))
+	}
+	// So does one that was made invalid by a change of rights.
+	if _, err := root.UserChangePassword(t.Context(), "shardctl", "other"); err != nil {
+		t.Fatal(err)
+	}
+	out := apply(t.Context(), t, s, create("g/after"))
+	if out.Status != store.Unknown || out.Err == nil || strings.Contains(out.Err.Error(), "s3cr3t") {
+		t.Errorf("after the password was changed: %+v", out)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	cert, key := testprocess.Certificate(t, "shardctl")
+	other, otherKey := testprocess.Certificate(t, "shardctl")
+	server := testservers.Start(t, testservers.KindEtcd, "client-transport-security:", `  cert-file: "`+cert+`"`,
+		`  key-file: "`+key+`"`, `  trusted-ca-file: "`+cert+`"`, "  client-cert-auth: true")
+	uri := "etcd://" + server.Addr + "/p"
+	mine := "?tlsCAFile=" + cert + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key
+	for end := time.Now().Add(generous); ; { // the port is open before it serves
+		s, err := etcd.Open(t.Context(), etcd.Options{URI: uri + mine, Timeout: patient})
+		if err == nil {
+			if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+				t.Errorf("write over TLS: %+v", out)
+			}
+			if err := s.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if time.Now().After(end) || errors.Is(err, store.ErrInvalid) {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct{ params, want string }{
+		"wrong CA": {
+			"?tlsCAFile=" + other + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key,
+			"the server's certificate is refused",
+		},
+		"no certificate": {"?tlsCAFile=" + cert, "the server refuses this client"},
+		"wrong certificate": {
+			"?tlsCAFile=" + cert + "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey,
+			"the server refuses this client",
+		},
+		"missing file": {"?tlsCAFile=" + filepath.Join(t.TempDir(), "none"), "no such file"},
+	} {
+		_, err := etcd.Open(t.Context(), etcd.Options{URI: uri + tt.params, Timeout: 5 * time.Second})
+		// In TLS 1.3 a client may write before the server's refusal arrives, and then finds a broken connection.
+		for end := time.Now().Add(generous); errors.Is(err, store.ErrUnavailable) && time.Now().Before(end); {
+			_, err = etcd.Open(t.Context(), etcd.Options{URI: uri + tt.params, Timeout: 5 * time.Second})
+		}
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %s", name, err, tt.want)
+		}
+	}
+	if _, err := etcd.Open(
+		t.Context(), etcd.Options{URI: uri, Timeout: 5 * time.Second},
+	); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "does it ask for TLS?") {
+		t.Errorf("without TLS: %v", err)
+	}
+	plain := testservers.Shared(t, testservers.KindEtcd)
+	if _, err := etcd.Open(
+		t.Context(), etcd.Options{URI: plain.Database() + "?tls=true", Timeout: 5 * time.Second},
+	); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "does it speak TLS?") {
+		t.Errorf("TLS where there is none: %v", err)
+	}
+}

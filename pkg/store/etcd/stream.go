@@ -1,0 +1,185 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// Times of a watch.
+const (
+	// progressEvery is how often it asks for a sign of life: etcd says nothing while nothing changes.
+	progressEvery = 5 * time.Second
+	// reopenTimes is how many time-outs it may take to begin again before its watchers end.
+	reopenTimes = 3
+	// reopenPause is between two attempts at one member.
+	reopenPause = 100 * time.Millisecond
+)
+
+// stream is one watch of etcd's, and the watchers that it notifies. Where it breaks, it goes on at the revision after
+// the last one that it saw.
+type stream struct {
+	*feed
+	running  context.Context // of the stream, and of each watch that it consists of
+	end      context.CancelFunc
+	watchers map[*watcher]struct{} // guarded by the feed's mu
+
+	watch   clientv3.Watcher
+	cancel  context.CancelFunc // of the watch
+	events  clientv3.WatchChan
+	next    int64           // the revision to go on at; 0: now
+	at      int             // the member
+	left    <-chan struct{} // closed when the member is no longer used
+	heardAt time.Time
+}
+
+var (
+	errMoved  = errors.New("another member is used now")
+	errEnded  = errors.New("the watch ended")
+	errSilent = errors.New("the member has given no sign of life")
+)
+
+// open begins a watch at one member after the other, so many times.
+func (s *stream) open(ctx context.Context, times int) error {
+	for {
+		err := s.openOnce(ctx)
+		times--
+		if err == nil || times == 0 || ctx.Err() != nil || s.errs.refusal(err) != "" {
+			return err
+		}
+		s.link.endpoints.leave(s.at)
+		if sleep.For(ctx, reopenPause) != nil {
+			return err
+		}
+	}
+}
+
+// openOnce begins a watch and waits until the member has confirmed it. Each is a stream of HTTP/2 of its own: one that
+// hangs must not hold up the next. etcd's client waits for a member for ever, so the watch is cancelled meanwhile.
+func (s *stream) openOnce(ctx context.Context) error {
+	s.close()
+	s.at, s.left = s.link.endpoints.current()
+	opening, opened := context.WithTimeout(ctx, s.timeout)
+	defer opened()
+	running, cancel := context.WithCancel(s.running)
+	s.cancel, s.watch = cancel, clientv3.NewWatcher(s.link.client)
+	confirmed := context.AfterFunc(opening, cancel)
+	events := s.watch.Watch( //nolint:contextcheck // it outlives the call that opens it
+		clientv3.WithRequireLeader(running), s.keys.notes(), clientv3.WithPrefix(), clientv3.WithRev(s.next),
+		clientv3.WithCreatedNotify(), clientv3.WithFragment(),
+	)
+	resp, ok := <-events
+	if !confirmed() || !ok {
+		return errors.Join(errEnded, opening.Err())
+	}
+	if err := answered(resp); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return err
+	}
+	s.events, s.heardAt = events, time.Now()
+	if s.next == 0 {
+		s.next = resp.Header.GetRevision() + 1
+	}
+	return nil
+}
+
+func (s *stream) close() {
+	if s.watch != nil {
+		s.cancel()
+		_ = s.watch.Close() // it was cancelled, or broke
+		s.watch = nil
+	}
+}
+
+// follow notifies watchers until the stream is to end, or cannot go on.
+func (s *stream) follow() {
+	ask := time.NewTicker(progressEvery)
+	defer ask.Stop()
+	for {
+		err := s.wait(ask.C)
+		if s.running.Err() != nil {
+			return
+		}
+		if err != nil && !s.reopen(err) {
+			return
+		}
+	}
+}
+
+// wait takes one response, or asks for one. An error says why the watch must begin again.
+func (s *stream) wait(ask <-chan time.Time) error {
+	select {
+	case resp, ok := <-s.events:
+		if !ok {
+			return errEnded
+		}
+		if err := answered(resp); err != nil {
+			return err
+		}
+		s.heardAt = time.Now()
+		s.deliver(resp)
+		return nil
+	case <-s.left:
+		return errMoved
+	case <-ask:
+		return s.askProgress()
+	case <-s.running.Done():
+		return nil
+	}
+}
+
+// askProgress asks for a sign of life. A member from which none has come is left.
+func (s *stream) askProgress() error {
+	ctx, cancel := context.WithTimeout(s.running, s.timeout)
+	defer cancel()
+	err := errSilent
+	if time.Since(s.heardAt) < progressEvery+max(s.timeout, minConnectTimeout) {
+		err = s.watch.RequestProgress(clientv3.WithRequireLeader(ctx))
+	}
+	if err != nil {
+		s.link.endpoints.leave(s.at)
+	}
+	return err
+}
+
+// deliver notifies watchers of what a response brings. Its header may be ahead of its events: who catches up gets those
+// of a thousand revisions at a time (watchBatchMaxRevs of etcd's server). So the place is after the last event.
+func (s *stream) deliver(resp clientv3.WatchResponse) {
+	next := resp.Header.GetRevision() + 1 // without events it is a sign of life: all up to it has come
+	for _, e := range resp.Events {
+		next = e.Kv.ModRevision + 1
+		if e.Type != clientv3.EventTypePut { // notes are overwritten, never deleted but by other tools
+			continue
+		}
+		if n, about, ok := s.docs.noted(e.Kv); ok {
+			s.notify(s, n, about)
+		}
+	}
+	s.next = max(s.next, next)
+}
+
+// reopen begins again where the watch broke off. False: it cannot, and the watchers end.
+func (s *stream) reopen(why error) bool {
+	lost := errors.Is(why, rpctypes.ErrCompacted)
+	if lost {
+		s.next = 0
+	}
+	ctx, cancel := context.WithTimeout(s.running, reopenTimes*s.timeout)
+	defer cancel()
+	err := s.open(ctx, -1)
+	switch {
+	case s.running.Err() != nil:
+		return false
+	case err != nil:
+		s.log.Error(s.errs.translate("watch", errors.Join(why, err)), "The watch broke: opening it again")
+		return false
+	case lost:
+		s.notify(s, store.Notification{Resync: true}, store.Doc{})
+	}
+	return true
+}

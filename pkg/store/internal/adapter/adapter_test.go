@@ -1,0 +1,153 @@
+package adapter_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+)
+
+func TestDocumentsComeBack(t *testing.T) {
+	whole := store.Doc{
+		Kind: store.KindLock, ID: "g/a", Rev: store.MaxRev, WriterID: store.WriterID{Session: "s", Seq: math.MaxInt64},
+		Group: "g", Session: "<s>&\u2028", Next: "n", Suspended: true, State: "live", Count: math.MinInt64, Expires: 7,
+		Body: []byte(`{"a": "\u0000"}`),
+	}
+	binary := store.Doc{Kind: store.KindValue, ID: "g/b", Rev: 1, Body: []byte{0xff, 0}}
+	for _, d := range []store.Doc{whole, binary, {Kind: store.KindGroup, ID: "g", Rev: 1}} {
+		got, err := adapter.Decode(d.Kind, d.ID, adapter.Encode(d))
+		if err != nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("got %+v, %v; want %+v", got, err, d)
+		}
+	}
+}
+
+func TestEditedDocumentsAreNone(t *testing.T) {
+	for data, want := range map[string]string{
+		"":                                     "not JSON",
+		`{"rev":"1"}`:                          "not JSON",
+		`{"rev":0}`:                            "rev: 0",
+		`{"rev":1,"body":"a","binary":"Yg=="}`: "only one",
+	} {
+		if d, err := adapter.Decode(store.KindLock, "g/a", []byte(data)); err == nil ||
+			!strings.Contains(err.Error(), want) || d.ID != "g/a" {
+			t.Errorf("%s: got %+v, %v; want an error with %q", data, d, err, want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(adapter.Encode(store.Doc{Rev: 1, Body: []byte("x")}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := adapter.Decode(store.KindLock, "g/a", data)
+		if err != nil {
+			return
+		}
+		again, err := adapter.Decode(store.KindLock, "g/a", adapter.Encode(d))
+		if err != nil || !reflect.DeepEqual(again, d) {
+			t.Fatalf("%q: %+v became %+v, %v", data, d, again, err)
+		}
+	})
+}
+
+func TestSelect(t *testing.T) {
+	docs := func() []store.Doc {
+		return []store.Doc{{ID: "b", Rev: 2, Body: []byte("x")}, {ID: "c", Rev: 1}, {ID: "a", Rev: 3}}
+	}
+	ids := func(r store.Reply) (text string) {
+		for _, d := range r.Docs {
+			text += d.ID
+		}
+		return text
+	}
+	for _, tt := range []struct {
+		q    store.Query
+		want string
+	}{
+		{store.Query{}, "abc"},
+		{store.Query{Reverse: true}, "cba"},
+		{store.Query{Limit: 2}, "ab"},
+		{store.Query{Reverse: true, Limit: 1}, "c"},
+		{store.Query{MinRev: 2}, "ab"},
+		{store.Query{From: "b"}, "bc"},
+		{store.Query{To: "c"}, "ab"},
+		{store.Query{CountOnly: true}, ""},
+	} {
+		if got := adapter.Select(docs(), tt.q); ids(got) != tt.want {
+			t.Errorf("%+v: got %s, want %s", tt.q, ids(got), tt.want)
+		}
+	}
+	if got := adapter.Select(docs(), store.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
+		t.Errorf("counted %d, want 2", got)
+	}
+	if got := adapter.Select(docs(), store.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
+		t.Errorf("a body of %q", got.Docs[1].Body)
+	}
+}
+
+func TestIncremented(t *testing.T) {
+	named := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 10}
+	for _, tt := range []struct {
+		old        *store.Doc
+		rev, count int64
+	}{
+		{nil, 10, 1},
+		{&store.Doc{Rev: 10, Count: 4}, 11, 5},
+		{&store.Doc{Rev: 3, Count: 4}, 10, 5},
+		{&store.Doc{Rev: store.MaxRev, Count: 4}, 101, 101},
+		{&store.Doc{Rev: 3, Count: -1}, 101, 101},
+	} {
+		if got := adapter.Incremented(named, tt.old, 100); got.Rev != tt.rev || got.Count != tt.count {
+			t.Errorf("%+v: got %+v, want rev %d, count %d", tt.old, got, tt.rev, tt.count)
+		}
+	}
+}
+
+func TestUnreadableIsLoggedOnce(t *testing.T) {
+	var lines []string
+	u := adapter.NewUnreadable(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	for range 2 {
+		if u.Usable(store.Doc{Kind: store.KindLock, ID: "g/a"}) {
+			t.Fatal("a document without a revision is usable")
+		}
+	}
+	if !u.Usable(store.Doc{Kind: store.KindLock, ID: "g/a", Rev: 1}) || len(lines) != 1 {
+		t.Fatalf("logged %q, want one line", lines)
+	}
+}
+
+func TestLife(t *testing.T) {
+	l := adapter.NewLife(t.Context(), time.Hour)
+	ctx, release := l.Bound(t.Context())
+	defer release()
+	if end, has := ctx.Deadline(); !has || time.Until(end) > time.Hour {
+		t.Errorf("deadline %v, %t", end, has)
+	}
+	ended := false
+	if !l.Go(func() { <-ctx.Done(); ended = true }) || !l.End() || !ended {
+		t.Error("the end did not wait for what was begun")
+	}
+	if !errors.Is(context.Cause(ctx), adapter.ErrClosed) {
+		t.Errorf("ended by %v", context.Cause(ctx))
+	}
+	if l.Go(func() { t.Error("ran after the end") }) || l.End() {
+		t.Error("it ended twice")
+	}
+}
+
+func TestCluster(t *testing.T) {
+	if got, err := adapter.Cluster(""); got != "default" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := adapter.Cluster("a b"); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,46 @@
+package sqlstore_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
+)
+
+// After the machine's clock was set back, the store's clock stays above the revisions that were given.
+func TestNowIsNeverBelowTheHighWaterMark(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := time.Now().Add(time.Hour).UnixMilli()
+	outs, err := s.Apply(
+		t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Rev: ahead}},
+	)
+	if err != nil || outs[0].Status != store.Applied {
+		t.Fatal(outs, err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close(t.Context()) }()
+	res, err := again.Read(t.Context(), store.KindSession, "s") // before anything else was read
+	if err != nil || res.Now < ahead {
+		t.Errorf("read a session: %d, %v; want at least %d", res.Now, err, ahead)
+	}
+	res, err = again.Read(t.Context(), store.KindLock, "g/k")
+	if err != nil || res.Now < ahead {
+		t.Errorf("read: %d, %v; want at least %d", res.Now, err, ahead)
+	}
+	res, err = again.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
+	if err != nil || res.Now < ahead {
+		t.Errorf("list: %d, %v; want at least %d", res.Now, err, ahead)
+	}
+}

@@ -1,0 +1,66 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// What tests reach in for.
+const (
+	LogKept = logKept
+	Columns = columns
+)
+
+// DB is the pool of a store in a file.
+func (s *Store) DB() *sql.DB { return s.engine.(*file).db }
+
+// OnWriter runs a statement on the connection that writes to a file.
+func (s *Store) OnWriter(ctx context.Context, text string) error {
+	f := s.engine.(*file)
+	w := <-f.writer
+	defer f.takeBack(w)
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	_, err := w.conn.ExecContext(ctx, text)
+	return err
+}
+
+// A Watch that looks only when it is asked to.
+type Watch struct{ *watch }
+
+// NewWatch opens one.
+func (s *Store) NewWatch(ctx context.Context, in store.Interest) (Watch, error) {
+	w := &watch{Notifier: store.NewNotifier(), store: s, in: in}
+	return Watch{w}, w.open(ctx)
+}
+
+// Look looks once.
+func (w Watch) Look(ctx context.Context) error { return w.deliver(ctx) }
+
+// Bounds are the oldest and the newest line of the log.
+func (w Watch) Bounds(ctx context.Context) (oldest, newest int64, err error) {
+	log, err := w.read(ctx, w.place.last, nil)
+	return log.oldest, log.newest, err
+}
+
+// Disconnect lets go of the database.
+func (w Watch) Disconnect() { w.disconnect() }
+
+// Place is how far a watch has read.
+type Place struct{ place }
+
+// MoveTo begins again.
+func (p *Place) MoveTo(number int64) { p.moveTo(number) }
+
+// Read notes a line.
+func (p *Place) Read(number int64, now time.Time) bool { return p.read(number, now) }
+
+// Asked are the gaps.
+func (p *Place) Asked(now time.Time) []int64 { return p.asked(now) }
+
+// Lost says that lines may be gone.
+func (p *Place) Lost(oldest, newest int64, asked []int64) bool { return p.lost(oldest, newest, asked) }

@@ -1,0 +1,126 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
+)
+
+// When the disk is full, changes are of unknown outcome, what was there stays, and writing goes on when there is
+// space again.
+func TestFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	limitPages(t, s, 60)
+	body := []byte(`{"a":"` + strings.Repeat("x", 4000) + `"}`)
+	value := func(i int) store.Change {
+		return store.Change{Doc: store.Doc{
+			Kind: store.KindValue, ID: fmt.Sprint("g/", i), Rev: 1,
+			WriterID: store.WriterID{Session: "s", Seq: int64(i)}, Body: body,
+		}}
+	}
+	written, full := 0, false
+	for ; written < 200 && !full; written++ {
+		outs, err := s.Apply(t.Context(), value(2*written), value(2*written+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range outs {
+			switch out.Status {
+			case store.Applied:
+			case store.Unknown:
+				full = true
+				if !errors.Is(out.Err, store.ErrUnavailable) || !strings.Contains(out.Err.Error(), path) {
+					t.Fatalf("got %v, want ErrUnavailable and the path", out.Err)
+				}
+			default:
+				t.Fatalf("got %+v", out)
+			}
+		}
+	}
+	if !full {
+		t.Fatal("the limit was never met")
+	}
+	res, err := s.List(t.Context(), store.KindValue, store.Query{CountOnly: true})
+	if err != nil || res.Total != int64(2*(written-1)) {
+		t.Fatalf("%d documents, %v; want the %d that were acknowledged", res.Total, err, 2*(written-1))
+	}
+	limitPages(t, s, 1<<30)
+	outs, err := s.Apply(t.Context(), value(2*written-2), value(2*written-1))
+	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
+		t.Fatalf("with space again: %+v, %v", outs, err)
+	}
+}
+
+// limitPages makes SQLite treat the file as full on the writer's connection.
+func limitPages(t *testing.T, s *sqlstore.Store, pages int) {
+	t.Helper()
+	if err := s.OnWriter(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A watcher that is further behind than the log of notifications reaches is asked to look at everything.
+func TestNotificationsDropped(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	w, err := s.NewWatch(t.Context(), store.Interest{Session: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Disconnect()
+	<-w.C() // the first Resync
+	var changes []store.Change
+	for i := range sqlstore.LogKept + sqlstore.LogKept/5 {
+		changes = append(
+			changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint(i)}},
+		)
+	}
+	if _, err := s.Apply(t.Context(), changes...); err != nil {
+		t.Fatal(err)
+	}
+	oldest, newest, err := w.Bounds(t.Context())
+	if err != nil || oldest <= 1 || newest-oldest > sqlstore.LogKept+sqlstore.LogKept/10 {
+		t.Fatalf("the log holds lines %d to %d (%v), want about %d", oldest, newest, err, sqlstore.LogKept)
+	}
+	if err := w.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if h := <-w.C(); !h.Resync || len(w.C()) != 0 {
+		t.Fatalf("got %+v and %d more, want one Resync", h, len(w.C()))
+	}
+	// From there on it is informed exactly, and nothing twice.
+	if _, err := s.Apply(t.Context(), changes[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := <-w.C(); h.ID != "0" || h.Doc == nil || h.Doc.Count != 2 || len(w.C()) != 0 {
+		t.Fatalf("got %+v and %d more, want the group", h, len(w.C()))
+	}
+}

@@ -1,0 +1,51 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// Inspector is a [File] that can say what its database is and how it is set up.
+type Inspector interface {
+	// Inspect asks on a connection of the store's own, so that settings of connections are seen as well.
+	Inspect(ctx context.Context, conn *sql.Conn) (store.Inspection, error)
+}
+
+// Inspect says what the database is and how it is set up, as far as it can say so. See [store.Inspect].
+func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
+	found, err := await(ctx, s, func(ctx context.Context) (found store.Inspection, err error) {
+		err = s.retry(ctx, func() error {
+			found, err = s.engine.inspect(ctx)
+			return err
+		})
+		return found, err
+	})
+	return found, s.translate("inspect", err)
+}
+
+// Problems are those that were found when the store was opened. See [store.Problems].
+func (s *Store) Problems() []store.Problem {
+	if server, ok := s.dialect.(Server); ok {
+		return server.Problems()
+	}
+	return nil
+}
+
+func (s *server) inspect(ctx context.Context) (store.Inspection, error) {
+	return s.dialect.Inspect(ctx)
+}
+
+func (f *file) inspect(ctx context.Context) (store.Inspection, error) {
+	dialect, ok := f.dialect.(Inspector)
+	if !ok {
+		return store.Inspection{}, nil
+	}
+	conn, err := f.newConn(ctx)
+	if err != nil {
+		return store.Inspection{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	return dialect.Inspect(ctx, conn)
+}

@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+)
+
+// idsPerRead is how many ids one statement asks for.
+const idsPerRead = 500
+
+// Read implements [store.Store]. Readers see every commit, so each read is linearizable.
+func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	res, err := s.reads(ctx, kind, func(res *store.Reply) []Statement {
+		var queries []Statement
+		for part := range slices.Chunk(ids, idsPerRead) {
+			queries = append(queries, s.byID(kind, part, res))
+		}
+		return queries
+	})
+	return res, s.translate("read", err)
+}
+
+// List implements [store.Store]. It is never stale, and one snapshot. Where rows of a page are no documents another
+// snapshot fills it: a short page would say that nothing follows.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, err
+	}
+	reply, err := adapter.Fill(q, func(q store.Query) (store.Reply, adapter.Seen, error) {
+		var seen adapter.Seen
+		text, args := s.ListStatement(kind, q)
+		reply, err := s.reads(ctx, kind, func(res *store.Reply) []Statement {
+			if q.CountOnly {
+				return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
+			}
+			seen = adapter.Seen{}
+			return []Statement{s.docs(kind, text, args, res, &seen)}
+		})
+		return reply, seen, err
+	})
+	return reply, s.translate("list", err)
+}
+
+// reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
+// show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it
+// is as other reads showed it last: no session that was deleted comes back under its name.
+func (s *Store) reads(
+	ctx context.Context, kind store.Kind, queries func(into *store.Reply) []Statement,
+) (store.Reply, error) {
+	lane, text, args := Common, s.sql.clock, []any{int64(store.MaxMark)}
+	if kind == store.KindSession && s.sql.now != "" {
+		lane, text, args = Sessions, s.sql.now, nil
+	}
+	return await(ctx, s, func(ctx context.Context) (store.Reply, error) {
+		var res store.Reply
+		err := s.retry(ctx, func() error {
+			res = store.Reply{}
+			var now, high int64
+			clock := Statement{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&now, &high) }}
+			err := s.engine.query(ctx, lane, append(queries(&res), clock)...)
+			switch {
+			case lane == Sessions:
+				high = s.high.Load()
+			case err == nil:
+				s.high.Store(high)
+			}
+			// the clock may have been set back: revisions go on above those given
+			res.Now = max(s.engine.now(), now, high)
+			res.Floor = res.Now
+			return err
+		})
+		return res, err
+	})
+}
+
+// byID is a query for the documents with these ids.
+func (c *core) byID(kind store.Kind, ids []string, into *store.Reply) Statement {
+	in, args := c.among("id", ids)
+	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
+	return c.docs(kind, c.texts.numbered(text), args, into, &adapter.Seen{})
+}
+
+// ListStatement is the statement of a List, for those who look at its plan.
+func (c *core) ListStatement(kind store.Kind, q store.Query) (text string, args []any) {
+	st := c.sql.kinds[kind]
+	var where []string
+	add := func(condition string, values ...any) {
+		where = append(where, condition)
+		args = append(args, values...)
+	}
+	if q.Group != "" {
+		add(`grp = ?`, q.Group)
+	}
+	if len(q.Sessions) > 0 {
+		in, values := c.among("session", q.Sessions)
+		add(in, values...)
+	}
+	if len(q.Others) > 0 {
+		in, values := c.others(st, q.Others)
+		add(in, values...)
+	}
+	if len(q.States) > 0 {
+		in, values := c.among("state", q.States)
+		add(in, values...)
+	}
+	if q.MinRev > 0 {
+		add(`rev >= ?`, q.MinRev)
+	}
+	if q.Unsuspended {
+		add(`suspended = 0`)
+	}
+	if q.Expired > 0 {
+		add(`expires > 0 AND expires <= ?`, q.Expired)
+	}
+	// No ID has a NUL byte, which not every database takes as a parameter: what follows one in a bound does not count.
+	if from, _, cut := strings.Cut(q.From, "\x00"); cut {
+		add(`id > ?`, from)
+	} else if from != "" {
+		add(`id >= ?`, from)
+	}
+	if to, _, cut := strings.Cut(q.To, "\x00"); cut {
+		add(`id <= ?`, to)
+	} else if to != "" {
+		add(`id < ?`, to)
+	}
+	var b strings.Builder
+	b.WriteString(`SELECT ` + selected(q) + ` FROM ` + st.table)
+	if len(where) > 0 {
+		b.WriteString(` WHERE ` + strings.Join(where, ` AND `))
+	}
+	if q.CountOnly {
+		return c.texts.numbered(b.String()), args
+	}
+	b.WriteString(` ORDER BY id`)
+	if q.Reverse {
+		b.WriteString(` DESC`)
+	}
+	if q.Limit > 0 {
+		b.WriteString(` LIMIT ?`)
+		args = append(args, int64(q.Limit))
+	}
+	return c.texts.numbered(b.String()), args
+}
+
+// among is a condition for a column that is one of some values.
+func (c *core) among(column string, values []string) (text string, args []any) {
+	if c.texts.Arrays {
+		return column + ` = ANY(?)`, []any{values}
+	}
+	return column + ` IN (` + marks(len(values)) + `)`, anys(values)
+}
+
+// except is a condition for a column that is none of some values.
+func (c *core) except(column string, values []string) (text string, args []any) {
+	if c.texts.Arrays {
+		return column + ` <> ALL(?)`, []any{values}
+	}
+	return column + ` NOT IN (` + marks(len(values)) + `)`, anys(values)
+}
+
+// others is a condition for sessions that are none of some. An index cannot be searched for what is not named. The
+// sessions that there are come out of it first, each by one search for the next.
+func (c *core) others(st kindStatements, sessions []string) (text string, args []any) {
+	if !st.owned {
+		return c.except("session", sessions)
+	}
+	if c.texts.Ranges {
+		return between("session", slices.Compact(slices.Sorted(slices.Values(sessions))))
+	}
+	except, args := c.except("name", sessions)
+	in, end := `session IN (`, `)`
+	if c.texts.Arrays {
+		in, end = `session = ANY(ARRAY(`, `))`
+	}
+	return in + strings.ReplaceAll(`WITH RECURSIVE owners(name) AS (SELECT min(session) FROM $table UNION ALL `+
+		`SELECT (SELECT min(session) FROM $table WHERE session > owners.name) `+
+		`FROM owners WHERE owners.name IS NOT NULL) `+
+		`SELECT name FROM owners WHERE name IS NOT NULL AND `, "$table", st.table) + except + end, args
+}
+
+// between is a condition for a column that is none of some values, which are sorted: the ranges that they leave. An
+// index can be searched for ranges.
+func between(column string, values []string) (text string, args []any) {
+	text = `(` + column + ` < ?`
+	for i, value := range values {
+		text += ` OR ` + column + ` > ?`
+		args = append(args, value, value)
+		if i < len(values)-1 {
+			text += ` AND ` + column + ` < ?`
+		}
+	}
+	return text + `)`, args
+}
+
+func selected(q store.Query) string {
+	switch {
+	case q.CountOnly:
+		return `count(*)`
+	case q.NoBody:
+		return strings.Replace(columns, "body", "''", 1)
+	}
+	return columns
+}
+
+// scan reads a row whose columns are those of the constant.
+func scan(kind store.Kind, from Row) (store.Doc, error) {
+	d := store.Doc{Kind: kind}
+	var suspended int64 // edited out of band it may be any number
+	err := from.Scan(
+		&d.ID, &d.Rev, &d.WriterID.Session, &d.WriterID.Seq, &d.Group, &d.Session, &d.Next, &suspended, &d.State,
+		&d.Count, &d.Expires, &d.Body,
+	)
+	d.Suspended = suspended != 0
+	if len(d.Body) == 0 {
+		d.Body = nil
+	}
+	return d, err
+}
+
+// row is d as the values of the columns.
+func (c *core) row(d store.Doc) []any {
+	body, suspended := any(d.Body), int64(0)
+	switch {
+	case c.texts.TextBody && utf8.Valid(d.Body) && bytes.IndexByte(d.Body, 0) < 0:
+		body = string(d.Body)
+	case d.Body == nil:
+		body = []byte{}
+	}
+	if d.Suspended {
+		suspended = 1
+	}
+	return []any{
+		d.ID, d.Rev, d.WriterID.Session, d.WriterID.Seq, d.Group, d.Session, d.Next, suspended, d.State, d.Count,
+		d.Expires, body,
+	}
+}
+
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+
+func anys(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
+}

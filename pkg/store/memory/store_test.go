@@ -1,0 +1,27 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		first := memory.New()
+		return storetest.Database{
+			Open: func(context.Context) (store.Store, error) { return first.Client(), nil },
+			Examined: func(_ context.Context, kind store.Kind, q store.Query) (int64, error) {
+				return first.Examined(kind, q), nil
+			},
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+)
+
+// table is the documents of one kind with their indexes. A document in it is never changed, only replaced, so that
+// readers may copy it after they have let go of the lock. Its methods want the database's lock held.
+type table struct {
+	docs     docSet
+	ids      idList
+	listed   map[string]struct{} // ids in the list; those of deleted documents among them
+	groups   field
+	sessions field
+	revs     map[string]*revLog // by group
+	expiring docSet
+	owned    bool // sought by session and by revision
+}
+
+func newTable(info store.KindInfo) *table {
+	return &table{
+		docs: docSet{}, listed: map[string]struct{}{}, groups: field{}, sessions: field{},
+		revs: map[string]*revLog{}, expiring: docSet{}, owned: info.Indexed(store.FieldSession),
+	}
+}
+
+// put makes d, which the table keeps, the document of its id.
+func (t *table) put(d *store.Doc) {
+	old := t.docs[d.ID]
+	t.docs[d.ID] = d
+	if _, ok := t.listed[d.ID]; !ok {
+		t.listed[d.ID] = struct{}{}
+		t.ids.add(d.ID)
+	}
+	if old != nil && old.Group != d.Group {
+		t.groups.remove(old.Group, d.ID)
+	}
+	t.groups.put(d.Group, d)
+	delete(t.expiring, d.ID)
+	if d.Expires > 0 {
+		t.expiring[d.ID] = d
+	}
+	if !t.owned {
+		return
+	}
+	if old != nil && old.Session != d.Session {
+		t.sessions.remove(old.Session, d.ID)
+	}
+	t.sessions.put(d.Session, d)
+	t.logRev(d)
+}
+
+func (t *table) logRev(d *store.Doc) {
+	log := t.revs[d.Group]
+	if log == nil {
+		log = &revLog{}
+		t.revs[d.Group] = log
+	}
+	log.add(d.Rev, d.ID)
+	log.compact(len(t.groups[d.Group]), func(e revEntry) bool { return !t.current(d.Group, e) })
+}
+
+// current says whether e is the last write of its document. One that was deleted and created again at the same revision
+// may be in the log twice; find takes each id once.
+func (t *table) current(group string, e revEntry) bool {
+	d := t.groups[group][e.id]
+	return d != nil && d.Rev == e.rev
+}
+
+func (t *table) remove(id string) {
+	old := t.docs[id]
+	delete(t.docs, id)
+	delete(t.expiring, id)
+	t.groups.remove(old.Group, id)
+	if t.owned {
+		t.sessions.remove(old.Session, id)
+	}
+	if len(t.listed) > 2*len(t.docs)+64 {
+		t.ids.drop(t.gone)
+		for id := range t.listed {
+			if t.gone(id) {
+				delete(t.listed, id)
+			}
+		}
+	}
+}
+
+func (t *table) gone(id string) bool { return t.docs[id] == nil }
+
+// find returns the documents that match q, in its order and up to its limit, and how many match in all.
+func (t *table) find(q store.Query) (docs []*store.Doc, total int) {
+	keep := func(d *store.Doc) bool {
+		if d == nil || !adapter.Matches(d, q) {
+			return false
+		}
+		total++
+		if !q.CountOnly {
+			docs = append(docs, d)
+		}
+		return true
+	}
+	if set, ok := t.candidates(q); ok {
+		for _, d := range set {
+			keep(d)
+		}
+		slices.SortFunc(docs, func(a, b *store.Doc) int { return cmp.Compare(a.ID, b.ID) })
+		if q.Reverse {
+			slices.Reverse(docs)
+		}
+		if q.Limit > 0 && len(docs) > q.Limit {
+			docs = docs[:q.Limit]
+		}
+		return docs, total
+	}
+	ids := t.ids.between(q.From, q.To)
+	for i := range ids {
+		id := ids[i]
+		if q.Reverse {
+			id = ids[len(ids)-1-i]
+		}
+		if keep(t.docs[id]) && !q.CountOnly && q.Limit > 0 && len(docs) == q.Limit {
+			break
+		}
+	}
+	return docs, total
+}
+
+// candidates are the documents that the narrowest index offers; false when the table is better read in order of id.
+func (t *table) candidates(q store.Query) ([]*store.Doc, bool) {
+	var found []*store.Doc
+	if t.owned && len(q.Sessions) > 0 {
+		seen := make(map[string]struct{}, len(q.Sessions))
+		for _, s := range q.Sessions {
+			if _, twice := seen[s]; twice {
+				continue
+			}
+			seen[s] = struct{}{}
+			found = appendSet(found, t.sessions[s])
+		}
+		return found, true
+	}
+	if t.owned && len(q.Others) > 0 {
+		for session, set := range t.sessions {
+			if !slices.Contains(q.Others, session) {
+				found = appendSet(found, set)
+			}
+		}
+		return found, true
+	}
+	if q.Expired > 0 {
+		return appendSet(nil, t.expiring), true
+	}
+	if q.Group == "" {
+		return nil, false
+	}
+	if t.owned && q.MinRev > 0 {
+		return t.changedSince(q.Group, q.MinRev), true
+	}
+	if q.Limit > 0 {
+		// A page of a large group is read in order; gathering and sorting the whole group for each page is not.
+		return nil, false
+	}
+	return appendSet(nil, t.groups[q.Group]), true
+}
+
+func (t *table) changedSince(group string, rev int64) []*store.Doc {
+	log := t.revs[group]
+	if log == nil {
+		return nil
+	}
+	entries := log.since(rev)
+	found := make([]*store.Doc, 0, len(entries))
+	seen := make(map[string]struct{}, len(entries))
+	for _, e := range entries {
+		if _, twice := seen[e.id]; twice || !t.current(group, e) {
+			continue
+		}
+		seen[e.id] = struct{}{}
+		found = append(found, t.groups[group][e.id])
+	}
+	return found
+}
+
+func appendSet(to []*store.Doc, set docSet) []*store.Doc {
+	to = slices.Grow(to, len(set))
+	for _, d := range set {
+		to = append(to, d)
+	}
+	return to
+}

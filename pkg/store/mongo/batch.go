@@ -1,0 +1,163 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// batchesAtOnce is how many batches of one Apply are on their way at a time.
+const batchesAtOnce = 4
+
+// A batch is changes of one kind that go out as one command, and where their outcomes belong.
+type batch struct {
+	changes []store.Change
+	places  []int
+}
+
+// What a command can hold together: its answer counts one sort of thing only.
+type batchKey struct {
+	kind   store.Kind
+	op     store.Op
+	create bool
+}
+
+// batches sorts changes into commands of at most [store.MaxBatch].
+func batches(changes []store.Change) []*batch {
+	var all []*batch
+	open := map[batchKey]*batch{}
+	for i, c := range changes {
+		key := batchKey{c.Doc.Kind, c.Op, c.Op == store.Put && c.IfRev == 0}
+		b := open[key]
+		if b == nil || len(b.changes) == store.MaxBatch {
+			b = &batch{}
+			open[key] = b
+			all = append(all, b)
+		}
+		b.changes = append(b.changes, c)
+		b.places = append(b.places, i)
+	}
+	return all
+}
+
+func (w *writer) applyBatches(ctx context.Context, changes []store.Change) []store.Outcome {
+	outcomes := make([]store.Outcome, len(changes))
+	var group errgroup.Group
+	group.SetLimit(batchesAtOnce)
+	for _, b := range batches(changes) {
+		group.Go(func() error {
+			for i, out := range w.applyBatch(ctx, b.changes) {
+				outcomes[b.places[i]] = out
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no error comes out: each change has its outcome
+	return outcomes
+}
+
+// applyBatch sends one batch and sorts its outcomes out.
+func (w *writer) applyBatch(ctx context.Context, changes []store.Change) []store.Outcome {
+	if len(changes) == 1 {
+		return []store.Outcome{w.applyOne(ctx, changes[0])}
+	}
+	models := make([]mongo.WriteModel, 0, len(changes))
+	for _, c := range changes {
+		models = append(models, model(c))
+	}
+	kind := changes[0].Doc.Kind
+	res, err := w.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var partial mongo.BulkWriteException
+	answered := err == nil || errors.As(err, &partial) && partial.WriteConcernError == nil &&
+		len(partial.WriteErrors) > 0
+	if !answered {
+		return w.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
+	}
+	return w.sortOut(ctx, changes, res, partial.WriteErrors)
+}
+
+func model(c store.Change) mongo.WriteModel {
+	switch {
+	case c.Op == store.Increment:
+		return mongo.NewUpdateOneModel().SetFilter(countable(c)).SetUpdate(raise(c)).SetUpsert(true)
+	case c.Op == store.Delete:
+		return mongo.NewDeleteOneModel().SetFilter(atRev(c))
+	case c.IfRev == 0:
+		return mongo.NewInsertOneModel().SetDocument(encode(c.Doc))
+	default:
+		return mongo.NewReplaceOneModel().SetFilter(atRev(c)).SetReplacement(encode(c.Doc))
+	}
+}
+
+// sortOut finds the outcome of each change of a batch that was answered. It uses the errors of single writes and the
+// counts where they add up, and reads the rest back.
+func (w *writer) sortOut(
+	ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError,
+) []store.Outcome {
+	outcomes := make([]store.Outcome, len(changes))
+	open := make([]int, 0, len(changes)) // places that no error names
+	duplicates := []int{}
+	for i := range changes {
+		at := slices.IndexFunc(failed, func(e mongo.BulkWriteError) bool { return e.Index == i })
+		switch {
+		case at < 0:
+			open = append(open, i)
+		case failed[at].HasErrorCode(codeDuplicateKey):
+			duplicates = append(duplicates, i)
+		default:
+			outcomes[i] = w.unknown(1, fmt.Errorf("write %s: %w", changes[i].Doc.Kind, failed[at].WriteError))[0]
+		}
+	}
+	if res != nil && int(res.InsertedCount+res.MatchedCount+res.UpsertedCount+res.DeletedCount) == len(open) {
+		for _, i := range open {
+			outcomes[i].Status = store.Applied
+		}
+		open = nil
+	}
+	back := slices.Concat(open, duplicates)
+	if len(back) == 0 {
+		return outcomes
+	}
+	if changes[0].Op == store.Increment { // the loser of a race to create the group: it exists now
+		for _, i := range back {
+			outcomes[i] = w.applyOne(ctx, changes[i])
+		}
+		return outcomes
+	}
+	asked := make([]store.Change, 0, len(back))
+	for _, i := range back {
+		asked = append(asked, changes[i])
+	}
+	settled := w.settle(ctx, asked, nil)
+	if changes[0].Op == store.Delete && res != nil {
+		creditDeletes(settled, int(res.DeletedCount))
+	}
+	for n, i := range back {
+		outcomes[i] = settled[n]
+	}
+	return outcomes
+}
+
+// creditDeletes distinguishes deletes that happened from documents that were gone before, where it can. When as many
+// may have been deleted as the server says, those are they. A document that is there again may be one of them.
+func creditDeletes(settled []store.Outcome, deleted int) {
+	may := []int{}
+	for i, out := range settled {
+		if out.Status == store.Overtaken {
+			may = append(may, i)
+		}
+	}
+	if len(may) != deleted {
+		return
+	}
+	for _, i := range may {
+		settled[i] = store.Outcome{Status: store.Applied}
+	}
+}

@@ -1,0 +1,122 @@
+package mongo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
+)
+
+// Connections of each client, to the primary. Batches of claims are at most batchesAtOnce at a time; the rest is for
+// single changes, reads and the watch. With fewer than these, a thousand keys are handed over more slowly.
+const (
+	poolSize          = 8
+	heartbeatPoolSize = 2
+	fewPoolSize       = 2 // where there is one client, for few calls
+)
+
+// Connections are made in the background, so their limit is not the operations'. A TLS handshake may take longer than a
+// sixth of a short lease.
+const (
+	minConnectTimeout = 2 * time.Second
+	minHeartbeat      = 500 * time.Millisecond // the driver's own lower bound
+	maxHeartbeat      = 10 * time.Second       // the driver's default
+)
+
+// connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is
+// set up. For mongodb+srv the driver asks the DNS meanwhile, which takes no context: it is left behind when ctx ends.
+func (a *access) connect(ctx context.Context, opts Options) error {
+	a.database = cmp.Or(opts.Database, databaseOf(opts.URI), DefaultDatabase)
+	type result struct {
+		made clients
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		made, err := a.dial(ctx, opts)
+		done <- result{made, err}
+	}()
+	select {
+	case r := <-done:
+		a.clients = r.made
+		return r.err
+	case <-ctx.Done():
+		go func() { _ = (<-done).made.disconnect(context.WithoutCancel(ctx)) }()
+		return fmt.Errorf("look up the URI's hosts: %w", context.Cause(ctx))
+	}
+}
+
+func (a *access) dial(ctx context.Context, opts Options) (made clients, err error) {
+	pool := uint64(poolSize)
+	if opts.Existing {
+		pool = fewPoolSize
+	}
+	o := a.clientOptions(opts.URI, pool)
+	made.direct = o.Direct != nil && *o.Direct
+	if made.client, err = mongo.Connect(o); err != nil {
+		return clients{}, a.refused(err)
+	}
+	if opts.Existing {
+		made.heartbeats = made.client
+		return made, nil
+	}
+	if made.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, heartbeatPoolSize)); err != nil {
+		_ = made.client.Disconnect(ctx)
+		return clients{}, a.refused(err)
+	}
+	return made, nil
+}
+
+// refused says why no client could be made, as text only: the driver's error may quote the URI. A DNS that fails may
+// answer later.
+func (a *access) refused(err error) error {
+	why := store.ErrInvalid
+	if _, dns := errors.AsType[*net.DNSError](err); dns {
+		why = store.ErrUnavailable
+	}
+	return fmt.Errorf("%w: %s", why, storeuri.Scrub(err.Error(), a.secrets))
+}
+
+// disconnect ends the clients that there are.
+func (c clients) disconnect(ctx context.Context) error {
+	var errs []error
+	if c.client != nil {
+		errs = append(errs, c.client.Disconnect(ctx))
+	}
+	if c.heartbeats != nil && c.heartbeats != c.client {
+		errs = append(errs, c.heartbeats.Disconnect(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// clientOptions are the URI's, with what the protocol needs on top.
+func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
+	journal := true
+	o := options.Client().ApplyURI(uri)
+	if o.MaxPoolSize == nil || *o.MaxPoolSize < pool && *o.MaxPoolSize != 0 {
+		o.SetMaxPoolSize(pool)
+	}
+	if o.AppName == nil {
+		o.SetAppName("shardctl")
+	}
+	return o.
+		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()).
+		SetRetryWrites(true).SetRetryReads(true).
+		SetServerSelectionTimeout(a.timeout).
+		SetConnectTimeout(max(a.timeout, minConnectTimeout)).
+		SetHeartbeatInterval(min(max(a.timeout/2, minHeartbeat), maxHeartbeat)).
+		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
+}

@@ -1,0 +1,369 @@
+package mongo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+)
+
+// writer makes changes with writer IDs that are never used twice.
+type writer struct {
+	mu  sync.Mutex
+	seq int64
+}
+
+func (w *writer) put(d store.Doc, ifRev int64) store.Change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seq++
+	d.Rev, d.WriterID = ifRev+1, store.WriterID{Session: "writer", Seq: w.seq}
+	return store.Change{IfRev: ifRev, Doc: d}
+}
+
+func (w *writer) puts(n int, ifRev int64) []store.Change {
+	all := make([]store.Change, 0, n)
+	for i := range n {
+		all = append(all, w.put(lock(fmt.Sprintf("g/%04d", i)), ifRev))
+	}
+	return all
+}
+
+func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
+
+// apply applies changes within limit and wants each to end in status.
+func apply(t *testing.T, s store.Store, limit time.Duration, status store.Status, changes ...store.Change) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	outs, err := s.Apply(ctx, changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, out := range outs {
+		if out.Status != status {
+			t.Fatalf("change %d of %d: status %d (%v), want %d", i, len(outs), out.Status, out.Err, status)
+		}
+		if status == store.Unknown && !errors.Is(out.Err, store.ErrUnavailable) {
+			t.Fatalf("change %d: unknown with %v, want ErrUnavailable", i, out.Err)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each kind of write, alone and in a batch, loses its answer in each way; in the end every one is known.
+func TestLostAnswers(t *testing.T) {
+	rs, uri, s := faulty(t)
+	commands := bson.A{"insert", "update", "delete"}
+	faults := map[string]struct {
+		set, end func() error
+		// what becomes of the change: at first, and when it is repeated after the fault
+		status, repeated store.Status
+	}{
+		"answer lost once": { // the driver asks again, and the server remembers
+			func() error { return rs.LoseAnswers(t.Context(), 1) },
+			func() error { return rs.LoseAnswers(t.Context(), 0) },
+			store.Applied, store.Applied,
+		},
+		"connection closed before": {
+			func() error {
+				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "closeConnection": true})
+			},
+			func() error { return rs.FailCommand(t.Context(), 0, nil) },
+			store.Applied, store.Applied,
+		},
+		"written, no majority in time": { // settled by reading back
+			func() error {
+				failure := bson.M{
+					"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out",
+				}
+				return rs.FailCommand(t.Context(), 1, bson.M{"failCommands": commands, "writeConcernError": failure})
+			},
+			func() error { return rs.FailCommand(t.Context(), 0, nil) },
+			store.Applied, store.Applied,
+		},
+		"written, then cut off": { // unknown, and recognised later by its writer ID
+			func() error {
+				if err := rs.LoseAnswers(t.Context(), 1); err != nil {
+					return err
+				}
+				all := append(bson.A{"find"}, commands...)
+				return rs.FailPoint(
+					t.Context(), "failCommand", testmongo.After(1),
+					bson.M{"failCommands": all, "closeConnection": true},
+				)
+			},
+			func() error { return errors.Join(rs.FailCommand(t.Context(), 0, nil), rs.LoseAnswers(t.Context(), 0)) },
+			store.Unknown, store.Applied,
+		},
+		"cut off before": { // unknown, and not written
+			func() error {
+				all := append(bson.A{"find"}, commands...)
+				return rs.FailCommand(t.Context(), 1_000_000, bson.M{"failCommands": all, "closeConnection": true})
+			},
+			func() error { return rs.FailCommand(t.Context(), 0, nil) },
+			store.Unknown, store.Applied,
+		},
+	}
+	for name, f := range faults {
+		for _, n := range []int{1, 30} {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+				var w writer
+				t.Cleanup(func() {
+					_, err := rawDatabase(t, uri).Collection("default.locks").
+						DeleteMany(context.WithoutCancel(t.Context()), bson.M{})
+					must(t, err)
+				})
+				limit := 20 * time.Second
+				if f.status == store.Unknown {
+					limit = 700 * time.Millisecond
+				}
+				for rev := range int64(2) { // insert, then replace
+					changes := w.puts(n, rev)
+					must(t, f.set())
+					apply(t, s, limit, f.status, changes...)
+					must(t, f.end())
+					apply(t, s, 20*time.Second, f.repeated, changes...)
+					res, err := s.List(t.Context(), store.KindLock, store.Query{})
+					must(t, err)
+					for i, d := range res.Docs {
+						if d.Rev != rev+1 || d.WriterID != changes[i].Doc.WriterID {
+							t.Fatalf("%s is %+v, want as %+v", d.ID, d, changes[i].Doc)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// A write whose answer is lost and that somebody else has written over is distinguished from one that may yet arrive.
+func TestOvertakenAfterLostAnswer(t *testing.T) {
+	rs, _, s := faulty(t)
+	var mine, theirs writer
+	theirs.seq = 1000
+	first := mine.put(lock("g/a"), 0)
+	apply(t, s, patient, store.Applied, first)
+
+	second := mine.put(lock("g/a"), 1)
+	must(t, rs.LoseAnswers(t.Context(), 1))
+	must(t, rs.FailPoint(t.Context(), "failCommand", testmongo.After(1),
+		bson.M{"failCommands": bson.A{"find", "update"}, "closeConnection": true}))
+	apply(t, s, 700*time.Millisecond, store.Unknown, second)
+	must(t, rs.FailCommand(t.Context(), 0, nil))
+	apply(t, s, patient, store.Applied, theirs.put(lock("g/a"), 2))
+	apply(t, s, patient, store.Overtaken, second)
+}
+
+// A lost reply to a read is asked for again.
+func TestReadsAreRetried(t *testing.T) {
+	rs, _, s := faulty(t)
+	var w writer
+	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
+	must(t, rs.FailCommand(t.Context(), 2, bson.M{"failCommands": bson.A{"find"}, "closeConnection": true}))
+	for range 2 {
+		res, err := s.Read(t.Context(), store.KindLock, "g/a")
+		if err != nil || len(res.Docs) != 1 {
+			t.Fatalf("%d documents, %v", len(res.Docs), err)
+		}
+	}
+}
+
+// While a server that hangs holds every connection for claims, heartbeats go on, and the connections are few.
+func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
+	rs, uri, _ := faulty(t)
+	ctx := t.Context()
+	name := testservers.Name()
+	s := open(t, mongo.Options{URI: uri + "&appName=" + name})
+	var w writer
+	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, store.Applied, w.put(session, 0))
+
+	const claims = 40
+	hang := bson.M{"failCommands": bson.A{"insert"}, "blockConnection": true, "blockTimeMS": 5000}
+	must(t, rs.FailCommand(ctx, 1_000_000, hang))
+	var wg sync.WaitGroup
+	claiming, stop := context.WithCancel(ctx)
+	for i := range claims {
+		wg.Go(func() { _, _ = s.Apply(claiming, w.put(lock(fmt.Sprint("g/", i)), 0)) })
+	}
+	entered := rs.RunOnPrimary(ctx, bson.D{
+		{Key: "waitForFailPoint", Value: "failCommand"},
+		{Key: "timesEntered", Value: 8},
+		{Key: "maxTimeMS", Value: 20_000},
+	})
+	must(t, entered.Err())
+	for heartbeat := range int64(5) {
+		session.Count++
+		apply(t, s, 2*time.Second, store.Applied, w.put(session, heartbeat+1))
+	}
+	const most = 14 // as docs/stores/mongodb.md has it: calls, heartbeats, and four that look after the server
+	if n := connections(t, rs, name); n == 0 || n > most {
+		t.Errorf("%d connections, want %d at most", n, most)
+	}
+	stop()
+	wg.Wait()
+	must(t, rs.FailCommand(ctx, 0, nil))
+}
+
+// connections is how many a client of this name has with the primary, in the server's own words.
+func connections(t *testing.T, rs *testmongo.ReplicaSet, name string) int {
+	t.Helper()
+	var found struct {
+		Cursor struct {
+			First []bson.Raw `bson:"firstBatch"`
+		} `bson:"cursor"`
+	}
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{
+		{Key: "aggregate", Value: 1},
+		{Key: "pipeline", Value: bson.A{
+			bson.M{"$currentOp": bson.M{"allUsers": true, "idleConnections": true}},
+			bson.M{"$match": bson.M{"appName": name}},
+		}},
+		{Key: "cursor", Value: bson.M{"batchSize": 1000}},
+	}).Decode(&found))
+	return len(found.Cursor.First)
+}
+
+// Through an election every change gets an answer in the end, counts once, and the watch goes on or says that it ended.
+func TestElection(t *testing.T) {
+	t.Parallel()
+	rs := testmongo.New(t, testmongo.Options{Own: true})
+	open(t, mongo.Options{URI: rs.URI()}) // sets up, which may take longer
+	s := open(t, mongo.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	must(t, err)
+	<-notifications
+	var w writer
+	stepped := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		stepped <- rs.StepDown(ctx)
+	}()
+	const changes = 200
+	for rev := range int64(changes) {
+		d := lock("g/a")
+		d.Count = rev + 1
+		repeat(t, s, w.put(d, rev))
+	}
+	must(t, <-stepped)
+	res, err := s.Read(t.Context(), store.KindLock, "g/a")
+	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != changes {
+		t.Fatalf("%+v, %v; want count %d", res.Docs, err, changes)
+	}
+	repeat(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+	select {
+	case h, ok := <-notifications:
+		if ok && !h.Resync && h.Kind != store.KindGroup {
+			t.Errorf("notification %+v, want the group, a Resync or the end", h)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the watch neither goes on nor ends")
+	}
+}
+
+// repeat applies a change until it is answered.
+func repeat(t *testing.T, s store.Store, c store.Change) {
+	t.Helper()
+	for range 60 {
+		outs, err := s.Apply(t.Context(), c)
+		must(t, err)
+		switch outs[0].Status {
+		case store.Applied:
+			return
+		case store.Unknown:
+			if !errors.Is(outs[0].Err, store.ErrUnavailable) {
+				t.Fatalf("revision %d: %v", c.IfRev, outs[0].Err)
+			}
+		default:
+			t.Fatalf("revision %d: status %d, found %+v", c.IfRev, outs[0].Status, outs[0].Doc)
+		}
+	}
+	t.Fatalf("revision %d: never answered", c.IfRev)
+}
+
+// A primary that hangs gives Unknown when the context ends, not later.
+func TestStoppedPrimary(t *testing.T) {
+	rs, _, s := faulty(t)
+	var w writer
+	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
+	rs.Nodes()[0].Freeze()
+	began := time.Now()
+	change := w.put(lock("g/a"), 1)
+	apply(t, s, 300*time.Millisecond, store.Unknown, change)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the answer took %s, its limit was 300 ms", took)
+	}
+	rs.Nodes()[0].Thaw()
+	apply(t, s, patient, store.Applied, change)
+}
+
+// Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver
+// tries again by itself.)
+func TestInterruptedDuringSetUp(t *testing.T) {
+	rs, _, _ := faulty(t)
+	for i, c := range []struct {
+		command string
+		code    int
+	}{
+		{"insert", 11601},
+		{"find", 11601},
+		{"listCollections", 11601},
+		{"create", 11601},
+		{"createIndexes", 11601},
+		{"find", 175},
+		{"create", 12587},
+		{"insert", 14031},
+	} {
+		t.Run(fmt.Sprint(c.command, " ", c.code), func(t *testing.T) {
+			o := mongo.Options{URI: rs.URI(), Database: fmt.Sprint("interrupted_", i)}
+			must(t, rs.FailCommand(
+				t.Context(), 4, bson.M{"failCommands": bson.A{c.command}, "errorCode": c.code, "appName": "shardctl"},
+			))
+			_, err := mongo.Open(t.Context(), o)
+			must(t, rs.FailCommand(t.Context(), 0, nil))
+			if !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("got %v; want ErrUnavailable", err)
+			}
+			open(t, o)
+		})
+	}
+}
+
+// An election while collections and indexes are made is worth another try, not the end of the program.
+func TestElectionDuringSetUp(t *testing.T) {
+	rs, _, _ := faulty(t)
+	for _, command := range []string{"create", "createIndexes"} {
+		t.Run(command, func(t *testing.T) {
+			interrupted := bson.M{
+				"code": 11602, "codeName": "InterruptedDueToReplStateChange", "errmsg": "operation was interrupted",
+			}
+			must(t, rs.FailCommand(
+				t.Context(), 1, bson.M{"failCommands": bson.A{command}, "writeConcernError": interrupted},
+			))
+			o := mongo.Options{URI: rs.URI(), Database: "new_" + command}
+			s, err := mongo.Open(t.Context(), o)
+			if !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("got %v, %v; want ErrUnavailable", s, err)
+			}
+			must(t, rs.FailCommand(t.Context(), 0, nil))
+			open(t, o)
+		})
+	}
+}

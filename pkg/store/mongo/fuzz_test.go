@@ -1,0 +1,80 @@
+package mongo
+
+import (
+	"math"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// FuzzDecode: whatever bytes the server sends as a document, decoding it panics nowhere, and what is left out is
+// reported. What comes out is what every store may hand on: it reads the same again when it is written.
+func FuzzDecode(f *testing.F) {
+	full := encode(store.Doc{
+		Kind: store.KindLock, ID: "g/k", Rev: 5, WriterID: store.WriterID{Session: "s", Seq: 3}, Group: "g",
+		Session: "s", Next: "n", Suspended: true,
+		State: "live", Count: 7, Body: []byte(`{"a":1}`),
+	})
+	seeds := []any{
+		full,
+		bson.M{},
+		bson.M{"_id": 7, "rev": 1},
+		bson.M{"_id": bson.M{"a": 1}, "rev": int64(1)},
+		bson.M{
+			"_id": "g/k", "rev": "one", "writer": "x", "session": 12, "suspended": "yes", "count": bson.A{1},
+			"body": bson.M{"a": 1},
+		},
+		bson.M{
+			"_id": "g/k", "rev": int64(1), "writer": bson.M{"session": nil, "seq": math.NaN()}, "body": bson.A{},
+			"count": 1e300,
+		},
+		bson.M{"_id": "g/\x00\xff", "rev": math.Inf(1)},
+		bson.M{"_id": "g/k", "rev": int64(math.MaxInt64), "suspended": nil, "more": bson.Regex{Pattern: "x"}},
+		bson.M{"_id": "g/k", "rev": 5.5, "count": int64(math.MinInt64)},
+		bson.M{"_id": "g/k", "rev": bson.NewDecimal128(1, 2)},
+	}
+	for _, seed := range seeds {
+		raw, err := bson.Marshal(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte{})
+	f.Add([]byte{5, 0, 0, 0, 0})
+	f.Add([]byte{255, 255, 255, 127, 2})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, kind := range []store.Kind{store.KindLock, store.KindSession} {
+			d, ok, err := decode(kind, raw)
+			if !ok {
+				if err == nil {
+					t.Fatal("left out without a word")
+				}
+				continue
+			}
+			if err := store.CheckFound(d); err != nil {
+				t.Fatalf("let through: %v", err)
+			}
+			again, err := bson.Marshal(encode(d))
+			if err != nil {
+				t.Fatalf("%+v cannot be written: %v", d, err)
+			}
+			got, ok, err := decode(kind, again)
+			if !ok || err != nil || !equalDocs(d, got) {
+				t.Fatalf("read %+v, and again %+v, %v", d, got, err)
+			}
+			_ = asFound(d.ID, raw)
+		}
+	})
+}
+
+func equalDocs(a, b store.Doc) bool {
+	same := string(a.Body) == string(b.Body)
+	a.Body, b.Body = nil, nil
+	return same && a.Kind == b.Kind && a.ID == b.ID && a.Rev == b.Rev && a.WriterID == b.WriterID &&
+		a.Group == b.Group &&
+		a.Session == b.Session && a.Next == b.Next && a.Suspended == b.Suspended && a.State == b.State &&
+		a.Count == b.Count
+}

@@ -1,0 +1,66 @@
+package mongo_test
+
+import (
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+)
+
+// inspected is the one setting of that name.
+func inspected(t *testing.T, s *mongo.Store, name string) store.Setting {
+	t.Helper()
+	found, err := store.Inspect(t.Context(), s)
+	if err != nil || !strings.HasPrefix(found.Server, "MongoDB ") {
+		t.Fatalf("server %q, %v", found.Server, err)
+	}
+	for _, setting := range found.Settings {
+		if setting.Name == name {
+			return setting
+		}
+	}
+	t.Fatalf("no setting %s in %+v", name, found.Settings)
+	return store.Setting{}
+}
+
+func TestInspectReplicaSet(t *testing.T) {
+	s := open(t, mongo.Options{URI: testmongo.SharedByThree(t)})
+	if got := inspected(t, s, "topology"); !got.Holds || !strings.HasPrefix(got.Value, "replica set ") {
+		t.Errorf("%+v, want a replica set that holds", got)
+	}
+	if got := inspected(t, s, "members with data"); got.Value == "0" {
+		t.Errorf("%+v, want some", got)
+	}
+	if got := inspected(t, s, "arbiters"); !got.Holds || got.Value != "0" {
+		t.Errorf("%+v, want none, and holding", got)
+	}
+}
+
+// Where a majority need not have on disk what it shows, that is told.
+func TestMajorityThatDoesNotJournal(t *testing.T) {
+	rs := kept.set(t, "unjournalled", testmongo.Options{Own: true, Nodes: 1})
+	var reply struct {
+		Config bson.M `bson:"config"`
+	}
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply))
+	if s := open(t, mongo.Options{URI: rs.URI()}); len(s.Problems()) > 0 {
+		t.Errorf("at first: %+v", s.Problems())
+	}
+	version, _ := reply.Config["version"].(int32)
+	reply.Config["version"], reply.Config["writeConcernMajorityJournalDefault"] = version+1, false
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetReconfig", Value: reply.Config}}).Err())
+	must(t, rs.RunOnPrimary(t.Context(), bson.D{
+		{Key: "insert", Value: "any"}, {Key: "documents", Value: bson.A{bson.M{}}},
+	}).Err())
+	s := open(t, mongo.Options{URI: rs.URI()})
+	if p := s.Problems(); len(p) != 1 || p[0].Reason != mongo.ReasonNotDurable {
+		t.Errorf("%+v", p)
+	}
+	if got := inspected(t, s, "writeConcernMajorityJournalDefault"); got.Holds || got.Value != "false" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,169 @@
+package mongo_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+)
+
+func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {
+	t.Helper()
+	select {
+	case h, ok := <-notifications:
+		if !ok {
+			t.Fatal("the watch ended")
+		}
+		return h
+	case <-time.After(20 * time.Second):
+		t.Fatal("no notification")
+	}
+	return store.Notification{}
+}
+
+// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The
+// notification that ends the test comes after all of them, since events are in order.
+func TestWatchIsFiltered(t *testing.T) {
+	uri := testmongo.SharedByThree(t)
+	s := open(t, mongo.Options{URI: uri})
+	neighbour := open(t, mongo.Options{URI: uri, Cluster: "other"})
+	var w writer
+	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
+	apply(t, s, patient, store.Applied, w.put(session, 0))
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	must(t, err)
+	if h := nextNotification(t, notifications); !h.Resync {
+		t.Fatalf("first notification %+v, want a Resync", h)
+	}
+
+	for heartbeat := range int64(10) {
+		session.Count++
+		apply(t, s, patient, store.Applied, w.put(session, heartbeat+1))
+	}
+	apply(t, s, patient, store.Applied, w.puts(20, 0)...)
+	apply(t, s, patient, store.Applied, w.puts(20, 1)...)
+	theirs := lock("g/theirs")
+	theirs.Next = "somebody else"
+	apply(t, s, patient, store.Applied, w.put(theirs, 0))
+	for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
+		apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
+	}
+	apply(
+		t, neighbour, patient, store.Applied,
+		store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}},
+	)
+
+	mine := lock("g/mine")
+	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
+	c := w.put(mine, 0)
+	apply(t, s, patient, store.Applied, c)
+	h := nextNotification(t, notifications)
+	if h.Kind != store.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev ||
+		string(h.Doc.Body) != string(mine.Body) {
+		t.Errorf("notification %+v, want the lock reserved for me with its document, and nothing before it", h)
+	}
+}
+
+// A reader that sleeps gets a Resync in place of what it missed, and then goes on.
+func TestWatchSlowReader(t *testing.T) {
+	s := open(t, mongo.Options{URI: testmongo.SharedByThree(t)})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	must(t, err)
+	for round := range 5 {
+		var changes []store.Change
+		for i := range 200 {
+			changes = append(
+				changes,
+				store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}},
+			)
+		}
+		changes = append(
+			changes,
+			store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("round", round)}},
+		)
+		apply(t, s, patient, store.Applied, changes...)
+	}
+	resyncs, last := 0, false
+	for !last {
+		h := nextNotification(t, notifications)
+		if h.Resync {
+			resyncs++
+		}
+		last = h.ID == "round4" || resyncs > 1 // the first Resync is the beginning
+	}
+	if resyncs < 1 {
+		t.Error("no Resync")
+	}
+}
+
+// A collection that is dropped under the watch makes everybody look again.
+func TestWatchSurvivesNoDrop(t *testing.T) {
+	uri := testmongo.SharedByThree(t)
+	s := open(t, mongo.Options{URI: uri})
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	must(t, err)
+	nextNotification(t, notifications)
+	must(t, rawDatabase(t, uri).Collection("default.overrides").Drop(t.Context()))
+	if h := nextNotification(t, notifications); !h.Resync {
+		t.Errorf("notification %+v, want a Resync", h)
+	}
+	must(t, rawDatabase(t, uri).Drop(t.Context()))
+	for range notifications { // ends, or the test does not
+	}
+}
+
+// A watch that breaks each time that it is opened is one line of the log, until one works again.
+func TestBreakIsLoggedOnce(t *testing.T) {
+	rs, uri, _ := faulty(t)
+	var mu sync.Mutex
+	lines := 0
+	s := open(t, mongo.Options{URI: uri, Logger: funcr.New(func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(args, "The watch broke") {
+			lines++
+		}
+	}, funcr.Options{})})
+	logged := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return lines
+	}
+	watch := func() <-chan store.Notification {
+		notifications, err := s.Watch(t.Context(), store.Interest{})
+		must(t, err)
+		return notifications
+	}
+	end := func(notifications <-chan store.Notification) {
+		for range notifications { // until it breaks
+		}
+	}
+	fail := bson.M{"failCommands": bson.A{"getMore"}, "errorCode": 1}
+	must(t, rs.FailCommand(t.Context(), 1_000_000, fail))
+	for range 3 {
+		end(watch())
+	}
+	if n := logged(); n != 1 {
+		t.Errorf("%d lines for three breaks, want 1", n)
+	}
+	must(t, rs.FailCommand(t.Context(), 0, nil))
+	notifications := watch()
+	nextNotification(t, notifications) // the first Resync
+	apply(t, s, patient, store.Applied, store.Change{
+		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"},
+	})
+	nextNotification(t, notifications)
+	must(t, rs.FailCommand(t.Context(), 1_000_000, fail))
+	end(notifications)
+	if n := logged(); n != 2 {
+		t.Errorf("%d lines after a break that followed on a watch that worked, want 2", n)
+	}
+}

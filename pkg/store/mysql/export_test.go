@@ -1,0 +1,52 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+)
+
+// DB is connections as those of a store.
+func DB(uri string) (*sql.DB, error) {
+	t, err := parse(uri, "")
+	if err != nil {
+		return nil, err
+	}
+	c, err := newConnector(t, DefaultTimeout, logr.Logger{})
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(c), nil
+}
+
+// On has a server with one connection call f within one context, and then another within ctx.
+func On(ctx context.Context, uri string, within context.Context, //nolint:revive // two contexts are the point
+	f, then func(context.Context, *sql.Conn) error,
+) error {
+	db, err := DB(uri)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	c := &calls{common: db, own: db, timeout: DefaultTimeout}
+	_ = c.on(within, sqlstore.Common, f)
+	return c.on(ctx, sqlstore.Common, then)
+}
+
+// Replicas is how many replicas a server shows to a user where it has no counter of them, as MySQL, and whether that is
+// known.
+func Replicas(ctx context.Context, uri string) (n int64, known bool, err error) {
+	db, err := DB(uri)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = db.Close() }()
+	f, err := (&calls{common: db, own: db, timeout: DefaultTimeout}).facts(ctx)
+	delete(f.values, "slaves_connected")
+	n, known = f.replicas()
+	return n, known, err
+}

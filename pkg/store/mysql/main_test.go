@@ -1,0 +1,74 @@
+package mysql_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/mysql"
+)
+
+func TestMain(m *testing.M) {
+	status := testprocess.Main(m)
+	if err := goleak.Find(); status == 0 && err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// opening is how long it may take to make the tables.
+const opening = 30 * time.Second
+
+// open opens a store that the test closes.
+func open(t *testing.T, uri string, o mysql.Options) *sqlstore.Store {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), opening) // a call's timeout may be too short for a set-up
+	defer cancel()
+	s, err := mysql.Open(ctx, uri, o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// exec runs statements as the account with all rights.
+func exec(t *testing.T, s *testservers.Server, text string) {
+	t.Helper()
+	if err := testservers.MariaDBExec(context.WithoutCancel(t.Context()), s.Server(), text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// databaseOf is the database of a URI, whose user has the same name.
+func databaseOf(uri string) string { return uri[strings.LastIndexByte(uri, '/')+1:] }
+
+// put is a change of a lock with a writer ID that is used once.
+func put(id string, ifRev, seq int64) store.Change {
+	return store.Change{IfRev: ifRev, Doc: store.Doc{
+		Kind: store.KindLock, ID: id, Group: "g", Rev: ifRev + 1, WriterID: store.WriterID{Session: "writer", Seq: seq},
+	}}
+}
+
+// one performs one change.
+func one(t *testing.T, ctx context.Context, s store.Store, c store.Change) store.Outcome { //nolint:revive // as testing
+	t.Helper()
+	outs, err := s.Apply(ctx, c)
+	if err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	return outs[0]
+}

@@ -1,0 +1,61 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+)
+
+// What tests reach in for.
+const MaxCalls = commonConnections + ownConnections
+
+// LockOf is the number of the advisory lock of a set-up.
+var LockOf = lockOf
+
+// Exec runs statements on a connection of its own.
+func Exec(ctx context.Context, uri string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, uri)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for _, text := range statements {
+		if _, err := conn.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Value asks for one number.
+func Value(ctx context.Context, uri, text string, args ...any) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, uri)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	err = conn.QueryRow(ctx, text, args...).Scan(&n)
+	return n, err
+}
+
+// Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if
+// that server had been started at another time.
+func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
+	config, err := pgx.ParseConfig(uri)
+	if err != nil {
+		return false, false, err
+	}
+	p := newPool(&connector{config: config, patience: maxPatience, lockTimeout: "1s"}, 1, 0)
+	c, err := p.connector.connect(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	defer c.drop(ctx)
+	same = p.works(ctx, c)
+	c.started = "0"
+	return same, p.works(ctx, c), nil
+}
+
+var _ sqlstore.Server = (*server)(nil)

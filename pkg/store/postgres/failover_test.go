@@ -1,0 +1,265 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+)
+
+// both is a URI of both servers of a pair.
+func both(t *testing.T, pair *testservers.PostgresPair) string {
+	t.Helper()
+	return strings.Replace(pair.Primary.Database(), pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1)
+}
+
+// promote makes the standby the primary, and waits until a client writes there. Nothing acknowledged may be lost.
+func promote(t *testing.T, pair *testservers.PostgresPair, s store.Store, w *writers) {
+	t.Helper()
+	pair.Promote()
+	began := time.Now()
+	until(t, s, increment("h"))
+	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
+	w.check(t, s)
+}
+
+// When the primary is killed and its synchronous standby promoted, nothing is lost that was acknowledged, and clients
+// that name both go on.
+func TestPromoted(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	s := openBrief(t, both(t, pair))
+	if problems := s.Problems(); len(problems) > 0 {
+		t.Errorf("problems of a synchronous pair: %+v", problems)
+	}
+	notes, err := s.Watch(t.Context(), store.Interest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-notes
+	w := write(t, s)
+	until(t, s, increment("g"))
+	pair.Primary.Kill()
+	promote(t, pair, s, w)
+	for len(notes) > 0 {
+		<-notes
+	}
+	until(t, s, increment("after"))
+	wantNotified(t, notes, "after")
+}
+
+// A primary that is frozen while its standby is promoted is left for the new one, although its connections stay open.
+func TestFrozenAndPromoted(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	s := openBrief(t, both(t, pair))
+	w := write(t, s)
+	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, increment("g"))
+	pair.Primary.Freeze()
+	promote(t, pair, s, w)
+	wantListener(t, strings.ReplaceAll("postgres://shardctl@ADDR/postgres?sslmode=disable", "ADDR", pair.Standby.Addr))
+	pair.Primary.Kill()
+}
+
+// So does a watch that looks into the log just then, although its calls have no deadline of their own.
+func TestFrozenWhileWatching(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	link := pair.Primary.Link()
+	s := openBrief(t, strings.Replace(both(t, pair), pair.Primary.Addr, link.Addr, 1))
+	notes, err := s.Watch(t.Context(), store.Interest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, increment("before"))
+	wantNotified(t, notes, "before")
+	pair.Primary.Freeze()
+	looked, once := make(chan struct{}), sync.Once{}
+	link.Look(func([]byte) { once.Do(func() { close(looked) }) })
+	select {
+	case <-looked:
+	case <-time.After(patience):
+		t.Fatal("the watch does not look at intervals")
+	}
+	pair.Promote()
+	for len(notes) > 0 {
+		<-notes
+	}
+	until(t, s, increment("after"))
+	wantNotified(t, notes, "after")
+}
+
+// wantListener waits until somebody listens at a server.
+func wantListener(t *testing.T, uri string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		n, err := postgres.Value(t.Context(), uri, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Error("nobody listens at the new primary")
+}
+
+// While the standby is away that each COMMIT waits for, writes are unknown and no one reads them. No call leaves one
+// more process behind in the server.
+func TestStandbyAway(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	s, other := openBrief(t, uri), openBrief(t, uri)
+	until(t, s, increment("g"))
+	pair.Standby.Freeze()
+	create := store.Change{Doc: store.Doc{
+		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+	}}
+	for range 8 {
+		if out := one(t, s, create); out.Status != store.Unknown {
+			t.Fatalf("without a standby: %+v", out)
+		}
+		reply, err := other.Read(t.Context(), store.KindLock, "g/k")
+		if err != nil || len(reply.Docs) > 0 {
+			t.Fatalf("another client reads %+v, %v; want nothing that is not acknowledged", reply.Docs, err)
+		}
+	}
+	n, err := postgres.Value(t.Context(), uri,
+		`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shardctl' AND datname = current_database()`)
+	if most := int64(2*(postgres.MaxCalls+1) + 1); err != nil || n > most {
+		t.Errorf("%d connections of two clients, %v; want %d at most", n, err, most)
+	}
+	pair.Standby.Thaw()
+	until(t, s, create)
+}
+
+// waiting counts the processes that wait for the standby.
+const waiting = `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()`
+
+// await waits until a query finds some rows.
+func await(t *testing.T, uri, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		n, err := postgres.Value(t.Context(), uri, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatalf("nothing within %v: %s", patience, text)
+}
+
+// When an administrator ends the wait for the standby, the outcome is unknown, also where the server is told to keep
+// its warnings to itself.
+func TestWaitForStandbyEnded(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	s := openBrief(t, option(t, uri, "client_min_messages=error"))
+	until(t, s, increment("g"))
+	pair.Standby.Freeze()
+	ended := make(chan []store.Outcome, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		outs, err := s.Apply(ctx, increment("g"))
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- outs
+	}()
+	await(t, uri, waiting)
+	if err := postgres.Exec(t.Context(), uri,
+		`SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range <-ended {
+		if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "the server warns") {
+			t.Errorf("the wait was ended: %+v, want unknown", out)
+		}
+	}
+	pair.Standby.Thaw()
+}
+
+// crashed is a primary that is up again after a crash, with a write that its standby, which is away, does not have.
+func crashed(t *testing.T, pair *testservers.PostgresPair, s store.Store, away func()) (unknown store.Change) {
+	t.Helper()
+	claim := store.Change{Doc: store.Doc{
+		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+	}}
+	until(t, s, claim)
+	away()
+	claim.IfRev, claim.Doc.Rev, claim.Doc.WriterID.Seq = 1, 2, 2
+	if out := one(t, s, claim); out.Status != store.Unknown {
+		t.Fatalf("without a standby: %+v", out)
+	}
+	pair.Primary.Kill()
+	pair.Primary.Start()
+	return claim
+}
+
+// revision reads that of the claim.
+func revision(t *testing.T, s store.Store, within time.Duration) (int64, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	reply, err := s.Read(ctx, store.KindLock, "g/k")
+	if err != nil {
+		return 0, err
+	}
+	return reply.Docs[0].Rev, nil
+}
+
+// A primary that crashes while it waits for its standby has, when it is up again, what the standby does not have. No
+// one is shown that, or told that it is applied, before the standby has it.
+func TestFoundAfterCrash(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	s := openBrief(t, uri)
+	claim := crashed(t, pair, s, pair.Standby.Freeze)
+	await(t, uri, `SELECT count(*) FROM default_locks WHERE rev = 2`)
+	for range 3 {
+		if rev, err := revision(t, s, brief); !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("the standby does not have it: read revision %d, %v", rev, err)
+		}
+		if out := one(t, s, claim); out.Status != store.Unknown {
+			t.Fatalf("the standby does not have it: %+v, want unknown", out)
+		}
+	}
+	n, err := postgres.Value(t.Context(), uri,
+		`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shardctl'`)
+	if most := int64(postgres.MaxCalls + 2); err != nil || n > most {
+		t.Errorf("%d connections, %v; want %d at most", n, err, most)
+	}
+	pair.Standby.Thaw()
+	until(t, s, claim)
+	if rev, err := revision(t, s, patience); rev != 2 {
+		t.Errorf("read revision %d, %v", rev, err)
+	}
+}
+
+// What such a primary has is gone when the standby is promoted. So nobody may have seen it.
+func TestLostAfterCrash(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	s := openBrief(t, strings.Replace(uri, pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1))
+	crashed(t, pair, s, pair.Standby.Kill) // frozen, it would have the write in a buffer
+	await(t, uri, `SELECT count(*) FROM default_locks WHERE rev = 2`)
+	if rev, err := revision(t, s, brief); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("the standby does not have it: read revision %d, %v", rev, err)
+	}
+	pair.Primary.Kill()
+	pair.Standby.Start()
+	pair.Promote()
+	until(t, s, increment("h"))
+	if rev, err := revision(t, s, patience); rev != 1 {
+		t.Errorf("read revision %d, %v; want 1", rev, err)
+	}
+}

@@ -1,0 +1,75 @@
+package postgres_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+)
+
+// The grants of docs/stores/postgresql.md are enough for who finds the tables in place, and for who only looks.
+func TestLeastGrants(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindPostgres)
+	uri := server.Database()
+	owner, worker, reader := testservers.Name(), testservers.Name(), testservers.Name()
+	as := func(user string) string { return with(t, uri, func(u *url.URL) { u.User = url.User(user) }) }
+	run := func(statements ...string) {
+		t.Helper()
+		if err := postgres.Exec(t.Context(), uri, statements...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(`CREATE ROLE `+owner+` LOGIN`, `CREATE ROLE `+worker+` LOGIN`, `CREATE ROLE `+reader+` LOGIN`,
+		`CREATE SCHEMA shardctl AUTHORIZATION `+owner)
+	for _, role := range []string{owner, worker, reader} {
+		run(`ALTER ROLE ` + role + ` SET search_path = shardctl`)
+	}
+	if out := one(t, open(t, as(owner)), increment("g")); out.Status != store.Applied {
+		t.Fatalf("owner: %+v", out)
+	}
+	run(`GRANT USAGE ON SCHEMA shardctl TO `+worker+`, `+reader,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shardctl TO `+worker,
+		`GRANT SELECT ON ALL TABLES IN SCHEMA shardctl TO `+reader)
+	s := open(t, as(worker))
+	notes, err := s.Watch(t.Context(), store.Interest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-notes
+	if out := one(t, s, increment("g")); out.Status != store.Applied {
+		t.Fatalf("worker: %+v", out)
+	}
+	wantNotified(t, notes, "g")
+	looks, err := postgres.Open(t.Context(), postgres.Options{URI: as(reader), Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = looks.Close(t.Context()) }()
+	if got := count(t, looks, "g"); got != 2 {
+		t.Errorf("a reader counts %d, want 2", got)
+	}
+	outs, err := looks.Apply(t.Context(), increment("g"))
+	if err != nil || outs[0].Status != store.Unknown {
+		t.Fatalf("a reader writes: %+v, %v", outs, err)
+	}
+	wantLine(t, outs[0].Err, store.ErrInvalid, "permission denied", "docs/stores/postgresql.md")
+}
+
+// A table that an older program made gets the indexes that a newer one adds.
+func TestOldTablesGetNewIndexes(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindPostgres).Database()
+	if err := open(t, uri).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Exec(t.Context(), uri, `DROP INDEX default_locks_3`); err != nil {
+		t.Fatal(err)
+	}
+	open(t, uri)
+	n, err := postgres.Value(t.Context(), uri,
+		`SELECT count(*) FROM pg_indexes WHERE indexname = 'default_locks_3' AND indexdef LIKE '%(grp, id)'`)
+	if err != nil || n != 1 {
+		t.Errorf("%d indexes, %v; want 1", n, err)
+	}
+}

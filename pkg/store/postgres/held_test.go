@@ -1,0 +1,83 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+// heldLease is that of the replicas whose tables somebody holds.
+const heldLease = 3 * time.Second
+
+// Whoever holds one table does not hold up heartbeats, which need another.
+func TestHeldTables(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindPostgres)
+	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {
+		t.Helper()
+		uri := server.Database()
+		return openFor(t, uri, heldLease), func(table string) func() { return hold(t, uri, table) }
+	}}.Run(t)
+}
+
+// openFor opens a store as a replica with that lease does.
+func openFor(t *testing.T, uri string, lease time.Duration) store.Store {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a call's timeout may be too short for a set-up
+	defer cancel()
+	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: lease / 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+	return s
+}
+
+// hold takes a table as VACUUM FULL and ALTER TABLE do.
+func hold(t *testing.T, uri, table string) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE "default_`+table+`" IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := conn.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A pooler forgets what a connection has set, and the wait for a lock is bounded all the same.
+func TestHeldTablesBehindAPooler(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindPostgres)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
+	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {
+		t.Helper()
+		uri := server.Database()
+		return openFor(t, strings.ReplaceAll(uri, server.Addr, pooler.Addr), heldLease),
+			func(table string) func() { return hold(t, uri, table) }
+	}}.Run(t)
+}
+
+// A write to a table that somebody holds is unavailable, and says why.
+func TestHeldTableIsTold(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindPostgres).Database()
+	s := openBrief(t, uri)
+	release := hold(t, uri, "groups")
+	out := one(t, s, increment("g"))
+	if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "see pg_locks") {
+		t.Errorf("a write to a table that is held: %+v", out)
+	}
+	release()
+	until(t, s, increment("g"))
+}

@@ -1,0 +1,222 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+)
+
+// with changes a URI.
+func with(t *testing.T, uri string, change func(*url.URL)) string {
+	t.Helper()
+	u, err := url.Parse(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(u)
+	return u.String()
+}
+
+// wantLine checks that an error is one clear line without the password.
+func wantLine(t *testing.T, err, kind error, says ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("got %v, want %v", err, kind)
+	}
+	if errors.Is(kind, store.ErrInvalid) && errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, which says both that it may pass and that it does not", err)
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("got %q, want it to say %q", err, text)
+		}
+	}
+	if strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("got %q, want one line without the password", err)
+	}
+}
+
+// What is wrong with a set-up is one line that says what to do.
+func TestOpenRefuses(t *testing.T) {
+	server := testservers.Start(t, testservers.KindPostgres, "password_encryption = 'scram-sha-256'")
+	uri := server.Database()
+	if err := postgres.Exec(t.Context(), uri,
+		`CREATE ROLE named LOGIN PASSWORD 's3cret'`, `CREATE ROLE poor LOGIN`,
+		`CREATE ROLE few LOGIN CONNECTION LIMIT 0`, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
+		`CREATE SCHEMA old`, `CREATE FUNCTION old.current_setting(text) RETURNS text LANGUAGE sql AS `+
+			`$$ SELECT CASE $1 WHEN 'server_version_num' THEN '110022' ELSE pg_catalog.current_setting($1) END $$`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Server().Site().WriteFile("data/pg_hba.conf", []byte(
+		"host all named 127.0.0.1/32 scram-sha-256\n"+everybody("host")+"trust\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Exec(t.Context(), uri, `SELECT pg_reload_conf()`); err != nil {
+		t.Fatal(err)
+	}
+	as := func(user *url.Userinfo) string { return with(t, uri, func(u *url.URL) { u.User = user }) }
+	for name, tt := range map[string]struct {
+		uri  string
+		kind error
+		says []string
+	}{
+		"wrong password": {
+			as(url.UserPassword("named", "s3cret-and-wrong")), store.ErrInvalid,
+			[]string{server.Addr, "password authentication failed", "check the user, the password"},
+		},
+		"no such user": {as(url.User("nobody")), store.ErrInvalid, []string{`role "nobody" does not exist`}},
+		"no such database": {
+			with(t, uri, func(u *url.URL) { u.Path = "/missing" }), store.ErrInvalid,
+			[]string{`database "missing" does not exist`, "create the database"},
+		},
+		"no right to create tables": {
+			as(url.User("poor")), store.ErrInvalid, []string{"docs/stores/postgresql.md"},
+		},
+		"a server that says it is too old": {
+			with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=old,pg_catalog" }), store.ErrInvalid,
+			[]string{"PostgreSQL 11, want 12 or newer: upgrade it"},
+		},
+		"no connection left": {
+			as(url.User("few")), store.ErrUnavailable, []string{"too many connections", "raise max_connections"},
+		},
+		"no TLS there": {
+			with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=require" }), store.ErrUnavailable,
+			[]string{"server refused TLS connection"},
+		},
+		"nobody there": {"postgres://127.0.0.1:1/x?sslmode=disable", store.ErrUnavailable, []string{"127.0.0.1:1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := postgres.Open(t.Context(), postgres.Options{URI: tt.uri})
+			if err == nil {
+				_ = s.Close(t.Context())
+			}
+			wantLine(t, err, tt.kind, tt.says...)
+		})
+	}
+}
+
+// everybody begins a line of pg_hba.conf that is for every database and every user.
+func everybody(kind string) string {
+	return strings.Join([]string{kind, "all", "all", "127.0.0.1/32", ""}, " ")
+}
+
+// A standby, and a primary that takes no writes for now, are unavailable: another may take over.
+func TestReadOnly(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	standby := strings.ReplaceAll(uri, pair.Primary.Addr, pair.Standby.Addr)
+	_, err := postgres.Open(t.Context(), postgres.Options{URI: standby, Database: "postgres"})
+	wantLine(t, err, store.ErrUnavailable, "read-only", "name the primary")
+
+	s := openBrief(t, uri)
+	until(t, s, increment("g"))
+	if err := postgres.Exec(t.Context(), uri,
+		`ALTER SYSTEM SET default_transaction_read_only = on`, `SELECT pg_reload_conf()`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if one(t, s, increment("g")).Status == store.Unknown {
+			break
+		}
+	}
+	out := one(t, s, increment("g"))
+	if out.Status != store.Unknown {
+		t.Fatalf("of a server that is read-only: %+v", out)
+	}
+	wantLine(t, out.Err, store.ErrUnavailable, "read-only")
+	if err := postgres.Exec(t.Context(), uri,
+		`SET default_transaction_read_only = off`, `ALTER SYSTEM RESET default_transaction_read_only`,
+		`SELECT pg_reload_conf()`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, increment("g"))
+}
+
+// With TLS the server is verified by its authority, and verifies the client by its certificate.
+func TestTLS(t *testing.T) {
+	server := testservers.Start(t, testservers.KindPostgres)
+	uri := server.Database()
+	cert, key := testprocess.Certificate(t, "127.0.0.1")
+	otherCert, _ := testprocess.Certificate(t, "127.0.0.1")
+	secure(t, server, uri, cert, key)
+	set := func(params string) string { return with(t, uri, func(u *url.URL) { u.RawQuery = params }) }
+	files := fmt.Sprintf("&sslcert=%s&sslkey=%s", url.QueryEscape(cert), url.QueryEscape(key))
+	verified := "sslmode=verify-full&sslrootcert="
+	if s, err := postgres.Open(t.Context(), postgres.Options{URI: set(verified + cert + files)}); err != nil {
+		t.Errorf("with the right files: %v", err)
+	} else if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_, err := postgres.Open(t.Context(), postgres.Options{URI: set(verified + otherCert + files)})
+	wantLine(t, err, store.ErrInvalid, "certificate", "sslrootcert")
+	_, err = postgres.Open(t.Context(), postgres.Options{URI: set(verified + cert)})
+	wantLine(t, err, store.ErrInvalid, "connection requires a valid client certificate")
+	_, err = postgres.Open(t.Context(), postgres.Options{URI: set("sslmode=disable")})
+	wantLine(t, err, store.ErrInvalid, "pg_hba.conf")
+	_, err = postgres.Open(t.Context(), postgres.Options{URI: set(verified + "/missing.pem")})
+	wantLine(t, err, store.ErrInvalid, "/missing.pem")
+}
+
+// secure has a server take nothing but TLS with a client's certificate.
+func secure(t *testing.T, server *testservers.Server, uri, cert, key string) {
+	t.Helper()
+	site := server.Server().Site()
+	for name, content := range map[string][]byte{
+		"data/server.crt": readFile(t, cert), "data/server.key": readFile(t, key), "data/root.crt": readFile(t, cert),
+		"data/pg_hba.conf": []byte(everybody("hostssl") + "trust clientcert=verify-ca\n"),
+	} {
+		if err := site.WriteFile(name, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := postgres.Exec(t.Context(), uri,
+		`ALTER SYSTEM SET ssl_cert_file = 'server.crt'`, `ALTER SYSTEM SET ssl_key_file = 'server.key'`,
+		`ALTER SYSTEM SET ssl_ca_file = 'root.crt'`, `ALTER SYSTEM SET ssl = on`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	server.Start()
+}
+
+func TestParse(t *testing.T) {
+	for uri, says := range map[string]string{
+		"postgres://":                            "names no host",
+		"postgres://host:70000/x":                "wrong hosts",
+		"postgres://a:b/c@host/x":                "%2F",
+		"postgres://host/x?sslmode=full":         "sslmode",
+		"postgres://host/x?target=1":             `parameter "target"`,
+		"postgres://host/x?connect_timeout=soon": "connect_timeout",
+		"postgres://host/a/b":                    "wrong database",
+	} {
+		_, err := store.Parse(store.Config{URI: uri})
+		var field *store.FieldError
+		if !errors.As(err, &field) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want it to say %q", uri, err, says)
+		}
+	}
+	c, err := store.Parse(store.Config{URI: "postgres://u:s3cret@a,b:5433/locks?sslmode=verify-full"})
+	if err != nil || c.Database != "locks" || c.Cluster != "default" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err = store.Parse(store.Config{URI: "postgres://a"}); err != nil || c.Database != postgres.DefaultDatabase {
+		t.Errorf("%+v, %v", c, err)
+	}
+	d, err := store.Lookup("postgres://a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Redact("postgres://u:s3cret@a/x?sslpassword=s3cret"); strings.Contains(got, "s3cret") {
+		t.Errorf("shown as %s", got)
+	}
+}

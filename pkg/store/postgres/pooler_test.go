@@ -1,0 +1,109 @@
+package postgres_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+// Behind a pooler in transaction mode, which may know no prepared statements, all promises hold. Nothing tells of
+// changes there: watches look, and the store says so.
+func TestPooler(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindPostgres)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
+	through := func(uri string) string { return strings.ReplaceAll(uri, server.Addr, pooler.Addr) }
+	storetest.Run(
+		t, func(*testing.T) storetest.Database {
+			return storetest.Database{Open: database(through(server.Database())).Open}
+		},
+		"create", "replace", "delete", "fields", "ids", "batch of outcomes", "racing writers", "increment", "query",
+		"watch", "watch ends", "set-up at once", "unknown outcomes",
+	)
+	uri := server.Database()
+	problems := store.Problems(open(t, through(uri)))
+	if len(problems) != 1 || problems[0].Reason != "StorePolled" {
+		t.Errorf("problems behind a pooler: %+v, want StorePolled", problems)
+	}
+	if problems := store.Problems(open(t, uri)); len(problems) > 0 {
+		t.Errorf("problems without one: %+v", problems)
+	}
+}
+
+// A pooler that is restarted is a server that was away for a moment.
+func TestPoolerRestarted(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindPostgres)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
+	s := openBrief(t, strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr))
+	w := write(t, s)
+	until(t, s, increment("g"))
+	pooler.Kill()
+	pooler.Start()
+	until(t, s, increment("g"))
+	w.check(t, s)
+}
+
+// While the standby is away, a store behind a pooler takes no further connection of the server with each call.
+func TestPoolerStandbyAway(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	pooler := testservers.StartPgBouncer(t, pair.Primary.Addr)
+	s := openBrief(t, strings.ReplaceAll(uri, pair.Primary.Addr, pooler.Addr))
+	until(t, s, increment("g"))
+	pair.Standby.Freeze()
+	for i := range int64(6) {
+		claim := store.Change{Doc: store.Doc{
+			Kind: store.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1,
+			WriterID: store.WriterID{Session: "s", Seq: i},
+		}}
+		if out := one(t, s, claim); out.Status != store.Unknown {
+			t.Fatalf("without a standby: %+v", out)
+		}
+	}
+	if n := value(t, uri, waiting); n > postgres.MaxCalls {
+		t.Errorf("%d processes of the server wait for the standby, want %d at most", n, postgres.MaxCalls)
+	}
+	pair.Standby.Thaw()
+	until(t, s, increment("g"))
+}
+
+// A pooler keeps its clients' connections when the server behind it becomes another one. A standby there answers no
+// read: it may lack what was acknowledged.
+func TestPoolerMoved(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	uri := pair.Primary.Database()
+	link := pair.Primary.Link()
+	pooler := testservers.StartPgBouncer(t, link.Addr)
+	through, direct := openBrief(t, strings.ReplaceAll(uri, pair.Primary.Addr, pooler.Addr)), openBrief(t, uri)
+	until(t, through, increment("g"))
+	standby := strings.Replace(uri, pair.Primary.Addr, pair.Standby.Addr, 1)
+	if err := postgres.Exec(t.Context(), standby, `SELECT pg_wal_replay_pause()`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, direct, increment("g"))
+	link.Lead(pair.Standby.Addr)
+	link.Cut()
+	for deadline := time.Now().Add(patience); ; {
+		reply, err := through.Read(t.Context(), store.KindGroup, "g")
+		if err == nil {
+			t.Fatalf("a standby was read: %+v", reply.Docs)
+		}
+		if strings.Contains(err.Error(), "the server is read-only") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v, want it to say that the server is read-only", err)
+		}
+	}
+	link.Lead(pair.Primary.Addr)
+	link.Cut()
+	until(t, through, increment("g"))
+	if got := count(t, through, "g"); got < 3 {
+		t.Errorf("counted %d, want 3 at least", got)
+	}
+}

@@ -1,0 +1,78 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+// Fifty replicas with a watch each, all of which call at once, and whose guards mark their sessions then, keep to the
+// connections that docs/stores/postgresql.md says to leave free.
+func TestConnectionsOfFiftyReplicas(t *testing.T) {
+	const replicas, most = 50, 300
+	server := testservers.Start(t, testservers.KindPostgres, fmt.Sprint("max_connections = ", most), "fsync = off")
+	uri := server.Database()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var all, marked sync.WaitGroup
+	done := make(chan struct{}) // closed when all have called
+	for i := range replicas {
+		marked.Add(1)
+		all.Go(func() {
+			s, guard := replica(ctx, t, uri)
+			if s != nil && guard != nil {
+				callAll(t, fmt.Sprint(i), s, s, s, guard) //nolint:contextcheck // each call has its own
+			}
+			marked.Done()
+			<-done
+			for _, one := range []*sqlstore.Store{s, guard} {
+				if one != nil && one.Close(ctx) != nil {
+					t.Error("not closed")
+				}
+			}
+		})
+	}
+	marked.Wait()
+	n, err := postgres.Value(ctx, uri, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shardctl'`)
+	t.Logf("%d replicas and their guards have %d connections", replicas, n)
+	if err != nil || n < 3*replicas || n > 5*replicas {
+		t.Errorf("%d connections, %v; want %d to %d", n, err, 3*replicas, 5*replicas)
+	}
+	close(done)
+	all.Wait()
+}
+
+// replica opens the stores of a replica and of its guard; nil where it failed.
+func replica(ctx context.Context, t *testing.T, uri string) (s, guard *sqlstore.Store) {
+	t.Helper()
+	s, err := postgres.Open(ctx, postgres.Options{URI: uri})
+	if err != nil {
+		t.Error(err)
+		return nil, nil
+	}
+	if _, err := s.Watch(ctx, store.Interest{}); err != nil {
+		t.Error(err)
+	}
+	if guard, err = postgres.Open(ctx, postgres.Options{URI: uri, Existing: true}); err != nil {
+		t.Error(err)
+	}
+	return s, guard
+}
+
+// callAll writes by all at once.
+func callAll(t *testing.T, group string, stores ...store.Store) {
+	t.Helper()
+	var calls sync.WaitGroup
+	for i, one := range stores {
+		calls.Go(func() { ends(t, one, patience, store.Applied, increment(fmt.Sprint(group, "/", i))) })
+		calls.Go(func() { ends(t, one, patience, store.Applied, storetest.Heartbeat(fmt.Sprint(group, "-", i), 0)) })
+	}
+	calls.Wait()
+}

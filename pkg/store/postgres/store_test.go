@@ -1,0 +1,116 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
+
+func TestStore(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindPostgres)
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return database(server.Database())
+	})
+}
+
+func database(uri string) storetest.Database {
+	return storetest.Database{
+		Open: func(ctx context.Context) (store.Store, error) { return opened(ctx, uri) },
+		ShiftSchema: func(ctx context.Context, by int) error {
+			return postgres.Exec(ctx, uri, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
+		},
+		Forget: func(ctx context.Context, kind store.Kind) error {
+			return postgres.Exec(ctx, uri, `DROP TABLE "default_`+kind.Info().Plural+`"`)
+		},
+		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			return postgres.Exec(ctx, uri, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)
+		},
+		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			return examined(ctx, uri, kind, q)
+		},
+	}
+}
+
+func opened(ctx context.Context, uri string) (store.Store, error) {
+	s, err := postgres.Open(ctx, postgres.Options{URI: uri})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// open opens a store that ends with the test.
+func open(t *testing.T, uri string) *sqlstore.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), postgres.Options{URI: uri})
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// plan is a node of EXPLAIN's answer.
+type plan struct {
+	Type    string  `json:"Node Type"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Plans   []plan
+}
+
+// examined is how many rows, or entries of an index, a List looks at.
+func examined(ctx context.Context, uri string, kind store.Kind, q store.Query) (int64, error) {
+	conn, err := pgx.Connect(ctx, uri)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, `ANALYZE`); err != nil {
+		return 0, err
+	}
+	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Existing: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = s.Close(ctx) }()
+	text, args := s.ListStatement(kind, q)
+	var answer []byte
+	if err := conn.QueryRow(ctx, `EXPLAIN (ANALYZE, FORMAT JSON) `+text, args...).Scan(&answer); err != nil {
+		return 0, err
+	}
+	var plans []struct{ Plan plan }
+	if err := json.Unmarshal(answer, &plans); err != nil {
+		return 0, err
+	}
+	return int64(plans[0].Plan.looked()), nil
+}
+
+// looked adds up what the scans of a plan looked at.
+func (p plan) looked() (n float64) {
+	if len(p.Plans) == 0 {
+		n = (p.Rows + p.Removed) * p.Loops
+	}
+	for _, below := range p.Plans {
+		n += below.looked()
+	}
+	return n
+}

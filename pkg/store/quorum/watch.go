@@ -1,0 +1,139 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+)
+
+// againAfter is how long a watch of one server waits before it begins again.
+const againAfter = 200 * time.Millisecond
+
+// Watch sends the notifications of all servers. They say where to look, and carry no documents: what one server holds
+// may not be chosen. Each change comes from every server that accepts it, so from the last one of a majority as well.
+func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
+	if err := in.Validate(); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	if !s.life.Go(func() {}) {
+		return nil, fmt.Errorf("watch: %w", errClosed)
+	}
+	own := in
+	if in.Groups != nil {
+		own.Groups = slices.Clone(in.Groups)
+		for _, g := range in.Groups {
+			own.Groups = append(own.Groups, counterID(g))
+		}
+		if len(own.Groups) > store.MaxInterest {
+			own.Groups = nil
+		}
+	}
+	w := &watch{store: s, in: own, notes: make(chan store.Notification), began: make(chan error, len(s.servers))}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := s.life.OnEnd(cancel)
+	for _, at := range s.servers {
+		w.running++
+		if !s.life.Go(func() { w.follow(ctx, at) }) {
+			w.running--
+		}
+	}
+	out := store.NewNotifier()
+	if err := w.await(ctx); err != nil {
+		cancel()
+		stop()
+		return nil, unavailableWatch(err)
+	}
+	if !s.life.Go(func() { defer stop(); defer cancel(); w.forward(ctx, out) }) {
+		cancel()
+		return nil, fmt.Errorf("watch: %w", errClosed)
+	}
+	return out.C(), nil
+}
+
+func unavailableWatch(err error) error {
+	if errors.Is(err, store.ErrCannotWatch) {
+		return fmt.Errorf("watch: %w", err)
+	}
+	return unavailable("watch", err)
+}
+
+// watch is one watcher of all servers.
+type watch struct {
+	store   *Store
+	in      store.Interest
+	notes   chan store.Notification
+	began   chan error
+	running int
+}
+
+// await waits until a majority is watched. One server that cannot be watched is enough to be polled.
+func (w *watch) await(ctx context.Context) error {
+	began := 0
+	for range w.running {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-w.began:
+			if errors.Is(err, store.ErrCannotWatch) {
+				return err
+			}
+			if err == nil {
+				began++
+			}
+		}
+		if began >= quorum.Majority(len(w.store.servers)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %d of %d servers can be watched", store.ErrUnavailable, began, len(w.store.servers))
+}
+
+// follow watches one server until ctx ends, again and again.
+func (w *watch) follow(ctx context.Context, at *server) {
+	for first := true; ctx.Err() == nil; first = false {
+		var notes <-chan store.Notification
+		client, _, err := at.serving()
+		if err == nil {
+			notes, err = client.Watch(ctx, w.in)
+		}
+		if first {
+			w.began <- err
+		}
+		for err == nil {
+			n, open := <-notes
+			if !open {
+				break
+			}
+			select {
+			case w.notes <- n:
+			case <-ctx.Done():
+			}
+		}
+		_ = sleep.For(ctx, againAfter) // the loop looks at ctx
+	}
+}
+
+// forward hands notifications over, without their documents.
+func (w *watch) forward(ctx context.Context, out *store.Notifier) {
+	defer out.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case n := <-w.notes:
+			if n.Kind == store.KindGroup {
+				n.ID = groupOf(n.ID)
+			}
+			if n.Resync || invalid(n.ID) == nil {
+				n.Doc = nil
+				out.Send(n)
+			}
+		}
+	}
+}

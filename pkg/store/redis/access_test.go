@@ -1,0 +1,152 @@
+package redis_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/redis"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+// documented is the command that gives the least rights, as the page shows it.
+func documented(t *testing.T) []any {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/stores/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "ACL SETUSER")
+	command, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("the page shows no ACL SETUSER")
+	}
+	all := []any{"ACL", "SETUSER"}
+	for word := range strings.FieldsSeq(command) {
+		all = append(all, word)
+	}
+	return all
+}
+
+// The rights of the documentation are enough for everything, and leave nothing unchecked.
+func TestTheLeastRights(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	do(t, server.Addr, documented(t)...)
+	do(t, server.Addr, "ACL", "SETUSER", "default", "resetpass", "-@all", "+acl", "+flushall")
+	db := 0
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		db++
+		c := store.Config{URI: "redis://shardctl:PASSWORD@" + server.Addr, Database: itoa(db)}
+		if got := open(t, c).Problems(); len(got) > 0 {
+			t.Errorf("problems %v", got)
+		}
+		return suite(t, c)
+	})
+}
+
+// Without the channel and without CONFIG the store works, and says what it lacks.
+func TestFewerRights(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	do(t, server.Addr, documented(t)...)
+	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetchannels", "-config|get")
+	uri := "redis://shardctl:PASSWORD@" + server.Addr
+	got := ""
+	for _, p := range open(t, store.Config{URI: uri}).Problems() {
+		got += p.Reason + " "
+	}
+	if want := redis.ReasonUnknown + " " + redis.ReasonPolled + " "; got != want {
+		t.Errorf("problems %q, want %q", got, want)
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return suite(t, store.Config{URI: uri})
+	}, "watch")
+}
+
+// tlsServer has a port for TLS alone, and asks for certificates.
+func tlsServer(t *testing.T) (server *testservers.Server, cert, key string) {
+	t.Helper()
+	cert, key = testprocess.Certificate(t, "server")
+	ports, err := testprocess.FreePorts(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = testservers.Start(t, testservers.KindRedis, "tls-port "+itoa(ports[0]), "tls-cert-file "+cert,
+		"tls-key-file "+key, "tls-ca-cert-file "+cert, "tls-auth-clients yes")
+	server.Addr = testprocess.Loopback + ":" + itoa(ports[0])
+	return server, cert, key
+}
+
+func TestTLS(t *testing.T) {
+	server, cert, key := tlsServer(t)
+	other, otherKey := testprocess.Certificate(t, "other")
+	uri := "rediss://" + server.Addr + "?tlsCAFile="
+	floor(t, open(t, store.Config{URI: uri + cert + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key}))
+	refused(t, uri+other+"&tlsCertFile="+cert+"&tlsKeyFile="+key, store.ErrInvalid, "name its file by tlsCAFile")
+	// Whether the server's alert comes before the broken connection is chance.
+	for _, mine := range []string{"", "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey} {
+		if s, err := redis.Open(t.Context(), store.Config{URI: uri + cert + mine}); err == nil {
+			_ = s.Close(t.Context())
+			t.Errorf("opened with the certificate %q", mine)
+		}
+	}
+	refused(t, uri+"/absent", store.ErrInvalid, "tlsCAFile")
+}
+
+// At most four connections a replica, the guard's among them.
+func TestConnections(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	uri := server.Database()
+	s := open(t, store.Config{URI: uri})
+	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
+		t.Fatal(err)
+	}
+	guard := open(t, store.Config{URI: uri, Existing: true})
+	for _, of := range []*redis.Store{s, guard} {
+		for range 3 {
+			for _, kind := range store.Kinds() {
+				if _, err := of.Read(t.Context(), kind, "x"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	list, err := client(t, server.Addr).ClientList(t.Context()).Result()
+	if n := strings.Count(list, "name=shardctl"); err != nil || n != 4 {
+		t.Errorf("%d connections, %v; want 4:\n%s", n, err, list)
+	}
+}
+
+// A cluster's node that does not have the keys says who has.
+func TestACluster(t *testing.T) {
+	var nodes []*testservers.Server
+	buses, err := testprocess.FreePorts(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bus := range buses {
+		nodes = append(nodes, testservers.Start(t, testservers.KindRedis, "cluster-enabled yes", "databases 1",
+			"cluster-port "+itoa(bus)))
+	}
+	// The first has all slots, and the second knows it.
+	do(t, nodes[0].Addr, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	host, port, _ := strings.Cut(nodes[0].Addr, ":")
+	do(t, nodes[1].Addr, "CLUSTER", "MEET", host, port, buses[0])
+	waitFor(t, func() bool {
+		state, err := client(t, nodes[1].Addr).ClusterInfo(t.Context()).Result()
+		return err == nil && strings.Contains(state, "cluster_state:ok")
+	})
+	uri := "redis+cluster://" + nodes[1].Addr + "," + nodes[0].Addr + "?nodes=1"
+	s := open(t, store.Config{URI: uri, Timeout: 2 * time.Second})
+	claim(t, s, "g/a")
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return suite(t, store.Config{URI: uri, Cluster: testservers.Name()})
+	})
+	refused(t, "redis://"+nodes[0].Addr, store.ErrInvalid, "use redis+cluster://")
+}

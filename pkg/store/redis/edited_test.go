@@ -1,0 +1,61 @@
+package redis_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// edited are texts that somebody wrote manually: the fields of a lock, and whether they are a document.
+var edited = map[string]struct {
+	fields   []string
+	document bool
+}{
+	"as it is written":              {[]string{"7", "w", "1", "g", "s", "", "0", "live", "0", "0", ""}, true},
+	"the largest numbers":           {[]string{"7", "w", "9223372036854775807", "g", "s", "", "0", "", "-9223372036854775808", "0", ""}, true},
+	"no fields":                     {[]string{"seven"}, false},
+	"a revision with a sign":        {[]string{"+7", "w", "1", "g", "s", "", "0", "", "0", "0", ""}, false},
+	"a revision that begins with 0": {[]string{"007", "w", "1", "g", "s", "", "0", "", "0", "0", ""}, false},
+	"no revision":                   {[]string{"0", "w", "1", "g", "s", "", "0", "", "0", "0", ""}, false},
+	"a negative revision":           {[]string{"-7", "w", "1", "g", "s", "", "0", "", "0", "0", ""}, false},
+	"a revision of 17 digits":       {[]string{"10000000000000000", "w", "1", "g", "s", "", "0", "", "0", "0", ""}, false},
+	"suspended by a word":           {[]string{"7", "w", "1", "g", "s", "", "yes", "", "0", "0", ""}, false},
+	"a negative end":                {[]string{"7", "w", "1", "g", "s", "", "0", "", "0", "-1", ""}, false},
+	"an end of 25 digits":           {[]string{"7", "w", "1", "g", "s", "", "0", "", "0", strings.Repeat("9", 25), ""}, false},
+	"a number of 25 digits":         {[]string{"7", "w", strings.Repeat("9", 25), "g", "s", "", "0", "", "0", "0", ""}, false},
+	"a number with zeros before it": {[]string{"7", "w", strings.Repeat("0", 24) + "1", "g", "s", "", "0", "", "0", "0", ""}, false},
+	"a count just too large":        {[]string{"7", "w", "1", "g", "s", "", "0", "", "9223372036854775808", "0", ""}, false},
+	"a count just too small":        {[]string{"7", "w", "1", "g", "s", "", "0", "", "-9223372036854775809", "0", ""}, false},
+}
+
+// Scripts and this program take the same texts for documents. What is none counts as absent everywhere, and a creation
+// takes its place.
+func TestDocumentsWrittenByHand(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	for name, tc := range edited {
+		id := "g/" + strings.ReplaceAll(name, " ", "-")
+		do(t, server.Addr, "HSET", "shardctl:{default}:locks", id, strings.Join(tc.fields, "\x00"))
+		do(t, server.Addr, "ZADD", "shardctl:{default}:locks:ids", 0, id)
+		read, err := s.Read(t.Context(), store.KindLock, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.List(t.Context(), store.KindLock, store.Query{From: id, To: id + "\x00"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(read.Docs) == 1) != tc.document || (len(list.Docs) == 1) != tc.document {
+			t.Errorf("%s: read %+v, listed %+v; want a document: %v", name, read.Docs, list.Docs, tc.document)
+		}
+		change := lock(id, 8, 0)
+		if tc.document {
+			change.IfRev = 7
+		}
+		if out := apply(t, s, change); out.Status != store.Applied {
+			t.Errorf("%s: written over: %+v", name, out)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package redis_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+const lease = time.Second
+
+// Keys are claimed only after good replies under one identity for a lease, by the client that had them or by any other.
+func TestTheGateOpensAfterALease(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindRedis).Database()
+	begin := time.Now() // the first good reply is that of open
+	s := open(t, store.Config{URI: uri})
+	first := lock("g/a", floor(t, s).Floor+1, lease)
+	out := apply(t, s, first)
+	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) ||
+		!strings.Contains(out.Err.Error(), "claimed again in") {
+		t.Fatalf("a claim at once: %+v", out)
+	}
+	must(t, s, lock("g/free", 7, 0), store.Applied) // no claim
+	must(t, s, first, store.Refused)                // opened, for tokens above all that may have been given out before
+	rev := claim(t, s, "g/a")
+	if d := time.Since(begin); d < lease {
+		t.Errorf("opened after %v, want %v", d, lease)
+	}
+	other := open(t, store.Config{URI: uri})
+	if out := apply(t, other, lock("g/b", rev+1, lease)); out.Status != store.Applied {
+		t.Errorf("another client finds it open: %+v", out)
+	}
+	if out := apply(t, other, lock("g/c", 5, lease)); out.Status != store.Refused || out.Doc != nil {
+		t.Errorf("a claim with a token of before the gate: %+v, want refused", out)
+	}
+	out = apply(t, other, lock("g/c", rev+2, 2*lease))
+	if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "a lease of 1000 ms is kept") {
+		t.Errorf("a claim with another lease: %+v", out)
+	}
+}
+
+// After a failover whoever has had good replies for a lease opens the gate with its next write, claim or not. A process
+// that begins later claims at once.
+func TestAnyWriteOpensTheGateAgain(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	uri := "redis://" + server.Addr
+	s := open(t, store.Config{URI: uri, Timeout: time.Second})
+	rev := claim(t, s, "g/a")
+	heartbeat := func(s store.Store) {
+		t.Helper()
+		rev++
+		must(t, s, lock("g/not-claimed-"+strconv.FormatInt(rev, 10), rev, 0), store.Applied)
+	}
+	const key, before = "shardctl:{default}:gate", "the identity before a failover"
+	gateIs := func() string {
+		t.Helper()
+		got, err := client(t, server.Addr).HGet(t.Context(), key, "identity").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+
+	do(t, server.Addr, "HSET", key, "identity", before)
+	fresh := open(t, store.Config{URI: uri})
+	heartbeat(fresh)
+	if got := gateIs(); got != before {
+		t.Errorf("who has had good replies for less than a lease has opened the gate: %q", got)
+	}
+	do(t, server.Addr, "HSET", key, "seen", 5)
+	if out := apply(t, s, lock("g/of-one-in-five", rev+1, 0)); out.Status != store.Unknown {
+		t.Errorf("a change that one of five servers has: %+v", out)
+	}
+	if got := gateIs(); got != before {
+		t.Errorf("a gate that too many servers have closed was opened: %q", got)
+	}
+	do(t, server.Addr, "HDEL", key, "seen")
+	heartbeat(s)
+	late := open(t, store.Config{URI: uri})
+	if out := apply(t, late, lock("g/b", floor(t, late).Floor+1, lease)); out.Status != store.Applied {
+		t.Errorf("a claim of a process that began after the gate was opened: %+v", out)
+	}
+}
+
+// A restart may have lost writes: another history, and no claims for a lease. Claims of before are known by it.
+func TestARestartIsAnotherHistory(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	s := open(t, store.Config{URI: server.Database(), Timeout: time.Second})
+	before := floor(t, s)
+	claim(t, s, "g/a")
+	server.Kill()
+	server.Start()
+	after := floor(t, s)
+	if after.History == before.History || after.History == "" {
+		t.Fatalf("history %q after the restart, before %q", after.History, before.History)
+	}
+	decided := lock("g/b", after.Floor+1, 0)
+	decided.History = before.History
+	out := apply(t, s, decided)
+	if out.Status != store.Unknown || out.History != after.History || !errors.Is(out.Err, store.ErrUnavailable) {
+		t.Errorf("a change that was decided before: %+v", out)
+	}
+	res, err := s.Read(t.Context(), store.KindLock, "g/b")
+	if err != nil || len(res.Docs) > 0 {
+		t.Errorf("it was written: %+v, %v", res.Docs, err)
+	}
+	decided.History = after.History
+	must(t, s, decided, store.Applied)
+	if out := apply(t, s, lock("g/c", after.Floor+60_000, lease)); out.Status != store.Unknown {
+		t.Errorf("a claim at once after the restart: %+v", out)
+	}
+	claim(t, s, "g/c")
+}
+
+// What was read in one history is not good in another one, and the largest revision is not forgotten.
+func TestRevisionsGoOnAboveWhatWasKnown(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	s := open(t, store.Config{URI: server.Database(), Timeout: time.Second})
+	high := floor(t, s).Floor + 3_600_000
+	must(t, s, lock("g/a", high, 0), store.Applied)
+	do(t, server.Addr, "FLUSHALL")
+	if got := floor(t, s).Floor; got <= high {
+		t.Errorf("floor %d after all was deleted, want above %d", got, high)
+	}
+}
+
+// A master that takes over may have a clock that is behind. The next reply tells a revision that may be claimed with.
+func TestTheGateOpensAboveItsMark(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	mark := floor(t, s).Floor + 3_600_000
+	do(t, server.Addr, "HSET", "shardctl:{default}:gate", "high", mark)
+	if rev := claim(t, s, "g/a"); rev <= mark {
+		t.Errorf("claimed with %d, want more than %d", rev, mark)
+	}
+}

@@ -1,0 +1,63 @@
+package redis_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/redis"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+)
+
+// open makes a client that ends with the test.
+func open(t *testing.T, c store.Config) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// suite is a database for the conformance suite.
+func suite(t *testing.T, c store.Config) storetest.Database {
+	t.Helper()
+	mine := open(t, c)
+	return storetest.Database{
+		Open: func(ctx context.Context) (store.Store, error) {
+			s, err := redis.Open(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		ShiftSchema: mine.ShiftSchema,
+		Spoil:       mine.Spoil,
+		Examined:    mine.Examined,
+	}
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return suite(t, store.Config{URI: testservers.Shared(t, testservers.KindRedis).Database()})
+	})
+}
+
+// Behind Sentinels each reply waits for one of the two replicas.
+func TestStoreOfThree(t *testing.T) {
+	set := testservers.StartRedisSet(t, 3)
+	db := 0
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		db++
+		return suite(t, store.Config{URI: set.URI(), Database: strconv.Itoa(db)})
+	})
+}

@@ -1,0 +1,242 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
+)
+
+func TestParseURI(t *testing.T) {
+	tests := []struct{ uri, want string }{
+		{"sqlite:store.db", "store.db"},
+		{"sqlite:./a b/store.db", "./a b/store.db"},
+		{"sqlite:/var/lib/store.db", "/var/lib/store.db"},
+		{"sqlite:///var/lib/store.db", "/var/lib/store.db"},
+		{"sqlite:100%.db", "100%.db"},
+		{"sqlite:", ""},
+		{"sqlite://host/store.db", ""},
+		{"sqlite::memory:", ""},
+		{"sqlite:store.db?mode=memory", ""},
+		{"sqlite:file:store.db", ""},
+		{"mongodb://host", ""},
+		{"store.db", ""},
+	}
+	for _, tt := range tests {
+		got, err := sqlite.ParseURI(tt.uri)
+		if got != tt.want || (err == nil) != (tt.want != "") || err != nil && !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%q: got %q, %v; want %q", tt.uri, got, err, tt.want)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text.db")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		path    string
+		options sqlite.Options
+		says    string
+	}{
+		"memory":            {path: ":memory:", says: "in memory"},
+		"empty path":        {path: "", says: "empty path"},
+		"missing directory": {path: filepath.Join(dir, "missing", "store.db"), says: "missing\" does not exist"},
+		"directory":         {path: dir, says: "not a regular file"},
+		"no database":       {path: text, says: "text.db"},
+		"cluster": {
+			path: filepath.Join(dir, "a.db"), options: sqlite.Options{Cluster: `a"b`}, says: "cluster",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := sqlite.Open(t.Context(), tt.path, tt.options)
+			if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
+				t.Fatalf("got %v, want ErrInvalid that says %q", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestFileMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "odd ?#%41 ü.db")
+	s := open(t, path, sqlite.Options{})
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v, want 0600", info.Name(), info.Mode())
+		}
+	}
+}
+
+// Clusters of one file know nothing of each other, whatever the case of their names.
+func TestClusters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	for _, cluster := range []string{"", "blue", "Blue", "a-b.c_d"} {
+		s := open(t, path, sqlite.Options{Cluster: cluster})
+		if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+			t.Fatalf("cluster %q: %+v", cluster, out)
+		}
+	}
+}
+
+// A table that an older program made gets the indexes that a newer one adds.
+func TestOldTablesGetNewIndexes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := open(t, path, sqlite.Options{}).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), `DROP INDEX default_locks_3`); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, sqlite.Options{})
+	var text string
+	if err := db.QueryRowContext(t.Context(), `SELECT sql FROM sqlite_schema WHERE name = 'default_locks_3'`).
+		Scan(&text); err != nil || !strings.Contains(text, "(grp, id)") {
+		t.Errorf("an index by %q, %v; want one on grp and id", text, err)
+	}
+}
+
+// While somebody else keeps the write lock, as a stopped process would, reads go on. A write ends with its context as
+// unknown and is answered when it is repeated.
+func TestLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path, sqlite.Options{})
+	unlock := lockFile(t, path)
+
+	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	out := apply(brief, t, s, create("g/a"))
+	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) ||
+		!strings.Contains(out.Err.Error(), path) {
+		t.Fatalf("got %+v, want unknown, ErrUnavailable and the path", out)
+	}
+	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err != nil {
+		t.Fatalf("read during a write: %v", err)
+	}
+	unlock()
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Fatalf("repeated: %+v", out)
+	}
+}
+
+// A set-up that finds the file locked waits for it, no longer than its context.
+func TestOpenLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	open(t, path, sqlite.Options{})
+	unlock := lockFile(t, path)
+	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	if _, err := sqlite.Open(brief, path, sqlite.Options{Cluster: "new"}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("got %v, want ErrUnavailable", err)
+	}
+	// Nothing is to be set up for a cluster that is there.
+	open(t, path, sqlite.Options{})
+	unlock()
+	open(t, path, sqlite.Options{Cluster: "new"})
+}
+
+// lockFile takes the write lock on a connection of its own.
+func lockFile(t *testing.T, path string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), `BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if _, err := conn.ExecContext(t.Context(), `ROLLBACK`); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// A file that was removed or replaced is not written any more: others may be using its successor.
+func TestReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path, sqlite.Options{})
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Fatal(out)
+	}
+	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // away, and then another one in its place
+		if out := apply(t.Context(), t, s, create("g/b")); out.Status != store.Unknown ||
+			!errors.Is(out.Err, store.ErrInvalid) {
+			t.Fatalf("write: %+v, want ErrInvalid", out)
+		}
+		if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrInvalid) {
+			t.Fatalf("read: %v, want ErrInvalid", err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	timeout := time.After(10 * time.Second)
+	for open := true; open; {
+		select {
+		case _, open = <-notifications:
+		case <-timeout:
+			t.Fatal("the watch goes on")
+		}
+	}
+}
+
+// A file whose pages are rubbish gives errors that name it.
+func TestCorrupt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 100; i < len(content); i++ {
+		content[i] = 0xa5
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = sqlite.Open(t.Context(), path, sqlite.Options{})
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), path) {
+		t.Fatalf("got %v, want ErrInvalid and the path", err)
+	}
+}

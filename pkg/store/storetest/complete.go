@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// Sizes of [CompleteLists].
+const (
+	completeDocs   = 200
+	completeRounds = 60
+	completeWithin = 20 * time.Second // for a List that is to succeed
+)
+
+// CompleteLists checks that no List leaves out what others, which failed half-way, have begun to read. writer changes
+// many locks; lister lists them with too little time, while disturb does something to its network, and then with enough
+// time. What it shows must be all locks, none older than writer knows it. Both are clients of one server.
+func CompleteLists(t *testing.T, writer, lister store.Store, disturb func(random *rand.Rand)) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(12, 34)) //nolint:gosec // the same in each run
+	known := map[string]store.Doc{}
+	for i := range completeDocs {
+		id := fmt.Sprintf("complete/%03d", i)
+		known[id] = store.Doc{Kind: store.KindLock, ID: id, Group: "complete"}
+	}
+	failed := 0
+	const shortest = 10 * time.Millisecond
+	limit := shortest // of a hasty list; on a slow machine some of them are to end in time as well
+	for round := range completeRounds {
+		rewrite(t, writer, known, int64(round), random)
+		hasty, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.Int64N(int64(limit))))
+		done := make(chan error, 1)
+		go func() {
+			_, err := lister.List(hasty, store.KindLock, store.Query{Group: "complete"})
+			done <- err
+		}()
+		disturb(random)
+		if err := <-done; err != nil {
+			failed++
+		}
+		cancel()
+		limit = max(shortest, 2*wantComplete(t, lister, known, round))
+	}
+	if failed == 0 || failed == completeRounds {
+		t.Errorf("%d of %d hasty lists failed: nothing was half done", failed, completeRounds)
+	}
+}
+
+// rewrite writes every lock in the first round, and some of them later.
+func rewrite(t *testing.T, writer store.Store, known map[string]store.Doc, round int64, random *rand.Rand) {
+	t.Helper()
+	var changes []store.Change
+	for _, d := range known {
+		if round > 0 && random.IntN(2) == 0 {
+			continue
+		}
+		c := store.Change{IfRev: d.Rev, Doc: d}
+		c.Doc.Rev, c.Doc.WriterID = d.Rev+1, store.WriterID{Session: "complete", Seq: round}
+		changes = append(changes, c)
+	}
+	outs, err := writer.Apply(t.Context(), changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, out := range outs {
+		if out.Status != store.Applied {
+			t.Fatalf("%s: %+v", changes[i].Doc.ID, out)
+		}
+		known[changes[i].Doc.ID] = changes[i].Doc
+	}
+}
+
+// wantComplete lists until that succeeds, compares, and returns how long it took the last time.
+func wantComplete(t *testing.T, lister store.Store, known map[string]store.Doc, round int) time.Duration {
+	t.Helper()
+	for end := time.Now().Add(completeWithin); ; {
+		began := time.Now()
+		reply, err := lister.List(t.Context(), store.KindLock, store.Query{Group: "complete"})
+		took := time.Since(began)
+		if err != nil {
+			if time.Now().After(end) {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			continue
+		}
+		if len(reply.Docs) != len(known) {
+			t.Fatalf("round %d: %d locks are listed, want %d", round, len(reply.Docs), len(known))
+		}
+		for _, d := range reply.Docs {
+			if want := known[d.ID].Rev; d.Rev < want {
+				t.Fatalf("round %d: %s is listed at revision %d, written at %d before", round, d.ID, d.Rev, want)
+			}
+		}
+		return took
+	}
+}

@@ -1,0 +1,199 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// notifications is the table of a SQL database that is of no kind.
+const notifications = "notifications"
+
+// patience bounds how long a table is held, and how long anything may take once it is free.
+const patience = 30 * time.Second
+
+// HeldTables tests a SQL database while somebody has one of its tables to himself for longer than a lease, as VACUUM
+// FULL and ALTER TABLE do. Each but that of sessions is one test.
+type HeldTables struct {
+	// Lease is that of the replicas.
+	Lease time.Duration
+	// HeartbeatsOnly says that only heartbeats, and looks at them, have to go on meanwhile, and not what needs yet
+	// another table.
+	HeartbeatsOnly bool
+	// Open opens a store of a database of its own. hold takes the table whose name ends so, and returns once it has it.
+	Open func(t *testing.T) (s store.Store, hold func(table string) (release func()))
+}
+
+// Run runs the test.
+func (all HeldTables) Run(t *testing.T) {
+	t.Helper()
+	tables := []string{notifications}
+	for _, info := range store.Table() {
+		if info.Kind != store.KindSession {
+			tables = append(tables, info.Plural)
+		}
+	}
+	for _, table := range tables {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			s, hold := all.Open(t)
+			h := &held{HeldTables: all, t: t, s: s, table: table}
+			h.run(hold)
+		})
+	}
+}
+
+// held is a store of whose tables one is held.
+type held struct {
+	HeldTables
+	t     *testing.T
+	s     store.Store
+	table string
+}
+
+func (h *held) run(hold func(table string) (release func())) {
+	heard, err := h.s.Watch(h.t.Context(), store.Interest{Kinds: []store.Kind{store.KindGroup}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if !h.repeat(h.t.Context(), Heartbeat("mine", 0)) {
+		h.t.FailNow()
+	}
+	release := hold(h.table)
+	ctx, end := context.WithCancel(h.t.Context())
+	defer end()
+	var users sync.WaitGroup
+	used := map[store.Kind]*atomic.Int64{}
+	for _, info := range store.Table() {
+		done := &atomic.Int64{}
+		used[info.Kind] = done
+		users.Go(func() { h.use(ctx, info.Kind, done) })
+	}
+	waits := h.beat(func() (waits string) {
+		for _, info := range store.Table() {
+			needs := info.Plural == h.table || h.table == notifications && info.Notify != store.NotifyNever
+			if used[info.Kind].Load() == 0 && !needs && !h.HeartbeatsOnly {
+				waits += " " + info.Plural
+			}
+		}
+		return waits
+	})
+	if waits != "" {
+		h.t.Errorf("while %s is held no write is acknowledged to%s", h.table, waits)
+	}
+	release()
+	limited, cancel := context.WithTimeout(h.t.Context(), patience)
+	defer cancel()
+	for _, info := range store.Table() {
+		for n := used[info.Kind].Load(); used[info.Kind].Load() == n && limited.Err() == nil; {
+			_ = h.pause(limited)
+		}
+	}
+	end()
+	users.Wait()
+	for len(heard) > 0 {
+		<-heard // of before
+	}
+	h.repeat(limited, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "after"}})
+	for told := false; !told; {
+		select {
+		case n := <-heard:
+			told = n.Resync || n.ID == "after"
+		case <-limited.Done():
+			h.t.Fatalf("not all goes on within %v after %s was held", patience, h.table)
+		}
+	}
+}
+
+// beat sends heartbeats as a replica does, and looks at the session each time: for longer than a lease, and until
+// nobody waits any more, who should not.
+func (h *held) beat(waiting func() string) (waits string) {
+	tick := time.NewTicker(h.Lease / 10)
+	defer tick.Stop()
+	waits = waiting()
+	begun := time.Now()
+	for rev := int64(1); rev <= 11 || waits != "" && time.Since(begun) < patience; rev++ {
+		began := time.Now()
+		if out := h.apply(Heartbeat("mine", rev)); out.Status != store.Applied {
+			h.t.Errorf("a heartbeat while %s is held, after %v: %s, %v", h.table, time.Since(began), describe(out),
+				out.Err)
+		}
+		ctx, cancel := h.op()
+		reply, err := h.s.Read(ctx, store.KindSession, "mine")
+		cancel()
+		if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Count != rev || reply.Now <= 0 {
+			h.t.Errorf("a look at the session while %s is held: %+v, %v", h.table, reply, err)
+		}
+		if h.t.Failed() {
+			break
+		}
+		<-tick.C
+		waits = waiting()
+	}
+	return waits
+}
+
+// use writes and reads documents of a kind, and counts what was acknowledged. Of sessions it opens one after the other,
+// and marks each dead.
+func (h *held) use(ctx context.Context, kind store.Kind, done *atomic.Int64) {
+	for n := int64(1); ctx.Err() == nil; n++ {
+		id := fmt.Sprint("g/", n)
+		c := store.Change{Doc: store.Doc{
+			Kind: kind, ID: id, Group: "g", Rev: 1, WriterID: store.WriterID{Session: "mine", Seq: n},
+		}}
+		dead := c
+		if kind == store.KindSession {
+			c = Heartbeat(id, 0)
+			dead.IfRev, dead.Doc.Rev, dead.Doc.State = 1, 2, "dead"
+		}
+		if h.repeat(ctx, c) && (kind != store.KindSession || h.repeat(ctx, dead)) {
+			done.Add(1)
+		}
+		limited, cancel := h.op()
+		_, _ = h.s.List(limited, kind, store.Query{NoBody: true, Limit: 10}) //nolint:contextcheck // as above
+		cancel()
+		_ = h.pause(ctx)
+	}
+}
+
+// repeat applies a change at intervals until it is acknowledged, as long as ctx lasts.
+func (h *held) repeat(ctx context.Context, c store.Change) bool {
+	for {
+		switch out := h.apply(c); out.Status { //nolint:contextcheck // each call has a time of its own
+		case store.Applied:
+			return true
+		case store.Unknown:
+			if h.pause(ctx) != nil {
+				return false
+			}
+		case store.Refused, store.Overtaken:
+			h.t.Errorf("%s %s, which nobody else writes: %s", c.Doc.Kind, c.Doc.ID, describe(out))
+			return false
+		}
+	}
+}
+
+func (h *held) apply(c store.Change) store.Outcome {
+	ctx, cancel := h.op()
+	defer cancel()
+	outs, err := h.s.Apply(ctx, c)
+	if err != nil || len(outs) != 1 {
+		h.t.Errorf("apply %s %s: %d outcomes, %v", c.Doc.Kind, c.Doc.ID, len(outs), err)
+		return store.Outcome{}
+	}
+	return outs[0]
+}
+
+// op bounds one call.
+func (h *held) op() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(h.t.Context(), h.Lease/6)
+}
+
+// pause is that before a call is repeated.
+func (h *held) pause(ctx context.Context) error { return sleep.For(ctx, h.Lease/40) }

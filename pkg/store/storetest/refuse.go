@@ -1,0 +1,202 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// wantNothing applies a batch that has to be refused as a whole: a good change with the bad one is not written.
+func (b *bench) wantNothing(t *testing.T, s store.Store, bad store.Change, want error) {
+	t.Helper()
+	good := b.put(lock("g/good"), 0)
+	outs, err := s.Apply(t.Context(), good, bad)
+	if !errors.Is(err, want) || outs != nil {
+		t.Fatalf("outcomes %v, error %v; want none and %v", outs, err, want)
+	}
+	wantAbsent(t, s, store.KindLock, "g/good")
+}
+
+func testTooLarge(b *bench) {
+	t := b.t
+	s := b.open(t)
+	body := func(size int) []byte {
+		return []byte(`{"a":"` + string(bytes.Repeat([]byte("x"), size-8)) + `"}`)
+	}
+	largest := store.Doc{Kind: store.KindValue, ID: strings.Repeat("i", store.MaxText), Body: body(store.MaxBody)}
+	for _, field := range []*string{&largest.Group, &largest.Session, &largest.Next, &largest.State} {
+		*field = strings.Repeat("f", store.MaxText)
+	}
+	fits := b.put(largest, 0)
+	must(t, s, fits)
+	wantStored(t, s, fits.Doc)
+
+	edits := map[string]func(*store.Doc){
+		"body":    func(d *store.Doc) { d.Body = body(store.MaxBody + 1) },
+		"id":      func(d *store.Doc) { d.ID += "x" },
+		"group":   func(d *store.Doc) { d.Group += "x" },
+		"session": func(d *store.Doc) { d.Session += "x" },
+		"next":    func(d *store.Doc) { d.Next += "x" },
+		"state":   func(d *store.Doc) { d.State += "x" },
+	}
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			d := largest
+			d.Kind = store.KindMember
+			edit(&d)
+			b.wantNothing(t, s, b.put(d, 0), store.ErrTooLarge)
+			wantAbsent(t, s, store.KindMember, d.ID)
+		})
+	}
+}
+
+func testMalformed(b *bench) {
+	t := b.t
+	s := b.open(t)
+	first := b.put(lock("g/a"), 0)
+	must(t, s, first)
+	edits := map[string]func(*store.Change){
+		"unknown kind":        func(c *store.Change) { c.Doc.Kind = "thing" },
+		"no kind":             func(c *store.Change) { c.Doc.Kind = "" },
+		"empty id":            func(c *store.Change) { c.Doc.ID = "" },
+		"NUL in id":           func(c *store.Change) { c.Doc.ID = "a\x00b" },
+		"id not UTF-8":        func(c *store.Change) { c.Doc.ID = "\xff" },
+		"rev stays":           func(c *store.Change) { c.Doc.Rev = c.IfRev },
+		"rev falls":           func(c *store.Change) { c.Doc.Rev = c.IfRev - 1 },
+		"negative condition":  func(c *store.Change) { c.IfRev = -1 },
+		"no writer ID":        func(c *store.Change) { c.Doc.WriterID = store.WriterID{} },
+		"negative expiry":     func(c *store.Change) { c.Doc.Expires = -1 },
+		"delete of any":       func(c *store.Change) { c.Op, c.IfRev = store.Delete, 0 },
+		"increment of a lock": func(c *store.Change) { c.Op = store.Increment },
+		"unknown operation":   func(c *store.Change) { c.Op = 77 },
+		"named twice":         func(c *store.Change) { c.Doc.ID = "g/good" },
+	}
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			bad := b.put(lock("g/a"), 1)
+			edit(&bad)
+			b.wantNothing(t, s, bad, store.ErrMalformed)
+			wantStored(t, s, first.Doc)
+		})
+	}
+	if _, err := s.Read(t.Context(), "thing", "a"); !errors.Is(err, store.ErrMalformed) {
+		t.Errorf("read of an unknown kind: %v", err)
+	}
+	if _, err := s.List(t.Context(), "thing", store.Query{}); !errors.Is(err, store.ErrMalformed) {
+		t.Errorf("list of an unknown kind: %v", err)
+	}
+}
+
+// Several clients set the same empty database up at once, and all can work.
+func testSetUpAtOnce(b *bench) {
+	t := b.t
+	const clients = 8
+	var wg sync.WaitGroup
+	stores := make([]store.Store, clients)
+	for i := range stores {
+		wg.Go(func() {
+			s, err := b.db.Open(t.Context())
+			if err != nil {
+				t.Errorf("client %d: %v", i, err)
+				return
+			}
+			stores[i] = s
+			outs, err := s.Apply(
+				t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}},
+			)
+			if err != nil || outs[0].Status != store.Applied {
+				t.Errorf("client %d: %v, %v", i, outs, err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range stores {
+		if s == nil {
+			continue
+		}
+		defer func() {
+			if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}()
+	}
+	if t.Failed() {
+		return
+	}
+	b.wantCounter(t, stores[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: clients, Count: clients})
+}
+
+// A database of another version is left alone, and what was in it stays.
+func testOtherSchema(b *bench) {
+	t := b.t
+	if b.db.ShiftSchema == nil {
+		t.Skip("this store has no schema")
+	}
+	s := b.open(t)
+	change := b.put(lock("g/a"), 0)
+	must(t, s, change)
+	b.open(t) // the same version is welcome
+	for _, by := range []int{1, -2} {
+		if err := b.db.ShiftSchema(t.Context(), by); err != nil {
+			t.Fatalf("shift the schema by %d: %v", by, err)
+		}
+		other, err := b.db.Open(t.Context())
+		if !errors.Is(err, store.ErrSchema) {
+			if other != nil {
+				_ = other.Close(t.Context())
+			}
+			t.Fatalf("open of another schema: %v, want ErrSchema", err)
+		}
+		for _, want := range []string{"version", "schema"} {
+			if !strings.Contains(strings.TrimPrefix(err.Error(), store.ErrSchema.Error()), want) {
+				t.Fatalf("the error says only %q: want which version, and where", err)
+			}
+		}
+	}
+	wantStored(t, s, change.Doc)
+}
+
+// openForClose makes a client that the test closes itself.
+func (b *bench) openForClose(t *testing.T) store.Store {
+	t.Helper()
+	s, err := b.db.Open(t.Context())
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return s
+}
+
+// After Close every call fails in order.
+func testClosed(b *bench) {
+	t := b.t
+	beside := b.open(t)
+	s := b.openForClose(t)
+	must(t, s, b.put(lock("g/a"), 0))
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	change := b.put(lock("g/b"), 0)
+	outs, err := s.Apply(t.Context(), change)
+	if err == nil && (len(outs) != 1 || outs[0].Status != store.Unknown || outs[0].Err == nil) {
+		t.Errorf("apply after close: %v, want an error", outs)
+	}
+	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); err == nil {
+		t.Error("read after close: no error")
+	}
+	if _, err := s.List(t.Context(), store.KindLock, store.Query{}); err == nil {
+		t.Error("list after close: no error")
+	}
+	if _, err := s.Watch(t.Context(), store.Interest{Session: "me"}); err == nil {
+		t.Error("watch after close: no error")
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	wantAbsent(t, beside, store.KindLock, "g/b")
+	must(t, beside, change)
+}

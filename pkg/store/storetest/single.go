@@ -1,0 +1,266 @@
+package storetest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+func lock(id string) store.Doc {
+	group, _, _ := strings.Cut(id, "/")
+	return store.Doc{Kind: store.KindLock, ID: id, Group: group}
+}
+
+func testCreate(b *bench) {
+	t := b.t
+	s := b.open(t)
+	for _, kind := range store.Kinds() {
+		wantAbsent(t, s, kind, "g/a")
+		first := b.put(store.Doc{Kind: kind, ID: "g/a"}, 0)
+		must(t, s, first)
+		wantStored(t, s, first.Doc)
+
+		second := b.put(store.Doc{Kind: kind, ID: "g/a", Count: 7}, 0)
+		wantFound(t, apply(t, s, second), store.Refused, &first.Doc)
+		wantStored(t, s, first.Doc)
+	}
+}
+
+func testReplace(b *bench) {
+	t := b.t
+	s := b.open(t)
+	first := b.put(lock("g/a"), 0)
+	must(t, s, first)
+
+	second := b.put(lock("g/a"), 1)
+	second.Doc.Rev, second.Doc.Session = 1_700_000_000_000, "s1" // revisions may jump: locks follow the clock
+	must(t, s, second)
+	wantStored(t, s, second.Doc)
+
+	late := b.put(lock("g/a"), 1)
+	late.Doc.Rev = second.Doc.Rev // proof that it was not written: another writer ID is at its revision
+	wantFound(t, apply(t, s, late), store.Refused, &second.Doc)
+	early := b.put(lock("g/a"), second.Doc.Rev+5)
+	wantFound(t, apply(t, s, early), store.Refused, &second.Doc)
+	wantStored(t, s, second.Doc)
+
+	other := lock("g/b")
+	missing := apply(t, s, b.put(other, 3))
+	if missing.Status == store.Applied || missing.Status == store.Unknown || missing.Doc != nil {
+		t.Fatalf("replace of an absent document: %s", describe(missing))
+	}
+	wantAbsent(t, s, store.KindLock, "g/b")
+}
+
+func testDelete(b *bench) {
+	t := b.t
+	s := b.open(t)
+	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
+	must(t, s, first, beside)
+	del := func(rev int64) store.Change {
+		return store.Change{
+			Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()},
+		}
+	}
+	wantFound(t, apply(t, s, del(2)), store.Refused, &first.Doc)
+	wantStored(t, s, first.Doc)
+	gone := del(1)
+	must(t, s, gone)
+	wantAbsent(t, s, store.KindLock, "g/a")
+	wantStored(t, s, beside.Doc)
+	// The document is gone, perhaps by this change: that cannot be known any more.
+	wantFound(t, apply(t, s, gone), store.Overtaken, nil)
+
+	again := b.put(lock("g/a"), 0)
+	again.Doc.Rev = 7
+	must(t, s, again)
+	wantStored(t, s, again.Doc)
+	// It was deleted, and created again by somebody else: not refused.
+	wantFound(t, apply(t, s, gone), store.Overtaken, &again.Doc)
+	wantStored(t, s, again.Doc)
+	if docs := b.list(t, s, store.KindLock, store.Query{}, 2); docs[0].ID != "g/a" || docs[1].ID != "g/b" {
+		t.Fatalf("after creating again: %v", ids(docs))
+	}
+}
+
+func testFields(b *bench) {
+	t := b.t
+	s, other := b.open(t), b.open(t)
+	full := store.Doc{
+		ID: "g/a", Group: "g", Session: "s1", Next: "s2", Suspended: true, State: "live", Count: 1 << 40,
+		Expires: 1 << 41,
+		Body: []byte(
+			`{"text":"ü ☃ \u0000 \"quoted\"", "n":1.50,"list":[1,2,{}],"b":"` + strings.Repeat("x", 1000) + `"}`,
+		),
+	}
+	for _, kind := range store.Kinds() {
+		full.Kind = kind
+		change := b.put(full, 0)
+		change.Doc.Rev = store.MaxRev - 1
+		must(t, s, change)
+		wantStored(t, other, change.Doc)
+		docs := b.list(t, other, kind, store.Query{}, 1)
+		wantDoc(t, docs[0], change.Doc)
+
+		// Every field goes back to nothing: a replace leaves nothing of the old document.
+		empty := b.put(store.Doc{Kind: kind, ID: "g/a"}, change.Doc.Rev)
+		must(t, s, empty)
+		wantStored(t, other, empty.Doc)
+	}
+}
+
+func testBody(b *bench) {
+	t := b.t
+	s := b.open(t)
+	random := make([]byte, store.MaxBody)
+	for i := range random {
+		random[i] = byte(i * i / 7 % 256)
+	}
+	for id, body := range map[string][]byte{
+		"nil": nil, "empty": {}, "object": []byte(`{}`), "spaced": []byte(" {\n\"a\" : 1 }\n"),
+		"no JSON": []byte("plain"),
+		"NUL":     {0}, "a NUL in a text": []byte("a\x00b"), "no UTF-8": {0xff, 0xfe, 0}, "largest": random,
+	} {
+		d := store.Doc{Kind: store.KindValue, ID: id, Body: body}
+		change := b.put(d, 0)
+		must(t, s, change)
+		wantStored(t, s, change.Doc)
+		if got := read(t, s, store.KindValue, id); len(body) == 0 && got.Body != nil {
+			t.Fatalf("empty body of %q comes back as %q, want nil", id, got.Body)
+		}
+	}
+	// What the caller does with its bytes later, or with what it got, is its own affair.
+	body := []byte(`{"a":1}`)
+	change := b.put(store.Doc{Kind: store.KindValue, ID: "mine", Body: body}, 0)
+	must(t, s, change)
+	body[5] = '2'
+	got := read(t, s, store.KindValue, "mine")
+	got.Body[5] = '3'
+	if again := read(t, s, store.KindValue, "mine"); string(again.Body) != `{"a":1}` {
+		t.Fatalf("body is %s", again.Body)
+	}
+}
+
+func testIDs(b *bench) {
+	t := b.t
+	s := b.open(t)
+	odd := []string{
+		" ", "$", "$set", ".", "..", "/", "//", "0", "007", "a.b", "a/b/c", "a\nb", "a b", "ID", "Id", "id", "null",
+		"'; --", `"`, `\`,
+		"%", "_", "ä", "a\u0308", "日本", "😀", "\u200b", "\ufffd", "*", "?", "[a]", strings.Repeat("x", store.MaxText),
+	}
+	var changes []store.Change
+	for _, id := range odd {
+		changes = append(
+			changes, b.put(store.Doc{Kind: store.KindLock, ID: id, Group: id, Session: id, Next: id, State: id}, 0),
+		)
+	}
+	must(t, s, changes...)
+	for _, c := range changes {
+		wantStored(t, s, c.Doc)
+		docs := b.list(
+			t, s, store.KindLock,
+			store.Query{Group: c.Doc.ID, Sessions: []string{c.Doc.ID}, States: []string{c.Doc.ID}}, 1,
+		)
+		wantDoc(t, docs[0], c.Doc)
+	}
+	docs := b.list(t, s, store.KindLock, store.Query{}, len(odd))
+	for i := 1; i < len(docs); i++ {
+		if docs[i-1].ID >= docs[i].ID {
+			t.Fatalf("%.20q before %.20q: want the order of bytes", docs[i-1].ID, docs[i].ID)
+		}
+	}
+}
+
+func testRead(b *bench) {
+	t := b.t
+	s := b.open(t)
+	must(t, s, b.put(lock("g/a"), 0), b.put(lock("g/b"), 0), b.put(lock("g/c"), 0))
+	must(t, s, b.put(store.Doc{Kind: store.KindValue, ID: "g/x"}, 0))
+	for want, asked := range map[string][]string{
+		"":             {},
+		"g/a":          {"g/a"},
+		"g/a g/c":      {"g/c", "g/missing", "g/a", "g/x"},
+		"g/a g/b g/c":  {"g/a", "g/b", "g/c", "g/a"},
+		"g/b":          append(manyIDs(1000), "g/b"),
+		" g/a g/b g/c": append(manyIDs(300), "g/a", "g/b", "g/c"),
+	} {
+		res, err := s.Read(t.Context(), store.KindLock, asked...)
+		if err != nil {
+			t.Fatalf("read %d ids: %v", len(asked), err)
+		}
+		if got := strings.Join(sortedIDs(res.Docs), " "); got != strings.TrimSpace(want) {
+			t.Fatalf("read %.50v: got %q, want %q", asked, got, want)
+		}
+	}
+}
+
+func testNow(b *bench) {
+	t := b.t
+	s := b.open(t)
+	const hour = int64(time.Hour / time.Millisecond)
+	var last int64
+	for range 3 {
+		res, err := s.Read(t.Context(), store.KindLock, "g/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, err := s.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Floor <= 0 || listed.Floor <= 0 {
+			t.Fatalf("floors %d and %d, want above 0", res.Floor, listed.Floor)
+		}
+		for _, now := range []int64{res.Now, listed.Now} {
+			if off := now - time.Now().UnixMilli(); off > hour || off < -hour {
+				t.Fatalf("the store's clock %d is %d ms off", now, off)
+			}
+			if now < last-1000 {
+				t.Fatalf("the store's clock goes back from %d to %d", last, now)
+			}
+			last = now
+		}
+	}
+}
+
+func testRepeated(b *bench) {
+	t := b.t
+	s, other := b.open(t), b.open(t)
+	create := b.put(lock("g/a"), 0)
+	must(t, s, create)
+	must(t, s, create) // as after a lost answer
+	must(t, other, create)
+	replace := b.put(lock("g/a"), 1)
+	replace.Doc.Session = "s1"
+	must(t, s, replace)
+	must(t, other, replace)
+	wantStored(t, s, replace.Doc)
+
+	// The same revision and content under another writer ID is somebody else's write.
+	twin := replace
+	twin.Doc.WriterID = b.writerID()
+	wantFound(t, apply(t, s, twin), store.Refused, &replace.Doc)
+	foreign := replace
+	foreign.Doc.WriterID.Session = "another writer"
+	wantFound(t, apply(t, s, foreign), store.Refused, &replace.Doc)
+}
+
+func testOvertaken(b *bench) {
+	t := b.t
+	s := b.open(t)
+	first, second, third := b.put(lock("g/a"), 0), b.put(lock("g/a"), 1), b.put(lock("g/a"), 2)
+	must(t, s, first)
+	must(t, s, second)
+	must(t, s, third)
+	wantFound(t, apply(t, s, first), store.Overtaken, &third.Doc)
+	wantFound(t, apply(t, s, second), store.Overtaken, &third.Doc)
+	wantStored(t, s, third.Doc)
+
+	must(t, s, store.Change{
+		Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()},
+	})
+	wantFound(t, apply(t, s, third), store.Overtaken, nil)
+	wantAbsent(t, s, store.KindLock, "g/a")
+}

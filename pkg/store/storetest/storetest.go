@@ -1,0 +1,306 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// Database is one empty database of the adapter under test.
+type Database struct {
+	// Open makes one more client, sharing nothing with the others but the database. It is called by several goroutines
+	// at once, also on a database that was not set up yet. The suite closes the store.
+	Open func(ctx context.Context) (store.Store, error)
+	// ShiftSchema makes the database look as if a newer (by > 0) or an older version of the program had set it up. Nil:
+	// the store has no schema.
+	ShiftSchema func(ctx context.Context, by int) error
+	// Forget makes the database look as if it had been set up before there was a kind. Nil: set-up makes nothing for a
+	// kind.
+	Forget func(ctx context.Context, kind store.Kind) error
+	// Spoil makes a document one that is none (see [store.CheckFound]), by an edit out of band. Nil: a page without
+	// such documents is all that is tested.
+	Spoil func(ctx context.Context, kind store.Kind, id string) error
+	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
+	// known.
+	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
+	// CannotWatch says that Watch returns [store.ErrCannotWatch].
+	CannotWatch bool
+	// CountsMore says that a counter may rise by more than is acknowledged, as on a quorum. Each of its servers may
+	// count an increment, and a write that was overtaken may have been written: it is sent again by the store itself.
+	// Of increments the suite looks for the least alone.
+	CountsMore bool
+	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
+	Patience time.Duration
+}
+
+type part struct {
+	name string
+	test func(*bench)
+}
+
+// parts are all of the suite.
+func parts() []part {
+	return []part{
+		{"create", testCreate},
+		{"replace", testReplace},
+		{"delete", testDelete},
+		{"deleted and created again", testRecreated},
+		{"fields", testFields},
+		{"body", testBody},
+		{"ids", testIDs},
+		{"read", testRead},
+		{"now", testNow},
+		{"repeated", testRepeated},
+		{"overtaken", testOvertaken},
+		{"batch", testBatch},
+		{"batch of outcomes", testBatchOutcomes},
+		{"racing writers", testRacingWriters},
+		{"racing creators", testRacingCreators},
+		{"counter", testCounter},
+		{"linearizable", testLinearizable},
+		{"increment", testIncrement},
+		{"increment and put", testIncrementAndPut},
+		{"increment carries a revision", testIncrementCarries},
+		{"ended context", testEndedContext},
+		{"unknown outcomes", testUnknownOutcomes},
+		{"query", testQuery},
+		{"query while writing", testQueryWhileWriting},
+		{"list after own call", testListAfterOwnCall},
+		{"paging", testPaging},
+		{"paging over malformed documents", testPagingOverMalformed},
+		{"watch", testWatch},
+		{"watch many", testWatchMany},
+		{"watch ends", testWatchEnds},
+		{"interests", testInterests},
+		{"keys of interest", testKeysOfInterest},
+		{"expiry", testExpiry},
+		{"history", testHistory},
+		{"cost", testCost},
+		{"too large", testTooLarge},
+		{"malformed", testMalformed},
+		{"set-up at once", testSetUpAtOnce},
+		{"other schema", testOtherSchema},
+		{"newer kind", testNewerKind},
+		{"closed", testClosed},
+	}
+}
+
+// Run runs the suite as subtests and calls fresh for each of them: all of it, or the parts named in only. These are for
+// an adapter that has passed all of it already, and meets a database that differs in little.
+func Run(t *testing.T, fresh func(t *testing.T) Database, only ...string) {
+	t.Helper()
+	all := parts()
+	for _, name := range only {
+		if !slices.ContainsFunc(all, func(p part) bool { return p.name == name }) {
+			t.Fatalf("the suite has no part %q", name)
+		}
+	}
+	for _, p := range all {
+		if len(only) > 0 && !slices.Contains(only, p.name) {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			db := fresh(t)
+			if db.Patience == 0 {
+				db.Patience = 10 * time.Second
+			}
+			p.test(&bench{t: t, db: db})
+		})
+	}
+}
+
+// bench is what a test works on: the database and writer IDs that are never used twice.
+type bench struct {
+	t   *testing.T
+	db  Database
+	seq atomic.Int64
+}
+
+// open makes a client that ends with the test.
+func (b *bench) open(t *testing.T) store.Store {
+	t.Helper()
+	s, err := b.db.Open(t.Context())
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		// The test's context has ended by now.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// writerID is one that was not used before.
+func (b *bench) writerID() store.WriterID {
+	return store.WriterID{Session: "writer", Seq: b.seq.Add(1)}
+}
+
+// put is a change of d from ifRev to the revision after, with a fresh writer ID.
+func (b *bench) put(d store.Doc, ifRev int64) store.Change {
+	d.Rev, d.WriterID = ifRev+1, b.writerID()
+	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
+}
+
+// apply performs one change.
+func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(t.Context(), c)
+	if err != nil {
+		t.Fatalf("apply %s %s: %v", c.Doc.Kind, c.Doc.ID, err)
+	}
+	if len(outs) != 1 {
+		t.Fatalf("apply of one change: %d outcomes", len(outs))
+	}
+	return outs[0]
+}
+
+// must performs changes that have to be applied.
+func must(t *testing.T, s store.Store, changes ...store.Change) {
+	t.Helper()
+	outs, err := s.Apply(t.Context(), changes...)
+	if err != nil || len(outs) != len(changes) {
+		t.Fatalf("apply %d changes: %d outcomes, error %v", len(changes), len(outs), err)
+	}
+	for i, c := range changes {
+		if outs[i].Status != store.Applied {
+			t.Fatalf("change %d, %s %s: %s", i, c.Doc.Kind, c.Doc.ID, describe(outs[i]))
+		}
+	}
+}
+
+// wantFound checks an outcome that did not apply, and the document that came with it.
+func wantFound(t *testing.T, got store.Outcome, status store.Status, found *store.Doc) {
+	t.Helper()
+	if got.Status != status {
+		t.Fatalf("%s; want %s", describe(got), statusName(status))
+	}
+	if found == nil {
+		if got.Doc != nil {
+			t.Fatalf("found %+v, want none", *got.Doc)
+		}
+		return
+	}
+	if got.Doc == nil {
+		t.Fatalf("%s without the document found, want %+v", statusName(got.Status), *found)
+	}
+	wantDoc(t, *got.Doc, *found)
+}
+
+// read reads one document by id; nil when absent.
+func read(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
+	t.Helper()
+	res, err := s.Read(t.Context(), kind, id)
+	if err != nil {
+		t.Fatalf("read %s %s: %v", kind, id, err)
+	}
+	switch len(res.Docs) {
+	case 0:
+		return nil
+	case 1:
+		return &res.Docs[0]
+	}
+	t.Fatalf("read of one id: %d documents", len(res.Docs))
+	return nil
+}
+
+// wantStored reads a document and compares it.
+func wantStored(t *testing.T, s store.Store, want store.Doc) {
+	t.Helper()
+	got := read(t, s, want.Kind, want.ID)
+	if got == nil {
+		t.Fatalf("%s %s is absent", want.Kind, want.ID)
+	}
+	wantDoc(t, *got, want)
+}
+
+// wantCounter reads a counter and compares it: exactly, or with the least where the store counts more.
+func (b *bench) wantCounter(t *testing.T, s store.Store, want store.Doc) {
+	t.Helper()
+	if !b.db.CountsMore {
+		wantStored(t, s, want)
+		return
+	}
+	got := read(t, s, want.Kind, want.ID)
+	if got == nil || got.Count < want.Count || got.Rev < want.Rev {
+		t.Fatalf("counter %s is %+v, want at least count %d and revision %d", want.ID, got, want.Count, want.Rev)
+	}
+}
+
+func wantAbsent(t *testing.T, s store.Store, kind store.Kind, id string) {
+	t.Helper()
+	if got := read(t, s, kind, id); got != nil {
+		t.Fatalf("%s %s is there: %+v", kind, id, *got)
+	}
+}
+
+func wantDoc(t *testing.T, got, want store.Doc) {
+	t.Helper()
+	if !equal(got, want) {
+		t.Fatalf("document:\n got %s\nwant %s", show(got), show(want))
+	}
+}
+
+func equal(a, b store.Doc) bool {
+	bodies := string(a.Body) == string(b.Body)
+	a.Body, b.Body = nil, nil
+	return bodies && show(a) == show(b)
+}
+
+func show(d store.Doc) string {
+	body := d.Body
+	d.Body = nil
+	return fmt.Sprintf("%+v body %.200q", d, body)
+}
+
+func describe(out store.Outcome) string {
+	text := statusName(out.Status)
+	if out.Doc != nil {
+		text += ", found " + show(*out.Doc)
+	}
+	if out.Err != nil {
+		text += ", error " + out.Err.Error()
+	}
+	return text
+}
+
+func statusName(s store.Status) string {
+	switch s {
+	case store.Unknown:
+		return "unknown"
+	case store.Applied:
+		return "applied"
+	case store.Refused:
+		return "refused"
+	case store.Overtaken:
+		return "overtaken"
+	}
+	return fmt.Sprintf("status %d", s)
+}
+
+// eventually tries until check returns "", for as long as a List may be stale; then it fails with what check said last.
+func (b *bench) eventually(t *testing.T, check func() string) {
+	t.Helper()
+	deadline := time.NewTimer(b.db.Patience)
+	defer deadline.Stop()
+	for {
+		wrong := check()
+		if wrong == "" {
+			return
+		}
+		again := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-deadline.C:
+			t.Fatal(wrong)
+		case <-again.C:
+		}
+	}
+}

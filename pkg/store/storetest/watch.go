@@ -1,0 +1,239 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// watch begins to watch as the session "me" and takes the first notification, which is a Resync. False: this store
+// cannot.
+func (b *bench) watch(ctx context.Context, t *testing.T, s store.Store) (<-chan store.Notification, bool) {
+	t.Helper()
+	return b.watchFor(ctx, t, s, store.Interest{Session: "me"})
+}
+
+// watchFor is watch with another interest.
+func (b *bench) watchFor(
+	ctx context.Context, t *testing.T, s store.Store, in store.Interest,
+) (<-chan store.Notification, bool) {
+	t.Helper()
+	notes, err := s.Watch(ctx, in)
+	if b.db.CannotWatch {
+		if !errors.Is(err, store.ErrCannotWatch) || notes != nil {
+			t.Fatalf("watch: %v, want ErrCannotWatch", err)
+		}
+		return nil, false
+	}
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	if first := b.next(t, notes); !first.Resync {
+		t.Fatalf("first notification %+v, want a Resync", first)
+	}
+	return notes, true
+}
+
+// next takes the next notification.
+func (b *bench) next(t *testing.T, notes <-chan store.Notification) store.Notification {
+	t.Helper()
+	late := time.NewTimer(b.db.Patience)
+	defer late.Stop()
+	select {
+	case h, ok := <-notes:
+		if !ok {
+			t.Fatal("the watch has ended")
+		}
+		wantSense(t, h)
+		return h
+	case <-late.C:
+		t.Fatalf("no notification within %v", b.db.Patience)
+	}
+	return store.Notification{}
+}
+
+// wantSense checks that a notification makes sense in itself.
+func wantSense(t *testing.T, h store.Notification) {
+	t.Helper()
+	switch {
+	case h.Resync && (h.Kind != "" || h.ID != "" || h.Doc != nil):
+		t.Fatalf("a Resync names a document: %+v", h)
+	case !h.Resync && (!h.Kind.Valid() || h.ID == ""):
+		t.Fatalf("a notification without its document's name: %+v", h)
+	case h.Doc != nil && (h.Doc.Kind != h.Kind || h.Doc.ID != h.ID || h.Doc.Rev == 0):
+		t.Fatalf("a notification of %s %s with another document: %+v", h.Kind, h.ID, *h.Doc)
+	}
+}
+
+// wantNotified waits for a notification of d or for a Resync; notes of other things may come before. If the
+// notification has a document it is as d at least.
+func (b *bench) wantNotified(t *testing.T, notes <-chan store.Notification, d store.Doc) {
+	t.Helper()
+	for {
+		h := b.next(t, notes)
+		if h.Resync {
+			return
+		}
+		if h.Kind == d.Kind && h.ID == d.ID && (h.Doc == nil || h.Doc.Rev >= d.Rev) {
+			if h.Doc != nil && h.Doc.Rev == d.Rev {
+				wantDoc(t, *h.Doc, d)
+			}
+			return
+		}
+	}
+}
+
+func testWatch(b *bench) {
+	t := b.t
+	watcher, writer := b.open(t), b.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	notes, ok := b.watch(ctx, t, watcher)
+	if !ok {
+		return
+	}
+	expect := func(c store.Change) {
+		t.Helper()
+		must(t, writer, c)
+		b.wantNotified(t, notes, c.Doc)
+	}
+	body := []byte(`{"a":1}`)
+	session := store.Doc{Kind: store.KindSession, ID: "other", State: "live", Count: 1, Body: body}
+	override := store.Doc{Kind: store.KindOverride, ID: "pause/g/a", State: "pause", Body: body}
+	mine := store.Doc{Kind: store.KindLock, ID: "g/a", Group: "g", Session: "other", Body: body}
+	must(t, writer, b.put(mine, 0))
+
+	expect(b.put(session, 0))
+	session.State = "draining"
+	expect(b.put(session, 1))
+	session.State = "dead"
+	expect(b.put(session, 2))
+
+	expect(b.put(override, 0))
+	override.Body = nil
+	expect(b.put(override, 1))
+	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: override})
+	b.wantNotified(t, notes, store.Doc{Kind: override.Kind, ID: override.ID})
+
+	mine.Session, mine.Next = "", "me"
+	expect(b.put(mine, 1))
+
+	// A mutex is reserved for whoever is next while others still hold it together, too.
+	mutex := store.Doc{Kind: store.KindMutex, ID: "locks/a", Session: "other", Body: body}
+	must(t, writer, b.put(mutex, 0))
+	mutex.Next = "me"
+	expect(b.put(mutex, 1))
+	mutex.Session = ""
+	expect(b.put(mutex, 2))
+
+	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
+	for count := range int64(3) {
+		must(t, writer, increment)
+		b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
+	}
+	// One's own writes are reported as well.
+	must(t, watcher, increment)
+	b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
+}
+
+// Of many changes at once, each is reported to each watcher, in a notification or by a Resync. No watcher has to read
+// in time.
+func testWatchMany(b *bench) {
+	t := b.t
+	const groups = 600
+	writer := b.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var watches []<-chan store.Notification
+	for range 3 {
+		notes, ok := b.watch(ctx, t, b.open(t))
+		if !ok {
+			return
+		}
+		watches = append(watches, notes)
+	}
+	for round := range 3 {
+		var changes []store.Change
+		for i := range groups {
+			changes = append(
+				changes,
+				store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}},
+			)
+		}
+		must(t, writer, changes...)
+		last := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("last", round)}}
+		must(t, writer, last)
+	}
+	for _, notes := range watches {
+		b.wantAllNotified(t, notes, groups)
+	}
+}
+
+// wantAllNotified reads notes until a Resync after which nothing is unknown, or until every group was named.
+func (b *bench) wantAllNotified(t *testing.T, notes <-chan store.Notification, groups int) {
+	t.Helper()
+	missing := map[string]bool{"last2": true}
+	for i := range groups {
+		missing[fmt.Sprint("g", i)] = true
+	}
+	for len(missing) > 0 {
+		h := b.next(t, notes)
+		if h.Resync {
+			return
+		}
+		delete(missing, h.ID)
+	}
+}
+
+func testWatchEnds(b *bench) {
+	t := b.t
+	s, other := b.open(t), b.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	notes, ok := b.watch(ctx, t, s)
+	if !ok {
+		return
+	}
+	second, _ := b.watch(t.Context(), t, s)
+	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+	cancel()
+	b.wantClosed(t, notes)
+
+	// The end of one watch leaves the others alone.
+	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "h"}})
+	b.wantNotified(t, second, store.Doc{Kind: store.KindGroup, ID: "h", Rev: 1, Count: 1})
+
+	third := b.openForClose(t)
+	last, _ := b.watch(t.Context(), t, third)
+	if err := third.Close(t.Context()); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	b.wantClosed(t, last)
+
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	if notes, err := s.Watch(ended, store.Interest{Session: "me"}); err == nil {
+		b.wantClosed(t, notes)
+	}
+}
+
+// wantClosed reads what is left and then the end of the channel.
+func (b *bench) wantClosed(t *testing.T, notes <-chan store.Notification) {
+	t.Helper()
+	late := time.NewTimer(b.db.Patience)
+	defer late.Stop()
+	for {
+		select {
+		case _, ok := <-notes:
+			if !ok {
+				return
+			}
+		case <-late.C:
+			t.Fatalf("the watch has not ended within %v", b.db.Patience)
+		}
+	}
+}

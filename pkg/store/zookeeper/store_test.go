@@ -1,0 +1,187 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+)
+
+func TestMain(m *testing.M) {
+	code := testprocess.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		println(err.Error())
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func TestStore(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindZooKeeper)
+	storetest.Run(t, func(t *testing.T) storetest.Database {
+		t.Helper()
+		return database(t, server.Database())
+	})
+}
+
+// database is what the suite works on.
+func database(t *testing.T, uri string) storetest.Database {
+	t.Helper()
+	var warm, spoiler *zookeeper.Store
+	var byHand *zk.Conn
+	return storetest.Database{
+		Open: func(ctx context.Context) (store.Store, error) {
+			s, err := zookeeper.Open(ctx, zookeeper.Options{URI: uri, OperationTimeout: patient})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		ShiftSchema: func(_ context.Context, by int) error { return shiftSchema(t, uri, by) },
+		Forget:      func(_ context.Context, kind store.Kind) error { return forget(t, uri, kind) },
+		Spoil: func(_ context.Context, kind store.Kind, id string) error {
+			if spoiler == nil {
+				//nolint:contextcheck // it outlives the call
+				spoiler = open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+				byHand, _ = raw(t, uri)
+			}
+			_, err := byHand.Set(spoiler.Document(kind, id), []byte(`{"rev":"by hand"}`), -1)
+			return err
+		},
+		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			if warm == nil {
+				warm = open(t, zookeeper.Options{URI: uri, OperationTimeout: patient}) //nolint:contextcheck // it outlives the call
+			}
+			// The first list of a kind reads all of it, once in a process's life. What counts is every later one.
+			if _, err := warm.List(ctx, kind, store.Query{CountOnly: true}); err != nil {
+				return 0, err
+			}
+			before := warm.Looked()
+			_, err := warm.List(ctx, kind, q)
+			return warm.Looked() - before, err
+		},
+	}
+}
+
+// patient is for calls on a machine that is busy.
+const patient = 20 * time.Second
+
+func open(t *testing.T, o zookeeper.Options) *zookeeper.Store {
+	t.Helper()
+	s, err := zookeeper.Open(t.Context(), o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// raw is a client of its own, and the path that a URI names.
+func raw(t *testing.T, uri string) (conn *zk.Conn, chroot string) {
+	t.Helper()
+	hosts, chroot, _ := strings.Cut(strings.TrimPrefix(uri, "zk://"), "/")
+	conn, events, err := zk.Connect(strings.Split(hosts, ","), 4*time.Second, zk.WithLogInfo(false))
+	must(t, err)
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { // until its loops have ended
+		}
+	})
+	return conn, "/" + chroot
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shiftSchema(t *testing.T, uri string, by int) error {
+	t.Helper()
+	conn, chroot := raw(t, uri)
+	path := chroot + "/shardctl/default/schema"
+	data, stat, err := conn.Get(path)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(string(data))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Set(path, []byte(strconv.Itoa(version+by)), stat.Version)
+	return err
+}
+
+// forget deletes the directories and the bells of a kind without documents.
+func forget(t *testing.T, uri string, kind store.Kind) error {
+	t.Helper()
+	conn, chroot := raw(t, uri)
+	base, plural := chroot+"/shardctl/default", kind.Info().Plural
+	bells, _, err := conn.Children(base + "/bells")
+	if err != nil {
+		return err
+	}
+	for _, bell := range bells {
+		if strings.HasPrefix(bell, plural+"-") {
+			err = errors.Join(err, conn.Delete(base+"/bells/"+bell, -1))
+		}
+	}
+	for _, of := range []string{"documents", "index"} {
+		buckets, _, failed := conn.Children(base + "/" + of + "/" + plural)
+		err = errors.Join(err, failed)
+		for _, bucket := range buckets {
+			err = errors.Join(err, conn.Delete(base+"/"+of+"/"+plural+"/"+bucket, -1))
+		}
+		err = errors.Join(err, conn.Delete(base+"/"+of+"/"+plural, -1))
+	}
+	return err
+}
+
+// put is a change of a document with a writer ID of its own.
+func put(d store.Doc, ifRev int64) store.Change {
+	d.Rev = ifRev + 1
+	d.WriterID = store.WriterID{Session: "writer", Seq: time.Now().UnixNano()}
+	return store.Change{Op: store.Put, IfRev: ifRev, Doc: d}
+}
+
+func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
+
+// apply performs one change and checks how it ends.
+func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, c store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(ctx, c)
+	must(t, err)
+	if outs[0].Status != want {
+		t.Fatalf("%s %s: status %d, found %+v, error %v; want status %d", c.Doc.Kind, c.Doc.ID, outs[0].Status,
+			outs[0].Doc, outs[0].Err, want)
+	}
+	return outs[0]
+}
+
+// readOne reads a document; nil: absent.
+func readOne(t *testing.T, s store.Store, kind store.Kind, id string) *store.Doc {
+	t.Helper()
+	r, err := s.Read(t.Context(), kind, id)
+	must(t, err)
+	if len(r.Docs) == 0 {
+		return nil
+	}
+	return &r.Docs[0]
+}

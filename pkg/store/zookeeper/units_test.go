@@ -1,0 +1,113 @@
+package zookeeper
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+func TestEscape(t *testing.T) {
+	texts := []string{"", ".", "..", ".a", "a.", "g/a", "a@7", "%2F", "%", "%25", "ä\n"}
+	for c := range 256 {
+		texts = append(texts, string([]byte{byte(c)}), string([]byte{'.', byte(c)}))
+	}
+	for _, text := range texts {
+		name := escape(text)
+		back, ok := unescape(name)
+		if !ok || back != text {
+			t.Errorf("%q became %q and then %q, %t", text, name, back, ok)
+		}
+		if strings.ContainsAny(name, "/@\x00") || name == "." || name == ".." {
+			t.Errorf("%q became %q, which is no name", text, name)
+		}
+	}
+}
+
+func TestNamesThatEscapeDoesNotMake(t *testing.T) {
+	for _, name := range []string{"%", "%2", "%2f", "%41", "a b", "%zz"} {
+		if text, ok := unescape(name); ok {
+			t.Errorf("%q is taken for %q", name, text)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for uri, want := range map[string]string{
+		"zk://h":                               "",
+		"zk://u:p@h1,h2:99/a/b?tls=true":       "",
+		"zk://h/":                              "",
+		"zk:h":                                 "must be zk://HOST",
+		"zk://":                                "names no host",
+		"zk://u@h":                             "names a user without a password",
+		"zk://:secret@h":                       "names a user without a password",
+		"zk://u%3Ax:secret@h":                  "with a colon",
+		"zk://h/../a":                          "names a wrong chroot",
+		"zk://h/a//b":                          "names a wrong chroot",
+		"zk://h?chroot=a":                      `a parameter "chroot"`,
+		"zk://u:secret@h?tls=false&tlsCAFile=": "",
+	} {
+		c, err := store.Parse(store.Config{URI: uri})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", uri, err)
+		case want == "" && (c.Database != DefaultDatabase || c.Cluster != DefaultCluster):
+			t.Errorf("%s: %+v lacks the defaults", uri, c)
+		case want != "" && (!errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %s", uri, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error shows the password: %v", uri, err)
+		}
+	}
+	for _, name := range []string{"zookeeper", "a/b", ".."} {
+		if _, err := store.Parse(store.Config{URI: "zk://h", Database: name}); err == nil {
+			t.Errorf("database %q is taken", name)
+		}
+	}
+	d, err := store.Lookup("zk://h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Redact("zk://u:secret@h/a"); got != "zk://u:xxxxx@h/a" {
+		t.Errorf("redacted: %s", got)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for version, old := range map[string]bool{
+		"3.4.14": true, "2.9": true, "3.5.0": false, "3.10.1": false, "4.0": false, "": false,
+	} {
+		if err := refuse(version); (err != nil) != old {
+			t.Errorf("%q: %v, want too old: %t", version, err, old)
+		}
+	}
+	const told = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: leader\n"
+	if got := versionOf(told); got != "3.8.0" {
+		t.Errorf("version %q", got)
+	}
+}
+
+// Only a heartbeat is known to leave a session's state as it was.
+func TestHeartbeats(t *testing.T) {
+	l := &liveSessions{revs: map[string]int64{}}
+	heartbeat := func(ifRev int64, state string) store.Change {
+		return store.Change{
+			IfRev: ifRev,
+			Doc:   store.Doc{Kind: store.KindSession, ID: "s", Rev: ifRev + 2, State: state},
+		}
+	}
+	if l.heartbeat(heartbeat(0, store.StateLive)) || l.heartbeat(heartbeat(2, store.StateLive)) {
+		t.Error("a session that was not seen live has a heartbeat")
+	}
+	l.note(heartbeat(0, store.StateLive))
+	if !l.heartbeat(heartbeat(2, store.StateLive)) || l.heartbeat(heartbeat(4, store.StateLive)) ||
+		l.heartbeat(heartbeat(2, "dead")) {
+		t.Error("want a heartbeat at revision 2 alone, by one that stays live")
+	}
+	l.note(heartbeat(2, "dead"))
+	if l.heartbeat(heartbeat(4, store.StateLive)) {
+		t.Error("a dead session has a heartbeat")
+	}
+}
