@@ -82,6 +82,8 @@ func validatePut(c Change) error {
 		return fmt.Errorf("%w: IfRev %d, want 0 or above", ErrMalformed, c.IfRev)
 	case c.Doc.Rev <= c.IfRev:
 		return fmt.Errorf("%w: Rev %d, want above IfRev %d", ErrMalformed, c.Doc.Rev, c.IfRev)
+	case c.Doc.Rev > MaxRev:
+		return fmt.Errorf("%w: Rev %d, at most %d", ErrMalformed, c.Doc.Rev, int64(MaxRev))
 	case c.Doc.Expires < 0:
 		return fmt.Errorf("%w: Expires %d, want 0 or above", ErrMalformed, c.Doc.Expires)
 	case c.Doc.WriterID.Session == "":

@@ -37,6 +37,7 @@ func TestValidateChanges(t *testing.T) {
 		{"unknown kind", put(func(c *Change) { c.Doc.Kind = "thing" }), ErrMalformed},
 		{"unknown operation", put(func(c *Change) { c.Op = 9 }), ErrMalformed},
 		{"rev does not rise", put(func(c *Change) { c.IfRev = 1 }), ErrMalformed},
+		{"rev too large", put(func(c *Change) { c.Doc.Rev = MaxRev + 1 }), ErrMalformed},
 		{"rev zero", put(func(c *Change) { c.Doc.Rev = 0 }), ErrMalformed},
 		{"negative condition", put(func(c *Change) { c.IfRev = -1 }), ErrMalformed},
 		{"no writer ID", put(func(c *Change) { c.Doc.WriterID = WriterID{} }), ErrMalformed},

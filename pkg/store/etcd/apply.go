@@ -3,13 +3,12 @@ package etcd
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Bounds of one request. etcd's own are 128 operations (--max-txn-ops), of which a change needs up to opsOfChange below
@@ -20,86 +19,45 @@ const (
 	requestsAtOnce    = 4
 )
 
-// writer changes documents.
-type writer struct{ parts }
-
-// apply performs valid changes.
-func (w *writer) apply(ctx context.Context, changes []store.Change) []store.Outcome {
-	outcomes := make([]store.Outcome, len(changes))
-	var sending sync.WaitGroup
-	free := make(chan struct{}, requestsAtOnce)
-	for _, r := range inRequests(changes) {
-		sending.Go(func() {
-			free <- struct{}{}
-			defer func() { <-free }()
-			w.send(ctx, changes[r.from:r.to], outcomes[r.from:r.to])
-		})
-	}
-	sending.Wait()
-	return outcomes
-}
-
-// indexes are the first of some changes, and the one after the last.
-type indexes struct{ from, to int }
-
-// inRequests divides changes into those of one request each.
-func inRequests(changes []store.Change) (all []indexes) {
-	from, size := 0, 0
-	for i, c := range changes {
-		bytes := len(c.Doc.Body)
-		if i > from && (i-from == changesPerRequest || size+bytes > bytesPerRequest) {
-			all = append(all, indexes{from, i})
-			from, size = i, 0
-		}
-		size += bytes
-	}
-	if from < len(changes) {
-		all = append(all, indexes{from, len(changes)})
-	}
-	return all
-}
-
-// pending is a change that has no outcome yet.
+// pending is a change on its way.
 type pending struct {
 	store.Change
 	place int
 	key   string
 	state state // on which its condition is
-	known bool  // false: it is to be read first
+	known bool  // false: it is only read
 }
 
-// send performs changes and puts their outcomes in place. Those whose documents are not known are read by the same
-// request that writes the others, and written by the next.
-func (w *writer) send(ctx context.Context, changes []store.Change, outcomes []store.Outcome) {
+// CAS implements [engine.Backend]. Changes whose documents are not known are read by the request that writes the
+// others. They are judged by what was read, and written by the next attempt.
+func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
 	open := make([]*pending, len(changes))
 	for i, c := range changes {
-		open[i] = w.begin(c, i)
+		open[i] = b.begin(c, i, attempt)
 	}
+	results := make([]engine.Result, 0, len(changes))
 	for len(open) > 0 {
-		ops, next := w.request(open)
-		resp, err := w.link.commit(ctx, ops)
+		ops, next := b.request(open)
+		resp, err := b.link.commit(ctx, ops)
 		if err != nil {
-			w.unanswered(open, outcomes, err)
-			return
-		}
-		var again []*pending
-		for i, p := range open[:len(ops)] {
-			out, done := w.outcome(p, next[i], resp.Header.Revision, resp.Responses[i])
-			if !done {
-				again = append(again, p)
-				continue
+			for _, p := range open { // what became of them is not known
+				b.docs.known.forget(p.key)
 			}
-			outcomes[p.place] = out
+			return results, err
 		}
-		open = append(again, open[len(ops):]...)
+		for i, p := range open[:len(ops)] {
+			results = append(results, b.result(p, next[i], resp.Header.Revision, resp.Responses[i]))
+		}
+		open = open[len(ops):]
 	}
+	return results, nil
 }
 
 // request is as many changes as fit into one, the first in any case, with the documents that they leave.
-func (w *writer) request(open []*pending) (ops []clientv3.Op, next []*store.Doc) {
+func (b *backend) request(open []*pending) (ops []clientv3.Op, next []*store.Doc) {
 	size := 0
 	for _, p := range open {
-		op, d, bytes := w.operation(p)
+		op, d, bytes := b.operation(p)
 		if size += bytes; len(ops) > 0 && size > bytesPerRequest {
 			break
 		}
@@ -108,23 +66,27 @@ func (w *writer) request(open []*pending) (ops []clientv3.Op, next []*store.Doc)
 	return ops, next
 }
 
-// begin finds out on what a change's condition is. A creation's is always that there is no key.
-func (w *writer) begin(c store.Change, place int) *pending {
-	p := &pending{Change: c, place: place, key: w.keys.doc(c.Doc.Kind, c.Doc.ID)}
-	if c.Op == store.Put && c.IfRev == 0 {
-		p.known = true
-		return p
-	}
-	found, ok := w.docs.known.get(p.key)
-	if ok && (c.Op == store.Increment || found.doc != nil && found.doc.Rev == c.IfRev) {
-		p.state, p.known = found, true
+// begin finds out on what state of its key a change's condition is. A creation's is that there is no key, or, where
+// there is one all the same, that it still holds no document. That is so for a counter as well which is not known.
+func (b *backend) begin(c store.Change, place, attempt int) *pending {
+	p := &pending{Change: c, place: place, key: b.keys.doc(c.Doc.Kind, c.Doc.ID)}
+	found, known := b.docs.known.get(p.key)
+	switch {
+	case c.Op == store.Put && c.IfRev == 0:
+		if p.known = true; attempt > 0 && known && found.doc == nil {
+			p.state = found
+		}
+	case c.Op == store.Increment:
+		p.known, p.state = known || attempt > 0, found
+	case known && found.doc != nil && found.doc.Rev == c.IfRev:
+		p.known, p.state = true, found
 	}
 	return p
 }
 
 // operation is a change's part of a request, the document that it leaves, nil after a deletion, and how many bytes it
 // takes.
-func (w *writer) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int) {
+func (b *backend) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int) {
 	get := clientv3.OpGet(p.key)
 	if !p.known {
 		return get, nil, len(p.key)
@@ -133,12 +95,12 @@ func (w *writer) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int)
 	if p.Op == store.Delete {
 		then = append(then, clientv3.OpDelete(p.key))
 	} else {
-		d = w.after(p)
-		then = append(then, clientv3.OpPut(p.key, string(adapter.Encode(*d))))
+		d = b.after(p)
+		then = append(then, clientv3.OpPut(p.key, string(engine.Encode(*d))))
 	}
-	then = w.appendIndex(then, p.state.doc, d)
+	then = b.appendIndex(then, p.state.doc, d)
 	if store.Notable(p.state.doc, d) {
-		then = append(then, clientv3.OpPut(w.keys.note(p.place), note(p.Doc, p.state.doc, d)))
+		then = append(then, clientv3.OpPut(b.keys.note(p.place), note(p.Doc, p.state.doc, d)))
 	}
 	as := clientv3.Compare(clientv3.ModRevision(p.key), "=", p.state.mod)
 	for _, op := range then {
@@ -152,21 +114,21 @@ func (w *writer) operation(p *pending) (op clientv3.Op, d *store.Doc, bytes int)
 const opsOfChange = 12
 
 // after is the document that a Put or an Increment leaves.
-func (w *writer) after(p *pending) *store.Doc {
+func (b *backend) after(p *pending) *store.Doc {
 	if p.Op == store.Put {
 		return &p.Doc
 	}
-	old, floor := p.state.doc, w.floors.base.Load()+p.state.mod
+	old, floor := p.state.doc, b.floors.base.Load()+p.state.mod
 	if old == nil && p.state.mod != 0 { // unreadable: it goes on at a number that no reader knows it at
 		old = &store.Doc{Kind: p.Doc.Kind, ID: p.Doc.ID, Rev: floor, Count: floor}
 	}
-	d := adapter.Incremented(p.Doc, old, floor)
+	d := engine.Incremented(p.Doc, old, floor)
 	return &d
 }
 
 // appendIndex adds what the indexes lose and gain when old becomes d.
-func (w *writer) appendIndex(ops []clientv3.Op, old, d *store.Doc) []clientv3.Op {
-	before, after := w.keys.entries(old), w.keys.entries(d)
+func (b *backend) appendIndex(ops []clientv3.Op, old, d *store.Doc) []clientv3.Op {
+	before, after := b.keys.entries(old), b.keys.entries(d)
 	for _, key := range before {
 		if !slices.Contains(after, key) {
 			ops = append(ops, clientv3.OpDelete(key))
@@ -180,34 +142,21 @@ func (w *writer) appendIndex(ops []clientv3.Op, old, d *store.Doc) []clientv3.Op
 	return ops
 }
 
-// outcome reads a change's part of an answer. done is false when it is to be sent again: it was only read, or its
-// condition holds on another state of its key than the one that was remembered.
-func (w *writer) outcome(
-	p *pending, d *store.Doc, rev int64, answer *etcdserverpb.ResponseOp,
-) (out store.Outcome, done bool) {
+// result reads a change's part of an answer. d is the document that it leaves where it was written.
+func (b *backend) result(p *pending, d *store.Doc, rev int64, answer *etcdserverpb.ResponseOp) engine.Result {
 	found := answer.GetResponseRange()
 	if p.known {
 		txn := answer.GetResponseTxn()
 		if txn.GetSucceeded() {
 			if d == nil {
-				w.docs.known.forget(p.key)
+				b.docs.known.forget(p.key)
 			} else {
-				w.docs.known.learn(p.key, state{mod: rev, doc: d})
+				b.docs.known.learn(p.key, state{mod: rev, doc: d})
 			}
-			return store.Outcome{Status: store.Applied}, true
+			return engine.Result{Written: true}
 		}
 		found = txn.GetResponses()[0].GetResponseRange()
 	}
-	p.state, p.known = w.docs.state(p.Doc.Kind, p.Doc.ID, found.GetKvs()), true
-	out, write := store.Judge(p.Change, p.state.doc)
-	return out, !write
-}
-
-// unanswered gives changes their outcomes after an error. What became of the documents is not known.
-func (w *writer) unanswered(open []*pending, outcomes []store.Outcome, cause error) {
-	out := store.Outcome{Status: store.Unknown, Err: w.errs.translate("apply", cause)}
-	for _, p := range open {
-		w.docs.known.forget(p.key)
-		outcomes[p.place] = out
-	}
+	s := b.docs.state(p.Doc.Kind, p.Doc.ID, found.GetKvs())
+	return engine.Result{Found: s.doc, Malformed: s.malformed}
 }

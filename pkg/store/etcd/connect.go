@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // leastVersion is the oldest etcd that keeps the promises: 3.4 has no releases any more, and members of 3.5.0 to 3.5.2
@@ -112,7 +112,7 @@ func checkMember(is *etcdserverpb.StatusResponse) error {
 
 // checkVersion refuses an etcd that is too old.
 func checkVersion(version string) error {
-	older, known := adapter.Older(version, leastVersion)
+	older, known := engine.Older(version, leastVersion)
 	switch {
 	case !known:
 		return fmt.Errorf(

@@ -1,19 +1,20 @@
 package etcd
 
 import (
+	"slices"
 	"strings"
+	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // documents reads what keys hold, and remembers it. Its methods may be called concurrently.
 type documents struct {
-	keys       keys
-	known      *known
-	unreadable *adapter.Unreadable
+	keys  keys
+	known *known
 }
 
 // state is what a key holds, remembered from now on. doc is nil where there is none that can be read.
@@ -24,35 +25,106 @@ func (d *documents) state(kind store.Kind, id string, found []*mvccpb.KeyValue) 
 		return state{}
 	}
 	s := state{mod: found[0].ModRevision}
-	s.doc, s.unreadable = d.decode(kind, id, found[0].Value)
+	if doc, err := engine.Decode(kind, id, found[0].Value); err == nil {
+		s.doc = &doc
+	} else {
+		s.malformed = err
+	}
 	d.known.learn(key, s)
 	return s
 }
 
-// decode reads a document, and logs one that cannot be read.
-func (d *documents) decode(kind store.Kind, id string, value []byte) (*store.Doc, *store.Unreadable) {
-	doc, err := adapter.Decode(kind, id, value)
-	if err != nil {
-		unreadable := d.unreadable.Report(kind, id, err)
-		return nil, &unreadable
-	}
-	return &doc, nil
-}
-
-// noted is a note as a notification, and what interests are matched with. ok is false for what is none.
-func (d *documents) noted(kv *mvccpb.KeyValue) (n store.Notification, about store.Doc, ok bool) {
+// noted is a note as an event; ok is false for what is none.
+func (d *documents) noted(kv *mvccpb.KeyValue) (e engine.Event, ok bool) {
 	fields := strings.SplitN(string(kv.Value), separator, 4)
 	if len(fields) != 4 || !store.Kind(fields[0]).Valid() || fields[1] == "" {
-		return n, about, false
+		return e, false
 	}
-	n.Kind, n.ID = store.Kind(fields[0]), fields[1]
-	about = store.Doc{Kind: n.Kind, ID: n.ID, Group: fields[2]}
-	if fields[3] == "" {
-		return n, about, true
+	e.About = store.Doc{Kind: store.Kind(fields[0]), ID: fields[1], Group: fields[2]}
+	if doc, err := engine.Decode(e.About.Kind, e.About.ID, []byte(fields[3])); err == nil {
+		d.known.learn(d.keys.doc(doc.Kind, doc.ID), state{mod: kv.ModRevision, doc: &doc})
+		e.Doc, e.About = &doc, doc
 	}
-	if doc, _ := d.decode(n.Kind, n.ID, []byte(fields[3])); doc != nil {
-		d.known.learn(d.keys.doc(n.Kind, n.ID), state{mod: kv.ModRevision, doc: doc})
-		n.Doc, about = doc, *doc
+	return e, true
+}
+
+// note is the value that notifies watchers of a change: kind, ID, group, and the document as the change left it, empty
+// when deleted. Whether anybody may be notified at all the writer knows, who knows the document before. So heartbeats
+// and claims never reach a watcher, and no watch has to ask for previous values.
+func note(named store.Doc, old, d *store.Doc) string {
+	group, value := named.Group, ""
+	switch {
+	case d != nil:
+		group, value = d.Group, string(engine.Encode(*d))
+	case old != nil:
+		group = old.Group
 	}
-	return n, about, true
+	return strings.Join([]string{string(named.Kind), named.ID, group, value}, separator)
+}
+
+// maxKnown bounds how many documents are remembered. Those of a replica with 10,000 keys fit.
+const maxKnown = 20_000
+
+// state is a document as it was at a modification revision of its key.
+type state struct {
+	mod int64      // 0: there is no key
+	doc *store.Doc // nil: absent, or unreadable
+
+	malformed error // why what is there is no document
+}
+
+// known remembers the newest state of documents that this process has seen, without bodies that no change needs. Its
+// methods may be called concurrently.
+type known struct {
+	mu  sync.Mutex
+	all map[string]state // by key
+}
+
+func newKnown() *known { return &known{all: map[string]state{}} }
+
+func (k *known) get(key string) (state, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s, ok := k.all[key]
+	return s, ok
+}
+
+// learn remembers a state, unless a newer one is remembered.
+func (k *known) learn(key string, s state) {
+	if s.doc != nil {
+		own := *s.doc // the caller's may change
+		own.Body = nil
+		if own.Kind == store.KindGroup { // a counter that is raised keeps its body
+			own.Body = slices.Clone(s.doc.Body)
+		}
+		s.doc = &own
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old, there := k.all[key]
+	if there && old.mod > s.mod {
+		return
+	}
+	if !there && len(k.all) >= maxKnown {
+		k.shrink()
+	}
+	k.all[key] = s
+}
+
+// shrink forgets a few, whichever come first.
+func (k *known) shrink() {
+	n := maxKnown / 100
+	for key := range k.all {
+		delete(k.all, key)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// forget forgets a document: what it is now is not known.
+func (k *known) forget(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.all, key)
 }

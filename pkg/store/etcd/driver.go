@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
 )
 
 func init() { store.Register(scheme, registered{}) }
@@ -38,7 +37,7 @@ func (registered) Redact(uri string) string { return secrets.Redact(uri) }
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return adapter.Opened(Open(ctx, options(c)))
+	return Open(ctx, options(c))
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

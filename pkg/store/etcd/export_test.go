@@ -8,16 +8,16 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Entries are the keys of the indexes that a document is in.
-func (s *Store) Entries(d store.Doc) []string { return s.keys.entries(&d) }
+func Entries(s store.Store, d store.Doc) []string { return of(s).keys.entries(&d) }
 
 // Index begins the keys of all indexes.
-func (s *Store) Index() string { return s.keys.root + ".index/" }
+func Index(s store.Store) string { return of(s).keys.root + ".index/" }
 
-// Opening says whether a watch is being opened.
-func (s *Store) Opening() bool { return len(s.feed.opening) > 0 }
+func of(s store.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
 
 // Counting has a store of these options count the keys that etcd reads for it: documents and entries of indexes. Keys
 // that are only counted are not read.

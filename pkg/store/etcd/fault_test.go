@@ -306,38 +306,3 @@ func TestWatchesThatFailEnd(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
-
-// A watch that waits for one that is being opened ends with its own context.
-func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
-	server := testservers.Start(t, testservers.KindEtcd)
-	s := open(t, etcd.Options{URI: server.Database(), Timeout: generous})
-	server.Freeze()
-	defer server.Thaw()
-	first, second := make(chan error, 1), make(chan error, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	watch := func(ctx context.Context, done chan<- error) {
-		_, err := s.Watch(ctx, store.Interest{})
-		done <- err
-	}
-	go watch(ctx, first)
-	for end := time.Now().Add(patient); !s.Opening(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the first does not begin")
-		}
-	}
-	limited, end := context.WithTimeout(t.Context(), brief)
-	defer end()
-	go watch(limited, second)
-	select {
-	case err := <-second:
-		if !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("the second: %v", err)
-		}
-	case <-time.After(generous / 2):
-		t.Error("the second waits for the first")
-	}
-	cancel()
-	if err := <-first; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("the first: %v", err)
-	}
-}

@@ -21,7 +21,7 @@ import (
 // else.
 func TestIndexesFollowEveryChange(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	clients := []*etcd.Store{open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})}
+	clients := []store.Store{open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})}
 	var writing sync.WaitGroup
 	for w := range 6 {
 		writing.Go(func() {
@@ -45,11 +45,11 @@ func TestIndexesFollowEveryChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range reply.Docs {
-			want = append(want, clients[0].Entries(d)...)
+			want = append(want, etcd.Entries(clients[0], d)...)
 		}
 	}
 	slices.Sort(want)
-	found, err := raw(t, uri).Get(t.Context(), clients[0].Index(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	found, err := raw(t, uri).Get(t.Context(), etcd.Index(clients[0]), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +177,10 @@ func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
 	}
 	other := changes[1].Doc
 	other.Session = "other"
-	want := append(s.Entries(changes[2].Doc), s.Entries(other)...)
+	want := append(etcd.Entries(s, changes[2].Doc), etcd.Entries(s, other)...)
 	want = slices.DeleteFunc(want, func(entry string) bool { return strings.Contains(entry, "other") }) // never made
 	slices.Sort(want)
-	left, err := client.Get(t.Context(), s.Index(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	left, err := client.Get(t.Context(), etcd.Index(s), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // nearlyFull is how much of its quota a database may use before that is a problem, in percent.
@@ -28,18 +28,16 @@ const defaultQuota = 2 << 30
 // Inspect says which etcd this is, how full, and whether its history is compacted. See [store.Inspect].
 //
 // It asks every member that the URI names, each over a connection that is closed again.
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	seen, err := look(ctx, s.link, s.floors)
+func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
+	seen, err := look(ctx, b.link, b.floors)
 	if err != nil {
-		return store.Inspection{}, s.errs.translate("inspect etcd", err)
+		return store.Inspection{}, err
 	}
 	settings := []store.Setting{seen.alarmsSetting(), seen.sizeSetting(), seen.historySetting()}
-	members := make([]store.Setting, len(s.link.endpoints.all))
+	members := make([]store.Setting, len(b.link.endpoints.all))
 	var asking sync.WaitGroup // at once: one that does not answer takes all the time there is
-	for i, endpoint := range s.link.endpoints.all {
-		asking.Go(func() { members[i] = s.member(ctx, endpoint) })
+	for i, endpoint := range b.link.endpoints.all {
+		asking.Go(func() { members[i] = b.member(ctx, endpoint) })
 	}
 	asking.Wait()
 	settings = append(append(settings, members...), store.Setting{
@@ -77,7 +75,7 @@ func (p parts) member(ctx context.Context, endpoint string) store.Setting {
 		if status.Header.GetMemberId() == status.Leader {
 			is.Value = "etcd " + status.Version + ", the leader"
 		}
-		if older, _ := adapter.Older(status.Version, promptVersion); older {
+		if older, _ := engine.Older(status.Version, promptVersion); older {
 			is.Value += ": notifications may be late before " + promptVersion
 		}
 		is.Holds = checkVersion(status.Version) == nil

@@ -63,25 +63,6 @@ func TestEntriesThatNameNothing(t *testing.T) {
 	}
 }
 
-func TestRequestsAreBounded(t *testing.T) {
-	small, large := store.Change{}, store.Change{Doc: store.Doc{Body: make([]byte, store.MaxBody)}}
-	changes := append(slices.Repeat([]store.Change{small}, 250), slices.Repeat([]store.Change{large}, 40)...)
-	next := 0
-	for _, p := range inRequests(changes) {
-		size := 0
-		for _, c := range changes[p.from:p.to] {
-			size += len(c.Doc.Body)
-		}
-		if p.from != next || p.to <= p.from || p.to-p.from > changesPerRequest || size > bytesPerRequest {
-			t.Errorf("request %+v of %d bytes after %d", p, size, next)
-		}
-		next = p.to
-	}
-	if next != len(changes) {
-		t.Errorf("the requests end at %d of %d", next, len(changes))
-	}
-}
-
 func TestVersions(t *testing.T) {
 	for version, good := range map[string]bool{
 		"3.5.8": true, "3.5.21": true, "3.6.0": true, "3.7.3": true, "3.10.0-rc.1": true, "3.5.9+x1": true,

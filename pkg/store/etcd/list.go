@@ -9,31 +9,33 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // pageSize is how many documents or entries of an index one request brings at most.
 const pageSize = 1000
 
-// listed reads the documents that match, all as of one revision.
-func listed(ctx context.Context, p parts, tidies bool, kind store.Kind, q store.Query) (store.Reply, error) {
+// Scan implements [engine.Backend]. All is as of one revision, and it is linearizable as well.
+func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
 	for {
-		v := &view{parts: p, whole: true}
-		if tidies {
-			v.strays = newStrays(p.keys)
+		v := &view{parts: b.parts, whole: true}
+		if b.tidies {
+			v.strays = newStrays(b.keys)
 		}
 		reply, err := v.list(ctx, kind, q)
 		if errors.Is(err, rpctypes.ErrCompacted) && ctx.Err() == nil { // between two pages: the next snapshot
 			continue
 		}
 		if err != nil {
-			return store.Reply{}, err
+			return engine.Page{}, err
 		}
-		if err := v.strays.remove(ctx, p.link); err != nil {
-			err = p.errs.translate("tidy", err)
-			p.log.V(1).Info("Entries of indexes without documents stay", "reason", err.Error())
+		if err := v.strays.remove(ctx, b.link); err != nil {
+			err = b.errs.translate("tidy", err)
+			b.log.V(1).Info("Entries of indexes without documents stay", "reason", err.Error())
 		}
-		return v.dated(reply), nil
+		page := v.found(reply.Docs)
+		page.Total = reply.Total
+		return page, nil
 	}
 }
 
@@ -67,7 +69,7 @@ func (v *view) list(ctx context.Context, kind store.Kind, q store.Query) (store.
 		}
 		docs = append(docs, more...)
 	}
-	return adapter.Select(docs, q), nil
+	return engine.Select(docs, q), nil
 }
 
 // count counts keys, of which none is read. What cannot be read is counted as well.
@@ -101,7 +103,7 @@ func (v *view) scan(ctx context.Context, kind store.Kind, s span, q store.Query)
 		}
 		for _, kv := range found[0].Kvs {
 			st := v.state(kind, v.keys.id(kind, kv.Key), []*mvccpb.KeyValue{kv})
-			if st.doc != nil && adapter.Matches(st.doc, q) {
+			if st.doc != nil && engine.Matches(st.doc, q) {
 				docs = append(docs, *st.doc)
 			}
 		}
@@ -213,5 +215,5 @@ func (v *view) named(kind store.Kind, index string, entries []*mvccpb.KeyValue) 
 }
 
 func matching(docs []store.Doc, q store.Query) []store.Doc {
-	return slices.DeleteFunc(docs, func(d store.Doc) bool { return !adapter.Matches(&d, q) })
+	return slices.DeleteFunc(docs, func(d store.Doc) bool { return !engine.Matches(&d, q) })
 }

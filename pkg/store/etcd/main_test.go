@@ -95,7 +95,7 @@ func raw(t *testing.T, uri string) *clientv3.Client {
 }
 
 // open opens a store that ends with the test.
-func open(t *testing.T, o etcd.Options) *etcd.Store {
+func open(t *testing.T, o etcd.Options) store.Store {
 	t.Helper()
 	if o.Timeout == 0 {
 		o.Timeout = patient

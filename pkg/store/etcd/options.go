@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -87,7 +87,7 @@ func (o Options) read() (s settings, err error) {
 	if (s.uri.User == "") != (s.uri.Password == "") {
 		return s, &store.FieldError{Field: "uri", Text: "has a user or a password alone, must be USER:PASSWORD@"}
 	}
-	if o.Cluster, err = adapter.Cluster(o.Cluster); err != nil {
+	if o.Cluster, err = engine.Cluster(o.Cluster); err != nil {
 		return s, err
 	}
 	if o.Timeout < 0 {

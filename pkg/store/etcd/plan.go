@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // plan is where to look for the documents of a query.
@@ -38,7 +38,7 @@ func (k keys) plan(kind store.Kind, q store.Query) plan {
 	}
 	all := k.ids(kind, q.From, q.To)
 	q.From, q.To = "", ""
-	return plan{spans: []span{all}, exact: adapter.SelectsAll(q)}
+	return plan{spans: []span{all}, exact: engine.SelectsAll(q)}
 }
 
 // ofGroup looks where IDs begin with the group and a slash, and in the index for those that do not.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // keysPerRequest is how many keys or ranges one request asks for, within the default --max-txn-ops.
@@ -26,12 +27,9 @@ type view struct {
 	unreadable []store.Unreadable
 }
 
-// dated is a reply with the time and the floor, and with what cannot be read.
-func (v *view) dated(reply store.Reply) store.Reply {
-	reply.Now = wallclock.Now().UnixMilli()
-	reply.Floor = v.floor
-	reply.Unreadable = v.unreadable
-	return reply
+// found is a page with the time and the floor, and with what cannot be read.
+func (v *view) found(docs []store.Doc) engine.Page {
+	return engine.Page{Docs: docs, Unreadable: v.unreadable, Now: wallclock.Now().UnixMilli(), Floor: v.floor}
 }
 
 // get asks for keys and ranges in one request, together with the base of the floor.
@@ -86,8 +84,8 @@ func (v *view) byID(ctx context.Context, kind store.Kind, ids []string) ([]store
 // state is what a key holds.
 func (v *view) state(kind store.Kind, id string, found []*mvccpb.KeyValue) state {
 	s := v.docs.state(kind, id, found)
-	if s.unreadable != nil {
-		v.unreadable = append(v.unreadable, *s.unreadable)
+	if s.malformed != nil {
+		v.unreadable = append(v.unreadable, store.Unreadable{Kind: kind, ID: id, Err: s.malformed})
 	}
 	return s
 }

@@ -128,7 +128,7 @@ func TestWatchIsRefused(t *testing.T) {
 	}
 	s := open(t, etcd.Options{URI: "etcd://" + user + ":s3cr3t@" + server.Addr + "/p"})
 	const advice = "etcdctl role grant-permission ROLE --prefix=true readwrite " + prefix
-	problems := s.Problems()
+	problems := store.Problems(s)
 	if len(problems) != 1 || problems[0].Reason != etcd.ReasonPolled ||
 		!strings.Contains(problems[0].Message, advice) {
 		t.Errorf("problems %+v, want that it is polled", problems)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Times of a watch.
@@ -22,13 +23,12 @@ const (
 	reopenPause = 100 * time.Millisecond
 )
 
-// stream is one watch of etcd's, and the watchers that it notifies. Where it breaks, it goes on at the revision after
-// the last one that it saw.
+// stream is one tail: a watch of etcd's after the other. Where one breaks, the next goes on at the revision after the
+// last one that it saw.
 type stream struct {
-	*feed
-	running  context.Context // of the stream, and of each watch that it consists of
-	end      context.CancelFunc
-	watchers map[*watcher]struct{} // guarded by the feed's mu
+	*backend
+	running context.Context // of the stream, and of each watch that it consists of
+	emit    func(engine.Event)
 
 	watch   clientv3.Watcher
 	cancel  context.CancelFunc // of the watch
@@ -44,6 +44,17 @@ var (
 	errEnded  = errors.New("the watch ended")
 	errSilent = errors.New("the member has given no sign of life")
 )
+
+// Tail implements [engine.Watcher]. It continues on another member where it broke off, without loss.
+func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit func(engine.Event)) error {
+	s := &stream{backend: b, running: ctx, emit: emit}
+	defer s.close()
+	if err := s.open(ctx, len(b.link.endpoints.all)); err != nil {
+		return err
+	}
+	begun()
+	return s.follow()
+}
 
 // open begins a watch at one member after the other, so many times.
 func (s *stream) open(ctx context.Context, times int) error {
@@ -96,17 +107,20 @@ func (s *stream) close() {
 	}
 }
 
-// follow notifies watchers until the stream is to end, or cannot go on.
-func (s *stream) follow() {
+// follow emits events until the stream is to end, or cannot go on.
+func (s *stream) follow() error {
 	ask := time.NewTicker(progressEvery)
 	defer ask.Stop()
 	for {
 		err := s.wait(ask.C)
-		if s.running.Err() != nil {
-			return
+		if err != nil && s.running.Err() == nil {
+			err = s.reopen(err)
 		}
-		if err != nil && !s.reopen(err) {
-			return
+		if s.running.Err() != nil {
+			return context.Cause(s.running)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -147,7 +161,7 @@ func (s *stream) askProgress() error {
 	return err
 }
 
-// deliver notifies watchers of what a response brings. Its header may be ahead of its events: who catches up gets those
+// deliver emits what a response brings. Its header may be ahead of its events: who catches up gets those
 // of a thousand revisions at a time (watchBatchMaxRevs of etcd's server). So the place is after the last event.
 func (s *stream) deliver(resp clientv3.WatchResponse) {
 	next := resp.Header.GetRevision() + 1 // without events it is a sign of life: all up to it has come
@@ -156,30 +170,26 @@ func (s *stream) deliver(resp clientv3.WatchResponse) {
 		if e.Type != clientv3.EventTypePut { // notes are overwritten, never deleted but by other tools
 			continue
 		}
-		if n, about, ok := s.docs.noted(e.Kv); ok {
-			s.notify(s, n, about)
+		if noted, ok := s.docs.noted(e.Kv); ok {
+			s.emit(noted)
 		}
 	}
 	s.next = max(s.next, next)
 }
 
-// reopen begins again where the watch broke off. False: it cannot, and the watchers end.
-func (s *stream) reopen(why error) bool {
+// reopen begins again where the watch broke off.
+func (s *stream) reopen(why error) error {
 	lost := errors.Is(why, rpctypes.ErrCompacted)
 	if lost {
 		s.next = 0
 	}
 	ctx, cancel := context.WithTimeout(s.running, reopenTimes*s.timeout)
 	defer cancel()
-	err := s.open(ctx, -1)
-	switch {
-	case s.running.Err() != nil:
-		return false
-	case err != nil:
-		s.log.Error(s.errs.translate("watch", errors.Join(why, err)), "The watch broke: opening it again")
-		return false
-	case lost:
-		s.notify(s, store.Notification{Resync: true}, store.Doc{})
+	if err := s.open(ctx, -1); err != nil {
+		return errors.Join(why, err)
 	}
-	return true
+	if lost {
+		s.emit(engine.Event{Resync: true})
+	}
+	return nil
 }

@@ -2,22 +2,20 @@ package etcd
 
 import (
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // A watch that catches up goes on after the last event that came, though the header of the response is ahead of it.
 func TestWatchGoesOnAfterTheLastEvent(t *testing.T) {
 	k := newKeys("p", "c")
-	docs := &documents{keys: k, known: newKnown(), unreadable: adapter.NewUnreadable(logr.Discard())}
-	s := &stream{feed: newFeed(parts{keys: k, docs: docs}, nil, time.Second), next: 100}
+	docs := &documents{keys: k, known: newKnown()}
+	s := &stream{backend: &backend{parts: parts{keys: k, docs: docs}}, emit: func(engine.Event) {}, next: 100}
 	group := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 7}
 	noted := &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
 		Key: []byte(k.note(0)), Value: []byte(note(group, nil, &group)), ModRevision: 1100,

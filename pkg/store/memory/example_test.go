@@ -42,6 +42,6 @@ func ExampleStore_Fault() {
 	res, _ := b.Read(ctx, store.KindGroup, "topics")
 	fmt.Println(res.Docs[0].Count)
 	// Output:
-	// true apply 1 changes: store unavailable: answer lost by a fault
+	// true write: store unavailable: answer lost by a fault
 	// 1
 }

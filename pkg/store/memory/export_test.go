@@ -4,9 +4,9 @@ import "github.com/shardctl/shardctl/pkg/store"
 
 // Examined is how many documents a List looks at.
 func (s *Store) Examined(kind store.Kind, q store.Query) int64 {
-	s.db.mu.Lock()
-	defer s.db.mu.Unlock()
-	t := s.db.tables[kind]
+	s.client.db.mu.Lock()
+	defer s.client.db.mu.Unlock()
+	t := s.client.db.tables[kind]
 	if docs, ok := t.candidates(q); ok {
 		return int64(len(docs))
 	}

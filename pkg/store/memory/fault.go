@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Op is a method of the store.
@@ -61,51 +62,38 @@ var (
 	errLostAnswer  = errors.New("answer lost by a fault")
 )
 
-// Fault makes f decide over every later call of this client; nil ends that. f runs on the caller's goroutine, several
-// at once, before anything of the call has happened; it may block only as a synctest bubble allows.
-func (s *Store) Fault(f func(Call) Verdict) {
-	if f == nil {
-		s.fault.Store(nil)
-		return
-	}
-	s.fault.Store(&f)
-}
-
 // call performs act as the fault function says. act has happened, or happens at once, when it returns nil.
-func (s *Store) call(ctx context.Context, c Call, act func()) error {
+func (c *client) call(ctx context.Context, of Call, act func()) error {
 	var v Verdict
-	if f := s.fault.Load(); f != nil {
-		v = (*f)(c)
+	if f := c.fault.Load(); f != nil {
+		v = (*f)(of)
 	}
-	v.Late = v.Late && c.Op != OpWatch // no caller would be left to end the watch
-	if err := s.request(ctx, v, act); err != nil {
-		return unavailable(err)
+	v.Late = v.Late && of.Op != OpWatch // no caller would be left to end the watch
+	if err := c.request(ctx, v, act); err != nil {
+		return err
 	}
 	if v.Fault == LoseAnswer {
-		return unavailable(errLostAnswer)
+		return errLostAnswer
 	}
-	if err := s.wait(ctx, v.AnswerDelay); err != nil {
-		return unavailable(err)
-	}
-	return nil
+	return c.wait(ctx, v.AnswerDelay)
 }
 
-func (s *Store) request(ctx context.Context, v Verdict, act func()) error {
-	if err := s.over(ctx); err != nil {
+func (c *client) request(ctx context.Context, v Verdict, act func()) error {
+	if err := c.over(ctx); err != nil {
 		return err
 	}
 	switch v.Fault {
 	case Hang:
-		return s.wait(ctx, forever)
+		return c.wait(ctx, forever)
 	case LoseRequest:
-		if err := s.wait(ctx, v.Delay); err != nil {
+		if err := c.wait(ctx, v.Delay); err != nil {
 			return err
 		}
 		return errLostRequest
 	case None, LoseAnswer:
 	}
 	sent := time.Now()
-	if err := s.wait(ctx, v.Delay); err != nil {
+	if err := c.wait(ctx, v.Delay); err != nil {
 		if v.Late && ctx.Err() != nil {
 			time.AfterFunc(v.Delay-time.Since(sent), act)
 		}
@@ -118,7 +106,7 @@ func (s *Store) request(ctx context.Context, v Verdict, act func()) error {
 const forever time.Duration = -1
 
 // wait ends after d, or before with the reason why this client does not wait any longer.
-func (s *Store) wait(ctx context.Context, d time.Duration) error {
+func (c *client) wait(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
@@ -132,14 +120,16 @@ func (s *Store) wait(ctx context.Context, d time.Duration) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
-	case <-s.closed.Done():
+	case <-c.closed:
 	}
-	return s.over(ctx)
+	return c.over(ctx)
 }
 
-func (s *Store) over(ctx context.Context) error {
-	if s.closed.Err() != nil {
-		return errClosed
+func (c *client) over(ctx context.Context) error {
+	select {
+	case <-c.closed:
+		return engine.ErrClosed
+	default:
+		return ctx.Err()
 	}
-	return ctx.Err()
 }

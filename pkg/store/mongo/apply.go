@@ -4,55 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// Apply performs each change on its own. A single change is one command; more go out in unordered batches, a few at
-// once.
-func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	if err := store.ValidateChanges(changes); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
+// CAS implements [engine.Backend]. A single change is one command; more go out in unordered batches, a few at once.
+func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+	results := make([]engine.Result, len(changes))
+	var group errgroup.Group
+	group.SetLimit(batchesAtOnce)
+	for _, part := range batches(changes) {
+		group.Go(func() error {
+			for i, r := range b.casBatch(ctx, part.changes, attempt) {
+				results[part.places[i]] = r
+			}
+			return nil
+		})
 	}
-	ctx, cancel := s.life.Bound(ctx)
-	defer cancel()
-	switch len(changes) {
-	case 0:
-		return nil, nil
-	case 1:
-		return []store.Outcome{s.writer.applyOne(ctx, changes[0])}, nil
-	}
-	return s.writer.applyBatches(ctx, changes), nil
+	return results, group.Wait()
 }
 
-// writer changes documents.
-type writer struct{ *reader }
-
-// applyOne is the way of heartbeats, single claims and releases. It sends one command, and a second one only when the
+// casOne is the way of heartbeats, single claims and releases. It sends one command, and a second one only when the
 // condition did not hold or the answer was lost.
-func (w *writer) applyOne(ctx context.Context, c store.Change) store.Outcome {
-	matched, err := w.write(ctx, w.collection(c.Doc.Kind), c)
-	switch {
-	case err == nil && matched:
-		return store.Outcome{Status: store.Applied}
-	case err == nil && c.Op != store.Increment:
-		return w.settle(ctx, []store.Change{c}, nil)[0]
-	default:
-		return w.settle(ctx, []store.Change{c}, fmt.Errorf("write %s: %w", c.Doc.Kind, err))[0]
+func (b *backend) casOne(ctx context.Context, c store.Change, attempt int) engine.Result {
+	written, err := b.write(ctx, b.collection(c.Doc.Kind), c, attempt)
+	if err != nil {
+		err = fmt.Errorf("write %s: %w", c.Doc.Kind, err)
+	} else if written {
+		return engine.Result{Written: true}
 	}
+	return b.readBack(ctx, []store.Change{c}, err)[0]
 }
 
-// write sends one change. Without an error, matched is the server's word that the condition held and the change is
+// write sends one change. Without an error, written is the server's word that the condition held and the change is
 // durable, or that it did not hold.
-func (w *writer) write(ctx context.Context, coll *mongo.Collection, c store.Change) (matched bool, err error) {
+func (b *backend) write(
+	ctx context.Context, coll *mongo.Collection, c store.Change, attempt int,
+) (written bool, err error) {
 	switch {
 	case c.Op == store.Increment:
-		err := w.increment(ctx, coll, c)
+		err := b.increment(ctx, coll, c)
 		return err == nil, err
 	case c.Op == store.Delete:
 		res, err := coll.DeleteOne(ctx, atRev(c))
@@ -60,6 +59,9 @@ func (w *writer) write(ctx context.Context, coll *mongo.Collection, c store.Chan
 	case c.IfRev == 0:
 		_, err := coll.InsertOne(ctx, encode(c.Doc))
 		if isDuplicate(err) {
+			if attempt > 0 { // what is there counts as absent
+				return b.overMalformed(ctx, coll, c)
+			}
 			return false, nil
 		}
 		return err == nil, err
@@ -71,13 +73,13 @@ func (w *writer) write(ctx context.Context, coll *mongo.Collection, c store.Chan
 
 // increment raises a group's counter, creating the group if need be. What is there and cannot be raised is malformed,
 // or somebody else has just created it: then it can be raised the next time.
-func (w *writer) increment(ctx context.Context, coll *mongo.Collection, c store.Change) error {
+func (b *backend) increment(ctx context.Context, coll *mongo.Collection, c store.Change) error {
 	for {
 		_, err := coll.UpdateOne(ctx, countable(c), raise(c), options.UpdateOne().SetUpsert(true))
 		if !isDuplicate(err) {
 			return err
 		}
-		if counted, err := w.recount(ctx, coll, c); counted || err != nil {
+		if counted, err := b.recount(ctx, coll, c); counted || err != nil {
 			return err
 		}
 	}
@@ -85,9 +87,9 @@ func (w *writer) increment(ctx context.Context, coll *mongo.Collection, c store.
 
 // recount puts a counter in the place of one that cannot be raised. It begins at the time, so that no reader has seen
 // that number before. False: what is there can be raised.
-func (w *writer) recount(ctx context.Context, coll *mongo.Collection, c store.Change) (bool, error) {
+func (b *backend) recount(ctx context.Context, coll *mongo.Collection, c store.Change) (bool, error) {
 	malformed := bson.D{{Key: fieldID, Value: c.Doc.ID}, {Key: "$nor", Value: bson.A{countable(c)}}}
-	now := max(w.clock.now(time.Now()), c.Doc.Rev)
+	now := max(b.clock.now(time.Now()), c.Doc.Rev)
 	res, err := coll.ReplaceOne(ctx, malformed, encode(store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: now, Count: now}))
 	return err == nil && res.MatchedCount == 1, err
 }
@@ -137,56 +139,72 @@ func isDuplicate(err error) bool {
 	return errors.As(err, &we) && we.WriteConcernError == nil && mongo.IsDuplicateKeyError(err)
 }
 
-// errUnsettled says that a write did not happen although its condition holds now.
-var errUnsettled = errors.New("the write is not there, and its condition holds: it may yet arrive")
-
-// settle reads back changes of one kind that were not plainly applied, and says how each ended. cause is why there is
-// no answer; nil when the server answered. The read is linearizable: a primary that does not know yet that it was
-// deposed must not be believed that a document is absent. What it refuses is no better than a majority read of its own,
-// for nothing was written that a majority would have to confirm.
-func (w *writer) settle(ctx context.Context, changes []store.Change, cause error) []store.Outcome {
-	answered := cause == nil
-	if answered {
-		cause = errUnsettled
+// overMalformed puts the document of a creation in the place of one that is malformed because somebody wrote it out of
+// band. That one could never be changed or created otherwise.
+func (b *backend) overMalformed(ctx context.Context, coll *mongo.Collection, c store.Change) (bool, error) {
+	raw, err := coll.FindOne(ctx, bson.D{{Key: fieldID, Value: c.Doc.ID}}).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
+	if _, ok, _ := decode(c.Doc.Kind, raw); ok {
+		return false, nil
+	}
+	res, err := coll.ReplaceOne(ctx, asFound(c.Doc.ID, raw), encode(c.Doc))
+	if err != nil || res.MatchedCount == 0 {
+		return false, err
+	}
+	b.log.Info("Wrote in the place of an unreadable document", "document", string(c.Doc.Kind)+" "+c.Doc.ID)
+	return true, nil
+}
+
+// asFound is the condition that nothing has been written since: a compare-and-set on whatever stands where the revision
+// should.
+func asFound(id string, raw bson.Raw) bson.D {
+	there := bson.D{{Key: "$exists", Value: false}}
+	if rev, err := raw.LookupErr(fieldRev); err == nil {
+		there = bson.D{{Key: "$eq", Value: rev}, {Key: "$exists", Value: true}}
+	}
+	return bson.D{{Key: fieldID, Value: id}, {Key: fieldRev, Value: there}}
+}
+
+// errMayArrive says that a write of which nothing was heard is not there, although its condition holds.
+var errMayArrive = errors.New("the write is not there, and may yet arrive")
+
+// readBack finds what stands in the way of changes of one kind that were not plainly written. cause is why there is no
+// answer; nil when the server answered. The read is linearizable: a primary that does not know yet that it was deposed
+// must not be trusted about an absent document. Where it is no answer either, the outcome is not known.
+func (b *backend) readBack(ctx context.Context, changes []store.Change, cause error) []engine.Result {
 	if isInvalid(cause) {
-		return w.unknown(len(changes), cause) // reading would be refused just the same
+		return b.unknown(len(changes), cause) // reading would be refused just the same
 	}
 	kind, ids := changes[0].Doc.Kind, make([]string, 0, len(changes))
 	for _, c := range changes {
 		ids = append(ids, c.Doc.ID)
 	}
-	reply, err := w.readBack(ctx, kind, ids)
+	page, err := b.byID(ctx, kind, ids)
 	if err != nil {
-		return w.unknown(len(changes), fmt.Errorf("read back %s: %w, after: %w", kind, err, cause))
+		return b.unknown(len(changes), fmt.Errorf("read back %s: %w", kind, errors.Join(err, cause)))
 	}
-	found := make(map[string]*store.Doc, len(reply.Docs))
-	for i := range reply.Docs {
-		found[reply.Docs[i].ID] = &reply.Docs[i]
-	}
-	outcomes := make([]store.Outcome, len(changes))
+	results := make([]engine.Result, len(changes))
 	for i, c := range changes {
-		out, holds := store.Judge(c, found[c.Doc.ID])
-		switch {
-		case holds && answered && c.IfRev == 0:
-			out = w.overMalformed(ctx, c)
-		case holds:
-			out = w.unknown(1, cause)[0]
+		r := &results[i]
+		if at := slices.IndexFunc(page.Docs, func(d store.Doc) bool { return d.ID == c.Doc.ID }); at >= 0 {
+			r.Found = &page.Docs[at]
+		} else if at := slices.IndexFunc(page.Unreadable, func(u store.Unreadable) bool { return u.ID == c.Doc.ID }); at >= 0 {
+			r.Malformed = page.Unreadable[at].Err
 		}
-		outcomes[i] = out
+		if _, holds := store.Judge(c, r.Found); holds && cause != nil {
+			results[i] = b.unknown(1, fmt.Errorf("%w: %w", errMayArrive, cause))[0]
+		}
 	}
-	return outcomes
+	return results
 }
 
-// unknown is n outcomes without an answer.
-func (w *writer) unknown(n int, cause error) []store.Outcome {
-	err := w.translate("apply", cause)
-	if !errors.Is(err, store.ErrInvalid) {
-		return store.AllUnknown(n, err)
-	}
-	outcomes := make([]store.Outcome, n)
-	for i := range outcomes {
-		outcomes[i] = store.Outcome{Status: store.Unknown, Err: err}
-	}
-	return outcomes
+// unknown is n results without an answer.
+func (b *backend) unknown(n int, cause error) []engine.Result {
+	out := engine.Unknown(b.translate("apply", cause))
+	return slices.Repeat([]engine.Result{{Outcome: &out}}, n)
 }

@@ -8,9 +8,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // batchesAtOnce is how many batches of one Apply are on their way at a time.
@@ -47,40 +47,28 @@ func batches(changes []store.Change) []*batch {
 	return all
 }
 
-func (w *writer) applyBatches(ctx context.Context, changes []store.Change) []store.Outcome {
-	outcomes := make([]store.Outcome, len(changes))
-	var group errgroup.Group
-	group.SetLimit(batchesAtOnce)
-	for _, b := range batches(changes) {
-		group.Go(func() error {
-			for i, out := range w.applyBatch(ctx, b.changes) {
-				outcomes[b.places[i]] = out
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // no error comes out: each change has its outcome
-	return outcomes
-}
-
-// applyBatch sends one batch and sorts its outcomes out.
-func (w *writer) applyBatch(ctx context.Context, changes []store.Change) []store.Outcome {
-	if len(changes) == 1 {
-		return []store.Outcome{w.applyOne(ctx, changes[0])}
+// casBatch sends one batch and sorts its results out.
+func (b *backend) casBatch(ctx context.Context, changes []store.Change, attempt int) []engine.Result {
+	if len(changes) == 1 || attempt > 0 {
+		results := make([]engine.Result, len(changes))
+		for i, c := range changes {
+			results[i] = b.casOne(ctx, c, attempt)
+		}
+		return results
 	}
 	models := make([]mongo.WriteModel, 0, len(changes))
 	for _, c := range changes {
 		models = append(models, model(c))
 	}
 	kind := changes[0].Doc.Kind
-	res, err := w.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	res, err := b.collection(kind).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	var partial mongo.BulkWriteException
 	answered := err == nil || errors.As(err, &partial) && partial.WriteConcernError == nil &&
 		len(partial.WriteErrors) > 0
 	if !answered {
-		return w.settle(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
+		return b.readBack(ctx, changes, fmt.Errorf("write %d %s: %w", len(changes), kind, err))
 	}
-	return w.sortOut(ctx, changes, res, partial.WriteErrors)
+	return b.sortOut(ctx, changes, res, partial.WriteErrors)
 }
 
 func model(c store.Change) mongo.WriteModel {
@@ -96,12 +84,12 @@ func model(c store.Change) mongo.WriteModel {
 	}
 }
 
-// sortOut finds the outcome of each change of a batch that was answered. It uses the errors of single writes and the
+// sortOut finds the result of each change of a batch that was answered. It uses the errors of single writes and the
 // counts where they add up, and reads the rest back.
-func (w *writer) sortOut(
+func (b *backend) sortOut(
 	ctx context.Context, changes []store.Change, res *mongo.BulkWriteResult, failed []mongo.BulkWriteError,
-) []store.Outcome {
-	outcomes := make([]store.Outcome, len(changes))
+) []engine.Result {
+	results := make([]engine.Result, len(changes))
 	open := make([]int, 0, len(changes)) // places that no error names
 	duplicates := []int{}
 	for i := range changes {
@@ -112,45 +100,45 @@ func (w *writer) sortOut(
 		case failed[at].HasErrorCode(codeDuplicateKey):
 			duplicates = append(duplicates, i)
 		default:
-			outcomes[i] = w.unknown(1, fmt.Errorf("write %s: %w", changes[i].Doc.Kind, failed[at].WriteError))[0]
+			results[i] = b.unknown(1, fmt.Errorf("write %s: %w", changes[i].Doc.Kind, failed[at].WriteError))[0]
 		}
 	}
 	if res != nil && int(res.InsertedCount+res.MatchedCount+res.UpsertedCount+res.DeletedCount) == len(open) {
 		for _, i := range open {
-			outcomes[i].Status = store.Applied
+			results[i].Written = true
 		}
 		open = nil
 	}
 	back := slices.Concat(open, duplicates)
 	if len(back) == 0 {
-		return outcomes
+		return results
 	}
 	if changes[0].Op == store.Increment { // the loser of a race to create the group: it exists now
 		for _, i := range back {
-			outcomes[i] = w.applyOne(ctx, changes[i])
+			results[i] = b.casOne(ctx, changes[i], 0)
 		}
-		return outcomes
+		return results
 	}
 	asked := make([]store.Change, 0, len(back))
 	for _, i := range back {
 		asked = append(asked, changes[i])
 	}
-	settled := w.settle(ctx, asked, nil)
+	found := b.readBack(ctx, asked, nil)
 	if changes[0].Op == store.Delete && res != nil {
-		creditDeletes(settled, int(res.DeletedCount))
+		creditDeletes(asked, found, int(res.DeletedCount))
 	}
 	for n, i := range back {
-		outcomes[i] = settled[n]
+		results[i] = found[n]
 	}
-	return outcomes
+	return results
 }
 
 // creditDeletes distinguishes deletes that happened from documents that were gone before, where it can. When as many
 // may have been deleted as the server says, those are they. A document that is there again may be one of them.
-func creditDeletes(settled []store.Outcome, deleted int) {
+func creditDeletes(changes []store.Change, found []engine.Result, deleted int) {
 	may := []int{}
-	for i, out := range settled {
-		if out.Status == store.Overtaken {
+	for i, c := range changes {
+		if out, _ := store.Judge(c, found[i].Found); found[i].Outcome == nil && out.Status == store.Overtaken {
 			may = append(may, i)
 		}
 	}
@@ -158,6 +146,6 @@ func creditDeletes(settled []store.Outcome, deleted int) {
 		return
 	}
 	for _, i := range may {
-		settled[i] = store.Outcome{Status: store.Applied}
+		found[i] = engine.Result{Written: true}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -75,10 +74,10 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return adapter.Opened(Open(ctx, Options{
+	return Open(ctx, Options{
 		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, Existing: c.Existing,
 		Logger: c.Logger,
-	}))
+	})
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

@@ -21,7 +21,7 @@ func ExampleOpen() {
 	}
 	defer func() { _ = db.Close(context.Background()) }()
 
-	for _, p := range db.Problems() {
+	for _, p := range store.Problems(db) {
 		fmt.Println(p.Reason, p.Message)
 	}
 	free, err := db.List(ctx, store.KindLock, store.Query{Sessions: []string{""}, NoBody: true})

@@ -16,26 +16,23 @@ import (
 // The concerns are those of the store's own connections: no default of the server, and no option of the URI, changes
 // them. A write with j: true is journalled by every member that counts towards the majority (MongoDB's manual, "Write
 // Concern"). A server without a journal refuses it.
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	const what = "inspect MongoDB"
+func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
 	var build struct {
 		Version string `bson:"version"`
 	}
-	admin := s.client.Database("admin")
+	admin := b.client.Database("admin")
 	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
-		return store.Inspection{}, s.translate(what, err)
+		return store.Inspection{}, err
 	}
 	var h hello
 	if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
-		return store.Inspection{}, s.translate(what, err)
+		return store.Inspection{}, err
 	}
 	settings := h.settings()
 	if !h.sharded() && !h.standalone() {
-		journalled, err := s.journalDefault(ctx)
+		journalled, err := b.journalDefault(ctx)
 		if err != nil {
-			return store.Inspection{}, s.translate(what, err)
+			return store.Inspection{}, err
 		}
 		settings = append(settings, journalled)
 	}
@@ -43,7 +40,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		Server: "MongoDB " + build.Version,
 		Settings: append(settings,
 			store.Setting{Name: "writeConcern", Value: "majority, j: true (set by shardctl)", Holds: true},
-			store.Setting{Name: "readConcern", Value: s.readConcern() + " (set by shardctl)", Holds: true},
+			store.Setting{Name: "readConcern", Value: b.readConcern() + " (set by shardctl)", Holds: true},
 		),
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // inspected is the one setting of that name.
-func inspected(t *testing.T, s *mongo.Store, name string) store.Setting {
+func inspected(t *testing.T, s store.Store, name string) store.Setting {
 	t.Helper()
 	found, err := store.Inspect(t.Context(), s)
 	if err != nil || !strings.HasPrefix(found.Server, "MongoDB ") {
@@ -47,8 +47,8 @@ func TestMajorityThatDoesNotJournal(t *testing.T) {
 		Config bson.M `bson:"config"`
 	}
 	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply))
-	if s := open(t, mongo.Options{URI: rs.URI()}); len(s.Problems()) > 0 {
-		t.Errorf("at first: %+v", s.Problems())
+	if s := open(t, mongo.Options{URI: rs.URI()}); len(store.Problems(s)) > 0 {
+		t.Errorf("at first: %+v", store.Problems(s))
 	}
 	version, _ := reply.Config["version"].(int32)
 	reply.Config["version"], reply.Config["writeConcernMajorityJournalDefault"] = version+1, false
@@ -57,7 +57,7 @@ func TestMajorityThatDoesNotJournal(t *testing.T) {
 		{Key: "insert", Value: "any"}, {Key: "documents", Value: bson.A{bson.M{}}},
 	}).Err())
 	s := open(t, mongo.Options{URI: rs.URI()})
-	if p := s.Problems(); len(p) != 1 || p[0].Reason != mongo.ReasonNotDurable {
+	if p := store.Problems(s); len(p) != 1 || p[0].Reason != mongo.ReasonNotDurable {
 		t.Errorf("%+v", p)
 	}
 	if got := inspected(t, s, "writeConcernMajorityJournalDefault"); got.Holds || got.Value != "false" {

@@ -90,10 +90,10 @@ func TestReplicaSetIsNoProblem(t *testing.T) {
 	wantProblem(t, open(t, mongo.Options{URI: testmongo.SharedByThree(t)}))
 }
 
-func wantProblem(t *testing.T, s *mongo.Store, reasons ...string) {
+func wantProblem(t *testing.T, s store.Store, reasons ...string) {
 	t.Helper()
 	var got []string
-	for _, p := range s.Problems() {
+	for _, p := range store.Problems(s) {
 		got = append(got, p.Reason)
 		if p.Message == "" {
 			t.Errorf("%s without a message", p.Reason)

@@ -2,7 +2,6 @@ package mongo
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,49 +11,42 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // listBatch is how many documents come with each reply of a long list; the server sends at most 16 MiB.
 const listBatch = 10_000
 
-// Read returns the documents with these ids, linearizably: the server confirms with a majority that it was the primary
-// when it read. On a standalone server, which has no other copy, it is a plain read.
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("read: %w", err)
-	}
-	ctx, cancel := s.life.Bound(ctx)
-	defer cancel()
-	res := store.Reply{}
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+// Get implements [engine.Backend]. It is linearizable: the server confirms with a majority that it was the primary when
+// it read. On a standalone server, which has no other copy, it is a plain read.
+func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+	var page engine.Page
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
 	for chunk := range slices.Chunk(ids, store.MaxBatch) {
-		found, err := s.reader.readBack(ctx, kind, chunk)
+		found, err := b.byID(ctx, kind, chunk)
 		if err != nil {
-			return store.Reply{}, s.translate(fmt.Sprintf("read %s", kind), err)
+			return engine.Page{}, err
 		}
-		res.Docs, res.Unreadable = append(res.Docs, found.Docs...), append(res.Unreadable, found.Unreadable...)
+		page.Docs, page.Unreadable = append(page.Docs, found.Docs...), append(page.Unreadable, found.Unreadable...)
 	}
-	return s.reader.dated(res), nil
+	return b.dated(page), nil
 }
 
 // reader reads documents, and learns the server's time from them.
 type reader struct {
 	*access
-	clock      clock
-	unreadable *adapter.Unreadable
+	clock clock
 }
 
-// dated is a reply with the server's clock.
-func (r *reader) dated(reply store.Reply) store.Reply {
-	reply.Now = r.clock.now(time.Now())
-	reply.Floor = reply.Now
-	return reply
+// dated is a page with the server's clock.
+func (r *reader) dated(page engine.Page) engine.Page {
+	page.Now = r.clock.now(time.Now())
+	page.Floor = page.Now
+	return page
 }
 
-// readBack reads at most a batch of documents by their ids, linearizably. The error is the driver's.
-func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) (store.Reply, error) {
+// byID reads at most a batch of documents by their ids, linearizably. The error is the driver's.
+func (r *reader) byID(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
 	concern := readconcern.Linearizable()
 	if r.standalone {
 		concern = readconcern.Local()
@@ -65,28 +57,16 @@ func (r *reader) readBack(ctx context.Context, kind store.Kind, ids []string) (s
 	if p := projection(kind, false); p != nil {
 		opts.SetProjection(p)
 	}
-	found, _, err := r.find(ctx, c, kind, filter, opts)
-	return found, err
+	page, _, err := r.find(ctx, c, kind, filter, opts)
+	return page, err
 }
 
-// List returns the documents that match, as a majority has them, from the primary.
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("list: %w", err)
-	}
-	ctx, cancel := s.life.Bound(ctx)
-	defer cancel()
-	res, err := s.reader.list(ctx, kind, q)
-	if err != nil {
-		return store.Reply{}, s.translate(fmt.Sprintf("list %s", kind), err)
-	}
-	return s.reader.dated(res), nil
-}
-
-func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res store.Reply, err error) {
+// Scan implements [engine.Backend]: as a majority has the documents, from the primary. With the last page of all come
+// those whose ids are no texts.
+func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (page engine.Page, err error) {
 	if q.CountOnly {
-		res.Total, err = r.collection(kind).CountDocuments(ctx, filter(q))
-		return res, err
+		page.Total, err = b.collection(kind).CountDocuments(ctx, filter(q))
+		return b.dated(page), err
 	}
 	order := 1
 	if q.Reverse {
@@ -96,15 +76,16 @@ func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (res 
 	if p := projection(kind, q.NoBody); p != nil {
 		opts.SetProjection(p)
 	}
-	res, err = adapter.Fill(q, func(q store.Query) (store.Reply, adapter.Seen, error) {
-		return r.find(ctx, r.collection(kind), kind, filter(q), opts.SetLimit(int64(q.Limit)))
-	})
-	if err != nil || q.Limit == 0 || q.Reverse || !adapter.SelectsAll(q) {
-		return res, err
+	page, rows, err := b.find(ctx, b.collection(kind), kind, filter(q), opts.SetLimit(int64(q.Limit)))
+	page.More = q.Limit > 0 && rows == q.Limit
+	after := q
+	after.From = ""
+	if err == nil && q.Limit > 0 && !page.More && !q.Reverse && engine.SelectsAll(after) {
+		var others engine.Page
+		others, _, err = b.find(ctx, b.collection(kind), kind, noTexts(), opts.SetLimit(0))
+		page.Unreadable = append(page.Unreadable, others.Unreadable...)
 	}
-	others, _, err := r.find(ctx, r.collection(kind), kind, noTexts(), opts.SetLimit(0))
-	res.Unreadable = append(res.Unreadable, others.Unreadable...)
-	return res, err
+	return b.dated(page), err
 }
 
 // noTexts selects documents whose IDs are no texts, which no page holds. An index is searched for each of the types.
@@ -193,26 +174,24 @@ func orMissing(values []string) bson.A {
 // find runs a query and reads all it returns. The error is the driver's.
 func (r *reader) find(
 	ctx context.Context, c *mongo.Collection, kind store.Kind, filter bson.D, opts *options.FindOptionsBuilder,
-) (found store.Reply, seen adapter.Seen, err error) {
+) (page engine.Page, rows int, err error) {
 	cursor, err := c.Find(ctx, filter, opts)
 	if err != nil {
-		return found, seen, err
+		return page, 0, err
 	}
 	defer func() { _ = cursor.Close(ctx) }()
 	received := time.Now()
-	for cursor.Next(ctx) {
-		id, _ := cursor.Current.Lookup(fieldID).StringValueOK()
-		seen = adapter.Seen{N: seen.N + 1, Last: id}
-		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && len(found.Docs) == 0 {
+	for ; cursor.Next(ctx); rows++ {
+		if now, ok := cursor.Current.Lookup(fieldNow).DateTimeOK(); ok && rows == 0 {
 			r.clock.sample(now, received)
 		}
-		r.add(&found, kind, cursor.Current)
+		add(&page, kind, cursor.Current)
 	}
-	return found, seen, cursor.Err()
+	return page, rows, cursor.Err()
 }
 
-// add adds to a reply what can be read of a document, and names it where that is not all.
-func (r *reader) add(to *store.Reply, kind store.Kind, raw bson.Raw) {
+// add adds to a page what can be read of a document, and names it where that is not all.
+func add(to *engine.Page, kind store.Kind, raw bson.Raw) {
 	d, ok, err := decode(kind, raw)
 	if ok {
 		to.Docs = append(to.Docs, d)
@@ -224,5 +203,5 @@ func (r *reader) add(to *store.Reply, kind store.Kind, raw bson.Raw) {
 	if !text {
 		id = raw.Lookup(fieldID).String()
 	}
-	to.Unreadable = append(to.Unreadable, r.unreadable.Report(kind, id, err))
+	to.Unreadable = append(to.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 )
 
@@ -53,7 +54,7 @@ func (k *keptSets) close(failed bool) {
 
 // faulty is a set of one node that may be made to misbehave, with an empty database. The tests that use it run one
 // after the other.
-func faulty(t *testing.T) (*testmongo.ReplicaSet, string, *mongo.Store) {
+func faulty(t *testing.T) (*testmongo.ReplicaSet, string, store.Store) {
 	t.Helper()
 	rs := kept.set(t, "faulty", testmongo.Options{Own: true, Nodes: 1})
 	t.Cleanup(func() {

@@ -2,25 +2,15 @@ package mongo
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// A Store keeps documents in one database, under one cluster's name. Its methods may be called concurrently.
-type Store struct {
-	*access
-	reader *reader
-	writer *writer
-	setup  *setup
-	life   *adapter.Life
-	broken atomic.Bool // see feed
-}
-
-var _ store.Store = (*Store)(nil)
+// backend keeps documents in one database, under one cluster's name. It implements [engine.Backend].
+type backend struct{ *setup }
 
 // Open connects to the database and checks that the user may do what will be needed. It makes what is missing:
 // collections, indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no
@@ -29,45 +19,40 @@ var _ store.Store = (*Store)(nil)
 // Errors wrap [store.ErrInvalid], [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not
 // reached: try again). ErrInvalid is about the URI, the credentials, privileges that the user lacks, a name, or the way
 // locks are sharded. They never hold the password.
-func Open(ctx context.Context, opts Options) (_ *Store, err error) {
+func Open(ctx context.Context, opts Options) (store.Store, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("open MongoDB store: %w", err)
 	}
-	s := newStore(ctx, opts)
-	what := "open MongoDB store " + Redact(opts.URI)
-	ctx, cancel := s.life.Bound(ctx)
-	defer cancel()
-	if err := s.connect(ctx, opts); err != nil {
-		s.life.End()
-		return nil, s.translate(what, err)
-	}
-	if err := s.setup.setUp(ctx, opts.Existing); err != nil {
-		_ = s.Close(ctx)
-		return nil, s.translate(what, err)
+	b := newBackend(opts)
+	s := engine.New(ctx, b, opts.Logger)
+	err := s.Do(ctx, "open MongoDB store "+Redact(opts.URI), func(ctx context.Context) error {
+		if err := b.connect(ctx, opts); err != nil {
+			return err
+		}
+		return b.setUp(ctx, opts.Existing)
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
 
-// newStore puts the parts of a store together, on a database that was not reached yet.
-func newStore(ctx context.Context, opts Options) *Store {
-	a := &access{
+// newBackend is on a database that was not reached yet.
+func newBackend(opts Options) *backend {
+	return &backend{&setup{reader: &reader{access: &access{
 		log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secretParams.Of(opts.URI),
-	}
-	r := &reader{access: a, unreadable: adapter.NewUnreadable(opts.Logger)}
-	return &Store{
-		access: a, reader: r, writer: &writer{r}, setup: &setup{reader: r},
-		life: adapter.NewLife(ctx, opts.OperationTimeout),
-	}
+	}}}}
 }
+
+// Traits implements [engine.Backend].
+func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout} }
 
 // Problems says what an operator should know about this database: no replica set, arbiters. It was found out by Open.
-func (s *Store) Problems() []store.Problem { return slices.Clone(s.setup.problems) }
+func (b *backend) Problems() []store.Problem { return b.problems }
 
-// Close ends watches and calls under way and closes all connections. Closing twice does nothing.
-func (s *Store) Close(ctx context.Context) error {
-	if !s.life.End() {
-		return nil
-	}
-	return s.translate("close MongoDB store", s.disconnect(ctx))
-}
+// Translate implements [engine.Backend].
+func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }
+
+// Close implements [engine.Backend].
+func (b *backend) Close(ctx context.Context) error { return b.disconnect(ctx) }

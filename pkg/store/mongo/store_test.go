@@ -106,7 +106,7 @@ func database(t *testing.T, uri string) storetest.Database {
 				return 0, err
 			}
 			defer func() { _ = s.Close(ctx) }()
-			return s.Examined(ctx, kind, q)
+			return mongostore.Examined(ctx, s, kind, q)
 		},
 	}
 }
@@ -151,7 +151,7 @@ func rawDatabase(t *testing.T, uri string) *mongo.Database {
 }
 
 // open opens a store that ends with the test.
-func open(t *testing.T, opts mongostore.Options) *mongostore.Store {
+func open(t *testing.T, opts mongostore.Options) store.Store {
 	t.Helper()
 	if opts.OperationTimeout == 0 {
 		opts.OperationTimeout = patient

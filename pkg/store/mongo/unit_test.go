@@ -1,12 +1,14 @@
 package mongo
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -57,24 +59,27 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 }
 
 func TestCreditDeletes(t *testing.T) {
-	gone, there := store.Outcome{Status: store.Overtaken}, store.Outcome{Status: store.Refused, Doc: &store.Doc{}}
-	again := store.Outcome{Status: store.Overtaken, Doc: &store.Doc{}} // there, and perhaps created again since
+	change := store.Change{Op: store.Delete, IfRev: 4, Doc: store.Doc{Kind: store.KindLock, ID: "g/a"}}
+	at := func(rev int64) engine.Result {
+		return engine.Result{Found: &store.Doc{Kind: store.KindLock, ID: "g/a", Rev: rev}}
+	}
+	gone, there, again := engine.Result{}, at(3), at(5) // there, and perhaps created again since
 	for _, tc := range []struct {
 		deleted int
-		want    store.Status
-	}{{2, store.Applied}, {1, store.Overtaken}, {0, store.Overtaken}} {
-		outs := []store.Outcome{gone, there, gone}
-		creditDeletes(outs, tc.deleted)
-		if outs[0].Status != tc.want || outs[2].Status != tc.want || outs[1].Status != store.Refused {
-			t.Errorf("%d deleted, 2 absent: %v", tc.deleted, outs)
+		want    bool
+	}{{2, true}, {1, false}, {0, false}} {
+		found := []engine.Result{gone, there, gone}
+		creditDeletes(slices.Repeat([]store.Change{change}, 3), found, tc.deleted)
+		if found[0].Written != tc.want || found[2].Written != tc.want || found[1].Written {
+			t.Errorf("%d deleted, 2 absent: %v", tc.deleted, found)
 		}
 	}
-	outs := []store.Outcome{gone, again}
-	if creditDeletes(outs, 1); outs[0].Status != store.Overtaken {
+	found, changes := []engine.Result{gone, again}, []store.Change{change, change}
+	if creditDeletes(changes, found, 1); found[0].Written {
 		t.Error("credited a delete although the one that happened may be the other")
 	}
-	if creditDeletes(outs, 2); outs[0].Status != store.Applied || outs[1].Status != store.Applied {
-		t.Errorf("both happened: %v", outs)
+	if creditDeletes(changes, found, 2); !found[0].Written || !found[1].Written {
+		t.Errorf("both happened: %v", found)
 	}
 }
 

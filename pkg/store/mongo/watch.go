@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,52 +12,38 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // awaitEvents is how long the server holds a request for events when there are none.
 const awaitEvents = 5 * time.Second
 
-// Watch opens one change stream on the database. The server filters it: heartbeats, and locks that do not concern this
-// watcher, never come over the network. A stream that breaks is resumed by the driver without loss where it can be;
-// else the channel is closed.
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	if s.standalone {
-		return nil, fmt.Errorf("watch: %w: MongoDB is a standalone server", store.ErrCannotWatch)
+// Tail implements [engine.Watcher] by one change stream on the database. The server filters it: heartbeats, and locks
+// that do not concern this watcher, never come over the network. A stream that breaks is resumed by the driver without
+// loss where it can be.
+func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+	if b.standalone {
+		return fmt.Errorf("%w: MongoDB is a standalone server", store.ErrCannotWatch)
 	}
-	if err := in.Validate(); err != nil {
-		return nil, fmt.Errorf("watch: %w", err)
-	}
-	opening, cancel := s.life.Bound(ctx)
-	defer cancel()
-	f := &feed{s.reader, s.setup, s.life, &s.broken}
+	opening, opened := context.WithTimeout(ctx, b.timeout)
+	defer opened()
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup).SetMaxAwaitTime(awaitEvents)
-	stream, err := s.client.Database(s.database).Watch(opening, f.pipeline(in), opts)
+	stream, err := b.client.Database(b.database).Watch(opening, b.pipeline(in), opts)
 	if err != nil {
-		return nil, s.translate("watch", err)
+		return err
 	}
-	n := store.NewNotifier() // from here on nothing is missed
-	if !s.life.Go(func() {
-		defer n.Close()
-		f.follow(ctx, stream, n)
-	}) {
-		_ = stream.Close(opening)
-		return nil, fmt.Errorf("watch: %w: %w", store.ErrUnavailable, adapter.ErrClosed)
-	}
-	return n.C(), nil
-}
-
-// feed is change streams as notifications.
-type feed struct {
-	*reader
-	setup  *setup
-	life   *adapter.Life
-	broken *atomic.Bool // the last watch broke, and none has worked since
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.timeout)
+		defer cancel()
+		_ = stream.Close(closing)
+	}()
+	begun()
+	return b.follow(ctx, stream, emit)
 }
 
 // pipeline filters events on the server. Only Increments are updates, so only they are looked up; inserts and
 // replacements carry the document.
-func (f *feed) pipeline(in store.Interest) mongo.Pipeline {
+func (b *backend) pipeline(in store.Interest) mongo.Pipeline {
 	wanted := bson.A{where("operationType", "$in", "drop", "rename", "dropDatabase", "invalidate")}
 	for _, info := range store.Table() {
 		if !in.WantsKind(info.Kind) {
@@ -65,7 +51,7 @@ func (f *feed) pipeline(in store.Interest) mongo.Pipeline {
 		}
 		for _, condition := range conditions(info, in) {
 			wanted = append(
-				wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(f.cluster, info.Kind)}}, condition...),
+				wanted, append(bson.D{{Key: "ns.coll", Value: collectionName(b.cluster, info.Kind)}}, condition...),
 			)
 		}
 	}
@@ -134,58 +120,41 @@ type event struct {
 	Document bson.Raw `bson:"fullDocument"`
 }
 
-// follow turns events into notifications until ctx ends, the store is closed, or the stream breaks.
-func (f *feed) follow(ctx context.Context, stream *mongo.ChangeStream, n *store.Notifier) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer f.life.OnEnd(cancel)()
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
-		defer cancel()
-		_ = stream.Close(closing)
-	}()
+// follow emits events until ctx ends or the stream breaks.
+func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit func(engine.Event)) error {
 	kinds := map[string]store.Kind{}
 	for _, k := range store.Kinds() {
-		kinds[collectionName(f.cluster, k)] = k
+		kinds[collectionName(b.cluster, k)] = k
 	}
+	var remaking sync.WaitGroup
+	defer remaking.Wait()
 	for {
-		e, err := f.next(ctx, stream)
+		e, err := b.next(ctx, stream)
 		if ctx.Err() != nil {
-			return
+			return context.Cause(ctx)
 		}
 		if err != nil {
-			f.broke(f.translate("watch", err))
-			return
+			return err
 		}
 		kind, ours := kinds[e.Namespace.Collection]
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
-			// the stream may end with what it watched
-			f.life.Go(func() { f.remake(context.WithoutCancel(ctx)) })
+			remaking.Go(func() { b.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
 		}
-		if one, ok := f.notification(kind, e); ours && ok {
-			n.Send(one)
+		if one, ok := noted(kind, e); ours && ok {
+			emit(one)
 		}
 	}
-}
-
-// broke logs why a watch broke: as an error once until one works again, since callers open another one at once.
-func (f *feed) broke(err error) {
-	if f.broken.Swap(true) {
-		f.log.V(1).Info("The watch broke again", "error", err.Error())
-		return
-	}
-	f.log.Error(err, "The watch broke: opening it again")
 }
 
 // remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next
 // write, but without what keeps searches short.
-func (f *feed) remake(ctx context.Context) {
-	ctx, cancel := f.life.Bound(ctx)
+func (b *backend) remake(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	f.log.Info("A collection was dropped: making it again")
-	if err := f.setup.makeIndexes(ctx); err != nil {
-		f.log.Error(
-			f.translate("make dropped collections again", err), "Searches in the store may be slow until a restart",
+	b.log.Info("A collection was dropped: making it again")
+	if err := b.makeIndexes(ctx); err != nil {
+		b.log.Error(
+			b.translate("make dropped collections again", err), "Searches in the store may be slow until a restart",
 		)
 	}
 }
@@ -194,10 +163,10 @@ func (f *feed) remake(ctx context.Context) {
 var errInvalidated = errors.New("a collection was dropped or renamed")
 
 // next waits for the next event. Each request to the server has a limit, since a server that is cut off never answers.
-func (f *feed) next(ctx context.Context, stream *mongo.ChangeStream) (event, error) {
-	for answered := false; ; answered = true { // the first batch came with the stream
+func (b *backend) next(ctx context.Context, stream *mongo.ChangeStream) (event, error) {
+	for {
 		got, err := func() (bool, error) {
-			ctx, cancel := context.WithTimeout(ctx, awaitEvents+max(f.timeout, minConnectTimeout))
+			ctx, cancel := context.WithTimeout(ctx, awaitEvents+max(b.timeout, minConnectTimeout))
 			defer cancel()
 			return stream.TryNext(ctx), stream.Err()
 		}()
@@ -206,11 +175,7 @@ func (f *feed) next(ctx context.Context, stream *mongo.ChangeStream) (event, err
 			return event{}, err
 		case !got && stream.ID() == 0:
 			return event{}, errInvalidated
-		}
-		if got || answered {
-			f.broken.Store(false)
-		}
-		if !got {
+		case !got:
 			continue
 		}
 		var e event
@@ -221,19 +186,19 @@ func (f *feed) next(ctx context.Context, stream *mongo.ChangeStream) (event, err
 	}
 }
 
-// notification is an event as a notification; ok is false for events that are none.
-func (f *feed) notification(kind store.Kind, e event) (n store.Notification, ok bool) {
+// noted is what watchers are notified of; ok is false for events that are nothing of that.
+func noted(kind store.Kind, e event) (n engine.Event, ok bool) {
 	switch e.Operation {
 	case "insert", "replace", "update", "delete":
 	default: // dropped or renamed: what was known may be gone
-		return store.Notification{Resync: true}, true
+		return engine.Event{Resync: true}, true
 	}
-	n.Kind = kind
-	n.ID, ok = e.Key.ID.StringValueOK()
+	n.About.Kind = kind
+	n.About.ID, ok = e.Key.ID.StringValueOK()
 	if len(e.Document) > 0 {
-		var found store.Reply
-		if f.add(&found, kind, e.Document); len(found.Docs) > 0 {
-			n.Doc = &found.Docs[0]
+		var found engine.Page
+		if add(&found, kind, e.Document); len(found.Docs) > 0 {
+			n.Doc, n.About = &found.Docs[0], found.Docs[0]
 		}
 	}
 	return n, ok

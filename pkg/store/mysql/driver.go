@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 func init() { store.Register(Scheme, registered{}) }
@@ -25,7 +25,7 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 		return c, err
 	}
 	c.Database = t.database
-	c.Cluster, err = adapter.Cluster(c.Cluster)
+	c.Cluster, err = engine.Cluster(c.Cluster)
 	return c, err
 }
 
@@ -34,9 +34,9 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return adapter.Opened(Open(ctx, c.URI, Options{
+	return Open(ctx, c.URI, Options{
 		Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger,
-	}))
+	})
 }
 
 // Obstructs implements [store.Driver]: a transaction is one text, which no client can hold up.

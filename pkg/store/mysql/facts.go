@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -93,7 +93,7 @@ func (f facts) server() string {
 	if f.mariaDB() {
 		product = "MariaDB"
 	}
-	return product + " " + adapter.Numbers(f.version)
+	return product + " " + engine.Numbers(f.version)
 }
 
 // refuse is an error for a server on which nothing would work.
@@ -102,7 +102,7 @@ func (f facts) refuse() error {
 	if f.mariaDB() {
 		least = minMariaDB
 	}
-	older, known := adapter.Older(f.version, least)
+	older, known := engine.Older(f.version, least)
 	switch packet := f.number("max_allowed_packet"); {
 	case older, !known:
 		return fmt.Errorf("%w: %s is too old: use MariaDB %s, MySQL %s or newer", store.ErrInvalid, f.server(),

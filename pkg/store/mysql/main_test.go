@@ -12,7 +12,6 @@ import (
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 )
 
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 const opening = 30 * time.Second
 
 // open opens a store that the test closes.
-func open(t *testing.T, uri string, o mysql.Options) *sqlstore.Store {
+func open(t *testing.T, uri string, o mysql.Options) store.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), opening) // a call's timeout may be too short for a set-up
 	defer cancel()

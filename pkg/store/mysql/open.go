@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -47,7 +48,7 @@ type Options struct {
 // Open connects to the server of a URI, looks at its settings, and makes the tables that are missing, all within ctx.
 // Errors wrap [store.ErrInvalid] when it is no use to try again, [store.ErrSchema] when another version of the program
 // set the tables up, else [store.ErrUnavailable]. They hold no secret.
-func Open(ctx context.Context, uri string, o Options) (*sqlstore.Store, error) {
+func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 	target, err := parse(uri, o.Database)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -189,7 +189,7 @@ func joined(statements []sqlstore.Statement) (string, []any) {
 // on calls f with a connection. After an error it is used again only if the server said so itself, and if it then takes
 // a ROLLBACK: the next START TRANSACTION would commit what is left.
 func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Context, *sql.Conn) error) error {
-	ctx, cancel := adapter.Bound(ctx, c.timeout)
+	ctx, cancel := engine.Bound(ctx, c.timeout)
 	defer cancel()
 	db := c.common
 	if lane == sqlstore.Sessions {

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -82,7 +82,7 @@ func (driver) Parse(c store.Config) (store.Config, error) {
 	if len(c.Database) > maxName || strings.ContainsAny(c.Database, "/\x00") {
 		return c, &store.FieldError{Field: field, Text: "names a wrong database, must be at most 63 bytes without /"}
 	}
-	c.Cluster, err = adapter.Cluster(c.Cluster)
+	c.Cluster, err = engine.Cluster(c.Cluster)
 	return c, err
 }
 
@@ -91,10 +91,10 @@ func (driver) Redact(uri string) string { return secretParams.Redact(uri) }
 
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return adapter.Opened(Open(ctx, Options{
+	return Open(ctx, Options{
 		URI: c.URI, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing,
 		Logger: c.Logger,
-	}))
+	})
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

@@ -34,7 +34,7 @@ func promote(t *testing.T, pair *testservers.PostgresPair, s store.Store, w *wri
 func TestPromoted(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	s := openBrief(t, both(t, pair))
-	if problems := s.Problems(); len(problems) > 0 {
+	if problems := store.Problems(s); len(problems) > 0 {
 		t.Errorf("problems of a synchronous pair: %+v", problems)
 	}
 	notes, err := s.Watch(t.Context(), store.Interest{})

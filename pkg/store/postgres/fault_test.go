@@ -11,7 +11,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 )
 
@@ -22,7 +21,7 @@ const patience = 30 * time.Second
 const brief = 700 * time.Millisecond
 
 // openBrief opens a store whose timeouts are those of a short lease.
-func openBrief(t *testing.T, uri string) *sqlstore.Store {
+func openBrief(t *testing.T, uri string) store.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -92,7 +92,7 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 	s, err := postgres.Open(t.Context(), postgres.Options{
 		URI: with(t, uri, func(u *url.URL) { u.User = url.User(worker) }),
 		Logger: funcr.New(func(_, args string) {
-			if strings.Contains(args, "watch of the store has ended") {
+			if strings.Contains(args, "The watch broke:") {
 				lines.Add(1)
 			}
 		}, funcr.Options{}),

@@ -45,7 +45,7 @@ type Options struct {
 // Open connects and sets the tables up, all within ctx. Errors wrap [store.ErrInvalid] when it is no use to try again,
 // [store.ErrSchema] when another version of the program set the tables up, else [store.ErrUnavailable]. They hold no
 // secret.
-func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
+func Open(ctx context.Context, o Options) (store.Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
@@ -32,7 +31,7 @@ func TestConnectionsOfFiftyReplicas(t *testing.T) {
 			}
 			marked.Done()
 			<-done
-			for _, one := range []*sqlstore.Store{s, guard} {
+			for _, one := range []store.Store{s, guard} {
 				if one != nil && one.Close(ctx) != nil {
 					t.Error("not closed")
 				}
@@ -50,7 +49,7 @@ func TestConnectionsOfFiftyReplicas(t *testing.T) {
 }
 
 // replica opens the stores of a replica and of its guard; nil where it failed.
-func replica(ctx context.Context, t *testing.T, uri string) (s, guard *sqlstore.Store) {
+func replica(ctx context.Context, t *testing.T, uri string) (s, guard store.Store) {
 	t.Helper()
 	s, err := postgres.Open(ctx, postgres.Options{URI: uri})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -30,7 +30,7 @@ func (s *server) Problems() []store.Problem { return s.problems }
 // Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
 // new one.
 func (s *server) Query(ctx context.Context, lane sqlstore.Lane, queries ...sqlstore.Statement) error {
-	ctx, cancel := adapter.Bound(ctx, s.timeout)
+	ctx, cancel := engine.Bound(ctx, s.timeout)
 	defer cancel()
 	if s.calls.connector.pooled.Load() {
 		queries = append(append([]sqlstore.Statement{s.calls.connector.noLongWait()}, queries...), writableNow)
@@ -77,7 +77,7 @@ var writableNow = sqlstore.Statement{Text: `SHOW transaction_read_only`, Row: fu
 func (s *server) Transact(
 	ctx context.Context, lane sqlstore.Lane, statements ...sqlstore.Statement,
 ) ([]int64, error) {
-	ctx, cancel := adapter.Bound(ctx, s.timeout)
+	ctx, cancel := engine.Bound(ctx, s.timeout)
 	defer cancel()
 	g := &guard{}
 	defer g.leave()

@@ -54,7 +54,7 @@ func opened(ctx context.Context, uri string) (store.Store, error) {
 }
 
 // open opens a store that ends with the test.
-func open(t *testing.T, uri string) *sqlstore.Store {
+func open(t *testing.T, uri string) store.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), postgres.Options{URI: uri})
 	if err != nil {
@@ -92,7 +92,7 @@ func examined(ctx context.Context, uri string, kind store.Kind, q store.Query) (
 		return 0, err
 	}
 	defer func() { _ = s.Close(ctx) }()
-	text, args := s.ListStatement(kind, q)
+	text, args := sqlstore.Of(s).ListStatement(kind, q)
 	var answer []byte
 	if err := conn.QueryRow(ctx, `EXPLAIN (ANALYZE, FORMAT JSON) `+text, args...).Scan(&answer); err != nil {
 		return 0, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -29,10 +29,10 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 		return c, &store.FieldError{Field: "database", Text: text}
 	}
 	var err error
-	if c.Cluster, err = adapter.Cluster(c.Cluster); err != nil {
+	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
 		return c, err
 	}
-	if !adapter.ValidCluster(c.Cluster + suffix) {
+	if !engine.ValidCluster(c.Cluster + suffix) {
 		text := "is too long: a quorum adds " + suffix + " to it, and that must be at most 63 characters"
 		return c, &store.FieldError{Field: "cluster", Text: text}
 	}
@@ -132,7 +132,11 @@ func (registered) Open(ctx context.Context, c store.Config) (store.Store, error)
 	if err != nil {
 		return nil, err
 	}
-	return adapter.Opened(Open(ctx, o))
+	s, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Obstructs implements [store.Driver]: a process does where it obstructs so many servers that too few are left.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -61,7 +61,7 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 		}
 		for _, d := range v.documents(ids) {
 			delete(unreadable, d.ID)
-			if adapter.Matches(&d, q) {
+			if engine.Matches(&d, q) {
 				docs = append(docs, d)
 			}
 		}

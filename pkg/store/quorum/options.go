@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -55,7 +55,7 @@ func (o Options) read() (Options, error) {
 		}
 	}
 	var err error
-	if o.Cluster, err = adapter.Cluster(o.Cluster); err != nil {
+	if o.Cluster, err = engine.Cluster(o.Cluster); err != nil {
 		return o, err
 	}
 	if o.Timeout < 0 {

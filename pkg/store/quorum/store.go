@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -25,7 +25,7 @@ type Store struct {
 	servers []*server
 	name    quorum.Proposer // of this store: no other one ever has it
 	desks   desks
-	life    *adapter.Life
+	life    *engine.Life
 	log     logr.Logger
 	timeout time.Duration // of requests
 	serial  atomic.Int64
@@ -69,7 +69,7 @@ func begin(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		name: quorum.Proposer(uuid.New()), desks: desks{all: map[key]*desk{}, max: maxDesks}, log: o.Logger,
-		life: adapter.NewLife(ctx, o.Timeout), timeout: o.Timeout, counters: map[string]*quorum.Counter{},
+		life: engine.NewLife(ctx, o.Timeout), timeout: o.Timeout, counters: map[string]*quorum.Counter{},
 	}
 	s.serial.Store(rand.Int64N(1 << 52)) //nolint:gosec // it tells writes apart
 	for i, spec := range o.Servers {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	quorumstore "github.com/shardctl/shardctl/pkg/store/quorum"
@@ -47,14 +46,20 @@ func blank(n int) *memServers {
 
 // open makes one more client of all of them.
 func (m *memServers) open(ctx context.Context) (store.Store, error) {
-	return adapter.Opened(m.quorum(ctx))
+	s, err := m.quorum(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (m *memServers) quorum(ctx context.Context) (*quorumstore.Store, error) {
 	return quorumstore.Open(ctx, m.options())
 }
 
-func (m *memServers) init(ctx context.Context) (bool, error) { return quorumstore.Init(ctx, m.options()) }
+func (m *memServers) init(ctx context.Context) (bool, error) {
+	return quorumstore.Init(ctx, m.options())
+}
 
 func (m *memServers) options() quorumstore.Options {
 	o := quorumstore.Options{Timeout: 10 * time.Second}

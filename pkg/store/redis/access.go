@@ -7,17 +7,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
 )
 
 // access is the way to the database.
 type access struct {
 	*exchange
 
-	finder     *finder
-	channel    string
-	secrets    []string // of the URI, kept out of errors
-	unreadable *adapter.Unreadable
+	finder  *finder
+	channel string
+	secrets []string // of the URI, kept out of errors
 
 	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
 	sessions, others *lane

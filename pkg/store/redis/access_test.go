@@ -42,7 +42,7 @@ func TestTheLeastRights(t *testing.T) {
 		t.Helper()
 		db++
 		c := store.Config{URI: "redis://shardctl:PASSWORD@" + server.Addr, Database: itoa(db)}
-		if got := open(t, c).Problems(); len(got) > 0 {
+		if got := store.Problems(open(t, c)); len(got) > 0 {
 			t.Errorf("problems %v", got)
 		}
 		return suite(t, c)
@@ -56,7 +56,7 @@ func TestFewerRights(t *testing.T) {
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetchannels", "-config|get")
 	uri := "redis://shardctl:PASSWORD@" + server.Addr
 	got := ""
-	for _, p := range open(t, store.Config{URI: uri}).Problems() {
+	for _, p := range store.Problems(open(t, store.Config{URI: uri})) {
 		got += p.Reason + " "
 	}
 	if want := redis.ReasonUnknown + " " + redis.ReasonPolled + " "; got != want {
@@ -107,7 +107,7 @@ func TestConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard := open(t, store.Config{URI: uri, Existing: true})
-	for _, of := range []*redis.Store{s, guard} {
+	for _, of := range []store.Store{s, guard} {
 		for range 3 {
 			for _, kind := range store.Kinds() {
 				if _, err := of.Read(t.Context(), kind, "x"); err != nil {

@@ -2,55 +2,41 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-func validate(changes []store.Change) error {
-	if err := store.ValidateChanges(changes); err != nil {
-		return err
-	}
-	for i, c := range changes {
-		if c.Op == store.Put && c.Doc.Rev > store.MaxRev {
-			return fmt.Errorf("change %d: %s %.80q: %w: Rev %d, at most %d", i, c.Doc.Kind, c.Doc.ID,
-				store.ErrMalformed,
-				c.Doc.Rev, int64(store.MaxRev))
-		}
-	}
-	return nil
-}
-
-// apply performs valid changes. Those of one kind, up to [store.MaxBatch], are one script and one good reply.
-func (a *access) apply(ctx context.Context, changes []store.Change) []store.Outcome {
-	outcomes := make([]store.Outcome, len(changes))
+// CAS implements [engine.Backend]. Changes of one kind, up to [store.MaxBatch], are one script and one good reply.
+func (b *backend) CAS(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
+	results := make([]engine.Result, len(changes))
 	byKind := map[store.Kind][]int{}
 	for i, c := range changes {
 		byKind[c.Doc.Kind] = append(byKind[c.Doc.Kind], i)
 	}
 	for _, kind := range store.Kinds() {
 		for places := range slices.Chunk(byKind[kind], store.MaxBatch) {
-			b := &batch{access: a, kind: kind, changes: changes, open: places, outcomes: outcomes}
+			b := &batch{access: b.access, kind: kind, changes: changes, open: places, results: results}
 			b.send(ctx)
 		}
 	}
-	return outcomes
+	return results, nil
 }
 
 // batch is changes of one kind on their way.
 type batch struct {
 	*access
-	kind     store.Kind
-	changes  []store.Change
-	open     []int // places of those without an outcome, of which the script that is under way has each
-	outcomes []store.Outcome
+	kind    store.Kind
+	changes []store.Change
+	open    []int // places of those without a result, of which the script that is under way has each
+	results []engine.Result
 }
 
-// send performs the changes and puts their outcomes in place.
+// send performs the changes and puts their results in place.
 func (b *batch) send(ctx context.Context) {
 	r, err := b.good(ctx, b.laneOf(b.kind), applyScript, b.keys.of(b.kind), b.args)
 	if err == nil && len(r.words) != 2*len(b.open) {
@@ -63,8 +49,7 @@ func (b *batch) send(ctx context.Context) {
 	for n, place := range b.open {
 		status, _ := r.text(2 * n)
 		text, _ := r.text(2*n + 1)
-		b.outcomes[place] = b.outcome(b.changes[place], status, text)
-		b.outcomes[place].History = lineage(r.identity)
+		b.results[place] = b.result(b.changes[place], status, text, lineage(r.identity))
 	}
 }
 
@@ -113,35 +98,40 @@ func (b *batch) changeArgs(c store.Change) []any {
 	return []any{op, c.Doc.ID, c.IfRev, lease, carried}
 }
 
-// outcome is what became of a change that the script has looked at.
-func (b *batch) outcome(c store.Change, status, text string) store.Outcome {
-	if status == "applied" {
+// result is what became of a change that the script has looked at, in this course of writes.
+func (b *batch) result(c store.Change, status, text, history string) engine.Result {
+	ended := func(out store.Outcome) engine.Result {
+		out.History = history
+		return engine.Result{Outcome: &out}
+	}
+	switch status {
+	case "applied":
 		if c.Claim > 0 {
 			b.warned.Store(nil)
 		}
-		return store.Outcome{Status: store.Applied}
-	}
-	if status == "closed" {
-		return store.Outcome{Status: store.Unknown, Err: b.closed(c, text)}
+		return ended(store.Outcome{Status: store.Applied})
+	case "closed":
+		return ended(store.Outcome{Status: store.Unknown, Err: b.closed(c, text)})
 	}
 	var found *store.Doc
+	var malformed error
 	if text != "" {
 		d, err := decode(c.Doc.Kind, c.Doc.ID, text)
-		if err == nil {
+		if malformed = err; err == nil {
 			b.course.rise(d.Rev)
 			found = &d
-		} else {
-			b.unreadable.Report(c.Doc.Kind, c.Doc.ID, err)
 		}
 	}
 	if status == "refused" { // its revision is below the gate's: nothing was asked of the document
-		return store.Outcome{Status: store.Refused, Doc: found}
+		return ended(store.Outcome{Status: store.Refused, Doc: found})
 	}
 	out, holds := store.Judge(c, found)
 	if holds { // the script has found a condition that does not hold
-		return store.Outcome{Status: store.Unknown, Err: fmt.Errorf("%w: %w", store.ErrUnavailable, errWords)}
+		out = store.Outcome{Status: store.Unknown, Err: fmt.Errorf("%w: %w", store.ErrUnavailable, errWords)}
 	}
-	return out
+	r := ended(out)
+	r.Malformed = malformed
+	return r
 }
 
 // deleteIt is what an operator does to change what the gate keeps.
@@ -172,14 +162,12 @@ func (b *batch) closed(c store.Change, why string) error {
 	return err
 }
 
-// unknown is the outcome of changes at these places. history is the course of writes that the store follows, as far as
-// is known.
+// unknown makes changes at these places of unknown outcome. history is the course of writes that the store follows, as
+// far as is known.
 func (b *batch) unknown(places []int, history string, cause error) {
-	err := b.translate("apply", cause)
-	if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, store.ErrUnavailable) {
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
 	for _, place := range places {
-		b.outcomes[place] = store.Outcome{Status: store.Unknown, Err: err, History: history}
+		out := engine.Unknown(b.translate("write", cause))
+		out.History = history
+		b.results[place] = engine.Result{Outcome: &out}
 	}
 }

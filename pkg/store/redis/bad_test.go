@@ -101,13 +101,13 @@ func TestProblemsAreTold(t *testing.T) {
 		server := testservers.Start(t, testservers.KindRedis, strings.Split(config, "\n")...)
 		s := open(t, store.Config{URI: "redis://" + server.Addr})
 		got := ""
-		for _, p := range s.Problems() {
+		for _, p := range store.Problems(s) {
 			got += p.Reason
 		}
 		if got != want {
 			t.Errorf("%s: problems %q, want %q", config, got, want)
 		}
-		i, err := s.Inspect(t.Context())
+		i, err := store.Inspect(t.Context(), s)
 		holds := true
 		for _, setting := range i.Settings {
 			holds = holds && setting.Holds

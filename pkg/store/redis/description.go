@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // leastVersion is the oldest one whose scripts, ACL and INFO are as this package needs them, and that is still
@@ -82,7 +82,7 @@ func (d description) refuse(cluster bool) error {
 	if !strings.Contains(version, ".") {
 		return fmt.Errorf("%w: INFO shows no redis_version: this service hides what the store needs", store.ErrInvalid)
 	}
-	older, known := adapter.Older(version, leastVersion)
+	older, known := engine.Older(version, leastVersion)
 	policy := d.info["maxmemory_policy"]
 	switch {
 	case older, !known:

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 func init() {
@@ -31,7 +31,7 @@ func schemeOf(uri string) string {
 
 // Parse implements [store.Driver].
 func (driver) Parse(c store.Config) (_ store.Config, err error) {
-	if c.Cluster, err = adapter.Cluster(c.Cluster); err != nil {
+	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
 		return c, err
 	}
 	_, err = parseTarget(c)
@@ -59,7 +59,7 @@ func (driver) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return adapter.Opened(Open(ctx, c))
+	return Open(ctx, c)
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

@@ -6,27 +6,32 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Examined says how many entries of indexes a List looks at.
-func (s *Store) Examined(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+func Examined(ctx context.Context, s store.Store, kind store.Kind, q store.Query) (int64, error) {
 	_, err := s.List(ctx, kind, q)
-	return s.reader.looked.Load(), err
+	return of(s).looked.Load(), err
 }
 
 // ShiftSchema makes the database look as if another version had set it up.
-func (s *Store) ShiftSchema(ctx context.Context, by int) error {
-	return s.others.use(ctx, func(c *redis.Client) error {
-		return c.HSet(ctx, s.keys.state(), "schema", schemaVersion+by).Err()
+func ShiftSchema(ctx context.Context, s store.Store, by int) error {
+	b := of(s)
+	return b.others.use(ctx, func(c *redis.Client) error {
+		return c.HSet(ctx, b.keys.state(), "schema", schemaVersion+by).Err()
 	})
 }
 
 // Spoil edits a document so that no one can read it, as an operator with redis-cli may.
-func (s *Store) Spoil(ctx context.Context, kind store.Kind, id string) error {
-	return s.others.use(ctx, func(c *redis.Client) error {
-		return c.HSet(ctx, s.keys.of(kind)[2], id, `{"rev":"by hand"}`).Err()
+func Spoil(ctx context.Context, s store.Store, kind store.Kind, id string) error {
+	b := of(s)
+	return b.others.use(ctx, func(c *redis.Client) error {
+		return c.HSet(ctx, b.keys.of(kind)[2], id, `{"rev":"by hand"}`).Err()
 	})
 }
+
+func of(s store.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
 
 // Encode is a document as it is kept.
 func Encode(d store.Doc) []byte { return encode(d) }

@@ -9,12 +9,10 @@ import (
 )
 
 // Inspect says which server this is and how its writes become durable. See [store.Inspect].
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	d, err := s.describe(ctx)
+func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
+	d, err := b.describe(ctx)
 	if err != nil {
-		return store.Inspection{}, s.translate("inspect Redis", err)
+		return store.Inspection{}, err
 	}
 	server := "Redis " + d.info["redis_version"]
 	if valkey := d.info["valkey_version"]; valkey != "" {
@@ -31,12 +29,12 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 	}
 	connected, _ := strconv.Atoi(d.info["connected_slaves"])
 	servers := store.Setting{
-		Name: "nodes", Value: strconv.Itoa(connected + 1), Want: strconv.Itoa(s.nodes) + " (configured)",
-		Holds: connected+1 == s.nodes,
+		Name: "nodes", Value: strconv.Itoa(connected + 1), Want: strconv.Itoa(b.nodes) + " (configured)",
+		Holds: connected+1 == b.nodes,
 	}
-	g, err := s.readGate(ctx)
+	g, err := b.readGate(ctx)
 	if err != nil {
-		return store.Inspection{}, s.translate("inspect Redis", err)
+		return store.Inspection{}, err
 	}
 	return store.Inspection{Server: server, Settings: append([]store.Setting{
 		{Name: "appendonly", Value: appendOnly, Want: "yes", Holds: appendOnly == "yes", Forgets: true},
@@ -47,5 +45,5 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		},
 		config("replica-read-only", "yes"),
 		servers,
-	}, g.settings(s.nodes, d.identity())...)}, nil
+	}, g.settings(b.nodes, d.identity())...)}, nil
 }

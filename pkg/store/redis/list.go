@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // plan is the index by which a query is answered.
@@ -29,58 +29,59 @@ func plan(kind store.Kind, q store.Query) string {
 	return "ids"
 }
 
-// list begins again when the master changes between its parts.
-func (r *reader) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+// Scan implements [engine.Backend]. It shows what the master has, which may be more than what majorities have. It begins
+// again when the master changes between its parts.
+func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
 	for {
-		res, err := r.listParts(ctx, kind, q)
+		page, err := b.scanParts(ctx, kind, q)
 		if !errors.Is(err, errTorn) {
-			return res, err
+			return page, err
 		}
 	}
 }
 
-// listParts asks page by page where documents come in order of id. Each index by another order is read in one script,
+// scanParts asks page by page where documents come in order of id. Each index by another order is read in one script,
 // so that a document which moves within it meanwhile is neither shown twice nor missed.
-func (r *reader) listParts(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	var res store.Reply
+func (b *backend) scanParts(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+	var all engine.Page
 	var total int64
 	cursor, identity := "", ""
-	r.looked.Store(0)
+	b.looked.Store(0)
 	for {
-		page, err := r.plain(
-			ctx, r.laneOf(kind), listScript, r.keys.of(kind), listArgs(kind, q, cursor, len(res.Docs)),
+		page, err := b.plain(
+			ctx, b.laneOf(kind), listScript, b.keys.of(kind), listArgs(kind, q, cursor, len(all.Docs)),
 		)
 		if err != nil {
-			return store.Reply{}, err
+			return engine.Page{}, err
 		}
 		if identity != "" && lineage(page.identity) != lineage(identity) {
-			return store.Reply{}, errTorn
+			return engine.Page{}, errTorn
 		}
 		identity = page.identity
 		if len(page.words) < 3 {
-			return store.Reply{}, errWords
+			return engine.Page{}, errWords
 		}
 		looked, _ := page.text(0)
 		matched, _ := page.text(1)
 		cursor, _ = page.text(2)
-		r.looked.Add(whole(looked))
+		b.looked.Add(whole(looked))
 		total += whole(matched)
 		for i := 3; i+1 < len(page.words); i += 2 {
 			id, _ := page.text(i)
 			text, _ := page.text(i + 1)
-			r.add(&res, kind, id, text)
+			b.add(&all, kind, id, text)
 		}
-		r.date(&res, page)
-		if cursor == "" || q.Limit > 0 && !q.CountOnly && len(res.Docs) >= q.Limit {
+		b.date(&all, page)
+		if cursor == "" || q.Limit > 0 && !q.CountOnly && len(all.Docs) >= q.Limit {
 			break
 		}
 	}
 	if q.CountOnly {
-		res.Docs, res.Unreadable, res.Total = nil, nil, total
-		return res, nil
+		all.Docs, all.Unreadable, all.Total = nil, nil, total
+		return all, nil
 	}
-	res.Docs = adapter.Select(res.Docs, q).Docs
-	return res, nil
+	all.Docs = engine.Select(all.Docs, q).Docs
+	return all, nil
 }
 
 func whole(text string) int64 {

@@ -130,13 +130,13 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 }
 
 // wantShut wants the closed gate among problems and settings.
-func wantShut(t *testing.T, s *redis.Store) {
+func wantShut(t *testing.T, s store.Store) {
 	t.Helper()
-	if p := s.Problems(); len(p) != 1 || p[0].Reason != redis.ReasonClosed ||
+	if p := store.Problems(s); len(p) != 1 || p[0].Reason != redis.ReasonClosed ||
 		!strings.Contains(p[0].Message, "3 Redis") {
 		t.Errorf("problems %+v", p)
 	}
-	i, err := s.Inspect(t.Context())
+	i, err := store.Inspect(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,28 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // readAtOnce is how many ids one script reads, so that no other client waits long.
 const readAtOnce = 500
 
-// reader reads documents, by id and by query.
-type reader struct {
-	*access
-	looked atomic.Int64 // entries of indexes that the last list has looked at
-}
-
-// read begins again when the identity changes between its parts.
-func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) (store.Reply, error) {
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+// Get implements [engine.Backend]: a majority has what it shows, under one identity of the master. It begins again when
+// that changes between its parts.
+func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
 	for {
-		res, err := r.readParts(ctx, kind, ids)
+		page, err := b.getParts(ctx, kind, ids)
 		if !errors.Is(err, errTorn) {
-			return res, err
+			return page, err
 		}
 	}
 }
@@ -33,8 +26,8 @@ func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) (store
 // errTorn says that parts of a reply came from different courses of writes.
 var errTorn = errors.New("the master changed between the parts of a reply")
 
-func (r *reader) readParts(ctx context.Context, kind store.Kind, ids []string) (store.Reply, error) {
-	var res store.Reply
+func (b *backend) getParts(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+	var page engine.Page
 	identity := ""
 	for len(ids) > 0 || identity == "" {
 		part := ids[:min(len(ids), readAtOnce)]
@@ -43,42 +36,42 @@ func (r *reader) readParts(ctx context.Context, kind store.Kind, ids []string) (
 		for i, id := range part {
 			args[i] = id
 		}
-		answer, err := r.good(
-			ctx, r.laneOf(kind), readScript, r.keys.of(kind), func(string) ([]any, error) { return args, nil },
+		answer, err := b.good(
+			ctx, b.laneOf(kind), readScript, b.keys.of(kind), func(string) ([]any, error) { return args, nil },
 		)
 		switch {
 		case err != nil:
-			return store.Reply{}, err
+			return engine.Page{}, err
 		case identity != "" && lineage(answer.identity) != lineage(identity):
-			return store.Reply{}, errTorn
+			return engine.Page{}, errTorn
 		}
 		identity = answer.identity
 		for i := range part {
 			if text, ok := answer.text(i); ok {
-				r.add(&res, kind, part[i], text)
+				b.add(&page, kind, part[i], text)
 			}
 		}
-		r.date(&res, answer)
+		b.date(&page, answer)
 	}
-	return res, nil
+	return page, nil
 }
 
-// add takes what was found into a reply: a document, or what cannot be read.
-func (r *reader) add(res *store.Reply, kind store.Kind, id, text string) {
+// add takes what was found into a page: a document, or what cannot be read.
+func (b *backend) add(page *engine.Page, kind store.Kind, id, text string) {
 	d, err := decode(kind, id, text)
 	if err != nil {
-		res.Unreadable = append(res.Unreadable, r.unreadable.Report(kind, id, err))
+		page.Unreadable = append(page.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 		return
 	}
-	r.course.rise(d.Rev)
-	res.Docs = append(res.Docs, d)
+	b.course.rise(d.Rev)
+	page.Docs = append(page.Docs, d)
 }
 
 // date says when a reply was, and in which course of writes. A master that took over may have a clock that is behind:
 // revisions go on above the largest one known.
-func (r *reader) date(res *store.Reply, from reply) {
-	res.Now = max(from.now, r.course.rise()+1)
-	res.Floor, res.History = res.Now, lineage(from.identity)
+func (b *backend) date(page *engine.Page, from reply) {
+	page.Now = max(from.now, b.course.rise()+1)
+	page.Floor, page.History = page.Now, lineage(from.identity)
 }
 
 // errWords says that a script's reply has another form than this program knows.

@@ -12,7 +12,7 @@ import (
 )
 
 // open makes a client that ends with the test.
-func open(t *testing.T, c store.Config) *redis.Store {
+func open(t *testing.T, c store.Config) store.Store {
 	t.Helper()
 	s, err := redis.Open(t.Context(), c)
 	if err != nil {
@@ -38,9 +38,13 @@ func suite(t *testing.T, c store.Config) storetest.Database {
 			}
 			return s, nil
 		},
-		ShiftSchema: mine.ShiftSchema,
-		Spoil:       mine.Spoil,
-		Examined:    mine.Examined,
+		ShiftSchema: func(ctx context.Context, by int) error { return redis.ShiftSchema(ctx, mine, by) },
+		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
+			return redis.Spoil(ctx, mine, kind, id)
+		},
+		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
+			return redis.Examined(ctx, mine, kind, q)
+		},
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 func init() { store.Register(Scheme, driver{}) }
@@ -24,7 +24,7 @@ func (driver) Parse(c store.Config) (store.Config, error) {
 		return c, &store.FieldError{Field: "uri", Text: err}
 	}
 	var err error
-	c.Cluster, err = adapter.Cluster(c.Cluster)
+	c.Cluster, err = engine.Cluster(c.Cluster)
 	return c, err
 }
 
@@ -37,7 +37,7 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adapter.Opened(Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger}))
+	return Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger})
 }
 
 // Obstructs implements [store.Driver]: the file has one lock for all writers.

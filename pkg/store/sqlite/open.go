@@ -17,7 +17,7 @@ type Options = sqlstore.Options
 // Open opens the SQLite file at path, creates it when there is none (its directory has to exist) and sets it up, all
 // within ctx. With Options.Existing nothing is made. Errors wrap [store.ErrInvalid] when it is no use to try again,
 // [store.ErrSchema] when another version of the program set the file up, else [store.ErrUnavailable].
-func Open(ctx context.Context, path string, o Options) (*sqlstore.Store, error) {
+func Open(ctx context.Context, path string, o Options) (store.Store, error) {
 	abs, file, err := prepareFile(path, !o.Existing)
 	if err != nil {
 		return nil, err

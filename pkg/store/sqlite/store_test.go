@@ -8,7 +8,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func open(t *testing.T, path string, o sqlite.Options) *sqlstore.Store {
+func open(t *testing.T, path string, o sqlite.Options) store.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, o)
 	if err != nil {

@@ -9,19 +9,18 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // access is what all parts of a store need to reach its znodes.
 type access struct {
 	layout
-	client     *client
-	acl        []zk.ACL
-	clock      clock
-	floorBase  base
-	life       *adapter.Life
-	log        logr.Logger
-	unreadable *adapter.Unreadable
+	client    *client
+	acl       []zk.ACL
+	clock     clock
+	floorBase base
+	timeout   time.Duration // of requests
+	log       logr.Logger
 }
 
 // found is a znode's data.
@@ -84,23 +83,17 @@ func (a *access) create(ctx context.Context, path string, data []byte) error {
 	return err
 }
 
-// document is what a znode's data say; nil: there is none, or no one can read it. That counts as absent.
-func (a *access) document(kind store.Kind, id string, f found) *store.Doc {
-	d, _ := a.decode(kind, id, f)
-	return d
-}
-
-// decode is document, with what is there and cannot be read.
-func (a *access) decode(kind store.Kind, id string, f found) (*store.Doc, *store.Unreadable) {
+// decode is what a znode's data say; nil: there is none, or what is there cannot be read, for the reason that malformed
+// is.
+func decode(kind store.Kind, id string, f found) (d *store.Doc, malformed error) {
 	if f.stat == nil {
 		return nil, nil
 	}
-	d, err := adapter.Decode(kind, id, f.data)
+	doc, err := engine.Decode(kind, id, f.data)
 	if err != nil {
-		unreadable := a.unreadable.Report(kind, id, err)
-		return nil, &unreadable
+		return nil, err
 	}
-	return &d, nil
+	return &doc, nil
 }
 
 // multi sends operations that happen together or not at all. The error is that of the first one that cannot.

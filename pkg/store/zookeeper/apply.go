@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // writer changes documents.
@@ -19,47 +19,42 @@ type writer struct {
 	counters *counters
 }
 
-// apply performs valid changes, all at once.
-func (w *writer) apply(ctx context.Context, changes []store.Change) []store.Outcome {
-	outcomes := make([]store.Outcome, len(changes))
+// CAS implements [engine.Backend]: each change is one multi, and all are on their way at once.
+func (w *writer) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+	results := make([]engine.Result, len(changes))
 	each(len(changes), func(i int) {
 		if changes[i].Op == store.Increment {
-			outcomes[i] = w.increment(ctx, changes[i])
+			results[i] = w.increment(ctx, changes[i])
 			return
 		}
-		outcomes[i] = w.change(ctx, changes[i])
+		results[i] = w.change(ctx, changes[i], attempt)
 	})
-	return outcomes
+	return results, nil
 }
 
-// change sends a Put or Delete, and again as long as the document says that its condition holds.
-func (w *writer) change(ctx context.Context, c store.Change) store.Outcome {
+// change sends a Put or Delete.
+func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine.Result {
 	p := w.place(c.Doc.Kind, c.Doc.ID)
-	for attempt := 0; ; attempt++ {
-		var err error
-		course := w.client.course.Load()
-		if attempt < fixAfter {
-			err = w.multi(ctx, w.plan(p, c))
-		} else {
-			err = w.fix(ctx, p, c)
-		}
-		switch {
-		case err == nil:
-			w.live.note(c)
-			return store.Outcome{Status: store.Applied}
-		case !isAnswer(err):
-			return w.unanswered(ctx, c, err)
-		}
-		// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as
-		// new.
-		old, _, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
-		if err != nil || w.client.course.Load() != course {
-			return w.unanswered(ctx, c, errors.Join(errLost, err))
-		}
-		if out, holds := store.Judge(c, old); !holds {
-			return out
-		}
+	var err error
+	course := w.client.course.Load()
+	if attempt < fixAfter {
+		err = w.multi(ctx, w.plan(p, c))
+	} else {
+		err = w.fix(ctx, p, c)
 	}
+	switch {
+	case err == nil:
+		w.live.note(c)
+		return engine.Result{Written: true}
+	case !isAnswer(err):
+		return w.unanswered(ctx, c, err)
+	}
+	// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as new.
+	old, malformed, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
+	if err != nil || w.client.course.Load() != course {
+		return w.unanswered(ctx, c, errors.Join(errLost, err))
+	}
+	return engine.Result{Found: old, Malformed: malformed}
 }
 
 // errLost says that the connection broke on the way.
@@ -67,13 +62,10 @@ var errLost = errors.New("the connection broke")
 
 // unanswered finds out what became of a change whose answer was lost. It never sends it again: the first one may yet
 // arrive, and only its caller knows whether a second one does harm.
-func (w *writer) unanswered(ctx context.Context, c store.Change, cause error) store.Outcome {
-	unknown := func(err error) store.Outcome {
-		err = w.translate("write "+string(c.Doc.Kind), err)
-		if errors.Is(err, store.ErrInvalid) {
-			return store.Outcome{Status: store.Unknown, Err: err}
-		}
-		return store.AllUnknown(1, err)[0]
+func (w *writer) unanswered(ctx context.Context, c store.Change, cause error) engine.Result {
+	unknown := func(err error) engine.Result {
+		out := engine.Unknown(w.translate("write "+string(c.Doc.Kind), err))
+		return engine.Result{Outcome: &out}
 	}
 	if isInvalid(cause) || c.Op == store.Increment {
 		return unknown(cause)
@@ -86,11 +78,10 @@ func (w *writer) unanswered(ctx context.Context, c store.Change, cause error) st
 	if len(found.Docs) == 1 {
 		old = &found.Docs[0]
 	}
-	out, holds := store.Judge(c, old)
-	if holds {
+	if _, holds := store.Judge(c, old); holds {
 		return unknown(fmt.Errorf("%w; the write is not there, and may yet arrive", cause))
 	}
-	return out
+	return engine.Result{Found: old}
 }
 
 // plan is the operations of a change. The revision is a znode's name and not ZooKeeper's version, which begins at 0
@@ -104,9 +95,9 @@ func (w *writer) plan(p place, c store.Change) []any {
 	case c.Op == store.Delete:
 		ops = append(ops, remove(p.document))
 	case c.IfRev > 0:
-		ops = append(ops, replace(p.document, adapter.Encode(c.Doc), -1))
+		ops = append(ops, replace(p.document, engine.Encode(c.Doc), -1))
 	default:
-		ops = append(ops, w.make(p.document, adapter.Encode(c.Doc)))
+		ops = append(ops, w.make(p.document, engine.Encode(c.Doc)))
 	}
 	if c.Op != store.Delete {
 		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))

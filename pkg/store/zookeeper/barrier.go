@@ -14,9 +14,19 @@ import (
 // so everything acknowledged before it. Reads that begin at about the same time share one write.
 type barrier struct {
 	*access
+	running context.Context // until close
+	end     context.CancelFunc
+	writes  sync.WaitGroup
+
 	mu      sync.Mutex
-	running bool
+	writing bool
 	waiting *flight // joined by who comes; nil: no one has come since the last one took off
+}
+
+// close ends writes under way. No one waits for one any more.
+func (b *barrier) close() {
+	b.end()
+	b.writes.Wait()
 }
 
 // flight is one write, and who waits for it.
@@ -34,8 +44,9 @@ func (b *barrier) pass(ctx context.Context) (course uint64, err error) {
 		f = &flight{done: make(chan struct{})}
 		b.waiting = f
 	}
-	if !b.running {
-		b.running = b.life.Go(b.run)
+	if !b.writing {
+		b.writing = true
+		b.writes.Go(b.run) //nolint:contextcheck // others may wait for it as well
 	}
 	b.mu.Unlock()
 	select {
@@ -51,7 +62,7 @@ func (b *barrier) run() {
 	for {
 		b.mu.Lock()
 		f := b.waiting
-		b.waiting, b.running = nil, f != nil
+		b.waiting, b.writing = nil, f != nil
 		b.mu.Unlock()
 		if f == nil {
 			return
@@ -62,7 +73,7 @@ func (b *barrier) run() {
 }
 
 func (b *barrier) write() (course uint64, err error) {
-	ctx, release := b.life.Bound(context.Background())
+	ctx, release := context.WithTimeout(b.running, b.timeout)
 	defer release()
 	course = b.client.course.Load()
 	err = b.set(ctx, b.barrierPath(), nil)

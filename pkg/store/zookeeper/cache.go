@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // cache is the documents of one kind as this process has read them. ZooKeeper cannot search, and a list made of a
@@ -31,7 +31,7 @@ type cache struct {
 
 	mu         sync.RWMutex
 	docs       map[string]*store.Doc       // by their znodes' names; no one changes a document
-	unreadable map[string]store.Unreadable // what is there in the place of a document, by the same names
+	unreadable map[string]store.Unreadable // what is there and is no document, by the same names
 }
 
 // bucket is one directory of the index.
@@ -119,7 +119,7 @@ func (m *cache) list(ctx context.Context, b *bucket, course uint64) error {
 func (m *cache) forget(b *bucket, revs map[string]int64) {
 	for name := range b.revs {
 		if _, there := revs[name]; !there {
-			m.put(name, nil, nil)
+			m.put(name, "", nil, nil)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (m *cache) load(ctx context.Context, look []*bucket) error {
 	errs := make([]error, len(missing))
 	each(len(missing), func(i int) {
 		b, name := missing[i].b, missing[i].name
-		d, unreadable, err := m.loadOne(ctx, name)
+		id, d, malformed, err := m.loadOne(ctx, name)
 		if err != nil {
 			b.unsettled.Store(true)
 			errs[i] = err
@@ -154,27 +154,28 @@ func (m *cache) load(ctx context.Context, look []*bucket) error {
 		if d == nil || d.Rev != b.revs[name] {
 			b.unsettled.Store(true)
 		}
-		m.put(name, d, unreadable)
+		m.put(name, id, d, malformed)
 	})
 	return firstOf(errs)
 }
 
 // loadOne reads one document by its znode's name, as look does.
-func (m *cache) loadOne(ctx context.Context, name string) (*store.Doc, *store.Unreadable, error) {
+func (m *cache) loadOne(ctx context.Context, name string) (id string, d *store.Doc, malformed, err error) {
 	id, ok := unescape(name)
 	if !ok {
-		return nil, nil, nil // a name that no document has
+		return "", nil, nil, nil // a name that no document has
 	}
 	m.looked.Add(1)
-	return m.look(ctx, m.kind, id)
+	d, malformed, err = m.look(ctx, m.kind, id)
+	return id, d, malformed, err
 }
 
-// put takes a document into the cache; nil: it is gone, or cannot be read.
-func (m *cache) put(name string, d *store.Doc, unreadable *store.Unreadable) {
+// put takes a document into the cache; nil: it is gone, or malformed.
+func (m *cache) put(name, id string, d *store.Doc, malformed error) {
 	m.mu.Lock()
 	delete(m.unreadable, name)
-	if unreadable != nil {
-		m.unreadable[name] = *unreadable
+	if malformed != nil {
+		m.unreadable[name] = store.Unreadable{Kind: m.kind, ID: id, Err: malformed}
 	}
 	old := m.docs[name]
 	if d == nil {
@@ -189,24 +190,25 @@ func (m *cache) put(name string, d *store.Doc, unreadable *store.Unreadable) {
 }
 
 // find answers a query from the cache.
-func (m *cache) find(q store.Query) store.Reply {
+func (m *cache) find(q store.Query) engine.Page {
 	m.mu.RLock()
 	var matching []store.Doc
 	for _, d := range m.docs {
-		if adapter.Matches(d, q) {
+		if engine.Matches(d, q) {
 			matching = append(matching, *d)
 		}
 	}
 	unreadable := slices.Collect(maps.Values(m.unreadable))
 	m.mu.RUnlock()
-	r := adapter.Select(matching, q)
+	found := engine.Select(matching, q)
+	page := engine.Page{Docs: found.Docs, Total: found.Total}
 	if !q.CountOnly {
-		r.Unreadable = unreadable
+		page.Unreadable = unreadable
 	}
-	for i := range r.Docs {
-		r.Docs[i].Body = append([]byte(nil), r.Docs[i].Body...)
+	for i := range page.Docs {
+		page.Docs[i].Body = append([]byte(nil), page.Docs[i].Body...)
 	}
-	return r
+	return page
 }
 
 // fired notes that a directory of the index has changed.

@@ -16,7 +16,7 @@ import (
 )
 
 // cached is a store with one lock, g/a at revision 1, and its cache of locks.
-func cached(t *testing.T) (*Store, *cache) {
+func cached(t *testing.T) (store.Store, *cache) {
 	t.Helper()
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	s, err := Open(t.Context(), Options{URI: uri, OperationTimeout: 20 * time.Second})
@@ -30,10 +30,10 @@ func cached(t *testing.T) (*Store, *cache) {
 	if err != nil || outs[0].Status != store.Applied {
 		t.Fatalf("%+v, %v", outs, err)
 	}
-	return s, s.caches[store.KindLock]
+	return s, of(s).hub.caches[store.KindLock]
 }
 
-func wantListed(t *testing.T, s *Store, n int) {
+func wantListed(t *testing.T, s store.Store, n int) {
 	t.Helper()
 	r, err := s.List(t.Context(), store.KindLock, store.Query{})
 	if err != nil || len(r.Docs) != n {
@@ -46,7 +46,7 @@ func wantListed(t *testing.T, s *Store, n int) {
 func TestRefreshGoesOnAfterOneThatFailed(t *testing.T) {
 	s, m := cached(t)
 	for i := range m.buckets {
-		if err := m.list(t.Context(), &m.buckets[i], s.client.course.Load()); err != nil {
+		if err := m.list(t.Context(), &m.buckets[i], of(s).client.course.Load()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,9 +57,9 @@ func TestRefreshGoesOnAfterOneThatFailed(t *testing.T) {
 func TestDirectoryOfTheIndexIsDeleted(t *testing.T) {
 	s, _ := cached(t)
 	wantListed(t, s, 1)
-	p := s.place(store.KindLock, "g/a")
+	p := of(s).place(store.KindLock, "g/a")
 	for _, path := range []string{p.entry(1), p.index} {
-		if err := s.client.conn().Delete(path, -1); err != nil {
+		if err := of(s).client.conn().Delete(path, -1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,14 +69,14 @@ func TestDirectoryOfTheIndexIsDeleted(t *testing.T) {
 // A server that is not trusted ends the first connection, and none of the calls after it.
 func TestUntrustedServerAfterASession(t *testing.T) {
 	s, _ := cached(t)
-	s.client.fail(x509.UnknownAuthorityError{})
-	s.client.event(s.client.lib.number, zk.Event{Type: zk.EventSession, State: zk.StateDisconnected})
+	of(s).client.fail(x509.UnknownAuthorityError{})
+	of(s).client.event(of(s).client.lib.number, zk.Event{Type: zk.EventSession, State: zk.StateDisconnected})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := s.client.await(ctx); errors.Is(err, errRefused) {
+	if err := of(s).client.await(ctx); errors.Is(err, errRefused) {
 		t.Errorf("got %v, want that it is waited for", err)
 	}
-	s.client.event(s.client.lib.number, zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
+	of(s).client.event(of(s).client.lib.number, zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
 }
 
 // Lists that fail half-way leave nothing out of later ones, on the same connection or after it was lost.
@@ -84,7 +84,7 @@ func TestListsAreCompleteWhileOthersFail(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri := server.Database()
 	link := server.Link()
-	var clients []*Store
+	var clients []store.Store
 	for _, at := range []string{uri, server.Via(link, uri)} {
 		s, err := Open(t.Context(), Options{URI: at, OperationTimeout: 20 * time.Second})
 		if err != nil {

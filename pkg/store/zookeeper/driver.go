@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -29,7 +29,7 @@ func (registered) Form(string) string { return scheme + "://HOST,…[/CHROOT]" }
 func (registered) Parse(c store.Config) (store.Config, error) {
 	c.Database = cmp.Or(c.Database, DefaultDatabase)
 	var err error
-	if c.Cluster, err = adapter.Cluster(c.Cluster); err != nil {
+	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
 		return c, err
 	}
 	if _, err := parseURI(c.URI); err != nil {
@@ -43,10 +43,10 @@ func (registered) Redact(uri string) string { return storeuri.Secrets(nil).Redac
 
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return adapter.Opened(Open(ctx, Options{
+	return Open(ctx, Options{
 		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, Existing: c.Existing,
 		Logger: c.Logger,
-	}))
+	})
 }
 
 // Obstructs implements [store.Driver]: no client holds up a server.

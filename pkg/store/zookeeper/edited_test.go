@@ -16,8 +16,8 @@ func TestEditedZnodesAreFixed(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
 	conn, _ := raw(t, uri)
-	path := func(id string) string { return s.Document(store.KindLock, id) }
-	entry := func(id string) string { return s.Entry(store.KindLock, id, 1) }
+	path := func(id string) string { return zookeeper.Document(s, store.KindLock, id) }
+	entry := func(id string) string { return zookeeper.Entry(s, store.KindLock, id, 1) }
 	tests := map[string]struct {
 		edit   func(id string) error
 		absent bool
@@ -76,7 +76,7 @@ func TestOldWriterAfterDeletionOutOfBand(t *testing.T) {
 	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
 	conn, _ := raw(t, uri)
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
-	path := s.Document(store.KindLock, "g/a")
+	path := zookeeper.Document(s, store.KindLock, "g/a")
 	must(t, conn.Delete(path+"/1", -1))
 	must(t, conn.Delete(path, -1))
 	created := put(lock("g/a"), 0)
@@ -96,7 +96,7 @@ func TestWipedOut(t *testing.T) {
 	conn, chroot := raw(t, uri)
 	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	apply(t.Context(), t, s, store.Applied, increment)
-	_, err := conn.Set(s.Document(store.KindGroup, "g"), []byte("{"), -1)
+	_, err := conn.Set(zookeeper.Document(s, store.KindGroup, "g"), []byte("{"), -1)
 	must(t, err)
 	apply(t.Context(), t, s, store.Applied, increment)
 	if found := readOne(t, s, store.KindGroup, "g"); found == nil || found.Count < 1000 {

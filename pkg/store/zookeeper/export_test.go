@@ -4,33 +4,38 @@ import (
 	"reflect"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Looked is how many names of the index and documents the client's lists have read.
-func (s *Store) Looked() (all int64) {
-	for _, c := range s.caches {
+func Looked(s store.Store) (all int64) {
+	for _, c := range of(s).hub.caches {
 		all += c.looked.Load()
 	}
 	return all
 }
 
 // Document is the path of a document's data.
-func (s *Store) Document(kind store.Kind, id string) string { return s.place(kind, id).document }
+func Document(s store.Store, kind store.Kind, id string) string {
+	return of(s).place(kind, id).document
+}
 
 // Entry is the path of a document's line in the index.
-func (s *Store) Entry(kind store.Kind, id string, rev int64) string {
-	return s.place(kind, id).entry(rev)
+func Entry(s store.Store, kind store.Kind, id string, rev int64) string {
+	return of(s).place(kind, id).entry(rev)
 }
 
 // Schema is the path of the layout's version.
-func (s *Store) Schema() string { return s.schemaPath() }
+func Schema(s store.Store) string { return of(s).schemaPath() }
 
 // Channels is how many channels the library keeps for watches that have not fired. No connection may be coming or
 // going.
-func (s *Store) Channels() (all int) {
-	watchers := reflect.ValueOf(s.client.conn()).Elem().FieldByName("watchers")
+func Channels(s store.Store) (all int) {
+	watchers := reflect.ValueOf(of(s).client.conn()).Elem().FieldByName("watchers")
 	for each := watchers.MapRange(); each.Next(); {
 		all += each.Value().Len()
 	}
 	return all
 }
+
+func of(s store.Store) *backend { return s.(*engine.Store).Backend().(*backend) }

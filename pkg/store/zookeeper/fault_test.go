@@ -269,7 +269,7 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
-	before, most := s.Channels(), 0
+	before, most := zookeeper.Channels(s), 0
 	for i := range int64(cuts) {
 		link.Cut()
 		wantResync(t, notes)
@@ -277,7 +277,7 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 		free.Next = "me"
 		apply(t.Context(), t, beside, store.Applied, put(free, 0))
 		wantNotified(t, notes, free.ID)
-		most = max(most, s.Channels())
+		most = max(most, zookeeper.Channels(s))
 	}
 	t.Logf("%d channels before %d connections, then at most %d", before, cuts, most)
 	if most > 25*before {

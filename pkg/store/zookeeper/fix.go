@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // fixAfter is how often a change is sent as usual, although each time the document then says that its condition holds.
@@ -23,7 +23,8 @@ func (w *writer) fix(ctx context.Context, p place, c store.Change) error {
 	if err != nil {
 		return err
 	}
-	if _, holds := store.Judge(c, w.document(c.Doc.Kind, c.Doc.ID, f)); !holds {
+	d, _ := decode(c.Doc.Kind, c.Doc.ID, f)
+	if _, holds := store.Judge(c, d); !holds {
 		return zk.ErrBadVersion // somebody was faster: the caller looks again
 	}
 	ops, err := w.clear(ctx, p, f.stat != nil)
@@ -34,9 +35,9 @@ func (w *writer) fix(ctx context.Context, p place, c store.Change) error {
 	case c.Op == store.Delete: // of a document that is there, or Judge had said otherwise
 		ops = append(ops, &zk.DeleteRequest{Path: p.document, Version: f.stat.Version})
 	case f.stat == nil:
-		ops = append(ops, w.make(p.document, adapter.Encode(c.Doc)))
+		ops = append(ops, w.make(p.document, engine.Encode(c.Doc)))
 	default:
-		ops = append(ops, replace(p.document, adapter.Encode(c.Doc), f.stat.Version))
+		ops = append(ops, replace(p.document, engine.Encode(c.Doc), f.stat.Version))
 	}
 	if c.Op != store.Delete {
 		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))

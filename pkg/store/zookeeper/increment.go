@@ -5,12 +5,12 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // increment raises a counter. ZooKeeper cannot count, so it is a change of what was read, again and again until no one
 // was faster. Increments of one process take turns.
-func (w *writer) increment(ctx context.Context, c store.Change) store.Outcome {
+func (w *writer) increment(ctx context.Context, c store.Change) engine.Result {
 	leave, err := w.counters.enter(ctx, c.Doc.ID)
 	if err != nil {
 		return w.unanswered(ctx, c, err)
@@ -22,17 +22,17 @@ func (w *writer) increment(ctx context.Context, c store.Change) store.Outcome {
 		if err != nil {
 			return w.unanswered(ctx, c, err)
 		}
-		old := w.document(c.Doc.Kind, c.Doc.ID, f)
+		old, malformed := decode(c.Doc.Kind, c.Doc.ID, f)
 		known := old
-		if f.stat != nil && old == nil {
+		if malformed != nil {
 			known = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: store.MaxRev} // unreadable: it begins again
 		}
-		put := store.Change{Op: store.Put, Doc: adapter.Incremented(c.Doc, known, w.clock.floor())}
+		put := store.Change{Op: store.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
 		if old != nil {
 			put.IfRev = old.Rev
 		}
 		if err = w.raise(ctx, p, put, attempt); err == nil {
-			return store.Outcome{Status: store.Applied}
+			return engine.Result{Written: true, Malformed: malformed}
 		}
 		if !isAnswer(err) {
 			return w.unanswered(ctx, c, err)

@@ -98,15 +98,13 @@ func (s *setup) inspectServers(ctx context.Context) {
 }
 
 // Inspect says which ZooKeeper this is and how it is set up, as far as its servers say. See [store.Inspect].
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	if _, err := s.reader.barrier.pass(ctx); err != nil {
-		return store.Inspection{}, s.translate("inspect ZooKeeper", err)
+func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
+	if _, err := b.barrier.pass(ctx); err != nil {
+		return store.Inspection{}, err
 	}
 	found := store.Inspection{Server: "ZooKeeper"}
-	answers := s.setup.askAll(ctx)
-	for i, host := range s.setup.hosts {
+	answers := b.setup.askAll(ctx)
+	for i, host := range b.setup.hosts {
 		value := "does not answer srvr (down, or 4lw.commands.whitelist leaves it out)"
 		if version := versionOf(answers[i]); version != "" {
 			value = version
@@ -117,7 +115,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 		}
 		found.Settings = append(found.Settings, store.Setting{Name: "server " + host, Value: value, Holds: true})
 	}
-	found.Settings = append(found.Settings, s.setup.voters(ctx), s.setup.silence(ctx), store.Setting{
+	found.Settings = append(found.Settings, b.setup.voters(ctx), b.setup.silence(ctx), store.Setting{
 		Name: "forceSync", Value: "not shown by servers (a property of their JVM, zookeeper.forceSync)",
 		Want: "yes, the default", Holds: true,
 	})

@@ -11,14 +11,14 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // Defaults of [Options].
 const (
 	DefaultDatabase         = "shardctl"
-	DefaultCluster          = adapter.DefaultCluster
+	DefaultCluster          = engine.DefaultCluster
 	DefaultOperationTimeout = 3 * time.Second // about a sixth of the default lease
 	defaultPort             = 2181
 )
@@ -61,7 +61,7 @@ func (o Options) withDefaults() Options {
 func (o Options) parse() (storeuri.URI, error) {
 	u, err := parseURI(o.URI)
 	all := []error{err, checkDatabase(o.Database)}
-	if _, err := adapter.Cluster(o.Cluster); err != nil {
+	if _, err := engine.Cluster(o.Cluster); err != nil {
 		all = append(all, err)
 	}
 	if o.OperationTimeout < 0 {

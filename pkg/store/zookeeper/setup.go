@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // schemaVersion is the version of the layout that this program writes.
@@ -75,7 +75,7 @@ func (s *setup) checkVersion(ctx context.Context) error {
 
 // refuse is an error for a version that is too old.
 func refuse(version string) error {
-	if older, known := adapter.Older(version, leastVersion); older && known {
+	if older, known := engine.Older(version, leastVersion); older && known {
 		return fmt.Errorf("%w: ZooKeeper %s is too old, want %s or later", store.ErrInvalid, version, leastVersion)
 	}
 	return nil

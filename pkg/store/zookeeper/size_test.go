@@ -36,13 +36,13 @@ func TestListsOfManyLocks(t *testing.T) {
 	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: 3 * patient})
 	list := func(what string, want int, q store.Query) (looked int64) {
 		t.Helper()
-		before, begin := s.Looked(), time.Now()
+		before, begin := zookeeper.Looked(s), time.Now()
 		r, err := s.List(t.Context(), store.KindLock, q)
 		must(t, err)
 		if len(r.Docs) != want {
 			t.Fatalf("%s: %d locks, want %d", what, len(r.Docs), want)
 		}
-		looked = s.Looked() - before
+		looked = zookeeper.Looked(s) - before
 		t.Logf("%s: %v, %d names and documents read", what, time.Since(begin), looked)
 		return looked
 	}
@@ -74,7 +74,7 @@ func TestDirectoryOfMoreThanAMegabyte(t *testing.T) {
 	dir, size := "", 0
 	for i := 0; size <= limit+limit/10; i++ {
 		d := lock(fmt.Sprintf("%0*d", store.MaxText, i))
-		in, name := path.Split(s.Entry(d.Kind, d.ID, 1))
+		in, name := path.Split(zookeeper.Entry(s, d.Kind, d.ID, 1))
 		if dir == "" {
 			dir = in
 		}
@@ -95,7 +95,7 @@ func TestDirectoryOfMoreThanAMegabyte(t *testing.T) {
 	if sum := len(strings.Join(names, "")); len(names) != len(changes) || sum <= limit {
 		t.Fatalf("%d names of %d bytes, want %d of more than %d", len(names), sum, len(changes), limit)
 	}
-	for name, s := range map[string]*zookeeper.Store{
+	for name, s := range map[string]store.Store{
 		"who wrote them": s, "another": open(t, zookeeper.Options{URI: uri, OperationTimeout: 3 * patient}),
 	} {
 		r, err := s.List(t.Context(), store.KindLock, store.Query{NoBody: true})

@@ -39,7 +39,7 @@ func TestStore(t *testing.T) {
 // database is what the suite works on.
 func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
-	var warm, spoiler *zookeeper.Store
+	var warm, spoiler store.Store
 	var byHand *zk.Conn
 	return storetest.Database{
 		Open: func(ctx context.Context) (store.Store, error) {
@@ -57,7 +57,7 @@ func database(t *testing.T, uri string) storetest.Database {
 				spoiler = open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
 				byHand, _ = raw(t, uri)
 			}
-			_, err := byHand.Set(spoiler.Document(kind, id), []byte(`{"rev":"by hand"}`), -1)
+			_, err := byHand.Set(zookeeper.Document(spoiler, kind, id), []byte(`{"rev":"by hand"}`), -1)
 			return err
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
@@ -68,9 +68,9 @@ func database(t *testing.T, uri string) storetest.Database {
 			if _, err := warm.List(ctx, kind, store.Query{CountOnly: true}); err != nil {
 				return 0, err
 			}
-			before := warm.Looked()
+			before := zookeeper.Looked(warm)
 			_, err := warm.List(ctx, kind, q)
-			return warm.Looked() - before, err
+			return zookeeper.Looked(warm) - before, err
 		},
 	}
 }
@@ -78,7 +78,7 @@ func database(t *testing.T, uri string) storetest.Database {
 // patient is for calls on a machine that is busy.
 const patient = 20 * time.Second
 
-func open(t *testing.T, o zookeeper.Options) *zookeeper.Store {
+func open(t *testing.T, o zookeeper.Options) store.Store {
 	t.Helper()
 	s, err := zookeeper.Open(t.Context(), o)
 	if err != nil {

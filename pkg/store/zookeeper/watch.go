@@ -2,69 +2,59 @@ package zookeeper
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // retryWatch is the pause before a watch that failed looks again. When the connection comes back it looks at once.
 const retryWatch = 200 * time.Millisecond
 
-// watch begins to watch. ZooKeeper's watches say only that something has changed, once, so what has changed is found by
-// comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides, and bells
-// for sessions and locks, which their writers ring. So heartbeats and claims wake no watcher.
-func (h *hub) watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	w := newWatcher(h.access, in)
-	f := &follower{watcher: w, caches: h.caches, hub: h}
-	h.add(w)
+// Tail implements [engine.Watcher]. ZooKeeper's watches say only that something has changed, once, so what has changed is
+// found by comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides, and
+// bells for sessions and locks, which their writers ring. So heartbeats and claims wake no watcher. A lost connection or
+// session costs a Resync, never the tail.
+func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+	f := &follower{watcher: newWatcher(b.access, in), caches: b.hub.caches, emit: emit}
+	b.hub.add(f.watcher)
+	defer b.hub.remove(f.watcher)
 	if err := f.begin(ctx); err != nil {
-		h.remove(w)
-		return nil, err
+		return err
 	}
-	n := store.NewNotifier()
-	if !h.life.Go(func() {
-		defer n.Close()
-		defer h.remove(w)
-		f.run(ctx, n)
-	}) {
-		h.remove(w)
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, errClosed)
-	}
-	return n.C(), nil
+	begun()
+	f.run(ctx)
+	return context.Cause(ctx)
 }
 
-// follower turns what a watcher has noted into notifications.
+// follower turns what a watcher has noted into events.
 type follower struct {
 	*watcher
 	caches map[store.Kind]*cache
-	hub    *hub
+	emit   func(engine.Event)
 }
 
 // begin sets all watches and reads all that later changes are compared with.
 func (f *follower) begin(ctx context.Context) error {
-	ctx, release := f.life.Bound(ctx)
+	ctx, release := context.WithTimeout(ctx, f.timeout)
 	defer release()
 	err := f.look(ctx, f.all())
 	f.takeFound() // the first notification is a Resync
 	return err
 }
 
-// run sends until ctx or the store ends.
-func (f *follower) run(ctx context.Context, n *store.Notifier) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer f.life.OnEnd(cancel)()
+// run emits until ctx ends.
+func (f *follower) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.wake:
 		}
-		if !f.once(ctx, n) {
+		if !f.once(ctx) {
 			again := time.NewTimer(retryWatch)
 			select {
 			case <-ctx.Done():
@@ -77,10 +67,10 @@ func (f *follower) run(ctx context.Context, n *store.Notifier) {
 	}
 }
 
-// once looks at what was noted and sends what it finds. False: it is to be tried again.
-func (f *follower) once(ctx context.Context, n *store.Notifier) bool {
+// once looks at what was noted and emits what it finds. False: it is to be tried again.
+func (f *follower) once(ctx context.Context) bool {
 	todo := f.take()
-	limited, release := f.life.Bound(ctx)
+	limited, release := context.WithTimeout(ctx, f.timeout)
 	defer release()
 	if err := f.look(limited, todo); err != nil {
 		if ctx.Err() == nil {
@@ -91,11 +81,11 @@ func (f *follower) once(ctx context.Context, n *store.Notifier) bool {
 	}
 	found := f.takeFound()
 	if todo.resync || found.resync {
-		n.Send(store.Notification{Resync: true})
+		f.emit(engine.Event{Resync: true})
 		return true
 	}
-	for _, one := range found.notes {
-		n.Send(one)
+	for _, e := range found.events {
+		f.emit(e)
 	}
 	return true
 }

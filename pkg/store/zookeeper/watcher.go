@@ -2,10 +2,10 @@ package zookeeper
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // maxFound is how many changes wait to be sent before one Resync takes their place.
@@ -34,7 +34,7 @@ type todo struct {
 // changes are what was found and not yet sent.
 type changes struct {
 	resync bool // there were too many
-	notes  []store.Notification
+	events []engine.Event
 }
 
 func newWatcher(a *access, in store.Interest) *watcher {
@@ -144,18 +144,18 @@ func (w *watcher) changed(kind store.Kind, old, d *store.Doc) {
 	if !w.in.Wants(named) || !store.Notable(old, d) && !w.skipped(old, d) {
 		return
 	}
-	one := store.Notification{Kind: kind, ID: strings.Clone(named.ID)}
+	e := engine.Event{About: named}
 	if d != nil {
 		shown := *d
 		shown.Body = slices.Clone(d.Body)
-		one.Doc = &shown
+		e.Doc = &shown
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.found.notes) >= maxFound {
+	if len(w.found.events) >= maxFound {
 		w.found = changes{resync: true}
 	}
-	w.found.notes = append(w.found.notes, one)
+	w.found.events = append(w.found.events, e)
 	w.signal()
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // core is a database as everything here knows it: how it wants to be spoken to, and the texts of one cluster.
@@ -21,18 +21,19 @@ type core struct {
 	dialect Dialect
 	texts   Texts
 	sql     statements
-	found   *adapter.Unreadable
 	log     logr.Logger
 	// high is the largest revision of a counter, as the last read showed it that looked.
 	high atomic.Int64
 }
 
-// engine runs statements on a [File] or a [Server].
-type engine interface {
+// database runs statements on a [File] or a [Server].
+type database interface {
 	// prepare comes before anything else.
 	prepare(ctx context.Context) error
 	query(ctx context.Context, lane Lane, queries ...Statement) error
-	apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error)
+	cas(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error)
+	// confirm returns nil once what the changes found is durable.
+	confirm(ctx context.Context, changes []store.Change) error
 	// setUp calls f while no one else is within one.
 	setUp(ctx context.Context, f func(run Run) error) error
 	signal(ctx context.Context, every time.Duration) (Signal, error)
@@ -66,8 +67,8 @@ func (c *core) retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// translate makes an error of the driver one of package store, and names the database and what was tried.
-func (c *core) translate(doing string, err error) error {
+// Translate implements [engine.Backend]: it makes an error of the driver one of package store, and names the database.
+func (c *core) Translate(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -80,19 +81,11 @@ func (c *core) sentinel(err error) error {
 		return store.ErrSchema
 	case errors.Is(err, store.ErrInvalid):
 		return store.ErrInvalid
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, adapter.ErrClosed),
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrClosed),
 		errors.Is(err, sql.ErrConnDone):
 		return store.ErrUnavailable
 	}
 	return c.dialect.Classify(err)
-}
-
-// usable is a document as it was found; nil where there is none, or none that counts: a creation takes its place then.
-func (c *core) usable(d *store.Doc) *store.Doc {
-	if d == nil || !c.found.Usable(*d) {
-		return nil
-	}
-	return d
 }
 
 // get is a query for one document, which it puts into d.
@@ -104,13 +97,12 @@ func (c *core) get(kind store.Kind, id string, d **store.Doc) Statement {
 	}}
 }
 
-// docs is a query for documents, which it adds to a reply. seen counts all rows.
-func (c *core) docs(kind store.Kind, text string, args []any, into *store.Reply, seen *adapter.Seen) Statement {
+// docs is a query for documents, which it adds to a page.
+func (c *core) docs(kind store.Kind, text string, args []any, into *engine.Page) Statement {
 	return Statement{Text: text, Args: args, Row: func(row Row) error {
 		d, err := scan(kind, row)
-		seen.N, seen.Last = seen.N+1, d.ID
 		if err == nil {
-			c.found.Add(into, d)
+			into.Docs = append(into.Docs, d)
 		}
 		return err
 	}}

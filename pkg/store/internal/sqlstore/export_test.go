@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // What tests reach in for.
@@ -15,11 +16,11 @@ const (
 )
 
 // DB is the pool of a store in a file.
-func (s *Store) DB() *sql.DB { return s.engine.(*file).db }
+func (b *Backend) DB() *sql.DB { return b.database.(*file).db }
 
 // OnWriter runs a statement on the connection that writes to a file.
-func (s *Store) OnWriter(ctx context.Context, text string) error {
-	f := s.engine.(*file)
+func (b *Backend) OnWriter(ctx context.Context, text string) error {
+	f := b.database.(*file)
 	w := <-f.writer
 	defer f.takeBack(w)
 	if err := w.connect(ctx); err != nil {
@@ -30,12 +31,16 @@ func (s *Store) OnWriter(ctx context.Context, text string) error {
 }
 
 // A Watch that looks only when it is asked to.
-type Watch struct{ *watch }
+type Watch struct {
+	*watch
+	Events *[]engine.Event // what it has emitted
+}
 
 // NewWatch opens one.
-func (s *Store) NewWatch(ctx context.Context, in store.Interest) (Watch, error) {
-	w := &watch{Notifier: store.NewNotifier(), store: s, in: in}
-	return Watch{w}, w.open(ctx)
+func (b *Backend) NewWatch(ctx context.Context, in store.Interest) (Watch, error) {
+	events := &[]engine.Event{}
+	w := &watch{backend: b, in: in, emit: func(e engine.Event) { *events = append(*events, e) }}
+	return Watch{w, events}, w.open(ctx)
 }
 
 // Look looks once.

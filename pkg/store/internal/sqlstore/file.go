@@ -5,12 +5,13 @@ import (
 	"database/sql"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // readers is how many calls of one store read a file at once; more wait.
 const readers = 4
 
-// file is the engine of a [File].
+// file is the [database] of a [File].
 type file struct {
 	*core
 	db      *sql.DB
@@ -111,18 +112,18 @@ func (f *file) lend(ctx context.Context) (*writer, error) {
 
 func (f *file) takeBack(w *writer) { f.writer <- w }
 
-// apply is one transaction, in which each change is read, judged and written.
-func (f *file) apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+// cas is one transaction, in which each change is read, judged and written.
+func (f *file) cas(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
 	w, err := f.lend(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer f.takeBack(w)
-	outcomes := make([]store.Outcome, len(changes))
+	results := make([]engine.Result, len(changes))
 	err = w.transaction(ctx, func(ctx context.Context) error {
 		for i, c := range changes {
 			var err error
-			if outcomes[i], err = w.applyOne(ctx, c); err != nil {
+			if results[i], err = w.cas(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -131,8 +132,11 @@ func (f *file) apply(ctx context.Context, changes []store.Change) ([]store.Outco
 	if err != nil {
 		return nil, err
 	}
-	return outcomes, nil
+	return results, nil
 }
+
+// confirm has nothing to do: what a transaction finds was committed.
+func (*file) confirm(context.Context, []store.Change) error { return nil }
 
 func (f *file) close(context.Context) error {
 	w := <-f.writer

@@ -68,9 +68,9 @@ func TestFull(t *testing.T) {
 }
 
 // limitPages makes SQLite treat the file as full on the writer's connection.
-func limitPages(t *testing.T, s *sqlstore.Store, pages int) {
+func limitPages(t *testing.T, s store.Store, pages int) {
 	t.Helper()
-	if err := s.OnWriter(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
+	if err := sqlstore.Of(s).OnWriter(t.Context(), fmt.Sprintf("PRAGMA max_page_count=%d", pages)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -86,12 +86,11 @@ func TestNotificationsDropped(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w, err := s.NewWatch(t.Context(), store.Interest{Session: "me"})
+	w, err := sqlstore.Of(s).NewWatch(t.Context(), store.Interest{Session: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Disconnect()
-	<-w.C() // the first Resync
 	var changes []store.Change
 	for i := range sqlstore.LogKept + sqlstore.LogKept/5 {
 		changes = append(
@@ -108,8 +107,8 @@ func TestNotificationsDropped(t *testing.T) {
 	if err := w.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if h := <-w.C(); !h.Resync || len(w.C()) != 0 {
-		t.Fatalf("got %+v and %d more, want one Resync", h, len(w.C()))
+	if len(*w.Events) != 1 || !(*w.Events)[0].Resync {
+		t.Fatalf("got %+v, want one Resync", *w.Events)
 	}
 	// From there on it is informed exactly, and nothing twice.
 	if _, err := s.Apply(t.Context(), changes[0]); err != nil {
@@ -120,7 +119,10 @@ func TestNotificationsDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if h := <-w.C(); h.ID != "0" || h.Doc == nil || h.Doc.Count != 2 || len(w.C()) != 0 {
-		t.Fatalf("got %+v and %d more, want the group", h, len(w.C()))
+	if len(*w.Events) != 2 {
+		t.Fatalf("got %+v, want one more", *w.Events)
+	}
+	if e := (*w.Events)[1]; e.About.ID != "0" || e.Doc == nil || e.Doc.Count != 2 {
+		t.Fatalf("got %+v, want the group", e)
 	}
 }

@@ -38,10 +38,10 @@ func FuzzRow(f *testing.F) {
 		if id == "beside" {
 			return
 		}
-		if _, err := s.DB().ExecContext(t.Context(), `DELETE FROM "default_locks" WHERE id <> 'beside'`); err != nil {
+		if _, err := sqlstore.Of(s).DB().ExecContext(t.Context(), `DELETE FROM "default_locks" WHERE id <> 'beside'`); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.DB().ExecContext(
+		if _, err := sqlstore.Of(s).DB().ExecContext(
 			t.Context(), insert, id, rev, writer, seq, group, session, next, suspended, state, count, string(body),
 		); err != nil {
 			return // the table does not take it

@@ -14,20 +14,17 @@ type Inspector interface {
 }
 
 // Inspect says what the database is and how it is set up, as far as it can say so. See [store.Inspect].
-func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	found, err := await(ctx, s, func(ctx context.Context) (found store.Inspection, err error) {
-		err = s.retry(ctx, func() error {
-			found, err = s.engine.inspect(ctx)
-			return err
-		})
-		return found, err
+func (b *Backend) Inspect(ctx context.Context) (found store.Inspection, err error) {
+	err = b.retry(ctx, func() error {
+		found, err = b.database.inspect(ctx)
+		return err
 	})
-	return found, s.translate("inspect", err)
+	return found, err
 }
 
 // Problems are those that were found when the store was opened. See [store.Problems].
-func (s *Store) Problems() []store.Problem {
-	if server, ok := s.dialect.(Server); ok {
+func (b *Backend) Problems() []store.Problem {
+	if server, ok := b.dialect.(Server); ok {
 		return server.Problems()
 	}
 	return nil

@@ -4,20 +4,24 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// applyOne reads, judges and writes. No one else writes between.
-func (w *writer) applyOne(ctx context.Context, c store.Change) (store.Outcome, error) {
+// cas reads, judges and writes. No one else writes between.
+func (w *writer) cas(ctx context.Context, c store.Change) (engine.Result, error) {
 	st := w.file.sql.kinds[c.Doc.Kind]
 	var old *store.Doc
 	if err := w.run(ctx, w.file.get(c.Doc.Kind, c.Doc.ID, &old)); err != nil {
-		return store.Outcome{}, err
+		return engine.Result{}, err
 	}
-	old = w.file.usable(old)
-	out, write := store.Judge(c, old)
-	if !write {
-		return out, nil
+	var malformed error
+	if old != nil {
+		if malformed = store.CheckFound(*old); malformed != nil {
+			old = nil
+		}
+	}
+	if _, holds := store.Judge(c, old); !holds {
+		return engine.Result{Found: old, Malformed: malformed}, nil
 	}
 	var err error
 	d := &c.Doc
@@ -26,7 +30,7 @@ func (w *writer) applyOne(ctx context.Context, c store.Change) (store.Outcome, e
 		d = nil
 		err = w.exec(ctx, st.remove, c.Doc.ID)
 	case store.Increment:
-		raised := adapter.Incremented(c.Doc, old, w.file.now())
+		raised := engine.Incremented(c.Doc, old, w.file.now())
 		d = &raised
 		err = w.exec(ctx, st.put, w.file.row(*d)...)
 	case store.Put:
@@ -35,7 +39,7 @@ func (w *writer) applyOne(ctx context.Context, c store.Change) (store.Outcome, e
 	if err == nil && store.Notable(old, d) {
 		err = w.note(ctx, c.Doc, d)
 	}
-	return out, err
+	return engine.Result{Written: true, Malformed: malformed}, err
 }
 
 // note writes a line of the log, in the transaction of the change that it notes.

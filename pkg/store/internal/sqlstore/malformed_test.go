@@ -81,9 +81,9 @@ func TestMalformedOutOfBand(t *testing.T) {
 	}
 }
 
-func exec(t *testing.T, s *sqlstore.Store, text string) {
+func exec(t *testing.T, s store.Store, text string) {
 	t.Helper()
-	if _, err := s.DB().ExecContext(t.Context(), text); err != nil {
+	if _, err := sqlstore.Of(s).DB().ExecContext(t.Context(), text); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,86 +8,70 @@ import (
 	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // idsPerRead is how many ids one statement asks for.
 const idsPerRead = 500
 
-// Read implements [store.Store]. Readers see every commit, so each read is linearizable.
-func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, err
-	}
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	res, err := s.reads(ctx, kind, func(res *store.Reply) []Statement {
+// Get implements [engine.Backend]. Readers see every commit, so each read is linearizable.
+func (b *Backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
+	return b.reads(ctx, kind, func(page *engine.Page) []Statement {
 		var queries []Statement
 		for part := range slices.Chunk(ids, idsPerRead) {
-			queries = append(queries, s.byID(kind, part, res))
+			queries = append(queries, b.byID(kind, part, page))
 		}
 		return queries
 	})
-	return res, s.translate("read", err)
 }
 
-// List implements [store.Store]. It is never stale, and one snapshot. Where rows of a page are no documents another
-// snapshot fills it: a short page would say that nothing follows.
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, err
-	}
-	reply, err := adapter.Fill(q, func(q store.Query) (store.Reply, adapter.Seen, error) {
-		var seen adapter.Seen
-		text, args := s.ListStatement(kind, q)
-		reply, err := s.reads(ctx, kind, func(res *store.Reply) []Statement {
-			if q.CountOnly {
-				return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&res.Total) }}}
-			}
-			seen = adapter.Seen{}
-			return []Statement{s.docs(kind, text, args, res, &seen)}
-		})
-		return reply, seen, err
+// Scan implements [engine.Backend]. It is never stale, and one snapshot.
+func (b *Backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
+	text, args := b.ListStatement(kind, q)
+	page, err := b.reads(ctx, kind, func(page *engine.Page) []Statement {
+		if q.CountOnly {
+			return []Statement{{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&page.Total) }}}
+		}
+		return []Statement{b.docs(kind, text, args, page)}
 	})
-	return reply, s.translate("list", err)
+	page.More = q.Limit > 0 && len(page.Docs) == q.Limit
+	return page, err
 }
 
-// reads runs queries whose rows go into the reply, and one for the clock. The clock comes last: no revision that they
+// reads runs queries whose rows go into the page, and one for the clock. The clock comes last: no revision that they
 // show is of a later time. Sessions of a server are read without a look at another table. What their floor needs of it
 // is as other reads showed it last: no session that was deleted comes back under its name.
-func (s *Store) reads(
-	ctx context.Context, kind store.Kind, queries func(into *store.Reply) []Statement,
-) (store.Reply, error) {
-	lane, text, args := Common, s.sql.clock, []any{int64(store.MaxMark)}
-	if kind == store.KindSession && s.sql.now != "" {
-		lane, text, args = Sessions, s.sql.now, nil
+func (b *Backend) reads(
+	ctx context.Context, kind store.Kind, queries func(into *engine.Page) []Statement,
+) (page engine.Page, err error) {
+	lane, text, args := Common, b.sql.clock, []any{int64(store.MaxMark)}
+	if kind == store.KindSession && b.sql.now != "" {
+		lane, text, args = Sessions, b.sql.now, nil
 	}
-	return await(ctx, s, func(ctx context.Context) (store.Reply, error) {
-		var res store.Reply
-		err := s.retry(ctx, func() error {
-			res = store.Reply{}
-			var now, high int64
-			clock := Statement{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&now, &high) }}
-			err := s.engine.query(ctx, lane, append(queries(&res), clock)...)
-			switch {
-			case lane == Sessions:
-				high = s.high.Load()
-			case err == nil:
-				s.high.Store(high)
-			}
-			// the clock may have been set back: revisions go on above those given
-			res.Now = max(s.engine.now(), now, high)
-			res.Floor = res.Now
-			return err
-		})
-		return res, err
+	err = b.retry(ctx, func() error {
+		page = engine.Page{}
+		var now, high int64
+		clock := Statement{Text: text, Args: args, Row: func(row Row) error { return row.Scan(&now, &high) }}
+		err := b.database.query(ctx, lane, append(queries(&page), clock)...)
+		switch {
+		case lane == Sessions:
+			high = b.high.Load()
+		case err == nil:
+			b.high.Store(high)
+		}
+		// the clock may have been set back: revisions go on above those given
+		page.Now = max(b.database.now(), now, high)
+		page.Floor = page.Now
+		return err
 	})
+	return page, err
 }
 
 // byID is a query for the documents with these ids.
-func (c *core) byID(kind store.Kind, ids []string, into *store.Reply) Statement {
+func (c *core) byID(kind store.Kind, ids []string, into *engine.Page) Statement {
 	in, args := c.among("id", ids)
 	text := `SELECT ` + columns + ` FROM ` + c.sql.kinds[kind].table + ` WHERE ` + in + ` ORDER BY id`
-	return c.docs(kind, c.texts.numbered(text), args, into, &adapter.Seen{})
+	return c.docs(kind, c.texts.numbered(text), args, into)
 }
 
 // ListStatement is the statement of a List, for those who look at its plan.

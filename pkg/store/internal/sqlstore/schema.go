@@ -13,7 +13,7 @@ const schemaVersion = 2
 // schema is the tables of one cluster.
 type schema struct {
 	*core
-	engine engine
+	database database
 }
 
 // setUp makes the tables, unless they are there, and refuses those of another version. Several processes may do so at
@@ -23,7 +23,7 @@ func (s *schema) setUp(ctx context.Context) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	return s.engine.setUp(ctx, func(run Run) error {
+	return s.database.setUp(ctx, func(run Run) error {
 		missing, err := s.missing(ctx, run) // somebody else may have been faster
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *schema) look(ctx context.Context) error {
 
 // query runs queries that only set variables, again when another connection was in the way.
 func (s *schema) query(ctx context.Context, queries ...Statement) error {
-	return s.retry(ctx, func() error { return s.engine.query(ctx, Common, queries...) })
+	return s.retry(ctx, func() error { return s.database.query(ctx, Common, queries...) })
 }
 
 // version is the version of the tables, 0 when there are none. Another one than this program's is an error.

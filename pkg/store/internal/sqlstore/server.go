@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// server is the engine of a [Server].
+// server is the [database] of a [Server].
 type server struct {
 	*core
 	dialect Server
@@ -70,42 +71,45 @@ func (s *server) close(ctx context.Context) error {
 	return s.dialect.Close(ctx)
 }
 
-// apply sends each change with its condition, and a query for the document as it is then. A change that wrote nothing
-// is judged by that document. Where the condition holds by now, another write came between, and the change is sent
-// again. With an error, changes that ended before have their outcomes, and the others are of unknown outcome.
-func (s *server) apply(ctx context.Context, changes []store.Change) ([]store.Outcome, error) {
+// cas sends each change with its condition, and a query for the document as it is then.
+func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
 	// In one order for all, so that two transactions cannot wait for each other in a circle.
-	left := make([]int, len(changes))
-	for i := range left {
-		left[i] = i
+	order := make([]int, len(changes))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortFunc(left, func(a, b int) int {
+	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(changes[a].Doc.Kind, changes[b].Doc.Kind), cmp.Compare(changes[a].Doc.ID, changes[b].Doc.ID),
 		)
 	})
-	b := &batch{changes: changes, outcomes: make([]store.Outcome, len(changes))}
-	b.lane, b.turn = s.way(changes)
-	b.quiet = s.dialect.ServerTexts().Note != nil
-	var err error
-	for len(left) > 0 && err == nil {
-		left, err = s.round(ctx, b, left)
+	// At first changes of a session by itself are tried as heartbeats, which change no state.
+	quiet := attempt == 0 && s.dialect.ServerTexts().Note != nil
+	lane, turn := s.way(changes)
+	found, place := make([]*store.Doc, len(changes)), make([]int, len(changes))
+	var counts []int64
+	err := s.retry(ctx, func() (err error) {
+		clear(found)
+		statements := make([]Statement, 0, 2*len(changes))
+		for _, at := range order {
+			change, before, after := s.change(changes[at], quiet)
+			statements = append(statements, before...)
+			place[at] = len(statements)
+			statements = append(append(statements, change), after...)
+			statements = append(statements, s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[at]))
+		}
+		counts, err = s.transact(ctx, lane, turn, statements...)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if err = cmp.Or(err, s.confirm(ctx, b)); err != nil {
-		return b.outcomes, err
+	results := make([]engine.Result, len(changes))
+	for i := range changes {
+		results[i] = engine.Result{Written: counts[place[i]] > 0, Found: found[i]}
 	}
 	s.trim(len(changes)) //nolint:contextcheck // it may outlast the call
-	return b.outcomes, nil
-}
-
-// batch is what one apply sends.
-type batch struct {
-	changes  []store.Change
-	outcomes []store.Outcome
-	found    []int // those that were written before, by a call whose answer was lost
-	quiet    bool  // in the first round, changes of a session by itself are tried as heartbeats, which change no state
-	lane     Lane
-	turn     chan struct{} // of which there is one at a time; nil: any number
+	return results, nil
 }
 
 // way is how changes get to the database. A session writes its own document, which is one heartbeat at a time.
@@ -122,62 +126,14 @@ func (s *server) way(changes []store.Change) (lane Lane, turn chan struct{}) {
 	return lane, turn
 }
 
-// confirm makes sure of writes that were found. A server that was started again shows also those that its standby never
-// acknowledged. A write behind them waits for that, and so for them. Its line of the log is of no kind: no watch
-// passes it on.
-func (s *server) confirm(ctx context.Context, b *batch) error {
-	if len(b.found) == 0 {
-		return nil
-	}
-	err := s.retry(ctx, func() error {
-		_, err := s.transact(ctx, b.lane, b.turn, Statement{Text: s.sql.log.add, Args: []any{"", "", "", ""}})
+// confirm writes a line of the log. A server that was started again also shows writes that its standby never
+// acknowledged. A write behind them waits for that, and so for them. The line is of no kind: no watch passes it on.
+func (s *server) confirm(ctx context.Context, changes []store.Change) error {
+	lane, turn := s.way(changes)
+	return s.retry(ctx, func() error {
+		_, err := s.transact(ctx, lane, turn, Statement{Text: s.sql.log.add, Args: []any{"", "", "", ""}})
 		return err
 	})
-	if err != nil {
-		for _, at := range b.found {
-			b.outcomes[at] = store.Outcome{Status: store.Unknown}
-		}
-	}
-	return err
-}
-
-// round sends those changes that are left, notes their outcomes, and returns those that have none yet.
-func (s *server) round(ctx context.Context, b *batch, left []int) (again []int, err error) {
-	found, place := make([]*store.Doc, len(left)), make([]int, len(left))
-	var counts []int64
-	err = s.retry(ctx, func() (err error) {
-		clear(found)
-		statements := make([]Statement, 0, 2*len(left))
-		for i, at := range left {
-			change, before, after := s.change(b.changes[at], b.quiet)
-			statements = append(statements, before...)
-			place[i] = len(statements)
-			statements = append(append(statements, change), after...)
-			statements = append(statements, s.get(b.changes[at].Doc.Kind, b.changes[at].Doc.ID, &found[i]))
-		}
-		counts, err = s.transact(ctx, b.lane, b.turn, statements...)
-		return err
-	})
-	if err != nil {
-		return left, err
-	}
-	b.quiet = false
-	for i, at := range left {
-		if counts[place[i]] > 0 {
-			b.outcomes[at] = store.Outcome{Status: store.Applied}
-			continue
-		}
-		out, write := store.Judge(b.changes[at], s.usable(found[i]))
-		if write {
-			again = append(again, at)
-			continue
-		}
-		if out.Status == store.Applied {
-			b.found = append(b.found, at)
-		}
-		b.outcomes[at] = out
-	}
-	return again, nil
 }
 
 // change is a change with its condition, and the statements around it that write the log. A quiet one of a session by

@@ -20,7 +20,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "store.db")
-		open := func(ctx context.Context) (*sqlstore.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
+		open := func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
 		return storetest.Database{
 			Open: func(ctx context.Context) (store.Store, error) {
 				s, err := open(ctx)
@@ -65,7 +65,7 @@ var search = regexp.MustCompile(`SEARCH default_\w+ USING (?:COVERING )?INDEX \w
 
 // examined is how many rows the plan of a List looks at. They are those that meet what it searches an index for. They
 // count up to the limit where they come in order and nothing else is asked of them.
-func examined(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Query) (int64, error) {
+func examined(ctx context.Context, s store.Store, kind store.Kind, q store.Query) (int64, error) {
 	plan, err := plan(ctx, s, kind, q)
 	if err != nil {
 		return 0, err
@@ -104,9 +104,9 @@ func examined(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Q
 	return res.Total, nil
 }
 
-func plan(ctx context.Context, s *sqlstore.Store, kind store.Kind, q store.Query) (string, error) {
-	text, args := s.ListStatement(kind, q)
-	rows, err := s.DB().QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, args...)
+func plan(ctx context.Context, s store.Store, kind store.Kind, q store.Query) (string, error) {
+	text, args := sqlstore.Of(s).ListStatement(kind, q)
+	rows, err := sqlstore.Of(s).DB().QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, args...)
 	if err != nil {
 		return "", err
 	}

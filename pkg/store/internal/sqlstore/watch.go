@@ -3,12 +3,11 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 const (
@@ -20,48 +19,32 @@ const (
 	linesBefore = maxGaps
 )
 
-// watch is one Watch: what has it look, and where in the log it is.
+// watch is one tail: what has it look, and where in the log it is.
 type watch struct {
-	*store.Notifier
-	store  *Store
-	in     store.Interest
-	signal Signal
-	place  place
+	backend *Backend
+	in      store.Interest
+	emit    func(engine.Event)
+	signal  Signal
+	place   place
 }
 
-// Watch implements [store.Store]. Notifications carry the documents as they are by then. Those of a file come within
-// the poll interval.
-func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Notification, error) {
-	if err := in.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: watch: %w", s.dialect, err)
+// Tail implements [engine.Watcher]. Events carry the documents as they are by then. Those of a file come within the
+// poll interval.
+func (b *Backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
+	w := &watch{backend: b, in: in, emit: emit}
+	defer w.disconnect()
+	if err := w.open(ctx); err != nil {
+		return err
 	}
-	w := &watch{Notifier: store.NewNotifier(), store: s, in: in}
-	opened := make(chan error, 1)
-	ctx, release := s.life.Bound(ctx)
-	if !s.life.Go(func() {
-		defer release()
-		defer w.disconnect()
-		defer w.Close()
-		err := w.open(ctx)
-		opened <- err
-		if err == nil {
-			w.run(ctx)
-		}
-	}) {
-		release()
-		opened <- adapter.ErrClosed
-	}
-	if err := <-opened; err != nil {
-		return nil, s.translate("watch", err)
-	}
-	return w.C(), nil
+	begun()
+	return w.run(ctx)
 }
 
 // open takes the place in the log from which lines are sent. The signal comes first: what is written between is looked
 // at twice rather than never.
 func (w *watch) open(ctx context.Context) error {
 	var err error
-	if w.signal, err = w.store.engine.signal(ctx, w.store.poll); err != nil {
+	if w.signal, err = w.backend.database.signal(ctx, w.backend.poll); err != nil {
 		return err
 	}
 	log, err := w.read(ctx, math.MaxInt64, nil)
@@ -86,8 +69,8 @@ func (w *watch) disconnect() {
 }
 
 // run looks until ctx ends or the database is not what it was. What a failure held up is looked for again at intervals.
-func (w *watch) run(ctx context.Context) {
-	again := time.NewTicker(w.store.poll)
+func (w *watch) run(ctx context.Context) error {
+	again := time.NewTicker(w.backend.poll)
 	defer again.Stop()
 	for behind := false; ; {
 		var err error
@@ -105,23 +88,12 @@ func (w *watch) run(ctx context.Context) {
 			behind = err != nil
 		}
 		if ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
-		if err != nil && errors.Is(w.store.sentinel(err), store.ErrInvalid) {
-			w.store.watchEnded(w.store.translate("watch", err))
-			return
+		if err != nil && errors.Is(w.backend.sentinel(err), store.ErrInvalid) {
+			return err
 		}
 	}
-}
-
-// watchEnded logs why a watch has ended: as an error once until one works again, since callers begin another one at
-// once.
-func (s *Store) watchEnded(err error) {
-	if s.broken.Swap(true) {
-		s.log.V(1).Info("A watch of the store has ended again", "error", err.Error())
-		return
-	}
-	s.log.Error(err, "A watch of the store has ended")
 }
 
 // deliver sends the lines of the log that were not sent.
@@ -134,20 +106,19 @@ func (w *watch) deliver(ctx context.Context) error {
 	}
 	if w.place.lost(log.oldest, log.newest, asked) {
 		w.place.moveTo(log.newest)
-		w.Send(store.Notification{Resync: true})
+		w.emit(engine.Event{Resync: true})
 		return nil
 	}
 	before := w.place.copied()
 	found := w.take(log, now)
 	if len(found) > maxLines {
-		found = []store.Notification{{Resync: true}}
+		found = []engine.Event{{Resync: true}}
 	} else if err = w.addDocs(ctx, found); err != nil {
 		w.place = before // so that they are sent at the next look
 		return err
 	}
-	for _, n := range found {
-		w.store.broken.Store(false)
-		w.Send(n)
+	for _, e := range found {
+		w.emit(e)
 	}
 	return nil
 }
@@ -165,13 +136,13 @@ type line struct {
 
 // read reads the lines after a number, and those in the gaps.
 func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged, err error) {
-	text, args := w.store.since(last, gaps)
-	err = w.store.retry(ctx, func() error {
+	text, args := w.backend.since(last, gaps)
+	err = w.backend.retry(ctx, func() error {
 		log = logged{}
-		return w.store.engine.query(
+		return w.backend.database.query(
 			ctx, Common,
 			Statement{
-				Text: w.store.sql.log.last,
+				Text: w.backend.sql.log.last,
 				Row:  func(row Row) error { return row.Scan(&log.oldest, &log.newest) },
 			},
 			Statement{Text: text, Args: args, Row: func(row Row) error {
@@ -187,14 +158,18 @@ func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged,
 
 // take moves the place on, and returns what concerns this watcher. Of several lines that name one document, the first
 // stands for all.
-func (w *watch) take(log logged, now time.Time) []store.Notification {
-	var found []store.Notification
-	seen := map[store.Notification]bool{}
+func (w *watch) take(log logged, now time.Time) []engine.Event {
+	var found []engine.Event
+	type name struct {
+		kind store.Kind
+		id   string
+	}
+	seen := map[name]bool{}
 	for _, l := range log.lines {
-		n := store.Notification{Kind: l.doc.Kind, ID: l.doc.ID}
+		n := name{l.doc.Kind, l.doc.ID}
 		if w.place.read(l.seq, now) && !seen[n] && w.in.Wants(l.doc) {
 			seen[n] = true
-			found = append(found, n)
+			found = append(found, engine.Event{About: l.doc})
 		}
 	}
 	return found
@@ -215,29 +190,31 @@ func (c *core) since(last int64, gaps []int64) (text string, args []any) {
 	return c.texts.numbered(text + ` ORDER BY seq`), args
 }
 
-// addDocs reads the documents that notifications name.
-func (w *watch) addDocs(ctx context.Context, found []store.Notification) error {
+// addDocs reads the documents that events are about.
+func (w *watch) addDocs(ctx context.Context, found []engine.Event) error {
 	named := map[store.Kind][]string{}
-	for _, n := range found {
-		named[n.Kind] = append(named[n.Kind], n.ID)
+	for _, e := range found {
+		named[e.About.Kind] = append(named[e.About.Kind], e.About.ID)
 	}
 	if len(named) == 0 {
 		return nil
 	}
-	var read store.Reply
-	err := w.store.retry(ctx, func() error {
-		read = store.Reply{}
+	var read engine.Page
+	err := w.backend.retry(ctx, func() error {
+		read = engine.Page{}
 		var queries []Statement
 		for kind, ids := range named {
-			queries = append(queries, w.store.byID(kind, ids, &read))
+			queries = append(queries, w.backend.byID(kind, ids, &read))
 		}
-		return w.store.engine.query(ctx, Common, queries...)
+		return w.backend.database.query(ctx, Common, queries...)
 	})
-	docs := read.Docs
-	for i := range docs {
+	for i, d := range read.Docs {
+		if store.CheckFound(d) != nil {
+			continue
+		}
 		for j := range found {
-			if found[j].Kind == docs[i].Kind && found[j].ID == docs[i].ID {
-				found[j].Doc = &docs[i]
+			if found[j].About.Kind == d.Kind && found[j].About.ID == d.ID {
+				found[j].Doc = &read.Docs[i]
 			}
 		}
 	}

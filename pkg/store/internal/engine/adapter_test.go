@@ -1,4 +1,4 @@
-package adapter_test
+package engine_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/adapter"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 func TestDocumentsComeBack(t *testing.T) {
@@ -23,7 +23,7 @@ func TestDocumentsComeBack(t *testing.T) {
 	}
 	binary := store.Doc{Kind: store.KindValue, ID: "g/b", Rev: 1, Body: []byte{0xff, 0}}
 	for _, d := range []store.Doc{whole, binary, {Kind: store.KindGroup, ID: "g", Rev: 1}} {
-		got, err := adapter.Decode(d.Kind, d.ID, adapter.Encode(d))
+		got, err := engine.Decode(d.Kind, d.ID, engine.Encode(d))
 		if err != nil || !reflect.DeepEqual(got, d) {
 			t.Errorf("got %+v, %v; want %+v", got, err, d)
 		}
@@ -37,7 +37,7 @@ func TestEditedDocumentsAreNone(t *testing.T) {
 		`{"rev":0}`:                            "rev: 0",
 		`{"rev":1,"body":"a","binary":"Yg=="}`: "only one",
 	} {
-		if d, err := adapter.Decode(store.KindLock, "g/a", []byte(data)); err == nil ||
+		if d, err := engine.Decode(store.KindLock, "g/a", []byte(data)); err == nil ||
 			!strings.Contains(err.Error(), want) || d.ID != "g/a" {
 			t.Errorf("%s: got %+v, %v; want an error with %q", data, d, err, want)
 		}
@@ -45,13 +45,13 @@ func TestEditedDocumentsAreNone(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(adapter.Encode(store.Doc{Rev: 1, Body: []byte("x")}))
+	f.Add(engine.Encode(store.Doc{Rev: 1, Body: []byte("x")}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, err := adapter.Decode(store.KindLock, "g/a", data)
+		d, err := engine.Decode(store.KindLock, "g/a", data)
 		if err != nil {
 			return
 		}
-		again, err := adapter.Decode(store.KindLock, "g/a", adapter.Encode(d))
+		again, err := engine.Decode(store.KindLock, "g/a", engine.Encode(d))
 		if err != nil || !reflect.DeepEqual(again, d) {
 			t.Fatalf("%q: %+v became %+v, %v", data, d, again, err)
 		}
@@ -81,14 +81,14 @@ func TestSelect(t *testing.T) {
 		{store.Query{To: "c"}, "ab"},
 		{store.Query{CountOnly: true}, ""},
 	} {
-		if got := adapter.Select(docs(), tt.q); ids(got) != tt.want {
+		if got := engine.Select(docs(), tt.q); ids(got) != tt.want {
 			t.Errorf("%+v: got %s, want %s", tt.q, ids(got), tt.want)
 		}
 	}
-	if got := adapter.Select(docs(), store.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
+	if got := engine.Select(docs(), store.Query{CountOnly: true, MinRev: 2}).Total; got != 2 {
 		t.Errorf("counted %d, want 2", got)
 	}
-	if got := adapter.Select(docs(), store.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
+	if got := engine.Select(docs(), store.Query{NoBody: true, To: "c"}); got.Docs[1].Body != nil {
 		t.Errorf("a body of %q", got.Docs[1].Body)
 	}
 }
@@ -105,7 +105,7 @@ func TestIncremented(t *testing.T) {
 		{&store.Doc{Rev: store.MaxRev, Count: 4}, 101, 101},
 		{&store.Doc{Rev: 3, Count: -1}, 101, 101},
 	} {
-		if got := adapter.Incremented(named, tt.old, 100); got.Rev != tt.rev || got.Count != tt.count {
+		if got := engine.Incremented(named, tt.old, 100); got.Rev != tt.rev || got.Count != tt.count {
 			t.Errorf("%+v: got %+v, want rev %d, count %d", tt.old, got, tt.rev, tt.count)
 		}
 	}
@@ -113,7 +113,7 @@ func TestIncremented(t *testing.T) {
 
 func TestUnreadableIsLoggedOnce(t *testing.T) {
 	var lines []string
-	u := adapter.NewUnreadable(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	u := engine.NewUnreadable(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	for range 2 {
 		if u.Usable(store.Doc{Kind: store.KindLock, ID: "g/a"}) {
 			t.Fatal("a document without a revision is usable")
@@ -125,7 +125,7 @@ func TestUnreadableIsLoggedOnce(t *testing.T) {
 }
 
 func TestLife(t *testing.T) {
-	l := adapter.NewLife(t.Context(), time.Hour)
+	l := engine.NewLife(t.Context(), time.Hour)
 	ctx, release := l.Bound(t.Context())
 	defer release()
 	if end, has := ctx.Deadline(); !has || time.Until(end) > time.Hour {
@@ -135,7 +135,7 @@ func TestLife(t *testing.T) {
 	if !l.Go(func() { <-ctx.Done(); ended = true }) || !l.End() || !ended {
 		t.Error("the end did not wait for what was begun")
 	}
-	if !errors.Is(context.Cause(ctx), adapter.ErrClosed) {
+	if !errors.Is(context.Cause(ctx), engine.ErrClosed) {
 		t.Errorf("ended by %v", context.Cause(ctx))
 	}
 	if l.Go(func() { t.Error("ran after the end") }) || l.End() {
@@ -144,10 +144,10 @@ func TestLife(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	if got, err := adapter.Cluster(""); got != "default" || err != nil {
+	if got, err := engine.Cluster(""); got != "default" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := adapter.Cluster("a b"); !errors.Is(err, store.ErrInvalid) {
+	if _, err := engine.Cluster("a b"); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package adapter
+package engine
 
 import (
 	"encoding/json"
@@ -43,7 +43,7 @@ func Encode(d store.Doc) []byte {
 	}
 	data, err := json.Marshal(t)
 	if err != nil {
-		panic(fmt.Sprintf("adapter: a document of texts and numbers is no JSON: %v", err)) // it always is
+		panic(fmt.Sprintf("engine: a document of texts and numbers is no JSON: %v", err)) // it always is
 	}
 	return data
 }
@@ -68,4 +68,18 @@ func Decode(kind store.Kind, id string, data []byte) (store.Doc, error) {
 		d.Body = t.Binary
 	}
 	return d, store.CheckFound(d)
+}
+
+// Incremented is the counter that an [store.Increment] of named makes of old; nil: the first. One that was edited out
+// of band, so that it cannot be raised, goes on at floor, which no one knows it at.
+func Incremented(named store.Doc, old *store.Doc, floor int64) store.Doc {
+	d := store.Doc{Kind: named.Kind, ID: named.ID}
+	if old != nil {
+		d = *old
+	}
+	if d.Rev >= store.MaxRev || d.Count < 0 || d.Count >= store.MaxRev {
+		d.Rev, d.Count = floor, floor
+	}
+	d.Rev, d.Count, d.WriterID = max(d.Rev+1, named.Rev), d.Count+1, store.WriterID{}
+	return d
 }

@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// Backend is one database as one client uses it. What it is given was validated. A context has a deadline where
+// [Traits] has a timeout, and ends with the store. Its methods may be called concurrently.
+type Backend interface {
+	// Traits says how the engine is to use it. It always returns the same.
+	Traits() Traits
+	// CAS tests each change and writes it where its condition holds, each on its own, in one request where the database
+	// can do that. Result i is that of change i. With an error nothing is known of the changes without a result. attempt
+	// counts, from 0, how often another write came between the test and the write of these changes.
+	CAS(ctx context.Context, changes []store.Change, attempt int) ([]Result, error)
+	// Get finds documents by their ids, which are sorted and not doubled. It is linearizable, as [store.Store.Read].
+	Get(ctx context.Context, kind store.Kind, ids []string) (Page, error)
+	// Scan finds what a query selects, or one page of it, which goes as far as the last of Docs and Unreadable.
+	Scan(ctx context.Context, kind store.Kind, q store.Query) (Page, error)
+	// Translate makes an error that came out of it one of package store, and names what was being done. nil stays nil.
+	Translate(doing string, err error) error
+	// Close frees everything. No call is under way then, and no tail.
+	Close(ctx context.Context) error
+}
+
+// Watcher is a [Backend] that can say what changes. Without it a store is polled.
+type Watcher interface {
+	// Tail calls emit for each change that an interest asks for, or more, until ctx ends or it breaks: the error says
+	// why, never nil. It calls begun once, as soon as no later change is missed. No two calls of emit are at the same
+	// time, and none after it has returned.
+	Tail(ctx context.Context, in store.Interest, begun func(), emit func(Event)) error
+}
+
+// Confirmer is a [Backend] that may show a write which is not durable, as a server does that was started again before
+// its standby has all it had.
+type Confirmer interface {
+	// Confirm returns nil once all that was found by the CAS of these changes is durable.
+	Confirm(ctx context.Context, changes []store.Change) error
+}
+
+// Event is a change that watchers may be notified of.
+type Event struct {
+	// About is what interests are asked about, see [store.Interest.Wants]: kind, id, group and reservation.
+	About store.Doc
+	Doc   *store.Doc // as the change left it, where that is known
+	// Resync says that changes may have been missed. All watchers of the tail look at everything then.
+	Resync bool
+}
+
+// Result is what became of one change.
+type Result struct {
+	// Written says that the condition held, and that the change is durable.
+	Written bool
+	// Found is the document that did not meet the condition; nil: there is none, or none that can be read.
+	Found *store.Doc
+	// Malformed says why what is there, or was before a write, cannot be read. It counts as absent.
+	Malformed error
+	// Outcome is how the change ended, where the backend knows more than Found says.
+	Outcome *store.Outcome
+}
+
+// Page is what a backend has found.
+type Page struct {
+	// Docs are in the order of the query. Those that are none by [store.CheckFound] are sorted out by the engine.
+	Docs []store.Doc
+	// Unreadable are rows that are no documents, or not wholly.
+	Unreadable []store.Unreadable
+	More       bool   // rows may follow that were not looked at, for the limit of the query
+	Total      int64  // with Query.CountOnly
+	Now, Floor int64  // see [store.Reply]
+	History    string // see [store.Reply]
+}
+
+// Traits are how a database wants to be used.
+type Traits struct {
+	// Timeout bounds calls whose context has no deadline; 0: nothing does.
+	Timeout time.Duration
+	// MaxChanges is how many changes one CAS takes, and MaxBytes how many bytes of bodies, at least one change in any
+	// case; 0: any number.
+	MaxChanges, MaxBytes int
+	// AtOnce is how many CAS of one Apply are on their way at a time; 0: one.
+	AtOnce int
+	// Detached says that the driver may not return when a context ends, as where a disk hangs. Callers do not wait for
+	// it then.
+	Detached bool
+	// SharedTail says that one tail shows all changes. Else each watcher has its own, which filters.
+	SharedTail bool
+}

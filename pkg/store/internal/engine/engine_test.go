@@ -1,0 +1,316 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+)
+
+// backend answers as its functions say.
+type backend struct {
+	traits  engine.Traits
+	cas     func(changes []store.Change, attempt int) ([]engine.Result, error)
+	confirm func() error
+	scan    func(q store.Query) engine.Page
+	tail    func(ctx context.Context, begun func(), emit func(engine.Event)) error
+}
+
+func (b *backend) Traits() engine.Traits { return b.traits }
+
+func (b *backend) CAS(_ context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+	return b.cas(changes, attempt)
+}
+
+func (b *backend) Confirm(context.Context, []store.Change) error { return b.confirm() }
+
+func (*backend) Get(ctx context.Context, _ store.Kind, _ []string) (engine.Page, error) {
+	<-ctx.Done()
+	return engine.Page{}, context.Cause(ctx)
+}
+
+func (b *backend) Scan(_ context.Context, _ store.Kind, q store.Query) (engine.Page, error) {
+	return b.scan(q), nil
+}
+
+func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit func(engine.Event)) error {
+	return b.tail(ctx, begun, emit)
+}
+
+func (*backend) Translate(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func (*backend) Close(context.Context) error { return nil }
+
+func open(t *testing.T, b *backend) *engine.Store {
+	t.Helper()
+	s := engine.New(t.Context(), b, logr.Discard())
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func put(id string, ifRev int64, body int) store.Change {
+	return store.Change{IfRev: ifRev, Doc: store.Doc{
+		Kind: store.KindValue, ID: id, Rev: ifRev + 1, WriterID: store.WriterID{Session: "s", Seq: 1},
+		Body: make([]byte, body),
+	}}
+}
+
+// Long lists are divided by number and by size, and each change has its own outcome.
+func TestApplyDivides(t *testing.T) {
+	var mu sync.Mutex
+	var sizes []int
+	b := &backend{traits: engine.Traits{MaxChanges: 100, MaxBytes: 1 << 20, AtOnce: 4}}
+	b.cas = func(changes []store.Change, _ int) ([]engine.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		results, size := make([]engine.Result, len(changes)), 0
+		for i, c := range changes {
+			results[i].Written = c.IfRev == 0
+			size += len(c.Doc.Body)
+		}
+		if sizes = append(sizes, len(changes)); len(changes) > 100 || size > 1<<20 {
+			t.Errorf("%d changes of %d bytes", len(changes), size)
+		}
+		return results, nil
+	}
+	var changes []store.Change
+	for i := range 290 {
+		size := 0
+		if i >= 250 {
+			size = store.MaxBody
+		}
+		changes = append(changes, put(fmt.Sprint(i), int64(i%2), size))
+	}
+	outs, err := open(t, b).Apply(t.Context(), changes...)
+	if err != nil || len(sizes) < 5 {
+		t.Fatalf("parts of %v, %v", sizes, err)
+	}
+	for i, out := range outs {
+		if want := []store.Status{store.Applied, store.Overtaken}[i%2]; out.Status != want {
+			t.Errorf("change %d: %+v, want status %d", i, out, want)
+		}
+	}
+}
+
+// A change is sent again while its condition holds on what refused it, and no other is.
+func TestApplySendsAgain(t *testing.T) {
+	var sent []string
+	b := &backend{cas: func(changes []store.Change, attempt int) ([]engine.Result, error) {
+		results := make([]engine.Result, len(changes))
+		for i, c := range changes {
+			sent = append(sent, fmt.Sprint(attempt, c.Doc.ID))
+			if results[i].Written = attempt == 2; c.Doc.ID == "refused" {
+				results[i].Found = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: 1}
+			}
+		}
+		return results, nil
+	}}
+	outs, err := open(t, b).Apply(t.Context(), put("a", 0, 0), put("refused", 0, 0))
+	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Refused {
+		t.Errorf("%+v, %v", outs, err)
+	}
+	if want := []string{"0a", "0refused", "1a", "2a"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
+}
+
+// What is found to be written already counts once it is confirmed. Without an answer it is not known.
+func TestApplyConfirmsWhatIsFound(t *testing.T) {
+	lost := errors.New("lost")
+	for name, tt := range map[string]struct {
+		confirm error
+		want    store.Status
+	}{"confirmed": {nil, store.Applied}, "lost": {lost, store.Unknown}} {
+		c := put("a", 4, 0)
+		outs, err := open(t, &backend{
+			cas: func([]store.Change, int) ([]engine.Result, error) {
+				return []engine.Result{{Found: &c.Doc}}, nil
+			},
+			confirm: func() error { return tt.confirm },
+		}).Apply(t.Context(), c)
+		if err != nil || outs[0].Status != tt.want || !errors.Is(outs[0].Err, tt.confirm) {
+			t.Errorf("%s: %+v, %v", name, outs, err)
+		}
+	}
+}
+
+// With an error, changes without a result are of unknown outcome, and the others keep theirs.
+func TestApplyUnanswered(t *testing.T) {
+	b := &backend{cas: func([]store.Change, int) ([]engine.Result, error) {
+		return []engine.Result{{Written: true}}, errors.New("lost")
+	}}
+	outs, err := open(t, b).Apply(t.Context(), put("a", 0, 0), put("b", 0, 0))
+	if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Unknown ||
+		!errors.Is(outs[1].Err, store.ErrUnavailable) {
+		t.Errorf("%+v, %v", outs, err)
+	}
+}
+
+// A page that unreadable documents leave short is filled, in both directions.
+func TestListFillsPages(t *testing.T) {
+	all := []store.Doc{{ID: "", Rev: 1}, {ID: "a", Rev: 1}, {ID: "b"}, {ID: "c"}, {ID: "d", Rev: 1}, {ID: "e"}}
+	b := &backend{scan: func(q store.Query) (p engine.Page) {
+		docs := slices.Clone(all)
+		if q.Reverse {
+			slices.Reverse(docs)
+		}
+		for _, d := range docs {
+			if d.ID >= q.From && (q.To == "" || d.ID < q.To) && len(p.Docs) < q.Limit {
+				p.Docs = append(p.Docs, d)
+			}
+		}
+		p.More = len(p.Docs) == q.Limit
+		return p
+	}}
+	for reverse, want := range map[bool]string{false: "a d", true: "d a"} {
+		for limit := 1; limit < 4; limit++ {
+			reply, err := open(t, b).List(t.Context(), store.KindValue, store.Query{Limit: limit, Reverse: reverse})
+			got := ""
+			for _, d := range reply.Docs {
+				got += " " + d.ID
+			}
+			if full := " " + want; err != nil || got != full[:min(len(full), 2*limit)] {
+				t.Errorf("limit %d, reverse %t: %q, %v", limit, reverse, got, err)
+			}
+		}
+	}
+}
+
+// A call ends with the store.
+func TestCloseEndsCalls(t *testing.T) {
+	for _, detached := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := engine.New(t.Context(), &backend{traits: engine.Traits{Detached: detached}}, logr.Discard())
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Read(t.Context(), store.KindLock, "g/a")
+				done <- err
+			}()
+			synctest.Wait()
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := <-done; !errors.Is(err, engine.ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// shared is a backend whose one tail is driven by what comes out of a channel; a nil event breaks it.
+func shared(begin <-chan struct{}, events <-chan *engine.Event) *backend {
+	return &backend{
+		traits: engine.Traits{SharedTail: true, Timeout: time.Minute},
+		tail: func(ctx context.Context, begun func(), emit func(engine.Event)) error {
+			select {
+			case <-begin:
+				begun()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			for {
+				select {
+				case e := <-events:
+					if e == nil {
+						return errors.New("broken")
+					}
+					emit(*e)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		},
+	}
+}
+
+// All watchers share a tail, are notified of what they are interested in, end with it, and begin again.
+func TestSharedTail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, events := make(chan struct{}), make(chan *engine.Event)
+		close(begin)
+		s := open(t, shared(begin, events))
+		watch := func(ctx context.Context, groups ...string) <-chan store.Notification {
+			t.Helper()
+			c, err := s.Watch(ctx, store.Interest{Groups: groups})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := <-c; !n.Resync {
+				t.Fatalf("first %+v, want a Resync", n)
+			}
+			return c
+		}
+		first, leave := context.WithCancel(t.Context())
+		a, all := watch(first, "a"), watch(t.Context())
+		events <- &engine.Event{About: store.Doc{Kind: store.KindGroup, ID: "b"}}
+		events <- &engine.Event{About: store.Doc{Kind: store.KindGroup, ID: "a"}}
+		if n := <-a; n.ID != "a" {
+			t.Errorf("%+v", n)
+		}
+		if n, m := <-all, <-all; n.ID != "b" || m.ID != "a" {
+			t.Errorf("%+v, %+v", n, m)
+		}
+		leave()
+		if _, open := <-a; open {
+			t.Error("it does not end with its context")
+		}
+		events <- &engine.Event{Resync: true}
+		if n := <-all; !n.Resync {
+			t.Errorf("%+v", n)
+		}
+		events <- nil
+		if _, open := <-all; open {
+			t.Error("it does not end with the tail")
+		}
+		again := watch(t.Context())
+		events <- &engine.Event{About: store.Doc{Kind: store.KindGroup, ID: "c"}}
+		if n := <-again; n.ID != "c" {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// A watch that waits for one that is being opened ends with its own context.
+func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, shared(nil, nil))
+		first := make(chan error, 1)
+		go func() {
+			_, err := s.Watch(t.Context(), store.Interest{})
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Watch(ctx, store.Interest{}); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != time.Second {
+			t.Errorf("the second: %v after %v", err, time.Since(began))
+		}
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+			t.Errorf("the first: %v after %v", err, time.Since(began))
+		}
+		// Who comes next does not join one that has failed.
+		if _, err := s.Watch(t.Context(), store.Interest{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the next: %v", err)
+		}
+	})
+}
