@@ -1,8 +1,16 @@
+// Package store says what package elect asks of a database: small versioned documents that are changed only by
+// compare-and-set on their revision (see [Store]).
+//
+// The packages below it implement it, one for each database; package storetest is the suite that each of them passes.
+// Packages whose databases are named by URIs register a [Driver] when they are imported, so that programs open them by
+// [Open].
 package store
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -198,4 +206,67 @@ type Store interface {
 
 	// Close frees the store's resources. Calls under way fail.
 	Close(ctx context.Context) error
+}
+
+// Judge says how a Put or Delete ends that was tested against the document as found (nil: absent), from what the
+// document alone shows. Applied is true of found as it is: it is either the change's own write, or the condition
+// holds. In the second case apply is true and the caller is to write now.
+//
+// A store keeps no history. So a change that was sent before, written, and written over is not distinguished from one
+// that came too late the first time. Both are Overtaken, unless the revision proves that it cannot have been written.
+// Revisions only rise while a document exists. Had a Put been written, the document could not be at or below its
+// revision under another writer ID. A document above the revision that a Delete names may have been created again
+// since. So Refused is a proof, up to a document that was deleted and created again at a lower revision, and Overtaken
+// is not.
+func Judge(c Change, found *Doc) (out Outcome, apply bool) {
+	switch {
+	case c.Op == Put && found != nil && found.WriterID == c.Doc.WriterID && found.Rev == c.Doc.Rev:
+		return Outcome{Status: Applied}, false
+	case c.Op == Increment, found == nil && c.IfRev == 0, found != nil && found.Rev == c.IfRev:
+		return Outcome{Status: Applied}, true
+	case found == nil:
+		return Outcome{Status: Overtaken}, false
+	case c.Op == Put && found.Rev > c.Doc.Rev, c.Op == Delete && found.Rev > c.IfRev:
+		return Outcome{Status: Overtaken, Doc: found}, false
+	default:
+		return Outcome{Status: Refused, Doc: found}, false
+	}
+}
+
+// AllUnknown is the outcomes of n changes that were sent, or were to be sent, when err happened. Err is made to wrap
+// [ErrUnavailable].
+func AllUnknown(n int, err error) []Outcome {
+	if !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return slices.Repeat([]Outcome{{Status: Unknown, Err: err}}, n)
+}
+
+// Clean deletes up to limit documents of a kind that have expired by now, the store's Unix ms. Each is deleted by
+// compare-and-set: one that was written meanwhile stays. It returns the ids of those that are gone; what is unknown is
+// tried again by the next call.
+func Clean(ctx context.Context, s Store, kind Kind, now int64, limit int) ([]string, error) {
+	found, err := s.List(ctx, kind, Query{Expired: now, Limit: limit, NoBody: true})
+	if err != nil || len(found.Docs) == 0 {
+		return nil, err
+	}
+	changes := make([]Change, len(found.Docs))
+	for i, d := range found.Docs {
+		changes[i] = Change{Op: Delete, IfRev: d.Rev, Doc: Doc{Kind: kind, ID: d.ID}}
+	}
+	outcomes, err := s.Apply(ctx, changes...)
+	if err != nil {
+		return nil, fmt.Errorf("clean %s: %w", kind, err)
+	}
+	var gone []string
+	var errs []error
+	for i, out := range outcomes {
+		switch {
+		case out.Status == Applied, out.Status == Overtaken && out.Doc == nil:
+			gone = append(gone, changes[i].Doc.ID)
+		case out.Status == Unknown && len(errs) == 0:
+			errs = append(errs, out.Err)
+		}
+	}
+	return gone, errors.Join(errs...)
 }

@@ -51,7 +51,7 @@ func (t *translator) translate(what string, err error) error {
 	if advice := t.refusal(err); advice != "" {
 		return fmt.Errorf("%s: %w: %s", what, store.ErrInvalid, advice)
 	}
-	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, t.hide(plainly(err)))
+	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, t.hide(describeError(err)))
 }
 
 // answered is the error of a watch's response. Where etcd refuses the watch, its client has the reason only as the text
@@ -106,8 +106,8 @@ func handshake(err error) string {
 // trim cuts off the quotation mark with which gRPC ends what it quotes.
 func trim(text string) string { return strings.TrimRight(text, `"`) }
 
-// plainly adds what to do to what etcd says of itself.
-func plainly(err error) error {
+// describeError adds what to do to what etcd says of itself.
+func describeError(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%w: its database has reached --quota-backend-bytes and takes no writes: compact, "+

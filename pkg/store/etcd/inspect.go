@@ -67,7 +67,7 @@ func (p parts) member(ctx context.Context, endpoint string) store.Setting {
 	status, err := p.link.client.Status(ctx, endpoint)
 	switch {
 	case err != nil:
-		is.Value = p.errs.hide(plainly(err)).Error()
+		is.Value = p.errs.hide(describeError(err)).Error()
 	case status.IsLearner:
 		is.Value = "etcd " + status.Version + ", a learner"
 	default:

@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // keys names the keys of one cluster.
@@ -128,4 +130,132 @@ func entryID(name, rest string) string {
 	default:
 		return backwards(strings.TrimSuffix(rest, backwardsEnd))
 	}
+}
+
+// plan is where to look for the documents of a query.
+type plan struct {
+	index   string // its name; empty: the documents themselves
+	spans   []span
+	ordered bool  // the index is in the order that is asked for
+	exact   bool  // the spans hold what matches and nothing else
+	besides *plan // where the rest is
+}
+
+func (k keys) plan(kind store.Kind, q store.Query) plan {
+	info := kind.Info()
+	switch {
+	case len(q.Sessions) > 0 && info.Indexed(store.FieldSession):
+		return plan{index: indexOwner, spans: k.owners(kind, q, oneOf(q.Sessions))}
+	case len(q.Others) > 0 && info.Indexed(store.FieldSession):
+		return plan{index: indexOwner, spans: k.owners(kind, q, noneOf(q.Others))}
+	case q.Expired > 0 && info.Indexed(store.FieldExpires):
+		at := k.index(kind, indexExpires)
+		return plan{index: indexExpires, spans: []span{{from: at, to: at + hex(min(q.Expired, math.MaxInt64-1)+1)}}}
+	case q.Group != "" && q.MinRev > 0 && hasIndex(info, store.FieldGroup, store.FieldRev):
+		at := k.index(kind, indexRev) + q.Group
+		return plan{index: indexRev, spans: []span{{from: at + separator + hex(q.MinRev), to: at + "\x01"}}}
+	case q.Group != "" && hasIndex(info, store.FieldGroup, store.FieldID):
+		return k.ofGroup(kind, q)
+	case q.Reverse && q.Limit > 0:
+		return k.last(kind, q)
+	}
+	all := k.ids(kind, q.From, q.To)
+	q.From, q.To = "", ""
+	return plan{spans: []span{all}, exact: engine.SelectsAll(q)}
+}
+
+// ofGroup looks where IDs begin with the group and a slash, and in the index for those that do not.
+func (k keys) ofGroup(kind store.Kind, q store.Query) plan {
+	at := k.index(kind, indexGroup) + q.Group
+	rest := plan{
+		index: indexGroup, spans: []span{{from: at + separator, to: at + "\x01"}}, ordered: q.Reverse && q.Limit > 0,
+	}
+	if rest.ordered {
+		rest.spans = []span{between(at+separator, q)}
+	}
+	begin, end := q.Group+"/", q.Group+"0" // 0 comes after the slash
+	if q.From < begin {
+		q.From = begin
+	}
+	if q.To == "" || q.To > end {
+		q.To = end
+	}
+	if q.From >= q.To {
+		return rest
+	}
+	if q.Reverse && q.Limit > 0 {
+		p := k.last(kind, q)
+		p.besides = &rest
+		return p
+	}
+	return plan{spans: []span{k.ids(kind, q.From, q.To)}, besides: &rest}
+}
+
+// last looks from the end on. etcd itself would read and sort all to find the last.
+func (k keys) last(kind store.Kind, q store.Query) plan {
+	return plan{index: indexLast, spans: []span{between(k.index(kind, indexLast), q)}, ordered: true}
+}
+
+// between is the part of a backwards index that holds the IDs from q.From on and before q.To.
+func between(index string, q store.Query) span {
+	s := span{from: index, to: index + backwardsEnd}
+	if q.To != "" {
+		s.from = index + backwards(q.To) + backwardsEnd + "\x00" // after the entry of q.To itself
+	}
+	if q.From != "" {
+		s.to = index + backwards(q.From) + backwardsEnd + "\x00"
+	}
+	return s
+}
+
+// ids are the documents with IDs from one on and before the other; empty: all.
+func (k keys) ids(kind store.Kind, from, to string) span {
+	docs := k.docs(kind)
+	s := span{from: docs + from, to: strings.TrimSuffix(docs, "/") + "0"}
+	if to != "" {
+		s.to = docs + to
+	}
+	return s
+}
+
+// owners are the parts of the index of owners that hold the sessions between bounds.
+func (k keys) owners(kind store.Kind, q store.Query, bounds [][2]string) []span {
+	classes := []bool{false}
+	if !q.Unsuspended {
+		classes = append(classes, true)
+	}
+	var all []span
+	for _, suspended := range classes {
+		at := k.index(kind, indexOwner) + class(suspended)
+		for _, b := range bounds {
+			s := span{from: at + b[0], to: at + b[1]}
+			if b[1] == "" {
+				s.to = k.index(kind, indexOwner) + class(suspended) + backwardsEnd
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// oneOf are the bounds of sessions that are one of these.
+func oneOf(sessions []string) [][2]string {
+	var all [][2]string
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
+		all = append(all, [2]string{s + separator, s + "\x01"})
+	}
+	return all
+}
+
+// noneOf are the bounds of sessions that are none of these: what is between them, in order.
+func noneOf(sessions []string) [][2]string {
+	var all [][2]string
+	from := ""
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
+		if s != "" {
+			all = append(all, [2]string{from, s + separator})
+		}
+		from = s + "\x01"
+	}
+	return append(all, [2]string{from, ""})
 }

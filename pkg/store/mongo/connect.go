@@ -3,20 +3,58 @@ package mongo
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
+
+// access is the way to the database.
+type access struct {
+	log        logr.Logger
+	cluster    string
+	database   string
+	timeout    time.Duration
+	secrets    []string // of the URI, kept out of errors
+	standalone bool
+
+	clients
+}
+
+// clients are those of a store. Heartbeats and all else of sessions go over a client of their own, unless few calls are
+// expected. So a batch of claims which holds every connection cannot delay them.
+type clients struct {
+	client, heartbeats *mongo.Client
+	direct             bool // the URI names one server, and no other is to be looked for
+}
+
+// collection is where documents of a kind are, by the client they go over.
+func (a *access) collection(kind store.Kind) *mongo.Collection {
+	client := a.client
+	if kind == store.KindSession {
+		client = a.heartbeats
+	}
+	return client.Database(a.database).Collection(collectionName(a.cluster, kind))
+}
+
+// collectionName is CLUSTER.KIND in the plural.
+func collectionName(cluster string, kind store.Kind) string {
+	return cluster + "." + kind.Info().Plural
+}
 
 // Connections of each client, to the primary. Batches of claims are at most batchesAtOnce at a time; the rest is for
 // single changes, reads and the watch. With fewer than these, a thousand keys are handed over more slowly.
@@ -119,4 +157,56 @@ func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
 		SetConnectTimeout(max(a.timeout, minConnectTimeout)).
 		SetHeartbeatInterval(min(max(a.timeout/2, minHeartbeat), maxHeartbeat)).
 		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
+}
+
+// distrust is the error of a server whose certificate is not trusted, when that holds of every server that was tried.
+// A set of which one server alone has a wrong certificate can be reached without it.
+func distrust(err error) (*tls.CertificateVerificationError, bool) {
+	if direct, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return direct, true
+	}
+	var found *tls.CertificateVerificationError
+	for _, last := range lastErrors(err) {
+		one, ok := errors.AsType[*tls.CertificateVerificationError](last)
+		if !ok {
+			return nil, false
+		}
+		found = one
+	}
+	return found, found != nil
+}
+
+// lastErrors are those of the servers of a selection that found none.
+func lastErrors(err error) []error {
+	selection, ok := errors.AsType[topology.ServerSelectionError](err)
+	if !ok {
+		return nil
+	}
+	var all []error
+	for _, server := range selection.Desc.Servers {
+		if server.LastError != nil {
+			all = append(all, server.LastError)
+		}
+	}
+	return all
+}
+
+// describeTLSFailure says what to do about TLS. mongod closes the connection of a client whose certificate it does not take,
+// and of one that speaks without TLS, and says nothing.
+func describeTLSFailure(err error) error {
+	if verification, ok := distrust(err); ok {
+		return fmt.Errorf("the server's certificate is not trusted (tlsCAFile in the URI names whom to trust): %w",
+			verification)
+	}
+	last := lastErrors(err)
+	for _, one := range last {
+		if !errors.Is(one, io.EOF) && !strings.Contains(one.Error(), io.EOF.Error()) {
+			return err
+		}
+	}
+	if len(last) == 0 {
+		return err
+	}
+	return fmt.Errorf("the server closes each connection before it answers: it wants TLS, or a certificate of the "+
+		"client that it knows (tls and tlsCertificateKeyFile in the URI): %w", last[0])
 }

@@ -51,7 +51,7 @@ func (a *access) translate(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	shown := a.hide(plainly(err)) // by its text only, when that held a secret: err has said what it is
+	shown := a.hide(describeError(err)) // by its text only, when that held a secret: err has said what it is
 	switch {
 	case errors.Is(shown, store.ErrInvalid), errors.Is(shown, store.ErrSchema): // found out by this package
 		return fmt.Errorf("%s: %w", what, shown)

@@ -258,7 +258,7 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 				return err
 			})
 			if hasCode(err, []int{codeUnauthorized}) {
-				err = fmt.Errorf("%w: index %s is missing, and %w", store.ErrInvalid, describe(missing), nameRight(err))
+				err = fmt.Errorf("%w: index %s is missing, and %w", store.ErrInvalid, describe(missing), describeMissingPrivilege(err))
 			}
 		}
 		if err != nil {

@@ -1,16 +1,42 @@
+// Package mysql keeps the documents of package elect in a database of MariaDB or MySQL. It is tested on MariaDB; MySQL
+// itself is untested.
+//
+// A batch is one text of several statements within one transaction, and so one round trip. Each change carries its
+// condition. Connections are at READ COMMITTED: each statement sees what was committed before it began. Parameters are
+// put into the text by the driver, as literals of bytes, under settings that the connection sets itself.
+//
+// Two connections are for all calls, and two for those of sessions alone. A heartbeat that changes no state writes no
+// other table, whoever has locked that.
+//
+// Notifications are lines of a log that each change writes in its own transaction. Watches poll the log. Triggers would
+// need the right SUPER wherever the server writes a binary log.
+//
+// # What it does not promise
+//
+// A fail-over to a replica that acknowledged nothing loses writes that were acknowledged: see the settings that
+// [store.Problems] and [store.Inspect] show. A server that was replaced must not be written to any more. As soon as
+// it is read-only, it is taken as unavailable for reads as well.
+//
+// To import this package registers it for URIs that begin with mysql: (see [store.Register]).
 package mysql
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // Defaults of [Options].
@@ -92,4 +118,170 @@ func sentinel(err error) error {
 		return wrapped
 	}
 	return dialect("").Classify(err)
+}
+
+func init() { store.Register(Scheme, registered{}) }
+
+// registered is what the registry knows of MySQL and MariaDB.
+type registered struct{}
+
+// Name implements [store.Driver].
+func (registered) Name() string { return "mysql" }
+
+// Form implements [store.Driver].
+func (registered) Form(scheme string) string { return scheme + "://USER@HOST/DATABASE" }
+
+// Parse implements [store.Driver]. Its errors never quote the URI.
+func (registered) Parse(c store.Config) (store.Config, error) {
+	t, err := parse(c.URI, c.Database)
+	if err != nil {
+		return c, err
+	}
+	c.Database = t.database
+	c.Cluster, err = engine.Cluster(c.Cluster)
+	return c, err
+}
+
+// Redact implements [store.Driver].
+func (registered) Redact(uri string) string { return Redact(uri) }
+
+// Open implements [store.Driver].
+func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
+	return Open(ctx, c.URI, Options{
+		Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger,
+	})
+}
+
+// Obstructs implements [store.Driver]: a transaction is one text, which no client can hold up.
+func (registered) Obstructs(store.Config, int) (bool, error) { return false, nil }
+
+// Limits implements [store.Driver].
+func (registered) Limits() store.Limits { return store.Limits{} }
+
+// Scheme of a store's URI: mysql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE.
+const Scheme = "mysql"
+
+// DefaultDatabase is the database of a URI that names none.
+const DefaultDatabase = "shardctl"
+
+const (
+	defaultPort = 3306
+	paramPoll   = "pollMillis"
+	// Bounds of paramPoll.
+	minPoll, maxPoll = 5 * time.Millisecond, time.Minute
+)
+
+var syntax = storeuri.Syntax{DefaultPort: defaultPort, OneHost: true, Params: []string{paramPoll}, TLS: true}
+
+var secrets storeuri.Secrets // none but the password
+
+// Redact is a URI without its password. It takes wrong URIs as well, and then rather hides too much.
+func Redact(uri string) string { return secrets.Redact(uri) }
+
+// target is what a URI says.
+type target struct {
+	user, password, addr, database string
+	poll                           time.Duration // 0: not said
+	files                          storeuri.TLSFiles
+}
+
+var databaseName = regexp.MustCompile("^[^`/\\\\.\\x00-\\x1f]{1,64}$")
+
+// parse reads a URI. database has precedence over the one that it names. Errors are a [store.FieldError].
+func parse(uri, database string) (target, error) {
+	u, err := syntax.Parse(uri)
+	if err != nil {
+		return target{}, err
+	}
+	field := "database"
+	if database == "" {
+		database, field = cmp.Or(u.Path, DefaultDatabase), "uri"
+	}
+	if !databaseName.MatchString(database) {
+		return target{}, &store.FieldError{
+			Field: field, Text: "names a wrong database, must be at most 64 characters without / \\ . and `",
+		}
+	}
+	if u.User == "" {
+		return target{}, &store.FieldError{Field: "uri", Text: "names no user, must be mysql://USER@HOST/DATABASE"}
+	}
+	poll, err := u.Whole(paramPoll, 0, int(minPoll.Milliseconds()), int(maxPoll.Milliseconds()))
+	if err != nil {
+		return target{}, err
+	}
+	files, err := u.TLS(false)
+	return target{
+		user: u.User, password: u.Password, addr: u.Hosts[0], database: database,
+		poll: time.Duration(poll) * time.Millisecond, files: files,
+	}, err
+}
+
+// tls is the configuration of TLS; nil: none.
+func (t target) tls() (*tls.Config, error) { return t.files.Config() }
+
+// session is what each connection sets: nothing hangs on the server's defaults, nor on those of an account.
+//
+// utf8mb4 and sql_mode are what the driver's literals are safe under. An hour that comes twice when summer time ends
+// would put the clock back. A client that reads nothing is given up after ten seconds, and its locks with it.
+// wsrep_sync_wait has Galera's nodes wait for what others have committed before they read or write; other servers
+// ignore it.
+const session = `SET NAMES utf8mb4; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; ` +
+	`SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', ` +
+	`sql_safe_updates = 0, sql_select_limit = DEFAULT, time_zone = '+00:00', ` +
+	`net_write_timeout = 10 /*M!100600 , wsrep_sync_wait = 7 */`
+
+// lockWaits bounds the waits for a row and for a table, in whole seconds: a quarter of a call's time, and one at least.
+// A row that is not had by then is held by a transaction that hangs, and a table by somebody who alters it. Then the
+// connection is free for others, who want another table.
+func lockWaits(call time.Duration) string {
+	return fmt.Sprintf("; SET SESSION innodb_lock_wait_timeout = %[1]d, lock_wait_timeout = %[1]d",
+		max(1, int(call.Seconds()/4)))
+}
+
+// connector makes connections that are set up.
+type connector struct {
+	driver.Connector
+	timeout time.Duration // of each
+}
+
+func newConnector(t target, timeout time.Duration, log logr.Logger) (connector, error) {
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.Net, c.Addr, c.DBName = t.user, t.password, "tcp", t.addr, t.database
+	c.InterpolateParams, c.MultiStatements = true, true
+	c.ConnectionAttributes = "program_name:shardctl"
+	c.Logger = logger{log}
+	var err error
+	if c.TLS, err = t.tls(); err != nil {
+		return connector{}, err
+	}
+	made, err := mysql.NewConnector(c)
+	if err != nil {
+		return connector{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	return connector{made, timeout}, nil
+}
+
+// Connect implements [driver.Connector]. The pool also calls it with a context that never ends, from one goroutine, and
+// counts the connection from then on. A server that hangs would use up all that there may be.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := session + lockWaits(c.timeout)
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, set, nil); err != nil { //nolint:forcetypeassert // it is
+		_ = conn.Close() // never used
+		return nil, fmt.Errorf("set up a connection: %w", err)
+	}
+	return conn, nil
+}
+
+// logger takes what the driver says of connections that broke. Who called gets an error as well.
+type logger struct{ to logr.Logger }
+
+// Print implements [mysql.Logger].
+func (l logger) Print(v ...any) {
+	l.to.V(1).Info("A connection to the database broke", "error", fmt.Sprint(v...))
 }

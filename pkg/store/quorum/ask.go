@@ -2,15 +2,17 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
-// said is what one server answered.
-type said[T any] struct {
+// answerOf is what one server answered.
+type answerOf[T any] struct {
 	server int
 	value  T
 	err    error
@@ -19,11 +21,11 @@ type said[T any] struct {
 // ask asks all servers at once; each answers once, and the channel has room for all. It goes on when the caller does
 // not wait any longer: the servers that are slower are to have the same. The calls are bounded by the time-out of
 // requests and by the store's end.
-func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) (T, error)) <-chan said[T] {
-	answers := make(chan said[T], len(s.servers))
+func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) (T, error)) <-chan answerOf[T] {
+	answers := make(chan answerOf[T], len(s.servers))
 	for i, at := range s.servers {
 		one := func() {
-			var got said[T]
+			var got answerOf[T]
 			got.server = i
 			if !at.pace.begin(time.Now()) {
 				got.err = fmt.Errorf("server %d: %w: %w", i+1, store.ErrUnavailable, errBusy)
@@ -41,7 +43,7 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) 
 			answers <- got
 		}
 		if !s.life.Go(one) {
-			answers <- said[T]{server: i, err: errClosed}
+			answers <- answerOf[T]{server: i, err: errClosed}
 		}
 	}
 	return answers
@@ -58,8 +60,8 @@ func (s *Store) tooFew(answered int, why error) error {
 // gather hands answers to take as they come, until that has enough: nil. Else the error says why there are no more:
 // what each server has failed with, and that patience or ctx is over. It is nil as well when all have answered without
 // one.
-func gather[T any](ctx context.Context, answers <-chan said[T], wait *patience,
-	take func(said[T]) (enough bool),
+func gather[T any](ctx context.Context, answers <-chan answerOf[T], wait *patience,
+	take func(answerOf[T]) (enough bool),
 ) error {
 	var errs []error
 	for range cap(answers) {
@@ -71,7 +73,7 @@ func gather[T any](ctx context.Context, answers <-chan said[T], wait *patience,
 		case got := <-answers:
 			if got.err != nil {
 				errs = append(errs, got.err)
-				wait.hurry()
+				wait.onFailure()
 			}
 			if take(got) {
 				return nil
@@ -80,3 +82,99 @@ func gather[T any](ctx context.Context, answers <-chan said[T], wait *patience,
 	}
 	return join(errs...)
 }
+
+// A server that has not answered anything for silentAfter, though it was asked, is asked again only every probeEvery.
+// Else requests that wait for it would gather, and keep it from being used when it is back.
+const (
+	silentAfter = 250 * time.Millisecond
+	probeEvery  = 100 * time.Millisecond
+	maxCalls    = 256 // at once
+)
+
+// pace decides whether a server is asked at all.
+type pace struct {
+	mu      sync.Mutex
+	calls   int
+	since   time.Time // from when on no answer has come
+	probing time.Time // when it was last asked though it was silent
+}
+
+// begin says whether a request may go out now. Each that does ends with end.
+func (p *pace) begin(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.calls == 0:
+		p.since = now
+	case p.calls >= maxCalls:
+		return false
+	case now.Sub(p.since) > silentAfter:
+		if now.Sub(p.probing) < probeEvery {
+			return false
+		}
+		p.probing = now
+	}
+	p.calls++
+	return true
+}
+
+// end takes note that a request is over, and whether the server has answered it.
+func (p *pace) end(answered bool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls--
+	if answered {
+		p.since = now
+	}
+}
+
+var errSlow = errors.New("too few servers have answered so far")
+
+// How long a message waits for servers that have not answered, on the first try. It doubles with each try: servers may
+// be slow. It is shorter once a server has failed, since that one may be back for the next try.
+const (
+	patienceAtFirst   = 50 * time.Millisecond
+	patienceAfterward = 10 * time.Millisecond
+	maxDoublings      = 10 // to 10 s: a long list, or a slow machine, may take seconds
+)
+
+// grace is how long a message waits for the other servers once a majority has answered, and differs.
+const grace = 5 * time.Millisecond
+
+// patience is a timer for one message. Nil waits for ever.
+type patience struct {
+	timer   *time.Timer
+	try     int
+	hurried bool
+	short   bool
+}
+
+func newPatience(try int) *patience {
+	try = min(try, maxDoublings)
+	return &patience{timer: time.NewTimer(patienceAtFirst << try), try: try}
+}
+
+func (p *patience) over() <-chan time.Time {
+	if p == nil {
+		return nil
+	}
+	return p.timer.C
+}
+
+// onFailure says that a server has failed.
+func (p *patience) onFailure() {
+	if p != nil && !p.hurried {
+		p.hurried = true
+		p.timer.Reset(patienceAfterward << p.try)
+	}
+}
+
+// onMajority says that a majority has answered, and that they differ: the others may still help, for a moment.
+func (p *patience) onMajority() {
+	if !p.short {
+		p.short, p.hurried = true, true
+		p.timer.Reset(grace)
+	}
+}
+
+func (p *patience) stop() { p.timer.Stop() }

@@ -31,8 +31,8 @@ func (s *Store) Fail() {
 	}
 }
 
-// KeepDesks has the store remember so many documents only.
-func (s *Store) KeepDesks(n int) { s.desks.max = n }
+// KeepDocLocks has the store remember so many documents only.
+func (s *Store) KeepDocLocks(n int) { s.docLocks.max = n }
 
 // ReadIdentity is what a server says of itself; empty: it has no identity.
 func ReadIdentity(ctx context.Context, s store.Store) (incarnation string, confirmed bool, err error) {

@@ -352,7 +352,7 @@ func TestForgottenBallotsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	m := newMemory(3)
 	s := mustOpen(t, m)
-	s.KeepDesks(8)
+	s.KeepDocLocks(8)
 	eventually(t, func() error { return allCount(s) })
 
 	// Servers 2 and 3 promise the first ballot. Its acceptance reaches server 1 only.

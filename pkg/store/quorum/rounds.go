@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -20,12 +24,12 @@ const (
 // item is one document that is to be decided about.
 type item struct {
 	key
-	judge func(found quorum.Value, sent bool) (propose quorum.Value, changes bool)
-	above int64 // ballots have to be above this counter; 0: any
-	desk  *desk
-	round round
-	sent  bool
-	done  bool
+	judge   func(found quorum.Value, sent bool) (propose quorum.Value, changes bool)
+	above   int64 // ballots have to be above this counter; 0: any
+	docLock *docLock
+	round   round
+	sent    bool
+	done    bool
 
 	change  bool             // else it is a read, which repairs nothing
 	foreign map[int]struct{} // the servers that have no record of it, and something else in its place
@@ -43,19 +47,19 @@ func (s *Store) decide(ctx context.Context, items []*item) error {
 	for i, it := range items {
 		keys[i] = it.key
 	}
-	taken, leave, err := s.desks.sit(ctx, keys)
+	taken, leave, err := s.docLocks.lockAll(ctx, keys)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	for _, it := range items {
-		it.desk = taken[it.key]
+		it.docLock = taken[it.key]
 		for _, at := range s.servers { // else a creation would be refused first
-			it.desk.memory.Saw(acceptor{Floor: at.floor(it.kind)})
+			it.docLock.memory.Saw(acceptor{Floor: at.floor(it.kind)})
 		}
 		if it.above > 0 {
-			it.desk.memory.Forget()
-			it.desk.memory.Saw(acceptor{Floor: it.above})
+			it.docLock.memory.Forget()
+			it.docLock.memory.Saw(acceptor{Floor: it.above})
 		}
 	}
 	for try := 0; ; try++ {
@@ -76,7 +80,7 @@ func (s *Store) attempt(ctx context.Context, items []*item, try int) error {
 	var left []*item
 	for _, it := range items {
 		if !it.done {
-			it.round = it.desk.memory.Begin(s.name, len(s.servers))
+			it.round = it.docLock.memory.Begin(s.name, len(s.servers))
 			left = append(left, it)
 		}
 	}
@@ -91,7 +95,7 @@ func (s *Store) attempt(ctx context.Context, items []*item, try int) error {
 	err = join(err, s.phase(ctx, left, quorum.Accepting, try))
 	all := true
 	for _, it := range left {
-		it.desk.memory.End(it.round)
+		it.docLock.memory.End(it.round)
 		it.done = it.round.Phase == quorum.Chosen
 		all = all && it.done
 	}
@@ -128,7 +132,7 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 	})
 	wait := newPatience(try)
 	defer wait.stop()
-	return gather(ctx, answers, wait, func(got said[[]answer]) bool { return take(asked, got.server, got.value, in) })
+	return gather(ctx, answers, wait, func(got answerOf[[]answer]) bool { return take(asked, got.server, got.value, in) })
 }
 
 // take hands a server's answers to the rounds. True: none is in this phase any more.
@@ -158,4 +162,163 @@ func take(asked []*item, server int, answers []answer, in quorum.Phase) bool {
 func pause(ctx context.Context, try int) bool {
 	longest := min(shortestPause<<min(try, 10), longestPause)
 	return sleep.For(ctx, rand.N(longest)+1) == nil //nolint:gosec // no secret
+}
+
+// maxDocLocks is how many documents are remembered, beyond those that are being changed.
+const maxDocLocks = 20_000
+
+// docLock has one call of this process at a time change a document.
+type docLock struct {
+	slot   chan struct{}
+	users  int
+	memory memory
+}
+
+// docLocks are all of a process.
+type docLocks struct {
+	mu   sync.Mutex
+	all  map[key]*docLock
+	max  int   // how many are kept
+	used int64 // the largest counter of those that were forgotten: no ballot up to it is used again
+}
+
+// lockAll takes the locks of some documents, all or none. The keys must differ. It waits for them in one order for
+// all callers, so that no two wait for each other.
+func (d *docLocks) lockAll(ctx context.Context, keys []key) (map[key]*docLock, func(), error) {
+	keys = slices.Clone(keys)
+	slices.SortFunc(keys, func(a, b key) int {
+		if a.kind != b.kind {
+			return strings.Compare(string(a.kind), string(b.kind))
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	taken := make(map[key]*docLock, len(keys))
+	var held []*docLock
+	for _, k := range keys {
+		taken[k] = d.use(k)
+	}
+	unlock := func() {
+		for _, one := range held {
+			<-one.slot
+		}
+		d.release(taken)
+	}
+	for _, k := range keys {
+		select {
+		case taken[k].slot <- struct{}{}:
+			held = append(held, taken[k])
+		case <-ctx.Done():
+			unlock()
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	return taken, unlock, nil
+}
+
+func (d *docLocks) use(k key) *docLock {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one := d.all[k]
+	if one == nil {
+		one = &docLock{slot: make(chan struct{}, 1)}
+		one.memory.Saw(acceptor{Floor: d.used})
+		d.all[k] = one
+	}
+	one.users++
+	return one
+}
+
+// release gives locks back. Those that no one uses are forgotten when there are many: the next change asks for promises.
+func (d *docLocks) release(taken map[key]*docLock) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range taken {
+		one.users--
+	}
+	for k, one := range d.all {
+		if len(d.all) <= d.max {
+			return
+		}
+		if one.users == 0 {
+			d.used = max(d.used, one.memory.Used())
+			delete(d.all, k)
+		}
+	}
+}
+
+// count has each server count for itself. An increment is applied when a majority has counted it, so its counter rises
+// by as many as did. of are the indexes of the increments among changes.
+func (s *Store) count(ctx context.Context, changes []store.Change, of []int, outs []store.Outcome) {
+	own := make([]store.Change, len(of))
+	for j, i := range of {
+		own[j] = store.Change{Op: store.Increment, Doc: changes[i].Doc}
+		own[j].Doc.ID, own[j].Doc.Body = counterID(changes[i].Doc.ID), nil
+	}
+	answers := ask(ctx, s, func(ctx context.Context, at *server) ([]store.Outcome, error) {
+		client, _, err := at.serving()
+		if err != nil {
+			return nil, err
+		}
+		outs, err := client.Apply(ctx, own...)
+		if err == nil { // an empty disk counts as well
+			_, err = at.look(ctx, store.KindGroup, nil)
+		}
+		return outs, err
+	})
+	acknowledged := make([]int, len(of))
+	var refused []error
+	need := quorum.Majority(len(s.servers))
+	err := gather(ctx, answers, nil, func(got answerOf[[]store.Outcome]) bool {
+		if got.err != nil {
+			return false
+		}
+		for j, out := range got.value {
+			if out.Status == store.Applied {
+				acknowledged[j]++
+			} else {
+				refused = append(refused, fmt.Errorf("server %d: %w", got.server+1, join(out.Err, errNotCounted)))
+			}
+		}
+		return slices.Min(acknowledged) >= need
+	})
+	err = join(append(refused, err)...)
+	for j, i := range of {
+		outs[i] = store.Outcome{Status: store.Applied}
+		if acknowledged[j] < need {
+			outs[i] = store.AllUnknown(1, err)[0]
+		}
+	}
+}
+
+var errNotCounted = errors.New("not counted")
+
+// sum takes what a server shows of a counter.
+func (s *Store) sum(group string, server int, n quorum.Count) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counters[group]
+	if c == nil {
+		c = &quorum.Counter{}
+		s.counters[group] = c
+	}
+	c.Shown(server, n)
+}
+
+// counted adds the counter of a group to its document; nil: there is neither.
+func (s *Store) counted(group string, d *store.Doc) *store.Doc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counters[group]
+	if c == nil {
+		return d
+	}
+	n := c.Sum()
+	sum := store.Doc{Kind: store.KindGroup, ID: group}
+	if d != nil {
+		sum = *d
+	}
+	sum.Count += n.Count
+	sum.Rev = max(sum.Rev+n.Count, n.Rev)
+	sum.WriterID = store.WriterID{}
+	return &sum
 }

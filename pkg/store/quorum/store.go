@@ -1,3 +1,19 @@
+// Package quorum keeps documents on three or five independent stores, so that any minority of them may be away.
+// Each document is a register that a majority decides by CASPaxos (Rystsov, 2018). The stores may be of any kinds,
+// mixed, as long as none of them forgets what it has acknowledged. They know nothing of each other.
+//
+// docs/protocol.md has the rules, what breaks without each, and the argument. Their decisions are package
+// pkg/store/internal/quorum.
+//
+// # How a server keeps its part
+//
+// An acceptor is a document of the same kind and ID in that server's store, changed by compare-and-set. Its fields are
+// those of the accepted document, so that indexes and notifications of the store serve. Promised and accepted ballot,
+// and the document's own revision and writer ID, are in the text of its writer ID. A deleted document leaves a
+// tombstone.
+//
+// Beside the documents of each kind a server keeps its identity and its floor. Both are read with the documents: a
+// server that has lost its disk answers nothing that counts.
 package quorum
 
 import (
@@ -6,6 +22,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,14 +39,14 @@ var errClosed = fmt.Errorf("quorum: %w: closed", store.ErrUnavailable)
 
 // Store keeps documents on a majority of its servers. Its methods may be called concurrently.
 type Store struct {
-	servers []*server
-	name    quorum.Proposer // of this store: no other one ever has it
-	desks   desks
-	life    *engine.Life
-	log     logr.Logger
-	timeout time.Duration // of requests
-	serial  atomic.Int64
-	found   foundTable
+	servers  []*server
+	name     quorum.Proposer // of this store: no other one ever has it
+	docLocks docLocks
+	life     *engine.Life
+	log      logr.Logger
+	timeout  time.Duration // of requests
+	serial   atomic.Int64
+	found    foundTable
 
 	mu       sync.Mutex
 	clock    quorum.Clock
@@ -68,7 +85,7 @@ func begin(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		name: quorum.Proposer(uuid.New()), desks: desks{all: map[key]*desk{}, max: maxDesks}, log: o.Logger,
+		name: quorum.Proposer(uuid.New()), docLocks: docLocks{all: map[key]*docLock{}, max: maxDocLocks}, log: o.Logger,
 		life: engine.NewLife(ctx, o.Timeout), timeout: o.Timeout, counters: map[string]*quorum.Counter{},
 	}
 	s.serial.Store(rand.Int64N(1 << 52)) //nolint:gosec // it tells writes apart
@@ -249,4 +266,85 @@ func unavailable(what string, err error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
+}
+
+// causes are errors of several servers. Unlike those of [errors.Join] they are in one line, as people read them in
+// logs.
+type causes []error
+
+// Error implements error.
+func (c causes) Error() string {
+	texts := make([]string, len(c))
+	for i, err := range c {
+		texts[i] = err.Error()
+	}
+	return strings.Join(slices.Compact(texts), "; ")
+}
+
+// Unwrap returns all of them.
+func (c causes) Unwrap() []error { return c }
+
+// join leaves out what is nil. It is nil where all are.
+func join(errs ...error) error {
+	all := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(all) == 0 {
+		return nil
+	}
+	return causes(all)
+}
+
+// ReasonMinorityAway is the reason of the problem that some servers do not count.
+const ReasonMinorityAway = "StoreMinorityAway"
+
+// Inspect says of each server whether it counts, and what its own store says. See [store.Inspect].
+func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	is := store.Inspection{Server: fmt.Sprintf("quorum of %d servers", len(s.servers))}
+	for _, at := range s.servers {
+		is.Settings = append(is.Settings, at.inspect(ctx)...)
+	}
+	return is, nil
+}
+
+// inspect is what a server says of itself. That it does not count is among the problems.
+func (s *server) inspect(ctx context.Context) []store.Setting {
+	name := fmt.Sprintf("server %d", s.index+1)
+	client, _, err := s.serving()
+	var own store.Inspection
+	if err == nil {
+		own, err = store.Inspect(ctx, client)
+	}
+	if err != nil {
+		return []store.Setting{{Name: name, Value: s.spec.Name + ", does not count", Holds: true}}
+	}
+	all := []store.Setting{{Name: name, Value: s.spec.Name, Holds: true}}
+	if own.Server != "" {
+		all[0].Value += ", " + own.Server
+	}
+	for _, setting := range own.Settings {
+		setting.Name = name + " " + setting.Name
+		all = append(all, setting)
+	}
+	return all
+}
+
+// Problems says which servers do not count now, and what the stores of the others say.
+func (s *Store) Problems() []store.Problem {
+	var all []store.Problem
+	for i, at := range s.servers {
+		client, _, err := at.serving()
+		if err != nil {
+			all = append(all, store.Problem{Reason: ReasonMinorityAway, Message: fmt.Sprintf(
+				"Server %d of the quorum, %s, does not count: %v. At most %d of the %d may be away at once.",
+				i+1, at.spec.Name, err, len(s.servers)-quorum.Majority(len(s.servers)), len(s.servers),
+			)})
+			continue
+		}
+		for _, p := range store.Problems(client) {
+			p.Message = fmt.Sprintf("Server %d of the quorum: %s", i+1, p.Message)
+			all = append(all, p)
+		}
+	}
+	return all
 }

@@ -260,7 +260,7 @@ func (f *foundTable) served() {
 // await waits until so many servers count, or never will.
 func (f *foundTable) await(ctx context.Context, servers []*server, need int) error {
 	for {
-		changed, hopeless := f.hopeless(need)
+		changed, permanentError := f.permanentError(need)
 		serve := 0
 		var why []error
 		for _, at := range servers {
@@ -273,8 +273,8 @@ func (f *foundTable) await(ctx context.Context, servers []*server, need int) err
 		switch {
 		case serve >= need:
 			return nil
-		case hopeless != nil:
-			return hopeless
+		case permanentError != nil:
+			return permanentError
 		}
 		select {
 		case <-changed:
@@ -286,9 +286,9 @@ func (f *foundTable) await(ctx context.Context, servers []*server, need int) err
 	}
 }
 
-// hopeless is why it is no use to wait: too many servers will not do, or all say that the quorum was not set up.
+// permanentError is why it is no use to wait: too many servers will not do, or all say that the quorum was not set up.
 // changed is closed with the next change.
-func (f *foundTable) hopeless(need int) (changed <-chan struct{}, why error) {
+func (f *foundTable) permanentError(need int) (changed <-chan struct{}, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	unset, fatal := 0, 0

@@ -2,9 +2,12 @@ package quorum
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -59,7 +62,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 			asked = append(slices.Clip(asked), counterID(id))
 		}
 	}
-	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (sight, error) {
+	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (snapshot, error) {
 		return at.look(ctx, v.kind, asked)
 	})
 	readings := make(map[string]*reading, len(ids))
@@ -71,14 +74,14 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 	need := quorum.Majority(len(v.store.servers))
 	wait := newPatience(try)
 	defer wait.stop()
-	err = gather(ctx, answers, wait, func(got said[sight]) bool {
+	err = gather(ctx, answers, wait, func(got answerOf[snapshot]) bool {
 		if got.err != nil {
 			return false
 		}
 		if left = v.shown(got.server, got.value, readings, left); len(v.times) < need {
 			return false
 		}
-		wait.shorten()
+		wait.onMajority()
 		return len(left) == 0
 	})
 	switch {
@@ -101,7 +104,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 }
 
 // shown takes one server's answer. It returns the ids that are still open.
-func (v *view) shown(from int, seen sight, readings map[string]*reading, left []string) []string {
+func (v *view) shown(from int, seen snapshot, readings map[string]*reading, left []string) []string {
 	v.times = append(v.times, seen.Now)
 	v.floor = max(v.floor, seen.Floor)
 	for _, d := range seen.Docs {
@@ -174,4 +177,170 @@ func (v *view) documents(ids []string) []store.Doc {
 		docs = append(docs, own)
 	}
 	return docs
+}
+
+// List returns the documents that match, each as a majority has it. The servers filter first, by what each of them
+// holds. What a majority of them lists is read, and filtered again.
+func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := store.ValidateKind(kind); err != nil {
+		return store.Reply{}, fmt.Errorf("list: %w", err)
+	}
+	ctx, release := s.life.Bound(ctx)
+	defer release()
+	v := s.view(kind)
+	docs, err := v.list(ctx, q)
+	if err != nil {
+		return store.Reply{}, unavailable("list "+string(kind), err)
+	}
+	reply := v.reply()
+	if q.CountOnly {
+		reply.Unreadable = nil
+		reply.Total = int64(len(docs))
+		return reply, nil
+	}
+	reply.Docs = docs
+	for i := range reply.Docs {
+		if q.NoBody {
+			reply.Docs[i].Body = nil
+		}
+	}
+	return reply, nil
+}
+
+// list goes through pages of the servers until there is enough.
+func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
+	var docs []store.Doc
+	limit := q.Limit
+	if q.CountOnly {
+		limit = 0
+	}
+	for page := q; ; {
+		ids, unreadable, whole, err := v.patiently(ctx, page, limit)
+		last := ""
+		if len(ids) > 0 {
+			last = ids[len(ids)-1]
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return invalid(id) != nil })
+		if err == nil {
+			err = v.read(ctx, ids)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range v.documents(ids) {
+			delete(unreadable, d.ID)
+			if engine.Matches(&d, q) {
+				docs = append(docs, d)
+			}
+		}
+		v.unreadable = slices.AppendSeq(v.unreadable, maps.Values(unreadable))
+		if limit > 0 && len(docs) >= limit {
+			return docs[:limit], nil
+		}
+		if whole {
+			return docs, nil
+		}
+		page = page.After(last)
+	}
+}
+
+// patiently asks for candidates until a majority has answered, or ctx ends.
+func (v *view) patiently(
+	ctx context.Context, q store.Query, limit int,
+) (ids []string, unreadable map[string]store.Unreadable, whole bool, err error) {
+	for try := 0; ; try++ {
+		ids, unreadable, whole, err = v.candidates(ctx, q, limit, try)
+		if err == nil || !pause(ctx, try) {
+			return ids, unreadable, whole, err
+		}
+	}
+}
+
+// candidates are ids that may match, in order, as a majority of the servers lists them. What any of them cannot read is
+// among them.
+func (v *view) candidates(
+	ctx context.Context, q store.Query, limit, try int,
+) (ids []string, unreadable map[string]store.Unreadable, whole bool, err error) {
+	own := store.Query{
+		Group: q.Group, Sessions: q.Sessions, Others: q.Others, States: q.States, Unsuspended: q.Unsuspended,
+		Expired: q.Expired, From: q.From, To: q.To, Reverse: q.Reverse, Limit: limit, MinRev: min(q.MinRev, topRev),
+		NoBody: true,
+	}
+	if v.kind == store.KindGroup { // few, and counters are listed under other names
+		own = store.Query{Reverse: q.Reverse, NoBody: true}
+	}
+	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (page, error) {
+		return at.list(ctx, v.kind, own, limit)
+	})
+	var pages []quorum.Page
+	need := quorum.Majority(len(v.store.servers))
+	wait := newPatience(try)
+	defer wait.stop()
+	unreadable = map[string]store.Unreadable{}
+	err = gather(ctx, answers, wait, func(got answerOf[page]) bool {
+		if got.err == nil {
+			pages = append(pages, got.value.Page)
+		}
+		for _, u := range got.value.unreadable {
+			unreadable[u.ID] = u
+		}
+		return len(pages) >= need
+	})
+	if len(pages) < need {
+		return nil, nil, false, v.store.tooFew(len(pages), err)
+	}
+	ids, whole = quorum.Merge(pages, q.Reverse)
+	return ids, unreadable, whole, nil
+}
+
+// page is what one server lists, with what it cannot read.
+type page struct {
+	quorum.Page
+
+	unreadable []store.Unreadable
+}
+
+// list lists ids of one server. It reads first: a list may be stale, but not behind one's own read. It reads
+// afterwards: a server that has lost its disk lists nothing.
+func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit int) (page, error) {
+	if _, err := s.look(ctx, kind, nil); err != nil {
+		return page{}, err
+	}
+	client, _, err := s.serving()
+	if err != nil {
+		return page{}, err
+	}
+	reply, err := client.List(ctx, kind, q)
+	if err != nil {
+		return page{}, err
+	}
+	if _, err := s.look(ctx, kind, nil); err != nil {
+		return page{}, err
+	}
+	p := page{Page: quorum.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}}
+	for _, d := range reply.Docs {
+		if kind == store.KindGroup {
+			d.ID = groupOf(d.ID)
+		}
+		if invalid(d.ID) == nil || p.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
+			p.IDs = append(p.IDs, d.ID)
+		}
+	}
+	last := ""
+	if p.Cut {
+		last = p.IDs[len(p.IDs)-1]
+	}
+	for _, u := range reply.Unreadable {
+		if kind == store.KindGroup {
+			u.ID = groupOf(u.ID)
+		}
+		if invalid(u.ID) == nil && (!p.Cut || (u.ID < last) != q.Reverse) { // else it is of the next page
+			p.IDs, p.unreadable = append(p.IDs, u.ID), append(p.unreadable, u)
+		}
+	}
+	slices.Sort(p.IDs)
+	if q.Reverse {
+		slices.Reverse(p.IDs)
+	}
+	return p, nil
 }

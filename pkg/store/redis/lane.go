@@ -2,12 +2,19 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // lane is one connection, used by one call at a time. Its methods may be called concurrently.
@@ -84,4 +91,145 @@ func (l *lane) close(ctx context.Context) error {
 // retryPause is between two tries of a call; longer the more have failed.
 func retryPause(tries int) time.Duration {
 	return min(time.Duration(tries)*20*time.Millisecond, 200*time.Millisecond)
+}
+
+// finder knows where the master is to be looked for, and connects. Its methods may be called concurrently.
+type finder struct {
+	target  target
+	tls     *tls.Config
+	timeout time.Duration // of one connection
+
+	mu    sync.Mutex
+	next  int    // of the hosts: which one to begin with
+	moved string // where a node of a cluster sent us; empty: nowhere
+}
+
+// connect returns a client of one connection to what may be the master; nothing was sent on it yet. Whether it is the
+// master, each script checks.
+func (f *finder) connect(ctx context.Context) (*redis.Client, error) {
+	addr, err := f.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(f.options(addr)), nil
+}
+
+// options are for one connection without repeats: what is repeated, and when, this package decides.
+func (f *finder) options(addr string) *redis.Options {
+	return &redis.Options{
+		Addr: addr, Username: f.target.user, Password: f.target.password, DB: f.target.db, TLSConfig: f.tls,
+		ClientName: "shardctl", Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: f.timeout, ReadTimeout: f.timeout, WriteTimeout: f.timeout, PoolTimeout: f.timeout,
+		ContextTimeoutEnabled: true, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+func (f *finder) address(ctx context.Context) (string, error) {
+	f.mu.Lock()
+	first, moved := f.next, f.moved
+	f.mu.Unlock()
+	hosts := f.target.hosts
+	switch {
+	case moved != "":
+		return moved, nil
+	case f.target.master == "":
+		return hosts[first%len(hosts)], nil
+	}
+	var failed error // of all Sentinels, in one line
+	for i := range hosts {
+		addr, err := f.askSentinel(ctx, hosts[(first+i)%len(hosts)])
+		switch {
+		case err == nil:
+			return addr, nil
+		case failed == nil:
+			failed = err
+		default:
+			failed = fmt.Errorf("%w; %w", failed, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", failed
+}
+
+// askSentinel asks one Sentinel for the master's address. One that does not answer must not use up the time of all.
+func (f *finder) askSentinel(ctx context.Context, host string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout/3)
+	defer cancel()
+	o := f.options(host)
+	o.Username, o.Password, o.DB = f.target.sentinelUser, f.target.sentinelPassword, 0
+	client := redis.NewSentinelClient(o)
+	defer func() { _ = client.Close() }()
+	found, err := client.GetMasterAddrByName(ctx, f.target.master).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return "", fmt.Errorf("%w: the Sentinel %s knows no master named %q: name one that it monitors",
+			store.ErrInvalid, host, f.target.master)
+	case err != nil:
+		return "", fmt.Errorf("ask the Sentinel %s: %w", host, err)
+	case len(found) != 2:
+		return "", fmt.Errorf("ask the Sentinel %s: %d words, want host and port", host, len(found))
+	}
+	return net.JoinHostPort(found[0], found[1]), nil
+}
+
+// failed makes the next search begin elsewhere: at the node of a cluster that the error names, else at the next host.
+func (f *finder) failed(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.target.cluster {
+		if addr, ok := movedTo(err); ok {
+			f.moved = addr
+			return
+		}
+	}
+	f.moved = ""
+	f.next++
+}
+
+// movedTo is the address in a node's answer that another one has the keys: MOVED SLOT HOST:PORT.
+func movedTo(err error) (string, bool) {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return "", false
+	}
+	words := strings.Fields(answer.Error())
+	if len(words) != 3 || words[0] != "MOVED" || strings.HasPrefix(words[2], ":") {
+		return "", false
+	}
+	return words[2], true
+}
+
+// access is the way to the database.
+type access struct {
+	*exchange
+
+	finder  *finder
+	channel string
+	secrets []string // of the URI, kept out of errors
+
+	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
+	sessions, others *lane
+}
+
+// laneOf is the connection for documents of a kind.
+func (a *access) laneOf(kind store.Kind) *lane {
+	if kind == store.KindSession {
+		return a.sessions
+	}
+	return a.others
+}
+
+// field is a field of a hash; empty where there is none.
+func (a *access) field(ctx context.Context, key, name string) (text string, err error) {
+	err = a.others.use(ctx, func(c *redis.Client) error {
+		text, err = c.HGet(ctx, key, name).Result()
+		if errors.Is(err, redis.Nil) {
+			text, err = "", nil
+		}
+		return err
+	})
+	return text, err
 }

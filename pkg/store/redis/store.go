@@ -1,3 +1,48 @@
+// Package redis keeps the documents of package elect in Redis or Valkey: a [store.Store] for production.
+//
+// # What it needs
+//
+// Redis 6.2 or newer, or Valkey: one server, a master with replicas under Sentinel, or a shard of a cluster. Every key
+// has one hash tag, so a cluster of shardctl lives on one shard. How many servers hold the data is configured, and kept
+// in the store: majorities are counted by it. docs/stores/redis.md says how to set a server up, and the least rights.
+//
+// # What it keeps
+//
+// For a cluster named default, in one database of the server:
+//
+//	shardctl:{default}:state       hash: counters, the largest revision, the version of the layout
+//	shardctl:{default}:gate        hash: under which identity keys may be claimed, lease, nodes
+//	shardctl:{default}:locks       hash: the documents by id, likewise sessions, members, values, groups, …
+//	shardctl:{default}:locks:ids   sorted sets: the indexes, named after what they are in order of
+//	shardctl:{default}:changes     channel: notifications
+//
+// A document is its fields, parted by NUL bytes, then its body. Scripts compare and count in it; Lua's JSON would round
+// its numbers. What somebody wrote by hand so that it is no document is left out, and a creation may take its place.
+//
+// # How it keeps the promises
+//
+// Redis acknowledges a write before it is durable, and fails over to replicas that may miss it. A client may also talk
+// to a master that was deposed and does not know. So the adapter does not believe a reply because it came.
+//
+// The identity of a master is its run_id, its master_replid, and how often replicas have synchronized with it. Its
+// lineage is the identity without that number. Every change and every Read is one pipeline on one connection: a script
+// that runs under one identity only and always writes, WAIT for half of the nodes, and a second look at the identity.
+// Where more than N servers have held the data, WAIT is for a majority of any N of them.
+// A reply is good when a majority has the write and the identity is the same at its beginning and its end. All else is
+// unknown. It is repeated under the same identity, or, when that changes, refused by every script that was sent before.
+//
+// Reply.History and Outcome.History are the lineage. Where it changes, acknowledged writes may be lost, and package
+// elect audits what it holds before it goes on.
+//
+// Changes with a Claim pass the gate. It is a part of the data, and names the identity under which work may be started.
+// A client that has had good replies under one unchanged identity for the duration of a lease opens it for that one,
+// with its next write. By then nothing runs any more that held a key in another lineage. docs/protocol.md has the
+// argument.
+//
+// # Connections
+//
+// A replica uses three: one for sessions, so that claims in bulk cannot delay heartbeats, one for all else, and one for
+// notifications. The guard opens a fourth when it marks a session.
 package redis
 
 import (

@@ -3,9 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -72,3 +77,69 @@ func (d *dialect) Intact() error {
 
 // Now implements [sqlstore.File]: all clients of a file are on one machine.
 func (*dialect) Now() int64 { return wallclock.Now().UnixMilli() }
+
+var errReplaced = errors.New("the file was removed or replaced while it was open")
+
+// Busy implements [sqlstore.Dialect].
+func (*dialect) Busy(err error) bool {
+	switch code(err) {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+// Classify implements [sqlstore.Dialect].
+func (*dialect) Classify(err error) error {
+	if errors.Is(err, errReplaced) {
+		return store.ErrInvalid
+	}
+	switch code(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH,
+		sqlite3.SQLITE_READONLY:
+		return store.ErrInvalid
+	}
+	// Locked, full, failing: it may pass. So may what is not listed here, and trying again does no harm.
+	return store.ErrUnavailable
+}
+
+// code is SQLite's primary result code, SQLITE_OK when err is none of SQLite's.
+func code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return sqlite3.SQLITE_OK
+}
+
+// syncNames are the values of PRAGMA synchronous.
+var syncNames = map[int]string{0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
+
+// Inspect implements [sqlstore.Inspector]. With journal_mode=wal only synchronous FULL and EXTRA sync at each commit
+// (SQLite's manual, "PRAGMA synchronous").
+func (*dialect) Inspect(ctx context.Context, conn *sql.Conn) (store.Inspection, error) {
+	var version, journal string
+	var level int
+	for _, ask := range []struct {
+		text string
+		into any
+	}{
+		{`SELECT sqlite_version()`, &version},
+		{`PRAGMA journal_mode`, &journal},
+		{`PRAGMA synchronous`, &level},
+	} {
+		if err := conn.QueryRowContext(ctx, ask.text).Scan(ask.into); err != nil {
+			return store.Inspection{}, err
+		}
+	}
+	sync, known := syncNames[level]
+	if !known {
+		sync = strconv.Itoa(level)
+	}
+	return store.Inspection{
+		Server: "SQLite " + version,
+		Settings: []store.Setting{
+			{Name: "journal_mode", Value: journal, Want: "wal", Holds: journal == "wal", Forgets: true},
+			{Name: "synchronous", Value: sync, Want: "FULL or EXTRA", Holds: level >= 2, Forgets: true},
+		},
+	}, nil
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -47,12 +49,12 @@ func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine
 		w.live.note(c)
 		return engine.Result{Written: true}
 	case !isAnswer(err):
-		return w.unanswered(ctx, c, err)
+		return w.resolveUnknown(ctx, c, err)
 	}
 	// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as new.
 	old, malformed, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
 	if err != nil || w.client.course.Load() != course {
-		return w.unanswered(ctx, c, errors.Join(errLost, err))
+		return w.resolveUnknown(ctx, c, errors.Join(errLost, err))
 	}
 	return engine.Result{Found: old, Malformed: malformed}
 }
@@ -60,9 +62,9 @@ func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine
 // errLost says that the connection broke on the way.
 var errLost = errors.New("the connection broke")
 
-// unanswered finds out what became of a change whose answer was lost. It never sends it again: the first one may yet
+// resolveUnknown finds out what became of a change whose answer was lost. It never sends it again: the first one may yet
 // arrive, and only its caller knows whether a second one does harm.
-func (w *writer) unanswered(ctx context.Context, c store.Change, cause error) engine.Result {
+func (w *writer) resolveUnknown(ctx context.Context, c store.Change, cause error) engine.Result {
 	unknown := func(err error) engine.Result {
 		out := engine.Unknown(w.translate("write "+string(c.Doc.Kind), err))
 		return engine.Result{Outcome: &out}
@@ -102,24 +104,24 @@ func (w *writer) plan(p place, c store.Change) []any {
 	if c.Op != store.Delete {
 		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
 	}
-	return append(ops, w.rings(c)...)
+	return append(ops, w.touches(c)...)
 }
 
-// rings are the bells of those who may wait for this change.
-func (w *writer) rings(c store.Change) []any {
+// touches are writes of the signal znodes of those who may wait for this change.
+func (w *writer) touches(c store.Change) []any {
 	var ops []any
 	switch {
 	case c.Doc.Kind == store.KindSession && !w.live.heartbeat(c):
-		ops = append(ops, replace(w.sessionBell(), nil, -1))
+		ops = append(ops, replace(w.sessionSignal(), nil, -1))
 	case c.Doc.Kind.Info().Notify != store.NotifyFree:
 	case c.Op == store.Delete:
-		ops = append(ops, replace(w.freeBell(c.Doc.Kind, c.Doc.ID), nil, -1))
+		ops = append(ops, replace(w.freeSignal(c.Doc.Kind, c.Doc.ID), nil, -1))
 	default:
 		if c.Doc.Next != "" {
-			ops = append(ops, replace(w.freeBell(c.Doc.Kind, c.Doc.Next), nil, -1))
+			ops = append(ops, replace(w.freeSignal(c.Doc.Kind, c.Doc.Next), nil, -1))
 		}
 		if c.Doc.Next != "" || c.Doc.Session == "" && c.IfRev > 0 {
-			ops = append(ops, replace(w.freeBell(c.Doc.Kind, c.Doc.ID), nil, -1))
+			ops = append(ops, replace(w.freeSignal(c.Doc.Kind, c.Doc.ID), nil, -1))
 		}
 	}
 	return ops
@@ -134,3 +136,184 @@ func replace(path string, data []byte, version int32) any {
 }
 
 func remove(path string) any { return &zk.DeleteRequest{Path: path, Version: -1} }
+
+// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read, again and again until no one
+// was faster. Increments of one process take turns.
+func (w *writer) increment(ctx context.Context, c store.Change) engine.Result {
+	leave, err := w.counters.enter(ctx, c.Doc.ID)
+	if err != nil {
+		return w.resolveUnknown(ctx, c, err)
+	}
+	defer leave()
+	p := w.place(c.Doc.Kind, c.Doc.ID)
+	for attempt := 0; ; attempt++ {
+		f, err := w.get(ctx, p.document)
+		if err != nil {
+			return w.resolveUnknown(ctx, c, err)
+		}
+		old, malformed := decode(c.Doc.Kind, c.Doc.ID, f)
+		known := old
+		if malformed != nil {
+			known = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: store.MaxRev} // unreadable: it begins again
+		}
+		put := store.Change{Op: store.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
+		if old != nil {
+			put.IfRev = old.Rev
+		}
+		if err = w.raise(ctx, p, put, attempt); err == nil {
+			return engine.Result{Written: true, Malformed: malformed}
+		}
+		if !isAnswer(err) {
+			return w.resolveUnknown(ctx, c, err)
+		}
+	}
+}
+
+// raise sends it as usual, or, every other time after others may have been faster, so that edited znodes are fixed.
+func (w *writer) raise(ctx context.Context, p place, put store.Change, attempt int) error {
+	if attempt < 2*fixAfter || attempt%2 == 0 {
+		return w.multi(ctx, w.plan(p, put))
+	}
+	return w.fix(ctx, p, put)
+}
+
+// counters has the increments of one group take turns.
+type counters struct {
+	mu    sync.Mutex
+	turns map[string]*turn
+}
+
+type turn struct {
+	free  chan struct{} // holds one value while it is no one's turn
+	users int
+}
+
+// enter waits for one's turn; leave ends it.
+func (c *counters) enter(ctx context.Context, id string) (leave func(), err error) {
+	c.mu.Lock()
+	t := c.turns[id]
+	if t == nil {
+		t = &turn{free: make(chan struct{}, 1)}
+		t.free <- struct{}{}
+		c.turns[id] = t
+	}
+	t.users++
+	c.mu.Unlock()
+	gone := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(c.turns, id)
+		}
+	}
+	select {
+	case <-t.free:
+		return func() { t.free <- struct{}{}; gone() }, nil
+	case <-ctx.Done():
+		gone()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// fixAfter is how often a change is sent as usual, although each time the document then says that its condition holds.
+// Once may be a race with another write. Twice says that somebody edited znodes.
+const fixAfter = 2
+
+// fix performs a change on a document whose znodes do not fit each other: its data cannot be read, or its revision
+// is not among its children or not in the index, or even directories are missing. It takes away what it found, and
+// anyone else who changes the document at the same time makes it fail.
+func (w *writer) fix(ctx context.Context, p place, c store.Change) error {
+	f, err := w.get(ctx, p.document)
+	if err != nil {
+		return err
+	}
+	d, _ := decode(c.Doc.Kind, c.Doc.ID, f)
+	if _, holds := store.Judge(c, d); !holds {
+		return zk.ErrBadVersion // somebody was faster: the caller looks again
+	}
+	ops, err := w.clear(ctx, p, f.stat != nil)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Op == store.Delete: // of a document that is there, or Judge had said otherwise
+		ops = append(ops, &zk.DeleteRequest{Path: p.document, Version: f.stat.Version})
+	case f.stat == nil:
+		ops = append(ops, w.make(p.document, engine.Encode(c.Doc)))
+	default:
+		ops = append(ops, replace(p.document, engine.Encode(c.Doc), f.stat.Version))
+	}
+	if c.Op != store.Delete {
+		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
+	}
+	w.log.Info("A document in the store was edited out of band: fixing its znodes", "document", p.document)
+	err = w.multi(ctx, append(ops, w.touches(c)...))
+	if !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if failed := w.setup.makeDirectories(ctx); failed != nil { // of the signals, which somebody deleted
+		return failed
+	}
+	return err // an answer: the caller tries again
+}
+
+// clear removes all revisions of a document, from its children and from the index.
+func (w *writer) clear(ctx context.Context, p place, there bool) ([]any, error) {
+	var ops []any
+	if there {
+		revisions, err := w.children(ctx, p.document, false)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range revisions {
+			ops = append(ops, remove(p.document+"/"+name))
+		}
+	}
+	entries, err := w.children(ctx, p.index, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return ops, w.setup.makeDirectories(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry, p.name+"@") {
+			ops = append(ops, remove(p.index+"/"+entry))
+		}
+	}
+	return ops, nil
+}
+
+// maxLive bounds what is remembered. A process writes heartbeats of its own session, and marks some others dead.
+const maxLive = 1000
+
+// liveSessions remembers at which revision this process wrote a session live. So it knows a heartbeat, which no one is
+// to be notified of. What it does not know costs the others a look.
+type liveSessions struct {
+	mu   sync.Mutex
+	revs map[string]int64
+}
+
+// heartbeat says whether a change leaves a session live.
+func (l *liveSessions) heartbeat(c store.Change) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return c.Op == store.Put && c.Doc.State == store.StateLive && c.IfRev > 0 && l.revs[c.Doc.ID] == c.IfRev
+}
+
+// note remembers a change that was applied.
+func (l *liveSessions) note(c store.Change) {
+	if c.Doc.Kind != store.KindSession {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.Op != store.Put || c.Doc.State != store.StateLive {
+		delete(l.revs, c.Doc.ID)
+		return
+	}
+	if len(l.revs) >= maxLive {
+		clear(l.revs)
+	}
+	l.revs[c.Doc.ID] = c.Doc.Rev
+}

@@ -31,7 +31,7 @@ func buckets(kind store.Kind) int {
 //	BASE/schema                            the version of the layout
 //	BASE/floor                             what is added to a transaction's number, see [Store.RaiseFloor]
 //	BASE/barrier                           written before linearizable reads
-//	BASE/bells/NAME                        written together with a change that somebody may wait for
+//	BASE/bells/NAME                        signals: written together with a change that somebody may wait for
 //	BASE/documents/KIND/BUCKET/ID          a document's data
 //	BASE/documents/KIND/BUCKET/ID/REV      its revision: the condition of every change
 //	BASE/index/KIND/BUCKET/ID@REV          its revision once more: what lists are made of
@@ -53,27 +53,27 @@ func (l layout) dir(of string, kind store.Kind, bucket int) string {
 	return fmt.Sprintf("%s/%s/%s/%02x", l.base, of, kind.Info().Plural, bucket)
 }
 
-// sessionBell rings when a session begins, ends or changes its state.
-func (l layout) sessionBell() string { return l.base + "/bells/sessions" }
+// sessionSignal is written when a session begins, ends or changes its state.
+func (l layout) sessionSignal() string { return l.base + "/bells/sessions" }
 
-// freeBell rings for one of many sessions when a lock or a mutex is reserved for it, and for one of many IDs when that
+// freeSignal is written for one of many sessions when a lock or a mutex is reserved for it, and for one of many IDs when that
 // has lost its owner. Each kind has its own.
-func (l layout) freeBell(kind store.Kind, sessionOrID string) string {
-	return l.freeBellOf(kind, hash(sessionOrID, manyBuckets))
+func (l layout) freeSignal(kind store.Kind, sessionOrID string) string {
+	return l.freeSignalOf(kind, hash(sessionOrID, manyBuckets))
 }
 
-func (l layout) freeBellOf(kind store.Kind, bucket int) string {
+func (l layout) freeSignalOf(kind store.Kind, bucket int) string {
 	return fmt.Sprintf("%s/bells/%s-%02x", l.base, kind.Info().Plural, bucket)
 }
 
 // directories are all znodes that exist before the first document, parents first. They have no data, apart from those
 // named above.
 func (l layout) directories() []string {
-	all := []string{l.base + "/bells", l.base + "/documents", l.base + "/index", l.barrierPath(), l.sessionBell()}
+	all := []string{l.base + "/bells", l.base + "/documents", l.base + "/index", l.barrierPath(), l.sessionSignal()}
 	for _, kind := range store.Kinds() {
 		if kind.Info().Notify == store.NotifyFree {
 			for bucket := range manyBuckets {
-				all = append(all, l.freeBellOf(kind, bucket))
+				all = append(all, l.freeSignalOf(kind, bucket))
 			}
 		}
 		for _, of := range []string{"documents", "index"} {

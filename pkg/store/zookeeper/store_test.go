@@ -129,18 +129,18 @@ func shiftSchema(t *testing.T, uri string, by int) error {
 	return err
 }
 
-// forget deletes the directories and the bells of a kind without documents.
+// forget deletes the directories and the signals of a kind without documents.
 func forget(t *testing.T, uri string, kind store.Kind) error {
 	t.Helper()
 	conn, chroot := raw(t, uri)
 	base, plural := chroot+"/shardctl/default", kind.Info().Plural
-	bells, _, err := conn.Children(base + "/bells")
+	signals, _, err := conn.Children(base + "/bells")
 	if err != nil {
 		return err
 	}
-	for _, bell := range bells {
-		if strings.HasPrefix(bell, plural+"-") {
-			err = errors.Join(err, conn.Delete(base+"/bells/"+bell, -1))
+	for _, signal := range signals {
+		if strings.HasPrefix(signal, plural+"-") {
+			err = errors.Join(err, conn.Delete(base+"/bells/"+signal, -1))
 		}
 	}
 	for _, of := range []string{"documents", "index"} {

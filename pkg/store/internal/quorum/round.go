@@ -1,6 +1,9 @@
 package quorum
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // servers is a set of servers, by their index.
 type servers uint8
@@ -131,3 +134,81 @@ func (m *Memory[V]) Used() int64 { return m.counter }
 
 // Saw notes by which ballot a server refuses, as a read has shown it. So the next round begins above.
 func (m *Memory[V]) Saw(a Acceptor[V]) { m.counter = max(m.counter, a.RefusedBelow()) }
+
+// Page is one server's answer to a list: ids in order, and whether more would have followed.
+type Page struct {
+	IDs []string
+	Cut bool
+}
+
+// Merge is the union of what a majority of servers listed, in order and without doubles. Each document is then read
+// from a majority, and only what is read so is filtered, counted and cut: a server that is behind still lists what the
+// newer copies of others exclude.
+//
+// Where a server's page was cut, nothing is known beyond its last id. whole is false then, and the next page begins
+// after the last id that is returned; there is at least one.
+func Merge(pages []Page, reverse bool) (ids []string, whole bool) {
+	order := func(a, b string) int {
+		switch {
+		case a == b:
+			return 0
+		case (a < b) != reverse:
+			return -1
+		}
+		return 1
+	}
+	whole = true
+	var bound string
+	for _, p := range pages {
+		ids = append(ids, p.IDs...)
+		if !p.Cut || len(p.IDs) == 0 {
+			continue
+		}
+		if last := p.IDs[len(p.IDs)-1]; whole || order(last, bound) < 0 {
+			whole, bound = false, last
+		}
+	}
+	slices.SortFunc(ids, order)
+	ids = slices.Compact(ids)
+	if !whole {
+		ids = slices.DeleteFunc(ids, func(id string) bool { return order(id, bound) > 0 })
+	}
+	return ids, whole
+}
+
+// Reading is a read of one document in one round trip. It never prepares: a reader that does breaks the round trip of
+// everyone who writes.
+type Reading[V any] struct {
+	shown [MaxServers]Accepted[V]
+	from  servers
+	of    int8
+}
+
+// Read begins a read among so many servers.
+func Read[V any](of int) Reading[V] { return Reading[V]{of: int8(of)} } //nolint:gosec // at most MaxServers
+
+// Shown takes a server's answer. A record that is absent shows the zero value.
+func (r *Reading[V]) Shown(server int, a Acceptor[V]) {
+	r.shown[server], r.from = a.Accepted, r.from.with(server)
+}
+
+// Answers is how many servers have answered.
+func (r *Reading[V]) Answers() int { return r.from.len() }
+
+// Agreed is what the register holds where a majority shows one accepted ballot. That value stands: had a later one been
+// chosen before the read began, one of these servers would show it. Else look again, twice at most and after a pause
+// with jitter: a write under way settles by then. After that a full round that proposes what it finds decides.
+func (r *Reading[V]) Agreed() (Accepted[V], bool) {
+	for i := range int(r.of) {
+		same := 0
+		for j := range int(r.of) {
+			if r.from.has(i) && r.from.has(j) && r.shown[i].Ballot == r.shown[j].Ballot {
+				same++
+			}
+		}
+		if same >= Majority(int(r.of)) {
+			return r.shown[i], true
+		}
+	}
+	return Accepted[V]{}, false
+}

@@ -22,7 +22,7 @@ func (b *Backend) DB() *sql.DB { return b.database.(*file).db }
 func (b *Backend) OnWriter(ctx context.Context, text string) error {
 	f := b.database.(*file)
 	w := <-f.writer
-	defer f.takeBack(w)
+	defer f.releaseWriter(w)
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (w Watch) Look(ctx context.Context) error { return w.deliver(ctx) }
 
 // Bounds are the oldest and the newest line of the log.
 func (w Watch) Bounds(ctx context.Context) (oldest, newest int64, err error) {
-	log, err := w.read(ctx, w.place.last, nil)
+	log, err := w.read(ctx, w.cursor.last, nil)
 	return log.oldest, log.newest, err
 }
 
@@ -56,7 +56,7 @@ func (w Watch) Bounds(ctx context.Context) (oldest, newest int64, err error) {
 func (w Watch) Disconnect() { w.disconnect() }
 
 // Place is how far a watch has read.
-type Place struct{ place }
+type Place struct{ cursor }
 
 // MoveTo begins again.
 func (p *Place) MoveTo(number int64) { p.moveTo(number) }

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
@@ -90,18 +92,18 @@ func each(rows *sql.Rows, take func(Row) error) error {
 
 // setUp calls f within a transaction that writes.
 func (f *file) setUp(ctx context.Context, do func(run Run) error) error {
-	w, err := f.lend(ctx)
+	w, err := f.acquireWriter(ctx)
 	if err != nil {
 		return err
 	}
-	defer f.takeBack(w)
+	defer f.releaseWriter(w)
 	return w.transaction(ctx, func(ctx context.Context) error {
 		return do(func(_ context.Context, statements ...Statement) error { return w.run(ctx, statements...) })
 	})
 }
 
-// lend waits for the writer.
-func (f *file) lend(ctx context.Context) (*writer, error) {
+// acquireWriter waits for the writer.
+func (f *file) acquireWriter(ctx context.Context) (*writer, error) {
 	select {
 	case w := <-f.writer:
 		return w, nil
@@ -110,15 +112,15 @@ func (f *file) lend(ctx context.Context) (*writer, error) {
 	}
 }
 
-func (f *file) takeBack(w *writer) { f.writer <- w }
+func (f *file) releaseWriter(w *writer) { f.writer <- w }
 
 // cas is one transaction, in which each change is read, judged and written.
 func (f *file) cas(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
-	w, err := f.lend(ctx)
+	w, err := f.acquireWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer f.takeBack(w)
+	defer f.releaseWriter(w)
 	results := make([]engine.Result, len(changes))
 	err = w.transaction(ctx, func(ctx context.Context) error {
 		for i, c := range changes {
@@ -142,4 +144,165 @@ func (f *file) close(context.Context) error {
 	w := <-f.writer
 	w.drop()
 	return f.db.Close()
+}
+
+// cas reads, judges and writes. No one else writes between.
+func (w *writer) cas(ctx context.Context, c store.Change) (engine.Result, error) {
+	st := w.file.sql.kinds[c.Doc.Kind]
+	var old *store.Doc
+	if err := w.run(ctx, w.file.get(c.Doc.Kind, c.Doc.ID, &old)); err != nil {
+		return engine.Result{}, err
+	}
+	var malformed error
+	if old != nil {
+		if malformed = store.CheckFound(*old); malformed != nil {
+			old = nil
+		}
+	}
+	if _, holds := store.Judge(c, old); !holds {
+		return engine.Result{Found: old, Malformed: malformed}, nil
+	}
+	var err error
+	d := &c.Doc
+	switch c.Op {
+	case store.Delete:
+		d = nil
+		err = w.exec(ctx, st.remove, c.Doc.ID)
+	case store.Increment:
+		raised := engine.Incremented(c.Doc, old, w.file.now())
+		d = &raised
+		err = w.exec(ctx, st.put, w.file.row(*d)...)
+	case store.Put:
+		err = w.exec(ctx, st.put, w.file.row(*d)...)
+	}
+	if err == nil && store.Notable(old, d) {
+		err = w.note(ctx, c.Doc, d)
+	}
+	return engine.Result{Written: true, Malformed: malformed}, err
+}
+
+// note writes a line of the log, in the transaction of the change that it notes.
+func (w *writer) note(ctx context.Context, named store.Doc, d *store.Doc) error {
+	group, next := named.Group, ""
+	if d != nil {
+		group, next = d.Group, d.Next
+	}
+	st, err := w.prepare(ctx, w.file.sql.log.add)
+	if err != nil {
+		return err
+	}
+	res, err := st.ExecContext(ctx, string(named.Kind), named.ID, group, next)
+	if err != nil {
+		return err
+	}
+	seq, err := res.LastInsertId()
+	if err != nil {
+		return err
+	}
+	if seq%(logKept/10) != 0 {
+		return nil
+	}
+	return w.exec(ctx, w.file.sql.log.drop, seq-logKept)
+}
+
+// intactEvery is after how many looks a watch makes sure that its file is still the one that others open.
+const intactEvery = 25
+
+// versionPoller is the [Signal] of a [File]: a connection that looks whether another one has written.
+type versionPoller struct {
+	file    *file
+	tick    *time.Ticker
+	conn    *sql.Conn
+	asks    *sql.Stmt // FileTexts.Changed on conn: prepared, since an idle watch does little else
+	version int64     // what it said last
+	count   int
+}
+
+func (f *file) signal(ctx context.Context, every time.Duration) (Signal, error) {
+	l := &versionPoller{file: f}
+	if err := f.retry(ctx, func() error { return l.connect(ctx) }); err != nil {
+		return nil, err
+	}
+	l.tick = time.NewTicker(every)
+	return l, nil
+}
+
+// Wait implements [Signal].
+func (l *versionPoller) Wait(ctx context.Context) error {
+	for {
+		select {
+		case <-l.tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		changed, err := l.look(ctx)
+		switch {
+		case changed:
+			return nil
+		case err == nil, l.file.core.dialect.Busy(err):
+		case errors.Is(l.file.sentinel(err), store.ErrInvalid):
+			return err
+		default:
+			l.disconnect()
+		}
+	}
+}
+
+// Close implements [Signal].
+func (l *versionPoller) Close() {
+	l.tick.Stop()
+	l.disconnect()
+}
+
+// look says whether another connection has written since the last look, as far as that is known.
+func (l *versionPoller) look(ctx context.Context) (bool, error) {
+	if l.count%intactEvery == 0 {
+		if err := l.file.dialect.Intact(); err != nil {
+			return false, err
+		}
+	}
+	l.count++
+	if l.conn == nil {
+		err := l.connect(ctx)
+		return err == nil, err
+	}
+	before := l.version
+	err := l.ask(ctx)
+	return err == nil && l.version != before, err
+}
+
+func (l *versionPoller) connect(ctx context.Context) error {
+	if l.conn != nil {
+		return nil
+	}
+	conn, err := l.file.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	l.conn = conn
+	l.asks, err = conn.PrepareContext(ctx, l.file.texts.Changed)
+	if err == nil {
+		err = l.ask(ctx)
+	}
+	if err != nil {
+		l.disconnect()
+	}
+	return err
+}
+
+// ask takes a number that changes when another connection has written. It is brief, so it is not worth the goroutine
+// that would watch over a context.
+func (l *versionPoller) ask(ctx context.Context) error {
+	return l.asks.QueryRowContext(context.WithoutCancel(ctx)).Scan(&l.version)
+}
+
+func (l *versionPoller) disconnect() {
+	if l.asks != nil {
+		_ = l.asks.Close()
+		l.asks = nil
+	}
+	if l.conn != nil {
+		_ = l.conn.Close()
+		l.conn = nil
+	}
 }

@@ -141,7 +141,7 @@ func (c *core) among(column string, values []string) (text string, args []any) {
 	if c.texts.Arrays {
 		return column + ` = ANY(?)`, []any{values}
 	}
-	return column + ` IN (` + marks(len(values)) + `)`, anys(values)
+	return column + ` IN (` + placeholders(len(values)) + `)`, anys(values)
 }
 
 // except is a condition for a column that is none of some values.
@@ -149,7 +149,7 @@ func (c *core) except(column string, values []string) (text string, args []any) 
 	if c.texts.Arrays {
 		return column + ` <> ALL(?)`, []any{values}
 	}
-	return column + ` NOT IN (` + marks(len(values)) + `)`, anys(values)
+	return column + ` NOT IN (` + placeholders(len(values)) + `)`, anys(values)
 }
 
 // others is a condition for sessions that are none of some. An index cannot be searched for what is not named. The
@@ -229,7 +229,7 @@ func (c *core) row(d store.Doc) []any {
 	}
 }
 
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
 func anys(texts []string) []any {
 	out := make([]any, len(texts))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +87,7 @@ func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) (
 	// At first changes of a session by itself are tried as heartbeats, which change no state.
 	quiet := attempt == 0 && s.dialect.ServerTexts().Note != nil
 	lane, turn := s.way(changes)
-	found, place := make([]*store.Doc, len(changes)), make([]int, len(changes))
+	found, position := make([]*store.Doc, len(changes)), make([]int, len(changes))
 	var counts []int64
 	err := s.retry(ctx, func() (err error) {
 		clear(found)
@@ -94,7 +95,7 @@ func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) (
 		for _, at := range order {
 			change, before, after := s.change(changes[at], quiet)
 			statements = append(statements, before...)
-			place[at] = len(statements)
+			position[at] = len(statements)
 			statements = append(append(statements, change), after...)
 			statements = append(statements, s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[at]))
 		}
@@ -106,7 +107,7 @@ func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) (
 	}
 	results := make([]engine.Result, len(changes))
 	for i := range changes {
-		results[i] = engine.Result{Written: counts[place[i]] > 0, Found: found[i]}
+		results[i] = engine.Result{Written: counts[position[i]] > 0, Found: found[i]}
 	}
 	s.trim(len(changes)) //nolint:contextcheck // it may outlast the call
 	return results, nil
@@ -164,4 +165,50 @@ func (s *server) loud(c store.Change, st kindStatements) Statement {
 		return Statement{Text: st.insert, Args: s.row(c.Doc)}
 	}
 	return Statement{Text: st.update, Args: append(s.row(c.Doc)[1:], c.Doc.ID, c.IfRev)}
+}
+
+const (
+	// trimEvery is after how many changes a store trims the log. Others may have written what it trims.
+	trimEvery = 1000
+	// trimTimeout bounds that. What is left over is for the next time.
+	trimTimeout = 10 * time.Second
+)
+
+// trims are the deletions of old lines of the log. They are no part of the call that was due to begin one: it has its
+// outcomes by then.
+type trims struct {
+	ctx     context.Context // until the store ends
+	cancel  context.CancelFunc
+	running atomic.Bool // one at a time
+	begun   sync.WaitGroup
+}
+
+func (t *trims) begin() { t.ctx, t.cancel = context.WithCancel(context.Background()) }
+
+func (t *trims) end() {
+	t.cancel()
+	t.begun.Wait()
+}
+
+// trim deletes old lines of the log now and then, in a transaction of its own: those that write could wait for each
+// other's lines. What fails is done the next time.
+func (s *server) trim(changes int) {
+	after := s.changes.Add(int64(changes))
+	if after/trimEvery == (after-int64(changes))/trimEvery || !s.trims.running.CompareAndSwap(false, true) {
+		return
+	}
+	s.trims.begun.Go(func() {
+		defer s.trims.running.Store(false)
+		ctx, cancel := context.WithTimeout(s.trims.ctx, trimTimeout)
+		defer cancel()
+		if err := s.trimNow(ctx); err != nil {
+			s.log.V(1).Info("The log of notifications was not trimmed", "error", err.Error())
+		}
+	})
+}
+
+// trimNow counts as a batch: so a read has a connection meanwhile.
+func (s *server) trimNow(ctx context.Context) error {
+	_, err := s.transact(ctx, Common, s.batches, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}})
+	return err
 }

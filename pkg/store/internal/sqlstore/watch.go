@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
@@ -25,7 +27,7 @@ type watch struct {
 	in      store.Interest
 	emit    func(engine.Event)
 	signal  Signal
-	place   place
+	cursor  cursor
 }
 
 // Tail implements [engine.Watcher]. Events carry the documents as they are by then. Those of a file come within the
@@ -40,7 +42,7 @@ func (b *Backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 	return w.run(ctx)
 }
 
-// open takes the place in the log from which lines are sent. The signal comes first: what is written between is looked
+// open takes the position in the log from which lines are sent. The signal comes first: what is written between is looked
 // at twice rather than never.
 func (w *watch) open(ctx context.Context) error {
 	var err error
@@ -52,13 +54,13 @@ func (w *watch) open(ctx context.Context) error {
 		return err
 	}
 	newest := log.newest
-	w.place.moveTo(max(log.oldest-1, newest-linesBefore, 0))
-	if log, err = w.read(ctx, w.place.last, nil); err != nil {
+	w.cursor.moveTo(max(log.oldest-1, newest-linesBefore, 0))
+	if log, err = w.read(ctx, w.cursor.last, nil); err != nil {
 		return err
 	}
 	w.take(log, time.Now())
 	// Also without a line that shows it: numbers up to there were given before.
-	w.place.last = max(w.place.last, newest)
+	w.cursor.last = max(w.cursor.last, newest)
 	return nil
 }
 
@@ -99,22 +101,22 @@ func (w *watch) run(ctx context.Context) error {
 // deliver sends the lines of the log that were not sent.
 func (w *watch) deliver(ctx context.Context) error {
 	now := time.Now()
-	asked := w.place.asked(now)
-	log, err := w.read(ctx, w.place.last, asked)
+	asked := w.cursor.asked(now)
+	log, err := w.read(ctx, w.cursor.last, asked)
 	if err != nil {
 		return err
 	}
-	if w.place.lost(log.oldest, log.newest, asked) {
-		w.place.moveTo(log.newest)
+	if w.cursor.lost(log.oldest, log.newest, asked) {
+		w.cursor.moveTo(log.newest)
 		w.emit(engine.Event{Resync: true})
 		return nil
 	}
-	before := w.place.copied()
+	before := w.cursor.copied()
 	found := w.take(log, now)
 	if len(found) > maxLines {
 		found = []engine.Event{{Resync: true}}
 	} else if err = w.addDocs(ctx, found); err != nil {
-		w.place = before // so that they are sent at the next look
+		w.cursor = before // so that they are sent at the next look
 		return err
 	}
 	for _, e := range found {
@@ -156,7 +158,7 @@ func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged,
 	return log, err
 }
 
-// take moves the place on, and returns what concerns this watcher. Of several lines that name one document, the first
+// take moves the cursor on, and returns what concerns this watcher. Of several lines that name one document, the first
 // stands for all.
 func (w *watch) take(log logged, now time.Time) []engine.Event {
 	var found []engine.Event
@@ -167,7 +169,7 @@ func (w *watch) take(log logged, now time.Time) []engine.Event {
 	seen := map[name]bool{}
 	for _, l := range log.lines {
 		n := name{l.doc.Kind, l.doc.ID}
-		if w.place.read(l.seq, now) && !seen[n] && w.in.Wants(l.doc) {
+		if w.cursor.read(l.seq, now) && !seen[n] && w.in.Wants(l.doc) {
 			seen[n] = true
 			found = append(found, engine.Event{About: l.doc})
 		}
@@ -182,7 +184,7 @@ func (c *core) since(last int64, gaps []int64) (text string, args []any) {
 	case c.texts.Arrays:
 		text, args = text+` OR seq = ANY(?)`, append(args, gaps)
 	case len(gaps) > 0:
-		text += ` OR seq IN (` + marks(len(gaps)) + `)`
+		text += ` OR seq IN (` + placeholders(len(gaps)) + `)`
 		for _, gap := range gaps {
 			args = append(args, gap)
 		}
@@ -220,3 +222,52 @@ func (w *watch) addDocs(ctx context.Context, found []engine.Event) error {
 	}
 	return err
 }
+
+const (
+	// gapKept is how long a number that is not there is asked for. A transaction that takes longer than that is noticed
+	// only by those who look at intervals.
+	gapKept = time.Minute
+	// maxGaps is how many are asked for. With more than that, everything is to be looked at.
+	maxGaps = 500
+)
+
+// cursor is how far a watch has read the log. Lines are numbered before their transactions commit. So a smaller number
+// may turn up after a larger one, where several clients write at once. Where no one has several writers there are no
+// gaps.
+type cursor struct {
+	last int64               // the largest number that was read
+	gaps map[int64]time.Time // smaller ones that were not, and since when
+}
+
+// read notes that a line was read. False: it was read before.
+func (p *cursor) read(number int64, now time.Time) bool {
+	if number <= p.last {
+		_, gap := p.gaps[number]
+		delete(p.gaps, number)
+		return gap
+	}
+	for missing := max(p.last+1, number-maxGaps-1); missing < number; missing++ {
+		p.gaps[missing] = now
+	}
+	p.last = number
+	return true
+}
+
+// asked are the gaps, from the smallest to the largest. Those that are too old are forgotten.
+func (p *cursor) asked(now time.Time) []int64 {
+	maps.DeleteFunc(p.gaps, func(_ int64, since time.Time) bool { return now.Sub(since) > gapKept })
+	return slices.Sorted(maps.Keys(p.gaps))
+}
+
+// lost says that lines may be gone that were not read, where the log holds those from oldest to newest: too many, or
+// dropped before they were read, or the database came from a backup.
+func (p *cursor) lost(oldest, newest int64, asked []int64) bool {
+	return newest < p.last || oldest > p.last+1 || len(p.gaps) > maxGaps ||
+		len(asked) > 0 && asked[0] < oldest
+}
+
+// moveTo begins again at a number.
+func (p *cursor) moveTo(number int64) { p.last, p.gaps = number, map[int64]time.Time{} }
+
+// copied is the cursor as it is now.
+func (p *cursor) copied() cursor { return cursor{p.last, maps.Clone(p.gaps)} }

@@ -1,9 +1,19 @@
+// Package storeuri reads the URIs by which settings name a database of several servers, for adapters whose drivers take
+// no URI:
+//
+//	SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/PATH][?NAME=VALUE[&NAME=VALUE…]]
+//
+// A URI may hold a password, also where it is wrong. So no error of this package quotes one.
 package storeuri
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -183,4 +193,172 @@ func (u URI) Bool(name string) (bool, error) {
 			Field: "uri", Text: fmt.Sprintf("has the parameter %s=%.40q, must be true or false", name, text),
 		}
 	}
+}
+
+// redacted stands where a secret was.
+const redacted = "xxxxx"
+
+// Secrets are the parameters of a scheme's URIs that carry secrets, in lower case.
+type Secrets []string
+
+// Redact returns a URI that can be shown: its password and other secrets are replaced by xxxxx. It takes URIs that are
+// wrong as well, and then rather hides too much.
+func (p Secrets) Redact(uri string) string {
+	scheme, rest, found := strings.Cut(uri, "://")
+	if !found {
+		scheme, rest = "", uri
+	} else {
+		scheme += "://"
+	}
+	user, _, rest := splitUser(rest)
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	if hasQuery {
+		rest += "?" + p.redactQuery(query)
+	}
+	return scheme + user + rest
+}
+
+// splitUser cuts USER:PASSWORD@ off. The last @ ends it: a password with a bare @ or / in it makes the URI wrong, and
+// must not be shown for that.
+func splitUser(rest string) (user, password, after string) {
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return "", "", rest
+	}
+	user, password, has := strings.Cut(rest[:at], ":")
+	if has {
+		user += ":" + redacted
+	}
+	return user + "@", password, rest[at+1:]
+}
+
+func (p Secrets) redactQuery(query string) string {
+	params := strings.Split(query, "&")
+	for i, param := range params {
+		name, _, _ := strings.Cut(param, "=")
+		if p.has(name) {
+			params[i] = name + "=" + redacted
+		}
+	}
+	return strings.Join(params, "&")
+}
+
+func (p Secrets) has(name string) bool { return slices.Contains(p, strings.ToLower(name)) }
+
+// Of lists what of a URI must not appear in any text, as written and as decoded.
+func (p Secrets) Of(uri string) []string {
+	_, rest, found := strings.Cut(uri, "://")
+	if !found {
+		rest = uri
+	}
+	_, password, after := splitUser(rest)
+	all := []string{password}
+	_, query, _ := strings.Cut(after, "?")
+	for param := range strings.SplitSeq(query, "&") {
+		if name, value, _ := strings.Cut(param, "="); p.has(name) {
+			all = append(all, value)
+		}
+	}
+	for _, s := range all {
+		if plain, err := url.PathUnescape(s); err == nil && plain != s {
+			all = append(all, plain)
+		}
+	}
+	return all
+}
+
+// Scrub replaces secrets in a text.
+func Scrub(text string, secrets []string) string {
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, redacted)
+		}
+	}
+	return text
+}
+
+// Parameters of TLS.
+const (
+	paramTLS      = "tls"         // true or false
+	paramCAFile   = "tlsCAFile"   // PEM: the authorities to trust; left out: the system's
+	paramCertFile = "tlsCertFile" // PEM: this client's certificate, if it has one
+	paramKeyFile  = "tlsKeyFile"  // PEM: its key
+)
+
+// TLSFiles are the files by which connections are secured.
+type TLSFiles struct {
+	On                        bool
+	CAFile, CertFile, KeyFile string
+}
+
+// TLS are a URI's files. It is on by tls=true, by any file, and where always says that the scheme asks for it. Errors
+// are a [store.FieldError]. No file is read.
+func (u URI) TLS(always bool) (TLSFiles, error) {
+	on, err := u.Bool(paramTLS)
+	if err != nil {
+		return TLSFiles{}, err
+	}
+	t := TLSFiles{
+		On: on || always, CAFile: u.Param(paramCAFile), CertFile: u.Param(paramCertFile),
+		KeyFile: u.Param(paramKeyFile),
+	}
+	refuse := func(text string) (TLSFiles, error) {
+		return TLSFiles{}, &store.FieldError{Field: "uri", Text: text}
+	}
+	files := t.CAFile != "" || t.CertFile != "" || t.KeyFile != ""
+	switch off := u.Param(paramTLS) == "false"; {
+	case off && always:
+		return refuse("has the parameter tls=false, which its scheme forbids")
+	case off && files:
+		return refuse("has the parameter tls=false beside files of TLS")
+	case t.CertFile != "" && t.KeyFile == "":
+		return refuse("has the parameter tlsCertFile, which needs tlsKeyFile")
+	case t.KeyFile != "" && t.CertFile == "":
+		return refuse("has the parameter tlsKeyFile, which needs tlsCertFile")
+	}
+	t.On = t.On || files
+	return t, nil
+}
+
+// Config reads the files; nil where TLS is off. The client's certificate is read again at each handshake, as it may be
+// renewed. Errors wrap [store.ErrInvalid].
+func (t TLSFiles) Config() (*tls.Config, error) {
+	if !t.On {
+		return nil, nil //nolint:nilnil // no TLS is what drivers take nil for
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", paramCAFile, store.ErrInvalid, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: %w: %s holds no PEM certificate", paramCAFile, store.ErrInvalid, t.CAFile)
+		}
+	}
+	if t.CertFile == "" {
+		return config, nil
+	}
+	if _, err := t.pair(); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	}
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.pair() }
+	return config, nil
+}
+
+// Untrusted says whether the server's certificate was refused, as nothing but another set-up changes.
+func Untrusted(err error) bool {
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, host := errors.AsType[x509.HostnameError](err)
+	return verification || authority || host
+}
+
+func (t TLSFiles) pair() (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s: %w", paramCertFile, paramKeyFile, err)
+	}
+	return &pair, nil
 }

@@ -1,10 +1,13 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -134,3 +137,123 @@ func (t *target) setDB(u storeuri.URI, path, database string) error {
 }
 
 func wrongURI(text string) error { return &store.FieldError{Field: "uri", Text: text} }
+
+func init() {
+	for _, of := range []string{scheme, schemeTLS, schemeSentinel, schemeCluster} {
+		store.Register(of, driver{})
+	}
+}
+
+// driver is what the registry knows of Redis.
+type driver struct{}
+
+// Name implements [store.Driver].
+func (driver) Name() string { return "redis" }
+
+// Form implements [store.Driver].
+func (driver) Form(of string) string { return form(of) }
+
+func schemeOf(uri string) string {
+	of, _, _ := strings.Cut(uri, ":")
+	return of
+}
+
+// Parse implements [store.Driver].
+func (driver) Parse(c store.Config) (_ store.Config, err error) {
+	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
+		return c, err
+	}
+	_, err = parseTarget(c)
+	return c, err
+}
+
+// Forgets is for [store.Forgets]: a replica that becomes the master may lack what the former one acknowledged.
+func (driver) Forgets(c store.Config) string {
+	t, err := parseTarget(c)
+	switch {
+	case err != nil:
+		return ""
+	case t.master != "":
+		return "Sentinel may make a replica of Redis the master; name one server by " + form(scheme)
+	case t.cluster:
+		return "a Redis cluster may make a replica the master; name one server by " + form(scheme)
+	case t.nodes > 1:
+		return "it has replicas (nodes=" + strconv.Itoa(t.nodes) + "), and one may be made the master; leave nodes out"
+	}
+	return ""
+}
+
+// Redact implements [store.Driver].
+func (driver) Redact(uri string) string { return Redact(uri) }
+
+// Open implements [store.Driver].
+func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
+	return Open(ctx, c)
+}
+
+// Obstructs implements [store.Driver]: no client holds up a server.
+func (driver) Obstructs(store.Config, int) (bool, error) { return false, nil }
+
+// Limits implements [store.Driver].
+func (driver) Limits() store.Limits { return store.Limits{} }
+
+// Redact returns a URI of this package that can be shown: its passwords are replaced by xxxxx. It takes URIs that are
+// wrong as well, and then rather hides too much.
+func Redact(uri string) string { return secrets().Redact(uri) }
+
+// keyspace names the keys of a cluster. What stands in braces alone decides on which shard a key is.
+type keyspace struct{ prefix string }
+
+func newKeyspace(cluster string) keyspace { return keyspace{"shardctl:{" + cluster + "}:"} }
+
+func (k keyspace) state() string { return k.prefix + "state" }
+func (k keyspace) gate() string  { return k.prefix + "gate" }
+
+// channel is where changes are published. Channels are those of a server, not of one of its databases.
+func (k keyspace) channel(db int) string {
+	if db == 0 {
+		return k.prefix + "changes"
+	}
+	return k.prefix + "changes:" + strconv.Itoa(db)
+}
+
+// of are the keys of a kind, in the order that scripts expect.
+func (k keyspace) of(kind store.Kind) []string {
+	docs := k.prefix + kind.Info().Plural
+	return []string{
+		k.state(), k.gate(), docs, docs + ":ids", docs + ":groups", docs + ":revisions", docs + ":sessions",
+		docs + ":expiry",
+	}
+}
+
+// indexes are those that a kind has besides that on ids, a letter each.
+func indexes(kind store.Kind) string {
+	var letters strings.Builder
+	for _, fields := range kind.Info().Indexes {
+		switch {
+		case fields[0] == store.FieldGroup && fields[1] == store.FieldID:
+			letters.WriteByte('g')
+		case fields[0] == store.FieldGroup && fields[1] == store.FieldRev:
+			letters.WriteByte('r')
+		case fields[0] == store.FieldSession:
+			letters.WriteByte('s')
+		case fields[0] == store.FieldExpires:
+			letters.WriteByte('e')
+		}
+	}
+	return letters.String()
+}
+
+// notified says in a word which changes of a kind are notified.
+func notified(kind store.Kind) string {
+	switch kind.Info().Notify {
+	case store.NotifyAlways:
+		return "always"
+	case store.NotifyStates:
+		return "states"
+	case store.NotifyFree:
+		return "free"
+	case store.NotifyNever:
+	}
+	return "never"
+}

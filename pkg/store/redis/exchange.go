@@ -2,16 +2,19 @@ package redis
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -299,4 +302,133 @@ func bit(b bool) string {
 		return "1"
 	}
 	return "0"
+}
+
+// course is what a client knows of the server it talks to. Its methods may be called concurrently.
+type course struct {
+	mu       sync.Mutex
+	identity string    // under which scripts are to run; empty: not known
+	since    time.Time // arrival of the first good reply under it; zero: there was none
+	good     string    // the lineage of the last good reply
+	high     int64     // the largest revision seen or written, in any lineage
+}
+
+// lineage is an identity without the number of synchronizations.
+func lineage(identity string) string {
+	if at := strings.LastIndexByte(identity, '/'); at >= 0 {
+		return identity[:at]
+	}
+	return ""
+}
+
+func (c *course) expected() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.identity
+}
+
+// saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so
+// any other begins again.
+func (c *course) saw(identity string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if identity != c.identity {
+		c.identity, c.since = identity, time.Time{}
+	}
+}
+
+// arrived takes note of a good reply. False: another identity was seen meanwhile, so that the reply counts for nothing.
+func (c *course) arrived(identity string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if identity != c.identity {
+		return false
+	}
+	if c.since.IsZero() {
+		c.since = now
+	}
+	c.good = lineage(identity)
+	return true
+}
+
+// proven is the lineage of the last good reply.
+func (c *course) proven() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.good
+}
+
+// age is for how long good replies have come under this identity, from the arrival of the first.
+func (c *course) age(identity string, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if identity != c.identity || c.since.IsZero() {
+		return 0
+	}
+	return now.Sub(c.since)
+}
+
+// rise keeps the largest revision, and returns it. Those beyond [store.MaxMark] were written out of band.
+func (c *course) rise(revs ...int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, rev := range revs {
+		if rev > c.high && rev <= store.MaxMark {
+			c.high = rev
+		}
+	}
+	return c.high
+}
+
+// The driver would log to standard error, past every setting. What fails is in errors.
+func init() { redis.SetLogger(&logging.VoidLogger{}) }
+
+var (
+	//go:embed lua/identity.lua
+	identityText string
+	//go:embed lua/prelude.lua
+	preludeText string
+	//go:embed lua/look.lua
+	lookText string
+	//go:embed lua/setup.lua
+	setupText string
+	//go:embed lua/read.lua
+	readText string
+	//go:embed lua/list.lua
+	listText string
+	//go:embed lua/apply.lua
+	applyText string
+	//go:embed lua/poll.lua
+	pollText string
+
+	setupScript = newScript(setupText)
+	readScript  = newScript(readText)
+	listScript  = newScript(listText)
+	applyScript = newScript(applyText)
+	pollScript  = newScript(pollText)
+)
+
+// look is the second look, always sent whole: a server that does not know its hash would answer too late.
+func look(keys keyspace) []any { return []any{"EVAL", identityText + lookText, 1, keys.gate()} }
+
+// script is a Lua script with its hash, by which a server that has run it before finds it.
+type script struct{ text, hash string }
+
+func newScript(body string) script {
+	text := identityText + preludeText + body
+	return script{text, redis.NewScript(text).Hash()}
+}
+
+// command is the script as a command: by its hash, or whole.
+func (s script) command(whole bool, keys []string, args []any) []any {
+	name, what := "EVALSHA", s.hash
+	if whole {
+		name, what = "EVAL", s.text
+	}
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, name, what, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	return append(all, args...)
 }
