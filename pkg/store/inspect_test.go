@@ -26,11 +26,22 @@ func (a *able) RaiseFloor(_ context.Context, floor int64) error {
 	return nil
 }
 
-// Stores take part by having the method; those without are left as they are.
+// wrapped is a store around another one.
+type wrapped struct{ store.Store }
+
+func (w wrapped) Unwrap() store.Store { return w.Store }
+
+// Stores take part by having the method, also those that another one wraps. Those without are left as they are.
 func TestOptionalMethods(t *testing.T) {
 	without, with := plain{memory.New()}, &able{Store: memory.New()}
 	if got, err := store.Inspect(t.Context(), without); err != nil || got.Server != "" || got.Settings != nil {
 		t.Errorf("inspect without the method: %+v, %v", got, err)
+	}
+	if got, err := store.Inspect(t.Context(), wrapped{wrapped{with}}); err != nil || got.Server != "Able 1" {
+		t.Errorf("inspect one that is wrapped: %+v, %v", got, err)
+	}
+	if got, err := store.Inspect(t.Context(), wrapped{without}); err != nil || got.Server != "" {
+		t.Errorf("inspect one that is wrapped, without the method: %+v, %v", got, err)
 	}
 	if got, err := store.Inspect(t.Context(), with); err != nil || got.Server != "Able 1" {
 		t.Errorf("inspect: %+v, %v", got, err)

@@ -64,31 +64,51 @@ type Problem struct {
 	Message string
 }
 
-// Problems are those that a store found out when it was opened; none when it looks for none.
-//
-// A type that embeds a Store does not have its method Problems: ask the store inside. It is the same with [Inspect] and
-// [RaiseFloor].
+// Problems are those that a store found out when it was opened; none where it is no [ProblemReporter].
 func Problems(s Store) []Problem {
-	if p, ok := s.(interface{ Problems() []Problem }); ok {
+	if p, ok := as[ProblemReporter](s); ok {
 		return p.Problems()
 	}
 	return nil
 }
 
+// ProblemReporter is a [Store] that looks for problems. The result is the caller's.
+type ProblemReporter interface{ Problems() []Problem }
+
+// Unwrapper is a [Store] around another one. What it cannot do, the other one may.
+type Unwrapper interface{ Unwrap() Store }
+
+// as finds what a store can do besides, in it or in those that it wraps.
+func as[T any](s Store) (able T, ok bool) {
+	for {
+		if able, ok = s.(T); ok {
+			return able, true
+		}
+		w, wraps := s.(Unwrapper)
+		if !wraps {
+			return able, false
+		}
+		s = w.Unwrap()
+	}
+}
+
 // Forgets says why a database may forget what it acknowledged, as far as its URI shows that: a server that has less may
 // take its place. Empty: the URI shows no reason. What the settings of the database show is among [Problems].
 //
-// A driver takes part by a method Forgets(Config) string.
+// A driver takes part as a [Forgetter].
 func Forgets(c Config) string {
 	d, err := Lookup(c.URI)
 	if err != nil {
 		return ""
 	}
-	if f, ok := d.(interface{ Forgets(c Config) string }); ok {
+	if f, ok := d.(Forgetter); ok {
 		return f.Forgets(c)
 	}
 	return ""
 }
+
+// Forgetter is a [Driver] of which some URIs name databases that forget.
+type Forgetter interface{ Forgets(c Config) string }
 
 // FieldError says what is wrong with a field of a [Config]. It wraps [ErrInvalid].
 type FieldError struct {
@@ -242,33 +262,35 @@ type Setting struct {
 }
 
 // Inspect asks a database what it is and how it is set up, now. What a store does not look at is left out: the zero
-// Inspection comes from a store that looks at nothing. A setting that the user may not see is reported as it is: its
-// Value says so. The error is that of a read.
-//
-// A store takes part by a method Inspect(context.Context) (Inspection, error).
+// Inspection comes from one that is no [Inspector]. A setting that the user may not see is reported as it is: its Value
+// says so. The error is that of a read.
 func Inspect(ctx context.Context, s Store) (Inspection, error) {
-	if i, ok := s.(interface {
-		Inspect(ctx context.Context) (Inspection, error)
-	}); ok {
+	if i, ok := as[Inspector](s); ok {
 		return i.Inspect(ctx)
 	}
 	return Inspection{}, nil
+}
+
+// Inspector is a [Store] that can say what its database is.
+type Inspector interface {
+	Inspect(ctx context.Context) (Inspection, error)
 }
 
 // RaiseFloor makes every later [Reply.Floor] of the cluster at least floor, from 0 to [MaxMark]; else the error wraps
 // [ErrMalformed]. It is for those who move documents from one store to another. It is not for a cluster that runs. It
 // does nothing in a store whose floor follows a clock and the counters of groups: the counters that are moved do the
 // same.
-//
-// A store whose floor is a counter of its own takes part by a method RaiseFloor(context.Context, int64) error.
 func RaiseFloor(ctx context.Context, s Store, floor int64) error {
 	if floor < 0 || floor > MaxMark {
 		return fmt.Errorf("raise the floor: %w: %d, want 0 to %d", ErrMalformed, floor, int64(MaxMark))
 	}
-	if r, ok := s.(interface {
-		RaiseFloor(ctx context.Context, floor int64) error
-	}); ok {
+	if r, ok := as[FloorRaiser](s); ok {
 		return r.RaiseFloor(ctx, floor)
 	}
 	return nil
+}
+
+// FloorRaiser is a [Store] whose floor is a counter of its own.
+type FloorRaiser interface {
+	RaiseFloor(ctx context.Context, floor int64) error
 }

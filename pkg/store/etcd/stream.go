@@ -53,7 +53,7 @@ func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit
 		return err
 	}
 	begun()
-	return s.follow()
+	return s.follow() //nolint:contextcheck // s.running is ctx
 }
 
 // open begins a watch at one member after the other, so many times.

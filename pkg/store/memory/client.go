@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// database is what all clients share. A document in it is never changed, only replaced, so that those who have let go of
-// the lock may read it.
+// database is what all clients share. A document in it is never changed, only replaced: those who have let go of the
+// lock may read it.
 type database struct {
 	now func() time.Time
 

@@ -3,7 +3,7 @@
 // [New] makes an empty database and a first client of it; [Store.Client] makes further clients. Each has its own Close
 // and its own faults, so that one replica can be cut off while the others go on. Nothing is kept when the process ends.
 //
-// It works inside a testing/synctest bubble. Every wait is on a context or a timer of the bubble, and the goroutine of a
+// It works inside a testing/synctest bubble. Every wait is on a context or a timer of the bubble. The goroutine of a
 // watch ends with its context.
 package memory
 

@@ -41,7 +41,7 @@ func openConfigured(t *testing.T, m *memServers, c configured) *quorum.Store {
 	o := m.options()
 	o.Servers[1].Open = func(context.Context) (store.Store, error) {
 		opened := c
-		opened.Store = m.client(1)
+		opened.Store = m.client(1) //nolint:contextcheck // it has none
 		if c.weak.Load() {
 			opened.problems = []store.Problem{{Reason: "StoreNotDurable", Message: "fsync is off"}}
 		}

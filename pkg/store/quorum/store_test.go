@@ -66,7 +66,7 @@ func (m *memServers) options() quorumstore.Options {
 	for i := range m.servers {
 		o.Servers = append(o.Servers, quorumstore.Server{
 			Name: fmt.Sprint("memory ", i),
-			Open: func(context.Context) (store.Store, error) { return m.client(i), nil },
+			Open: func(context.Context) (store.Store, error) { return m.client(i), nil }, //nolint:contextcheck // it has none
 		})
 	}
 	return o

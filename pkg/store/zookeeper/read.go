@@ -107,7 +107,7 @@ func (b *barrier) pass(ctx context.Context) (course uint64, err error) {
 	}
 	if !b.writing {
 		b.writing = true
-		b.writes.Go(b.run) //nolint:contextcheck // others may wait for it as well
+		b.writes.Go(b.run)
 	}
 	b.mu.Unlock()
 	select {

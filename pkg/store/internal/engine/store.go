@@ -124,7 +124,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 
 // Problems are those of the backend. See [store.Problems].
 func (s *Store) Problems() []store.Problem {
-	if b, ok := s.backend.(interface{ Problems() []store.Problem }); ok {
+	if b, ok := s.backend.(store.ProblemReporter); ok {
 		return slices.Clone(b.Problems())
 	}
 	return nil
@@ -132,9 +132,7 @@ func (s *Store) Problems() []store.Problem {
 
 // Inspect asks the backend. See [store.Inspect].
 func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
-	b, ok := s.backend.(interface {
-		Inspect(ctx context.Context) (store.Inspection, error)
-	})
+	b, ok := s.backend.(store.Inspector)
 	if !ok {
 		return store.Inspection{}, nil
 	}
@@ -143,9 +141,7 @@ func (s *Store) Inspect(ctx context.Context) (store.Inspection, error) {
 
 // RaiseFloor has the backend raise a floor that is a counter of its own. See [store.RaiseFloor].
 func (s *Store) RaiseFloor(ctx context.Context, floor int64) error {
-	b, ok := s.backend.(interface {
-		RaiseFloor(ctx context.Context, floor int64) error
-	})
+	b, ok := s.backend.(store.FloorRaiser)
 	if !ok {
 		return nil
 	}

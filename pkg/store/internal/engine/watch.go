@@ -49,7 +49,7 @@ func (s *Store) begin(ctx context.Context, b Watcher, w *watcher, t *tail) (<-ch
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	t.end, t.watchers = end, map[*watcher]struct{}{w: {}}
 	opens, begun := make(chan error, 1), false
-	if !s.life.Go(func() { //nolint:contextcheck // it outlives the call that begins it
+	if !s.life.Go(func() {
 		defer s.life.OnEnd(end)()
 		defer t.finish()
 		err := b.Tail(running, w.in, func() { begun = true; opens <- nil }, func(e Event) {
