@@ -56,6 +56,11 @@ type Session struct {
 	Log     logr.Logger
 }
 
+// LogBeginning says that no position was kept, and where in its topic the subscription therefore begins.
+func LogBeginning(log logr.Logger, position string) {
+	log.Info("No position was kept, beginning", "position", position)
+}
+
 // Checkpoint is a value kept with the lock, fenced by its token: of package elect's Lease. The first Value of a new
 // owner makes every SetValue of an earlier one fail.
 type Checkpoint interface {

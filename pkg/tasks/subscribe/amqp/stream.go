@@ -135,7 +135,7 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 		return nil, unknown, err
 	}
 	if kept == nil {
-		return o.begin(ctx, o.Start)
+		return o.beginAtStart(ctx)
 	}
 	gone, err := o.gone(ctx, kept.Next)
 	if err != nil || gone == "" {
@@ -149,6 +149,19 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 	}
 	o.session.Log.Error(o.link.explain(o.queue, err), "Messages are missing", "position", o.Missing)
 	return o.begin(ctx, o.Missing)
+}
+
+// beginAtStart is from where no position is kept. It writes a line.
+func (o *opening) beginAtStart(ctx context.Context) (from any, next int64, err error) {
+	from, next, err = o.begin(ctx, o.Start)
+	switch {
+	case err != nil:
+	case next == unknown:
+		subscribe.LogBeginning(o.session.Log, o.queue+"/"+o.Start)
+	default:
+		subscribe.LogBeginning(o.session.Log, fmt.Sprintf("%s/%d", o.queue, next))
+	}
+	return from, next, err
 }
 
 // begin is from for a start. What is latest now is not at the next Open, so it is kept.

@@ -37,6 +37,7 @@ func topic(t *testing.T, kind string) subscribetest.Topic {
 		Block:   func(*testing.T) { link.Block() },
 		Unblock: func(*testing.T) { link.Unblock() },
 	}
+	topic.IsQueue = kind != "stream"
 	if kind == "stream" {
 		source.Stream = &amqp.Stream{}
 		topic.InStore, topic.AcksInStore = topic.Source, true

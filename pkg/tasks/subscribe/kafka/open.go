@@ -224,7 +224,7 @@ func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[in
 				"position", positionOf(o.topic, p, f.kept.Offset), "to", positionOf(o.topic, p, at.Offset), "reason",
 				lost)
 		case f.kept == nil:
-			log.Info("No position was kept, beginning", "position", positionOf(o.topic, p, at.Offset))
+			subscribe.LogBeginning(log, positionOf(o.topic, p, at.Offset))
 		}
 		if f.kept == nil || lost != "" {
 			fresh[p] = at

@@ -94,7 +94,9 @@ func (s *subscription) settle(ctx context.Context, kept *mark, present bool) err
 		return err
 	}
 	if kept == nil {
-		if present {
+		if !present {
+			subscribe.LogBeginning(s.session.Log, s.source.Filter)
+		} else {
 			s.session.Log.Error(fmt.Errorf("%s: there is a session %q that this task has not made: another task or program "+
 				"uses this mqtt.clientID, or did; what its session is subscribed to comes here too", s.where,
 				s.source.ClientID),

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
 // openWithin is how long all requests of an Open may take.
@@ -98,7 +100,10 @@ func (f *family) takeOver(ctx context.Context, set settings) (c jetstream.Consum
 		return nil, 0, errors.New("a stream with work queue retention has no past: nats.start must be earliest")
 	case queue: // what is in it is not acknowledged
 	case len(members) == 0:
-		err = begin(&config, set.start)
+		var at string
+		if at, err = begin(&config, set.start, info.State); err == nil {
+			subscribe.LogBeginning(f.log, info.Config.Name+"/"+at)
+		}
 	default:
 		err = f.proceed(&config, set.missing, info, members)
 	}
@@ -138,21 +143,22 @@ func (f *family) config(number int) jetstream.ConsumerConfig {
 	}
 }
 
-// begin sets where a new subscription begins.
-func begin(config *jetstream.ConsumerConfig, start string) error {
+// begin sets where a subscription without a position begins. At is the sequence number there, or the time as written.
+func begin(config *jetstream.ConsumerConfig, start string, state jetstream.StreamState) (at string, err error) {
 	switch start {
 	case Earliest:
 		config.DeliverPolicy = jetstream.DeliverAllPolicy
+		return strconv.FormatUint(max(state.FirstSeq, 1), 10), nil
 	case Latest:
 		config.DeliverPolicy = jetstream.DeliverNewPolicy
-	default:
-		at, err := time.Parse(time.RFC3339, start)
-		if err != nil {
-			return fmt.Errorf("nats.start: %w", err)
-		}
-		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &at
+		return strconv.FormatUint(state.LastSeq+1, 10), nil
 	}
-	return nil
+	since, err := time.Parse(time.RFC3339, start)
+	if err != nil {
+		return "", fmt.Errorf("nats.start: %w", err)
+	}
+	config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
+	return start, nil
 }
 
 // remove deletes consumers. Their acknowledgements go nowhere from then on.

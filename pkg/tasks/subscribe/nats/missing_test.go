@@ -57,6 +57,7 @@ func TestTrimmedAfterItWasRead(t *testing.T) {
 			}
 			r.stream(jetstream.StreamConfig{MaxMsgs: 3})
 			s := r.open(1)
+			r.Log.Reset()
 			for range 3 {
 				r.add("eu", "0", "1", "2")
 				s.Ack(s.Take(3)...)

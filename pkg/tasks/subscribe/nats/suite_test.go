@@ -77,7 +77,7 @@ func streamTopic(t *testing.T, retention jetstream.RetentionPolicy) subscribetes
 		Cut:     func(*testing.T) { link.Cut() },
 		Block:   func(*testing.T) { link.Block() },
 		Unblock: func(*testing.T) { link.Unblock() },
-		Traits:  subscribetest.Traits{NoKeys: true, Fenced: true},
+		Traits:  subscribetest.Traits{NoKeys: true, Fenced: true, IsQueue: retention == jetstream.WorkQueuePolicy},
 	}
 }
 

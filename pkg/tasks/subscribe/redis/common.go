@@ -52,6 +52,15 @@ func (c *common) recover(e extent, what string) (position, error) {
 	return e.begin(where)
 }
 
+// begin is the position of a start, for a subscription that has none. It writes a line.
+func (c *common) begin(e extent) (position, error) {
+	at, err := e.begin(c.start)
+	if err == nil {
+		subscribe.LogBeginning(c.log, c.stream+"/"+at.last.String())
+	}
+	return at, err
+}
+
 // age is how old the entry of an ID is, by the server's clock; negative: not known.
 func (c *common) age(ctx context.Context, at id) (float64, error) {
 	added := at.time()

@@ -81,7 +81,7 @@ func (g *grouped) create(ctx context.Context, e extent, known bool) (err error) 
 	if known {
 		g.at, err = g.recover(e, "the consumer group "+g.owner.group+" was destroyed, and its position with it")
 	} else {
-		g.at, err = e.begin(g.start)
+		g.at, err = g.begin(e)
 	}
 	if err != nil {
 		return err

@@ -68,11 +68,9 @@ func (s *stored) place(e extent, value []byte) (at position, changed bool, err e
 	}
 	if was.Stream != s.stream {
 		if was.Stream != "" {
-			s.log.Info("The checkpoint is of another stream: the subscription begins again", "position",
-				was.Stream+"/"+was.ID,
-				"to", s.start)
+			s.log.Info("A position of another stream is dropped", "position", was.Stream+"/"+was.ID)
 		}
-		at, err = e.begin(s.start)
+		at, err = s.begin(e)
 		return at, true, err
 	}
 	at.read = was.Read

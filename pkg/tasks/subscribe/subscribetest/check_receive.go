@@ -51,6 +51,20 @@ func checkBeginning(s *scene) {
 	c.expectRest(old, "a")
 }
 
+// checkBeginningLogged: an Open that finds no position logs where it begins, and one that finds one does not.
+func checkBeginningLogged(s *scene, open func() *client) {
+	c := open()
+	if s.beginnings.Swap(0) == 0 {
+		s.Fatalf("the first Open did not log that no position was kept, and where it begins")
+	}
+	s.publish(s.messages(1, "a")...)
+	c.ack(c.take(1)...)
+	c.again()
+	if s.beginnings.Load() > 0 {
+		s.Fatalf("Open after Ack logged that no position was kept: there is one")
+	}
+}
+
 // checkContent: what was published is what comes.
 func checkContent(s *scene) {
 	c := s.open()

@@ -11,6 +11,7 @@ import (
 func storeChecks() []check {
 	return []check{
 		{"StoreKeepsPosition", stored, checkStoreKeeps},
+		{"StoreBeginningIsLogged", stored, func(s *scene) { checkBeginningLogged(s, s.openStored) }},
 		{"StoreSaysWhereToBegin", stored, checkStoreBegins},
 		{"StoreRefusesStaleOwner", stored, checkStoreStale},
 		{"StoreKeepsAttempts", stored, func(s *scene) { checkAttempts(s, s.openStored()) }},

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
@@ -184,15 +186,18 @@ func slowClose(topic Topic) Topic {
 }
 
 func faultsOfStore() []fault {
-	keeping := func(change func(right subscribe.Checkpoint) subscribe.Checkpoint) func(Topic) Topic {
+	opened := func(change func(*subscribe.Session)) func(Topic) Topic {
 		return func(topic Topic) Topic {
 			return spoiled(topic, &faults{open: func(right openFunc) openFunc {
 				return func(ctx context.Context, s subscribe.Session) (subscribe.Subscription, error) {
-					s.Checkpoint = change(s.Checkpoint)
+					change(&s)
 					return right(ctx, s)
 				}
 			}})
 		}
+	}
+	keeping := func(change func(right subscribe.Checkpoint) subscribe.Checkpoint) func(Topic) Topic {
+		return opened(func(s *subscribe.Session) { s.Checkpoint = change(s.Checkpoint) })
 	}
 	return []fault{
 		{
@@ -202,6 +207,14 @@ func faultsOfStore() []fault {
 		{
 			name: "keeps the position later", checks: "StoreKeepsPosition",
 			with: keeping(func(right subscribe.Checkpoint) subscribe.Checkpoint { return &late{Checkpoint: right} }),
+		},
+		{
+			name: "begins without a line", checks: "BeginningIsLogged StoreBeginningIsLogged",
+			with: opened(func(s *subscribe.Session) { s.Log = logr.Discard() }),
+		},
+		{
+			name: "logs each beginning", checks: "BeginningIsLogged StoreBeginningIsLogged",
+			with: opened(func(s *subscribe.Session) { subscribe.LogBeginning(s.Log, "orders/0/0") }),
 		},
 		{
 			name: "stale owner is not told", checks: "StoreRefusesStaleOwner",

@@ -3,6 +3,10 @@ package subscribetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -17,6 +21,22 @@ type owners struct {
 	id      tasks.Identity
 	store   *Store
 	token   int64 // of the last Open
+	// beginnings is how many lines said that no position was kept, and where the subscription begins.
+	beginnings atomic.Int64
+}
+
+// sessionLog is the test as the log of a session.
+type sessionLog struct {
+	testing.TB
+	beginnings *atomic.Int64
+}
+
+func (l sessionLog) Log(args ...any) {
+	line := fmt.Sprint(args...)
+	if strings.Contains(line, "No position was kept, beginning") && strings.Contains(line, `"position"="`) {
+		l.beginnings.Add(1)
+	}
+	l.TB.Log(line)
 }
 
 // tryOpen opens the source under the next token.
@@ -26,7 +46,7 @@ func (o *owners) tryOpen(source subscribe.Source, limit time.Duration) (*client,
 	c := &client{calls: o.calls, traffic: o.traffic, owners: o, source: source, n: int(o.token)}
 	var err error
 	o.bounded("Open", limit, func(ctx context.Context) {
-		c.sub, err = source.Open(ctx, NewSession(o.traffic.t, o.id, o.token, o.store))
+		c.sub, err = source.Open(ctx, NewSession(sessionLog{o.traffic.t, &o.beginnings}, o.id, o.token, o.store))
 	})
 	if err != nil {
 		return nil, err

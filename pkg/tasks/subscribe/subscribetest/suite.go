@@ -19,6 +19,7 @@ func checks() []check {
 		{"Value", always, checkValue},
 		{"Order", always, checkOrder},
 		{"Beginning", fromBeginning, checkBeginning},
+		{"BeginningIsLogged", positioned, func(s *scene) { checkBeginningLogged(s, s.open) }},
 		{"Content", always, checkContent},
 		{"Most", always, checkMost},
 		{"WaitsAndReturnsWithContext", always, checkWaits},
@@ -80,6 +81,13 @@ func again(t Topic) string {
 func fromBeginning(t Topic) string {
 	if t.FromNow {
 		return "a subscription begins when it is first opened"
+	}
+	return again(t)
+}
+
+func positioned(t Topic) string {
+	if t.IsQueue {
+		return "the broker removes what is acknowledged: there is no position"
 	}
 	return again(t)
 }

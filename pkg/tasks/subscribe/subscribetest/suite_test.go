@@ -63,7 +63,7 @@ func TestGreen(t *testing.T) {
 	}{
 		{"cumulative", "AckInAnotherOrder StaleOwner", false, withoutFaults},
 		{
-			"single", "StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
+			"single", "StaleOwner StoreKeepsPosition StoreBeginningIsLogged StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
 			true, withoutFaults,
 		},
 		{"compares tokens", "AckInAnotherOrder", false, func(topic Topic) Topic {
@@ -75,13 +75,13 @@ func TestGreen(t *testing.T) {
 		}},
 		{
 			"connects again by itself, single",
-			"StaleOwner StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
+			"StaleOwner StoreKeepsPosition StoreBeginningIsLogged StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts",
 			true, func(topic Topic) Topic { return reconnecting(topic, true) },
 		},
 		{
-			"forgets", "Beginning AckIsDurable AckInPieces AckInAnotherOrder AckWithEndedContext AgainAfterClose AgainAfterCut AckAfterCut " +
+			"forgets", "Beginning BeginningIsLogged AckIsDurable AckInPieces AckInAnotherOrder AckWithEndedContext AgainAfterClose AgainAfterCut AckAfterCut " +
 				"AgainAfterCrash AttemptsAreKept StaleOwner DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " +
-				"StoreKeepsPosition StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts", false, forgetful,
+				"StoreKeepsPosition StoreBeginningIsLogged StoreSaysWhereToBegin StoreRefusesStaleOwner StoreKeepsAttempts", false, forgetful,
 		},
 	} {
 		for _, c := range checks() {

@@ -33,6 +33,7 @@ type Topic struct {
 type Traits struct {
 	Forgets   bool // a message that no one is subscribed for is gone: plain subjects of NATS
 	FromNow   bool // what was published before the first Open does not come: a session of MQTT begins with it
+	IsQueue   bool // the broker removes what is acknowledged, and no position is kept
 	NoKeys    bool // the broker's messages have no key
 	NoHeaders bool // neither headers nor a media type
 	NoLag     bool

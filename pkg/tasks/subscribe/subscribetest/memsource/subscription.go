@@ -58,6 +58,9 @@ func (s *Subscription) connect(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.acked == nil && t.consumers[s.consumer] == nil {
+		subscribe.LogBeginning(s.session.Log, fmt.Sprintf("%s/%v", s.name, s.next))
+	}
 	b.open[s] = struct{}{}
 	return nil
 }
