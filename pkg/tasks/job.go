@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"errors"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -97,4 +98,268 @@ func (j *job) said(state string, change []func(*elect.TaskStatus), now moment) e
 	}
 	j.set(state, now, change...)
 	return effects{note: true}
+}
+
+// begin starts the task, or has it wait for its ticks. The token is that of the claim, 0 once it has been used.
+func (j *job) begin(token int64, now moment) effects {
+	outcome := j.status.Outcome
+	j.status.Restarts, j.status.LastError, j.status.Settled, j.status.Outcome = 0, "", false, nil // an earlier owner's
+	j.phase, j.ticks, j.failures, j.refused, j.hasRun = idle, nil, 0, 0, false
+	if j.task.Ticks() {
+		return j.beginTicks(now)
+	}
+	j.follow(j.task, now)
+	if err := j.task.ended(outcome, j.asked); err != nil {
+		j.status.Outcome = outcome
+		return j.leave(err, now)
+	}
+	j.start = Start{Token: token, Attempt: 1}
+	return j.run(now)
+}
+
+// wake lets time pass.
+func (j *job) wake(now moment) effects {
+	var fx effects
+	if j.phase == pausing && !now.steady.Before(j.retryAt) {
+		fx = j.tryAgain(now)
+	}
+	if j.ticks != nil && j.phase < leaving {
+		fx = fx.and(j.due(now))
+	}
+	return fx
+}
+
+// tryAgain goes on after a pause.
+func (j *job) tryAgain(now moment) effects {
+	if j.refused == 0 { // else it is the same start still
+		j.start.Attempt++
+		if j.ticks == nil {
+			j.status.Restarts++
+		}
+	}
+	j.start.Token = 0
+	return j.run(now)
+}
+
+// ended takes what became of the start.
+func (j *job) ended(r ran, now moment) effects {
+	if j.phase != active {
+		return effects{}
+	}
+	var fx effects
+	j.phase, j.start = idle, r.start
+	switch {
+	case r.refused != nil:
+		fx = j.unstarted(r.refused, now)
+	case j.ticks != nil:
+		fx = j.tried(r, now)
+	default:
+		var done error
+		if fx, done = j.returned(r, now); done != nil {
+			fx = fx.and(j.leave(done, now))
+		}
+	}
+	switch {
+	case j.phase >= leaving:
+		return fx
+	case j.stop != nil:
+		return fx.and(j.leave(j.stop, now))
+	case j.next != nil:
+		return fx.and(j.leave(errChanged, now))
+	case j.ticks != nil:
+		return fx.and(j.proceed(now))
+	}
+	return fx
+}
+
+// unstarted takes that the lock was not advanced, so that nothing was run.
+func (j *job) unstarted(err error, now moment) effects {
+	j.unfire()
+	switch {
+	case j.stop != nil, j.next != nil, j.ticks != nil && !j.ticks.pending.IsZero():
+		return effects{}
+	case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrReleased),
+		errors.Is(err, elect.ErrNotHeld), errors.Is(err, elect.ErrClosed):
+		return j.leave(err, now)
+	}
+	j.refused++
+	j.pause(advanceBackoff.Delay(j.refused-1), now)
+	return effects{note: true}
+}
+
+// advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
+var advanceBackoff = Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
+
+// stopped takes that the key is to be released, or is lost.
+func (j *job) stopped(cause error, now moment) effects {
+	if j.stop == nil {
+		j.stop = cause
+	}
+	switch j.phase {
+	case idle, pausing:
+		return j.leave(j.stop, now)
+	case active:
+		return effects{cut: cause}
+	case leaving, concluded:
+	}
+	return effects{}
+}
+
+// changed takes the task as it is declared now. What needs no restart takes effect while the run goes on.
+func (j *job) changed(t *Task, now moment) effects {
+	switch {
+	case j.phase == concluded:
+		return effects{}
+	case j.next == nil && !t.NeedsRestart(*j.task):
+		j.task = t
+		return effects{}
+	}
+	fx := effects{note: j.follow(t, now)}
+	return fx.and(j.beginAs(t, errChanged, now))
+}
+
+// beginAs ends what goes on, and begins again as t.
+func (j *job) beginAs(t *Task, why error, now moment) effects {
+	j.next = t
+	switch j.phase {
+	case idle, pausing:
+		return j.leave(errChanged, now)
+	case active:
+		return effects{cut: why}
+	case leaving, concluded:
+	}
+	return effects{}
+}
+
+// leave begins the end, for the reason given.
+func (j *job) leave(why error, now moment) effects {
+	j.phase, j.result = leaving, why
+	if _, ok := j.task.Runner.(Leaver); ok && j.hasRun && j.ticks == nil {
+		return effects{leave: true}
+	}
+	return j.left(now)
+}
+
+// left takes that nothing of the task is left.
+func (j *job) left(now moment) effects {
+	if j.stop == nil && errors.Is(j.result, errChanged) {
+		j.task, j.next, j.result = j.next, nil, nil
+		return effects{fresh: true}.and(j.begin(0, now))
+	}
+	j.phase = concluded
+	why := j.result
+	if errors.Is(why, errChanged) {
+		why = j.stop
+	}
+	fx := effects{over: why, note: j.ticks != nil} // which ticks are dealt with is not lost
+	if errors.Is(why, ErrDone) {
+		fx = fx.and(j.showOutcome(now))
+	}
+	return fx
+}
+
+// Asked is what operators ask of a task. Each request names the fencing token that the task's key had when it was made.
+// One with an older token than the last start has been obeyed, or something newer has happened since. Zero: nothing.
+type Asked struct {
+	// Restart ends a run under this token, and starts another.
+	Restart int64
+	// Rerun makes an outcome under this token, or an older one, be forgotten.
+	Rerun int64
+	// Trigger asks for one tick more, at this moment in Unix ms, of a task with ticks. Each is fired once.
+	Trigger int64
+	// Resumed is when a pause ended last, Unix ms: ticks up to then do not count.
+	Resumed int64
+}
+
+// ask takes what operators ask of the task now. token is that of the last start.
+func (j *job) ask(a Asked, token int64, now moment) effects {
+	j.asked = a
+	if j.stop != nil || j.next != nil || j.phase >= leaving {
+		return effects{}
+	}
+	var fx effects
+	if a.Restart > 0 && a.Restart >= token {
+		fx = j.restart(now)
+	}
+	if j.ticks != nil && j.phase == idle && a.triggered(j.status) {
+		fx = fx.and(j.proceed(now))
+	}
+	return fx
+}
+
+// triggered says whether a tick more was asked for that a task with this status has not fired.
+func (a Asked) triggered(status elect.TaskStatus) bool { return a.Trigger > status.LastTrigger }
+
+// restart ends what runs, or waits to be tried again, and starts it. A run of a tick is started for the same tick.
+func (j *job) restart(now moment) effects {
+	switch {
+	case j.phase != active && j.phase != pausing:
+		return effects{}
+	case j.ticks == nil:
+		return j.beginAs(j.task, errRestarted, now)
+	case !j.ticks.pending.IsZero(): // it is on its way
+		return effects{}
+	}
+	j.ticks.pending = j.start.ScheduledAt
+	if j.phase == active {
+		return effects{cut: errRestarted}
+	}
+	j.phase = idle
+	return j.proceed(now)
+}
+
+// effects are what is to be done, in this order. The zero value is nothing.
+type effects struct {
+	cut     error      // the run is to be asked to stop, for this reason
+	ended   []runCount // runs to be counted
+	missed  missedTick // a tick that is not run
+	looping CrashLoop  // with failures: it ends again and again
+	invalid error      // the task cannot run at all
+	fresh   bool       // it begins again: nothing is left of what ran before
+	note    bool       // the lease gets the status, if it knows another
+	run     bool       // the start is to be run
+	leave   bool       // the runner is to take leave
+	over    error      // nothing is left; what the task ended with
+}
+
+// runCount is one run that ended.
+type runCount struct {
+	result Result
+	took   time.Duration
+	err    error
+	start  Start
+	code   int
+	again  bool // it is tried again
+	trace  TraceContext
+}
+
+// missedTick is a tick that is not run, and how late it came; zero: none.
+type missedTick struct {
+	at   time.Time
+	late time.Duration
+}
+
+// and is both effects, as one.
+func (fx effects) and(more effects) effects {
+	fx.ended = append(fx.ended, more.ended...)
+	if more.missed.late > fx.missed.late {
+		fx.missed = more.missed
+	}
+	if more.looping.Failures > 0 {
+		fx.looping = more.looping
+	}
+	fx.fresh = fx.fresh || more.fresh
+	fx.note = fx.note || more.note
+	fx.run = fx.run || more.run
+	fx.leave = fx.leave || more.leave
+	if more.cut != nil {
+		fx.cut = more.cut
+	}
+	if more.invalid != nil {
+		fx.invalid = more.invalid
+	}
+	if more.over != nil {
+		fx.over = more.over
+	}
+	return fx
 }

@@ -1,9 +1,104 @@
 package tasks
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
+
+// Kind is a kind of work, as a configuration names it: how its field in a task is read into a [Runner].
+type Kind interface {
+	// Name is the field of a task that chooses the kind, and the key of its definition in the schema.
+	Name() string
+	// Schema is the JSON Schema (draft 2020-12) of the field's value. It may refer to definitions of the whole, such
+	// as #/$defs/text. A text of it that has neither a pattern nor an enum stays as it is written, for the runner to
+	// expand at each start.
+	Schema() string
+	// Fields says which fields of a task go with the kind.
+	Fields() Fields
+	// Parse reads the field's value, which has passed the schema, wherever it stands. What is wrong beyond single
+	// values is for the runner's Validate.
+	Parse(n *decode.Node, r *decode.Reader) Runner
+}
+
+// Fields are those of a task that only some tasks have, as far as they go with a kind.
+type Fields struct {
+	Owned  []string // of a task without ticks
+	Ticked []string // of a task with schedule or every; nil: neither goes with the kind
+}
+
+// Runner is the work of a task: its kind with that kind's fields filled in. It is a value that is never changed, and
+// its methods may be called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls
+// Go functions.
+//
+// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when Run is called, and
+// ends when its context does.
+type Runner interface {
+	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
+	Kind() string
+	// Validate says what is wrong with it, all at once. Fields with variables are looked at when their values are
+	// known.
+	Validate(use Use) []decode.FieldError
+	// Print is what stands in a configuration for it, defaults filled in: text, a list, or [decode.Fields].
+	Print(use Use) any
+	// NeedsRestart says whether a run that was started as old, of the same kind, must start again to be this.
+	NeedsRestart(old Runner) bool
+	// Run does the work once and returns when nothing of it is left, soon after ctx ends. Between ticks it goes on
+	// for as long as ctx does.
+	Run(ctx context.Context, env Env) Ending
+}
+
+// Insider is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off. See
+// [Config.RunInside].
+type Insider interface {
+	Runner
+	// Inside does nothing.
+	Inside()
+}
+
+// TaskKind is a Kind that reads more fields of its task than its own.
+type TaskKind interface {
+	Kind
+	// TaskFields are these fields. Kinds may share some, which then have the same schema.
+	TaskFields() []TaskField
+	// ParseTask is called in place of Parse, with the node of the task. It makes a [TaskRunner].
+	ParseTask(task *decode.Node, r *decode.Reader) TaskRunner
+}
+
+// TaskField is a field of a task.
+type TaskField struct {
+	Name   string
+	Retry  bool   // it stands in retry, not in the task itself
+	Schema string // JSON Schema (draft 2020-12), as of [Kind]
+}
+
+// TaskRunner is a Runner made of several fields of its task. The paths of Validate begin at the task.
+type TaskRunner interface {
+	Runner
+	// PrintTask is what stands in a configuration for the fields besides the kind's own, defaults filled in.
+	PrintTask(use Use) decode.Fields
+}
+
+// Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again
+// with other fields. Leave is called after the last Run, and the key goes on when it returns. What the remote lease
+// promised bounds it.
+type Leaver interface {
+	Runner
+	Leave(ctx context.Context, env Env)
+}
+
+// Use is what a runner is used for.
+type Use struct {
+	Ticks     bool          // by a task that is fired by a schedule
+	Lease     time.Duration // of the replica as configured; it may run with another until it is restarted
+	Callbacks *Registry     // nil: not known
+}
 
 // Kinds are the kinds that a configuration may name. No one changes them once they are made.
 type Kinds struct{ all []Kind }
@@ -66,4 +161,59 @@ func FieldsOfWork() Fields {
 		Owned:  []string{"restart", "backoff", "maxRestarts"},
 		Ticked: []string{"overlap", "catchUp", "catchUpWindow", "timeout", "retry"},
 	}
+}
+
+// Lease is what a run may ask about its hold on the key. Its methods may be called concurrently.
+type Lease interface {
+	Key() elect.Key
+	Session() string
+	// Valid says whether work may go on now.
+	Valid() bool
+	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which the work must
+	// have ended.
+	Deadline() time.Time
+	// Checkpoint is the value kept with the key, under the token of this run: once the next run has read it or set it,
+	// this one can change it no more.
+	elect.Checkpoint
+}
+
+// Processes starts commands, each as a process group of its own.
+type Processes interface {
+	// Start starts a command, of which only Args, Environ, Dir, Stdin and Answers are looked at. What it writes goes to
+	// the task's log, less its answers. It waits for its turn when many commands are starting. On an error nothing of
+	// the command is left. End must be called in the end.
+	Start(ctx context.Context, c Command) (Child, error)
+}
+
+// Child is a command that a run has started.
+type Child interface {
+	// Exited is closed when the command itself has ended.
+	Exited() <-chan struct{}
+	// End stops what is left of the command, in the way and time that the task's stop says. It returns when nothing of
+	// it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline. Once it ends with
+	// a cause that wraps ErrNoTime, SIGKILL comes at once.
+	End(ctx context.Context) Ending
+}
+
+// ErrNoTime is the cause of a context by which [Child.End] learns that the task has no time left to stop in.
+var ErrNoTime = errors.New("no time is left to stop in")
+
+// HTTP gives clients for requests. Its methods may be called concurrently.
+type HTTP interface {
+	// Client gives a client that checks servers against the PEM certificates in caFile; empty: the system's.
+	// Redirects are not followed.
+	Client(caFile string) (*http.Client, error)
+	// Turn waits for one of the slots for simultaneous starts; done gives it back.
+	Turn(ctx context.Context) (done func(), err error)
+}
+
+// Status takes what a run says about itself, for people. Calls never block, and cost a write only where something
+// has changed.
+type Status interface {
+	// Running says that what was starting runs now.
+	Running()
+	// Trouble says that it runs, and what is wrong with it; nil: nothing is any more.
+	Trouble(err error)
+	// Lag says how far it is behind. It costs a write: say it where it has changed noticeably.
+	Lag(lag elect.Lag)
 }

@@ -1,6 +1,33 @@
+// Package tasks is the work: what a task is, and how it runs while its key is held.
+//
+// A [Task] runs a command, calls an HTTP endpoint, or calls a Go function by its name in a [Registry]. A [Supervisor]
+// runs it under a [Hold], the lease of its key. It runs for as long as the key is held, or at each tick of a schedule.
+// It restarts what ends, with backoff, and stops what has to stop. It returns only when nothing of the work is left, so
+// that the key may go on.
+//
+// # What is promised
+//
+// Every start has a fencing token of its own, larger than that of any start of the task before it, on any replica. The
+// first is that of the claim, and before every other one the lock is advanced. A tick is noted in the lock before it
+// runs, so it fires at most once in the cluster. A task with restart: never runs at least once, and once it has ended
+// by itself it stays ended.
+//
+// # What is not
+//
+// A Go function that ignores its context cannot be ended: its key stays here, and [Alarms.OnStuck] is called. A
+// panic in a goroutine that such a function starts takes the process down. Work that a task starts elsewhere,
+// processes that leave their process group, and a request that was sent are out of reach. A machine that is frozen
+// and thaws may still be working on what another has taken over. What guards against all of these is the token:
+// whatever tasks write to should refuse smaller tokens than it has seen.
+//
+// A [LocalStarter] has no second process that watches over the first: when a service dies by kill -9, grandchildren
+// of it live on.
 package tasks
 
 import (
+	"cmp"
+	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -110,4 +137,93 @@ func (t Task) NeedsRestart(old Task) bool {
 	return old.Index != t.Index || old.Discovered != t.Discovered || old.Schedule != t.Schedule ||
 		old.Every != t.Every || old.TimeZone != t.TimeZone || old.Kind() != t.Kind() ||
 		t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
+}
+
+// Identity says which task a run is of. It has its group and name, its place in the braces of its name (empty without
+// braces) and its labels, which must not be changed.
+type Identity struct {
+	Group, Name, Index string
+	Labels             map[string]string
+	Discovered         Discovered
+}
+
+// Discovered is what a task was made for by its group's discover; zero for a task of a list. Partition is empty where
+// there are none.
+type Discovered struct{ Name, Partition string }
+
+// Key is what is locked for the task.
+func (i Identity) Key() elect.Key { return elect.NewKey(i.Group, i.Name) }
+
+// What a task's fields are when left out.
+const (
+	DefaultWeight        = 1
+	DefaultStopSignal    = "SIGTERM"
+	DefaultStopTimeout   = 10 * time.Second
+	DefaultRestart       = RestartAlways
+	DefaultBackoffFirst  = time.Second
+	DefaultBackoffMax    = 5 * time.Minute
+	DefaultBackoffReset  = 10 * time.Minute
+	DefaultOverlap       = OverlapSkip
+	DefaultCatchUp       = CatchUpLast
+	DefaultCatchUpWindow = time.Hour
+	DefaultTimeZone      = "UTC"
+	DefaultRetryAttempts = 1
+)
+
+// WithDefaults returns t with its empty fields filled in; the runner is as it was.
+func (t Task) WithDefaults() Task {
+	t.Weight = cmp.Or(t.Weight, DefaultWeight)
+	t.Stop.Signal = cmp.Or(t.Stop.Signal, DefaultStopSignal)
+	t.Stop.Timeout = cmp.Or(t.Stop.Timeout, DefaultStopTimeout)
+	t.Restart = cmp.Or(t.Restart, DefaultRestart)
+	t.Backoff = t.Backoff.withDefaults()
+	t.Overlap = cmp.Or(t.Overlap, DefaultOverlap)
+	t.CatchUp = cmp.Or(t.CatchUp, DefaultCatchUp)
+	t.CatchUpWindow = cmp.Or(t.CatchUpWindow, DefaultCatchUpWindow)
+	t.TimeZone = cmp.Or(t.TimeZone, DefaultTimeZone)
+	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, DefaultRetryAttempts)
+	t.Retry.Backoff = t.Retry.Backoff.withDefaults()
+	return t
+}
+
+// complete returns t itself when all its fields are filled in, as those of a configuration are, else a copy: tasks
+// are many.
+func (t *Task) complete() *Task {
+	all := t.WithDefaults()
+	was, is := *t, all
+	was.Labels, was.Runner, is.Labels, is.Runner = nil, nil, nil, nil // they have no defaults
+	if reflect.DeepEqual(was, is) {
+		return t
+	}
+	return &all
+}
+
+func (b Backoff) withDefaults() Backoff {
+	return Backoff{
+		Initial:    cmp.Or(b.Initial, DefaultBackoffFirst),
+		Max:        cmp.Or(b.Max, DefaultBackoffMax),
+		ResetAfter: cmp.Or(b.ResetAfter, DefaultBackoffReset),
+	}
+}
+
+// Delay is how long to wait after the given number of failures in a row (from 0). It is anything up to Initial doubled
+// so many times, at most Max. It is drawn evenly from the whole range ("full jitter"), since tasks that failed together
+// would otherwise come back together: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+func (b Backoff) Delay(failures int) time.Duration {
+	ceiling := b.ceiling(failures)
+	if ceiling <= 0 {
+		return 0
+	}
+	return rand.N(ceiling) + 1 //nolint:gosec // G404: it spreads load, nothing is to be kept secret
+}
+
+func (b Backoff) ceiling(failures int) time.Duration {
+	ceiling := min(b.Initial, b.Max)
+	for range failures {
+		if ceiling >= b.Max-ceiling { // doubled it would pass Max, or overflow
+			return b.Max
+		}
+		ceiling *= 2
+	}
+	return ceiling
 }

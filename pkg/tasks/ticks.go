@@ -1,6 +1,183 @@
 package tasks
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// lateTick is how late a tick that this replica waited for may be without counting as missed.
+const lateTick = 30 * time.Second
+
+// beginTicks looks at what was fired before, here or elsewhere, and at what was missed meanwhile.
+func (j *job) beginTicks(now moment) effects {
+	schedule, err := j.task.schedule()
+	if err != nil {
+		j.set(StateFailed, now, lastError(err))
+		return effects{invalid: err, note: true}
+	}
+	if max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo) == 0 {
+		j.status.FirstSeen = now.wall.UnixMilli() // declared for the first time: nothing was missed
+	}
+	j.follow(j.task, now)
+	j.correct(now.wall)
+	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, j.asked.Resumed)
+	var missed missedTick
+	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
+	if missed.late > 0 {
+		j.settle(missed.at)
+	}
+	return effects{missed: missed}.and(j.proceed(now))
+}
+
+// mostAhead is by how much the clock of an owner may have been ahead for ticks up to the last that it fired to count as
+// fired. It is longer than a wrong time zone is off.
+const mostAhead = 24 * time.Hour
+
+// correct takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead has
+// jumped over ticks, which would not be fired for as long.
+func (j *job) correct(now time.Time) {
+	s := &j.status
+	s.FirstSeen, s.TicksTo = min(s.FirstSeen, now.UnixMilli()), min(s.TicksTo, now.UnixMilli())
+	if time.UnixMilli(s.LastTick).Sub(now) > mostAhead {
+		s.LastTick, s.TicksTo = 0, now.UnixMilli()
+	}
+}
+
+// follow notes of which schedule the ticks are from now on, and says whether it was another one. None of it was missed
+// before.
+func (j *job) follow(t *Task, now moment) (other bool) {
+	was, is := j.status.Schedule, t.digest()
+	if !t.Ticks() && was == "" {
+		return false
+	}
+	if other = was != "" && was != is; other {
+		j.status.LastTick, j.before.tick, j.status.TicksTo = 0, 0, now.wall.UnixMilli()
+	}
+	j.status.Schedule = is
+	return other
+}
+
+// settle notes that ticks up to a moment are dealt with.
+func (j *job) settle(at time.Time) { j.status.TicksTo = max(j.status.TicksTo, at.UnixMilli()) }
+
+// proceed fires the pending tick when no run goes, and looks for the next one.
+func (j *job) proceed(now moment) effects {
+	t := j.ticks
+	nextRunAt(t.look())(&j.status)
+	if j.phase != idle {
+		return effects{}
+	}
+	if t.pending.IsZero() && j.asked.triggered(j.status) {
+		t.trigger = j.asked.Trigger
+		t.pending = time.UnixMilli(t.trigger).UTC()
+	}
+	at := t.fire()
+	if at.IsZero() {
+		j.set(StateWaiting, now)
+		return effects{note: true}
+	}
+	j.start, j.refused = Start{Attempt: 1, ScheduledAt: at}, 0
+	return j.run(now)
+}
+
+// fired is what the status says was fired last.
+type fired struct{ tick, trigger int64 }
+
+// fire notes the start's tick in the status, which the lock gets before it runs.
+func (j *job) fire() {
+	j.before = fired{j.status.LastTick, j.status.LastTrigger}
+	switch ms := j.start.ScheduledAt.UnixMilli(); {
+	case j.start.ScheduledAt.IsZero():
+	case ms == j.ticks.trigger:
+		j.status.LastTrigger = ms
+	default:
+		j.status.LastTick = ms
+	}
+}
+
+// unfire takes that back, where the lock did not get it.
+func (j *job) unfire() { j.status.LastTick, j.status.LastTrigger = j.before.tick, j.before.trigger }
+
+// due deals with a tick whose time has come.
+func (j *job) due(now moment) effects {
+	t := j.ticks
+	at, late, ok := t.come(now.wall)
+	if !ok {
+		return effects{}
+	}
+	var fx effects
+	switch {
+	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
+		fx.missed = missedTick{at, late}
+		j.settle(at)
+	case j.phase == idle:
+		t.pending = at
+	case j.task.Overlap != OverlapReplace:
+		fx.ended, fx.note = []runCount{skipped(at)}, true
+		j.settle(at)
+	case j.phase == pausing: // between two tries
+		j.phase, t.pending = idle, at
+	default:
+		if !t.pending.IsZero() {
+			fx.ended = []runCount{skipped(t.pending)}
+		}
+		fx.cut, t.pending = errReplaced, at
+	}
+	return fx.and(j.proceed(now))
+}
+
+func skipped(tick time.Time) runCount {
+	return runCount{result: ResultSkipped, start: Start{ScheduledAt: tick}}
+}
+
+// tried decides what follows a try of a tick.
+func (j *job) tried(r ran, now moment) effects {
+	result, err := tickResult(r.ending, r.cause)
+	run := runCount{result: result, took: r.took, err: err, start: r.start, code: r.ending.Code, trace: r.trace}
+	fx := effects{ended: []runCount{run}}
+	if j.refused = 0; result == ResultStopped || result == ResultReplaced {
+		return fx
+	}
+	j.status.LastError = display(err)
+	again := err != nil && r.start.Attempt < j.task.Retry.Attempts
+	if !again || j.stop != nil || j.next != nil || !j.ticks.pending.IsZero() {
+		return fx
+	}
+	j.pause(j.task.Retry.Backoff.Delay(r.start.Attempt-1), now)
+	j.set(StateBackoff, now)
+	fx.note, fx.ended[0].again = true, true
+	return fx
+}
+
+// tickResult says how a try ended, given why it was asked to stop, if it was.
+func tickResult(end Ending, cause error) (Result, error) {
+	switch {
+	case !end.Cut && end.Err == nil:
+		return ResultSucceeded, nil
+	case !end.Cut:
+		return ResultFailed, end.Err
+	case errors.Is(cause, errTimeout) && errors.Is(end.Err, errTimeout):
+		return ResultTimeout, end.Err
+	case errors.Is(cause, errTimeout):
+		return ResultTimeout, errors.Join(errTimeout, end.Err)
+	case errors.Is(cause, errReplaced):
+		return ResultReplaced, nil
+	default:
+		return ResultStopped, nil
+	}
+}
+
+// schedule is that of t's ticks. It fails when t has none, or what t says is wrong.
+func (t Task) schedule() (Schedule, error) {
+	switch {
+	case t.Schedule != "":
+		return ParseSchedule(t.Schedule, t.TimeZone)
+	case t.Every > 0:
+		return EverySchedule(t.Key(), t.Every)
+	default:
+		return nil, errors.New("task has neither schedule nor every")
+	}
+}
 
 // ticks is where a job with ticks stands in its schedule. All times are by the wall clock.
 type ticks struct {

@@ -1,6 +1,7 @@
 package decode_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,4 +65,50 @@ func TestExpandRefusesLargeFile(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Fatalf("error %v, want the limit", err)
 	}
+}
+
+// FuzzExpand: what stands in $( ) is replaced once, and errors name a variable and no value. Any text can be written so
+// that it comes out as it is.
+func FuzzExpand(f *testing.F) {
+	for _, text := range []string{
+		"", "plain $HOME ${A} $ $$ $A", "$(A)", "x$(A)y$(B)z", "$(B:-d)", "$(NO:-)", "$(NO:-$(A))", "$$(A)", "$$$(A)",
+		"$(A", "$(1A) $() $(A:b)", "$(NO)", "$(A))$(", "$(A$(B))",
+	} {
+		f.Add(text, "one")
+		f.Add(text, "$(A)")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		if strings.Contains(text, "file:") {
+			t.Skip("would read files of this machine")
+		}
+		lookup := func(name string) (string, bool) { return value, name == "A" }
+		got, err := decode.Expand(text, lookup)
+		switch {
+		case err != nil:
+			if !strings.Contains(err.Error(), "$(") || !strings.Contains(err.Error(), "not set") &&
+				!strings.Contains(err.Error(), "has no )") {
+				t.Errorf("%q: %v", text, err)
+			}
+		case !strings.Contains(text, "$(") && got != text:
+			t.Errorf("%q became %q", text, got)
+		}
+		plain, err := decode.Expand(strings.ReplaceAll(text, "$(", "$$("), lookup)
+		if err != nil || plain != text {
+			t.Errorf("%q, written plain, became %q, %v", text, plain, err)
+		}
+	})
+}
+
+func ExampleExpand() {
+	vars := map[string]string{"TOPIC": "orders"}
+	lookup := func(name string) (string, bool) { value, ok := vars[name]; return value, ok }
+	for _, text := range []string{"--topic=$(TOPIC)", "$(LEVEL:-info)", "$$(date)", "$(LEVEL)"} {
+		value, err := decode.Expand(text, lookup)
+		fmt.Println(value, err)
+	}
+	// Output:
+	// --topic=orders <nil>
+	// info <nil>
+	// $(date) <nil>
+	//  $(LEVEL) is not set and has no default
 }

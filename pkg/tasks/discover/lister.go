@@ -2,8 +2,14 @@ package discover
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -94,4 +100,132 @@ func (k *Kinds) Names() []string {
 		names = append(names, kind.Name())
 	}
 	return names
+}
+
+// Function lists what is there, as [Lister]'s List does. ctx ends when the replica no longer looks.
+type Function func(ctx context.Context) ([]Found, error)
+
+// Functions holds listers written in Go by name. Its zero value is empty and ready; its methods may be called
+// concurrently.
+type Functions struct {
+	mu     sync.RWMutex
+	byName map[string]Function
+}
+
+// Register adds a function. It fails when the name is empty or taken, or the function is nil.
+func (f *Functions) Register(name string, list Function) error {
+	if name == "" {
+		return errors.New("register lister: its name is empty")
+	}
+	if list == nil {
+		return fmt.Errorf("register lister %q: it is nil", name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, taken := f.byName[name]; taken {
+		return fmt.Errorf("register lister %q: the name is taken", name)
+	}
+	if f.byName == nil {
+		f.byName = map[string]Function{}
+	}
+	f.byName[name] = list
+	return nil
+}
+
+// Lookup returns the function of that name.
+func (f *Functions) Lookup(name string) (Function, bool) {
+	if f == nil {
+		return nil, false
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	list, ok := f.byName[name]
+	return list, ok
+}
+
+// Names lists the registered names in order.
+func (f *Functions) Names() []string {
+	if f == nil {
+		return nil
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.Sorted(maps.Keys(f.byName))
+}
+
+// Patterns say which names are wanted: those that match one of them.
+type Patterns []*regexp.Regexp
+
+// PatternMust is what a pattern must be, in words.
+const PatternMust = "a name in which * stands for any text and ? for one character, or a regular expression as /^a|b$/"
+
+// ParsePatterns reads patterns. In one, * stands for any text and ? for one character; all else stands for itself, and
+// the whole name must match. Between slashes it is a regular expression (RE2), which may match any part of a name.
+func ParsePatterns(texts []string) (Patterns, error) {
+	patterns := make(Patterns, len(texts))
+	for i, text := range texts {
+		var source string
+		switch inner, is := strings.CutPrefix(text, "/"); {
+		case text == "":
+			return nil, fmt.Errorf("a pattern is empty, must be %s", PatternMust)
+		case is && len(inner) > 1 && strings.HasSuffix(inner, "/"):
+			source = strings.TrimSuffix(inner, "/")
+		default:
+			source = strings.NewReplacer(`\*`, "(?s:.*)", `\?`, "(?s:.)").Replace(regexp.QuoteMeta(text))
+			source = "^" + source + "$"
+		}
+		pattern, err := regexp.Compile(source)
+		if err != nil {
+			return nil, fmt.Errorf("a pattern is no regular expression: %w", err)
+		}
+		patterns[i] = pattern
+	}
+	return patterns, nil
+}
+
+// ValidatePatterns says what is wrong with the patterns of a lister's field. Those with variables are looked at when
+// their values are known.
+func ValidatePatterns(field string, texts []string) []decode.FieldError {
+	if len(texts) == 0 {
+		return []decode.FieldError{{Path: []string{field}, Message: "is required: " + PatternMust}}
+	}
+	var wrong []decode.FieldError
+	for i, text := range texts {
+		if _, err := ParsePatterns([]string{text}); err == nil || decode.HasVariables(text) {
+			continue
+		}
+		at := []string{field} // which may be text, and not a list
+		if len(texts) > 1 {
+			at = append(at, strconv.Itoa(i))
+		}
+		wrong = append(wrong, decode.FieldError{Path: at, Must: PatternMust})
+	}
+	return wrong
+}
+
+// Patterns reads the patterns of a field, with variables replaced. What is wrong names the field, and never what a
+// variable brought in.
+func (e Env) Patterns(field string, texts []string) (Patterns, error) {
+	expanded := make([]string, len(texts))
+	for i, text := range texts {
+		var err error
+		if expanded[i], err = e.Expand(fmt.Sprintf("%s[%d]", field, i), text); err != nil {
+			return nil, err
+		}
+	}
+	patterns, err := ParsePatterns(expanded)
+	if err != nil {
+		return nil, fmt.Errorf("%s: must be %s", field, PatternMust)
+	}
+	return patterns, nil
+}
+
+// Match says whether a name is wanted.
+func (p Patterns) Match(name string) bool {
+	for _, pattern := range p {
+		if pattern.MatchString(name) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -168,3 +169,158 @@ func (s *run) once(ctx context.Context) error {
 	}
 	return nil
 }
+
+const (
+	// steady is how long a subscription must have been open for the pause after its end to be short again.
+	steady = time.Minute
+	// restless is how many times an open subscription breaks, none of them steady, until that is trouble of its own.
+	// Else two clients that take a session from each other would each be well whenever it is looked at.
+	restless = 3
+)
+
+// breaks are the ends of a subscription that had been opened.
+type breaks struct {
+	count int   // without a steady one between
+	last  error // why
+}
+
+// ended notes why a subscription that was open has ended.
+func (b *breaks) ended(after time.Duration, err error) {
+	if after >= steady {
+		b.count = 0
+	}
+	b.count++
+	b.last = err
+}
+
+// opened says that the subscription is open. One that keeps breaking is in trouble until it has been open for long.
+func (s *run) opened() {
+	if s.breaks.count >= restless {
+		s.health.connection(fmt.Errorf("%s: keeps breaking soon after it is opened: %w", s.title, s.breaks.last))
+		return
+	}
+	if s.health.connection(nil) {
+		s.env.Log.Info("The subscription is open again", "token", s.env.Start.Token)
+	}
+}
+
+// settle takes back what opened has said of breaks once the subscription has been open for long. It returns when ctx
+// has ended.
+func (s *run) settle(ctx context.Context) {
+	if s.breaks.count < restless {
+		return
+	}
+	if _ = sleep.For(ctx, steady); ctx.Err() == nil {
+		s.breaks.count = 0
+		s.opened()
+	}
+}
+
+// health is what is wrong with a subscription. It passes on the first of what is wrong, when that has changed. Its
+// methods may be called concurrently.
+type health struct {
+	status tasks.Status
+
+	mu    sync.Mutex
+	wrong [3]error // the connection, what the source says, a message
+	shown string
+}
+
+func newHealth(status tasks.Status) *health { return &health{status: status} }
+
+// connection says why the subscription is not open; nil: it is. It says whether that is news.
+func (h *health) connection(err error) (news bool) { return h.set(0, err) }
+
+// source notes what the source itself says.
+func (h *health) source(err error) { h.set(1, err) }
+
+// message says which message is not worked on, and why.
+func (h *health) message(err error) { h.set(2, err) }
+
+func (h *health) set(i int, err error) (news bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	news = text(h.wrong[i]) != text(err)
+	h.wrong[i] = err
+	var first error
+	for _, err := range h.wrong {
+		if err != nil {
+			first = err
+			break
+		}
+	}
+	if now := text(first); now != h.shown {
+		h.shown = now
+		h.status.Trouble(first)
+	}
+	return news
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+const (
+	// lagEvery is how often a broker is asked for the lag, and lagTimeout how long it may take to answer. It is asked
+	// after lagFirst, as the first deliveries of all that moved at once go before.
+	lagFirst   = time.Second
+	lagEvery   = 10 * time.Second
+	lagTimeout = 5 * time.Second
+)
+
+// watchLag says how far the subscription is behind, until ctx ends. The broker is asked also while it gives nothing: a
+// partition may be silent while messages pile up in it. A lag that it does not tell is not known.
+func (s *run) watchLag(ctx context.Context, sub Subscription) {
+	lagging, ok := sub.(Lagging)
+	if !ok {
+		return
+	}
+	_ = sleep.For(ctx, lagFirst)
+	for ctx.Err() == nil {
+		asking, cancel := context.WithTimeout(ctx, lagTimeout)
+		lag, err := lagging.Lag(asking)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		now := lagOf(lag)
+		if err != nil {
+			now = elect.Lag{}
+			s.env.Log.V(1).Info("The lag is not known", "reason", err.Error())
+		}
+		s.behind(now)
+		_ = sleep.For(ctx, lagEvery)
+	}
+}
+
+// behind says how far the subscription is behind, where that is news.
+func (s *run) behind(now elect.Lag) {
+	if noticeable(s.lag, now) {
+		s.lag = now
+		s.env.Status.Lag(now)
+	}
+}
+
+// lagOf is a lag as statuses have it.
+func lagOf(lag Lag) elect.Lag {
+	seconds := int64(-1)
+	if lag.Seconds >= 0 {
+		seconds = int64(math.Ceil(lag.Seconds))
+	}
+	return elect.Lag{Known: true, Messages: max(-1, lag.Messages), Seconds: seconds}
+}
+
+// noticeable says whether a lag is worth a write: it began or ended, or changed by half.
+func noticeable(said, now elect.Lag) bool {
+	far := func(a, b int64) bool {
+		return a != b && (a <= 0 || b <= 0 || 2*a > 3*b || 2*b > 3*a)
+	}
+	return said.Known != now.Known || far(said.Messages, now.Messages) ||
+		far(said.Seconds/lagSteps, now.Seconds/lagSteps)
+}
+
+// lagSteps are the seconds below which two ages count as the same.
+const lagSteps = 10

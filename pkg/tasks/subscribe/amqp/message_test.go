@@ -85,3 +85,8 @@ func TestPrefetch(t *testing.T) {
 		}
 	}
 }
+
+// Read is the message of a delivery.
+func Read(d amqp091.Delivery) subscribe.Message {
+	return newReader(Source{Queue: "q"}).message(&d)
+}

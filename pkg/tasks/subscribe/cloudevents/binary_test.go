@@ -7,18 +7,23 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/binding/spec"
 	"github.com/cloudevents/sdk-go/v2/types"
+	"github.com/go-logr/logr"
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/payload"
 )
@@ -160,4 +165,40 @@ func TestBinaryModeAtTheEdges(t *testing.T) {
 			t.Errorf("%+v: %v", d.Message, err)
 		}
 	}
+}
+
+type benchHTTP struct{ tasks.Clients }
+
+func (*benchHTTP) Turn(context.Context) (func(), error) { return func() {}, nil }
+
+// BenchmarkDeliver prints what one message costs, with 64 under way.
+func BenchmarkDeliver(b *testing.B) {
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	task := tasks.Task{Group: "g", Name: "n"}
+	clients := &benchHTTP{}
+	defer clients.Close()
+	env := tasks.Env{
+		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Instance: "a", Lease: fakehold.New(task.Key()),
+		HTTP: clients, Environ: os.Environ, Log: logr.Discard(),
+	}
+	r, err := Sink{URL: server.URL}.Open(b.Context(), env, subscribe.Limits{InFlight: 64, Source: "kafka:orders"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		for i := 0; pb.Next(); i++ {
+			errs := r.Deliver(b.Context(), []subscribe.Delivery{{Message: subscribe.Message{
+				ID: fmt.Sprintf("orders/1/%d", i), Partition: "1", Key: []byte("key"), Body: make([]byte, 200),
+			}, Attempt: 1}})
+			if errs[0] != nil {
+				b.Fatal(errs[0])
+			}
+		}
+	})
 }

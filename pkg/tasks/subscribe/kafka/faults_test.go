@@ -6,12 +6,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
@@ -267,4 +270,100 @@ func TestPasswords(t *testing.T) {
 		sourcetest.WantError(t, open(SASL{mechanism, user, "right", ""}), "the topic does not")
 	}
 	sourcetest.WantError(t, open(SASL{}), "check kafka.tls, kafka.sasl and the port")
+}
+
+// A broker of two dies, and with it the leader of one partition. The others go on, and it is taken up with its broker.
+func TestPartitionWithoutALeaderOfRealBrokers(t *testing.T) {
+	first := testbroker.Kafka(t)
+	b := benchOf(t, first.Addr)
+	b.create("before", 1) // so that positions are kept by the first
+	second := testbroker.SecondKafka(t, first)
+	b.createOn("orders", 1, 2, 1)
+	source := b.source("orders", nil)
+	o := b.Open(source, 1)
+	b.publish("orders", 0, "a")
+	b.publish("orders", 1, "b")
+	o.Ack(o.Take(2)...)
+	o.Close()
+
+	second.Kill()
+	sourcetest.Eventually(t, "it is noticed", func() bool {
+		topics, err := b.admin.ListTopics(b.ctx(), "orders")
+		return err == nil && topics["orders"].Partitions[1].Leader < 0
+	})
+	o = b.Open(source, 2)
+	o.Troubles.Want(t, "partition 1: LEADER_NOT_AVAILABLE")
+	_, err := o.Sub.(subscribe.Lagging).Lag(b.ctx())
+	sourcetest.WantError(t, err, "partition 1: LEADER_NOT_AVAILABLE")
+	b.publish("orders", 0, "c")
+	b.publish("orders", 2, "d")
+	o.Ack(o.Take(2)...)
+	second.Start()
+	b.publish("orders", 1, "e")
+	o.Ack(o.Expect("e")...)
+	sourcetest.Eventually(t, "nothing is wrong", func() bool { return lastTrouble(o) == "<nil>" })
+}
+
+// createOn creates a topic with a partition on each of these brokers.
+func (b *bench) createOn(topic string, brokers ...int32) {
+	b.T.Helper()
+	request := kmsg.NewPtrCreateTopicsRequest()
+	one := kmsg.NewCreateTopicsRequestTopic()
+	one.Topic, one.NumPartitions, one.ReplicationFactor = topic, -1, -1
+	for p, broker := range brokers {
+		on := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		on.Partition, on.Replicas = int32(p), []int32{broker}
+		one.ReplicaAssignment = append(one.ReplicaAssignment, on)
+	}
+	request.Topics = append(request.Topics, one)
+	sourcetest.Eventually(b.T, "the topic "+topic, func() bool {
+		_, err := request.RequestWith(b.ctx(), b.client)
+		return err == nil && b.served(topic, len(brokers))
+	})
+}
+
+// used is the processor time of this process.
+func used(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// memory is what the heap and the stacks hold.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// A hundred subscriptions with nothing to do cost next to nothing, each with a client of its own.
+func TestIdleSubscriptionsCostLittle(t *testing.T) {
+	const n, limitCPU, limitMemory = 100, 0.01, 40 << 20
+	broker := testbroker.Shared(t, testbroker.KindKafka)
+	b := benchOf(t, broker.Addr)
+	prefix := testbroker.Name()
+	for i := range n {
+		b.create(fmt.Sprintf("%s-%d", prefix, i), 1)
+	}
+	before, goroutines := memory(), runtime.NumGoroutine()
+	began := time.Now()
+	for i := range n {
+		o := b.Open(Source{Brokers: []string{b.addr}, TopicName: fmt.Sprintf("%s-%d", prefix, i), Group: prefix}, 1)
+		go func() { _, _ = o.Sub.Receive(t.Context(), 1) }()
+	}
+	t.Logf("%s for one to open", time.Since(began)/n)
+	runtime.GC()
+	cpu, from := used(t), time.Now()
+	<-time.After(refreshEvery / 2) // nothing is waited for: this is how long it is measured
+	share := float64(used(t)-cpu) / float64(time.Since(from))
+	grown := memory() - before
+	t.Logf("%d subscriptions: %.2f %% of a core, %.1f MiB, %d goroutines", n, 100*share, float64(grown)/(1<<20),
+		runtime.NumGoroutine()-goroutines)
+	if share > limitCPU || grown > limitMemory {
+		t.Errorf("want at most %.0f %% of a core and %d MiB", 100*limitCPU, limitMemory>>20)
+	}
 }

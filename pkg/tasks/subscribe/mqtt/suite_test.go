@@ -3,10 +3,17 @@
 package mqtt_test
 
 import (
+	"net"
+	"os"
 	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/mqtt"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
 )
@@ -52,4 +59,83 @@ func TestAtLeastOnce(t *testing.T) {
 
 func TestExactlyOnce(t *testing.T) {
 	subscribetest.Run(t, func(t *testing.T) subscribetest.Topic { t.Helper(); return topic(t, 2) })
+}
+
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
+
+// admin is a test's own client of a broker.
+type admin struct {
+	*paho.Client
+	t    *testing.T
+	came chan *paho.Publish
+}
+
+func connect(t *testing.T, addr string) admin {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := make(chan *paho.Publish, 1000)
+	client := paho.NewClient(paho.ClientConfig{
+		Conn: conn,
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
+			came <- p.Packet
+			return true, nil
+		}},
+	})
+	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: testbroker.Name(), CleanStart: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
+	return admin{client, t, came}
+}
+
+// listen subscribes to a topic for read.
+func (a admin) listen(topic string) {
+	a.t.Helper()
+	if _, err := a.Subscribe(sourcetest.Context(a.t), &paho.Subscribe{
+		Subscriptions: []paho.SubscribeOptions{{Topic: topic, QoS: 1}},
+	}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// read waits for n messages of what it listens to.
+func (a admin) read(n int) (read []*paho.Publish) {
+	a.t.Helper()
+	for len(read) < n {
+		select {
+		case p := <-a.came:
+			read = append(read, p)
+		case <-time.After(sourcetest.Patience):
+			a.t.Fatalf("%d of %d messages within %s", len(read), n, sourcetest.Patience)
+		}
+	}
+	return read
+}
+
+// publish publishes messages with a quality of service.
+func (a admin) publish(topic string, qos byte, messages ...subscribe.Message) {
+	a.t.Helper()
+	for _, m := range messages {
+		p := &paho.Publish{
+			Topic: topic, QoS: qos, Payload: m.Body,
+			Properties: &paho.PublishProperties{ContentType: m.Type},
+		}
+		for name, value := range m.Headers {
+			p.Properties.User.Add(name, value)
+		}
+		if _, err := a.Publish(sourcetest.Context(a.t), p); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// bodies publishes messages of these bodies.
+func (a admin) bodies(topic string, bodies ...string) {
+	a.t.Helper()
+	for _, body := range bodies {
+		a.publish(topic, 1, subscribe.Message{Body: []byte(body)})
+	}
 }

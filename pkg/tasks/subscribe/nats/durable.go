@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	natsio "github.com/nats-io/nats.go"
@@ -14,6 +16,52 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
+
+// Open connects and begins where the subscription was left. It creates no stream.
+func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.Subscription, error) {
+	set, err := s.settings(session)
+	if err != nil {
+		return nil, err
+	}
+	topic := Source{Stream: set.stream, Subject: set.subject}.Topic()
+	l, err := connect(ctx, set, topic, session)
+	if err != nil {
+		return nil, err
+	}
+	var sub subscribe.Subscription
+	if set.stream == "" {
+		sub, err = openSubject(ctx, l, set)
+	} else {
+		sub, err = openStream(ctx, l, set)
+	}
+	if err != nil {
+		l.Close()
+		return nil, l.explain(err)
+	}
+	return sub, nil
+}
+
+func openStream(ctx context.Context, l *link, set settings) (*durable, error) {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	js, err := jetstream.New(l.Conn)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := js.Stream(ctx, set.stream)
+	if err != nil {
+		return nil, err
+	}
+	f := &family{
+		stream: stream, name: set.consumer, filter: set.subject, task: string(l.session.Key()), token: l.session.Token,
+		inFlight: l.session.InFlight, log: l.session.Log,
+	}
+	consumer, given, err := f.takeOver(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	return newDurable(l, js, f, consumer, given)
+}
 
 const (
 	// pullFor is how long one request for messages stands.
@@ -218,4 +266,41 @@ func (d *durable) Close(context.Context) error {
 	d.messages.Stop()
 	d.Conn.Close()
 	return nil
+}
+
+// typeHeader holds a message's media type.
+const typeHeader = "Content-Type"
+
+// messageOf is what a message of NATS holds. Its key is the subject: order is kept within one.
+func messageOf(subject string, header natsio.Header, body []byte) subscribe.Message {
+	m := subscribe.Message{Key: []byte(subject), Body: body, Headers: make(map[string]string, len(header))}
+	for name, values := range header {
+		if name == typeHeader && len(values) == 1 {
+			m.Type = values[0]
+		} else {
+			m.Headers[name] = strings.Join(values, ", ")
+		}
+	}
+	return m
+}
+
+// oneLine takes the place of what ends a header.
+var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+
+// letter is a message for a subject of dead letters.
+func letter(to string, m subscribe.Message, headers map[string]string) *natsio.Msg {
+	msg := natsio.NewMsg(to)
+	msg.Data = m.Body
+	for _, all := range []map[string]string{m.Headers, headers} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			// What JetStream takes for a request to itself, such as a rollup, was for the other stream.
+			if !strings.HasPrefix(name, "Nats-") {
+				msg.Header.Set(name, oneLine.Replace(all[name]))
+			}
+		}
+	}
+	if m.Type != "" {
+		msg.Header.Set(typeHeader, m.Type)
+	}
+	return msg
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -176,4 +177,75 @@ func checkInterrupted(s *scene) {
 		}
 	}
 	c.expectRest(nil, "a", "b")
+}
+
+// checkPause: messages of a partition that is left out do not come, those of others do. Once it is not left out any
+// more, all of it comes in order.
+func checkPause(s *scene) {
+	c := s.open()
+	sub, ok := c.sub.(subscribe.Pausing)
+	if !ok {
+		s.Skipf("skipped: the source leaves no partitions out")
+	}
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	s.publish(s.messages(len(keys), keys...)...)
+	of := map[string]string{} // partitions of keys
+	first := c.take(len(keys))
+	for _, m := range first {
+		of[string(m.Key)] = m.Partition
+	}
+	c.ack(first...)
+	out := of[keys[0]]
+	sent := s.messages(4*len(keys), keys...)
+	later := slices.DeleteFunc(slices.Clone(sent), func(m subscribe.Message) bool { return of[string(m.Key)] != out })
+	sub.Pause([]string{out})
+	s.publish(sent...)
+	others := c.take(len(sent) - len(later))
+	for _, m := range others {
+		if m.Partition == out {
+			s.Fatalf("%s of partition %s came, which is left out", m.Body, out)
+		}
+	}
+	if messages, err := c.tryReceive(1, moment); err == nil {
+		s.Fatalf("%s came, and only partition %s has messages, which is left out", list(names(messages)), out)
+	}
+	c.ack(others...)
+	sub.Pause(nil)
+	got := c.take(len(later))
+	if !slices.Equal(names(got), names(later)) {
+		s.Fatalf("of the partition that was left out came %s, want %s", list(names(got)), list(names(later)))
+	}
+	c.ack(got...)
+}
+
+const (
+	turns = 5               // of opening, waiting for a message that does not come, and closing
+	quick = 2 * time.Second // a Close that takes longer waits for something, such as the answer to a long poll
+)
+
+// checkTurns: Close returns at once after a Receive that has just waited, as in each hand-over. The next owner waits
+// for that. The log says what an Open and a Close take.
+func checkTurns(s *scene) {
+	s.Helper()
+	var opens, closes []time.Duration
+	for range turns {
+		began := time.Now()
+		c := s.open()
+		opens = append(opens, time.Since(began))
+		if messages, err := c.tryReceive(64, moment); err == nil {
+			s.Fatalf("Receive returned %d messages: none were published", len(messages))
+		}
+		began = time.Now()
+		c.close()
+		closes = append(closes, time.Since(began))
+	}
+	s.Logf("medians of %d: Open took %s, Close took %s", turns, median(opens), median(closes))
+	if took := median(closes); took > quick {
+		s.Fatalf("Close after a Receive that was interrupted took %s, the median of %d: want at most %s", took, turns,
+			quick)
+	}
+}
+
+func median(all []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(all))[len(all)/2]
 }

@@ -1,10 +1,14 @@
 package subscribetest
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"testing"
 	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -198,4 +202,54 @@ func list(names []string) string {
 		}
 	}
 	return "[" + strings.Join(shown, " ") + "]"
+}
+
+// traffic is what is published to one topic, and the ledger that judges what comes. Its methods may be called
+// concurrently.
+type traffic struct {
+	t      *testing.T // for the topic's functions only
+	topic  Topic
+	book   *ledger
+	number atomic.Int64 // of the last message
+}
+
+// messages makes n messages of the keys in turn.
+func (t *traffic) messages(n int, keys ...string) []subscribe.Message {
+	list := make([]subscribe.Message, n)
+	for i := range list {
+		key := keys[i%len(keys)]
+		list[i] = subscribe.Message{Key: []byte(key), Body: fmt.Appendf(nil, "%s-%03d", key, t.number.Add(1))}
+	}
+	return list
+}
+
+// publish notes messages in the ledger and publishes them.
+func (t *traffic) publish(messages ...subscribe.Message) {
+	t.book.publish(messages...)
+	t.topic.Publish(t.t, messages...)
+}
+
+// sameAs checks all fields that a broker carries.
+func (s *scene) sameAs(got, want subscribe.Message) {
+	s.Helper()
+	switch {
+	case !bytes.Equal(got.Body, want.Body):
+		s.Fatalf("%s: the body differs from the published one %s", label(got), label(want))
+	case !s.topic.NoKeys && !bytes.Equal(got.Key, want.Key):
+		s.Fatalf("%s: the key is %q, want %q", label(got), got.Key, want.Key)
+	case s.topic.NoHeaders:
+	case got.Type != want.Type:
+		s.Fatalf("%s: the type is %q, want %q", label(got), got.Type, want.Type)
+	case !maps.Equal(got.Headers, want.Headers):
+		s.Fatalf("%s: the headers are %q, want %q", label(got), got.Headers, want.Headers)
+	}
+}
+
+func bodyIn(messages []subscribe.Message, body []byte) int {
+	for i, m := range messages {
+		if bytes.Equal(m.Body, body) {
+			return i
+		}
+	}
+	return -1
 }

@@ -1,8 +1,15 @@
+// Package sourcetest opens a source in its own tests, and checks what its subscription does.
+//
+// Only tests use it. Package subscribetest has what every source must do.
 package sourcetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,4 +118,85 @@ func (k *Task) Refused(source subscribe.Source, token int64) error {
 		k.T.Fatal("Open returned no error")
 	}
 	return err
+}
+
+// Lines are texts that were logged or said. Its methods may be called concurrently.
+type Lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// Add keeps a line.
+func (l *Lines) Add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+}
+
+// All are the lines since the last Reset.
+func (l *Lines) All() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
+// Reset drops all lines.
+func (l *Lines) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = nil
+}
+
+// Count is how many lines have all the parts.
+func (l *Lines) Count(parts ...string) (n int) {
+	for _, line := range l.All() {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// Want checks that a line has all the parts.
+func (l *Lines) Want(t *testing.T, parts ...string) {
+	t.Helper()
+	if l.Count(parts...) == 0 {
+		t.Errorf("no line has %q: %q", parts, l.All())
+	}
+}
+
+// WantNone checks that there is no line.
+func (l *Lines) WantNone(t *testing.T) {
+	t.Helper()
+	if all := l.All(); len(all) > 0 {
+		t.Errorf("want no line, got %q", all)
+	}
+}
+
+// secret is the password of tests in which an error must not show it.
+const secret = "secret"
+
+// WantError checks that an error says all of these, and does not show the password.
+func WantError(t *testing.T, err error, says ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that says %q", says)
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("the error is %q, and does not say %q", err, text)
+		}
+	}
+	if strings.Contains(err.Error(), secret) {
+		t.Errorf("the error shows the password: %v", err)
+	}
+}
+
+// WantStop is [WantError] of an error that ends the task as failed.
+func WantStop(t *testing.T, err error, says ...string) {
+	t.Helper()
+	WantError(t, err, says...)
+	if !errors.Is(err, subscribe.ErrStop) {
+		t.Errorf("%v does not wrap ErrStop", err)
+	}
 }
