@@ -210,7 +210,7 @@ brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
 	SHARDCTL_TEST_BROKERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- ./internal/testbroker/... \
-	./pkg/tasks/subscribe/... ./pkg/tasks/discover/amqplist
+	./pkg/tasks/subscribe/... ./pkg/tasks/discover/listers
 
 .PHONY: brokers-short
 brokers-short: brokers-suites ## What is short of it: the suites, and one short scenario of faults for each kind of broker

@@ -12,9 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/filelist"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/httplist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
@@ -87,9 +85,11 @@ func (s scenario) compare(t *testing.T, path, got string) {
 
 var testOptions = optionsOf(testEnv)
 
-func optionsOf(env decode.Lookup) Options { return Options{Env: env, Kinds: work, Listers: listers} }
+func optionsOf(env decode.Lookup) Options {
+	return Options{Env: env, Kinds: work, Listers: listerKinds}
+}
 
-// work are the kinds that are no subscription, and listers those that ask no broker. What tests expect of them does not
+// work are the kinds that are no subscription, and listerKinds those that ask no broker. What tests expect of them does not
 // change with one that is added.
 var (
 	work = func() *tasks.Kinds {
@@ -99,8 +99,8 @@ var (
 		}
 		return all
 	}()
-	listers = func() *discover.Kinds {
-		all, err := discover.NewKinds(filelist.Kind{}, httplist.Kind{}, calllist.Kind{})
+	listerKinds = func() *discover.Kinds {
+		all, err := discover.NewKinds(listers.FileKind{}, listers.HTTPKind{}, listers.CallbackKind{})
 		if err != nil {
 			panic(err)
 		}

@@ -65,7 +65,7 @@ func TestFullSampleHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &decode.Problems{}
-	root := parse("full.yaml", content, compiled(work, listers), p)
+	root := parse("full.yaml", content, compiled(work, listerKinds), p)
 	if len(p.Errs) > 0 {
 		t.Fatal(p.Errs)
 	}
@@ -74,7 +74,7 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	// In defaults and template not every field of a task is shown again, and notify is the alternative to delay. A
 	// callback is shown as a comment, since every sample must run.
 	elsewhere := slices.Concat(
-		work.Names(), listers.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
+		work.Names(), listerKinds.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
 		[]string{"weight", "timeZone", "notify", "stop", "labels"},
 	)
 	for schema, names := range shown {

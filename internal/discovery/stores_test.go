@@ -19,7 +19,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
@@ -59,7 +59,7 @@ func lookOn(t *testing.T, db store.Store) {
 		t.Fatal(err)
 	}
 	l := discovery.Looker{
-		Store: db, Group: "g", Instance: "r1", Lister: calllist.New("names"), Env: discover.Env{Functions: &f},
+		Store: db, Group: "g", Instance: "r1", Lister: listers.NewCallback("names"), Env: discover.Env{Functions: &f},
 		Interval: time.Second, Rules: discovery.Rules{Limit: 20_000}, Logger: testr.New(t),
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -7,10 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/amqplist"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/calllist"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/filelist"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/httplist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
 	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -55,16 +52,16 @@ var All = sync.OnceValue(func() *tasks.Kinds {
 
 // Listers are those that discover may name.
 var Listers = sync.OnceValue(func() *discover.Kinds {
-	listers, err := discover.NewKinds(
-		filelist.Kind{},
-		httplist.Kind{},
-		calllist.Kind{},
+	all, err := discover.NewKinds(
+		listers.FileKind{},
+		listers.HTTPKind{},
+		listers.CallbackKind{},
 		kafka.ListerKind{},
 		nats.ListerKind{},
-		amqplist.Kind{},
+		listers.AMQPKind{},
 	)
 	if err != nil {
 		panic(err) // two have one name: every test shows it
 	}
-	return listers
+	return all
 })

@@ -1,6 +1,6 @@
 //go:build unix
 
-package amqplist_test
+package listers_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/amqplist"
+	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
@@ -35,20 +35,20 @@ func TestQueuesOfARealBrokerAreListed(t *testing.T) {
 	port := freePort(t)
 	broker := testbroker.RabbitMQ(t, "management.tcp.ip = 127.0.0.1", "management.tcp.port = "+port)
 	declare(t, broker)
-	l := &amqplist.Lister{
+	l := &listers.AMQP{
 		Management: "http://127.0.0.1:" + port, Queues: []string{"orders*"}, User: "guest", Password: "$(SECRET)",
 	}
 	const want = "orders us, orders/eu"
 	if got := listed(t, l); got != want {
 		t.Errorf("queues are %s, want %s", got, want)
 	}
-	streams := &amqplist.Lister{
-		Management: l.Management, Queues: l.Queues, Type: amqplist.TypeStream, User: l.User, Password: l.Password,
+	streams := &listers.AMQP{
+		Management: l.Management, Queues: l.Queues, Type: listers.TypeStream, User: l.User, Password: l.Password,
 	}
 	if got := listed(t, streams); got != "orders-log" {
 		t.Errorf("streams are %s", got)
 	}
-	for words, wrong := range map[string]*amqplist.Lister{
+	for words, wrong := range map[string]*listers.AMQP{
 		"check amqp.user":          {Management: l.Management, Queues: l.Queues, User: "guest", Password: "hunter2"},
 		"no such virtual host":     {Management: l.Management, Queues: l.Queues, User: "guest", Password: "guest", VHost: "no"},
 		"amqp.management must be":  {Management: l.Management + "/api/overview?", Queues: l.Queues, User: "guest", Password: "guest"},
@@ -113,7 +113,7 @@ func declare(t *testing.T, broker *testbroker.Broker) {
 }
 
 // listed waits for a list: the plugin begins to serve after the broker.
-func listed(t *testing.T, l *amqplist.Lister) string {
+func listed(t *testing.T, l *listers.AMQP) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		found, err := l.List(t.Context(), env)
@@ -140,7 +140,7 @@ func names(found []discover.Found) string {
 }
 
 // Whatever is not a list of queues is an error, and never an empty list.
-func TestWrongAnswers(t *testing.T) {
+func TestWrongAnswersOfTheManagementAPI(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch base, _, _ := strings.Cut(r.URL.Path[1:], "/"); base {
 		case "html":
@@ -162,16 +162,16 @@ func TestWrongAnswers(t *testing.T) {
 		"/html": "no list of queues", "/null": "no list of queues", "/down": "status 503",
 		"/other": "management plugin",
 	} {
-		l := &amqplist.Lister{Management: server.URL + base, Queues: []string{"*"}}
+		l := &listers.AMQP{Management: server.URL + base, Queues: []string{"*"}}
 		if found, err := l.List(t.Context(), env); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %s", base, found, err, want)
 		}
 	}
-	l := &amqplist.Lister{Management: server.URL + "/", Queues: []string{"*"}}
+	l := &listers.AMQP{Management: server.URL + "/", Queues: []string{"*"}}
 	if found, err := l.List(t.Context(), env); err != nil || len(found) != 0 {
 		t.Errorf("an empty list is %v, %v", found, err)
 	}
-	for want, l := range map[string]*amqplist.Lister{
+	for want, l := range map[string]*listers.AMQP{
 		"connection refused": {Management: "http://u:hunter2@127.0.0.1:1", Queues: []string{"*"}},
 		"amqp.queues[0]":     {Management: server.URL, Queues: []string{"$(UNSET)"}},
 		"amqp.vhost":         {Management: server.URL, Queues: []string{"*"}, VHost: "$(UNSET)"},
@@ -185,8 +185,8 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
-	for want, l := range map[string]*amqplist.Lister{
+func TestAMQPIsValidated(t *testing.T) {
+	for want, l := range map[string]*listers.AMQP{
 		"":             {Management: "https://a:15671", Queues: []string{"*"}, User: "u", PasswordFile: "p"},
 		"management":   {Queues: []string{"*"}},
 		"queues":       {Management: "http://a", Queues: []string{"/(/"}},
@@ -202,7 +202,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", l.Queues, got, want)
 		}
 	}
-	l := &amqplist.Lister{Management: "http://u:hunter2@a", Queues: []string{"*"}, User: "u", Password: "hunter2"}
+	l := &listers.AMQP{Management: "http://u:hunter2@a", Queues: []string{"*"}, User: "u", Password: "hunter2"}
 	if text := fmt.Sprint(l.Print().(decode.Fields)); strings.Contains(text, "hunter2") {
 		t.Errorf("printed %s", text)
 	}

@@ -1,5 +1,4 @@
-// Package calllist is the lister that calls a Go function by its name in [discover.Functions].
-package calllist
+package listers
 
 import (
 	"context"
@@ -12,37 +11,36 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
-// Name is the field of discover that chooses this lister.
-const Name = "callback"
-
-// Kind reads names of functions from a configuration.
-type Kind struct{}
+// CallbackKind reads names of functions from a configuration.
+type CallbackKind struct{}
 
 // Name is "callback".
-func (Kind) Name() string { return Name }
+func (CallbackKind) Name() string { return "callback" }
 
 // Schema is text.
-func (Kind) Schema() string {
+func (CallbackKind) Schema() string {
 	return `{"description": "Calls a Go function registered under this name.", "$ref": "#/$defs/text"}`
 }
 
-// Parse reads a Lister.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister { return New(r.Text(n, "")) }
+// Parse reads a Callback.
+func (CallbackKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+	return NewCallback(r.Text(n, ""))
+}
 
-// New is a lister that calls the function of that name.
-func New(name string) *Lister { return &Lister{name: name} }
+// NewCallback is a lister that calls the function of that name.
+func NewCallback(name string) *Callback { return &Callback{name: name} }
 
-// Lister calls a function at each look. It never has two calls under way.
-type Lister struct {
+// Callback calls a function at each look. It never has two calls under way.
+type Callback struct {
 	name  string
 	since atomic.Int64 // Unix ns when the call under way began; 0: there is none
 }
 
 // Kind is "callback".
-func (*Lister) Kind() string { return Name }
+func (*Callback) Kind() string { return "callback" }
 
 // Validate checks that there is a name. Whether a function has it is known at the first look.
-func (l *Lister) Validate() []decode.FieldError {
+func (l *Callback) Validate() []decode.FieldError {
 	if l.name == "" {
 		return []decode.FieldError{{Message: "is empty, must be a name registered in Go"}}
 	}
@@ -50,14 +48,14 @@ func (l *Lister) Validate() []decode.FieldError {
 }
 
 // Print is the name.
-func (l *Lister) Print() any { return l.name }
+func (l *Callback) Print() any { return l.name }
 
 // errNotReturned says that a function neither returned nor panicked.
 var errNotReturned = errors.New("it called runtime.Goexit")
 
 // List calls the function. One that does not return after ctx has ended is left alone, and not called again until it
 // has.
-func (l *Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
+func (l *Callback) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
 	list, ok := env.Functions.Lookup(l.name)
 	if !ok {
 		return nil, fmt.Errorf("callback %q is not registered: register it with Functions.Register in a program of "+

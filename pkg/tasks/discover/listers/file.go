@@ -1,5 +1,4 @@
-// Package filelist is the lister that reads a file.
-package filelist
+package listers
 
 import (
 	"context"
@@ -15,37 +14,34 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
-// Name is the field of discover that chooses this lister.
-const Name = "file"
+//go:embed file.json
+var fileSchema string
 
-//go:embed schema.json
-var schema string
-
-// Kind reads listers of files from a configuration.
-type Kind struct{}
+// FileKind reads listers of files from a configuration.
+type FileKind struct{}
 
 // Name is "file".
-func (Kind) Name() string { return Name }
+func (FileKind) Name() string { return "file" }
 
 // Schema is that of the mapping with path.
-func (Kind) Schema() string { return schema }
+func (FileKind) Schema() string { return fileSchema }
 
-// Parse reads a Lister.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+// Parse reads a File.
+func (FileKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	r.CheckStart(n, nil)
-	return Lister{Path: r.Text(n.Get("path"), "")}
+	return File{Path: r.Text(n.Get("path"), "")}
 }
 
-// Lister reads a file at each look. By its name it is .json, .yaml or .yml; any other has a name on each line.
-type Lister struct {
+// File reads a file at each look. By its name it is .json, .yaml or .yml; any other has a name on each line.
+type File struct {
 	Path string // as written: $(NAME) in it is replaced at each look
 }
 
 // Kind is "file".
-func (Lister) Kind() string { return Name }
+func (File) Kind() string { return "file" }
 
 // Validate checks that there is a path.
-func (l Lister) Validate() []decode.FieldError {
+func (l File) Validate() []decode.FieldError {
 	if l.Path == "" {
 		return []decode.FieldError{{Path: []string{"path"}, Message: "is required: the file that lists names"}}
 	}
@@ -53,10 +49,10 @@ func (l Lister) Validate() []decode.FieldError {
 }
 
 // Print shows the path.
-func (l Lister) Print() any { return decode.Pairs("path", l.Path) }
+func (l File) Print() any { return decode.Pairs("path", l.Path) }
 
 // List reads the file. One that is missing is an error, and not an empty list.
-func (l Lister) List(_ context.Context, env discover.Env) ([]discover.Found, error) {
+func (l File) List(_ context.Context, env discover.Env) ([]discover.Found, error) {
 	path, err := env.Expand("file.path", l.Path)
 	if err != nil {
 		return nil, err

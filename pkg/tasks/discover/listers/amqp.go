@@ -1,6 +1,4 @@
-// Package amqplist is the lister that asks RabbitMQ for its queues. AMQP has no way to list them, so the management API
-// is asked, over HTTP.
-package amqplist
+package listers
 
 import (
 	"cmp"
@@ -17,44 +15,42 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/internal/webget"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )
 
-// Name is the field of discover that chooses this lister.
-const Name = "amqp"
+// amqpName is the field of discover that chooses this lister.
+const amqpName = "amqp"
 
 // What fields are when left out.
 const (
-	DefaultVHost   = "/"
-	DefaultType    = TypeQueue
-	DefaultTimeout = 10 * time.Second
+	DefaultVHost = "/"
+	DefaultType  = TypeQueue
 )
 
-// What Lister.Type may be.
+// What AMQP.Type may be.
 const (
 	TypeQueue  = "queue" // classic and quorum queues
 	TypeStream = "stream"
 )
 
-//go:embed schema.json
-var schema string
+//go:embed amqp.json
+var amqpSchema string
 
-// Kind reads listers from a configuration.
-type Kind struct{}
+// AMQPKind reads listers from a configuration.
+type AMQPKind struct{}
 
 // Name is "amqp".
-func (Kind) Name() string { return Name }
+func (AMQPKind) Name() string { return amqpName }
 
 // Schema is that of the mapping with management, queues and so on.
-func (Kind) Schema() string { return schema }
+func (AMQPKind) Schema() string { return amqpSchema }
 
-// Parse reads a Lister.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+// Parse reads a AMQP.
+func (AMQPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	r.CheckStart(n, nil)
 	login := access.ParseLogin(n, r)
-	return &Lister{
+	return &AMQP{
 		Management:   r.Text(n.Get("management"), ""),
 		VHost:        r.Text(n.Get("vhost"), DefaultVHost),
 		Queues:       r.TextOrList(n.Get("queues")),
@@ -67,8 +63,8 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	}
 }
 
-// Lister finds queues of one virtual host. Texts are as written: $(NAME) in them is replaced at each look.
-type Lister struct {
+// AMQP asks the management API of RabbitMQ for the queues of one virtual host: AMQP has no way to list them. Texts are as written: $(NAME) in them is replaced at each look.
+type AMQP struct {
 	Management   string   // http://HOST:15672
 	VHost        string   // empty: /
 	Queues       []string // patterns: see [discover.ParsePatterns]
@@ -79,14 +75,14 @@ type Lister struct {
 	Timeout      time.Duration // of one request; 0: DefaultTimeout
 	CAFile       string        // PEM file of the authorities to trust; empty: the system's
 
-	client webget.Client
+	client client
 }
 
 // Kind is "amqp".
-func (*Lister) Kind() string { return Name }
+func (*AMQP) Kind() string { return amqpName }
 
 // Validate checks the address, the patterns and the user.
-func (l *Lister) Validate() []decode.FieldError {
+func (l *AMQP) Validate() []decode.FieldError {
 	var wrong []decode.FieldError
 	say := func(message string, path ...string) {
 		wrong = append(wrong, decode.FieldError{Path: path, Message: message})
@@ -106,12 +102,12 @@ func (l *Lister) Validate() []decode.FieldError {
 	return slices.Concat(wrong, l.login().Validate(), l.login().ValidateUser())
 }
 
-func (l *Lister) login() access.Login {
+func (l *AMQP) login() access.Login {
 	return access.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
 }
 
 // Print shows the fields as they are written.
-func (l *Lister) Print() any {
+func (l *AMQP) Print() any {
 	fields := slices.Concat(
 		decode.Pairs(
 			"management", decode.WithoutPasswords(l.Management), "vhost", cmp.Or(l.VHost, DefaultVHost),
@@ -128,7 +124,7 @@ func (l *Lister) Print() any {
 
 // List asks for all queues, or streams, of the virtual host. Exclusive ones are left out: only who made them may
 // consume them.
-func (l *Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
+func (l *AMQP) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
 	patterns, err := env.Patterns("amqp.queues", l.Queues)
 	if err != nil {
 		return nil, err
@@ -155,13 +151,13 @@ type queue struct {
 	Exclusive bool   `json:"exclusive"`
 }
 
-func (l *Lister) ask(ctx context.Context, env discover.Env) ([]queue, error) {
+func (l *AMQP) ask(ctx context.Context, env discover.Env) ([]queue, error) {
 	request, err := l.request(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	content, err := l.client.Body(request, env, "amqp.tls.caFile", l.CAFile)
-	if status := (webget.StatusError{}); errors.As(err, &status) {
+	content, err := l.client.body(request, env, "amqp.tls.caFile", l.CAFile)
+	if status := (statusError{}); errors.As(err, &status) {
 		return nil, fmt.Errorf("%w%s", err, advice(status.Code))
 	}
 	if err != nil {
@@ -188,18 +184,18 @@ func advice(status int) string {
 }
 
 // request makes the request, with everything expanded now.
-func (l *Lister) request(ctx context.Context, env discover.Env) (*http.Request, error) {
-	e := access.NewExpander(Name, env.Expand)
+func (l *AMQP) request(ctx context.Context, env discover.Env) (*http.Request, error) {
+	e := access.NewExpander(amqpName, env.Expand)
 	base, vhost := e.Text("management", l.Management), e.Text("vhost", cmp.Or(l.VHost, DefaultVHost))
 	login := e.Login("", l.login())
-	password, err := login.ReadPassword(Name)
+	password, err := login.ReadPassword(amqpName)
 	if e.Add(err); e.Err() != nil {
 		return nil, e.Err()
 	}
 	target := strings.TrimSuffix(base, "/") + "/api/queues/" + url.PathEscape(vhost) + "?columns=name,type,exclusive"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("amqp.management: %w", webget.Plainly(ctx, err))
+		return nil, fmt.Errorf("amqp.management: %w", withoutURL(ctx, err))
 	}
 	if login.User != "" {
 		request.SetBasicAuth(login.User, password)
