@@ -108,7 +108,7 @@ func (l lease) Session() string { return "s" }
 // clients gives the HTTP clients that a run has.
 type clients struct{ tasks.Clients }
 
-func (*clients) Turn(context.Context) (done func(), err error) { return func() {}, nil }
+func (*clients) AcquireSlot(context.Context) (done func(), err error) { return func() {}, nil }
 
 // deliver delivers messages as a run of the task g/NAME with this token does.
 func (s started) deliver(t *testing.T, name string, token int64, messages ...subscribe.Message) []error {

@@ -92,7 +92,7 @@ type child struct {
 // Start waits for one of the slots for simultaneous starts.
 func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	of := c.of
-	done, err := turn(ctx, of.means.starts)
+	done, err := acquireSlot(ctx, of.shared.starts)
 	if err != nil {
 		closeFiles(command.Stdin)
 		return nil, err
@@ -107,7 +107,7 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	command.Key, command.Session, command.Token = of.hold.Key(), of.hold.Session(), c.start.Token
 	command.Stdout, command.Stderr, command.Answers = stdout, stderr, nil
 	answered := of.watchStart(done)
-	p, err := of.means.cfg.Starter.Start(ctx, command)
+	p, err := of.shared.cfg.Starter.Start(ctx, command)
 	answered()
 	closeFiles(command.Stdin, stdout, stderr) // to be sure: an end left open would keep the readers
 	if err != nil {
@@ -117,8 +117,8 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	return &child{p, of, out}, nil
 }
 
-// turn waits for one of the slots for simultaneous starts.
-func turn(ctx context.Context, slots chan struct{}) (done func(), err error) {
+// acquireSlot waits for one of the slots for simultaneous starts.
+func acquireSlot(ctx context.Context, slots chan struct{}) (done func(), err error) {
 	select {
 	case slots <- struct{}{}:
 		return func() { <-slots }, nil
@@ -154,7 +154,7 @@ func (c *child) stop(ctx context.Context) {
 	signal := stopSignal(c.of.task().Stop.Signal)
 	c.Stop(signal, c.grace(ctx))
 	defer c.of.watchStop()()
-	look := time.NewTicker(max(c.of.means.cfg.Lease/50, time.Millisecond))
+	look := time.NewTicker(max(c.of.shared.cfg.Lease/50, time.Millisecond))
 	defer look.Stop()
 	ended, killed := ctx.Done(), false
 	for {
@@ -188,7 +188,7 @@ func (c *child) grace(ctx context.Context) time.Duration {
 
 // untilKill is how long a command may live if the lease is not renewed any more.
 func (c *child) untilKill() time.Duration {
-	return max(0, time.Until(c.of.hold.Deadline())-c.of.means.cfg.Lease/10)
+	return max(0, time.Until(c.of.hold.Deadline())-c.of.shared.cfg.Lease/10)
 }
 
 // stopSignals are those of Stop.Signal.

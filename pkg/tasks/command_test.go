@@ -181,7 +181,7 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 	}
 	close(sink.open)
 	ended(t, done, "the task")
-	s.means.readers.Wait()
+	s.shared.readers.Wait()
 	if len(sink.got) != lines {
 		t.Fatalf("%d lines, want %d", len(sink.got), lines)
 	}
@@ -205,7 +205,7 @@ func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
 	stop(elect.ErrReleased)
 	ended(t, done, "the task, whose sink takes nothing")
 	close(sink.open)
-	s.means.readers.Wait()
+	s.shared.readers.Wait()
 	if !slices.Equal(sink.got, []string{"up"}) {
 		t.Errorf("the sink got %q", sink.got)
 	}
@@ -278,7 +278,7 @@ func blockedSink(t *testing.T) *slowSink {
 func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 	sink := blockedSink(t)
 	s, metrics := rig(t, nil, func(c *Config) { c.Output = sink })
-	s.means.outputEnd = 10 * time.Millisecond
+	s.shared.outputEnd = 10 * time.Millisecond
 	task := sh(`echo out; echo err >&2; exit 1`)
 	task.Backoff = Backoff{Initial: time.Millisecond, Max: time.Millisecond}
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -306,7 +306,7 @@ func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 func TestCloseDoesNotWaitForABlockedSink(t *testing.T) {
 	sink := blockedSink(t)
 	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
-	s.means.outputEnd = 10 * time.Millisecond
+	s.shared.outputEnd = 10 * time.Millisecond
 	task := sh(`echo out; exit 1`)
 	task.Restart = RestartNever
 	_, done := runTask(t, s, task, newHold(task))

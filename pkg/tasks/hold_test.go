@@ -125,7 +125,7 @@ func callbackTask() Task { return Task{Group: "g", Name: "n", Runner: named("wor
 // insider is a callback that says that it works in this process.
 type insider struct{ named }
 
-func (insider) Inside() {}
+func (insider) InProcess() {}
 
 // announced has runs in this process announced to a function.
 func announced(to func(key elect.Key, session string, over bool) error) func(*Config) {

@@ -91,8 +91,8 @@ func (j *job) advanced(token int64) effects {
 	return effects{note: true}
 }
 
-// said takes what the run says about itself.
-func (j *job) said(state string, change []func(*elect.TaskStatus), now moment) effects {
+// reported takes what the run says about itself.
+func (j *job) reported(state string, change []func(*elect.TaskStatus), now moment) effects {
 	if j.phase != active && j.phase != leaving {
 		return effects{} // too late
 	}
@@ -142,7 +142,7 @@ func (j *job) tryAgain(now moment) effects {
 }
 
 // ended takes what became of the start.
-func (j *job) ended(r ran, now moment) effects {
+func (j *job) ended(r attemptResult, now moment) effects {
 	if j.phase != active {
 		return effects{}
 	}

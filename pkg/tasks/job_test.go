@@ -79,8 +79,8 @@ func (m *jobModel) apply(t *rapid.T, fx effects) {
 }
 
 // drawEnding is any way in which a run may end.
-func (m *jobModel) drawEnding(t *rapid.T) ran {
-	r := ran{start: m.start, took: time.Duration(rapid.IntRange(0, 3600).Draw(t, "took")) * time.Second}
+func (m *jobModel) drawEnding(t *rapid.T) attemptResult {
+	r := attemptResult{start: m.start, took: time.Duration(rapid.IntRange(0, 3600).Draw(t, "took")) * time.Second}
 	if r.start.Token == 0 && rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
 		r.refused = rapid.SampledFrom(
 			[]error{elect.ErrUnavailable, elect.ErrLeaseLost, elect.ErrReleased},
@@ -140,7 +140,7 @@ func TestJobKeepsItsPromises(t *testing.T) {
 				}
 				m.apply(t, m.changed(task, m.now))
 			case event == 2:
-				m.apply(t, m.said(StateRunning, nil, m.now))
+				m.apply(t, m.reported(StateRunning, nil, m.now))
 			case event < 6 && m.runs:
 				m.runs = false
 				r := m.drawEnding(t)

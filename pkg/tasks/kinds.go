@@ -54,12 +54,12 @@ type Runner interface {
 	Run(ctx context.Context, env Env) Ending
 }
 
-// Insider is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off. See
+// InProcess is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off. See
 // [Config.RunInside].
-type Insider interface {
+type InProcess interface {
 	Runner
-	// Inside does nothing.
-	Inside()
+	// InProcess does nothing.
+	InProcess()
 }
 
 // TaskKind is a Kind that reads more fields of its task than its own.
@@ -203,8 +203,8 @@ type HTTP interface {
 	// Client gives a client that checks servers against the PEM certificates in caFile; empty: the system's.
 	// Redirects are not followed.
 	Client(caFile string) (*http.Client, error)
-	// Turn waits for one of the slots for simultaneous starts; done gives it back.
-	Turn(ctx context.Context) (done func(), err error)
+	// AcquireSlot waits for one of the slots for simultaneous starts; done gives it back.
+	AcquireSlot(ctx context.Context) (done func(), err error)
 }
 
 // Status takes what a run says about itself, for people. Calls never block, and cost a write only where something

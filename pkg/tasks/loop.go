@@ -12,11 +12,11 @@ import (
 
 // held is a task whose key is held here. While the task waits it is all that there is of it.
 type held struct {
-	key   elect.Key
-	hold  Hold
-	ended func(error)
-	given *Task // what Run was called with; nil: the task as it is declared
-	reins reins
+	key    elect.Key
+	hold   Hold
+	ended  func(error)
+	given  *Task // what Run was called with; nil: the task as it is declared
+	cancel runCancel
 
 	// The rest belongs to the loop.
 	job     *job
@@ -30,15 +30,15 @@ func newHeld(hold Hold, given *Task, ended func(error)) *held {
 	return h
 }
 
-// reins end the run that goes on, at once: that must not wait for the loop.
-type reins struct {
+// runCancel ends the run that goes on, at once: that must not wait for the loop.
+type runCancel struct {
 	mu      sync.Mutex
 	stopped error // nothing may be run any more
 	cancel  context.CancelCauseFunc
 }
 
 // context is that of a run. Call done when the run has ended.
-func (r *reins) context() (ctx context.Context, done func()) {
+func (r *runCancel) context() (ctx context.Context, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -54,7 +54,7 @@ func (r *reins) context() (ctx context.Context, done func()) {
 }
 
 // cut ends the run that goes on.
-func (r *reins) cut(cause error) {
+func (r *runCancel) cut(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cancel != nil {
@@ -63,7 +63,7 @@ func (r *reins) cut(cause error) {
 }
 
 // stop ends the run that goes on, and lets none begin after it.
-func (r *reins) stop(cause error) {
+func (r *runCancel) stop(cause error) {
 	r.mu.Lock()
 	if r.stopped == nil {
 		r.stopped = cause
@@ -75,7 +75,7 @@ func (r *reins) stop(cause error) {
 // loop runs the tasks that are held: it passes what happens to their jobs, and does what those say. One goroutine
 // does so for all of them, and never waits for the work.
 type loop struct {
-	means *means
+	shared *shared
 
 	mu       sync.Mutex
 	inbox    []func() // what has happened; only the loop's goroutine calls them
@@ -89,9 +89,9 @@ type loop struct {
 	timers timers[*held]
 }
 
-func newLoop(m *means) *loop {
+func newLoop(m *shared) *loop {
 	return &loop{
-		means: m, wake: make(chan struct{}, 1), closed: make(chan struct{}), over: make(chan struct{}),
+		shared: m, wake: make(chan struct{}, 1), closed: make(chan struct{}), over: make(chan struct{}),
 		held: map[elect.Key]*held{},
 	}
 }
@@ -152,12 +152,12 @@ func (l *loop) begin(h *held) {
 		if h.given == nil {
 			l.held[h.key] = h
 		}
-		l.means.logs.open(h.key, h.hold.Token())
+		l.shared.logs.open(h.key, h.hold.Token())
 		h.job = newJob(task, h.hold.Status())
 		if run, ok := cutOff(task, h.job.status); ok {
-			l.means.cfg.Journal.Ran(h.key, run)
+			l.shared.cfg.Journal.Ran(h.key, run)
 		}
-		h.job.asked = l.means.asked(h.key)
+		h.job.asked = l.shared.asked(h.key)
 		l.apply(h, h.job.begin(h.hold.Token(), readClocks()))
 	})
 }
@@ -169,7 +169,7 @@ func (l *loop) stop(h *held, cause error) {
 			l.apply(h, h.job.stopped(cause, readClocks()))
 		}
 	})
-	h.reins.stop(cause)
+	h.cancel.stop(cause)
 }
 
 // declare replaces the tasks, and returns those that are no longer among them.
@@ -206,7 +206,7 @@ func (l *loop) redeclare() {
 // asked gives the jobs what operators ask of them now.
 func (l *loop) asked() {
 	for _, h := range l.held {
-		if a := l.means.asked(h.key); a != h.job.asked {
+		if a := l.shared.asked(h.key); a != h.job.asked {
 			l.apply(h, h.job.ask(a, h.hold.Token(), readClocks()))
 		}
 	}
@@ -225,7 +225,7 @@ func (l *loop) taskOf(h *held) *Task {
 // apply does what a job says.
 func (l *loop) apply(h *held, fx effects) {
 	if fx.cut != nil {
-		h.reins.cut(fx.cut)
+		h.cancel.cut(fx.cut)
 	}
 	l.observe(h, fx)
 	if fx.fresh {
@@ -258,12 +258,12 @@ func (l *loop) start(h *held) {
 		h.run = l.running(h)
 	}
 	run, start, status := h.run, h.job.start, h.job.status
-	ctx, done := h.reins.context()
+	ctx, done := h.cancel.context()
 	advanced := func(token int64) { l.post(func() { l.apply(h, h.job.advanced(token)) }) }
-	go run.attempt(ctx, start, status, advanced, func(r ran) {
+	go run.attempt(ctx, start, status, advanced, func(r attemptResult) {
 		done()
 		l.post(func() {
-			h.job.asked = l.means.asked(h.key)
+			h.job.asked = l.shared.asked(h.key)
 			l.apply(h, h.job.ended(r, readClocks()))
 		})
 	})
@@ -280,11 +280,11 @@ func (l *loop) leave(h *held) {
 
 // running is what the task runs with. What it reports counts for as long as it is this.
 func (l *loop) running(h *held) *taskRuns {
-	r := newTaskRuns(l.means, h.job.task, h.hold)
+	r := newTaskRuns(l.shared, h.job.task, h.hold)
 	r.report = func(state string, change ...func(*elect.TaskStatus)) {
 		l.post(func() {
 			if h.run == r {
-				l.apply(h, h.job.said(state, change, readClocks()))
+				l.apply(h, h.job.reported(state, change, readClocks()))
 			}
 		})
 	}
@@ -298,7 +298,7 @@ func (l *loop) end(h *held, err error) {
 	if l.held[h.key] == h {
 		delete(l.held, h.key)
 	}
-	l.means.logs.release(h.key)
+	l.shared.logs.release(h.key)
 	h.ended(err)
 }
 
@@ -307,9 +307,9 @@ func (l *loop) observe(h *held, fx effects) {
 	for _, run := range fx.ended {
 		l.count(h, run)
 	}
-	journal := l.means.cfg.Journal
+	journal := l.shared.cfg.Journal
 	if fx.missed.late > 0 {
-		l.means.log(h.hold).Info(
+		l.shared.log(h.hold).Info(
 			"A tick was missed", "tick", Start{ScheduledAt: fx.missed.at}.Tick(), "duration", fx.missed.late,
 		)
 		journal.Missed(h.key, fx.missed.at, fx.missed.late)
@@ -318,10 +318,10 @@ func (l *loop) observe(h *held, fx effects) {
 		journal.Looping(h.key, fx.looping)
 	}
 	if fx.invalid != nil {
-		l.means.log(h.hold).Error(fx.invalid, "The task cannot run: its schedule is wrong")
+		l.shared.log(h.hold).Error(fx.invalid, "The task cannot run: its schedule is wrong")
 	}
 	if errors.Is(fx.over, ErrDone) {
-		l.means.log(h.hold).Info("The task has ended for good", "state", h.job.status.State)
+		l.shared.log(h.hold).Info("The task has ended for good", "state", h.job.status.State)
 		if h.job.hasRun && !h.job.status.Outcome.Succeeded {
 			journal.Failed(h.key, fx.over)
 		}
@@ -329,16 +329,16 @@ func (l *loop) observe(h *held, fx effects) {
 }
 
 func (l *loop) count(h *held, run runCount) {
-	l.means.cfg.Metrics.RunDone(h.key, run.result, run.took)
+	l.shared.cfg.Metrics.RunDone(h.key, run.result, run.took)
 	if h.job.task.keepsRuns() {
 		ended := time.Now()
-		l.means.cfg.Journal.Ran(h.key, PastRun{
+		l.shared.cfg.Journal.Ran(h.key, PastRun{
 			Start: run.start, Began: ended.Add(-run.took), Ended: ended, Result: run.result, Code: run.code,
 			Err:   run.err,
 			Again: run.again,
 		})
 	}
-	log := run.trace.logger(l.means.log(h.hold)).WithValues("result", run.result)
+	log := run.trace.logger(l.shared.log(h.hold)).WithValues("result", run.result)
 	switch {
 	case run.result == ResultSkipped:
 		log.V(1).Info("A tick was skipped: the run before it still goes", "tick", run.start.Tick())

@@ -70,8 +70,8 @@ type CrashLoop struct {
 // loopingAfter is from how many failures in a row on a task counts as looping.
 const loopingAfter = 3
 
-// telling says whether so many failures in a row are news: 3, 6, 12, and so on.
-func telling(failures int) bool {
+// isReported says whether so many failures in a row are reported: 3, 6, 12, and so on.
+func isReported(failures int) bool {
 	if failures%loopingAfter != 0 {
 		return false
 	}
@@ -139,7 +139,7 @@ type DeliveryTracer interface {
 
 // DeliverySpan is one delivery in a trace. Its methods must not block.
 type DeliverySpan interface {
-	// Trace is what the receiver is told.
+	// Trace is what the receiver gets.
 	Trace() TraceContext
 	// End says how the delivery has ended; nil: all messages were worked on. It is called once.
 	End(err error)
@@ -197,7 +197,7 @@ type noDelivery struct{ trace TraceContext }
 func (d noDelivery) Trace() TraceContext { return d.trace }
 func (noDelivery) End(error)             {}
 
-// BeginDelivery begins the span of a delivery, where deliveries are followed. Else the receiver is told the span of the
+// BeginDelivery begins the span of a delivery, where deliveries are followed. Else the receiver gets the span of the
 // run.
 func (e Env) BeginDelivery(ctx context.Context, position string, messages int) (context.Context, DeliverySpan) {
 	if e.deliveries == nil {
@@ -219,7 +219,7 @@ func (r *taskRuns) traced(task Task, start Start) TracedRun {
 
 // begin begins the span of a run.
 func (r *taskRuns) begin(ctx context.Context, start Start) (context.Context, Span) {
-	tracer, task := r.means.cfg.Tracer, r.task()
+	tracer, task := r.shared.cfg.Tracer, r.task()
 	if tracer == nil {
 		return ctx, noSpan{}
 	}

@@ -33,8 +33,8 @@ func Ended(ctx context.Context, err error) Ending {
 	return end
 }
 
-// ran is what became of a start.
-type ran struct {
+// attemptResult is what became of a start.
+type attemptResult struct {
 	start   Start
 	refused error // the lock was not advanced: nothing ran
 	ending  Ending
@@ -44,7 +44,7 @@ type ran struct {
 }
 
 // result is how a run ended.
-func (r ran) result() Result {
+func (r attemptResult) result() Result {
 	if r.start.ScheduledAt.IsZero() {
 		return keepResult(r.ending)
 	}
@@ -65,7 +65,7 @@ var (
 )
 
 // returned decides what follows a run of a task without ticks. done says that it has ended for good.
-func (j *job) returned(r ran, now moment) (fx effects, done error) {
+func (j *job) returned(r attemptResult, now moment) (fx effects, done error) {
 	run := runCount{
 		result: keepResult(r.ending), took: r.took, err: r.ending.Err, start: r.start, code: r.ending.Code,
 		trace: r.trace,
@@ -90,7 +90,7 @@ func (j *job) returned(r ran, now moment) (fx effects, done error) {
 	j.pause(delay, now)
 	j.set(StateBackoff, now, lastError(r.ending.Err), nextRunAt(now.wall.Add(delay)))
 	fx.note, fx.ended[0].again = true, true
-	if telling(j.failures) {
+	if isReported(j.failures) {
 		fx.looping = CrashLoop{Failures: j.failures, Err: r.ending.Err, Next: now.wall.Add(delay)}
 	}
 	return fx, nil
@@ -98,7 +98,7 @@ func (j *job) returned(r ran, now moment) (fx effects, done error) {
 
 // finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key is
 // released at this moment. If the lease is lost before, the work starts again elsewhere.
-func (j *job) finish(r ran, now moment) (done error) {
+func (j *job) finish(r attemptResult, now moment) (done error) {
 	end := r.ending
 	done = ErrDone
 	succeeded := end.Err == nil && j.task.Restart != RestartAlways

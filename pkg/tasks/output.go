@@ -79,14 +79,14 @@ func (s *scope) pipes(token int64, answers Answers) (out *output, stdout, stderr
 		closeFiles(outRead, stdout)
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
-	s.means.logs.start(s.hold.Key(), token)
+	s.shared.logs.start(s.hold.Key(), token)
 	out = &output{
-		token: token, reads: []*os.File{outRead, errRead}, patience: s.means.outputEnd,
+		token: token, reads: []*os.File{outRead, errRead}, patience: s.shared.outputEnd,
 		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
-	s.means.readers.Go(func() { s.read(out, outRead, Stdout, answers) })
-	s.means.readers.Go(func() { s.read(out, errRead, Stderr, nil) })
+	s.shared.readers.Go(func() { s.read(out, outRead, Stdout, answers) })
+	s.shared.readers.Go(func() { s.read(out, errRead, Stderr, nil) })
 	return out, stdout, stderr, nil
 }
 
@@ -113,8 +113,8 @@ func (o *output) end() {
 
 // read keeps and passes on what comes from one pipe until its end, but for answers.
 func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
-	sink, key := s.means.cfg.Output, s.hold.Key()
-	place := s.means.logs.sink(key, stream)
+	sink, key := s.shared.cfg.Output, s.hold.Key()
+	place := s.shared.logs.sink(key, stream)
 	var lost atomic.Int64
 	pass := func(line string) {
 		select {
@@ -133,7 +133,7 @@ func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 		if answers != nil && answers.Line(line) {
 			return
 		}
-		s.means.logs.add(key, o.token, stream, line, time.Now())
+		s.shared.logs.add(key, o.token, stream, line, time.Now())
 		if sink != nil {
 			pass(line)
 		}
@@ -158,7 +158,7 @@ func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 const maxQueued = 256
 
 // queued has lines passed on in the background: a sink that takes none must not hold up the answers after them. What
-// the queue has no room for is lost. passed waits for the rest.
+// the queue has no space for is lost. passed waits for the rest.
 func queued(pass func(line string), lost *atomic.Int64) (add func(line string), passed func()) {
 	lines, over := make(chan string, maxQueued), make(chan struct{})
 	go func() {
@@ -184,7 +184,7 @@ func queued(pass func(line string), lost *atomic.Int64) (add func(line string), 
 var errSinkBlocked = errors.New("the sink for output does not take lines")
 
 // awaitReaders waits for the readers of commands' output.
-func (m *means) awaitReaders() {
+func (m *shared) awaitReaders() {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

@@ -24,7 +24,7 @@ type taskRuns struct {
 	report func(state string, change ...func(*elect.TaskStatus)) // to the task's status, in order and without waiting
 }
 
-func newTaskRuns(m *means, t *Task, hold Hold) *taskRuns {
+func newTaskRuns(m *shared, t *Task, hold Hold) *taskRuns {
 	r := &taskRuns{scope: newScope(m, t, hold), remote: NewRemoteLease(nil)}
 	if m.cfg.RemoteLease != nil {
 		r.remote.note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
@@ -41,9 +41,9 @@ var (
 // attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by
 // advancing the lock to the status first.
 func (r *taskRuns) attempt(
-	ctx context.Context, start Start, status elect.TaskStatus, advanced func(token int64), ended func(ran),
+	ctx context.Context, start Start, status elect.TaskStatus, advanced func(token int64), ended func(attemptResult),
 ) {
-	result := ran{start: start}
+	result := attemptResult{start: start}
 	defer func() { ended(result) }()
 	if start.Token == 0 {
 		token, err := r.hold.Advance(ctx, status)
@@ -52,7 +52,7 @@ func (r *taskRuns) attempt(
 			result.start = start
 			advanced(token)
 			if start.ScheduledAt.IsZero() && start.Attempt > 1 {
-				r.means.cfg.Metrics.TaskRestart(r.hold.Key())
+				r.shared.cfg.Metrics.TaskRestart(r.hold.Key())
 			}
 		} else if result.refused = err; ctx.Err() == nil {
 			return
@@ -96,12 +96,12 @@ func (r *taskRuns) work(ctx context.Context, start Start, span Span, end *Ending
 		*end = NotStarted(ctx, errNoRunner)
 		return
 	}
-	says := &reporter{r: r, span: span}
+	status := &reporter{r: r, span: span}
 	var ended func()
 	watched := make(chan struct{})
 	unwatched := context.AfterFunc(ctx, func() {
 		defer close(watched)
-		says.stopping()
+		status.stopping()
 		ended = r.watchStop()
 	})
 	*end = Ended(ctx, errGoexit)
@@ -116,21 +116,21 @@ func (r *taskRuns) work(ctx context.Context, start Start, span Span, end *Ending
 			ended()
 		}
 	}()
-	over, err := r.inside(task)
+	over, err := r.announceInProcess(task)
 	if err != nil {
 		*end = NotStarted(ctx, err)
 		return
 	}
 	defer over()
 	env := r.env(task, start)
-	env.Status = says
+	env.Status = status
 	*end = task.Runner.Run(ctx, env)
 }
 
-// inside announces a run that works in this process. Call over when it has ended.
-func (r *taskRuns) inside(task Task) (over func(), err error) {
-	announce := r.means.cfg.RunInside
-	if _, ok := task.Runner.(Insider); !ok || announce == nil {
+// announceInProcess announces a run that works in this process. Call over when it has ended.
+func (r *taskRuns) announceInProcess(task Task) (over func(), err error) {
+	announce := r.shared.cfg.RunInside
+	if _, ok := task.Runner.(InProcess); !ok || announce == nil {
 		return func() {}, nil
 	}
 	key, session := r.hold.Key(), r.hold.Session()
@@ -152,24 +152,26 @@ func (r *taskRuns) leave() {
 }
 
 func (r *taskRuns) env(task Task, start Start) Env {
-	deliveries, _ := r.means.cfg.Tracer.(DeliveryTracer)
+	deliveries, _ := r.shared.cfg.Tracer.(DeliveryTracer)
 	return Env{
-		Identity: task.Identity(), Start: start, Instance: r.means.cfg.Instance, T: r.means.cfg.Lease,
+		Identity: task.Identity(), Start: start, Instance: r.shared.cfg.Instance, T: r.shared.cfg.Lease,
 		Grace: task.Stop.Timeout, Lease: newRunLease(r.hold),
 		Remote:    r.remote,
-		Processes: commands{r.scope, start}, HTTP: requests{r.means}, Callbacks: r.means.cfg.Registry,
-		Environ: r.means.cfg.Environ,
-		Status:  &reporter{r: r, span: noSpan{}}, Metrics: r.means.cfg.Metrics,
+		Processes: commands{r.scope, start}, HTTP: requests{r.shared}, Callbacks: r.shared.cfg.Registry,
+		Environ: r.shared.cfg.Environ,
+		Status:  &reporter{r: r, span: noSpan{}}, Metrics: r.shared.cfg.Metrics,
 		Trace: r.trace, Log: r.trace.logger(r.log), traced: r.traced(task, start), deliveries: deliveries,
 	}
 }
 
 // requests gives the clients of a supervisor. It implements [HTTP].
-type requests struct{ means *means }
+type requests struct{ shared *shared }
 
-func (q requests) Client(caFile string) (*http.Client, error) { return q.means.cfg.HTTPClient(caFile) }
+func (q requests) Client(caFile string) (*http.Client, error) { return q.shared.cfg.HTTPClient(caFile) }
 
-func (q requests) Turn(ctx context.Context) (done func(), err error) { return turn(ctx, q.means.calls) }
+func (q requests) AcquireSlot(ctx context.Context) (done func(), err error) {
+	return acquireSlot(ctx, q.shared.calls)
+}
 
 // reporter passes on what a run says about itself. It implements [Status].
 type reporter struct {
@@ -181,16 +183,16 @@ type reporter struct {
 
 func (p *reporter) Running() {
 	p.span.Running()
-	p.say(StateRunning)
+	p.report(StateRunning)
 }
 
-func (p *reporter) Trouble(err error) { p.say(StateRunning, trouble(err, wallclock.Now())) }
+func (p *reporter) Trouble(err error) { p.report(StateRunning, trouble(err, wallclock.Now())) }
 
 func (p *reporter) Lag(lag elect.Lag) {
-	p.say(StateRunning, func(s *elect.TaskStatus) { s.Lag = lag })
+	p.report(StateRunning, func(s *elect.TaskStatus) { s.Lag = lag })
 }
 
-func (p *reporter) say(state string, change ...func(*elect.TaskStatus)) {
+func (p *reporter) report(state string, change ...func(*elect.TaskStatus)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.over {
@@ -209,15 +211,15 @@ var _ Hold = (*elect.Lease)(nil)
 
 // scope is what the runs of a task, their commands and the output of those have in common.
 type scope struct {
-	means    *means
+	shared   *shared
 	hold     Hold
 	log      logr.Logger
 	declared atomic.Pointer[Task] // as it is now
 	stuck    atomic.Bool          // an alarm was raised
 }
 
-func newScope(m *means, t *Task, hold Hold) *scope {
-	s := &scope{means: m, hold: hold, log: m.log(hold)}
+func newScope(m *shared, t *Task, hold Hold) *scope {
+	s := &scope{shared: m, hold: hold, log: m.log(hold)}
 	s.declared.Store(t)
 	return s
 }
@@ -239,7 +241,7 @@ const slowStart = time.Second
 
 // watchStop begins when a task is asked to stop; end is called when nothing of it is left.
 func (s *scope) watchStop() (end func()) {
-	cfg := s.means.cfg
+	cfg := s.shared.cfg
 	return raiseAfter(s.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
 		if !s.stuck.CompareAndSwap(false, true) {
 			return false // what is left of a command is watched as well as the run that it is of
@@ -260,7 +262,7 @@ func (s *scope) watchStop() (end func()) {
 
 // watchStart begins when a command is about to start. leave frees its place; end is called with the starter's answer.
 func (s *scope) watchStart(leave func()) (end func()) {
-	cfg := s.means.cfg
+	cfg := s.shared.cfg
 	slow := time.AfterFunc(slowStart, leave)
 	answered := raiseAfter(cfg.StuckAfter, func(since time.Time) bool {
 		s.log.Error(errStartStuck, "The task does not start", "duration", time.Since(since))

@@ -45,7 +45,7 @@ func (e every) Next(after time.Time) time.Time {
 	return time.UnixMilli(e.offset + (k+1)*e.period).UTC()
 }
 
-// digest tells schedules apart, also that there is none.
+// digest identifies a schedule, and that there is none.
 func (t *Timing) digest() string {
 	hash := fnv.New32a()
 	_, _ = fmt.Fprintf(hash, "%s\x00%s\x00%d", t.Schedule, t.TimeZone, t.Every) // a hash's Write never fails

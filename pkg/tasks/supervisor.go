@@ -19,8 +19,8 @@ import (
 // Supervisor runs tasks under their leases. A task that waits, for a tick or between two tries, has no goroutine.
 // Its methods may be called concurrently.
 type Supervisor struct {
-	means *means
-	loop  *loop
+	shared *shared
+	loop   *loop
 
 	clients *Clients
 	local   *LocalStarter // when cfg.Starter is the supervisor's own
@@ -56,11 +56,11 @@ func NewSupervisor(cfg Config) (*Supervisor, error) {
 	}
 	cfg.StuckAfter = cmp.Or(cfg.StuckAfter, defaultStuckAfter)
 	slots := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
-	s.means = &means{
+	s.shared = &shared{
 		cfg: cfg, starts: make(chan struct{}, slots), calls: make(chan struct{}, slots),
 		logs: newLogs(), outputEnd: sinkPatience,
 	}
-	s.loop = newLoop(s.means)
+	s.loop = newLoop(s.shared)
 	go s.loop.run()
 	return s, nil
 }
@@ -100,18 +100,18 @@ func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 // Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000
 // and 256 KiB. The lines of tasks that ended here are kept for a while. All tasks together have 64 MiB; the largest
 // give up their oldest lines first.
-func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.means.logs.tail(key, n) }
+func (s *Supervisor) Tail(key elect.Key, n int) []Line { return s.shared.logs.tail(key, n) }
 
 // Output returns all lines that Tail could, and from which of the task's starts they are; false: the task is not held
 // here, and nothing of it is kept. It may be called concurrently.
-func (s *Supervisor) Output(key elect.Key) (Output, bool) { return s.means.logs.output(key) }
+func (s *Supervisor) Output(key elect.Key) (Output, bool) { return s.shared.logs.output(key) }
 
 // Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor
 // keeps. Nothing may be held any more. A call of the sink that does not return is left behind.
 func (s *Supervisor) Close() {
 	s.close.Do(func() {
 		s.loop.close()
-		s.means.awaitReaders()
+		s.shared.awaitReaders()
 		s.clients.Close()
 		if s.local != nil {
 			s.local.Close()
@@ -153,7 +153,7 @@ type Config struct {
 	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
 	// an error it may not know, and the endpoint learns nothing.
 	RemoteLease func(key elect.Key, session string, until time.Time) error
-	// RunInside is called before a run of an [Insider] begins, and when it is over. What ends this process at the hard
+	// RunInside is called before a run of an [InProcess] begins, and when it is over. What ends this process at the hard
 	// deadline, should the run go on, must know of it: after an error the run does not begin. Nil: nothing does.
 	RunInside func(key elect.Key, session string, over bool) error
 	// Alarms say that something does not end or start.
@@ -177,8 +177,8 @@ type Alarms struct {
 
 const defaultStuckAfter = 5 * time.Second
 
-// means are what all runs share.
-type means struct {
+// shared is what all runs share.
+type shared struct {
 	cfg       Config
 	starts    chan struct{} // a place for each command that may be starting
 	calls     chan struct{} // the same for start requests: an endpoint that hangs holds up no command
@@ -188,14 +188,14 @@ type means struct {
 }
 
 // asked is what operators ask of the task.
-func (m *means) asked(key elect.Key) Asked {
+func (m *shared) asked(key elect.Key) Asked {
 	if m.cfg.Asked == nil {
 		return Asked{}
 	}
 	return m.cfg.Asked(key)
 }
 
-func (m *means) log(hold Hold) logr.Logger {
+func (m *shared) log(hold Hold) logr.Logger {
 	return m.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session())
 }
 

@@ -24,7 +24,7 @@ func (j *job) beginTicks(now moment) effects {
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
 	if missed.late > 0 {
-		j.settle(missed.at)
+		j.advanceTicks(missed.at)
 	}
 	return effects{missed: missed}.and(j.proceed(now))
 }
@@ -57,8 +57,8 @@ func (j *job) follow(t *Task, now moment) (other bool) {
 	return other
 }
 
-// settle notes that ticks up to a moment are dealt with.
-func (j *job) settle(at time.Time) { j.status.TicksTo = max(j.status.TicksTo, at.UnixMilli()) }
+// advanceTicks notes that ticks up to a moment are dealt with.
+func (j *job) advanceTicks(at time.Time) { j.status.TicksTo = max(j.status.TicksTo, at.UnixMilli()) }
 
 // proceed fires the pending tick when no run goes, and looks for the next one.
 func (j *job) proceed(now moment) effects {
@@ -109,12 +109,12 @@ func (j *job) due(now moment) effects {
 	switch {
 	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
 		fx.missed = missedTick{at, late}
-		j.settle(at)
+		j.advanceTicks(at)
 	case j.phase == idle:
 		t.pending = at
 	case j.task.Overlap != OverlapReplace:
 		fx.ended, fx.note = []runCount{skipped(at)}, true
-		j.settle(at)
+		j.advanceTicks(at)
 	case j.phase == pausing: // between two tries
 		j.phase, t.pending = idle, at
 	default:
@@ -131,7 +131,7 @@ func skipped(tick time.Time) runCount {
 }
 
 // tried decides what follows a try of a tick.
-func (j *job) tried(r ran, now moment) effects {
+func (j *job) tried(r attemptResult, now moment) effects {
 	result, err := tickResult(r.ending, r.cause)
 	run := runCount{result: result, took: r.took, err: err, start: r.start, code: r.ending.Code, trace: r.trace}
 	fx := effects{ended: []runCount{run}}

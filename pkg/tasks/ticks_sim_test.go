@@ -135,7 +135,7 @@ func (w *tickWorld) apply(fx effects) {
 func (w *tickWorld) answer(advanced bool) {
 	w.writes = false
 	if !advanced {
-		w.apply(w.job.ended(ran{start: w.job.start, refused: elect.ErrUnavailable}, w.clock()))
+		w.apply(w.job.ended(attemptResult{start: w.job.start, refused: elect.ErrUnavailable}, w.clock()))
 		return
 	}
 	w.runs, w.status = true, w.job.status
@@ -216,7 +216,7 @@ func (w *tickWorld) begin() {
 // ends is the end of a run.
 func (w *tickWorld) ends(err error, cut bool) {
 	w.runs = false
-	r := ran{start: w.job.start, took: time.Minute, ending: Ending{ByItself: !cut, Cut: cut, Err: err}}
+	r := attemptResult{start: w.job.start, took: time.Minute, ending: Ending{ByItself: !cut, Cut: cut, Err: err}}
 	r.start.Token = 8
 	if cut {
 		r.cause = w.job.stop

@@ -19,8 +19,8 @@ type Runner string
 // Kind is "callback".
 func (r Runner) Kind() string { return Name }
 
-// Inside implements [tasks.Insider].
-func (r Runner) Inside() {}
+// InProcess implements [tasks.InProcess].
+func (r Runner) InProcess() {}
 
 // NeedsRestart says whether the names differ.
 func (r Runner) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(r) }

@@ -152,7 +152,7 @@ func (s session) run(ctx context.Context) tasks.Ending {
 
 func (s session) begin(ctx context.Context) error {
 	s.env.Remote.Begin(s.env.Start)
-	done, err := s.env.HTTP.Turn(ctx)
+	done, err := s.env.HTTP.AcquireSlot(ctx)
 	if err != nil {
 		return err
 	}

@@ -160,10 +160,10 @@ func (q *sender) env(task tasks.Task, start tasks.Start) tasks.Env {
 	}
 }
 
-func (*sender) Turn(context.Context) (done func(), err error) { return func() {}, nil }
-func (*sender) Running()                                      {}
-func (*sender) Trouble(error)                                 {}
-func (*sender) Lag(elect.Lag)                                 {}
+func (*sender) AcquireSlot(context.Context) (done func(), err error) { return func() {}, nil }
+func (*sender) Running()                                             {}
+func (*sender) Trouble(error)                                        {}
+func (*sender) Lag(elect.Lag)                                        {}
 
 // A configuration that was read again may name another lease than the one that the replica runs with. A time-out that
 // would fit that one must not keep the task from starting under this.

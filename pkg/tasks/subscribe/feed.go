@@ -64,7 +64,7 @@ func newFeed(s *run, sub Subscription) *feed {
 	_, pausing := sub.(Pausing)
 	rules := flow.Rules{
 		InFlight: s.InFlight, Order: flow.Order(s.Order), PerPartition: pausing,
-		Batch: s.receiver.Batch(), Attempts: s.Retry.Attempts, Letters: s.letters != "",
+		Batch: s.receiver.Batch(), Attempts: s.Retry.Attempts, DeadLetters: s.deadLetters != "",
 		Cumulative: sub.Cumulative(),
 		Delay:      func(failures int) time.Duration { return s.Retry.Backoff.Delay(failures - 1) },
 		MaxDelay:   s.Retry.Backoff.Max,
@@ -224,7 +224,7 @@ func (f *feed) over(ctx context.Context) bool {
 
 func (f *feed) result() error {
 	if item := f.flow.Halted(); item != nil {
-		return fmt.Errorf("%w: message %s was not worked on in %d attempts, and there is no retry.deadLetter; see to it, "+
+		return fmt.Errorf("%w: delivery of %s failed in %d attempts, and there is no retry.deadLetter; see to it, "+
 			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Attempts(), f.env.Group, f.env.Name,
 			item.Err)
 	}
@@ -248,7 +248,7 @@ func (f *feed) finish(ctx context.Context, all []finished) {
 	for _, done := range all {
 		f.flow.Finished(done.work, done.errs, now)
 		f.report(done)
-		if done.work.Letter && f.work.Err() == nil {
+		if done.work.DeadLetter && f.work.Err() == nil {
 			f.fail(done.errs[0])
 		}
 	}
@@ -288,8 +288,8 @@ func (f *feed) take(r received) {
 
 // deliver has work done, and says for each message how that ended.
 func (f *feed) deliver(w flow.Work[Message]) []error {
-	if w.Letter {
-		return []error{f.bury(w.Items[0])}
+	if w.DeadLetter {
+		return []error{f.deadLetter(w.Items[0])}
 	}
 	ctx, span := f.env.BeginDelivery(f.work, w.Items[0].Message.ID, len(w.Items))
 	trace := span.Trace()
@@ -309,15 +309,15 @@ func (f *feed) deliver(w flow.Work[Message]) []error {
 	return errs
 }
 
-// bury makes a message a dead letter.
-func (f *feed) bury(item *flow.Item[Message]) error {
+// deadLetter makes a message a dead letter.
+func (f *feed) deadLetter(item *flow.Item[Message]) error {
 	ctx, cancel := context.WithTimeout(f.work, ackTimeout)
 	defer cancel()
 	why := Why{
 		Identity: f.env.Identity, Source: f.title, ID: item.Message.ID, Attempts: item.Attempts(), Err: item.Err,
 	}
-	if err := f.sub.DeadLetter(ctx, f.letters, item.Message, why); err != nil {
-		return fmt.Errorf("dead letter to %s: %w", f.letters, err)
+	if err := f.sub.DeadLetter(ctx, f.deadLetters, item.Message, why); err != nil {
+		return fmt.Errorf("dead letter to %s: %w", f.deadLetters, err)
 	}
 	return nil
 }
@@ -370,13 +370,13 @@ func (f *feed) report(done finished) {
 	for i, item := range done.work.Items {
 		err := done.errs[i]
 		switch {
-		case done.work.Letter && err == nil:
-			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.letters, "attempt",
+		case done.work.DeadLetter && err == nil:
+			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.deadLetters, "attempt",
 				item.Attempts(), "reason", item.Err.Error())
-		case err != nil && !done.work.Letter && item.Failures == 1 && !item.Over() && f.work.Err() == nil:
-			f.env.Log.Error(err, "A message was not worked on, and is delivered again", "position", item.Message.ID)
+		case err != nil && !done.work.DeadLetter && item.Failures == 1 && !item.Over() && f.work.Err() == nil:
+			f.env.Log.Error(err, "The delivery of a message failed, and is tried again", "position", item.Message.ID)
 		case err == nil && item.Failures > 0:
-			f.env.Log.Info("A message was worked on after all", "position", item.Message.ID, "attempt",
+			f.env.Log.Info("A message that had failed is delivered", "position", item.Message.ID, "attempt",
 				item.Attempts()+1)
 		}
 	}
@@ -392,5 +392,5 @@ func (f *feed) complaint() error {
 	if f.Retry.Attempts > 0 {
 		of = fmt.Sprintf(" of %d", f.Retry.Attempts)
 	}
-	return fmt.Errorf("message %s was not worked on, attempt %d%s: %w", item.Message.ID, item.Attempts(), of, item.Err)
+	return fmt.Errorf("delivery of %s failed (attempt %d%s): %w", item.Message.ID, item.Attempts(), of, item.Err)
 }

@@ -209,8 +209,8 @@ type Retry struct {
 // Kind is the source's.
 func (r Runner) Kind() string { return r.Source.Kind() }
 
-// Inside implements [tasks.Insider].
-func (r Runner) Inside() {}
+// InProcess implements [tasks.InProcess].
+func (r Runner) InProcess() {}
 
 // NeedsRestart says whether anything differs.
 func (r Runner) NeedsRestart(old tasks.Runner) bool { return !reflect.DeepEqual(old, tasks.Runner(r)) }

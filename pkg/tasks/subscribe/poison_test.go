@@ -170,7 +170,7 @@ func TestPoisonWithoutDeadLettersStops(t *testing.T) {
 		x := start(t, subscribe.Runner{Source: l, Sink: w, Retry: subscribe.Retry{Attempts: 2}})
 		end := <-x.done
 		if !end.Final || !end.ByItself || !errors.Is(end.Err, subscribe.ErrStop) ||
-			!strings.Contains(end.Err.Error(), "message m1 was not worked on in 2 attempts") {
+			!strings.Contains(end.Err.Error(), "delivery of m1 failed in 2 attempts") {
 			t.Errorf("ended with %+v", end)
 		}
 		if l.count() != 1 {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// closeTimeout is how long a subscription or a receiver may take to end in order.
+	// closeTimeout is how long a subscription or a receiver may take to close.
 	closeTimeout = 5 * time.Second
 	// leaseLook is how often the lease is looked at while nothing may be begun without it.
 	leaseLook = 50 * time.Millisecond
@@ -34,7 +34,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
 	}
-	letters, err := env.Expand("retry.deadLetter.topic", r.Retry.DeadLetter)
+	deadLetters, err := env.Expand("retry.deadLetter.topic", r.Retry.DeadLetter)
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
 	}
@@ -46,7 +46,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	work, end := workContext(ctx, env)
 	defer end()
 	s := &run{
-		Runner: r, env: env, work: work, receiver: receiver, title: title, letters: letters,
+		Runner: r, env: env, work: work, receiver: receiver, title: title, deadLetters: deadLetters,
 		health: newHealth(env.Status), past: map[string]flow.Past{},
 	}
 	err = s.keepOpen(ctx)
@@ -96,15 +96,15 @@ func workContext(ctx context.Context, env tasks.Env) (work context.Context, end 
 // run is one run of a subscription.
 type run struct {
 	Runner
-	env      tasks.Env
-	work     context.Context // of deliveries and acknowledgements; it outlives the request to stop
-	receiver Receiver
-	title    string // kind and topic
-	letters  string // topic for dead letters
-	health   *health
-	breaks   breaks
-	lag      elect.Lag            // as it was said last
-	past     map[string]flow.Past // of messages that failed before the subscription was opened again
+	env         tasks.Env
+	work        context.Context // of deliveries and acknowledgements; it outlives the request to stop
+	receiver    Receiver
+	title       string // kind and topic
+	deadLetters string // topic for dead letters
+	health      *health
+	breaks      breaks
+	lag         elect.Lag            // as it was said last
+	past        map[string]flow.Past // of messages that failed before the subscription was opened again
 }
 
 // keepOpen opens the subscription whenever it is not, until ctx ends. An error says that it must not be opened again.
@@ -149,7 +149,7 @@ func (s *run) once(ctx context.Context) error {
 	watching, unwatch := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { s.watchLag(watching, sub) })
-	beside.Go(func() { s.settle(watching) })
+	beside.Go(func() { s.clearBreaks(watching) })
 	f := newFeed(s, sub)
 	err = f.loop(ctx)
 	for _, item := range f.flow.Failing() {
@@ -160,7 +160,7 @@ func (s *run) once(ctx context.Context) error {
 	closing, cancel := context.WithTimeout(s.work, closeTimeout)
 	defer cancel()
 	if closed := sub.Close(closing); closed != nil { //nolint:contextcheck // as deliveries do
-		s.env.Log.V(1).Info("A subscription did not close in order", "reason", closed.Error())
+		s.env.Log.V(1).Info("A subscription did not close cleanly", "reason", closed.Error())
 	}
 	s.health.message(nil)
 	if err != nil {
@@ -204,9 +204,9 @@ func (s *run) opened() {
 	}
 }
 
-// settle takes back what opened has said of breaks once the subscription has been open for long. It returns when ctx
+// clearBreaks takes back what opened has said of breaks once the subscription has been open for long. It returns when ctx
 // has ended.
-func (s *run) settle(ctx context.Context) {
+func (s *run) clearBreaks(ctx context.Context) {
 	if s.breaks.count < restless {
 		return
 	}
@@ -234,7 +234,7 @@ func (h *health) connection(err error) (news bool) { return h.set(0, err) }
 // source notes what the source itself says.
 func (h *health) source(err error) { h.set(1, err) }
 
-// message says which message is not worked on, and why.
+// message says which message is not delivered, and why.
 func (h *health) message(err error) { h.set(2, err) }
 
 func (h *health) set(i int, err error) (news bool) {
@@ -272,7 +272,7 @@ const (
 )
 
 // watchLag says how far the subscription is behind, until ctx ends. The broker is asked also while it gives nothing: a
-// partition may be silent while messages pile up in it. A lag that it does not tell is not known.
+// partition may be silent while messages pile up in it. A lag that it does not report is not known.
 func (s *run) watchLag(ctx context.Context, sub Subscription) {
 	lagging, ok := sub.(Lagging)
 	if !ok {

@@ -68,7 +68,7 @@ func TestSeveralInFlightKeepTheOrderOfKeys(t *testing.T) {
 				last = n
 			}
 		}
-		if !strings.Contains(x.says.all(), "message m2 was not worked on, attempt 3: not now") ||
+		if !strings.Contains(x.says.all(), "delivery of m2 failed (attempt 3): not now") ||
 			!strings.HasSuffix(x.says.all(), "<nil>") {
 			t.Errorf("said %s", x.says.all())
 		}

@@ -15,29 +15,29 @@ import (
 type consumer struct {
 	reader
 
-	link     *link
-	lane     *lane // that consumes
-	inbox    *inbox
-	letters  *letters
-	session  subscribe.Session
-	prefetch int
-	warned   bool // that messages have no name; of Receive
+	link        *link
+	channel     *channel // that consumes
+	inbox       *inbox
+	deadLetters *deadLetters
+	session     subscribe.Session
+	prefetch    int
+	warned      bool // that messages have no name; of Receive
 }
 
 func newConsumer(s Source, l *link, session subscribe.Session) *consumer {
 	return &consumer{
-		reader:   newReader(s),
-		link:     l,
-		inbox:    newInbox(),
-		letters:  newLetters(l.address, session),
-		session:  session,
-		prefetch: s.prefetch(session.InFlight),
+		reader:      newReader(s),
+		link:        l,
+		inbox:       newInbox(),
+		deadLetters: newDeadLetters(l.address, session),
+		session:     session,
+		prefetch:    s.prefetch(session.InFlight),
 	}
 }
 
 // open opens the channel that will consume.
 func (c *consumer) open(ctx context.Context) (err error) {
-	if c.lane, err = c.link.lane(ctx); err != nil {
+	if c.channel, err = c.link.channel(ctx); err != nil {
 		return c.link.explain(c.queue, err)
 	}
 	return nil
@@ -45,7 +45,7 @@ func (c *consumer) open(ctx context.Context) (err error) {
 
 // consume begins to receive. Exclusive: no one else may consume the queue.
 func (c *consumer) consume(ctx context.Context, exclusive bool, args amqp091.Table) error {
-	err := c.lane.do(ctx, func() error { return c.start(exclusive, args) })
+	err := c.channel.do(ctx, func() error { return c.start(exclusive, args) })
 	if err != nil {
 		return c.link.explain(c.queue, err)
 	}
@@ -55,7 +55,7 @@ func (c *consumer) consume(ctx context.Context, exclusive bool, args amqp091.Tab
 // start is the requests of consume. Quorum queues let two exclusive consumers in, so the consumers are counted. They
 // are counted first, so that no message is sent to one that is to go.
 func (c *consumer) start(exclusive bool, args amqp091.Table) error {
-	ch := c.lane.ch
+	ch := c.channel.ch
 	if err := c.others(exclusive, 0); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *consumer) start(exclusive bool, args amqp091.Table) error {
 
 // others fails where an exclusive consumer has others beside it.
 func (c *consumer) others(exclusive bool, most int) error {
-	q, err := c.inspect(c.lane.ch)
+	q, err := c.inspect(c.channel.ch)
 	if err == nil && exclusive && q.Consumers > most {
 		return errHeld
 	}
@@ -123,13 +123,13 @@ func (c *consumer) Receive(ctx context.Context, most int) ([]subscribe.Message, 
 	messages := make([]subscribe.Message, len(deliveries))
 	for i := range deliveries {
 		messages[i] = c.message(&deliveries[i])
-		c.tellUnnamed(&deliveries[i])
+		c.warnUnnamed(&deliveries[i])
 	}
 	return messages, nil
 }
 
-// tellUnnamed says once that a receiver cannot know messages again.
-func (c *consumer) tellUnnamed(d *amqp091.Delivery) {
+// warnUnnamed says once that a receiver cannot know messages again.
+func (c *consumer) warnUnnamed(d *amqp091.Delivery) {
 	if _, ok := offsetOf(d); ok || d.MessageId != "" || c.warned {
 		return
 	}
@@ -158,12 +158,12 @@ func (c *consumer) failed(err error) error {
 
 // DeadLetter publishes to the queue of that name.
 func (c *consumer) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
-	return c.letters.publish(ctx, to, m, why)
+	return c.deadLetters.publish(ctx, to, m, why)
 }
 
 // Close ends the connections.
 func (c *consumer) Close(ctx context.Context) error {
-	return errors.Join(c.letters.close(ctx), c.link.close(ctx))
+	return errors.Join(c.deadLetters.close(ctx), c.link.close(ctx))
 }
 
 // inbox has what the broker has sent ahead and what is not acknowledged. Its methods may be called concurrently.

@@ -163,25 +163,25 @@ func (l *link) close(ctx context.Context) error {
 	return l.explain("", fmt.Errorf("close: %w", err))
 }
 
-// lane is a channel of a connection, which carries one request at a time. The client would mix up the answers to two.
-type lane struct {
+// channel is a channel of a connection, which carries one request at a time. The client would mix up the answers to two.
+type channel struct {
 	link *link
 	ch   *amqp091.Channel
 	busy chan struct{}
 }
 
-// lane opens a channel.
-func (l *link) lane(ctx context.Context) (*lane, error) {
-	a := &lane{link: l, busy: make(chan struct{}, 1)}
+// channel opens a channel.
+func (l *link) channel(ctx context.Context) (*channel, error) {
+	a := &channel{link: l, busy: make(chan struct{}, 1)}
 	return a, a.do(ctx, func() (err error) {
 		a.ch, err = l.conn.Channel()
 		return err //nolint:wrapcheck // explained by the caller, who knows what it was for
 	})
 }
 
-// do has f send a request, and waits for its answer, or for ctx. In the latter case f goes on, and with it the lane is
-// busy, until the answer comes or the connection ends.
-func (a *lane) do(ctx context.Context, f func() error) error {
+// do has f send a request, and waits for its answer, or for ctx. In the latter case f goes on, and the channel stays
+// busy until the answer comes or the connection ends.
+func (a *channel) do(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
 	select {

@@ -107,13 +107,13 @@ func (q *queue) Ack(ctx context.Context, messages []subscribe.Message) error {
 		return fmt.Errorf("queue %q: acknowledge: %w", q.queue, err)
 	}
 	tags := tags(messages)
-	err := q.lane.do(ctx, func() error {
+	err := q.channel.do(ctx, func() error {
 		for _, tag := range q.inbox.unsent(tags) {
-			if err := q.lane.ch.Ack(tag, false); err != nil {
+			if err := q.channel.ch.Ack(tag, false); err != nil {
 				return err //nolint:wrapcheck // explained below
 			}
 		}
-		_, err := q.inspect(q.lane.ch)
+		_, err := q.inspect(q.channel.ch)
 		return err
 	})
 	if err != nil {
@@ -152,10 +152,10 @@ func (q *queue) Close(ctx context.Context) error {
 
 // leave ends the channel, and returns once the broker counts no consumer.
 func (q *queue) leave(ctx context.Context) error {
-	if err := q.lane.do(ctx, q.lane.ch.Close); err != nil {
+	if err := q.channel.do(ctx, q.channel.ch.Close); err != nil {
 		return err
 	}
-	lane, err := q.link.lane(ctx)
+	channel, err := q.link.channel(ctx)
 	if err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func (q *queue) leave(ctx context.Context) error {
 	defer look.Stop()
 	for {
 		var at amqp091.Queue
-		err := lane.do(ctx, func() (err error) {
-			at, err = q.inspect(lane.ch)
+		err := channel.do(ctx, func() (err error) {
+			at, err = q.inspect(channel.ch)
 			return err
 		})
 		if err != nil || at.Consumers == 0 {
@@ -182,8 +182,8 @@ func (q *queue) leave(ctx context.Context) error {
 // the publisher's timestamp, to the second.
 func (q *queue) Lag(ctx context.Context) (subscribe.Lag, error) {
 	var at amqp091.Queue
-	err := q.lane.do(ctx, func() (err error) {
-		at, err = q.inspect(q.lane.ch)
+	err := q.channel.do(ctx, func() (err error) {
+		at, err = q.inspect(q.channel.ch)
 		return err
 	})
 	if err != nil {

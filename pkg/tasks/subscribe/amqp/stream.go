@@ -58,7 +58,7 @@ func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
 	}
 	s.next.Store(offset + 1)
 	s.inbox.acked(tags(messages))
-	_ = s.lane.do(ctx, func() error { return s.lane.ch.Ack(d.DeliveryTag, true) })
+	_ = s.channel.do(ctx, func() error { return s.channel.ch.Ack(d.DeliveryTag, true) })
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 		next, _, err = p.begin(ctx)
 		return from, next, err
 	case start == latest:
-		if next, err = p.settled(ctx, 1); err != nil {
+		if next, err = p.endAfter(ctx, 1); err != nil {
 			return nil, unknown, err
 		}
 		return next, next, position{Stream: o.queue, Next: next}.keep(ctx, o.checkpoint)
@@ -185,8 +185,8 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 	return from, unknown, nil
 }
 
-// settle is how long what was published may take to be seen.
-const settle = time.Second
+// publishDelay is how long what was published may take to be seen.
+const publishDelay = time.Second
 
 // gone says why the stream no longer has an offset; empty: it has it. The broker would take the nearest without a word,
 // or wait for one that a new stream of the name reaches in years.
@@ -199,7 +199,7 @@ func (o *opening) gone(ctx context.Context, next int64) (string, error) {
 	if some && next < begin {
 		return fmt.Sprintf("it begins at %d, messages in between have been removed", begin), nil
 	}
-	end, err := p.settled(ctx, next)
+	end, err := p.endAfter(ctx, next)
 	switch {
 	case err != nil || next <= end:
 		return "", err
@@ -290,14 +290,14 @@ func (p *probe) end(ctx context.Context) (int64, error) {
 	return end, nil
 }
 
-// settled is the end, looked at again where it is before least: what was just published may not be seen at once.
-func (p *probe) settled(ctx context.Context, least int64) (int64, error) {
+// endAfter is the end, looked at again where it is before least: what was just published may not be seen at once.
+func (p *probe) endAfter(ctx context.Context, least int64) (int64, error) {
 	end, err := p.end(ctx)
 	if err != nil || end >= least {
 		return end, err
 	}
 	select {
-	case <-time.After(settle):
+	case <-time.After(publishDelay):
 		return p.end(ctx)
 	case <-ctx.Done():
 		return 0, ctx.Err() //nolint:wrapcheck // the caller's own
@@ -306,13 +306,13 @@ func (p *probe) settled(ctx context.Context, least int64) (int64, error) {
 
 // look reads up to most messages on a channel of its own, and returns their offsets.
 func (p *probe) look(ctx context.Context, from any, most int) ([]int64, error) {
-	lane, err := p.link.lane(ctx)
+	channel, err := p.link.channel(ctx)
 	if err != nil {
 		return nil, p.link.explain(p.queue, err)
 	}
 	var seen []int64
-	err = lane.do(ctx, func() (err error) {
-		seen, err = p.read(lane.ch, from, most)
+	err = channel.do(ctx, func() (err error) {
+		seen, err = p.read(channel.ch, from, most)
 		return err
 	})
 	if err != nil {

@@ -169,7 +169,7 @@ func TestBinaryModeAtTheEdges(t *testing.T) {
 
 type benchHTTP struct{ tasks.Clients }
 
-func (*benchHTTP) Turn(context.Context) (func(), error) { return func() {}, nil }
+func (*benchHTTP) AcquireSlot(context.Context) (func(), error) { return func() {}, nil }
 
 // BenchmarkDeliver prints what one message costs, with 64 under way.
 func BenchmarkDeliver(b *testing.B) {

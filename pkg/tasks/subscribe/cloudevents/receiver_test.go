@@ -61,7 +61,7 @@ func TestAnswers(t *testing.T) {
 func follows(t *testing.T, err error) (letter bool, wait time.Duration) {
 	t.Helper()
 	f := flow.New[string](flow.Rules{
-		InFlight: 1, Batch: 1, Letters: true, MaxDelay: 24 * time.Hour,
+		InFlight: 1, Batch: 1, DeadLetters: true, MaxDelay: 24 * time.Hour,
 		Delay: func(int) time.Duration { return time.Nanosecond },
 	})
 	f.Received("a", "p", nil, flow.Past{})
@@ -69,7 +69,7 @@ func follows(t *testing.T, err error) (letter bool, wait time.Duration) {
 	works, _ := f.Next(now)
 	f.Finished(works[0], []error{err}, now)
 	works, wake := f.Next(now)
-	return len(works) == 1 && works[0].Letter, wake.Sub(now)
+	return len(works) == 1 && works[0].DeadLetter, wake.Sub(now)
 }
 
 // An answer that is about the message makes it a dead letter. One that is about the moment, or about who has sent it,

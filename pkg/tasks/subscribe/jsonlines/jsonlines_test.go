@@ -175,13 +175,13 @@ func TestAnswers(t *testing.T) {
 // letterAfter says whether a message becomes a dead letter at once after a delivery has ended with err.
 func letterAfter(err error) bool {
 	f := flow.New[string](flow.Rules{
-		InFlight: 1, Batch: 1, Letters: true, Delay: func(int) time.Duration { return time.Hour },
+		InFlight: 1, Batch: 1, DeadLetters: true, Delay: func(int) time.Duration { return time.Hour },
 	})
 	f.Received("a", "p", nil, flow.Past{})
 	works, _ := f.Next(time.Now())
 	f.Finished(works[0], []error{err}, time.Now())
 	works, _ = f.Next(time.Now())
-	return len(works) == 1 && works[0].Letter
+	return len(works) == 1 && works[0].DeadLetter
 }
 
 // A long error is cut between characters.

@@ -82,7 +82,7 @@ func (s Sink) Print(use tasks.Use) any {
 // Open starts the process.
 func (s Sink) Open(ctx context.Context, env tasks.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
 	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
-	r := &receiver{sink: s, env: env, turn: make(chan struct{}, 1)}
+	r := &receiver{sink: s, env: env, sem: make(chan struct{}, 1)}
 	if _, err := r.running(ctx); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s Sink) Open(ctx context.Context, env tasks.Env, _ subscribe.Limits) (subs
 type receiver struct {
 	sink Sink // with the defaults filled in
 	env  tasks.Env
-	turn chan struct{} // has an element while somebody has the process
+	sem  chan struct{} // has an element while somebody has the process
 	now  *process
 }
 
@@ -118,8 +118,8 @@ func (r *receiver) Deliver(ctx context.Context, deliveries []subscribe.Delivery)
 // does must not come after what a new one does.
 func (r *receiver) running(ctx context.Context) (*process, error) {
 	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
+	case r.sem <- struct{}{}:
+		defer func() { <-r.sem }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

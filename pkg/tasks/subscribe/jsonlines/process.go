@@ -48,7 +48,7 @@ type process struct {
 
 func newProcess(log logr.Logger, stdin *os.File, timeout time.Duration) *process {
 	return &process{
-		log: log, timeout: timeout, input: input{file: stdin, turn: make(chan struct{}, 1)},
+		log: log, timeout: timeout, input: input{file: stdin, sem: make(chan struct{}, 1)},
 		silent: make(chan struct{}), waiting: map[string]chan<- error{}, over: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
@@ -278,7 +278,7 @@ func (p *process) late(ctx context.Context, id, what string) {
 // input is the standard input of a process.
 type input struct {
 	file *os.File
-	turn chan struct{} // has an element while somebody writes
+	sem  chan struct{} // has an element while somebody writes
 }
 
 // write writes one line at once. After until, or when ctx ends, the error wraps [os.ErrDeadlineExceeded].
@@ -286,8 +286,8 @@ func (w *input) write(ctx context.Context, line []byte, until time.Time) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
+	case w.sem <- struct{}{}:
+		defer func() { <-w.sem }()
 	case <-timer.C:
 		return os.ErrDeadlineExceeded
 	case <-ctx.Done():

@@ -128,7 +128,7 @@ func TestProcessThatEndsIsStartedAgain(t *testing.T) {
 func TestOneMessageThatEndsTheProcess(t *testing.T) {
 	o := open(t, "poison")
 	f := flow.New[subscribe.Delivery](flow.Rules{
-		InFlight: 10, Batch: 1, Attempts: 3, Letters: true, Delay: func(int) time.Duration { return time.Millisecond },
+		InFlight: 10, Batch: 1, Attempts: 3, DeadLetters: true, Delay: func(int) time.Duration { return time.Millisecond },
 	})
 	for i := range 10 {
 		body := "good"
@@ -147,7 +147,7 @@ func TestOneMessageThatEndsTheProcess(t *testing.T) {
 		works, wake := f.Next(time.Now())
 		for _, w := range works {
 			go func() {
-				if w.Letter {
+				if w.DeadLetter {
 					results <- ended{w, []error{nil}}
 					return
 				}
@@ -161,7 +161,7 @@ func TestOneMessageThatEndsTheProcess(t *testing.T) {
 		select {
 		case r := <-results:
 			f.Finished(r.work, r.errs, time.Now())
-			if r.work.Letter {
+			if r.work.DeadLetter {
 				letters = append(letters, r.work.Items[0].Message.ID)
 			}
 		case <-again:

@@ -140,10 +140,10 @@ func TestPositionOfAnAbsentPartitionIsLost(t *testing.T) {
 
 func TestLeaderless(t *testing.T) {
 	is := topic{partitions: 4, leaders: []int32{0, -1, 2, -1}}
-	if err := is.leaderless([]int32{0, 2}).told(); err != nil {
+	if err := is.leaderless([]int32{0, 2}).report(); err != nil {
 		t.Error(err)
 	}
-	sourcetest.WantError(t, is.leaderless([]int32{3, 0, 1}).told(), "partition 1, 3: LEADER_NOT_AVAILABLE",
+	sourcetest.WantError(t, is.leaderless([]int32{3, 0, 1}).report(), "partition 1, 3: LEADER_NOT_AVAILABLE",
 		"other partitions go on")
 }
 

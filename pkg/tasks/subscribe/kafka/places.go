@@ -59,11 +59,11 @@ func (p *places) seen(r ref, published time.Time, waits bool) {
 	if waits {
 		at.waiting = append(at.waiting, entry{r.offset, published})
 	}
-	at.settle()
+	at.advance()
 }
 
-// settle moves done past what no one waits for: marks of the log, aborted messages, gaps.
-func (at *place) settle() {
+// advance moves done past what no one waits for: marks of the log, aborted messages, gaps.
+func (at *place) advance() {
 	if len(at.waiting) == 0 {
 		at.done = at.next
 	}
@@ -87,7 +87,7 @@ func (p *places) acknowledged(refs []ref) {
 		}
 		at.done = mark{Offset: r.offset + 1, Epoch: r.epoch}
 		at.waiting = append(at.waiting[:0], at.waiting[n:]...)
-		at.settle()
+		at.advance()
 	}
 }
 

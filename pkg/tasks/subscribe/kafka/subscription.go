@@ -31,7 +31,7 @@ type subscription struct {
 	end   context.CancelCauseFunc
 	loop  sync.WaitGroup
 
-	letters letters
+	deadLetters deadLetters
 }
 
 var (
@@ -54,7 +54,7 @@ func refOf(r *kgo.Record) ref { return ref{r.Partition, r.Offset, r.LeaderEpoch}
 
 func newSubscription(o *opening, begin map[int32]mark, absent absentError) *subscription {
 	s := &subscription{
-		opening: o, places: newPlaces(begin), letters: letters{client: o.client},
+		opening: o, places: newPlaces(begin), deadLetters: deadLetters{client: o.client},
 		aside: aside{client: o.client, topic: o.topic, maxBytes: o.maxBytes, of: map[string]*stash{}},
 	}
 	s.wait(absent)
@@ -67,7 +67,7 @@ func newSubscription(o *opening, begin map[int32]mark, absent absentError) *subs
 // wait notes which partitions are absent, and says so.
 func (s *subscription) wait(absent absentError) {
 	s.absent.Store(&absent)
-	s.health.set("absent", s.worded(absent.told()))
+	s.health.set("absent", s.worded(absent.report()))
 }
 
 // Receive waits for messages.

@@ -32,7 +32,7 @@ func (t topic) idText() string {
 	return base64.RawURLEncoding.EncodeToString(t.id[:])
 }
 
-// origin tells the topic from others of its name.
+// origin distinguishes the topic from others of its name.
 func (t topic) origin() string { return cmp.Or(t.idText(), t.cluster) }
 
 // errNoTopic says that there is no such topic.
@@ -204,8 +204,8 @@ func (e absentError) Error() string {
 
 func (e absentError) Unwrap() []error { return slices.Collect(maps.Values(e)) }
 
-// told is e for people; nil where no partition is absent.
-func (e absentError) told() error {
+// report is e for people; nil where no partition is absent.
+func (e absentError) report() error {
 	if len(e) == 0 {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (w *watcher) look(ctx context.Context) {
 	case now.partitions > w.is.partitions && w.all:
 		w.report(ctx, w.grow(ctx, now))
 	default:
-		w.report(ctx, now.leaderless(w.places.partitions()).told())
+		w.report(ctx, now.leaderless(w.places.partitions()).report())
 	}
 }
 

@@ -144,7 +144,7 @@ func TestLetterToNobody(t *testing.T) {
 	a.bodies(topic, "a")
 	m := sub.Take(1)[0]
 	err := sub.TryDeadLetter(testbroker.Name(), m, subscribe.Why{ID: m.ID, Err: errors.New("500")})
-	sourcetest.WantError(t, err, broker.Addr, m.ID, "nobody is subscribed")
+	sourcetest.WantError(t, err, broker.Addr, m.ID, "it has no subscriber")
 }
 
 // A packet that is larger than the broker takes is not sent: it would end the connection.

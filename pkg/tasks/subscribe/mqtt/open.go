@@ -83,15 +83,15 @@ func (s *subscription) start(ctx context.Context) error {
 	if p := answer.Properties; p != nil && p.MaximumPacketSize != nil {
 		s.largest = int64(*p.MaximumPacketSize)
 	}
-	if err := s.settle(ctx, kept, answer.SessionPresent); err != nil {
+	if err := s.resume(ctx, kept, answer.SessionPresent); err != nil {
 		_ = s.client.Disconnect(&paho.Disconnect{}) // it waits for the client's goroutines
 		return err
 	}
 	return nil
 }
 
-// settle subscribes, and says where messages are missing.
-func (s *subscription) settle(ctx context.Context, kept *mark, present bool) error {
+// resume subscribes, and says where messages are missing.
+func (s *subscription) resume(ctx context.Context, kept *mark, present bool) error {
 	if err := s.subscribe(ctx, kept); err != nil {
 		return err
 	}

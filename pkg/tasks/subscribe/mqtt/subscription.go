@@ -256,8 +256,8 @@ func (s *subscription) headers(p *paho.Publish) map[string]string {
 // overhead is more than what a packet has beside its properties, topic and payload.
 const overhead = 64
 
-// nobody is the broker's word for a message that it had no one to give to.
-const nobody = 0x10
+// noMatchingSubscribers is the reason code of MQTT for a message that it had no one to give to.
+const noMatchingSubscribers = 0x10
 
 // DeadLetter publishes to the topic with quality of service 1, and returns once the broker has it for a subscriber.
 func (s *subscription) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
@@ -276,8 +276,8 @@ func (s *subscription) DeadLetter(ctx context.Context, to string, m subscribe.Me
 			s.where, m.ID, to, size, s.largest)
 	}
 	answer, err := s.client.Publish(ctx, letter)
-	if err == nil && answer.ReasonCode == nobody {
-		err = errors.New("nobody is subscribed to it, so the broker keeps it nowhere: subscribe with a session that is kept")
+	if err == nil && answer.ReasonCode == noMatchingSubscribers {
+		err = errors.New("it has no subscriber, so the broker keeps it nowhere: subscribe with a session that is kept")
 	}
 	if err != nil {
 		return fmt.Errorf("%s: dead letter of %s to %q: %w", s.where, m.ID, to, err)

@@ -137,7 +137,7 @@ func checkCallsBlocked(s *scene) {
 	got := c.take(3)
 	s.topic.Block(s.t)
 	if _, err := c.tryReceive(1, moment); err == nil {
-		s.Fatalf("Receive while the broker is blocked returned a message that nobody published")
+		s.Fatalf("Receive while the broker is blocked returned a message that was not published")
 	}
 	if err := c.tryAck(moment, got[0]); err == nil && !s.topic.Forgets && !s.topic.AcksInStore {
 		s.Fatalf("Ack while the broker is blocked returned no error: nothing can have confirmed it")

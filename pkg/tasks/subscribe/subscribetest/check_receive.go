@@ -95,7 +95,7 @@ func checkContent(s *scene) {
 		got := c.receive(1)[0]
 		i := bodyIn(want, got.Body)
 		if i < 0 {
-			s.Fatalf("a body of %d bytes came that nobody published", len(got.Body))
+			s.Fatalf("a body of %d bytes came that was not published", len(got.Body))
 		}
 		s.sameAs(got, want[i])
 		if got.Again {

@@ -65,7 +65,7 @@ func (l *ledger) receive(n int, m subscribe.Message) error {
 	e := l.byName[string(m.Body)]
 	switch {
 	case e == nil:
-		return fmt.Errorf("%s came, which nobody published", label(m))
+		return fmt.Errorf("%s came, which was not published", label(m))
 	case e.acked == ackedYes:
 		return fmt.Errorf("%s came again, though its Ack had returned without an error", label(m))
 	case e.seen == n:

@@ -79,7 +79,7 @@ func always(Topic) string { return "" }
 // again is for checks in which messages come again.
 func again(t Topic) string {
 	if t.Forgets {
-		return "the broker forgets what nobody is subscribed for"
+		return "the broker forgets what has no subscriber"
 	}
 	return ""
 }
@@ -107,7 +107,7 @@ func fenced(t Topic) string {
 
 func lagging(t Topic) string {
 	if t.NoLag {
-		return "the broker does not tell how far a subscription is behind"
+		return "the broker does not report how far a subscription is behind"
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ type Rules struct {
 	PerPartition bool
 	Batch        int  // most messages of one delivery, at least 1
 	Attempts     int  // at one message, those before this flow included, after which it fails for good; 0: no limit
-	Letters      bool // what fails for good becomes a dead letter; else the flow halts
+	DeadLetters  bool // what fails for good becomes a dead letter; else the flow halts
 	Cumulative   bool
 	// Delay is how long to wait after so many failures in a row, from 1.
 	Delay func(failures int) time.Duration
@@ -52,10 +52,10 @@ func (r Rules) before(attempts int) int {
 // over says that a message with such a past has had all its attempts.
 func (r Rules) over(past Past) bool { return r.Attempts > 0 && past.Attempts() >= r.Attempts }
 
-// buries says that a message with such a past is to become a dead letter.
-func (r Rules) buries(past Past) bool {
+// isDeadLetter says that a message with such a past is to become a dead letter.
+func (r Rules) isDeadLetter(past Past) bool {
 	_, rejected := errors.AsType[rejectedError](past.Err)
-	return r.Letters && (rejected || r.over(past))
+	return r.DeadLetters && (rejected || r.over(past))
 }
 
 // delay is how long to wait after so many failures in a row, and an error.
@@ -79,7 +79,7 @@ type Flow[M any] struct {
 	apart   []*part[M]      // have a message that failed, and count by themselves
 	held    int             // messages of all other partitions
 	counted int             // failures, of all messages
-	calls   int             // deliveries and burials under way
+	calls   int             // deliveries and dead letters under way
 	stopped bool
 	drains  bool // stopped, and what is owed still begins
 	halted  *Item[M]
@@ -122,7 +122,7 @@ func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
 	if f.counted += past.Failures; past.Failures > 0 {
 		f.failing = append(f.failing, item)
 		f.single(item)
-		item.bury = f.rules.buries(past)
+		item.deadLetter = f.rules.isDeadLetter(past)
 	}
 	if f.rules.Cumulative {
 		item.part.push(item)
@@ -230,13 +230,13 @@ func (f *Flow[M]) take() Work[M] {
 	var w Work[M]
 	for len(w.Items) < f.rules.Batch && f.mayBegin() {
 		l := f.ready.first()
-		if next := l.waiting.first(); next.bury || next.alone {
+		if next := l.waiting.first(); next.deadLetter || next.alone {
 			if len(w.Items) > 0 {
 				break // it goes alone
 			}
 			f.ready.pop()
 			f.trial = f.trial || next.triable()
-			return Work[M]{Items: []*Item[M]{l.begin()}, Letter: next.bury}
+			return Work[M]{Items: []*Item[M]{l.begin()}, DeadLetter: next.deadLetter}
 		}
 		f.ready.pop()
 		for len(w.Items) < f.rules.Batch && l.goesOn(f.stopped) {
@@ -254,7 +254,7 @@ func (f *Flow[M]) take() Work[M] {
 // message that ends its receiver is found, and nothing stands still while another suspect takes long.
 func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 	f.calls--
-	if w.Items[0].suspect && !w.Letter {
+	if w.Items[0].suspect && !w.DeadLetter {
 		f.trial = false
 		f.ready.back(f.waiting)
 		f.waiting = nil
@@ -275,7 +275,7 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 			f.finish(item)
 		default:
 			_, together := errors.AsType[togetherError](errs[i])
-			f.failed(item, errs[i], counts && !w.Letter && (!together || item.suspect), now)
+			f.failed(item, errs[i], counts && !w.DeadLetter && (!together || item.suspect), now)
 			l.again = append(l.again, item)
 			f.single(item)
 			item.suspect = item.suspect || together
@@ -286,7 +286,7 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 			l.waiting.back(l.again)
 		}
 		l.again, l.back = nil, false
-		f.settle(l, now)
+		f.requeue(l, now)
 	}
 	clear(f.back)
 	f.back = f.back[:0]
@@ -324,15 +324,15 @@ func (f *Flow[M]) failed(item *Item[M], err error, counts bool, now time.Time) {
 	item.Err = err
 	item.lane.due = now.Add(f.rules.delay(item.Failures, err))
 	switch {
-	case f.rules.buries(item.Past):
-		item.bury, item.lane.due = true, now
-	case !f.rules.Letters && f.rules.over(item.Past):
+	case f.rules.isDeadLetter(item.Past):
+		item.deadLetter, item.lane.due = true, now
+	case !f.rules.DeadLetters && f.rules.over(item.Past):
 		f.halted, f.stopped = item, true
 	}
 }
 
-// settle puts a lane where it belongs after its messages have come back.
-func (f *Flow[M]) settle(l *lane[M], now time.Time) {
+// requeue puts a lane where it belongs after its work has ended.
+func (f *Flow[M]) requeue(l *lane[M], now time.Time) {
 	switch {
 	case l.waiting.len() == 0:
 		if !l.alone {

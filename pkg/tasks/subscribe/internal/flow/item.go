@@ -17,22 +17,22 @@ type Item[M any] struct {
 	Message M
 	Past
 
-	lane  *lane[M]
-	part  *part[M]
-	begun bool // being delivered or buried
-	done  bool // worked on, or a confirmed dead letter
-	bury  bool // its attempts are over: it is to become a dead letter
-	alone bool // its last delivery failed: it goes without others, which it may have failed for
+	lane       *lane[M]
+	part       *part[M]
+	begun      bool // being delivered, as a dead letter or not
+	done       bool // worked on, or a confirmed dead letter
+	deadLetter bool // its attempts are over: it is to become a dead letter
+	alone      bool // its last delivery failed: it goes without others, which it may have failed for
 	// suspect says that its receiver failed as a whole once while it had this message: see [Together].
 	suspect bool
 	owed    bool // work may still begin after Drain: others cannot be acknowledged without it
 }
 
 // Over says that it is to become a dead letter.
-func (i *Item[M]) Over() bool { return i.bury }
+func (i *Item[M]) Over() bool { return i.deadLetter }
 
 // triable says whether its next delivery is that of a suspect.
-func (i *Item[M]) triable() bool { return i.suspect && !i.bury }
+func (i *Item[M]) triable() bool { return i.suspect && !i.deadLetter }
 
 // Together marks the error of a delivery that has failed with all others under way, such as the end of the process that
 // had them. One of them may have been the reason.
@@ -62,8 +62,8 @@ func (e retryAfterError) Unwrap() error { return e.error }
 
 // Work is what is to be begun at once. Each is answered by one call of Finished.
 type Work[M any] struct {
-	Items  []*Item[M] // in the order of receipt
-	Letter bool       // the one item is to become a dead letter
+	Items      []*Item[M] // in the order of receipt
+	DeadLetter bool       // the one item is to become a dead letter
 }
 
 // lane is what order is kept within.
@@ -92,7 +92,7 @@ func (l *lane[M]) goesOn(stopped bool) bool {
 		return false
 	}
 	next := l.waiting.first()
-	return !next.bury && !next.alone && (next.owed || !stopped)
+	return !next.deadLetter && !next.alone && (next.owed || !stopped)
 }
 
 // part is a partition with messages that are held.

@@ -35,19 +35,19 @@ type machine interface {
 
 // message is one message, as the model knows it.
 type message struct {
-	n         int
-	partition string
-	lane      string
-	before    int // attempts of earlier flows that count
-	failures  int
-	bury      bool // is to become a dead letter
-	alone     bool // is delivered by itself
-	suspect   bool // has failed together with others
-	done      bool
-	given     bool // to be acknowledged
-	acked     bool
-	owed      bool // may begin after a drain
-	refused   bool // has failed last
+	n          int
+	partition  string
+	lane       string
+	before     int // attempts of earlier flows that count
+	failures   int
+	deadLetter bool // is to become a dead letter
+	alone      bool // is delivered by itself
+	suspect    bool // has failed together with others
+	done       bool
+	given      bool // to be acknowledged
+	acked      bool
+	owed       bool // may begin after a drain
+	refused    bool // has failed last
 }
 
 func (m *message) String() string { return fmt.Sprintf("message %d of %s", m.n, m.lane) }
@@ -91,8 +91,8 @@ func (m *model) begin(w work, now time.Time) error {
 	switch {
 	case m.stopped && !m.drains:
 		return fmt.Errorf("%v begins after a stop", w.Items[0].Message)
-	case len(w.Items) < 1 || len(w.Items) > m.rules.Batch || w.Letter && len(w.Items) != 1:
-		return fmt.Errorf("a delivery of %d messages, letter %v: a batch has %d", len(w.Items), w.Letter, m.rules.Batch)
+	case len(w.Items) < 1 || len(w.Items) > m.rules.Batch || w.DeadLetter && len(w.Items) != 1:
+		return fmt.Errorf("a delivery of %d messages, letter %v: a batch has %d", len(w.Items), w.DeadLetter, m.rules.Batch)
 	case len(m.under) >= m.calls():
 		return fmt.Errorf("more than %d deliveries are under way", m.calls())
 	}
@@ -109,12 +109,12 @@ func (m *model) begin(w work, now time.Time) error {
 			return fmt.Errorf("%v begins out of order: the next is %v", x, lane[min(at, len(lane)-1)])
 		case now.Before(m.due[x.lane]):
 			return fmt.Errorf("%v begins %s too early", x, m.due[x.lane].Sub(now))
-		case x.suspect && !w.Letter && m.trial():
+		case x.suspect && !w.DeadLetter && m.trial():
 			return fmt.Errorf("%v begins beside another suspect", x)
 		case x.alone && len(w.Items) > 1:
 			return fmt.Errorf("%v goes with others, and has failed before", x)
-		case x.bury != w.Letter:
-			return fmt.Errorf("%v is to become a dead letter: %v, want %v", x, w.Letter, x.bury)
+		case x.deadLetter != w.DeadLetter:
+			return fmt.Errorf("%v is to become a dead letter: %v, want %v", x, w.DeadLetter, x.deadLetter)
 		case i.Failures != x.failures:
 			return fmt.Errorf("%v has failed %d times, want %d", x, i.Failures, x.failures)
 		case i.Before != x.before:
@@ -136,7 +136,7 @@ func (m *model) rest(now, wake time.Time) error {
 			if want.IsZero() || due.Before(want) {
 				want = due
 			}
-		case m.lane(lane)[0].suspect && !m.lane(lane)[0].bury && m.trial():
+		case m.lane(lane)[0].suspect && !m.lane(lane)[0].deadLetter && m.trial():
 		case len(m.under) < m.calls():
 			return fmt.Errorf("lane %s could begin and does not", lane)
 		}
@@ -161,7 +161,7 @@ func (m *model) finish(w work, errs []error, now time.Time) {
 		default:
 			together := errors.Is(errs[i], errTogether)
 			failed[x.lane] = true
-			m.fail(x, counts && !w.Letter && (!together || x.suspect), errs[i], now)
+			m.fail(x, counts && !w.DeadLetter && (!together || x.suspect), errs[i], now)
 			x.refused, x.alone, x.suspect = true, true, x.suspect || together
 		}
 	}
@@ -169,7 +169,7 @@ func (m *model) finish(w work, errs []error, now time.Time) {
 
 // trial says whether a suspect is being delivered.
 func (m *model) trial() bool {
-	return slices.ContainsFunc(m.under, func(w work) bool { return w.Items[0].Message.suspect && !w.Letter })
+	return slices.ContainsFunc(m.under, func(w work) bool { return w.Items[0].Message.suspect && !w.DeadLetter })
 }
 
 func (m *model) fail(x *message, counts bool, err error, now time.Time) {
@@ -185,9 +185,9 @@ func (m *model) fail(x *message, counts bool, err error, now time.Time) {
 	over := m.rules.Attempts > 0 && x.before+x.failures >= m.rules.Attempts
 	switch {
 	case !counts || m.stopped:
-	case m.rules.Letters && (over || errors.Is(err, errRejected)):
-		x.bury, m.due[x.lane] = true, now
-	case over && !m.rules.Letters:
+	case m.rules.DeadLetters && (over || errors.Is(err, errRejected)):
+		x.deadLetter, m.due[x.lane] = true, now
+	case over && !m.rules.DeadLetters:
 		if m.stopped = true; m.halted == nil {
 			m.halted = x
 		}

@@ -30,7 +30,7 @@ type owners struct {
 // playOwners plays with the topic, and says where a message is tried too often or too seldom.
 func playOwners(draw draws, making func(rules flow.Rules) machine) error {
 	rules := drawRules(draw)
-	rules.Letters, rules.Attempts, rules.PerPartition = true, 1+draw("most attempts", 5), false
+	rules.DeadLetters, rules.Attempts, rules.PerPartition = true, 1+draw("most attempts", 5), false
 	o := &owners{
 		rules: rules, draw: draw, now: epoch, counts: draw.yes("counts", 2),
 		keys: map[*message][]byte{}, given: map[*message]int{}, kept: map[*message]int{},
@@ -112,11 +112,11 @@ func (o *owners) end(w work) error {
 	errs := make([]error, len(w.Items))
 	at := slices.IndexFunc(w.Items, func(i *item) bool { return i.Message == o.poison })
 	switch {
-	case w.Letter && at < 0:
+	case w.DeadLetter && at < 0:
 		return fmt.Errorf("%v is good, and became a dead letter", w.Items[0].Message)
-	case w.Letter && o.here == 0:
+	case w.DeadLetter && o.here == 0:
 		return fmt.Errorf("%v became a dead letter, and was not tried by its owner", o.poison)
-	case !w.Letter && at >= 0:
+	case !w.DeadLetter && at >= 0:
 		errs[at] = errFailed
 		o.tries++
 		o.here++
@@ -170,7 +170,7 @@ func (o *owners) handOver() error {
 // crash ends with nothing kept.
 func (o *owners) crash() error {
 	for _, w := range o.under {
-		if slices.ContainsFunc(w.Items, func(i *item) bool { return i.Message == o.poison }) && !w.Letter {
+		if slices.ContainsFunc(w.Items, func(i *item) bool { return i.Message == o.poison }) && !w.DeadLetter {
 			o.tries++
 			o.unknown++
 		}

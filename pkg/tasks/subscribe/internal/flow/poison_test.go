@@ -24,7 +24,7 @@ type poisoned struct {
 // playPoison has everything succeed but one message, and says what that delays beyond its order.
 func playPoison(draw draws, making func(rules flow.Rules) machine) error {
 	rules := drawRules(draw)
-	rules.Letters = rules.Attempts > 0
+	rules.DeadLetters = rules.Attempts > 0
 	p := &poisoned{
 		sim:   sim{model: newModel(rules), flow: making(rules), draw: draw, now: epoch},
 		keys:  map[*message][]byte{},
@@ -85,7 +85,7 @@ func (p *poisoned) outcome(w work) []error {
 	errs := make([]error, len(w.Items))
 	at := slices.IndexFunc(w.Items, func(i *item) bool { return i.Message == p.poison })
 	switch {
-	case at < 0 || w.Letter:
+	case at < 0 || w.DeadLetter:
 	case p.whole:
 		for i := range errs {
 			errs[i] = errFailed
@@ -101,14 +101,14 @@ func (p *poisoned) judge() error {
 	for _, m := range p.all {
 		switch behind := m.lane == p.poison.lane && m.n > p.poison.n; {
 		case m == p.poison:
-			if p.rules.Letters && !m.acked {
+			if p.rules.DeadLetters && !m.acked {
 				return fmt.Errorf("%v is no dead letter", m)
 			}
-		case m.bury:
+		case m.deadLetter:
 			return fmt.Errorf("%v is good, and became a dead letter", m)
-		case !p.rules.Letters && behind && m.done:
+		case !p.rules.DeadLetters && behind && m.done:
 			return fmt.Errorf("%v was worked on before %v", m, p.poison)
-		case !m.done && (p.rules.Letters || !behind):
+		case !m.done && (p.rules.DeadLetters || !behind):
 			return fmt.Errorf("%v waits for %v", m, p.poison)
 		}
 	}

@@ -51,7 +51,7 @@ func drawRules(draw draws) flow.Rules {
 		InFlight: inFlight, PerPartition: draw.yes("per partition", 2),
 		Order: []flow.Order{"", flow.OrderNone, flow.OrderKey, flow.OrderPartition}[draw("order", 4)],
 		Batch: 1 + draw("batch", 4), Attempts: draw("attempts", 4),
-		Letters: draw.yes("letters", 2), Cumulative: draw.yes("cumulative", 2),
+		DeadLetters: draw.yes("letters", 2), Cumulative: draw.yes("cumulative", 2),
 		Delay:    func(failures int) time.Duration { return time.Duration(failures) * 100 * time.Millisecond },
 		MaxDelay: 250 * time.Millisecond,
 	}
@@ -119,12 +119,12 @@ func (s *sim) receive() {
 		key := s.key()
 		m.lane = laneOf(s.rules.Order, m, key)
 		var past flow.Past
-		if s.draw.yes("failed before", 5) && (s.rules.Attempts == 0 || s.rules.Letters) {
+		if s.draw.yes("failed before", 5) && (s.rules.Attempts == 0 || s.rules.DeadLetters) {
 			m.failures = 1 + s.draw("failures", max(1, s.rules.Attempts))
-			m.bury, m.refused, m.alone = m.failures == s.rules.Attempts, true, true
+			m.deadLetter, m.refused, m.alone = m.failures == s.rules.Attempts, true, true
 			past = flow.Past{Failures: m.failures, Err: errFailed}
 			if s.draw.yes("rejected before", 4) {
-				past.Err, m.bury = flow.Rejected(errRejected), s.rules.Letters
+				past.Err, m.deadLetter = flow.Rejected(errRejected), s.rules.DeadLetters
 			}
 		} else if s.draw.yes("tried before", 5) {
 			past.Before = s.draw("attempts", 6)
@@ -187,7 +187,7 @@ func (s *sim) finish(n, failing int) {
 // collapse fails all deliveries that are under way.
 func (s *sim) collapse() {
 	for _, w := range slices.Backward(slices.Clone(s.under)) {
-		if w.Letter {
+		if w.DeadLetter {
 			continue
 		}
 		errs := slices.Repeat([]error{flow.Together(errTogether)}, len(w.Items))

@@ -94,8 +94,8 @@ func weakened() []weak {
 			return unconvinced{flowOf(r)}
 		}},
 		{"waits less than it was asked to", "too early", changed(func(r *flow.Rules) { r.MaxDelay = 0 })},
-		{"no dead letters", "halted by", changed(func(r *flow.Rules) { r.Letters = false })},
-		{"dead letters unasked", "halted by", changed(func(r *flow.Rules) { r.Letters = true })},
+		{"no dead letters", "halted by", changed(func(r *flow.Rules) { r.DeadLetters = false })},
+		{"dead letters unasked", "halted by", changed(func(r *flow.Rules) { r.DeadLetters = true })},
 		{"counts failures of a whole batch", "has failed 1 times, want 0", func(r flow.Rules) machine {
 			return strict{flowOf(r)}
 		}},

@@ -14,22 +14,22 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
-// letters produces dead letters. It may be used concurrently.
-type letters struct {
+// deadLetters produces dead letters. It may be used concurrently.
+type deadLetters struct {
 	client *kgo.Client
 	there  sync.Map // of topics that exist
 }
 
 // DeadLetter produces the message to another topic with its key and headers, and waits for all replicas in sync.
 func (s *subscription) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
-	err := s.letters.send(ctx, record(to, m, why))
+	err := s.deadLetters.send(ctx, record(to, m, why))
 	if err != nil && ctx.Err() == nil {
 		return s.worded(fmt.Errorf("dead letter of %s to topic %s: %w", m.ID, to, err))
 	}
 	return err
 }
 
-func (l *letters) send(ctx context.Context, r *kgo.Record) error {
+func (l *deadLetters) send(ctx context.Context, r *kgo.Record) error {
 	if wrong := checkTopic(r.Topic); wrong != "" {
 		return errors.New("the topic's name " + wrong)
 	}
@@ -56,7 +56,7 @@ func (l *letters) send(ctx context.Context, r *kgo.Record) error {
 
 // produce waits for the answer until ctx ends. The client cannot take back what it has sent: the letter may come all
 // the same, and come again.
-func (l *letters) produce(ctx context.Context, r *kgo.Record) error {
+func (l *deadLetters) produce(ctx context.Context, r *kgo.Record) error {
 	produced := make(chan error, 1)
 	l.client.Produce(ctx, r, func(_ *kgo.Record, err error) { produced <- err })
 	select {

@@ -12,36 +12,36 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
-// letters publishes dead letters, one at a time, on a connection of its own. A broker short of memory or disk stops
+// deadLetters publishes dead letters, one at a time, on a connection of its own. A broker short of memory or disk stops
 // reading from connections that publish: acknowledgements must not wait there. It is made for the first letter. Its
 // publish may be called concurrently.
-type letters struct {
+type deadLetters struct {
 	address
 	session subscribe.Session
-	turn    chan struct{}
+	sem     chan struct{}
 
 	// Guarded by turn. pending are published and not confirmed, by queue and ID: one that is asked for again is not
 	// published again. returned are those that the broker had no queue for, and why.
 	pending  map[string]*amqp091.DeferredConfirmation
 	returned map[string]string
 	link     *link
-	lane     *lane
+	channel  *channel
 	returns  <-chan amqp091.Return
 	closes   <-chan *amqp091.Error
 }
 
-func newLetters(a address, session subscribe.Session) *letters {
-	return &letters{address: a, session: session, turn: make(chan struct{}, 1)}
+func newDeadLetters(a address, session subscribe.Session) *deadLetters {
+	return &deadLetters{address: a, session: session, sem: make(chan struct{}, 1)}
 }
 
 // publish returns once the broker has the message, on disk where the queue is durable.
-func (l *letters) publish(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+func (l *deadLetters) publish(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
 	select {
-	case l.turn <- struct{}{}:
+	case l.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err() //nolint:wrapcheck // the caller's own
 	}
-	defer func() { <-l.turn }()
+	defer func() { <-l.sem }()
 	err := l.open(ctx)
 	if err == nil {
 		err = l.send(ctx, to, m, why)
@@ -53,33 +53,33 @@ func (l *letters) publish(ctx context.Context, to string, m subscribe.Message, w
 }
 
 // open connects, unless it is connected.
-func (l *letters) open(ctx context.Context) error {
-	if l.lane != nil {
+func (l *deadLetters) open(ctx context.Context) error {
+	if l.channel != nil {
 		return nil
 	}
 	link, err := dial(ctx, l.address, "shardctl "+string(l.session.Key())+" dead letters")
 	if err != nil {
 		return err
 	}
-	lane, err := link.lane(ctx)
+	channel, err := link.channel(ctx)
 	if err == nil {
-		err = lane.do(ctx, func() error { return lane.ch.Confirm(false) })
+		err = channel.do(ctx, func() error { return channel.ch.Confirm(false) })
 	}
 	if err != nil {
 		link.abort()
 		return err
 	}
-	l.link, l.lane = link, lane
+	l.link, l.channel = link, channel
 	l.pending, l.returned = map[string]*amqp091.DeferredConfirmation{}, map[string]string{}
-	l.returns = lane.ch.NotifyReturn(make(chan amqp091.Return, max(l.session.InFlight, 1)))
-	l.closes = lane.ch.NotifyClose(make(chan *amqp091.Error, 1))
+	l.returns = channel.ch.NotifyReturn(make(chan amqp091.Return, max(l.session.InFlight, 1)))
+	l.closes = channel.ch.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := link.conn.NotifyBlocked(make(chan amqp091.Blocking, 1))
 	link.work.Go(func() { l.report(blocks) })
 	return nil
 }
 
 // report says when the broker stops taking messages, until the connection ends.
-func (l *letters) report(blocks <-chan amqp091.Blocking) {
+func (l *deadLetters) report(blocks <-chan amqp091.Blocking) {
 	blocked := false
 	for b := range blocks {
 		if blocked = b.Active; !blocked {
@@ -96,12 +96,12 @@ func (l *letters) report(blocks <-chan amqp091.Blocking) {
 }
 
 // send publishes through the default exchange, and waits for the confirmation.
-func (l *letters) send(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+func (l *deadLetters) send(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
 	name := to + "/" + why.ID
 	confirmed := l.pending[name]
 	if confirmed == nil {
-		err := l.lane.do(ctx, func() (err error) {
-			confirmed, err = l.lane.ch.PublishWithDeferredConfirm(amqp091.DefaultExchange, to, true, false,
+		err := l.channel.do(ctx, func() (err error) {
+			confirmed, err = l.channel.ch.PublishWithDeferredConfirm(amqp091.DefaultExchange, to, true, false,
 				letter(m, why))
 			return err //nolint:wrapcheck // explained by the caller
 		})
@@ -120,7 +120,7 @@ func (l *letters) send(ctx context.Context, to string, m subscribe.Message, why 
 }
 
 // outcome is what came of a message. A queue that is not there returns it before it is confirmed.
-func (l *letters) outcome(name string, took bool) error {
+func (l *deadLetters) outcome(name string, took bool) error {
 	for len(l.returns) > 0 {
 		r := <-l.returns
 		id, _ := r.Headers["Shardctl-Dead-Id"].(string)
@@ -130,7 +130,7 @@ func (l *letters) outcome(name string, took bool) error {
 		delete(l.returned, name)
 		return fmt.Errorf("the broker returned it, %s: declare the queue, or correct deadLetter", text)
 	}
-	if !l.lane.ch.IsClosed() {
+	if !l.channel.ch.IsClosed() {
 		if !took {
 			return errors.New("the broker refused it: the queue is full, or a policy forbids it")
 		}
@@ -148,15 +148,15 @@ func (l *letters) outcome(name string, took bool) error {
 }
 
 // drop ends the connection; the next letter makes another.
-func (l *letters) drop() {
+func (l *deadLetters) drop() {
 	if l.link != nil {
 		l.link.abort()
 	}
-	l.link, l.lane = nil, nil
+	l.link, l.channel = nil, nil
 }
 
 // close ends the connection: in order, unless the broker may not be reading from it.
-func (l *letters) close(ctx context.Context) error {
+func (l *deadLetters) close(ctx context.Context) error {
 	if l.link == nil || len(l.pending) > 0 {
 		l.drop()
 		return nil
