@@ -3,11 +3,11 @@ package status
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // collection is one list of a snapshot as the API serves it.
@@ -23,6 +23,61 @@ type collection[T any] struct {
 
 	// whole is what a watch begins with; nil: the list of items.
 	whole func(s *Snapshot, q *query) (lines, error)
+}
+
+// show is the item, without what tasks wrote if that is hidden.
+func (c *collection[T]) show(hidden bool, item *T) *T {
+	if c.shown == nil {
+		return item
+	}
+	return c.shown(item, hidden)
+}
+
+// beginning is what a watch begins with.
+func (c *collection[T]) beginning(s *Snapshot, q *query) (lines, error) {
+	if c.whole != nil {
+		return c.whole(s, q)
+	}
+	return listLines(c.matching(s, q), "", s.Status.Stale), nil
+}
+
+// page is the part of the snapshot's list that the query asks for.
+func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) lines {
+	items := c.items(s)
+	start := 0
+	if q.page.Key != "" {
+		at, found := slices.BinarySearchFunc(items, q.page.Key, func(item T, key string) int {
+			return cmp.Compare(c.id(&item), key)
+		})
+		if start = at; found {
+			start++
+		}
+	}
+	var selected []*T
+	next := ""
+	for i := start; i < len(items); i++ {
+		if !c.match(q, &items[i]) {
+			continue
+		}
+		if len(selected) == q.limit {
+			next = q.next(c.id(selected[q.limit-1]), now)
+			break
+		}
+		selected = append(selected, c.show(q.hidden, &items[i]))
+	}
+	return listLines(slices.Values(selected), next, s.Status.Stale)
+}
+
+// matching yields the whole list that the query asks for, whatever its limit.
+func (c *collection[T]) matching(s *Snapshot, q *query) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		items := c.items(s)
+		for i := range items {
+			if c.match(q, &items[i]) && !yield(c.show(q.hidden, &items[i])) {
+				return
+			}
+		}
+	}
 }
 
 // statusCollection is the status as a list of one.
@@ -84,128 +139,114 @@ func instanceCollection() collection[api.Instance] {
 	}
 }
 
-// show is the item, without what tasks wrote if that is hidden.
-func (c *collection[T]) show(hidden bool, item *T) *T {
-	if c.shown == nil {
-		return item
+func lockCollection() collection[api.Lock] {
+	return collection[api.Lock]{
+		path:   "/api/v1/locks",
+		params: []string{"group", "instance", "kind", "q"},
+		items:  func(s *Snapshot) []api.Lock { return s.Locks },
+		id:     lockID,
+		match: func(q *query, l *api.Lock) bool {
+			return q.inGroup(l.Group) && q.ofKind(l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
+		},
+		shown: shownLock,
+		same:  sameLock,
 	}
-	return c.shown(item, hidden)
 }
 
-// beginning is what a watch begins with.
-func (c *collection[T]) beginning(s *Snapshot, q *query) (lines, error) {
-	if c.whole != nil {
-		return c.whole(s, q)
+// lockID distinguishes the key of a task and a lock of a program with the same name.
+func lockID(l *api.Lock) string {
+	if l.Kind.OfProgram() {
+		return l.Key + "\x00"
 	}
-	return listLines(c.matching(s, q), "", s.Status.Stale), nil
+	return l.Key
 }
 
-// page is the part of the snapshot's list that the query asks for.
-func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) lines {
-	items := c.items(s)
-	start := 0
-	if q.page.Key != "" {
-		at, found := slices.BinarySearchFunc(items, q.page.Key, func(item T, key string) int {
-			return cmp.Compare(c.id(&item), key)
-		})
-		if start = at; found {
-			start++
-		}
-	}
-	var selected []*T
-	next := ""
-	for i := start; i < len(items); i++ {
-		if !c.match(q, &items[i]) {
-			continue
-		}
-		if len(selected) == q.limit {
-			next = q.next(c.id(selected[q.limit-1]), now)
-			break
-		}
-		selected = append(selected, c.show(q.hidden, &items[i]))
-	}
-	return listLines(slices.Values(selected), next, s.Status.Stale)
+// wantsMutexes says whether locks of programs can be among what is asked for. They are in no group.
+func (q *query) wantsMutexes() bool {
+	return len(q.groups) == 0 && (len(q.kinds) == 0 || slices.ContainsFunc(q.kinds, api.LockKind.OfProgram))
 }
 
-// matching yields the whole list that the query asks for, whatever its limit.
-func (c *collection[T]) matching(s *Snapshot, q *query) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		items := c.items(s)
-		for i := range items {
-			if c.match(q, &items[i]) && !yield(c.show(q.hidden, &items[i])) {
-				return
+func (q *query) ofKind(k api.LockKind) bool { return len(q.kinds) == 0 || slices.Contains(q.kinds, k) }
+
+func holdsOrWaits(q *query, l *api.Lock) bool {
+	return q.onInstance(l.Instance) ||
+		slices.ContainsFunc(l.Holders, func(h api.LockHolder) bool { return q.onlyInstance(h.Instance) }) ||
+		slices.ContainsFunc(l.Queue, func(w api.LockWaiter) bool { return q.onlyInstance(w.Instance) })
+}
+
+func lockHas(q *query, l *api.Lock) bool {
+	return q.has(l.Key, l.Instance, l.Reason, l.Message) ||
+		slices.ContainsFunc(l.Holders, func(h api.LockHolder) bool { return q.has(h.Instance) }) ||
+		slices.ContainsFunc(l.Queue, func(w api.LockWaiter) bool { return q.has(w.Instance) })
+}
+
+// shownLock is a lock with its holders, and the first of those who wait. Snapshots keep no holders of tasks: they would
+// be the larger part of a hundred thousand records.
+func shownLock(l *api.Lock, _ bool) *api.Lock {
+	shown := *l
+	if !l.Kind.OfProgram() {
+		shown.Limit = 1
+		if l.Session != "" {
+			shown.Holders = api.LockHolders{{
+				Instance: l.Instance, Session: l.Session, FencingToken: l.FencingToken, HeldSince: l.OwnedSince,
+			}}
+		}
+	}
+	shown.Queue = l.Queue[:min(len(l.Queue), api.MaxQueueShown)]
+	return &shown
+}
+
+// listedOverride is an override in the list of all of them, with the labels of what it is about.
+type listedOverride struct {
+	api.Override
+
+	labels api.Labels
+}
+
+func overrideCollection() collection[listedOverride] {
+	return collection[listedOverride]{
+		path:   "/api/v1/overrides",
+		params: []string{"group", "instance", "selector", "q"},
+		items:  listedOverrides,
+		id:     func(o *listedOverride) string { return overrideID(&o.Override) },
+		match: func(q *query, o *listedOverride) bool {
+			about := q.onInstance(o.To) || o.Scope == string(record.ScopeInstance) && q.onInstance(o.Name)
+			return about && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
+				q.has(o.Kind, o.Name, o.To, o.By, o.Reason)
+		},
+		same: func(a, b *listedOverride) bool {
+			return sameOverrides(api.Overrides{a.Override}, api.Overrides{b.Override})
+		},
+	}
+}
+
+func listedOverrides(s *Snapshot) []listedOverride {
+	list := make([]listedOverride, len(s.Overrides))
+	for i, o := range s.Overrides {
+		list[i].Override = o
+		switch record.Scope(o.Scope) {
+		case record.ScopeTask:
+			if t := s.Task(o.Name); t != nil {
+				list[i].labels = t.Labels
 			}
+		case record.ScopeInstance:
+			if of := s.Instance(o.Name); of != nil {
+				list[i].labels = of.Labels
+			}
+		case record.ScopeGroup: // groups have none
 		}
 	}
+	return list
 }
 
-func sameTask(a, b *api.Task) bool {
-	return a.State == b.State && a.Instance == b.Instance && a.Session == b.Session &&
-		a.FencingToken == b.FencingToken &&
-		a.Restarts == b.Restarts && a.Reason == b.Reason && a.Message == b.Message && a.LastError == b.LastError &&
-		a.PinnedTo == b.PinnedTo && a.Kind == b.Kind && a.OwnedSince.Equal(b.OwnedSince.Time) &&
-		a.StateSince.Equal(b.StateSince.Time) && a.NextRunAt.Equal(b.NextRunAt.Time) &&
-		maps.Equal(a.Labels, b.Labels) && sameLag(a.Lag, b.Lag) &&
-		sameOverrides(a.Overrides, b.Overrides)
-}
+func overrideID(o *api.Override) string { return o.Kind + "/" + o.Scope + "/" + o.Name }
 
-func sameLag(a, b *api.Lag) bool {
-	if a == nil || b == nil {
-		return a == b
+// groupOfOverride is the group that it is about; empty of those about instances.
+func groupOfOverride(o *api.Override) string {
+	if o.Scope == string(record.ScopeInstance) {
+		return ""
 	}
-	return *a == *b
-}
-
-func sameGroup(a, b *api.Group) bool {
-	differs := func(state api.TaskState) bool { return a.InState(state) != b.InState(state) }
-	return a.Name == b.Name && a.Tasks == b.Tasks && a.Imbalance == b.Imbalance &&
-		!slices.ContainsFunc(api.TaskStates(), differs) &&
-		sameInt(a.Cap, b.Cap) && sameInt(a.Capacity, b.Capacity) && sameInt(a.Headroom, b.Headroom) &&
-		sameOverrides(a.Overrides, b.Overrides) && sameDiscovery(a.Discovery, b.Discovery)
-}
-
-// sameDiscovery leaves out when a look last succeeded, which would be the only news of an idle cluster.
-func sameDiscovery(a, b *api.Discovery) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	x, y := *a, *b
-	x.LookedAt, y.LookedAt = api.Time{}, api.Time{}
-	return x == y
-}
-
-func sameInt(a, b *int) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// ageStep is how coarsely watchers hear of the age of heartbeats, in seconds. That of a live instance goes up and down
-// all the time and would be the only news of an idle cluster.
-const ageStep = 5
-
-func sameInstance(a, b *api.Instance) bool {
-	return a.State == b.State && a.Message == b.Message &&
-		int(a.HeartbeatAgeSeconds/ageStep) == int(b.HeartbeatAgeSeconds/ageStep) &&
-		a.Zone == b.Zone && a.Version == b.Version && a.Revision == b.Revision && a.Address == b.Address &&
-		a.StartedAt.Equal(b.StartedAt.Time) &&
-		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Owned, b.Owned) && maps.Equal(a.Caps, b.Caps) &&
-		sameOverrides(a.Overrides, b.Overrides)
-}
-
-func sameProblem(a, b api.Problem) bool {
-	since := a.Since.Equal(b.Since.Time)
-	a.Since, b.Since = api.Time{}, api.Time{}
-	return since && a == b
-}
-
-// sameStatus leaves out when it was observed, which every snapshot changes.
-func sameStatus(a, b *api.Status) bool {
-	return a.Cluster == b.Cluster && a.Instance == b.Instance && a.Version == b.Version && a.Stale == b.Stale &&
-		a.Ready == b.Ready && a.Draining == b.Draining && a.Store == b.Store &&
-		slices.EqualFunc(a.Groups, b.Groups, func(x, y api.Group) bool { return sameGroup(&x, &y) }) &&
-		slices.EqualFunc(a.Problems, b.Problems, sameProblem)
+	return groupOf(o.Name)
 }
 
 func names[S ~string](states []S) []string {

@@ -58,33 +58,6 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Changes says which changes the listener takes that a page comes from.
-type Changes string
-
-// What a listener takes.
-const (
-	ChangesNone  Changes = "none"  // it only reads
-	ChangesOpen  Changes = "open"  // all, without a token
-	ChangesToken Changes = "token" // those that come with a token
-)
-
-type changesKey struct{}
-
-// TakenBy is what the listener takes that the request came to.
-func TakenBy(r *http.Request) Changes {
-	if takes, ok := r.Context().Value(changesKey{}).(Changes); ok {
-		return takes
-	}
-	return ChangesNone
-}
-
-// WithChanges has pages that next serves say which changes their listener takes.
-func WithChanges(next http.Handler, takes Changes) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), changesKey{}, takes)))
-	})
-}
-
 // page answers with the live page, or with the plain table for who has no JavaScript.
 func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
 	if r.URL.Query().Get("view") == "plain" {

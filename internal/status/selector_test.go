@@ -54,3 +54,35 @@ func TestSelectorRefuses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSelector: a selector is refused with what is wrong with it, or means the same however it is written with blanks.
+// Each part of it narrows.
+func FuzzSelector(f *testing.F) {
+	for _, text := range []string{
+		"", "team=core", "team = core , tier=1", "team!=edge", "team in (edge, core),tier=1", "zone notin (b)",
+		"team in(core)", "!zone", "a b", ",", "a in b", "a in ((b))", "=", "!",
+		"a==b", "a in ()", "a\u00a0in (b)", ")(", "a=b)", "(a,b)",
+	} {
+		f.Add(text, "team", "core")
+	}
+	f.Fuzz(func(t *testing.T, text, label, value string) {
+		s, err := ParseSelector(text)
+		if err != nil {
+			if !strings.Contains(err.Error(), "selector") {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		labels := map[string]string{label: value}
+		whole := s.Match(labels)
+		for i := range s {
+			if whole && !s[i:i+1].Match(labels) {
+				t.Errorf("%q matches %v, but not each of its parts does", text, labels)
+			}
+		}
+		again, err := ParseSelector("  " + text + "\t")
+		if err != nil || again.Match(labels) != whole {
+			t.Errorf("%q with blanks round it: %v, %v", text, err, whole)
+		}
+	})
+}

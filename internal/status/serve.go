@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/httperr"
 )
 
 // errClosing is why streams end when the server does.
@@ -78,4 +81,53 @@ type logWriter struct{ logger logr.Logger }
 func (w logWriter) Write(p []byte) (int, error) {
 	w.logger.V(1).Info("The status server had trouble with a connection", "error", strings.TrimSpace(string(p)))
 	return len(p), nil
+}
+
+// shielded sets what every answer carries and turns a panic into an answer, so that one request never takes the
+// replica down.
+func shielded(next http.Handler, logger logr.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cache-Control", "no-store")
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if v == http.ErrAbortHandler { //nolint:errorlint // the very value is what net/http asks for
+				panic(v)
+			}
+			logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
+			httperr.New(
+				http.StatusInternalServerError, "Internal", "this request could not be answered; see the log",
+			).Write(w)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+type connKey struct{}
+
+// withConn notes the connection of requests.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// limitKernel bounds what the kernel keeps of a stream for a reader that does not read. It counts as this container's
+// memory, too.
+func limitKernel(ctx context.Context) {
+	c, _ := ctx.Value(connKey{}).(net.Conn)
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+		c = t.NetConn()
+	}
+	if s, ok := c.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			limitUnsent(raw)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -46,24 +47,6 @@ type Config struct {
 // maxWatchers is how many connections may watch a replica at once, unless [Config] says otherwise.
 const maxWatchers = 2000
 
-// server answers requests. It is shared between all of them.
-type server struct {
-	source    Source
-	statuses  *topic[api.Status]
-	tasks     *topic[api.Task]
-	groups    *topic[api.Group]
-	instances *topic[api.Instance]
-	locks     *topic[api.Lock]
-	overrides *topic[listedOverride]
-	watch     *watchers
-	answering *access.InFlight
-	feed      *eventFeed
-	whole     *answers // from the snapshot
-	filtered  *answers // from the snapshot, with conditions: they do not hold up those without
-	read      *answers // of what only the store has
-	now       func() time.Time
-}
-
 // New returns the handler of everything that only reads: the page, the API, health and metrics. It takes GET and HEAD
 // alone and may be mounted on several listeners. Use [Serve] to serve it, or connections that watch hold up a shutdown.
 func New(c Config) http.Handler {
@@ -104,6 +87,24 @@ func (c Config) withDefaults() Config {
 		c.MaxWatchers = maxWatchers
 	}
 	return c
+}
+
+// server answers requests. It is shared between all of them.
+type server struct {
+	source    Source
+	statuses  *topic[api.Status]
+	tasks     *topic[api.Task]
+	groups    *topic[api.Group]
+	instances *topic[api.Instance]
+	locks     *topic[api.Lock]
+	overrides *topic[listedOverride]
+	watch     *watchers
+	answering *access.InFlight
+	feed      *eventFeed
+	whole     *answers // from the snapshot
+	filtered  *answers // from the snapshot, with conditions: they do not hold up those without
+	read      *answers // of what only the store has
+	now       func() time.Time
 }
 
 func newServer(c Config) *server {
@@ -158,34 +159,6 @@ func routes(c Config, s *server) map[string]endpoint {
 	}
 }
 
-// shielded sets what every answer carries and turns a panic into an answer, so that one request never takes the
-// replica down.
-func shielded(next http.Handler, logger logr.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Cache-Control", "no-store")
-		defer func() {
-			v := recover()
-			if v == nil {
-				return
-			}
-			if v == http.ErrAbortHandler { //nolint:errorlint // the very value is what net/http asks for
-				panic(v)
-			}
-			logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
-			httperr.New(
-				http.StatusInternalServerError, "Internal", "this request could not be answered; see the log",
-			).Write(w)
-		}()
-		next.ServeHTTP(w, r)
-	})
-}
-
 func readOnly(e endpoint) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -236,4 +209,60 @@ func (s *server) parsed(r *http.Request, values url.Values, path string, params,
 	q, bad := parseQuery(values, path, params, states, s.now())
 	q.hidden = outputHidden(r) != nil
 	return q, bad
+}
+
+// answers are those from the snapshot that the query belongs to.
+func (s *server) answers(q *query) *answers {
+	if q.all() {
+		return s.whole
+	}
+	return s.filtered
+}
+
+// How many requests are answered at once, those that watch not counted.
+const (
+	maxAnswers         = 64
+	maxAnswersOfClient = 16
+)
+
+// watchShare is the part of all watches that one client may have.
+const watchShare = 4
+
+// unlimited are answered however many others are: probes must not fail for them, and metrics have a limit of their own.
+var unlimited = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true}
+
+type answeringKey struct{}
+
+// limited refuses requests beyond how many are answered at once.
+func (s *server) limited(e endpoint) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) *Error {
+		leave, bad := enter(s.answering, r, api.ReasonTooManyRequests, "requests are answered")
+		if bad != nil {
+			return bad
+		}
+		defer leave()
+		return e(w, r.WithContext(context.WithValue(r.Context(), answeringKey{}, leave)))
+	}
+}
+
+// stopAnswering gives back the request's place among those that are answered, since it has one among those that watch.
+func stopAnswering(r *http.Request) {
+	if leave, ok := r.Context().Value(answeringKey{}).(func()); ok {
+		leave()
+	}
+}
+
+// enter counts the request, until leave is called, or refuses it. what says what too many do.
+func enter(f *access.InFlight, r *http.Request, reason, what string) (leave func(), bad *Error) {
+	leave, entry := f.Enter(access.Client(r))
+	switch entry {
+	case access.ClientFull:
+		bad = httperr.New(http.StatusTooManyRequests, reason,
+			"%d %s already that come from your address, as many as from one; try again later", f.MostOfOne, what)
+		bad.RetryAfter = time.Second
+	case access.Full:
+		bad = httperr.Unavailable(reason, "%d %s already; try again later", f.Most, what)
+	case access.Entered:
+	}
+	return leave, bad
 }

@@ -2,10 +2,61 @@ package status
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/access"
+	"github.com/shardctl/shardctl/pkg/api"
 )
+
+// watchers is what all watchers share.
+type watchers struct {
+	log    logr.Logger
+	slots  *access.InFlight
+	budget *budget
+}
+
+// stream sends server-sent events as long as run goes on. Its errors end the connection: the reader comes again and
+// begins with a snapshot.
+func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*stream) error) *Error {
+	leave, bad := enter(w.slots, r, api.ReasonTooManyWatchers, "connections watch")
+	if bad != nil {
+		return bad
+	}
+	defer leave()
+	stopAnswering(r)
+	h := rw.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // proxies that buffer would hold changes back
+	zipped := takesGzip(r.Header.Get("Accept-Encoding"))
+	if zipped {
+		h.Set("Content-Encoding", "gzip")
+	}
+	rw.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	out, end := newStream(rw, r, zipped)
+	defer end()
+	if err := run(out); err != nil && r.Context().Err() == nil {
+		w.log.V(1).Info("A watcher was dropped", "path", r.URL.Path, "error", out.why(err).Error())
+	}
+	return nil
+}
+
+// begin sends an opening.
+func (w *watchers) begin(out *stream, o *opening) error {
+	w.budget.keep(out, o)
+	defer w.budget.done(out, o)
+	if err := out.packed(o.text); err != nil {
+		return err
+	}
+	return out.flush()
+}
 
 const (
 	keepAlive    = 15 * time.Second       // between comments on a quiet stream
@@ -55,59 +106,6 @@ func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream
 		drop(nil)
 		cancel()
 	}
-}
-
-// limitedWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much
-// there is to read.
-type limitedWriter struct {
-	ctx  context.Context
-	w    io.Writer
-	ctl  *http.ResponseController
-	left int // bytes that may still be written until the deadline
-}
-
-// renew begins a chunk.
-func (l *limitedWriter) renew() error {
-	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
-	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
-	l.left = chunk
-	if l.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
-		_ = l.ctl.SetWriteDeadline(time.Now())
-		return context.Cause(l.ctx)
-	}
-	return nil
-}
-
-func (l *limitedWriter) Write(p []byte) (n int, err error) {
-	for err == nil && n < len(p) {
-		if l.left == 0 {
-			if err := l.renew(); err != nil {
-				return n, err
-			}
-		}
-		var m int
-		m, err = l.w.Write(p[n:min(len(p), n+l.left)])
-		n += m
-		l.left -= m
-	}
-	return n, err
-}
-
-// flush sends what is buffered, with a deadline of its own.
-func (l *limitedWriter) flush() error {
-	if err := l.renew(); err != nil {
-		return err
-	}
-	l.left = 0
-	return l.ctl.Flush()
-}
-
-// why is the reason for which the stream ended, where writing failed for it.
-func (s *stream) why(err error) error {
-	if cause := context.Cause(s.ctx); cause != nil {
-		return cause
-	}
-	return err
 }
 
 // text writes events as they are.
@@ -162,4 +160,82 @@ func (s *stream) wait(changed <-chan struct{}, timeout time.Duration) error {
 			}
 		}
 	}
+}
+
+// why is the reason for which the stream ended, where writing failed for it.
+func (s *stream) why(err error) error {
+	if cause := context.Cause(s.ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// allowedPace is how often streams ask whether who reads them still may.
+const allowedPace = time.Second
+
+// errNotAllowed is why streams end whose reader may not read any more.
+var errNotAllowed = errors.New("the token is not known any more")
+
+// dropOnceRefused ends the stream once its reader is not allowed to read it any more.
+func (s *stream) dropOnceRefused() {
+	allowed, ok := s.ctx.Value(allowedKey{}).(func() bool)
+	if !ok {
+		return
+	}
+	var ask func()
+	ask = func() {
+		switch {
+		case s.ctx.Err() != nil:
+		case !allowed():
+			s.drop(errNotAllowed)
+		default:
+			time.AfterFunc(allowedPace, ask)
+		}
+	}
+	time.AfterFunc(allowedPace, ask)
+}
+
+// limitedWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much
+// there is to read.
+type limitedWriter struct {
+	ctx  context.Context
+	w    io.Writer
+	ctl  *http.ResponseController
+	left int // bytes that may still be written until the deadline
+}
+
+// renew begins a chunk.
+func (l *limitedWriter) renew() error {
+	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
+	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	l.left = chunk
+	if l.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
+		_ = l.ctl.SetWriteDeadline(time.Now())
+		return context.Cause(l.ctx)
+	}
+	return nil
+}
+
+func (l *limitedWriter) Write(p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		if l.left == 0 {
+			if err := l.renew(); err != nil {
+				return n, err
+			}
+		}
+		var m int
+		m, err = l.w.Write(p[n:min(len(p), n+l.left)])
+		n += m
+		l.left -= m
+	}
+	return n, err
+}
+
+// flush sends what is buffered, with a deadline of its own.
+func (l *limitedWriter) flush() error {
+	if err := l.renew(); err != nil {
+		return err
+	}
+	l.left = 0
+	return l.ctl.Flush()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,82 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
+
+func TestWatchSendsWhatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(4))
+		watching(t, New(Config{Source: board}), "/api/v1/tasks?watch=true&instance=a", "", func(out *tape) {
+			if got := out.header.Get("Content-Type"); got != "text/event-stream" {
+				t.Errorf("Content-Type %s", got)
+			}
+			expect(t, out.take(), `snapshot {"items":[{"key":"topics/topic-0003"`)
+
+			next := clone(t, board.Snapshot())
+			next.Tasks[0].Instance = "a" // comes
+			next.Tasks[1].Restarts = 5   // on c: not asked for
+			next.Tasks[2].Restarts = 1   // changes
+			board.Publish(next)
+			time.Sleep(watchPace)
+			synctest.Wait()
+			expect(t, out.take(), `upsert {"key":"topics/topic-0001"`, `upsert {"key":"topics/topic-0003"`)
+
+			next = clone(t, next)
+			next.Tasks[0].Instance = "b"                 // goes elsewhere
+			next.Tasks = slices.Delete(next.Tasks, 2, 3) // is no more
+			board.Publish(next)
+			time.Sleep(watchPace)
+			synctest.Wait()
+			expect(t, out.take(), `delete {"key":"topics/topic-0001"`, `delete {"key":"topics/topic-0003"`)
+
+			board.Publish(clone(t, next))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			expect(t, out.take())
+		})
+	})
+}
+
+func TestWatchJoinsBursts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(3))
+		watching(t, New(Config{Source: board}), "/api/v1/status?watch=true", "", func(out *tape) {
+			expect(t, out.take(), `snapshot {"cluster":"default"`)
+			for i := range 50 {
+				next := clone(t, board.Snapshot())
+				next.Status.Groups[0].Running = i
+				board.Publish(next)
+			}
+			time.Sleep(watchPace)
+			synctest.Wait()
+			if text := out.take(); len(kinds(text)) != 1 || !strings.Contains(text, `"running":49`) {
+				t.Errorf("got %s", text)
+			}
+		})
+	})
+}
+
+func TestIdleClusterIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := boardWith(sample(3))
+		watching(t, New(Config{Source: board}), "/api/v1/instances?watch=true", "", func(out *tape) {
+			out.take()
+			for _, age := range []float64{0.1, 1.9, 0.7} {
+				next := clone(t, board.Snapshot())
+				next.Instances[0].HeartbeatAgeSeconds = age
+				board.Publish(next)
+				time.Sleep(watchPace)
+			}
+			synctest.Wait()
+			expect(t, out.take())
+			next := clone(t, board.Snapshot())
+			next.Instances[0].HeartbeatAgeSeconds = 11
+			board.Publish(next)
+			time.Sleep(watchPace)
+			synctest.Wait()
+			expect(t, out.take(), `upsert {"name":"a"`)
+		})
+	})
+}
 
 // watcherSet is many watchers at once, under synctest.
 type watcherSet struct {
@@ -229,46 +306,6 @@ func TestWatchersThatFallBehindBeginAgain(t *testing.T) {
 	})
 }
 
-// TestWatchersOfEventsShareReads holds that watchers that come later, or come back, ask nothing of the store.
-func TestWatchersOfEventsShareReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &eventStore{}
-		for i := range 2 * eventBatch {
-			store.add(fmt.Sprintf("%05d", i))
-		}
-		h := New(Config{Source: boardWith(sample(1)), Events: store})
-		first := gather(t, h, 1, "/api/v1/events?watch=true")
-		defer first.dismiss()
-		asked := func() int {
-			store.mu.Lock()
-			defer store.mu.Unlock()
-			return store.asked
-		}
-		before := asked()
-		if before != 1 {
-			t.Errorf("%d questions for the first watcher", before)
-		}
-		many := gather(t, h, 20, "/api/v1/events?watch=true", "/api/v1/events?watch=true&q=topics&limit=7")
-		defer many.dismiss()
-		many.got(`snapshot {"items":[{"id":"00999"`)
-		watching(t, h, "/api/v1/events?watch=true", "00990", func(out *tape) {
-			expect(t, out.take(), `upsert {"id":"00991"`, `upsert {"id":"00992"`, `upsert {"id":"00993"`,
-				`upsert {"id":"00994"`, `upsert {"id":"00995"`, `upsert {"id":"00996"`, `upsert {"id":"00997"`,
-				`upsert {"id":"00998"`, `upsert {"id":"00999"`)
-		})
-		if n := asked() - before; n != 0 {
-			t.Errorf("%d questions for watchers that came later", n)
-		}
-		// What is older is asked for once, however many want it.
-		rare := gather(t, h, 20, "/api/v1/events?watch=true&q=00007")
-		defer rare.dismiss()
-		rare.got(`snapshot {"items":[{"id":"00007"`)
-		if n := asked() - before; n > 3*eventOpenings {
-			t.Errorf("%d questions for 20 watchers of the same", n)
-		}
-	})
-}
-
 // TestTwoThousandMayWatch holds the limit that is documented: as many are sent a change, and one more is asked to come
 // again.
 func TestTwoThousandMayWatch(t *testing.T) {
@@ -294,48 +331,5 @@ func TestTwoThousandMayWatch(t *testing.T) {
 		again := gather(t, h, 1, "/api/v1/tasks?watch=true")
 		defer again.dismiss()
 		again.got("snapshot ")
-	})
-}
-
-// TestListsAreSharedOnlyByThoseWhoMaySeeTheSame holds that what tasks wrote reaches no watcher who may not see it, in
-// the first list or in changes, and that a list says whether the store is reachable now.
-func TestListsAreSharedOnlyByThoseWhoMaySeeTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first := sample(3)
-		first.Tasks[0].LastError, first.Status.Stale = "password is x", true
-		first.Status.Problems[0].Reason, first.Status.Problems[0].Message = api.ProblemTaskFailing, "password is x"
-		board := boardWith(first)
-		h := New(Config{Source: board})
-		paths := []string{"/api/v1/tasks?watch=true", "/api/v1/status?watch=true"}
-		open := gather(t, h, 1, paths...)
-		defer open.dismiss()
-		hidden := gather(t, HideOutput(h, NoOutput()), 1, paths...)
-		defer hidden.dismiss()
-		check := func(c *watcherSet, want bool) {
-			t.Helper()
-			synctest.Wait()
-			for i, out := range c.pipes {
-				if text := out.take(); strings.Contains(text, "password") != want ||
-					strings.Contains(text, Hidden) == want {
-					t.Errorf("%s: %s", paths[i%len(paths)], text)
-				}
-			}
-		}
-		check(open, true)
-		check(hidden, false)
-		next := clone(t, first)
-		next.Tasks[0].LastError, next.Status.Stale = "password is y", false
-		next.Status.Problems[0].Message = "password is y"
-		board.Publish(next)
-		time.Sleep(watchPace)
-		check(open, true)
-		check(hidden, false)
-
-		later := gather(t, h, 1, paths[0])
-		defer later.dismiss()
-		if text := later.pipes[0].take(); !strings.Contains(text, `"stale":false`) ||
-			!strings.Contains(text, "password is y") {
-			t.Errorf("the list is an old one: %s", text)
-		}
 	})
 }

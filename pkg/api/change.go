@@ -1,5 +1,10 @@
 package api
 
+import (
+	"encoding/json"
+	"slices"
+)
+
 // Verb is a change that can be asked for.
 type Verb string
 
@@ -75,3 +80,63 @@ const (
 	RefusedPaused      = "Paused"      // it, or its group, is paused
 	RefusedPinned      = "Pinned"      // it is pinned strictly elsewhere
 )
+
+// Override is what an operator asked for, and who, when and why. Those that stand are shown until they are taken back,
+// requests for one effect until they have had it.
+type Override struct {
+	Kind   string `json:"kind"`  // drain, cordon, pause, pin, restart, rerun, move, trigger or rebalance
+	Scope  string `json:"scope"` // task, group or instance
+	Name   string `json:"name"`  // of what it is about: a key, a group or an instance
+	To     string `json:"to"`    // pin: an instance, a pattern or zone=ZONE; move: an instance
+	Strict bool   `json:"strict"`
+	By     string `json:"by"` // the name of a token, or of a user of the operating system
+	Reason string `json:"reason"`
+	At     Time   `json:"at"`
+	Until  Time   `json:"until"` // when it ends by itself, on the store's clock; none: when it is taken back
+}
+
+// Overrides is a list of them, the newest first. Nil is written as [].
+type Overrides []Override
+
+// MarshalJSON writes nil as [].
+func (o Overrides) MarshalJSON() ([]byte, error) {
+	return json.Marshal(notNil([]Override(o)))
+}
+
+// Find is the first of a kind, nil when there is none.
+func (o Overrides) Find(kind string) *Override {
+	i := slices.IndexFunc(o, func(x Override) bool { return x.Kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return &o[i]
+}
+
+// Role is what a token allows. Each role includes those before it.
+type Role string
+
+// The roles, as the file of tokens names them.
+const (
+	RoleNone    Role = "none"    // no token was given: it sees all but what tasks write
+	RoleRead    Role = "read"    // it sees all
+	RoleOperate Role = "operate" // it restarts, reruns, triggers, pauses and resumes as well
+	RoleAdmin   Role = "admin"   // it asks for every change
+)
+
+// Caller is /api/v1/whoami: who asks, and what the listener that answers does for them.
+type Caller struct {
+	// Name is that of the token; local where changes need none; empty without a token.
+	Name  string `json:"name"`
+	Role  Role   `json:"role"`
+	Verbs []Verb `json:"verbs"` // changes that this listener takes from the caller, in alphabetical order; never null
+}
+
+// MarshalJSON writes a list that is nil as an empty one.
+func (c Caller) MarshalJSON() ([]byte, error) {
+	type plain Caller
+	c.Verbs = notNil(c.Verbs)
+	return json.Marshal(plain(c))
+}
+
+// May says whether the listener takes a change of this kind from the caller.
+func (c Caller) May(verb Verb) bool { return slices.Contains(c.Verbs, verb) }

@@ -1,8 +1,6 @@
 package api
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
 // Status is /api/v1/status: the cluster on one screen.
 type Status struct {
@@ -30,4 +28,110 @@ type Store struct {
 	Kind      string `json:"kind"` // what the driver is called, such as mongodb
 	Reachable bool   `json:"reachable"`
 	Error     string `json:"error"` // why it is not reachable; never holds a password
+}
+
+// InstanceState is how much an instance takes part.
+type InstanceState string
+
+// The states of an instance. One that an operator drains is draining until undrain, also when it owns nothing any more.
+const (
+	Live     InstanceState = "live"
+	Draining InstanceState = "draining"
+	Left     InstanceState = "left" // gone in order; hidden unless asked for
+	Dead     InstanceState = "dead"
+)
+
+// InstanceStates lists every state, in the order in which they are shown.
+func InstanceStates() []InstanceState { return []InstanceState{Live, Draining, Left, Dead} }
+
+// Instance is one running replica, or one that ran lately. Two sessions of one name are two instances here.
+type Instance struct {
+	Name      string        `json:"name"`
+	Session   string        `json:"session"`
+	State     InstanceState `json:"state"`
+	Message   string        `json:"message"` // why it is in this state: who drained it, how it died
+	Zone      string        `json:"zone"`
+	Labels    Labels        `json:"labels"`
+	Version   string        `json:"version"`
+	Revision  string        `json:"revision"`
+	Address   string        `json:"address"` // host:port of its server.listen, as others reach it
+	StartedAt Time          `json:"startedAt"`
+	// since its newest heartbeat was seen, as measured by the replica that answers
+	HeartbeatAgeSeconds float64   `json:"heartbeatAgeSeconds"`
+	Owned               Counts    `json:"owned"`     // by group
+	Caps                Counts    `json:"caps"`      // by group; a group without cap is left out
+	Overrides           Overrides `json:"overrides"` // a drain, a cordon
+}
+
+// Severity is how bad a problem is.
+type Severity string
+
+// The severities, worst first.
+const (
+	SeverityError   Severity = "error"   // something does not run, or may soon not
+	SeverityWarning Severity = "warning" // all runs, but not as it should
+)
+
+// The reasons of problems. The same word stands in the API, the command line, logs and metric labels.
+const (
+	ProblemNoCapacity         = "NoCapacity"         // tasks that no cap has free capacity for
+	ProblemNoInstance         = "NoInstance"         // tasks that no live instance may own
+	ProblemNoHeadroom         = "NoHeadroom"         // losing one instance would leave tasks over
+	ProblemStoreUnreachable   = "StoreUnreachable"   // the store does not answer
+	ProblemStoreSlow          = "StoreSlow"          // the store answers late
+	ProblemStoreStandalone    = "StoreStandalone"    // MongoDB without a replica set
+	ProblemStoreForgot        = "StoreForgot"        // the store has lost writes it had acknowledged
+	ProblemStoreArbiter       = "StoreArbiter"       // a MongoDB member without data: one lost node may stop all writes
+	ProblemStoreSharding      = "StoreSharding"      // how MongoDB shards the locks could not be checked
+	ProblemStoreNotDurable    = "StoreNotDurable"    // a crash may lose what the store acknowledged
+	ProblemStoreNotReplicated = "StoreNotReplicated" // a failover may lose what the store acknowledged
+	ProblemStorePolled        = "StorePolled"        // notifications do not arrive: changes are looked for
+	ProblemStoreNotCompacted  = "StoreNotCompacted"  // no one takes away what heartbeats leave in etcd
+	ProblemStoreNearlyFull    = "StoreNearlyFull"    // near the size at which etcd takes no writes
+	ProblemStoreUnchecked     = "StoreUnchecked"     // the user may not see a setting that matters
+	ProblemStoreEviction      = "StoreEviction"      // Redis would drop documents once its memory is limited
+	ProblemStoreClosed        = "StoreClosed"        // Redis has had too many servers: no key can be claimed
+	ProblemStoreReplicaLags   = "StoreReplicaLags"   // a fail-over of MySQL or MariaDB may lose acknowledged writes
+	ProblemStoreSeveralNodes  = "StoreSeveralNodes"  // several nodes of Galera take writes
+	ProblemStorePrivileged    = "StorePrivileged"    // the user may write to a server that is read-only
+	ProblemStoreMinorityAway  = "StoreMinorityAway"  // servers of a quorum do not count, and more would stop it
+	ProblemTaskFailing        = "TaskFailing"        // a task ends again and again
+	ProblemStopStuck          = "StopStuck"          // a task does not stop when asked to
+	ProblemStartStuck         = "StartStuck"         // a command does not start: a file system does not answer
+	ProblemConfigInvalid      = "ConfigInvalid"      // a reload was refused
+	ProblemConfigDiffers      = "ConfigDiffers"      // replicas hold different task lists of one revision
+	ProblemRestartRequired    = "RestartRequired"    // a changed setting counts only after a restart
+	ProblemDuplicateInstance  = "DuplicateInstance"  // two live sessions of one name
+	ProblemInstanceSilent     = "InstanceSilent"     // a replica that is live sends no heartbeats
+	ProblemClockSkew          = "ClockSkew"          // the clock of a replica and that of the store differ
+
+	ProblemDiscoveryFailed     = "DiscoveryFailed"     // who is asked what exists does not answer
+	ProblemDiscoveryIncomplete = "DiscoveryIncomplete" // some of what was found has no task
+)
+
+// ProblemReasons lists every reason above.
+func ProblemReasons() []string {
+	return []string{
+		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
+		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
+		ProblemStoreNotDurable, ProblemStoreNotReplicated, ProblemStorePolled, ProblemStoreNotCompacted,
+		ProblemStoreNearlyFull, ProblemStoreUnchecked, ProblemStoreEviction, ProblemStoreClosed,
+		ProblemStoreReplicaLags, ProblemStoreSeveralNodes, ProblemStorePrivileged, ProblemStoreMinorityAway,
+		ProblemStopStuck,
+		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
+		ProblemInstanceSilent, ProblemClockSkew,
+		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,
+	}
+}
+
+// Problem is something wrong, and why. What it is about is in Group, Task (a key) and Instance, each empty when it
+// does not apply.
+type Problem struct {
+	Reason   string   `json:"reason"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Group    string   `json:"group"`
+	Task     string   `json:"task"`
+	Instance string   `json:"instance"`
+	Since    Time     `json:"since"`
 }

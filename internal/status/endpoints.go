@@ -1,12 +1,14 @@
 package status
 
 import (
-	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"sync"
 
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -152,54 +154,88 @@ func writeRuns(ctx context.Context, out io.Writer, source RunSource, key string,
 	return internal(json.NewEncoder(out).Encode(list))
 }
 
-// Task is the one with that key, nil when there is none. The snapshot is in order.
-func (s *Snapshot) Task(key string) *api.Task {
-	i, found := slices.BinarySearchFunc(
-		s.Tasks, key, func(t api.Task, key string) int { return cmp.Compare(t.Key, key) },
-	)
-	if !found {
-		return nil
-	}
-	return &s.Tasks[i]
+// health answers whether this replica is alive and whether it takes part.
+type health struct {
+	source       Source
+	alive, ready func() error // nil: always alive; ready as the newest snapshot says
 }
 
-// Group is the one with that name, nil when there is none. The snapshot is in order.
-func (s *Snapshot) Group(name string) *api.Group {
-	i, found := slices.BinarySearchFunc(
-		s.Status.Groups, name, func(g api.Group, name string) int { return cmp.Compare(g.Name, name) },
-	)
-	if !found {
-		return nil
-	}
-	return &s.Status.Groups[i]
-}
-
-// Instance is the one with that name, nil when there is none. Of several sessions it is the one that takes part most,
-// and of those the newest.
-func (s *Snapshot) Instance(name string) *api.Instance {
-	var best *api.Instance
-	for i := range s.Instances {
-		c := &s.Instances[i]
-		if c.Name != name {
-			continue
-		}
-		if best == nil || stateRank(c.State) < stateRank(best.State) ||
-			c.State == best.State && c.StartedAt.After(best.StartedAt.Time) {
-			best = c
+// livez says that the process answers and that its loops turn. It never asks the store: a replica must not be restarted
+// because the store is unreachable.
+func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
+	if h.alive != nil {
+		if err := h.alive(); err != nil {
+			return httperr.Unavailable(api.ReasonNotAlive, "not alive: %v", err)
 		}
 	}
-	return best
+	writeText(w, "ok\n")
+	return nil
 }
 
-func stateRank(s api.InstanceState) int {
-	switch s {
-	case api.Live:
-		return 0
-	case api.Draining:
-		return 1
-	case api.Left:
-		return 2
+// readyz says whether this replica takes part: started and not draining. A store that is unreachable does not change
+// it.
+func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
+	ready := h.ready
+	if ready == nil {
+		ready = h.snapshotReady
+	}
+	if err := ready(); err != nil {
+		return httperr.Unavailable(api.ReasonNotReady, "not ready: %v", err)
+	}
+	writeText(w, "ok\n")
+	return nil
+}
+
+func (h health) snapshotReady() error {
+	snapshot := h.source.Snapshot()
+	switch {
+	case snapshot == nil:
+		return errors.New("starting")
+	case snapshot.Status.Draining:
+		return errors.New("draining")
+	case !snapshot.Status.Ready:
+		return errors.New("starting")
 	default:
-		return 3
+		return nil
 	}
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+// openAPIOfReads is the description without changes.
+var openAPIOfReads = sync.OnceValues(func() ([]byte, error) {
+	var doc map[string]json.RawMessage
+	var paths map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(openAPI, &doc); err != nil {
+		return nil, fmt.Errorf("openapi.json: %w", err)
+	}
+	if err := json.Unmarshal(doc["paths"], &paths); err != nil {
+		return nil, fmt.Errorf("openapi.json: paths: %w", err)
+	}
+	for path, methods := range paths {
+		if _, changes := methods["post"]; changes {
+			delete(paths, path)
+		}
+	}
+	reads, err := json.Marshal(paths)
+	if err != nil {
+		return nil, fmt.Errorf("openapi.json: paths: %w", err)
+	}
+	doc["paths"] = reads
+	return json.MarshalIndent(doc, "", " ")
+})
+
+// openapi describes what the listener takes that was asked: changes only where they are taken.
+func openapi(w http.ResponseWriter, r *http.Request) *Error {
+	text := openAPI
+	if TakenBy(r) == ChangesNone {
+		var err error
+		if text, err = openAPIOfReads(); err != nil {
+			return internal(err)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // the reader is gone
+	return nil
 }

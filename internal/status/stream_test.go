@@ -5,11 +5,31 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+func TestQuietStreamsSayThatTheyLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watching(t, New(Config{Source: boardWith(sample(1))}), "/api/v1/groups?watch=true", "", func(out *tape) {
+			out.take()
+			time.Sleep(keepAlive - time.Millisecond)
+			synctest.Wait()
+			if text := out.take(); text != "" {
+				t.Errorf("too early: %q", text)
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if text := out.take(); !strings.HasPrefix(text, ":") {
+				t.Errorf("no comment: %q", text)
+			}
+		})
+	})
+}
 
 // lapsing is a connection whose writes fail when their deadline has passed, as those of the network do.
 type lapsing struct {
@@ -68,4 +88,40 @@ func TestQuietWatchesStay(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who may not read any more is sent nothing more, on streams that were opened before as well.
+func TestStreamsEndWithTheRightToReadThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var revoked atomic.Bool
+		read := New(Config{Source: boardWith(sample(1))})
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			read.ServeHTTP(w, WhileAllowed(r, func() bool { return !revoked.Load() }))
+		})
+		for _, list := range []string{"status", "tasks", "events", "locks"} {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				h.ServeHTTP(newTape(), httptest.NewRequestWithContext(
+					t.Context(), http.MethodGet, "/api/v1/"+list+"?watch=true", http.NoBody,
+				))
+			}()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			select {
+			case <-ended:
+				t.Errorf("%s ended early", list)
+			default:
+			}
+			revoked.Store(true)
+			time.Sleep(allowedPace)
+			synctest.Wait()
+			select {
+			case <-ended:
+			default:
+				t.Errorf("%s goes on", list)
+			}
+			revoked.Store(false)
+		}
+	})
 }

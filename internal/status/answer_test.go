@@ -6,12 +6,131 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
+
+// slow counts how often something is made, which goes on once it may.
+type slow struct {
+	times atomic.Int32
+	may   chan struct{}
+}
+
+func (s *slow) make() {
+	s.times.Add(1)
+	<-s.may
+}
+
+// slowStore is a store with events and runs.
+type slowStore struct{ slow *slow }
+
+func (s slowStore) Events(context.Context, EventQuery) ([]api.Event, error) {
+	s.slow.make()
+	return []api.Event{{ID: "1", Key: "topics/topic-0001", Type: EventFailed, Message: "secret"}}, nil
+}
+
+func (slowStore) EventsChanged() <-chan struct{} { return nil }
+
+func (s slowStore) Runs(context.Context, string) ([]api.Run, error) {
+	s.slow.make()
+	return []api.Run{{Result: "Failed", Error: "secret"}}, nil
+}
+
+// Who asks for the same while it is made gets the same answer. Who may see less gets another, and so does who asks
+// after a change.
+func TestAnswersAreMadeOnceForAll(t *testing.T) {
+	for path, made := range map[string]int32{
+		"/api/v1/tasks": 3, "/api/v1/tasks?q=topic": 3,
+		"/api/v1/events": 2, "/api/v1/tasks/topics/topic-0001/runs": 2, // the store says what is new in them
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &slow{may: make(chan struct{})}
+			sample := sample(9)
+			sample.Tasks[0].LastError = "secret"
+			board := boardWith(sample)
+			c := Config{Source: board, Events: slowStore{slow}, Runs: slowStore{slow}}.withDefaults()
+			s := newServer(c)
+			items := s.tasks.items
+			s.tasks.items = func(s *Snapshot) []api.Task { slow.make(); return items(s) }
+			all := handler(c, s)
+			ask := func(h http.Handler) chan string {
+				body := make(chan string, 1)
+				go func() {
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+					body <- w.Body.String()
+				}()
+				synctest.Wait()
+				return body
+			}
+			var same []chan string
+			for range 10 {
+				same = append(same, ask(all))
+			}
+			hidden := ask(HideOutput(all, NoOutput()))
+			next := clone(t, sample)
+			next.Tasks[0].Name = "renamed"
+			board.Publish(next)
+			later := ask(all)
+			close(slow.may)
+			first := <-same[0]
+			for _, other := range same[1:] {
+				if body := <-other; body != first {
+					t.Errorf("%s: one got %s\nand another %s", path, first, body)
+				}
+			}
+			if got := <-hidden; got == first {
+				t.Errorf("%s: who may not see output got %s", path, got)
+			}
+			if got := <-later; (got == first) != (made == 2) {
+				t.Errorf("%s: after a change %s", path, got)
+			}
+			if n := slow.times.Load(); n != made {
+				t.Errorf("%s: made %d times, want %d", path, n, made)
+			}
+		})
+	}
+}
+
+// An answer does not end with the request that it was begun for: others wait for it.
+func TestAnswersOutliveWhoAskedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		may := make(chan struct{})
+		ctx, gone := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events", http.NoBody)
+		h := New(Config{Source: boardWith(sample(1)), Events: waitingStore{may}})
+		go h.ServeHTTP(httptest.NewRecorder(), r)
+		synctest.Wait()
+		body := make(chan string, 1)
+		go func() { body <- get(t, h, "/api/v1/events").Body.String() }()
+		synctest.Wait()
+		gone()
+		synctest.Wait()
+		close(may)
+		const want = "{\"items\":[],\"continue\":\"\",\"stale\":false}\n"
+		if got := <-body; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// waitingStore is a store that answers once it may, or fails when who asked is gone.
+type waitingStore struct{ may chan struct{} }
+
+func (s waitingStore) Events(ctx context.Context, _ EventQuery) ([]api.Event, error) {
+	select {
+	case <-s.may:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (waitingStore) EventsChanged() <-chan struct{} { return nil }
 
 // pipe is a connection that notes how it is written to. It blocks while it is full, as one whose reader does not read,
 // until its deadline.
@@ -171,160 +290,31 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestSlowWatchersAreDroppedForMemory holds that watchers that do not read keep lists alive only within a budget. Those
-// that read are not dropped for it, and a dropped one begins with a fresh snapshot.
-func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		board := boardWith(sample(1000))
-		c := Config{Source: board}.withDefaults()
-		s := newServer(c)
-		s.watch.budget.least = 0 // budgetFactor lists
-		h := handler(c, s)
-		watch := func(out *pipe, q string) (ended func() bool, stop func()) {
-			ctx, cancel := context.WithCancel(t.Context())
-			done, path := make(chan struct{}), "/api/v1/tasks?watch=true&q="+q
-			go func() {
-				defer close(done)
-				h.ServeHTTP(out, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
-			}()
-			synctest.Wait()
-			return func() bool {
-				synctest.Wait()
-				select {
-				case <-done:
-					return true
-				default:
-					return false
-				}
-			}, cancel
+func TestListsHaveETags(t *testing.T) {
+	board := boardWith(sample(9))
+	h := New(Config{Source: board})
+	const path = "/api/v1/tasks?group=topics"
+	tag := get(t, h, path).Header().Get("ETag")
+	if !strings.HasPrefix(tag, `W/"`) {
+		t.Fatalf("ETag %q", tag)
+	}
+	for header, want := range map[string]int{
+		tag: 304, `"x", ` + tag: 304, "*": 304, strings.TrimPrefix(tag, "W/"): 304, `"x"`: 200, "": 200,
+	} {
+		w := answerTo(t, h, path, "If-None-Match", header)
+		if w.Code != want || (w.Body.Len() == 0) != (want == 304) || w.Header().Get("ETag") != tag {
+			t.Errorf("%s: %d, %d bytes, %s", header, w.Code, w.Body.Len(), w.Header().Get("ETag"))
 		}
-		fastEnded, stopFast := watch(newPipe(), "")
-		var slow []func() bool
-		for i := range budgetFactor + 3 { // each stands still with a list of its own
-			out := newPipe()
-			out.full = make(chan struct{})
-			ended, stop := watch(out, "topics/"[:i+1])
-			defer stop()
-			slow = append(slow, ended)
-		}
-		for i, ended := range slow {
-			if got, want := ended(), i < len(slow)-budgetFactor-1; got != want {
-				t.Errorf("slow watcher %d of %d: dropped %v, want %v", i, len(slow), got, want)
-			}
-		}
-		if fastEnded() {
-			t.Error("the watcher that reads was dropped")
-		}
-		again := newPipe()
-		_, stopAgain := watch(again, "t")
-		expect(t, again.take(), `snapshot {"items":[`)
-
-		time.Sleep(writeTimeout) // the others are dropped since they do not read
-		for i, ended := range slow {
-			if !ended() {
-				t.Errorf("slow watcher %d goes on without a reader", i)
-			}
-		}
-		stopFast()
-		stopAgain()
-		synctest.Wait()
-		if !s.watch.budget.idle() || s.tasks.course != nil || len(s.tasks.openings.known) > 0 {
-			t.Error("lists are kept although there are no watchers")
-		}
-	})
-}
-
-// TestEventsAreReadOnceForAll holds that watchers of events share each reading, and cause none while nothing happens. A
-// reading that failed is repeated. Without watchers there is none.
-func TestEventsAreReadOnceForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &eventStore{changed: make(chan struct{})}
-		store.add("10")
-		asked := func() int {
-			store.mu.Lock()
-			defer store.mu.Unlock()
-			return store.asked
-		}
-		board := boardWith(sample(1))
-		h := New(Config{Source: board, Events: store})
-		const path = "/api/v1/events?watch=true"
-		const watchers = 20
-		idle := func(out ...*tape) {
-			t.Helper()
-			before := asked()
-			for range 60 { // an idle cluster publishes ages every second
-				board.Publish(clone(t, board.Snapshot()))
-				time.Sleep(time.Second)
-			}
-			if n := asked() - before; n != 0 {
-				t.Errorf("%d questions in an idle minute by %d watchers", n, len(out))
-			}
-			store.fail(errors.New("unreachable"))
-			store.add("20")
-			store.report()
-			time.Sleep(eventPace)
-			store.fail(nil)
-			time.Sleep(2 * eventIdle)
-			synctest.Wait()
-			if n := asked() - before; n != 2 {
-				t.Errorf("%d questions by %d watchers, want one that failed and one that did not", n, len(out))
-			}
-			for _, o := range out {
-				text := o.take()
-				if got := kinds(text); len(got) != 2 || got[1][:18] != `upsert {"id":"20",` {
-					t.Errorf("got %q soon after a change", got)
-				}
-			}
-		}
-		var tapes []*tape
-		var more func(n int)
-		more = func(n int) {
-			if n == 0 {
-				idle(tapes...)
-				return
-			}
-			watching(t, h, path, "", func(out *tape) {
-				tapes = append(tapes, out)
-				more(n - 1)
-			})
-		}
-		more(watchers)
-
-		before := asked()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if n := asked() - before; n != 0 {
-			t.Errorf("%d questions although there are no watchers", n)
-		}
-	})
-}
-
-// TestEventsThatMayBeMissing holds that a watch that began while the store was unreachable is ended once it is
-// reachable again. What came in between is then read from the store.
-func TestEventsThatMayBeMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &eventStore{}
-		store.add("10")
-		store.fail(errors.New("unreachable"))
-		h := New(Config{Source: boardWith(sample(1)), Events: store})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		out, done := newTape(), make(chan struct{})
-		go func() {
-			defer close(done)
-			h.ServeHTTP(
-				out, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events?watch=true", http.NoBody),
-			)
-		}()
-		synctest.Wait()
-		expect(t, out.take(), `snapshot {"items":[],"continue":"","stale":true}`)
-		store.fail(nil)
-		time.Sleep(eventIdle + eventPace)
-		synctest.Wait()
-		select {
-		case <-done:
-		default:
-			t.Error("the watch goes on, and nothing says what it has missed")
-		}
-	})
+	}
+	after := clone(t, board.Snapshot())
+	board.Publish(after)
+	if same := get(t, h, path).Header().Get("ETag"); same != tag {
+		t.Error("the tag changes with nothing else")
+	}
+	after = clone(t, board.Snapshot())
+	after.Tasks[3].State = api.Backoff
+	board.Publish(after)
+	if w := answerTo(t, h, path, "If-None-Match", tag); w.Code != 200 || w.Header().Get("ETag") == tag {
+		t.Errorf("after a change: %d %s", w.Code, w.Header().Get("ETag"))
+	}
 }
