@@ -55,8 +55,8 @@ type answers struct {
 
 func newAnswers(atOnce int) *answers { return &answers{slots: make(chan struct{}, atOnce)} }
 
-// made is an answer, or why there is none. Nothing changes it.
-type made struct {
+// answer is an answer, or why there is none. Nothing changes it.
+type answer struct {
 	text *packed
 	tag  string // its ETag
 	bad  *Error
@@ -67,7 +67,7 @@ type made struct {
 // of those who wait.
 func (a *answers) get(
 	r *http.Request, version uint64, write func(ctx context.Context, w io.Writer) *Error,
-) *made {
+) *answer {
 	same := fmt.Sprintf("%d %t %s", version, outputHidden(r) != nil, r.URL.RequestURI())
 	lasting := context.WithoutCancel(r.Context())
 	v, _, _ := a.flights.Do(same, func() (any, error) {
@@ -77,11 +77,11 @@ func (a *answers) get(
 		defer cancel()
 		return makeAnswer(func(w io.Writer) *Error { return write(ctx, w) }), nil
 	})
-	return v.(*made) //nolint:forcetypeassert // as returned above
+	return v.(*answer) //nolint:forcetypeassert // as returned above
 }
 
-func makeAnswer(write func(io.Writer) *Error) *made {
-	var m made
+func makeAnswer(write func(io.Writer) *Error) *answer {
+	var m answer
 	sum := sha256.New()
 	text, err := pack(func(w io.Writer) error {
 		m.bad = write(io.MultiWriter(w, sum))
@@ -96,12 +96,12 @@ func makeAnswer(write func(io.Writer) *Error) *made {
 }
 
 // send answers with it.
-func (m *made) send(w http.ResponseWriter, r *http.Request, media string) *Error {
+func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *Error {
 	if m.bad != nil {
 		return m.bad
 	}
 	w.Header().Set("Content-Type", media)
-	out := newAnswer(w)
+	out := newDeadlineWriter(w)
 	var encoded wire = plainWire{out}
 	if takesGzip(r.Header.Get("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -114,7 +114,7 @@ func (m *made) send(w http.ResponseWriter, r *http.Request, media string) *Error
 }
 
 // sendTagged answers with the ETag, or says that the answer is the one that the reader has.
-func (m *made) sendTagged(w http.ResponseWriter, r *http.Request, media string) *Error {
+func (m *answer) sendTagged(w http.ResponseWriter, r *http.Request, media string) *Error {
 	if m.bad == nil {
 		w.Header().Set("ETag", m.tag)
 		if hasTag(r.Header.Get("If-None-Match"), m.tag) {
@@ -139,28 +139,28 @@ func hasTag(header, tag string) bool {
 // answerTimeout is how long an answer that is no stream may take as a whole, however steadily its reader reads.
 const answerTimeout = 60 * time.Second
 
-// answer is a long answer on its way to its reader. While it goes on, its text stays in memory. So each chunk has a
-// deadline, as a stream's has, and all of it has one too. Use newAnswer.
-type answer struct {
+// deadlineWriter writes a long answer. Its text stays in memory until the reader has it. So each chunk has a
+// deadline, as a stream's has, and all of it has one too. Use newDeadlineWriter.
+type deadlineWriter struct {
 	w     http.ResponseWriter
 	ctl   *http.ResponseController
 	until time.Time
 }
 
-func newAnswer(w http.ResponseWriter) *answer {
-	return &answer{w: w, ctl: http.NewResponseController(w), until: time.Now().Add(answerTimeout)}
+func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
+	return &deadlineWriter{w: w, ctl: http.NewResponseController(w), until: time.Now().Add(answerTimeout)}
 }
 
 // Write implements [io.Writer]. The last deadline holds for what the server writes afterwards.
-func (a *answer) Write(p []byte) (n int, err error) {
+func (d *deadlineWriter) Write(p []byte) (n int, err error) {
 	for err == nil && n < len(p) {
 		at := time.Now().Add(writeTimeout)
-		if at.After(a.until) {
-			at = a.until
+		if at.After(d.until) {
+			at = d.until
 		}
-		_ = a.ctl.SetWriteDeadline(at) // writers that know no deadlines have the connection's own limits
+		_ = d.ctl.SetWriteDeadline(at) // writers that know no deadlines have the connection's own limits
 		var m int
-		m, err = a.w.Write(p[n:min(len(p), n+chunk)])
+		m, err = d.w.Write(p[n:min(len(p), n+chunk)])
 		n += m
 	}
 	return n, err

@@ -54,8 +54,8 @@ func TestAnswersAreMadeOnceForAll(t *testing.T) {
 			board := boardWith(sample)
 			c := Config{Source: board, Events: slowStore{slow}, Runs: slowStore{slow}}.withDefaults()
 			s := newServer(c)
-			items := s.tasks.items
-			s.tasks.items = func(s *Snapshot) []api.Task { slow.make(); return items(s) }
+			items := s.tasks.list.items
+			s.tasks.list.items = func(s *Snapshot) []api.Task { slow.make(); return items(s) }
 			all := handler(c, s)
 			ask := func(h http.Handler) chan string {
 				body := make(chan string, 1)

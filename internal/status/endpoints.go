@@ -16,7 +16,7 @@ import (
 
 // status answers with the cluster on one screen.
 func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
-	q, bad := s.query(r, s.statuses.path, nil, nil)
+	q, bad := s.query(r, s.statuses.list.path, nil, nil)
 	if bad != nil {
 		return bad
 	}
@@ -39,7 +39,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
 // list answers with one page of a list, or watches all of it.
 func list[T any](s *server, d *topic[T]) endpoint {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
-		q, bad := s.query(r, d.path, d.params, d.states)
+		q, bad := s.query(r, d.list.path, d.list.params, d.list.states)
 		if bad != nil {
 			return bad
 		}
@@ -49,12 +49,12 @@ func list[T any](s *server, d *topic[T]) endpoint {
 
 // listLocks is list, with mutexes as they are now where they are asked for.
 func (s *server) listLocks(w http.ResponseWriter, r *http.Request) *Error {
-	q, bad := s.query(r, s.locks.path, s.locks.params, nil)
+	q, bad := s.query(r, s.locks.list.path, s.locks.list.params, nil)
 	if bad != nil {
 		return bad
 	}
 	if q.wantsMutexes() {
-		s.locks.renew(r.Context())
+		s.locks.refresh(r.Context())
 	}
 	return answerList(s, s.locks, w, r, &q)
 }
@@ -68,7 +68,7 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 	}
 	snapshot := d.source.Snapshot()
 	return s.answers(q).get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
-		return writeLines(out, d.page(snapshot, q, s.now()))
+		return writeLines(out, d.list.page(snapshot, q, s.now()))
 	}).sendTagged(w, r, mediaJSON)
 }
 

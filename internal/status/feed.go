@@ -30,8 +30,8 @@ const (
 	// feedBytes is how much of events a watcher may be behind before it is dropped, in bytes: some thousands. It comes
 	// again and goes on after the last event that it has seen.
 	feedBytes = 8 << 20
-	// eventOpenings is how many lists of events are made at once. Each may wait for the store.
-	eventOpenings = 8
+	// maxEventReads is how many lists of events are made at once. Each may wait for the store.
+	maxEventReads = 8
 )
 
 // The reasons why watchers of events are dropped.
@@ -44,22 +44,22 @@ var (
 // remembers, so that a watcher that comes later needs no look of its own. While nothing happens it does not look, where
 // the source reports new events.
 type eventFeed struct {
-	collection[api.Event]
+	list collection[api.Event]
 
-	log      eventLog
-	changed  func() <-chan struct{}
-	openings *openings
-	logger   logr.Logger
+	log     eventLog
+	changed func() <-chan struct{}
+	initial *initialSnapshots
+	logger  logr.Logger
 
 	mu       sync.Mutex
-	round    *round // nil while there are no watchers
+	tail     *tail // nil while there are no watchers
 	watchers int
 }
 
 func newEventFeed(source EventSource, logger logr.Logger) *eventFeed {
 	f := &eventFeed{
-		collection: collection[api.Event]{match: matchEvent, shown: shownEvent}, log: eventLog{source: source},
-		changed: func() <-chan struct{} { return nil }, openings: newOpenings(eventOpenings), logger: logger,
+		list: collection[api.Event]{match: matchEvent, shown: shownEvent}, log: eventLog{source: source},
+		changed: func() <-chan struct{} { return nil }, initial: newInitialSnapshots(maxEventReads), logger: logger,
 	}
 	if source != nil {
 		f.changed = source.EventsChanged
@@ -67,83 +67,84 @@ func newEventFeed(source EventSource, logger logr.Logger) *eventFeed {
 	return f
 }
 
-// round is one time of looking, from the first watcher to the last. Its backlog begins with the newest events of the
-// store; the others are in the order in which they were seen.
-type round struct {
-	*backlog[*update[api.Event]]
+// tail is what was read of the store's events, from the first watcher to the last. It begins with the newest events of
+// the store; the others are in the order in which they were seen.
+type tail struct {
+	events *backlog[*update[api.Event]]
 
 	stop context.CancelFunc
 	done chan struct{} // closed when looking has ended
 	once chan struct{} // closed after the first look
 
 	mu    sync.Mutex
-	known bool // the newest events were read when the round began
+	known bool // the newest events were read when the tail began
 	only  bool // there were no others in the store
 	stale bool // the store did not answer last
 	gaps  int  // how often looking began late, so that events before that may be missing
 }
 
 // join begins to look with the first watcher, and waits for the first look. Call leave at the end.
-func (f *eventFeed) join(ctx context.Context) *round {
+func (f *eventFeed) join(ctx context.Context) *tail {
 	f.mu.Lock()
-	if f.watchers++; f.round == nil {
+	if f.watchers++; f.tail == nil {
 		looking, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its first watcher
-		f.round = &round{
-			backlog: newBacklog[*update[api.Event]](feedBytes), stop: stop, done: make(chan struct{}),
+		f.tail = &tail{
+			events: newBacklog[*update[api.Event]](feedBytes), stop: stop, done: make(chan struct{}),
 			once: make(chan struct{}),
 		}
-		go f.look(looking, f.round)
+		go f.poll(looking, f.tail)
 	}
-	r := f.round
+	t := f.tail
 	f.mu.Unlock()
 	select {
-	case <-r.once:
+	case <-t.once:
 	case <-ctx.Done():
 	}
-	return r
+	return t
 }
 
 // leave ends looking with the last watcher.
 func (f *eventFeed) leave() {
 	f.mu.Lock()
-	var last *round
+	var last *tail
 	if f.watchers--; f.watchers == 0 {
-		last, f.round = f.round, nil
+		last, f.tail = f.tail, nil
 	}
 	f.mu.Unlock()
 	if last != nil {
 		last.stop()
 		<-last.done
-		f.openings.forget(last)
+		f.initial.forget(last)
 	}
 }
 
-// look adds new events to the round until ctx ends.
-func (f *eventFeed) look(ctx context.Context, r *round) {
-	defer close(r.done)
+// poll adds new events to the tail until ctx ends.
+func (f *eventFeed) poll(ctx context.Context, t *tail) {
+	defer close(t.done)
 	seen := seenEvents{}
 	changed := f.changed()
-	known := f.begin(ctx, r, &seen)
+	known := f.begin(ctx, t, &seen)
 	well, all := known, true // all: the last look was for those that are late as well
 	var looked time.Time     // for those
-	close(r.once)
-	for rest(ctx, nil, eventPace) && rest(ctx, changed, patience(changed != nil && well, all, looked)) {
+	close(t.once)
+	for sleepOrChange(ctx, nil, eventPace) &&
+		sleepOrChange(ctx, changed, pollInterval(changed != nil && well, all, looked)) {
 		changed = f.changed()
 		if !known {
-			if known = f.begin(ctx, r, &seen); known {
-				r.beganLate()
+			if known = f.begin(ctx, t, &seen); known {
+				t.beganLate()
 			}
 			well = known
 			continue
 		}
-		before := r.end()
+		before := t.events.end()
 		q := seen.newest()
 		if all = time.Since(looked) >= latePace; all {
 			q, looked = seen.late(), time.Now()
 		}
 		err := f.log.since(ctx, q, func(e *api.Event) error {
 			if seen.add(e) {
-				return f.add(r, e)
+				return f.add(t, e)
 			}
 			return nil
 		})
@@ -153,41 +154,41 @@ func (f *eventFeed) look(ctx context.Context, r *round) {
 			seen.trim()
 		}
 		well = err == nil
-		r.answered(well)
-		if r.end() != before {
-			r.wake()
+		t.answered(well)
+		if t.events.end() != before {
+			t.events.wake()
 		}
 	}
 }
 
 // begin reads the newest events; false: the store does not answer.
-func (f *eventFeed) begin(ctx context.Context, r *round, seen *seenEvents) bool {
+func (f *eventFeed) begin(ctx context.Context, t *tail, seen *seenEvents) bool {
 	newest, err := f.log.read(ctx, EventQuery{Limit: eventBatch})
 	for i := len(newest) - 1; i >= 0 && err == nil; i-- {
 		seen.add(&newest[i])
-		err = f.add(r, &newest[i])
+		err = f.add(t, &newest[i])
 	}
 	if err == nil && len(newest) == eventBatch {
 		seen.begin = newest[eventBatch-1].ID
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known, r.only, r.stale = err == nil, err == nil && len(newest) < eventBatch, err != nil
-	return r.known
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.only, t.stale = err == nil, err == nil && len(newest) < eventBatch, err != nil
+	return t.known
 }
 
-func (f *eventFeed) add(r *round, e *api.Event) error {
+func (f *eventFeed) add(t *tail, e *api.Event) error {
 	u := &update[api.Event]{id: e.ID, after: copied(e)}
-	weight, err := u.weight(&f.collection)
+	weight, err := u.weight(&f.list)
 	if err == nil {
-		r.add(u, weight)
+		t.events.add(u, weight)
 	}
 	return err
 }
 
-// patience is how long to wait for a report that there may be new events; 0: however long it takes. all says that the
-// last look was for late ones as well, so that nothing reported before is overlooked. looked is when one last was.
-func patience(reported, all bool, looked time.Time) time.Duration {
+// pollInterval is how long to wait for a report that there may be new events; 0: without limit. all says that the last
+// read was for late ones as well, so that nothing reported before is overlooked. looked is when one last was.
+func pollInterval(reported, all bool, looked time.Time) time.Duration {
 	switch {
 	case !reported:
 		return eventIdle
@@ -198,8 +199,8 @@ func patience(reported, all bool, looked time.Time) time.Duration {
 	}
 }
 
-// rest waits until changed is closed or d, unless it is 0, is over; false: ctx ended first.
-func rest(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
+// sleepOrChange waits until changed is closed or d, unless it is 0, is over; false: ctx ended first.
+func sleepOrChange(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
 	var over <-chan time.Time
 	if d > 0 {
 		t := time.NewTimer(d)
@@ -216,24 +217,24 @@ func rest(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-func (r *round) answered(well bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stale = !well
+func (t *tail) answered(well bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = !well
 }
 
-func (r *round) beganLate() {
-	r.mu.Lock()
-	r.gaps++
-	r.mu.Unlock()
-	r.wake()
+func (t *tail) beganLate() {
+	t.mu.Lock()
+	t.gaps++
+	t.mu.Unlock()
+	t.events.wake()
 }
 
 // state is what is known of the store.
-func (r *round) state() (known, only, stale bool, gaps int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.known, r.only, r.stale, r.gaps
+func (t *tail) state() (known, only, stale bool, gaps int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known, t.only, t.stale, t.gaps
 }
 
 // seenEvents are the newest events that the feed has seen, in the order of their ids.

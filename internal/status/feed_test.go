@@ -312,7 +312,7 @@ func TestWatchersOfEventsShareReads(t *testing.T) {
 		rare := gather(t, h, 20, "/api/v1/events?watch=true&q=00007")
 		defer rare.dismiss()
 		rare.got(`snapshot {"items":[{"id":"00007"`)
-		if n := asked() - before; n > 3*eventOpenings {
+		if n := asked() - before; n > 3*maxEventReads {
 			t.Errorf("%d questions for 20 watchers of the same", n)
 		}
 	})

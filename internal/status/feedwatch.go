@@ -11,17 +11,17 @@ import (
 
 // watch sends the newest events, or those since the one that the reader saw last, and then each new one.
 func (f *eventFeed) watch(w *watchers, out *stream, q *query, now func() time.Time) error {
-	r := f.join(out.ctx)
+	t := f.join(out.ctx)
 	defer f.leave()
-	_, _, _, gaps := r.state()
-	next, sent, err := f.catchUp(w, out, r, q, now())
+	_, _, _, gaps := t.state()
+	next, sent, err := f.catchUp(w, out, t, q, now())
 	if err != nil {
 		return err
 	}
 	batch := make([]*update[api.Event], 0, updateBatch)
 	for {
-		taken, more, ok := r.take(batch[:0], next, updateBatch)
-		switch _, _, _, late := r.state(); {
+		taken, more, ok := t.events.take(batch[:0], next, updateBatch)
+		switch _, _, _, late := t.state(); {
 		case late != gaps:
 			return errGap
 		case !ok:
@@ -50,7 +50,7 @@ func (f *eventFeed) send(out *stream, q *query, events []*update[api.Event], sen
 		if sent[u.id] || !matchEvent(q, u.after) {
 			continue
 		}
-		text, err := u.text(&f.collection, true, q.hidden)
+		text, err := u.text(&f.list, true, q.hidden)
 		if err != nil {
 			return err
 		}
@@ -61,31 +61,31 @@ func (f *eventFeed) send(out *stream, q *query, events []*update[api.Event], sen
 	return nil
 }
 
-// catchUp sends what was before. It returns the number of the next event in the round, and the ids of those that may
+// catchUp sends what was before. It returns the number of the next event in the tail, and the ids of those that may
 // come again.
 func (f *eventFeed) catchUp(
-	w *watchers, out *stream, r *round, q *query, now time.Time,
+	w *watchers, out *stream, t *tail, q *query, now time.Time,
 ) (next int, sent map[string]bool, err error) {
 	if out.last != "" {
-		if events, next, ok := r.after(out.last); ok {
+		if events, next, ok := t.after(out.last); ok {
 			return next, nil, f.send(out, q, events, nil)
 		}
-		next = r.end()
+		next = t.events.end()
 		if f.log.knows(out.ctx, out.last) {
 			sent, err = f.sendSince(out, q)
 			return next, sent, err
 		}
 	}
-	o, err := f.open(out.ctx, r, q, now)
+	o, err := f.open(out.ctx, t, q, now)
 	if err != nil {
 		return 0, nil, err
 	}
 	return o.next, o.sent, w.begin(out, o)
 }
 
-// after is what the round has seen after that event, older ones that were late included; false: it does not know it.
-func (r *round) after(id string) (events []*update[api.Event], next int, ok bool) {
-	all, _, next := r.all()
+// after is what the tail has seen after that event, older ones that were late included; false: it does not know it.
+func (t *tail) after(id string) (events []*update[api.Event], next int, ok bool) {
+	all, _, next := t.events.all()
 	i := slices.IndexFunc(all, func(u *update[api.Event]) bool { return u.id == id })
 	return all[i+1:], next, i >= 0
 }
@@ -104,14 +104,15 @@ func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 }
 
 // open is the newest events as a watch begins with them: from memory, where that is enough.
-func (f *eventFeed) open(ctx context.Context, r *round, q *query, now time.Time) (*opening, error) {
-	usable := func(o *opening) bool {
-		_, _, stale, _ := r.state()
-		return q.since.IsZero() && o.stale == stale && r.holds(o.next, reusable) // since is another moment for each
+func (f *eventFeed) open(ctx context.Context, t *tail, q *query, now time.Time) (*initialSnapshot, error) {
+	usable := func(o *initialSnapshot) bool {
+		_, _, stale, _ := t.state()
+		// since is another moment for each
+		return q.since.IsZero() && o.stale == stale && t.events.holds(o.next, reusable)
 	}
-	same := conditions{course: r, scope: q.scope, limit: q.limit, hidden: q.hidden}
-	return f.openings.get(ctx, same, usable, func() (*opening, error) {
-		list, made := f.newest(ctx, r, q, now)
+	same := conditions{subscription: t, scope: q.scope, limit: q.limit, hidden: q.hidden}
+	return f.initial.get(ctx, same, usable, func() (*initialSnapshot, error) {
+		list, made := f.newest(ctx, t, q, now)
 		id := "none"
 		if len(list.Items) > 0 {
 			id = list.Items[0].ID
@@ -127,13 +128,15 @@ func (f *eventFeed) open(ctx context.Context, r *round, q *query, now time.Time)
 	})
 }
 
-// newest are the events for an opening, which has no text yet.
-func (f *eventFeed) newest(ctx context.Context, r *round, q *query, now time.Time) (api.List[api.Event], *opening) {
-	list, next, ok := f.remembered(r, q)
+// newest are the events for an initial snapshot, which has no text yet.
+func (f *eventFeed) newest(
+	ctx context.Context, t *tail, q *query, now time.Time,
+) (api.List[api.Event], *initialSnapshot) {
+	list, next, ok := f.remembered(t, q)
 	if ok {
-		return list, &opening{next: next}
+		return list, &initialSnapshot{next: next}
 	}
-	next = r.end() // what is written from now on comes as a change, and may be in the list as well
+	next = t.events.end() // what is written from now on comes as a change, and may be in the list as well
 	list, err := f.log.page(ctx, q, now)
 	if err != nil {
 		list = f.log.stale(q)
@@ -142,13 +145,13 @@ func (f *eventFeed) newest(ctx context.Context, r *round, q *query, now time.Tim
 	for i := range list.Items {
 		sent[list.Items[i].ID] = true
 	}
-	return list, &opening{next: next, sent: sent}
+	return list, &initialSnapshot{next: next, sent: sent}
 }
 
 // remembered is the list from memory; false: there may be more in the store that belongs to it.
-func (f *eventFeed) remembered(r *round, q *query) (list api.List[api.Event], next int, ok bool) {
-	known, only, stale, _ := r.state()
-	all, first, next := r.all()
+func (f *eventFeed) remembered(t *tail, q *query) (list api.List[api.Event], next int, ok bool) {
+	known, only, stale, _ := t.state()
+	all, first, next := t.events.all()
 	list.Stale = stale
 	older := len(all) > 0 && all[0].after.Time.Before(q.since) // than the query asks for
 	for _, u := range all {

@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// opening is what a watch begins with: a list as it was at a moment, made once for all with the same conditions.
-type opening struct {
+// initialSnapshot is the first event of a watch: a list as it was at a moment, encoded once for all with the same
+// conditions.
+type initialSnapshot struct {
 	text  *packed
 	next  int             // the number of the first change after it
 	stale bool            // it says that the store is unreachable
@@ -21,46 +22,48 @@ type opening struct {
 	made int // in which order they were made
 }
 
-func (o *opening) size() int64 { return int64(len(o.text.data)) }
+func (o *initialSnapshot) size() int64 { return int64(len(o.text.data)) }
 
-// conditions are what an opening depends on.
+// conditions are what an initial snapshot depends on.
 type conditions struct {
-	course any // from the first watcher of a list to its last
-	scope  string
-	limit  int // 0: none
-	hidden bool
+	subscription any // or tail
+	scope        string
+	limit        int // 0: none
+	hidden       bool
 }
 
-// all says whether nothing is left out: most watchers ask so, and share one opening.
+// all says whether nothing is left out: most watchers ask so, and share one initial snapshot.
 func (c conditions) all() bool { return strings.HasSuffix(c.scope, "?") }
 
-// openingsKept is how many bytes of openings are kept for watchers that come later.
-const openingsKept = 8 << 20
+// maxInitialBytes is how many bytes of initial snapshots are kept for watchers that come later.
+const maxInitialBytes = 8 << 20
 
-// openings makes them. A thousand watchers that come back at once, as after a restart, cost one list of each kind. Use
-// newOpenings.
-type openings struct {
+// initialSnapshots makes and keeps them. A thousand watchers that come back at once, as after a restart, cost one list
+// of each kind. Use newInitialSnapshots.
+type initialSnapshots struct {
 	// One for each that is made at the moment. Many filters, each another one, do not hold up those who have none.
 	slots, filtered chan struct{}
 
 	mu    sync.Mutex
-	known map[conditions]*opening
+	known map[conditions]*initialSnapshot
 	made  int
 }
 
-func newOpenings(atOnce int) *openings {
-	return &openings{
-		slots: make(chan struct{}, atOnce), filtered: make(chan struct{}, atOnce), known: map[conditions]*opening{},
+func newInitialSnapshots(atOnce int) *initialSnapshots {
+	return &initialSnapshots{
+		slots: make(chan struct{}, atOnce), filtered: make(chan struct{}, atOnce),
+		known: map[conditions]*initialSnapshot{},
 	}
 }
 
 // halfTheProcessors leaves the other half to the rest, heartbeats among it.
 func halfTheProcessors() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
-// get is an opening that may be used, or a new one. It waits while others are made. The error is of ctx or of fresh.
-func (o *openings) get(
-	ctx context.Context, c conditions, usable func(*opening) bool, fresh func() (*opening, error),
-) (*opening, error) {
+// get is an initial snapshot that may be used, or a new one. It waits while others are made. The error is of ctx or of
+// fresh.
+func (o *initialSnapshots) get(
+	ctx context.Context, c conditions, usable func(*initialSnapshot) bool, fresh func() (*initialSnapshot, error),
+) (*initialSnapshot, error) {
 	if found := o.find(c, usable); found != nil {
 		return found, nil
 	}
@@ -85,7 +88,7 @@ func (o *openings) get(
 	return made, nil
 }
 
-func (o *openings) find(c conditions, usable func(*opening) bool) *opening {
+func (o *initialSnapshots) find(c conditions, usable func(*initialSnapshot) bool) *initialSnapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if found := o.known[c]; found != nil && usable(found) {
@@ -94,14 +97,14 @@ func (o *openings) find(c conditions, usable func(*opening) bool) *opening {
 	return nil
 }
 
-// keep adds an opening, and drops the oldest of too many, those of filters first.
-func (o *openings) keep(c conditions, made *opening) {
+// keep adds an initial snapshot, and drops the oldest of too many, those of filters first.
+func (o *initialSnapshots) keep(c conditions, made *initialSnapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.made++
 	made.made = o.made
 	o.known[c] = made
-	for o.size() > openingsKept && len(o.known) > 1 {
+	for o.size() > maxInitialBytes && len(o.known) > 1 {
 		delete(o.known, slices.MinFunc(slices.Collect(maps.Keys(o.known)), func(a, b conditions) int {
 			if a.all() != b.all() {
 				if a.all() {
@@ -115,7 +118,7 @@ func (o *openings) keep(c conditions, made *opening) {
 }
 
 // size is in bytes.
-func (o *openings) size() (total int64) {
+func (o *initialSnapshots) size() (total int64) {
 	for c, known := range o.known {
 		total += known.size() + int64(len(c.scope))
 	}
@@ -123,11 +126,11 @@ func (o *openings) size() (total int64) {
 }
 
 // forget drops those of a list that is not watched any more.
-func (o *openings) forget(course any) {
+func (o *initialSnapshots) forget(subscription any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for c := range o.known {
-		if c.course == course {
+		if c.subscription == subscription {
 			delete(o.known, c)
 		}
 	}
@@ -143,27 +146,29 @@ const (
 	budgetFactor = 4
 )
 
-// budget bounds the memory that all watchers together keep alive. Each keeps the opening that it is being sent. Many
-// share one; slow ones that came at different times may each keep another one. Use newBudget.
+// budget bounds the memory that all watchers together keep alive. Each keeps the initial snapshot that it is being
+// sent. Many share one; slow ones that came at different times may each keep another one. Use newBudget.
 type budget struct {
 	least int64
 
 	mu   sync.Mutex
-	kept map[*opening]*keeping
+	kept map[*initialSnapshot]*keeping
 	made int
 }
 
-// keeping is who keeps an opening.
+// keeping is who keeps an initial snapshot.
 type keeping struct {
-	made int // in which order openings came to be kept
+	made int // in which order initial snapshots came to be kept
 	by   map[*stream]bool
 }
 
-func newBudget(least int64) *budget { return &budget{least: least, kept: map[*opening]*keeping{}} }
+func newBudget(least int64) *budget {
+	return &budget{least: least, kept: map[*initialSnapshot]*keeping{}}
+}
 
-// keep notes that out is being sent o. Watchers with the oldest openings are dropped until what is kept is within the
-// budget. What the newest one takes is not counted.
-func (b *budget) keep(out *stream, o *opening) {
+// keep notes that out is being sent o. Watchers with the oldest initial snapshots are dropped until what is kept is
+// within the budget. What the newest one takes is not counted.
+func (b *budget) keep(out *stream, o *initialSnapshot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.kept[o] == nil {
@@ -175,7 +180,7 @@ func (b *budget) keep(out *stream, o *opening) {
 }
 
 // done notes that out has been sent o, or never will be.
-func (b *budget) done(out *stream, o *opening) {
+func (b *budget) done(out *stream, o *initialSnapshot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.kept[o]
@@ -190,7 +195,7 @@ func (b *budget) done(out *stream, o *opening) {
 func (b *budget) enforce(limit int64) {
 	for {
 		var total int64
-		var oldest, newest *opening
+		var oldest, newest *initialSnapshot
 		for o, k := range b.kept {
 			total += o.size()
 			if oldest == nil || k.made < b.kept[oldest].made {

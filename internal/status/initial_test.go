@@ -17,10 +17,10 @@ import (
 // out what they share.
 func TestFiltersDoNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOpenings(1)
-		usable := func(*opening) bool { return true }
-		fresh := func() (*opening, error) {
-			return &opening{text: &packed{data: make([]byte, openingsKept/4)}}, nil
+		o := newInitialSnapshots(1)
+		usable := func(*initialSnapshot) bool { return true }
+		fresh := func() (*initialSnapshot, error) {
+			return &initialSnapshot{text: &packed{data: make([]byte, maxInitialBytes/4)}}, nil
 		}
 		everything := conditions{scope: "/api/v1/tasks?"}
 		shared, err := o.get(t.Context(), everything, usable, fresh)
@@ -33,7 +33,7 @@ func TestFiltersDoNotHoldUpOthers(t *testing.T) {
 			); err != nil {
 				t.Fatal(err)
 			}
-			if size := o.size(); size > openingsKept {
+			if size := o.size(); size > maxInitialBytes {
 				t.Errorf("%d bytes are kept", size)
 			}
 		}
@@ -43,7 +43,8 @@ func TestFiltersDoNotHoldUpOthers(t *testing.T) {
 		}
 		hanging, ended := make(chan struct{}), make(chan error)
 		go func() {
-			_, err := o.get(t.Context(), conditions{scope: "/api/v1/tasks?q=slow"}, usable, func() (*opening, error) {
+			slow := conditions{scope: "/api/v1/tasks?q=slow"}
+			_, err := o.get(t.Context(), slow, usable, func() (*initialSnapshot, error) {
 				<-hanging
 				return fresh()
 			})
@@ -127,7 +128,7 @@ func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 		stopFast()
 		stopAgain()
 		synctest.Wait()
-		if !s.watch.budget.idle() || s.tasks.course != nil || len(s.tasks.openings.known) > 0 {
+		if !s.watch.budget.idle() || s.tasks.subscription != nil || len(s.tasks.initial.known) > 0 {
 			t.Error("lists are kept although there are no watchers")
 		}
 	})

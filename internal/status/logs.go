@@ -49,18 +49,18 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	if found, ok := l.kept(snapshot, t, q); ok {
+	if found, ok := l.local(snapshot, t, q); ok {
 		found.write(w)
 		return nil
 	}
-	owner, bad := snapshot.keeps(t, q)
+	owner, bad := snapshot.outputOwner(t, q)
 	switch here := snapshot.Status.Instance; {
 	case bad != nil:
 		return bad
 	case owner.Name == here || r.Header.Get(forwarded) != "":
 		return httperr.NotFound("%s keeps no output of %s", here, t.Key)
 	}
-	found, err := l.peers.output(r, owner, t, q)
+	found, err := l.peers.fetch(r, owner, t, q)
 	switch {
 	case errors.Is(err, errNotShown):
 		return httperr.Unavailable(api.ReasonOwnerUnreachable, "%s does not show the output of %s to this replica: "+
@@ -77,9 +77,9 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	return nil
 }
 
-// keeps is the instance that is asked for the output: the task's owner, unless the query names another one.
-func (s *Snapshot) keeps(t *api.Task, q api.LogOptions) (*api.Instance, *Error) {
-	name, i := t.Instance, s.session(t)
+// outputOwner is the instance that is asked for the output: the task's owner, unless the query names another one.
+func (s *Snapshot) outputOwner(t *api.Task, q api.LogOptions) (*api.Instance, *Error) {
+	name, i := t.Instance, s.ownerOf(t)
 	if q.Instance != "" {
 		name, i = q.Instance, s.Instance(q.Instance)
 	}
@@ -123,8 +123,8 @@ func (c Config) peers() peers {
 // ProofHeader carries what [Config.Vouch] says.
 const ProofHeader = "Shardctl-Proof"
 
-// output asks the owner for what a task of its own wrote, because of a request to this replica.
-func (p peers) output(r *http.Request, owner *api.Instance, t *api.Task, q api.LogOptions) (output, error) {
+// fetch asks the owner for what a task of its own wrote, because of a request to this replica.
+func (p peers) fetch(r *http.Request, owner *api.Instance, t *api.Task, q api.LogOptions) (output, error) {
 	address, err := p.base(owner.Address)
 	if err != nil {
 		return output{}, fmt.Errorf("ask %s: %w", owner.Name, err)
@@ -172,8 +172,8 @@ func (p peers) base(address string) (string, error) {
 	return base, nil
 }
 
-// session is the very instance that owns the task, or the one of its name.
-func (s *Snapshot) session(t *api.Task) *api.Instance {
+// ownerOf is the very instance that owns the task, or the one of its name.
+func (s *Snapshot) ownerOf(t *api.Task) *api.Instance {
 	for i := range s.Instances {
 		if s.Instances[i].Session == t.Session && t.Session != "" {
 			return &s.Instances[i]
@@ -253,9 +253,9 @@ func (o output) write(w http.ResponseWriter) {
 	writeText(w, o.text)
 }
 
-// kept is what this replica keeps of the task's output. What it wrote here before others ran it does not count, unless
+// local is what this replica keeps of the task's output. What it wrote here before others ran it does not count, unless
 // the query asks for this instance.
-func (l taskLogs) kept(s *Snapshot, t *api.Task, q api.LogOptions) (output, bool) {
+func (l taskLogs) local(s *Snapshot, t *api.Task, q api.LogOptions) (output, bool) {
 	instance := s.Status.Instance
 	if l.here == nil || q.Instance != "" && q.Instance != instance {
 		return output{}, false
@@ -279,12 +279,12 @@ func (l taskLogs) kept(s *Snapshot, t *api.Task, q api.LogOptions) (output, bool
 	if !kept.Held {
 		header.Set(api.LogEndedHeader, "true")
 	}
-	return output{joined(selected(&kept, q, process, last), q.Timestamps), header}, true
+	return output{logText(selectLines(&kept, q, process, last), q.Timestamps), header}, true
 }
 
-// selected are the lines of the run before the newest, or those after a position, or all since the task was claimed
+// selectLines are the lines of the run before the newest, or those after a position, or all since the task was claimed
 // here last. A position of another process, or of one that has started again, says nothing about this one.
-func selected(kept *tasks.Output, q api.LogOptions, process string, last uint64) []tasks.Line {
+func selectLines(kept *tasks.Output, q api.LogOptions, process string, last uint64) []tasks.Line {
 	before, n := splitPosition(q.After)
 	var wanted func(tasks.Line) bool
 	switch {
@@ -305,8 +305,8 @@ func selected(kept *tasks.Output, q api.LogOptions, process string, last uint64)
 	return lines[max(0, len(lines)-q.Tail):]
 }
 
-// joined is the text of lines, each with its time where that is wanted.
-func joined(lines []tasks.Line, timestamps bool) string {
+// logText is the text of lines, each with its time where that is wanted.
+func logText(lines []tasks.Line, timestamps bool) string {
 	var text strings.Builder
 	for _, line := range lines {
 		if timestamps {

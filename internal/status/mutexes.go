@@ -18,7 +18,7 @@ const (
 	mutexShare = 20
 	// mutexTimeout limits one reading.
 	mutexTimeout = 30 * time.Second
-	// mutexKept is how long mutexes stay in memory that nobody asks for.
+	// mutexKept is how long mutexes stay in memory that no one asks for.
 	mutexKept = time.Minute
 )
 
@@ -26,14 +26,13 @@ const (
 //
 // They are not part of every snapshot, as the records of tasks are: no replica needs them for its work. A program may
 // have a hundred thousand of them, which change many times a second. Following them would cost each replica their
-// reading and their memory, for nothing while nobody looks. So they are read when somebody asks, once for all who do,
-// at most for a twentieth of the time, and forgotten again.
+// reading and their memory. So they are read on request, once for all requests of a moment, for a twentieth of the time
+// at most. They are dropped after a minute without a request.
 type mutexes struct {
-	Source
-
-	from MutexSource
-	log  logr.Logger
-	turn chan struct{} // held while they are read
+	cluster Source      // the locks of tasks, and all else
+	from    MutexSource // nil: locks are those of tasks alone
+	log     logr.Logger
+	sem     chan struct{} // held while they are read
 
 	mu     sync.Mutex
 	list   []api.Lock // in order
@@ -46,18 +45,18 @@ type mutexes struct {
 }
 
 func newMutexes(source Source, from MutexSource, log logr.Logger) *mutexes {
-	return &mutexes{Source: source, from: from, log: log, turn: make(chan struct{}, 1)}
+	return &mutexes{cluster: source, from: from, log: log, sem: make(chan struct{}, 1)}
 }
 
-// renew reads the mutexes, unless they were read a moment ago. When it takes longer than ctx or fails, those read last
-// are shown, as stale.
-func (m *mutexes) renew(ctx context.Context) {
+// refresh reads the mutexes, unless they were read a moment ago. When it takes longer than ctx or fails, those read
+// last are shown, as stale.
+func (m *mutexes) refresh(ctx context.Context) {
 	if m.from == nil {
 		return
 	}
 	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
+	case m.sem <- struct{}{}:
+		defer func() { <-m.sem }()
 	case <-ctx.Done():
 		return
 	}
@@ -109,9 +108,12 @@ func (m *mutexes) set(list []api.Lock, err error, took time.Duration) {
 	}
 }
 
+// Changed implements [Source].
+func (m *mutexes) Changed() <-chan struct{} { return m.cluster.Changed() }
+
 // Snapshot implements [Source].
 func (m *mutexes) Snapshot() *Snapshot {
-	s := m.Source.Snapshot()
+	s := m.cluster.Snapshot()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s == nil || len(m.list) == 0 && !m.failed {

@@ -145,7 +145,7 @@ func TestMutexesAreReadSparingly(t *testing.T) {
 		for _, path := range []string{"tasks", "status", "locks?group=topics", "locks?kind=task,chore", "instances"} {
 			get(t, h, "/api/v1/"+path)
 		}
-		store.wantReads(t, "nobody asks", 0)
+		store.wantReads(t, "no one asks", 0)
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() { get(t, h, "/api/v1/locks") })
@@ -208,13 +208,13 @@ func TestMutexesMayBeStale(t *testing.T) {
 	})
 }
 
-// What nobody asks for is not kept in memory.
+// What no one asks for is not kept in memory.
 func TestMutexesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &mutexStore{list: []api.Lock{heldMutex("m", "a", 1)}}
 		m := newMutexes(boardWith(sample(1)), store, Config{}.Logger)
 		for range 3 {
-			m.renew(t.Context())
+			m.refresh(t.Context())
 			time.Sleep(mutexKept - time.Second)
 			if got := len(m.Snapshot().Locks); got != 2 {
 				t.Errorf("%d locks while they are asked for, want 2", got)
@@ -245,6 +245,6 @@ func TestMutexesAreWatched(t *testing.T) {
 		})
 		store.have(func(s *mutexStore) { s.reads = 0 })
 		time.Sleep(time.Minute)
-		store.wantReads(t, "nobody watches", 0)
+		store.wantReads(t, "no one watches", 0)
 	})
 }

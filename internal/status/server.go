@@ -109,21 +109,21 @@ type server struct {
 
 func newServer(c Config) *server {
 	watching := &access.InFlight{Most: c.MaxWatchers, MostOfOne: max(1, c.MaxWatchers/watchShare)}
-	o, mutexes := newOpenings(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
+	o, mutexes := newInitialSnapshots(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
 	return &server{
 		source:    c.Source,
-		statuses:  &topic[api.Status]{collection: statusCollection(), source: c.Source, openings: o},
-		tasks:     &topic[api.Task]{collection: taskCollection(), source: c.Source, openings: o},
-		groups:    &topic[api.Group]{collection: groupCollection(), source: c.Source, openings: o},
-		instances: &topic[api.Instance]{collection: instanceCollection(), source: c.Source, openings: o},
-		locks:     &topic[api.Lock]{collection: lockCollection(), source: mutexes, renew: mutexes.renew, openings: o},
-		overrides: &topic[listedOverride]{collection: overrideCollection(), source: c.Source, openings: o},
+		statuses:  &topic[api.Status]{list: statusCollection(), source: c.Source, initial: o},
+		tasks:     &topic[api.Task]{list: taskCollection(), source: c.Source, initial: o},
+		groups:    &topic[api.Group]{list: groupCollection(), source: c.Source, initial: o},
+		instances: &topic[api.Instance]{list: instanceCollection(), source: c.Source, initial: o},
+		locks:     &topic[api.Lock]{list: lockCollection(), source: mutexes, refresh: mutexes.refresh, initial: o},
+		overrides: &topic[listedOverride]{list: overrideCollection(), source: c.Source, initial: o},
 		watch:     &watchers{log: c.Logger, slots: watching, budget: newBudget(leastBudget)},
 		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
 		feed:      newEventFeed(c.Events, c.Logger),
 		whole:     newAnswers(halfTheProcessors()),
 		filtered:  newAnswers(halfTheProcessors()),
-		read:      newAnswers(eventOpenings),
+		read:      newAnswers(maxEventReads),
 		now:       time.Now,
 	}
 }

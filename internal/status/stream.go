@@ -48,8 +48,8 @@ func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*str
 	return nil
 }
 
-// begin sends an opening.
-func (w *watchers) begin(out *stream, o *opening) error {
+// begin sends an initial snapshot.
+func (w *watchers) begin(out *stream, o *initialSnapshot) error {
 	w.budget.keep(out, o)
 	defer w.budget.done(out, o)
 	if err := out.packed(o.text); err != nil {

@@ -18,7 +18,7 @@ const (
 	mostChanges = 2000
 	// largeUpdate is from which size on, in bytes, a change is sent as the whole list as well.
 	largeUpdate = 64 << 10
-	// reusable is how many changes an opening may be behind. Those who get it are sent these next.
+	// reusable is how many changes an initial snapshot may be behind. Those who get it are sent these next.
 	reusable = 500
 	// updateBatch is how many changes a watcher takes at once. While it does not read, it keeps them.
 	updateBatch = 32
@@ -27,20 +27,20 @@ const (
 // topic is one list for all who watch it. What has changed is found and encoded once, however many they are, and
 // nothing is done while there are none.
 type topic[T any] struct {
-	collection[T]
+	list collection[T]
 
-	source   Source
-	renew    func(context.Context) // has the source look for what it does not follow; nil: it follows all
-	openings *openings
+	source  Source
+	refresh func(context.Context) // has the source look for what it does not follow; nil: it follows all
+	initial *initialSnapshots
 
-	mu       sync.Mutex
-	course   *course[T] // nil while there are no watchers
-	watchers int
+	mu           sync.Mutex
+	subscription *subscription[T] // nil while there are no watchers
+	watchers     int
 }
 
-// course is a topic from its first watcher to its last.
-type course[T any] struct {
-	*backlog[*update[T]]
+// subscription is a topic from its first watcher to its last.
+type subscription[T any] struct {
+	changes *backlog[*update[T]]
 
 	stop context.CancelFunc
 	done chan struct{} // closed when following has ended
@@ -51,78 +51,78 @@ type course[T any] struct {
 }
 
 // join begins to follow with the first watcher. There must be a snapshot. Call leave at the end.
-func (t *topic[T]) join(ctx context.Context) *course[T] {
+func (t *topic[T]) join(ctx context.Context) *subscription[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.watchers++; t.course == nil {
+	if t.watchers++; t.subscription == nil {
 		// It outlives its first watcher, and ends with the last one.
 		ctx, stop := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // G118: leave calls it
-		t.course = &course[T]{
-			backlog: newBacklog[*update[T]](backlogBytes), stop: stop, done: make(chan struct{}),
+		t.subscription = &subscription[T]{
+			changes: newBacklog[*update[T]](backlogBytes), stop: stop, done: make(chan struct{}),
 		}
 		changed := t.source.Changed()
-		t.course.at = t.source.Snapshot()
-		go t.follow(ctx, t.course, changed)
+		t.subscription.at = t.source.Snapshot()
+		go t.follow(ctx, t.subscription, changed)
 	}
-	return t.course
+	return t.subscription
 }
 
 // leave ends following with the last watcher.
 func (t *topic[T]) leave() {
 	t.mu.Lock()
-	var last *course[T]
+	var last *subscription[T]
 	if t.watchers--; t.watchers == 0 {
-		last, t.course = t.course, nil
+		last, t.subscription = t.subscription, nil
 	}
 	t.mu.Unlock()
 	if last != nil {
 		last.stop()
 		<-last.done
-		t.openings.forget(last)
+		t.initial.forget(last)
 	}
 }
 
 // follow takes each snapshot, at most one in watchPace, until ctx ends.
-func (t *topic[T]) follow(ctx context.Context, c *course[T], changed <-chan struct{}) {
-	defer close(c.done)
+func (t *topic[T]) follow(ctx context.Context, s *subscription[T], changed <-chan struct{}) {
+	defer close(s.done)
 	again := time.Duration(0)
-	if t.renew != nil {
+	if t.refresh != nil {
 		again = mutexAge
 	}
-	for rest(ctx, changed, again) && rest(ctx, nil, watchPace) {
+	for sleepOrChange(ctx, changed, again) && sleepOrChange(ctx, nil, watchPace) {
 		changed = t.source.Changed()
-		if t.renew != nil {
-			t.renew(ctx)
+		if t.refresh != nil {
+			t.refresh(ctx)
 		}
-		t.advance(c, t.source.Snapshot())
+		t.advance(s, t.source.Snapshot())
 	}
 }
 
 // advance notes what differs in a newer snapshot.
-func (t *topic[T]) advance(c *course[T], to *Snapshot) {
-	changes := diff(t.items(c.at), t.items(to), t.id, t.same)
+func (t *topic[T]) advance(s *subscription[T], to *Snapshot) {
+	changes := diff(t.list.items(s.at), t.list.items(to), t.list.id, t.list.same)
 	updates := make([]*update[T], 0, min(len(changes), mostChanges))
 	cut := len(changes) > mostChanges
 	for i := 0; i < len(changes) && !cut; i++ {
-		c.number++
-		u := &update[T]{id: strconv.Itoa(c.number), before: copied(changes[i].before), after: copied(changes[i].after)}
-		weight, err := u.weight(&t.collection)
+		s.number++
+		u := &update[T]{id: strconv.Itoa(s.number), before: copied(changes[i].before), after: copied(changes[i].after)}
+		weight, err := u.weight(&t.list)
 		cut = err != nil || weight > largeUpdate
 		updates = append(updates, u)
 	}
-	c.mu.Lock()
-	c.at = to
+	s.mu.Lock()
+	s.at = to
 	if cut {
-		c.cut()
+		s.changes.cut()
 	} else {
 		for _, u := range updates {
-			weight, _ := u.weight(&t.collection) // it is known by now
-			c.add(u, weight)
+			weight, _ := u.weight(&t.list) // it is known by now
+			s.changes.add(u, weight)
 		}
 	}
-	c.mu.Unlock()
+	s.mu.Unlock()
 	if len(changes) > 0 {
-		c.wake()
+		s.changes.wake()
 	}
 }
 
@@ -130,24 +130,24 @@ func copied[T any](item *T) *T {
 	if item == nil {
 		return nil
 	}
-	c := *item
-	return &c
+	s := *item
+	return &s
 }
 
 // open is the list as a watch with these conditions begins with it.
-func (t *topic[T]) open(ctx context.Context, c *course[T], q *query) (*opening, error) {
-	usable := func(o *opening) bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return o.stale == c.at.Status.Stale && c.holds(o.next, reusable)
+func (t *topic[T]) open(ctx context.Context, s *subscription[T], q *query) (*initialSnapshot, error) {
+	usable := func(o *initialSnapshot) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return o.stale == s.at.Status.Stale && s.changes.holds(o.next, reusable)
 	}
-	return t.openings.get(ctx, conditions{
-		course: c, scope: q.scope, hidden: q.hidden,
-	}, usable, func() (*opening, error) {
-		c.mu.Lock()
-		at, made := c.at, &opening{next: c.end(), stale: c.at.Status.Stale}
-		c.mu.Unlock()
-		l, err := t.beginning(at, q)
+	return t.initial.get(ctx, conditions{
+		subscription: s, scope: q.scope, hidden: q.hidden,
+	}, usable, func() (*initialSnapshot, error) {
+		s.mu.Lock()
+		at, made := s.at, &initialSnapshot{next: s.changes.end(), stale: s.at.Status.Stale}
+		s.mu.Unlock()
+		l, err := t.list.beginning(at, q)
 		if err != nil {
 			return nil, err
 		}
@@ -162,17 +162,17 @@ func (t *topic[T]) open(ctx context.Context, c *course[T], q *query) (*opening, 
 
 // watch sends the list and then each change of it. A watcher that is too far behind is sent the whole list again.
 func (t *topic[T]) watch(w *watchers, out *stream, q *query) error {
-	c := t.join(out.ctx)
+	s := t.join(out.ctx)
 	defer t.leave()
 	for {
-		o, err := t.open(out.ctx, c, q)
+		o, err := t.open(out.ctx, s, q)
 		if err != nil {
 			return err
 		}
 		if err := w.begin(out, o); err != nil {
 			return err
 		}
-		if err := t.sendFrom(c, o.next, out, q); err != nil {
+		if err := t.sendFrom(s, o.next, out, q); err != nil {
 			return err
 		}
 		if err := out.wait(nil, watchPace); err != nil {
@@ -182,10 +182,10 @@ func (t *topic[T]) watch(w *watchers, out *stream, q *query) error {
 }
 
 // sendFrom sends changes from a number on, until the watcher is too far behind.
-func (t *topic[T]) sendFrom(c *course[T], next int, out *stream, q *query) error {
+func (t *topic[T]) sendFrom(s *subscription[T], next int, out *stream, q *query) error {
 	batch := make([]*update[T], 0, updateBatch)
 	for {
-		taken, more, ok := c.take(batch[:0], next, updateBatch)
+		taken, more, ok := s.changes.take(batch[:0], next, updateBatch)
 		if !ok {
 			return out.flush()
 		}
@@ -209,11 +209,11 @@ func (t *topic[T]) sendFrom(c *course[T], next int, out *stream, q *query) error
 }
 
 func (t *topic[T]) send(out *stream, q *query, u *update[T]) error {
-	upsert := u.after != nil && t.match(q, u.after)
-	if !upsert && (u.before == nil || !t.match(q, u.before)) {
+	upsert := u.after != nil && t.list.match(q, u.after)
+	if !upsert && (u.before == nil || !t.list.match(q, u.before)) {
 		return nil
 	}
-	text, err := u.text(&t.collection, upsert, q.hidden)
+	text, err := u.text(&t.list, upsert, q.hidden)
 	if err != nil {
 		return err
 	}

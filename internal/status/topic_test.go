@@ -148,14 +148,14 @@ func TestChangesAreEncodedOnce(t *testing.T) {
 		c := Config{Source: board}.withDefaults()
 		s := newServer(c)
 		var encoded atomic.Int64
-		s.tasks.shown = func(item *api.Task, hidden bool) *api.Task {
+		s.tasks.list.shown = func(item *api.Task, hidden bool) *api.Task {
 			encoded.Add(1)
 			return shownTask(item, hidden)
 		}
 		all := gather(t, handler(c, s), watchers, "/api/v1/tasks?watch=true")
 		defer all.dismiss()
 		all.got(`snapshot {"items":[{"key":"topics/topic-0001"`)
-		// Those who found no opening when they came, and then a slot, may have made it at the same time.
+		// Those who found no initial snapshot when they came, and then a slot, may have made it at the same time.
 		if n := encoded.Swap(0); n > int64(tasks*halfTheProcessors()) {
 			t.Errorf("%d tasks were encoded for %d watchers of %d", n, watchers, tasks)
 		}
@@ -256,7 +256,7 @@ func TestLargeStatusesAreSentWhole(t *testing.T) {
 				t.Errorf("%.200s", text)
 			}
 		}
-		if kept, _, _ := s.statuses.course.all(); len(kept) > 0 {
+		if kept, _, _ := s.statuses.subscription.changes.all(); len(kept) > 0 {
 			t.Errorf("%d changes are kept", len(kept))
 		}
 	})
@@ -282,7 +282,7 @@ func TestWatchersThatFallBehindBeginAgain(t *testing.T) {
 		slow.pipes[0].mu.Unlock()
 		next := board.Snapshot()
 		rounds := 0
-		for ; s.tasks.course.holds(0, 1<<30); rounds++ {
+		for ; s.tasks.subscription.changes.holds(0, 1<<30); rounds++ {
 			next = clone(t, next)
 			for i := range next.Tasks {
 				next.Tasks[i].Restarts++

@@ -52,7 +52,7 @@ type Lock struct {
 	Holders   LockHolders `json:"holders"`
 	Waiting   int         `json:"waiting"`   // how many wait for it
 	Queue     LockQueue   `json:"queue"`     // the first of them, at most MaxQueueShown, in the order of their turns
-	KeptUntil Time        `json:"keptUntil"` // nobody else gets it before
+	KeptUntil Time        `json:"keptUntil"` // no one else gets it before
 }
 
 // LockHolder is one who holds a lock.
