@@ -43,7 +43,7 @@ func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
 		tls            config.TLS
 		handler        http.Handler
 	}{
-		{"server.listen", w.settings.Server.Listen, server, guard.Reads(guard.Output(read, w.settings.ShowsOutput()))},
+		{"server.listen", w.settings.Server.Listen, server, guard.ReadOnly(guard.Output(read, w.settings.ShowsOutput()))},
 		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS, admin.New(admin.Config{
 			Read: read, Source: board, Changer: w.replica, Guard: guard, Logger: log,
 		})},

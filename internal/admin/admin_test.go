@@ -111,7 +111,7 @@ func serve(t *testing.T, tokens bool) *listener {
 	l.handler = admin.New(admin.Config{
 		Read: read, Source: board, Changer: l.changer, Guard: guard, Logger: logr.Discard(),
 	})
-	l.reader = guard.Reads(guard.Output(read, true))
+	l.reader = guard.ReadOnly(guard.Output(read, true))
 	server, reads := httptest.NewServer(l.handler), httptest.NewServer(l.reader)
 	t.Cleanup(server.Close)
 	t.Cleanup(reads.Close)

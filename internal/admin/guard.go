@@ -25,8 +25,8 @@ type Guard struct {
 // local is who asks where no token is asked for: only on loopback.
 const local = "local"
 
-// Named refuses requests under names that are not the listener's.
-func (g *Guard) Named(next http.Handler) http.Handler {
+// checkHost refuses requests under names that are not the listener's.
+func (g *Guard) checkHost(next http.Handler) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if !g.Hosts.Allow(r) {
 			return httperr.New(http.StatusMisdirectedRequest, api.ReasonMisdirected,
@@ -38,9 +38,9 @@ func (g *Guard) Named(next http.Handler) http.Handler {
 	})
 }
 
-// Reads is the handler of a listener that only reads: it says where changes are taken to who asks for them here.
-func (g *Guard) Reads(next http.Handler) http.Handler {
-	return g.Named(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+// ReadOnly is the handler of a listener that takes no changes. Its answer to a change says where they are taken.
+func (g *Guard) ReadOnly(next http.Handler) http.Handler {
+	return g.checkHost(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			e := httperr.New(http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed,
 				"%.20s: this listener only reads; changes are taken at admin.listen", r.Method)

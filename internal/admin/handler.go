@@ -50,17 +50,17 @@ func New(c Config) http.Handler {
 		record.ScopeInstance: {"/api/v1/instances/{name}/", operate.OfInstances()},
 	} {
 		for _, verb := range on.verbs {
-			mux.Handle(on.path+string(verb), posted(c.change(scope, verb, named(scope))))
+			mux.Handle(on.path+string(verb), postOnly(c.change(scope, verb, named(scope))))
 		}
 	}
 	for _, verb := range operate.OfTasks() {
-		mux.Handle("/api/v1/tasks/"+string(verb), posted(c.change(record.ScopeTask, verb, c.selected)))
+		mux.Handle("/api/v1/tasks/"+string(verb), postOnly(c.change(record.ScopeTask, verb, c.selected)))
 	}
-	return c.Guard.Named(mux)
+	return c.Guard.checkHost(mux)
 }
 
-// posted takes POST alone.
-func posted(h httperr.Handler) http.Handler {
+// postOnly takes POST alone.
+func postOnly(h httperr.Handler) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if r.Method != http.MethodPost {
 			e := httperr.New(

@@ -89,7 +89,7 @@ func newPair(t *testing.T, tokens, open bool) *pair {
 	}
 	var said talkative
 	readB := status.New(status.Config{Source: snapshot("b", ""), Logs: said, Vouch: p.guardB.Vouch})
-	shownB := p.guardB.Reads(p.guardB.Output(readB, open))
+	shownB := p.guardB.ReadOnly(p.guardB.Output(readB, open))
 	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.askedOfB = append(p.askedOfB, r.Header.Clone())
@@ -103,7 +103,7 @@ func newPair(t *testing.T, tokens, open bool) *pair {
 		Read: readA, Source: board, Changer: &changer{}, Guard: p.guardA, Logger: logr.Discard(),
 	}))
 	t.Cleanup(adminA.Close)
-	serverA := httptest.NewServer(p.guardA.Reads(p.guardA.Output(readA, open)))
+	serverA := httptest.NewServer(p.guardA.ReadOnly(p.guardA.Output(readA, open)))
 	t.Cleanup(serverA.Close)
 	p.admin, p.server = adminA.URL, serverA.URL
 	return p

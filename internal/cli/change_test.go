@@ -217,7 +217,7 @@ func long(n int) string { return strings.Repeat("x", n) }
 // A listener that only reads says where changes are taken.
 func TestChangesNeedTheAdminListener(t *testing.T) {
 	b := board(sample())
-	server := httptest.NewServer((&admin.Guard{}).Reads(status.New(status.Config{Source: b})))
+	server := httptest.NewServer((&admin.Guard{}).ReadOnly(status.New(status.Config{Source: b})))
 	defer server.Close()
 	got := shardctl(t, globals(), "cordon", "a", "--server", server.URL)
 	if got.code != CodeNo || !strings.Contains(got.err, "admin.listen") || !strings.Contains(got.err, "--server") {

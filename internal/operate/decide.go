@@ -87,7 +87,7 @@ func (d *decider) decide(name string) {
 			o.Kind = record.OverrideResume
 			d.Put = append(d.Put, o)
 		}
-	case takesBack(d.request.Verb), stands && d.sameAsked(before, o), d.isThere(o) && !pending(before, o),
+	case takesBack(d.request.Verb), stands && d.sameEffect(before, o), d.isThere(o) && !pending(before, o),
 		stands && o.Request != "" && before.Request == o.Request:
 		d.Unchanged = append(d.Unchanged, name)
 	default:
@@ -95,9 +95,9 @@ func (d *decider) decide(name string) {
 	}
 }
 
-// sameAsked says whether what stands has the effect that is asked for, or still will have it. One that is to end by
+// sameEffect says whether what stands has the effect that is asked for, or still will have it. One that is to end by
 // itself is never the same: its time is counted from now on.
-func (d *decider) sameAsked(before, o record.Override) bool {
+func (d *decider) sameEffect(before, o record.Override) bool {
 	return before.To == o.To && before.Strict == o.Strict && before.Until == 0 && d.request.For == 0 &&
 		(!o.Kind.Once() || pending(before, o))
 }
