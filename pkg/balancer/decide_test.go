@@ -132,3 +132,111 @@ func TestDrainGoesInWaves(t *testing.T) {
 		now = now.Add(wavePause)
 	}
 }
+
+// TestClientsTakeNoPart holds that a session that declares no groups takes no part in the balance, as a process that
+// only wants a lock. It differs from no list, gets no key and unsettles no membership. Its revision of the lists does
+// not count.
+func TestClientsTakeNoPart(t *testing.T) {
+	member := func(id string, lists map[string]string) cluster.Session {
+		return cluster.Session{
+			ID: id, State: record.Live, Known: true, Member: elect.Member{Session: id, Instance: id, ListHashes: lists},
+		}
+	}
+	now := time.UnixMilli(1_000_000)
+	declared := Declared{
+		Revision: 1, Groups: []DeclaredGroup{{Name: "g", Hash: "1", Keys: []DeclaredKey{{Key: "g/1"}, {Key: "g/2"}}}},
+	}
+	view := &cluster.View{
+		Session: "a", Instance: "a", Open: true, Loaded: true, Outage: -1,
+		Sessions: []cluster.Session{member("a", map[string]string{"g": "1"})},
+		Locks:    map[elect.Key]*record.Lock{}, Held: map[elect.Key]cluster.Held{"g/gone": {}},
+	}
+	past := history{}.follow(view, declared, now)
+	client := member("lock", nil)
+	client.Member.ListRevision = 7
+	joined := *view
+	joined.Sessions = append(joined.Sessions, client)
+	later := now.Add(time.Hour)
+	after := past.follow(&joined, declared, later)
+	if !after.since.Equal(now) {
+		t.Errorf("the membership counts as changed at %v, when the client came", after.since)
+	}
+	d, report := newSituation(&joined, declared, Policy{}, after.calm(&joined, later)).decide(Wave{}, later)
+	if len(report.Differs) != 0 {
+		t.Errorf("lists differ: %v", report.Differs)
+	}
+	if len(d.Claim) != 2 {
+		t.Errorf("claims %v, want both keys", d.Claim)
+	}
+	if len(d.Release) != 1 || d.Release[0].Key != "g/gone" {
+		t.Errorf("releases %v, want the key that is declared no longer", d.Release)
+	}
+
+	// Without hashes nothing says who declares what: all take part.
+	declared.Groups[0].Hash = ""
+	if in := newSituation(&joined, declared, Policy{}, after.calm(&joined, later)).inputOf(); len(in.Members) != 2 {
+		t.Errorf("members %v", in.Members)
+	}
+}
+
+// A discovered key that was released as removed is claimed only by who has read the list since: this replica's list may
+// be the one before.
+func TestRemovedKeysWaitForTheList(t *testing.T) {
+	const key = elect.Key("g/001")
+	for what, c := range map[string]struct {
+		lock       record.Lock
+		discovered bool
+		asOf       int64
+		want       bool
+	}{
+		"by a newer list than is known": {
+			record.Lock{Rev: 100, Token: 90, Suspended: true, Reason: record.ReasonRemoved}, true, 99, false,
+		},
+		"before the list was read": {
+			record.Lock{Rev: 100, Token: 90, Suspended: true, Reason: record.ReasonRemoved}, true, 100, true,
+		},
+		"of a list in the files": {
+			record.Lock{Rev: 100, Token: 90, Suspended: true, Reason: record.ReasonRemoved}, false, 99, true,
+		},
+		"an orphan":             {record.Lock{Rev: 100, Token: 90, Session: "gone"}, true, 99, true},
+		"released by who stops": {record.Lock{Rev: 100, Token: 90, Reason: record.ReasonShutdown}, true, 99, true},
+	} {
+		v, d := seenBy(0, 0)
+		d.Groups[0].Keys = []DeclaredKey{{Key: key, Discovered: c.discovered}}
+		d.Groups[0].AsOf = func() int64 { return c.asOf }
+		c.lock.Key = key
+		v.Locks[key] = &c.lock
+		claimed := false
+		for _, me := range []string{"A", "B"} { // one of them has to
+			v.Session = me
+			decision, _ := decideFor(v, d, Policy{})
+			claimed = claimed || slices.Contains(decision.Claim, key)
+		}
+		if claimed != c.want {
+			t.Errorf("%s: claimed %v", what, claimed)
+		}
+	}
+}
+
+// A lock that is no task's stays, declared or not, and is released when the replica stops.
+func TestChoresAreNotReleased(t *testing.T) {
+	v, d := seenBy(1)
+	const chore = elect.Key("~discovery/g")
+	v.Held[chore] = cluster.Held{Phase: cluster.PhaseRunning, Token: 1}
+	v.Locks[chore] = &record.Lock{Key: chore, Session: "A", Token: 1}
+	d.Chores = []string{"~discovery"}
+	released := func() bool {
+		decision, _ := decideFor(v, d, Policy{})
+		return slices.ContainsFunc(decision.Release, func(h cluster.HandOver) bool { return h.Key == chore })
+	}
+	if released() {
+		t.Error("released although nothing stops")
+	}
+	v.Draining = true
+	if !released() {
+		t.Error("not released at the end")
+	}
+	if names := d.Names(); !slices.Equal(names, []string{"g", "~discovery"}) {
+		t.Errorf("tracked are %v", names)
+	}
+}

@@ -3,6 +3,7 @@ package balancer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
@@ -192,4 +195,34 @@ func (l *Loop) act(ctx context.Context, d Decision, s *situation) error {
 		}
 	}
 	return nil
+}
+
+// history is what the loop remembers from one decision to the next.
+type history struct {
+	members []string // sessions that are not dead, in order
+	since   time.Time
+	began   time.Time
+	wave    Wave
+}
+
+// follow notes when the membership last changed, clients apart.
+func (h history) follow(v *cluster.View, d Declared, now time.Time) history {
+	ids := make([]string, 0, len(v.Sessions))
+	for i := range v.Sessions {
+		if s := &v.Sessions[i]; s.State != record.Dead && !d.client(s) {
+			ids = append(ids, s.ID+string(s.State))
+		}
+	}
+	slices.Sort(ids)
+	if !slices.Equal(ids, h.members) || h.since.IsZero() {
+		h.members, h.since = ids, now
+	}
+	if h.began.IsZero() {
+		h.began = now
+	}
+	return h
+}
+
+func (h history) calm(v *cluster.View, now time.Time) Calm {
+	return Calm{Quiet: now.Sub(h.since), Up: now.Sub(h.began), Outage: v.Outage}
 }

@@ -1,9 +1,96 @@
 package balancer
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 )
+
+// weigh gives the class's keys that have no target yet to members, by weight. It goes over zones first and then inside
+// each, where that leaves members even.
+func weigh(p *placement, c *class) {
+	items := itemsOf(p, c)
+	if !p.zoned || p.frozen || !p.roster.alike(c.members) {
+		weighMembers(p, c.members, items)
+		return
+	}
+	for _, z := range weighZones(p, c, items) {
+		weighMembers(p, z.members, z.items)
+	}
+}
+
+func itemsOf(p *placement, c *class) []item {
+	items := make([]item, 0, len(c.keys))
+	for _, key := range c.keys {
+		if p.target[key] == none {
+			items = append(items, item{key: key, weight: p.in.Keys[key].weight()})
+		}
+	}
+	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(b.weight, a.weight) })
+	return items
+}
+
+// weighMembers places items on members.
+func weighMembers(p *placement, members []int32, items []item) {
+	at := make(map[int32]int, len(members))
+	bins := make([]bin, len(members))
+	for i, m := range members {
+		at[m] = i
+		bins[i] = bin{free: p.limit[m] - p.count[m], load: p.mass[m], newer: p.isNewer(m)}
+	}
+	pack := packing{bins: bins, items: items}
+	pack.sendHome(func(key int32) (int, bool) {
+		b, ok := at[p.home[key]]
+		return b, ok
+	})
+	pack.pack(p.frozen)
+	for i := range items {
+		if b := items[i].bin; b >= 0 {
+			p.assign(items[i].key, members[b])
+		}
+	}
+}
+
+// weighedZone is one zone and the items it gets.
+type weighedZone struct {
+	members []int32
+	items   []item
+}
+
+func weighZones(p *placement, c *class, items []item) []weighedZone {
+	var zones []weighedZone
+	var bins []bin
+	at := make(map[int32]int)
+	for _, m := range p.roster.byZone(c.members) {
+		z := p.roster.zone[m]
+		i, ok := at[z]
+		if !ok {
+			i = len(zones)
+			at[z] = i
+			zones = append(zones, weighedZone{})
+			bins = append(bins, bin{})
+		}
+		zones[i].members = append(zones[i].members, m)
+		bins[i].free += p.limit[m] - p.count[m]
+		bins[i].load += p.mass[m]
+	}
+	pack := packing{bins: bins, items: items}
+	pack.sendHome(func(key int32) (int, bool) {
+		h := p.home[key]
+		if h == none {
+			return 0, false
+		}
+		z, ok := at[p.roster.zone[h]]
+		return z, ok
+	})
+	pack.pack(false)
+	for i := range items {
+		if b := items[i].bin; b >= 0 {
+			zones[b].items = append(zones[b].items, items[i])
+		}
+	}
+	return zones
+}
 
 // packing shares items of different weights out over bins. It looks for a good answer at few moves. The best one
 // would be bin packing, which is NP-hard.
@@ -102,4 +189,159 @@ func (p *packing) nearest(items []int32, wanted, least, most int) int {
 // notAbove is the position of the first of the items that weighs no more than so much.
 func (p *packing) notAbove(items []int32, weight int) int {
 	return sort.Search(len(items), func(i int) bool { return p.items[items[i]].weight <= weight })
+}
+
+// pack decides a bin for every item for which there is free capacity. With frozen, items stay at home and the others
+// go to newer bins first.
+//
+// What is above the mean is placed by the rule of Graham ("Bounds on multiprocessing timing anomalies", SIAM J. Appl.
+// Math. 17, 1969): the heaviest first, each into the emptiest bin.
+func (p *packing) pack(frozen bool) {
+	p.measure()
+	p.keepHomes()
+	if !frozen {
+		p.lift()
+	}
+	p.placeRest(frozen)
+	if !frozen {
+		p.improve()
+	}
+}
+
+// keepHomes leaves items where they are. Where a cap is passed the lightest go.
+func (p *packing) keepHomes() {
+	for i := range p.items {
+		k := &p.items[i]
+		k.bin = -1
+		if k.home >= 0 && p.bins[k.home].free > 0 {
+			p.put(int32(i), k.home)
+		}
+	}
+}
+
+// lift takes as few items as can be from bins above the limit. The last one taken from a bin brings it nearest to the
+// mean.
+func (p *packing) lift() {
+	open := 0
+	for i := range p.bins {
+		open += p.bins[i].free
+	}
+	for i := range p.bins {
+		b := &p.bins[i]
+		for b.load > p.limit && len(b.items) > 0 && open > 0 {
+			at := 0 // the heaviest
+			if heaviest, need := p.items[b.items[0]].weight, b.load-p.limit; heaviest > need {
+				at = p.nearest(b.items, b.load-p.mean, need, heaviest)
+			}
+			k := &p.items[b.items[at]]
+			b.load -= k.weight
+			b.free++
+			k.bin = -1
+			open--
+			copy(b.items[1:at+1], b.items[:at])
+			b.items = b.items[1:]
+		}
+	}
+}
+
+// placeRest puts items without a bin into the emptiest one with free capacity, the heaviest item first.
+func (p *packing) placeRest(newerFirst bool) {
+	newer, all := &binHeap{bins: p.bins}, &binHeap{bins: p.bins}
+	for i := range p.bins {
+		all.push(i)
+		if newerFirst && p.bins[i].newer {
+			newer.push(i)
+		}
+	}
+	for i := range p.items {
+		k := &p.items[i]
+		if k.bin >= 0 {
+			continue
+		}
+		if b, ok := newer.least(); ok && p.bins[b].load+k.weight <= p.limit {
+			p.put(int32(i), b)
+			newer.down(0)
+			all.stale = true
+			continue
+		}
+		b, ok := all.least()
+		if !ok {
+			return
+		}
+		p.put(int32(i), b)
+		all.down(0)
+		newer.stale = true
+	}
+}
+
+// bin is a member, or a zone, that keys of different weights are put into.
+type bin struct {
+	free  int     // capacity left, in keys
+	load  int     // sum of weights
+	newer bool    // it is of the newer of two revisions
+	items []int32 // indexes in packing.items
+}
+
+// binHeap keeps bins with the least load on top. It works on the bins of a packing, which others fill as well.
+type binHeap struct {
+	bins  []bin
+	heap  []int // indexes in bins
+	stale bool  // bins were filled behind its back
+}
+
+func (h *binHeap) less(a, b int) bool {
+	x, y := &h.bins[a], &h.bins[b]
+	if x.load != y.load {
+		return x.load < y.load
+	}
+	return a < b
+}
+
+func (h *binHeap) push(b int) {
+	h.heap = append(h.heap, b)
+	for i := len(h.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.less(h.heap[i], h.heap[up]) {
+			return
+		}
+		h.heap[i], h.heap[up] = h.heap[up], h.heap[i]
+		i = up
+	}
+}
+
+func (h *binHeap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h.heap) {
+			return
+		}
+		if child+1 < len(h.heap) && h.less(h.heap[child+1], h.heap[child]) {
+			child++
+		}
+		if !h.less(h.heap[child], h.heap[i]) {
+			return
+		}
+		h.heap[i], h.heap[child] = h.heap[child], h.heap[i]
+		i = child
+	}
+}
+
+// least is the bin with the least load among those with free capacity.
+func (h *binHeap) least() (int, bool) {
+	if h.stale {
+		h.stale = false
+		for i := len(h.heap)/2 - 1; i >= 0; i-- {
+			h.down(i)
+		}
+	}
+	for len(h.heap) > 0 {
+		if top := h.heap[0]; h.bins[top].free > 0 {
+			return top, true
+		}
+		last := len(h.heap) - 1
+		h.heap[0] = h.heap[last]
+		h.heap = h.heap[:last]
+		h.down(0)
+	}
+	return 0, false
 }

@@ -5,6 +5,90 @@ import (
 	"slices"
 )
 
+// slotWork is memory that groups lend each other, one after the other.
+type slotWork struct {
+	free  []int // by member: keys it may still get; outside stands for members that do not matter now
+	slots []slot
+	rest  []int32
+}
+
+const outside = -1
+
+func newSlotWork(members int) *slotWork {
+	w := &slotWork{free: make([]int, members)}
+	for i := range w.free {
+		w.free[i] = outside
+	}
+	return w
+}
+
+// placeByCount gives the class's keys that have no target yet to members, by counts of keys. load is what members
+// have in other groups.
+func (w *slotWork) placeByCount(p *placement, c *class, load []int) {
+	n := w.makeSlots(p, c, load)
+	if p.frozen {
+		rollOut(w.slots, n, p.zoned)
+	} else {
+		spread(w.slots, n, p.zoned)
+	}
+	w.fillQuotas(p, c)
+}
+
+// makeSlots makes a slot for each of the class's members, and returns how many keys these will have in all.
+func (w *slotWork) makeSlots(p *placement, c *class, load []int) int {
+	n := 0
+	for _, m := range c.members {
+		w.free[m] = 0 // counts here what is held
+		n += p.count[m]
+	}
+	for _, key := range c.keys {
+		if p.target[key] != none {
+			continue
+		}
+		n++
+		if h := p.home[key]; h != none && w.free[h] != outside {
+			w.free[h]++
+		}
+	}
+	w.slots = w.slots[:0]
+	for _, m := range c.members {
+		w.slots = append(w.slots, slot{
+			member: m, lo: p.count[m], hi: p.limit[m], held: p.count[m] + w.free[m],
+			load: load[m] + p.count[m], newer: p.isNewer(m), zone: p.roster.zone[m],
+		})
+	}
+	return n
+}
+
+// fillQuotas gives keys to members up to the quotas: those at home first, in order of keys. The others go to members
+// that are below their quota, in order of members.
+func (w *slotWork) fillQuotas(p *placement, c *class) {
+	for i := range w.slots {
+		s := &w.slots[i]
+		w.free[s.member] = s.quota - p.count[s.member]
+	}
+	w.rest = w.rest[:0]
+	for _, key := range c.keys {
+		if p.target[key] != none {
+			continue
+		}
+		if h := p.home[key]; h != none && w.free[h] > 0 {
+			w.free[h]--
+			p.assign(key, h)
+			continue
+		}
+		w.rest = append(w.rest, key)
+	}
+	rest := w.rest
+	for _, m := range c.members {
+		for ; w.free[m] > 0 && len(rest) > 0; w.free[m]-- {
+			p.assign(rest[0], m)
+			rest = rest[1:]
+		}
+		w.free[m] = outside
+	}
+}
+
 // slot is what one member, or one zone, may get of the keys that are being shared out. All are counts of keys.
 type slot struct {
 	member int32 // index of the member, or of the zone
@@ -100,4 +184,111 @@ func (s *slot) compare(t *slot, level int) int {
 		cmp.Compare(s.load, t.load),
 		cmp.Compare(s.member, t.member),
 	)
+}
+
+// spread is fill that considers zones. Every member gets the level all the same, and the single keys above it go to the
+// zones that have fewest.
+func spread(slots []slot, n int, zoned bool) {
+	if !zoned {
+		fill(slots, n)
+		return
+	}
+	if level, rest := fillLevel(slots, n); rest > 0 {
+		giveSinglesByZone(slots, level, rest)
+	}
+}
+
+// zoneShare is what one zone has before single keys are given, and who of it could take one.
+type zoneShare struct {
+	sum  slot  // lo is what it has, hi what it could have
+	open []int // positions of its slots that the level did not fill, in the order in which they get one more
+}
+
+// giveSinglesByZone is giveSingles by water-filling over the zones. Of zones that have equally many, that goes first
+// whose next member would.
+func giveSinglesByZone(slots []slot, level, rest int) {
+	zones := zoneShares(slots, level)
+	sums := make([]slot, len(zones))
+	total := rest
+	for i := range zones {
+		sums[i] = zones[i].sum
+		total += sums[i].lo
+	}
+	height, rest := fillLevel(sums, total)
+	next := func(z int) *slot { return &slots[zones[z].open[sums[z].quota-sums[z].lo]] }
+	var more []int
+	for z := range sums {
+		if sums[z].takesOne(height) {
+			more = append(more, z)
+		}
+	}
+	slices.SortFunc(more, func(a, b int) int { return next(a).compare(next(b), level) })
+	for _, z := range more[:rest] {
+		sums[z].quota++
+	}
+	for z := range zones {
+		for _, i := range zones[z].open[:sums[z].quota-sums[z].lo] {
+			slots[i].quota++
+		}
+	}
+}
+
+func zoneShares(slots []slot, level int) []zoneShare {
+	at := map[int32]int{}
+	var zones []zoneShare
+	for i := range slots {
+		s := &slots[i]
+		z, ok := at[s.zone]
+		if !ok {
+			z = len(zones)
+			at[s.zone] = z
+			zones = append(zones, zoneShare{})
+		}
+		share := &zones[z]
+		share.sum.lo += s.quota
+		if s.takesOne(level) {
+			share.open = append(share.open, i)
+		}
+	}
+	for z := range zones {
+		share := &zones[z]
+		share.sum.hi = share.sum.lo + len(share.open)
+		slices.SortFunc(share.open, func(a, b int) int { return slots[a].compare(&slots[b], level) })
+	}
+	return zones
+}
+
+// rollOut shares n keys out while a rolling update is under way. Every slot keeps what it holds, as far as hi lets it,
+// and only what no member holds is given away. The newer members get it up to the quota that all would have now. What
+// is left then goes by water-filling over all. Zones count for that last part only. A newer member's zone may have few
+// members left for a moment, and what it takes now it should not have to release again.
+//
+// Why held keys stay: suppose five old members hold 100 keys, and there is one member more than in the end. Even quotas
+// would take 16 of the keys for the sixth. When the first old one stops, its other 17 then find capacity for only 4
+// that lasts. Moved for the spread of one minute, most keys would move twice.
+func rollOut(slots []slot, n int, zoned bool) {
+	n = clampTotal(slots, n)
+	fill(slots, n)
+	pool := n
+	for i := range slots {
+		pool -= min(slots[i].held, slots[i].hi)
+	}
+	var newer []slot
+	var at []int // where in slots the newer ones are
+	fromNewer := pool
+	for i := range slots {
+		s := &slots[i]
+		keep := min(s.held, s.hi)
+		if s.newer {
+			newer = append(newer, slot{member: s.member, lo: keep, hi: max(keep, s.quota), held: s.held, load: s.load})
+			at = append(at, i)
+			fromNewer += keep
+		}
+		s.lo = keep
+	}
+	fill(newer, fromNewer)
+	for i := range newer {
+		slots[at[i]].lo = newer[i].quota
+	}
+	spread(slots, n, zoned)
 }
