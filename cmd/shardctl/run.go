@@ -2,19 +2,29 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/dev"
 	"github.com/shardctl/shardctl/internal/frugal"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 type runOptions struct {
@@ -105,4 +115,154 @@ func runGuard(ctx context.Context, o runOptions) error {
 		return cli.Exit{Code: code, Err: err} // without an error the worker has said why
 	}
 	return err
+}
+
+// guardStore is the store of a guard, opened on first use. There are as many guards as workers, and each writes once at
+// most. The worker has set the store up.
+type guardStore struct {
+	config store.Config
+
+	mu sync.Mutex
+	db store.Store
+}
+
+func (g *guardStore) open(ctx context.Context) (store.Store, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.db != nil {
+		return g.db, nil
+	}
+	c := g.config
+	c.Existing = true
+	var err error
+	g.db, err = store.Open(ctx, c)
+	return g.db, err
+}
+
+// markDead marks sessions of the worker dead, with the remote leases that are still open.
+func (g *guardStore) markDead(ctx context.Context, sessions []guard.Session) error {
+	db, err := g.open(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range sessions {
+		granted := make(map[elect.Key]int64, len(s.Remote))
+		for key, left := range s.Remote {
+			granted[key] = left.Milliseconds()
+		}
+		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, granted))
+	}
+	return errors.Join(errs...)
+}
+
+// discovering are the names of the groups that make tasks of what exists.
+func discovering(s *config.Settings) []string {
+	var names []string
+	for _, g := range s.Groups {
+		if g.Discover != nil {
+			names = append(names, g.Name)
+		}
+	}
+	return names
+}
+
+func validateCommand() *cobra.Command {
+	var printed bool
+	cmd := &cobra.Command{
+		Use:   "validate PATH...",
+		Short: "Check a configuration and report everything that is wrong with it",
+		Long: `Check files and directories of configuration, as run would read them, and report everything that is wrong at once:
+FILE:LINE:COL: field: what is wrong, what is allowed. The path - is standard input. No store is asked.
+
+Exit code 0: it is good; 2: it is not. What is allowed and probably not meant is a warning, and leaves it at 0.`,
+		Example: `  shardctl validate shardctl.yaml
+  shardctl validate --print conf.d/
+  sed s/20s/10s/ shardctl.yaml | shardctl validate -`,
+		Args: arguments(func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name a file or a directory, or - for standard input")
+			}
+			return nil
+		}),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			options := configOptions()
+			options.Stdin = cmd.InOrStdin()
+			s, err := loadWith(paths, options)
+			if err != nil {
+				return err
+			}
+			for _, warning := range s.Warnings {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", warning) // the exit code counts
+			}
+			if printed {
+				return s.Print(cmd.OutOrStdout())
+			}
+			more := ""
+			if names := discovering(s); len(names) > 0 {
+				more = ", and those that are discovered for " + strings.Join(names, ", ")
+			}
+			_, err = fmt.Fprintf(
+				cmd.OutOrStdout(), "ok: %s in %s%s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"), more,
+			)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&printed, "print", false, "print the effective configuration: braces expanded, secrets masked")
+	return cmd
+}
+
+func devCommand() *cobra.Command {
+	o := dev.Defaults()
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a cluster to play with: real replicas on this machine, a screen and the page",
+		Long: `Run a cluster to play with: real replica processes on this machine, on a SQLite file of their own with a lease of 2 s,
+and the page, which takes changes as well. On a terminal single keys act on the replica with the highest number, or on
+the one whose number was typed before (3k): k kill -9 it, w kill -9 its worker only, s stop it in order, a add one,
+q quit. Without a terminal every change is printed as a line. Everything it started ends with it.
+A replica that was killed or stopped stays away. One whose lease ran out by itself, as on a busy machine, is started
+again after 3 s, and a line says so.
+
+With --store the replicas use that store instead. There the cluster is called dev, and its documents stay.`,
+		Example: `  shardctl dev
+  shardctl logs topics/topic-001 -f --server http://127.0.0.1:8080
+  shardctl drain r2 --server http://127.0.0.1:8080
+  shardctl dev --replicas 3 --tasks 12 --cap 6
+  shardctl dev --store '$(SHARDCTL_STORE_URI)'`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			expanded, err := decode.Expand(o.Store, os.LookupEnv)
+			if err != nil {
+				return usage("--store: %w", err)
+			}
+			o.Store = expanded
+			if err := o.Validate(); err != nil {
+				return usage("%w", err)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			err = dev.Run(ctx, o, cmd.OutOrStdout(), terminal())
+			if errors.Is(err, dev.ErrPort) {
+				return usage("%w", err)
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.Replicas, "replicas", o.Replicas, "how many replicas, 1 to 50")
+	flags.IntVar(&o.Tasks, "tasks", o.Tasks, "how many tasks, 1 to 10000")
+	flags.IntVar(&o.Cap, "cap", o.Cap, "most tasks that one replica owns")
+	flags.StringVar(&o.Store, "store", "", "URI of a store to use, which may hold $(NAME) and $(file:PATH)")
+	flags.IntVar(&o.Port, "port", o.Port, "where the page is, on 127.0.0.1; 0: any free port")
+	return cmd
+}
+
+// terminal is the terminal that the program talks to, or nil when it cannot be drawn on.
+func terminal() *dev.Terminal {
+	in, out := int(os.Stdin.Fd()), int(os.Stdout.Fd())
+	if os.Getenv("TERM") == "dumb" || !term.IsTerminal(in) || !term.IsTerminal(out) {
+		return nil
+	}
+	return &dev.Terminal{In: os.Stdin, Out: os.Stdout}
 }

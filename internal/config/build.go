@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -297,4 +299,60 @@ func (l settingsReader) tls(n *decode.Node) TLS {
 		l.AddAt(key.Place, decode.Under(n.Field(), "certFile"), "is required with keyFile")
 	}
 	return t
+}
+
+// store reads where locks are kept. Its errors never quote the URI: it may hold a password, also where it is wrong.
+func (l settingsReader) store(root *decode.Node) Store {
+	n, database := root.At("store", "uri"), root.At("store", "database")
+	uri, ok := l.Value(n)
+	if !ok {
+		at := root
+		if section := root.Get("store"); section != nil {
+			at = section
+		}
+		if n == nil && !at.Bad && !l.partial {
+			l.AddAt(at.Place, "store.uri", "is required: %s", store.Forms())
+		}
+		return Store{}
+	}
+	named := l.Text(database, "")
+	c, err := store.Parse(store.Config{URI: uri, Database: named})
+	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
+		at := n
+		if wrong.Field == "database" && database != nil {
+			at = database
+		}
+		l.Add(at, "%s", wrong.Text)
+	} else if err != nil {
+		l.Add(n, "%v", err)
+	}
+	return Store{URI: uri, Database: c.Database, named: named != ""}
+}
+
+// Pod says which container of which pod this is, so that a restarted one takes its own keys back at once: restart in
+// place. Without it they wait for the lease, as after any death.
+type Pod struct {
+	UID       string // of the pod; empty: not known
+	Container string // its name in the pod
+	Dir       string // on a volume of the pod that outlives the container and no more, such as an emptyDir
+}
+
+// pod reads both container and dir or neither; the UID is $(POD_UID) where none is written.
+func (l settingsReader) pod(n *decode.Node) Pod {
+	uid, container, dir := n.Get("uid"), n.Get("container"), n.Get("dir")
+	p := Pod{UID: l.Text(uid, ""), Container: l.Text(container, ""), Dir: l.Text(dir, "")}
+	written := func(n *decode.Node, text string) bool { return text != "" || n != nil && n.Bad }
+	hasContainer, hasDir := written(container, p.Container), written(dir, p.Dir)
+	switch {
+	case hasContainer && !hasDir:
+		l.AddAt(container.Place, "pod.dir",
+			"is required with container: a directory that outlives the container and no more, such as an emptyDir")
+	case hasDir && !hasContainer:
+		l.AddAt(dir.Place, "pod.container", "is required with dir: the container's name in its pod")
+	case !hasContainer && p.UID != "":
+		l.AddAt(uid.Place, "pod", "needs container and dir with uid: all three, or none")
+	case hasContainer && p.UID == "":
+		p.UID, _ = l.opts.Env("POD_UID")
+	}
+	return p
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,12 +74,6 @@ func TestDefaults(t *testing.T) {
 	}
 	if want := (Log{"info", "json"}); s.Log != want {
 		t.Errorf("log %+v, want %+v", s.Log, want)
-	}
-}
-
-func TestRenewDeadlineFollowsDuration(t *testing.T) {
-	if s := load(t, minimal+"lease: {duration: 4s}\n"); s.Lease.RenewDeadline != 3*time.Second {
-		t.Errorf("renewDeadline %s, want 3s", s.Lease.RenewDeadline)
 	}
 }
 
@@ -332,117 +327,6 @@ func TestEmptyFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestPod(t *testing.T) {
-	if s := load(t, minimal); s.Pod != (Pod{}) || s.Rollout != "" {
-		t.Errorf("got %+v, rollout %q", s.Pod, s.Rollout)
-	}
-	env := "" // what POD_UID holds
-	lookup := func(name string) (string, bool) { return env, name == "POD_UID" }
-	for _, c := range []struct{ env, pod, uid string }{
-		{"", "{container: c, dir: d}", ""},
-		{"", "{uid: '$(POD_UID:-)', container: c, dir: d}", ""},
-		{"u", "{container: c, dir: d}", "u"},
-		{"u", "{uid: '', container: c, dir: d}", "u"},
-		{"u", "{uid: 1e2, container: c, dir: d}", "1e2"},
-	} {
-		env = c.env
-		path := filepath.Join(t.TempDir(), "a.yaml")
-		write(t, path, minimal+"pod: "+c.pod+"\n")
-		s, err := Load([]string{path}, optionsOf(lookup))
-		if err != nil {
-			t.Errorf("%s: %v", c.pod, err)
-			continue
-		}
-		if want := (Pod{UID: c.uid, Container: "c", Dir: "d"}); s.Pod != want {
-			t.Errorf("POD_UID=%s, pod: %s: got %+v, want %+v", c.env, c.pod, s.Pod, want)
-		}
-	}
-}
-
-func TestPodIsWholeOrLeftOut(t *testing.T) {
-	for text, want := range map[string]string{
-		"pod: {uid: u, container: c}":  "a.yaml:2:26: pod.dir: is required with container",
-		"pod: {dir: d}":                "a.yaml:2:12: pod.container: is required with dir",
-		"pod: {uid: u}":                "a.yaml:2:12: pod: needs container and dir with uid",
-		"pod: {container: [], dir: d}": "a.yaml:2:18: pod.container: is a list, must be text",
-		"pod: {name: c}":               "a.yaml:2:7: pod.name: is not a field",
-		"rollout: a b":                 `a.yaml:2:10: rollout: is "a b", must be at most 63 letters`,
-		"rollout: $(PASSWORD)/":        "a.yaml:2:10: rollout: what $(PASSWORD)/ holds is not allowed, must be",
-	} {
-		_, err := tryLoad(t, minimal+text+"\n")
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") > 0 {
-			t.Errorf("%s: %v, want one error: %s", text, err, want)
-		}
-	}
-}
-
-func TestAdvertise(t *testing.T) {
-	for server, want := range map[string]string{
-		`{}`:                                     "10.1.2.3:8080",
-		`{listen: ":9090"}`:                      "10.1.2.3:9090",
-		`{listen: "0.0.0.0:9090"}`:               "10.1.2.3:9090",
-		`{listen: "[::]:9090"}`:                  "10.1.2.3:9090",
-		`{listen: "127.0.0.1:9090"}`:             "127.0.0.1:9090",
-		`{advertise: "a.example"}`:               "a.example:8080",
-		`{advertise: "a.example:1"}`:             "a.example:1",
-		`{advertise: "fd00::1", listen: ":70"}`:  "[fd00::1]:70",
-		`{advertise: "[fd00::1]:71"}`:            "[fd00::1]:71",
-		`{advertise: "$(POD_IP):$(NO:-82)"}`:     "10.1.2.3:82",
-		`{advertise: "$(EMPTY)", listen: "h:1"}`: "h:1",
-	} {
-		if got := load(t, minimal+"server: "+server+"\n").Server.Advertise; got != want {
-			t.Errorf("server %s is advertised as %s, want %s", server, got, want)
-		}
-	}
-}
-
-func TestAdminOnLoopbackNeedsNoTokens(t *testing.T) {
-	for listen, ok := range map[string]bool{
-		"127.0.0.1:1": true, "127.8.8.8:1": true, "[::1]:1": true, "localhost:1": true,
-		":1": false, "10.0.0.1:1": false, "[::]:1": false, "host:1": false,
-	} {
-		_, err := tryLoad(t, minimal+"admin: {listen: '"+listen+"'}\n")
-		if (err == nil) != ok {
-			t.Errorf("admin.listen %s: %v, want it taken: %v", listen, err, ok)
-		}
-		load(t, minimal+"admin: {listen: '"+listen+"', tokensFile: tokens}\n")
-	}
-}
-
-func TestStoreURIs(t *testing.T) {
-	for uri, database := range map[string]string{
-		"mongodb://h":                                 "shardctl",
-		"mongodb://h/":                                "shardctl",
-		"mongodb://h:27017/a?replicaSet=rs":           "a",
-		"mongodb://u:p%40ss@h1,h2:2/a":                "a",
-		"mongodb+srv://u:p@cluster.example.net/b":     "b",
-		"mongodb+srv://cluster.example.net/?tls=true": "shardctl",
-		"mongodb://%2Ftmp%2Fmongodb-27017.sock/a":     "a",
-		"mongodb://[fd00::1]:27017,[fd00::2]":         "shardctl",
-		"sqlite:/var/lib/shardctl/x.db":               "",
-		"sqlite:x.db":                                 "",
-	} {
-		s := load(t, "store: {uri: '"+uri+"'}\n")
-		if s.Store.URI != uri || s.Store.Database != database {
-			t.Errorf("%s: got %+v, want database %q", uri, s.Store, database)
-		}
-	}
-	if s := load(t, "store: {uri: 'mongodb://h/a', database: b}\n"); s.Store.Database != "b" {
-		t.Errorf("database %q, want b: what is written wins", s.Store.Database)
-	}
-}
-
-func TestLimitOfNames(t *testing.T) {
-	s := load(t, group("      - {name: 'a{1..99999}', callback: f}\n      - {name: b, callback: f}\n"))
-	if n := s.Tasks(); n != 100_000 {
-		t.Errorf("%d tasks, want 100,000", n)
-	}
-	_, err := tryLoad(t, group("      - {name: 'a{1..99999}', callback: f}\n      - {name: 'b{1,2}', callback: f}\n"))
-	if err == nil || !strings.Contains(err.Error(), "a group has at most 100000") {
-		t.Errorf("error %v, want the limit", err)
-	}
-}
-
 func TestNoPath(t *testing.T) {
 	if _, err := Load(nil, testOptions); err == nil || !strings.Contains(err.Error(), "--config") {
 		t.Errorf("error %v, want one that names --config", err)
@@ -477,25 +361,51 @@ func TestCallbacksMustBeRegistered(t *testing.T) {
 	}
 }
 
-func TestOutputIsShown(t *testing.T) {
-	for _, test := range []struct {
-		logs           ServeLogs
-		listen, tokens string
-		want           bool
-	}{
-		{ServeLogsAuto, ":8080", "", false},
-		{ServeLogsAuto, "127.0.0.1:8080", "", true},
-		{ServeLogsAuto, "localhost:8080", "", true},
-		{ServeLogsAuto, "[::1]:8080", "", true},
-		{ServeLogsAuto, "10.0.0.1:8080", "", false},
-		{ServeLogsAuto, ":8080", "tokens", true},
-		{ServeLogsYes, ":8080", "", true},
-		{ServeLogsNo, "127.0.0.1:8080", "", false},
-		{ServeLogsNo, ":8080", "tokens", false},
-	} {
-		s := &Settings{Server: Server{Listen: test.listen, Logs: test.logs}, Admin: Admin{TokensFile: test.tokens}}
-		if got := s.ShowsOutput(); got != test.want {
-			t.Errorf("%+v: %v", test, got)
+// TestFIFOIsRefused holds that a path that is neither a regular file nor a directory is refused instead of waited for.
+func TestFIFOIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "tasks.yaml")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip("no FIFOs here:", err)
+	}
+	for _, path := range []string{fifo, dir} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := Load([]string{path}, optionsOf(os.LookupEnv))
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if want := fifo + ": is a FIFO, want a regular file or a directory"; err == nil ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", path, err, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: Load waits for somebody to write into the FIFO", path)
 		}
+	}
+}
+
+// TestServerCAFile holds server.tls.caFile: read, shown, and refused where nothing is served over TLS.
+func TestServerCAFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.yaml")
+	load := func(tls string) (*Settings, error) {
+		text := "version: 1\nstore: {uri: \"sqlite:x.db\"}\nserver: {tls: " + tls + "}\ngroups: []\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Load([]string{path}, optionsOf(func(string) (string, bool) { return "", false }))
+	}
+	s, err := load("{certFile: c.pem, keyFile: k.pem, caFile: ca.pem}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Server.TLS != (TLS{CertFile: "c.pem", KeyFile: "k.pem", CAFile: "ca.pem"}) {
+		t.Errorf("got %+v", s.Server.TLS)
+	}
+	if _, err := load("{caFile: ca.pem}"); err == nil ||
+		!strings.Contains(err.Error(), "server.tls.caFile: needs certFile and keyFile") {
+		t.Errorf("without a certificate: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -161,4 +162,16 @@ func fieldsOf(t tasks.Task, use tasks.Use) decode.Fields {
 
 func backoffFields(b tasks.Backoff) decode.Fields {
 	return decode.Pairs("initial", b.Initial, "max", b.Max)
+}
+
+// Masked is the store's URI as it can be shown: without its password and other secrets. It takes wrong URIs as well,
+// and then rather hides too much.
+func (s Store) Masked() string { return masked(s.URI) }
+
+// masked hides the secrets of a store's URI, and the passwords of any other.
+func masked(text string) string {
+	if d, err := store.Lookup(text); err == nil {
+		return d.Redact(text)
+	}
+	return decode.WithoutPasswords(text)
 }

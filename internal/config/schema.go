@@ -1,19 +1,116 @@
 package config
 
 import (
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
+
+// base is the schema less the kinds of tasks and of listers. A line with "(kinds)" or "(listers)" stands where their
+// definitions, or fields for them, belong.
+//
+//go:embed base.schema.json
+var base string
+
+// Schema is the JSON Schema of a configuration, draft 2020-12, with the kinds of tasks and of listers given; listers
+// may be nil.
+func Schema(kinds *tasks.Kinds, listers *discover.Kinds) string {
+	var fragments, lists []fragment
+	for _, kind := range kinds.All() {
+		fragments = append(fragments, fragment{kind.Name(), kind.Name(), kind.Schema()})
+	}
+	for _, field := range kinds.TaskFields(false) {
+		fragments = append(fragments, fragment{field.Name, field.Name, field.Schema})
+	}
+	for _, kind := range listers.All() {
+		lists = append(lists, fragment{kind.Name(), "discover-" + kind.Name(), kind.Schema()})
+	}
+	var out strings.Builder
+	for line := range strings.Lines(base) {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		switch strings.TrimSpace(line) {
+		case `"(kinds)": "definitions",`:
+			define(&out, indent, fragments)
+		case `"(kinds)": "fields",`:
+			refer(&out, indent, fragments)
+		case `"(listers)": "definitions",`:
+			define(&out, indent, lists)
+		case `"(listers)": "fields",`:
+			refer(&out, indent, lists)
+		case `"(kinds)": "fields of retry",`:
+			for _, field := range kinds.TaskFields(true) {
+				fmt.Fprintf(&out, "%s%q: %s,\n", indent, field.Name, indented(field.Schema, indent))
+			}
+		default:
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// fragment is what a kind adds to the schema: a field, and the definition of its value.
+type fragment struct{ field, definition, schema string }
+
+func define(out *strings.Builder, indent string, all []fragment) {
+	for _, f := range all {
+		fmt.Fprintf(out, "%s%q: %s,\n", indent, f.definition, indented(f.schema, indent))
+	}
+}
+
+func refer(out *strings.Builder, indent string, all []fragment) {
+	for _, f := range all {
+		fmt.Fprintf(out, "%s%q: {\"$ref\": \"#/$defs/%s\"},\n", indent, f.field, f.definition)
+	}
+}
+
+// indented is a fragment of the schema as it stands below others.
+func indented(fragment, indent string) string {
+	return strings.ReplaceAll(strings.TrimSpace(fragment), "\n", "\n"+indent)
+}
+
+// schemas are those compiled, by their kinds.
+var schemas sync.Map
+
+// kindsOf is what a compiled schema is kept under.
+type kindsOf struct {
+	tasks   *tasks.Kinds
+	listers *discover.Kinds
+}
+
+// compiled is the schema to check by. It is part of the program, so what is wrong with it shows in every test.
+func compiled(kinds *tasks.Kinds, listers *discover.Kinds) *jsonschema.Schema {
+	of := kindsOf{kinds, listers}
+	if s, ok := schemas.Load(of); ok {
+		return s.(*jsonschema.Schema)
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema(kinds, listers)))
+	if err != nil {
+		panic(fmt.Sprintf("config: schema: %v", err))
+	}
+	const name = "shardctl.schema.json"
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(name, doc); err != nil {
+		panic(fmt.Sprintf("config: schema: %v", err))
+	}
+	s := compiler.MustCompile(name)
+	schemas.Store(of, s)
+	return s
+}
 
 // resolve follows references, and of alternatives the first: the second is always a variable that is not known yet.
 func resolve(s *jsonschema.Schema) *jsonschema.Schema {
@@ -142,4 +239,81 @@ func reportUnknown(n *decode.Node, name string, p *decode.Problems) {
 	}
 	p.AddAt(n.KeyPlace(name), decode.Under(n.Field(), name), "is not a field, %sallowed are %s", meant,
 		fieldNames(schemaOf(n)))
+}
+
+// rule is a schema, with its references resolved, as nodes see it.
+type rule struct{ *jsonschema.Schema }
+
+// ruleOf is the rule for what a schema says; nil for a field that no schema knows.
+func ruleOf(s *jsonschema.Schema) decode.Rule {
+	if s = resolve(s); s == nil {
+		return nil
+	}
+	return rule{s}
+}
+
+// schemaOf is the schema of a node, nil for an unknown field.
+func schemaOf(n *decode.Node) *jsonschema.Schema {
+	r, _ := n.Rule.(rule)
+	return r.Schema
+}
+
+// Allowed says what the schema takes.
+func (r rule) Allowed() string { return allowed(r.Schema) }
+
+// AnyText says that the schema takes text of any form.
+func (r rule) AnyText() bool { return wants(r.Schema, "string") && r.Enum == nil && r.Pattern == nil }
+
+// Free says that any text will do, the empty one too.
+func (r rule) Free() bool {
+	return wants(r.Schema, "string") && r.Enum == nil && (r.Pattern == nil || r.Pattern.MatchString(""))
+}
+
+// Valid says whether the schema takes a scalar's final text.
+func (r rule) Valid(n *decode.Node) bool { return r.Validate(value(n)) == nil }
+
+// wants says whether a schema, resolved, takes a type.
+func wants(s *jsonschema.Schema, name string) bool {
+	return s != nil && s.Types != nil && slices.Contains(s.Types.ToStrings(), name)
+}
+
+var wholeNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// value is n for the schema: text wherever the schema takes text, else what the text says.
+func value(n *decode.Node) any {
+	switch n.Shape {
+	case decode.Mapping:
+		m := make(map[string]any, len(n.Entries))
+		for _, e := range n.Entries {
+			if e.Value.Shape != decode.Void {
+				m[e.Name] = value(e.Value)
+			}
+		}
+		return m
+	case decode.List:
+		l := make([]any, len(n.Items))
+		for i, item := range n.Items {
+			l[i] = value(item)
+		}
+		return l
+	case decode.Void:
+		return nil
+	default:
+		return typed(n)
+	}
+}
+
+// typed is a scalar as its schema wants it: what stands in quotes is text.
+func typed(n *decode.Node) any {
+	s := schemaOf(n)
+	switch {
+	case !n.VariableOnly() && (!n.Plain || strings.Contains(n.Raw, "$(")), wants(s, "string"):
+	case wants(s, "integer") && wholeNumber.MatchString(n.Text):
+		return json.Number(n.Text)
+	case wants(s, "boolean"):
+		if truth, ok := decode.Truths[n.Text]; ok {
+			return truth
+		}
+	}
+	return n.Text
 }

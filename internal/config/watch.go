@@ -2,8 +2,11 @@ package config
 
 import (
 	"context"
+	"crypto/sha256"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -140,4 +143,120 @@ func (p *pace) event(now time.Time) time.Duration {
 	}
 	wait := min(settle, p.first.Add(patience).Sub(now))
 	return max(0, wait, p.last.Add(lookEvery).Sub(now))
+}
+
+// reloader remembers what was seen and said.
+type reloader struct {
+	w     *Watcher
+	start *Settings         // what the process was started with
+	seen  [sha256.Size]byte // of what was applied or refused
+	last  [sha256.Size]byte // of what the last look found
+	asked bool              // for a load, changed or not
+	// changing counts the looks in a row that found another content each.
+	changing int
+}
+
+// manyLooks in a row that find another content each are told.
+const manyLooks = 3
+
+// look loads the files when they hold something else than before, and the same as at the last look. It says whether
+// another look is needed. Who writes a file in place does so in several steps, and each of them can be a configuration.
+func (r *reloader) look() (again bool) {
+	now := fingerprint(r.w.Paths)
+	switch {
+	case now == r.seen && !r.asked:
+		r.last, r.changing = now, 0
+		return false
+	case now == r.seen, now == r.last:
+		r.last = now
+		return r.load()
+	default:
+		return r.changed(now)
+	}
+}
+
+func (r *reloader) changed(now [sha256.Size]byte) (again bool) {
+	r.last = now
+	if r.changing++; r.changing == manyLooks {
+		r.w.Logger.Info("The configuration is still being written: it is applied once two looks find the same")
+	}
+	return true
+}
+
+func (r *reloader) load() (again bool) {
+	s, sum, err := loadAll(r.w.Paths, r.w.Options)
+	if sum != r.last {
+		return r.changed(sum)
+	}
+	r.seen, r.asked, r.changing = sum, false, 0
+	if err != nil {
+		if r.w.Refused != nil {
+			r.w.Refused(err)
+		}
+		return false
+	}
+	if r.w.Applied != nil {
+		r.w.Applied(r.start.WithLists(s), Changed(r.start, s))
+	}
+	return false
+}
+
+// fingerprint says whether the files hold what they held before.
+func fingerprint(paths []string) [sha256.Size]byte {
+	files, errs := findFiles(paths, false)
+	sum := newSum()
+	for _, err := range errs {
+		sum.add(err.File, nil, err)
+	}
+	for _, file := range files {
+		content, err := readFile(file)
+		sum.add(file, content, err)
+	}
+	return sum.sum()
+}
+
+// watched is where a change of the configuration would show. It has the directories in which paths stand and to which
+// symlinks lead, and the names of files there. It is made at each look at the files, since symlinks change, and not for
+// every event.
+type watched struct {
+	dirs  []string
+	names []string
+}
+
+// watchedBy follows each path once, by links: filepath.EvalSymlinks.
+func watchedBy(paths []string, links func(string) (string, error)) watched {
+	var w watched
+	add := func(list *[]string, value string) {
+		if !slices.Contains(*list, value) {
+			*list = append(*list, value)
+		}
+	}
+	addDir := func(dir string) {
+		if abs, err := filepath.Abs(dir); err == nil {
+			add(&w.dirs, abs)
+		}
+	}
+	for _, path := range paths {
+		addDir(filepath.Dir(path))
+		add(&w.names, filepath.Base(path))
+		target, err := links(path)
+		if err != nil {
+			continue
+		}
+		add(&w.names, filepath.Base(target))
+		if info, err := os.Stat(target); err == nil && info.IsDir() {
+			addDir(path)
+			addDir(target)
+			continue
+		}
+		addDir(filepath.Dir(target))
+	}
+	return w
+}
+
+// concerns says by its name alone whether an event may be about the configuration. Other files written in the same
+// directory, a log or a database, must cost nothing. ..data is what a ConfigMap swaps.
+func (w watched) concerns(file string) bool {
+	base := filepath.Base(file)
+	return isConfigName(base) || strings.HasPrefix(base, "..") || slices.Contains(w.names, base)
 }

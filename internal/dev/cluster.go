@@ -1,19 +1,24 @@
 package dev
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
@@ -296,4 +301,84 @@ func signalPID(pid int, sig syscall.Signal) error {
 		return fmt.Errorf("signal process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// restartPause is longer than the lease. Its tasks then run elsewhere before a replica that lost it is back.
+const restartPause = 3 * time.Second
+
+// wait waits for a process. One that lost its lease is started again after a pause, under the same name: no one asked
+// for its end. One that was killed, was asked to stop or found its configuration wrong stays away.
+func (c *cluster) wait(r *replica) {
+	_ = r.cmd.Wait() // ProcessState says the same and more
+	c.mu.Lock()
+	r.ended, r.state = time.Now(), r.cmd.ProcessState
+	r.again = r.lapsed() && !r.stopped && !c.closed
+	again := r.again
+	c.mu.Unlock()
+	close(r.done)
+	if !again {
+		return
+	}
+	pause := time.NewTimer(c.pause)
+	defer pause.Stop()
+	select {
+	case <-c.ending:
+	case <-pause.C:
+		c.replace(r)
+	}
+}
+
+// lapsed says whether a process that has ended lost its lease.
+func (r *replica) lapsed() bool { return r.state.ExitCode() == guard.ExitLeaseLost }
+
+// replace puts a new process in the place of one that has ended.
+func (c *cluster) replace(r *replica) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	next, err := c.start(context.Background(), r.name)
+	if err != nil {
+		r.again, r.refused = false, err
+		return
+	}
+	for i := range c.replicas {
+		if c.replicas[i] == r {
+			c.replicas[i] = next
+		}
+	}
+}
+
+// tail bounds what is read of a log, in bytes.
+const tail = 8 << 10
+
+// lastWords is the last line of a log, as a person would say it; otherwise when there is none.
+func lastWords(file, otherwise string) string {
+	f, err := os.Open(file) //nolint:gosec // G304: in a directory of our own
+	if err != nil {
+		return otherwise
+	}
+	defer func() { _ = f.Close() }() // only read
+	if info, err := f.Stat(); err == nil && info.Size() > tail {
+		_, _ = f.Seek(-tail, io.SeekEnd) // on an error more is read than needed
+	}
+	content, err := io.ReadAll(f)
+	content = bytes.TrimSpace(content)
+	if err != nil || len(content) == 0 {
+		return otherwise
+	}
+	return sentence(string(content[bytes.LastIndexByte(content, '\n')+1:]))
+}
+
+// sentence is the message of a log line in JSON; any other line as it is.
+func sentence(line string) string {
+	var entry struct{ Msg, Error string }
+	if json.Unmarshal([]byte(line), &entry) != nil || entry.Msg == "" {
+		return strings.TrimPrefix(line, "error: ")
+	}
+	if entry.Error != "" {
+		return entry.Msg + ": " + entry.Error
+	}
+	return entry.Msg
 }

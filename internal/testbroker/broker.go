@@ -3,12 +3,63 @@
 package testbroker
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/testservers"
 )
+
+// Kind is a kind of broker.
+type Kind string
+
+// The kinds of brokers.
+const (
+	KindKafka     Kind = "kafka"
+	KindRabbitMQ  Kind = "rabbitmq"
+	KindMosquitto Kind = "mosquitto"
+	KindRedis     Kind = "redis"
+	KindNATS      Kind = "nats"
+)
+
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{KindKafka, KindRabbitMQ, KindMosquitto, KindRedis, KindNATS} }
+
+// ErrMissing says that a broker cannot be provided. Its text goes on with what to install.
+var ErrMissing = testprocess.ErrMissing
+
+// newSoftware is what runs a kind.
+func newSoftware(k Kind) (testprocess.Software, error) {
+	switch k {
+	case KindKafka:
+		return &kafka{}, nil
+	case KindRabbitMQ:
+		return &rabbitmq{}, nil
+	case KindMosquitto:
+		return &mosquitto{}, nil
+	case KindRedis:
+		return testservers.NewRedis("appendfsync everysec"), nil // the file outlives the process
+	case KindNATS:
+		return &nats{}, nil
+	default:
+		return nil, fmt.Errorf("no kind of broker is called %q; there are %v", k, Kinds())
+	}
+}
+
+// Provide fetches what a kind needs, so that the first test need not wait for it. Its error wraps [ErrMissing] when
+// something is to be installed.
+func Provide(ctx context.Context, k Kind) error {
+	s, err := newSoftware(k)
+	if err != nil {
+		return err
+	}
+	return family.Provide(ctx, string(k), s)
+}
 
 // EnvRequired is a variable that, set to "required", has tests fail that lack their broker, instead of being skipped.
 // Set to "none", no broker is found, and all of them are skipped.
@@ -118,3 +169,119 @@ func Need(tb testing.TB, k Kind) {
 
 // Name is a name for a topic, queue or stream that no other test uses: letters and digits, beginning with a letter.
 func Name() string { return testprocess.Name() }
+
+// ErrExited says that a broker's process ended by itself while it started.
+var ErrExited = testprocess.ErrExited
+
+// Options are for [Open]. The zero value is a broker as tests want it.
+type Options struct {
+	// Config are lines that follow ours in the broker's own configuration file: server.properties, rabbitmq.conf,
+	// mosquitto.conf, redis.conf, nats.conf.
+	Config []string
+}
+
+// Server is a broker, running or not. Its methods may be called concurrently.
+type Server struct {
+	*testprocess.Server
+	kind Kind
+}
+
+// Open starts a broker that keeps its data in dir, which is made when missing, and returns once it serves clients. On
+// a quiet machine that takes up to ten seconds. ctx bounds the start only. Call Close at the end; dir stays.
+func Open(ctx context.Context, kind Kind, dir string, opts Options) (*Server, error) {
+	s, err := newSoftware(kind)
+	if err != nil {
+		return nil, err
+	}
+	return openAs(ctx, kind, s, dir, opts)
+}
+
+func openAs(ctx context.Context, kind Kind, s testprocess.Software, dir string, opts Options) (*Server, error) {
+	server, err := family.Open(ctx, string(kind), s, dir, testprocess.Options{Config: opts.Config})
+	if err != nil {
+		return nil, err
+	}
+	return &Server{Server: server, kind: kind}, nil
+}
+
+// Kind is the broker's.
+func (b *Server) Kind() Kind { return b.kind }
+
+// lateFiles are where a broker writes what it has confirmed before, as patterns within its directory.
+var lateFiles = map[Kind]string{
+	KindMosquitto: "mosquitto.db",
+	KindRabbitMQ:  "mnesia/*/quorum/*/names.dets",
+}
+
+// writtenEvery is how often the files are looked at.
+const writtenEvery = 20 * time.Millisecond
+
+// WaitWritten is [Broker.WaitWritten] without a test.
+func (b *Server) WaitWritten(ctx context.Context, text string) error {
+	pattern, late := lateFiles[b.kind]
+	for late {
+		found, err := contains(b.Site().Path(pattern), text)
+		if found || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s at %s has not written %q to %s: %w", b.kind, b.Addr(), text, pattern,
+				context.Cause(ctx))
+		case <-time.After(writtenEvery):
+		}
+	}
+	return nil
+}
+
+// contains says whether a text stands in any file of a pattern. A file that goes meanwhile contains nothing.
+func contains(pattern, text string) (bool, error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", pattern, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file) //nolint:gosec // of our own child
+		if err == nil && bytes.Contains(data, []byte(text)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Proxy is a network between clients and one server: a TCP proxy that breaks or blocks.
+type Proxy = testprocess.Proxy
+
+// Link puts a proxy in front of addr that ends with the test. A client of Kafka dials what the broker names: use
+// [Broker.Link] for it.
+func Link(tb testing.TB, addr string) *Proxy {
+	tb.Helper()
+	return testprocess.Link(tb, addr)
+}
+
+// Link puts a proxy in front of the broker that ends with the test. With Kafka, clients of the link dial
+// the link; there is one at a time.
+func (b *Broker) Link() *Proxy {
+	b.tb.Helper()
+	p, err := b.server.Link(b.tb.Context())
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	b.tb.Cleanup(p.Close)
+	return p
+}
+
+// Link is [Broker.Link] without a test. The caller closes it.
+func (b *Server) Link(ctx context.Context) (*Proxy, error) {
+	if b.kind == KindKafka {
+		return testprocess.NewProxy(ctx, b.Site().Addr(kafkaLink), b.Site().Addr(kafkaLinked))
+	}
+	return testprocess.NewProxy(ctx, testprocess.Loopback+":0", b.Addr())
+}
+
+// Certificate writes a certificate for 127.0.0.1 that signs itself, and its key, as PEM files of the test. It is valid
+// for an hour, for servers and for clients.
+func Certificate(tb testing.TB) (certFile, keyFile string) {
+	tb.Helper()
+	return testprocess.Certificate(tb, "broker")
+}

@@ -5,8 +5,11 @@ package testbroker
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/internal/toolcache"
 )
 
 // Ports of a Kafka broker.
@@ -151,3 +155,32 @@ func (k *kafka) Ready(ctx context.Context, s *testprocess.Site) error {
 
 // kafkaJarsTimeout bounds one fetch by Maven.
 const kafkaJarsTimeout = 5 * time.Minute
+
+var (
+	//go:embed kafka_pom.xml
+	kafkaPOM []byte
+	//go:embed kafka_jars.sha256
+	kafkaSums []byte
+	//go:embed kafka_log4j2.properties
+	kafkaLog4j []byte
+)
+
+// kafkaJars returns the directory with the broker's jars, in the user's cache. Another list of jars is another
+// directory.
+func kafkaJars(ctx context.Context) (string, error) {
+	list := sha256.Sum256(kafkaSums)
+	name := filepath.Join("shardctl-test", "kafka-"+hex.EncodeToString(list[:6]))
+	jars := toolcache.Jars{POM: kafkaPOM, Sums: kafkaSums}
+	return toolcache.Program(ctx, name, func(ctx context.Context, dir, target string) error {
+		mvn, err := testprocess.Program(string(KindKafka), "maven", "mvn")
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, kafkaJarsTimeout)
+		defer cancel()
+		if err := jars.Fetch(ctx, mvn, dir, target); err != nil {
+			return testprocess.Missing(string(KindKafka), "Maven cannot fetch its jars: %w", err)
+		}
+		return jars.Verify(target)
+	})
+}

@@ -151,3 +151,65 @@ func TestMissingBinaryIsNamed(t *testing.T) {
 	}
 	t.Log(err)
 }
+
+func TestAuthAsksForPasswords(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	rs := New(t, Options{Auth: true})
+	if err := connect(t, rs.URI()).Database("d").RunCommand(ctx, bson.D{{Key: "find", Value: "c"}}).Err(); err == nil {
+		t.Error("without a password somebody may read")
+	}
+	if _, err := connect(t, rs.RootURI()).Database("d").Collection("c").InsertOne(ctx, bson.M{"_id": 1}); err != nil {
+		t.Errorf("root may not write: %v", err)
+	}
+	user := bson.D{
+		{Key: "createUser", Value: "reader"},
+		{Key: "pwd", Value: "p@ss/word"},
+		{Key: "roles", Value: bson.A{bson.M{"role": "read", "db": "d"}}},
+	}
+	if err := rs.RunOnPrimary(ctx, user).Err(); err != nil {
+		t.Fatal(err)
+	}
+	db := connect(t, rs.URIAs("reader", "p@ss/word")).Database("d")
+	if n, err := db.Collection("c").CountDocuments(ctx, bson.M{}); err != nil || n != 1 {
+		t.Errorf("the reader sees %d documents, %v", n, err)
+	}
+	if _, err := db.Collection("c").InsertOne(ctx, bson.M{}); err == nil {
+		t.Error("the reader may write")
+	}
+	if err := rs.StepDown(ctx); err != nil { // the members know each other by the key
+		t.Error(err)
+	}
+}
+
+func TestFailPoints(t *testing.T) {
+	rs := New(t, Options{Own: true, Nodes: 1})
+	docs := connect(t, rs.URI()+"&retryWrites=false").Database("d").Collection("c")
+	ctx := t.Context()
+	if err := rs.FailCommand(ctx, 1, bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := docs.InsertOne(ctx, bson.M{"_id": 0}); !mongo.IsNetworkError(err) {
+		t.Fatalf("insert under failCommand: %v, want a network error", err)
+	}
+	if _, err := docs.InsertOne(ctx, bson.M{"_id": 0}); err != nil {
+		t.Fatalf("the fail point acted more than once: %v", err)
+	}
+
+	if err := rs.FailPoint(
+		ctx, "failCommand", Sometimes(1), bson.M{"failCommands": bson.A{"insert"}, "closeConnection": true},
+	); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := docs.InsertOne(ctx, bson.M{"_id": 1}); !mongo.IsNetworkError(err) {
+			t.Fatalf("insert under failCommand: %v, want a network error", err)
+		}
+	}
+	if err := rs.EndFailPoints(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := docs.InsertOne(ctx, bson.M{"_id": 2}); err != nil {
+		t.Fatalf("the fail point did not end: %v", err)
+	}
+}

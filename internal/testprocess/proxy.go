@@ -3,13 +3,25 @@
 package testprocess
 
 import (
+	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Proxy is a network between clients and one server: a TCP proxy that breaks or blocks. Its methods may be called
@@ -203,4 +215,116 @@ func (p *Proxy) remove(c net.Conn) {
 	defer p.mu.Unlock()
 	delete(p.conns, c)
 	_ = c.Close()
+}
+
+// Dial connects until ctx ends; the connection's deadline is that of ctx.
+func Dial(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if end, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(end)
+	}
+	return conn, nil
+}
+
+// Ask connects, sends, and fills reply.
+func Ask(ctx context.Context, addr string, question, reply []byte) error {
+	conn, err := Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write(question); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(conn, reply)
+	return err
+}
+
+// AskLine connects, sends, and returns the first line.
+func AskLine(ctx context.Context, addr, question string) (string, error) {
+	conn, err := Dial(ctx, addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprint(conn, question); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// Gate lets what goes through a network pass, or wait. The zero value is open. Its methods may be called concurrently.
+type Gate struct {
+	mu   sync.Mutex
+	shut chan struct{} // closed when it is opened; nil: it is open
+}
+
+// Shut has everything wait.
+func (g *Gate) Shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut == nil {
+		g.shut = make(chan struct{})
+	}
+}
+
+// Open lets everything pass, first of all what waits.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		close(g.shut)
+		g.shut = nil
+	}
+}
+
+// Pass waits until the gate is open. The error is that of ctx.
+func (g *Gate) Pass(ctx context.Context) error {
+	g.mu.Lock()
+	shut := g.shut
+	g.mu.Unlock()
+	if shut != nil {
+		select {
+		case <-shut:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// Certificate writes a certificate for 127.0.0.1 that signs itself, and its key, as PEM files of the test. It is valid
+// for an hour, for servers and for clients, under this common name.
+func Certificate(tb testing.TB, name string) (certFile, keyFile string) {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.ParseIP(Loopback)},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := tb.TempDir()
+	file := func(name, kind string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+			tb.Fatal(err)
+		}
+		return path
+	}
+	return file("cert.pem", "CERTIFICATE", der), file("key.pem", "PRIVATE KEY", secret)
 }

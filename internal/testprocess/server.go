@@ -3,13 +3,16 @@
 package testprocess
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
@@ -232,3 +235,94 @@ func (s *Server) Close() {
 func (s *Server) running() bool {
 	return len(s.children) > 0 && !s.children[len(s.children)-1].ended()
 }
+
+// Addr is HOST:PORT of clients. It stays the same.
+func (s *Server) Addr() string { return s.site.Addr(0) }
+
+// Name is what [Open] was given.
+func (s *Server) Name() string { return s.name }
+
+// Site is where it lives.
+func (s *Server) Site() *Site { return s.site }
+
+// Dir is the directory with its data and its log.
+func (s *Server) Dir() string { return s.site.Dir }
+
+// Software is its kind's programs.
+func (s *Server) Software() Software { return s.software }
+
+// PID is the process ID of the server last started.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.children[len(s.children)-1].pid()
+}
+
+// LogTail is the last lines that the server printed, to be shown when a test fails.
+func (s *Server) LogTail(lines int) string {
+	text := bytes.TrimSpace(s.site.Output())
+	if len(text) == 0 {
+		return ""
+	}
+	all := bytes.Split(text, []byte("\n"))
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n--- %s at %s", s.name, s.Addr())
+	for _, line := range all[max(0, len(all)-lines):] {
+		fmt.Fprintf(&out, "\n%s", line)
+	}
+	return out.String()
+}
+
+// Running says whether the server's process runs, frozen or not.
+func (s *Server) Running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running()
+}
+
+// Fixture is a test's [Server]. Its methods fail the test on an error, and so are called in the test's goroutine.
+type Fixture struct {
+	Addr   string // HOST:PORT of clients
+	server *Server
+	tb     testing.TB
+}
+
+// NewFixture makes a server the test's.
+func NewFixture(tb testing.TB, server *Server) *Fixture {
+	tb.Helper()
+	return &Fixture{Addr: server.Addr(), server: server, tb: tb}
+}
+
+// Kill ends it as kill -9 does. The data stays.
+func (f *Fixture) Kill() { f.server.Kill() }
+
+// Stop ends it in an orderly way.
+func (f *Fixture) Stop() {
+	f.tb.Helper()
+	if err := f.server.Stop(); err != nil {
+		f.tb.Fatal(err)
+	}
+}
+
+// Start starts it again on the same data and port, and returns once it serves clients.
+func (f *Fixture) Start() {
+	f.tb.Helper()
+	if err := f.server.Start(context.WithoutCancel(f.tb.Context())); err != nil {
+		f.tb.Fatal(err)
+	}
+}
+
+// Freeze stops all its threads: connections stay open and nothing answers.
+func (f *Fixture) Freeze() { f.server.Freeze() }
+
+// Thaw lets it go on.
+func (f *Fixture) Thaw() { f.server.Thaw() }
+
+// Link puts a proxy in front of it that ends with the test.
+func (f *Fixture) Link() *Proxy {
+	f.tb.Helper()
+	return Link(f.tb, f.Addr)
+}
+
+// Server is what runs.
+func (f *Fixture) Server() *Server { return f.server }

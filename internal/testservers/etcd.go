@@ -3,11 +3,19 @@
 package testservers
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
@@ -106,4 +114,143 @@ func (e *etcd) Ready(ctx context.Context, s *testprocess.Site) error {
 		return fmt.Errorf("etcd answers %s: %.200s (%w)", response.Status, text, err)
 	}
 	return nil
+}
+
+// EtcdCluster is three members, of which any two are a majority.
+type EtcdCluster struct {
+	Members []*Server
+	tb      testing.TB
+}
+
+// StartEtcdCluster starts a cluster that ends with the test. Config lines are for all members.
+func StartEtcdCluster(tb testing.TB, config ...string) *EtcdCluster {
+	tb.Helper()
+	all := testprocess.Fresh(tb, family, string(KindEtcd), func(ctx context.Context, dir string) (*servers, error) {
+		return openEtcdCluster(ctx, dir, config)
+	})
+	c := &EtcdCluster{tb: tb}
+	for _, s := range all.all {
+		c.Members = append(c.Members, use(tb, s))
+	}
+	return c
+}
+
+// openEtcdCluster starts the members at once: none is ready before two run.
+func openEtcdCluster(ctx context.Context, dir string, config []string) (*servers, error) {
+	const members = 3
+	ports, err := testprocess.FreePorts(ctx, members*etcdPorts)
+	if err != nil {
+		return nil, err
+	}
+	part := slices.Collect(slices.Chunk(ports, etcdPorts))
+	cluster := make([]string, members)
+	for i, p := range part {
+		cluster[i] = fmt.Sprintf("m%d=http://%s:%d", i, testprocess.Loopback, p[etcdPeers])
+	}
+	opened, errs := make([]*testprocess.Server, members), make([]error, members)
+	var starting sync.WaitGroup
+	for i := range members {
+		starting.Go(func() {
+			name := fmt.Sprintf("m%d", i)
+			software := &etcd{name: name, cluster: strings.Join(cluster, ",")}
+			opened[i], errs[i] = family.Open(ctx, string(KindEtcd), software, filepath.Join(dir, name),
+				testprocess.Options{Ports: part[i], Config: config})
+		})
+	}
+	starting.Wait()
+	all := &servers{}
+	for i := range members {
+		if errs[i] == nil {
+			all.all = append(all.all, opened[i])
+		} else {
+			err = errs[i]
+		}
+	}
+	if err != nil {
+		all.Close()
+		return nil, err
+	}
+	return all, nil
+}
+
+// Database is the URI of an empty prefix, with all members.
+func (c *EtcdCluster) Database() string {
+	addrs := make([]string, len(c.Members))
+	for i, m := range c.Members {
+		addrs[i] = m.Addr
+	}
+	return "etcd://" + strings.Join(addrs, ",") + "/" + Name()
+}
+
+// Leader is the member that leads, as it says itself over HTTP. It waits until there is one.
+func (c *EtcdCluster) Leader(ctx context.Context) (*Server, error) {
+	for {
+		var errs []error
+		for _, m := range c.Members {
+			leads, err := etcdLeads(ctx, m.Addr)
+			if leads {
+				return m, nil
+			}
+			errs = append(errs, err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // an election reports nothing
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no member of etcd leads: %w", errors.Join(errs...))
+		}
+	}
+}
+
+// Compact has the cluster forget all revisions but the newest, as an operator does. It asks one member after the other,
+// and is an error where none of them takes it.
+func (c *EtcdCluster) Compact(ctx context.Context) error {
+	var errs []error
+	for _, m := range c.Members {
+		status, err := etcdAsk(ctx, m.Addr, "maintenance/status", "{}")
+		if err == nil {
+			_, err = etcdAsk(ctx, m.Addr, "kv/compaction", `{"revision":"`+status.Header.Revision+`"}`)
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("compact etcd: %w", errors.Join(errs...))
+}
+
+// etcdLeads asks one member, which may be dead or frozen, whether it leads.
+func etcdLeads(ctx context.Context, addr string) (bool, error) {
+	status, err := etcdAsk(ctx, addr, "maintenance/status", "{}")
+	return err == nil && status.Leader != "" && status.Leader == status.Header.Member, err
+}
+
+// etcdAnswer is what a member says of itself.
+type etcdAnswer struct {
+	Header struct {
+		Member   string `json:"member_id"`
+		Revision string `json:"revision"`
+	} `json:"header"`
+	Leader string `json:"leader"`
+}
+
+// etcdAsk sends one member a question by HTTP.
+func etcdAsk(ctx context.Context, addr, method, question string) (answer etcdAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, "http://"+addr+"/v3/"+method, bytes.NewBufferString(question),
+	)
+	if err != nil {
+		return answer, err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("etcd answers %s to %s", response.Status, method)
+	}
+	return answer, json.NewDecoder(response.Body).Decode(&answer)
 }

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
@@ -164,4 +167,130 @@ func postgresExec(ctx context.Context, s *testprocess.Server, statements ...stri
 		args = append(args, "--command="+statement)
 	}
 	return s.Site().Run(ctx, nil, args...)
+}
+
+// standbyName is what a standby calls itself at its primary.
+const standbyName = "standby"
+
+// promoteSeconds bounds a promotion.
+const promoteSeconds = "60"
+
+// PostgresPair is a primary and its synchronous standby. The primary confirms no write that the standby has not written
+// to disk. It waits for the standby for as long as that takes.
+type PostgresPair struct {
+	Primary, Standby *Server
+	tb               testing.TB
+}
+
+// StartPostgresPair starts a pair that ends with the test. Config lines are for both.
+func StartPostgresPair(tb testing.TB, config ...string) *PostgresPair {
+	tb.Helper()
+	pair := testprocess.Fresh(tb, family, string(KindPostgres),
+		func(ctx context.Context, dir string) (*servers, error) {
+			return openPostgresPair(ctx, dir, config)
+		})
+	return &PostgresPair{Primary: use(tb, pair.all[0]), Standby: use(tb, pair.all[1]), tb: tb}
+}
+
+func openPostgresPair(ctx context.Context, dir string, config []string) (*servers, error) {
+	pair := &servers{}
+	options := testprocess.Options{Config: config}
+	primary, err := pair.add(family.Open(ctx, string(KindPostgres), &postgres{}, filepath.Join(dir, "primary"),
+		options))
+	if err != nil {
+		return nil, err
+	}
+	_, err = pair.add(family.Open(ctx, string(KindPostgres), &postgres{upstream: primary.Addr()},
+		filepath.Join(dir, "standby"), options))
+	if err != nil {
+		return nil, err
+	}
+	err = postgresExec(ctx, primary, "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'",
+		"SELECT pg_reload_conf()")
+	if err == nil {
+		err = waitSynchronous(ctx, primary)
+	}
+	if err != nil {
+		pair.Close()
+		return nil, err
+	}
+	return pair, nil
+}
+
+// waitSynchronous waits until a write on the primary waits for the standby.
+func waitSynchronous(ctx context.Context, primary *testprocess.Server) error {
+	const wait = `DO $$ BEGIN FOR i IN 1..2000 LOOP
+		IF EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync') THEN RETURN; END IF;
+		PERFORM pg_sleep(0.01);
+		PERFORM pg_stat_clear_snapshot();
+	END LOOP; RAISE 'the standby is not synchronous'; END $$`
+	return postgresExec(ctx, primary, wait)
+}
+
+// Promote makes the standby a primary of its own, and returns once it takes writes. The old primary is to be killed
+// before, or it would take writes too, though confirm none.
+func (p *PostgresPair) Promote() {
+	p.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), 2*time.Minute)
+	defer cancel()
+	err := postgresExec(ctx, p.Standby.Server(),
+		"DO $$ BEGIN IF NOT pg_promote(true, "+promoteSeconds+") THEN RAISE 'not promoted'; END IF; END $$")
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// kindPgBouncer is for errors: PgBouncer is no store.
+const kindPgBouncer = "pgbouncer"
+
+// StartPgBouncer starts a pooler in transaction mode in front of the PostgreSQL at addr that ends with the test.
+// Databases have the same names:
+//
+//	uri := strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr)
+func StartPgBouncer(tb testing.TB, addr string, config ...string) *Server {
+	tb.Helper()
+	return use(tb, testprocess.Fresh(tb, family, kindPgBouncer,
+		func(ctx context.Context, dir string) (*testprocess.Server, error) {
+			return family.Open(ctx, kindPgBouncer, &pgbouncer{target: addr}, dir, testprocess.Options{Config: config})
+		}))
+}
+
+// pgbouncer is a pooler of connections.
+type pgbouncer struct{ program, target string }
+
+func (p *pgbouncer) Unprivileged() {}
+
+func (p *pgbouncer) Ports() int { return 1 }
+
+func (p *pgbouncer) Provide(context.Context) (err error) {
+	p.program, err = testprocess.Program(kindPgBouncer, "pgbouncer", "pgbouncer")
+	return err
+}
+
+func (p *pgbouncer) Prepare(_ context.Context, s *testprocess.Site) error {
+	if err := s.WriteFile("users.txt", []byte(`"`+postgresUser+`" ""`+"\n")); err != nil {
+		return err
+	}
+	host, port, _ := strings.Cut(p.target, ":")
+	return s.Write("pgbouncer.ini",
+		"[databases]",
+		"* = host="+host+" port="+port,
+		"[pgbouncer]",
+		"listen_addr = "+testprocess.Loopback,
+		"listen_port = "+strconv.Itoa(s.Ports[0]),
+		"unix_socket_dir =",
+		"auth_type = trust",
+		"auth_file = "+s.Path("users.txt"),
+		"pool_mode = transaction",
+		"ignore_startup_parameters = extra_float_digits",
+	)
+}
+
+func (p *pgbouncer) Commands(s *testprocess.Site) []testprocess.Command {
+	return []testprocess.Command{{Args: []string{p.program, s.Path("pgbouncer.ini")}}}
+}
+
+// Ready logs in to the pooler and the server behind it.
+func (p *pgbouncer) Ready(ctx context.Context, s *testprocess.Site) error {
+	return postgresLogin(ctx, s.Addr(0), "postgres")
 }

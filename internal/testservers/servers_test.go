@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
@@ -82,5 +85,109 @@ func TestOpenSaysWhyAServerDoesNotStart(t *testing.T) {
 		if !bytes.Contains([]byte(err.Error()), []byte(part)) {
 			t.Errorf("the error lacks %q: %v", part, err)
 		}
+	}
+}
+
+// Databases made before and after show which server takes writes.
+func TestStandbyTakesOverFromItsPrimary(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	pair.Primary.Database()
+	pair.Primary.Kill()
+	pair.Promote()
+	pair.Standby.Database()
+	pair.Standby.Kill()
+	pair.Standby.Start()
+	pair.Standby.Database()
+}
+
+func TestPgBouncerServesWhatIsBehindIt(t *testing.T) {
+	server := testservers.Start(t, testservers.KindPostgres)
+	pooler := testservers.StartPgBouncer(t, server.Addr)
+	uri := strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr)
+	for range 2 {
+		out, err := exec.CommandContext(t.Context(), "psql", "-XAtc", "SELECT inet_server_port()", uri).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || !strings.HasSuffix(server.Addr, ":"+got) {
+			t.Errorf("behind the pooler is %q, %v; want %s", got, err, server.Addr)
+		}
+		server.Kill()
+		server.Start()
+	}
+}
+
+func TestSentinelsFailOver(t *testing.T) {
+	set := testservers.StartRedisSet(t, 3)
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: testservers.RedisMaster, SentinelAddrs: set.SentinelAddrs(),
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	eventually(t, "written on two replicas", func(ctx context.Context) bool {
+		replicas, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Set(ctx, "k", "before", 0)
+			p.Do(ctx, "WAIT", 2, 1000)
+			return nil
+		})
+		return err == nil && replicas[1].(*redis.Cmd).Val() == int64(2)
+	})
+	old := set.Master(t.Context())
+
+	set.Links[old].Block()
+	eventually(t, "another master", func(ctx context.Context) bool {
+		return set.Master(ctx) != old && c.Set(ctx, "k", "after", 0).Err() == nil
+	})
+	// Who is on the side of the old one still writes there.
+	beside := redis.NewClient(&redis.Options{Addr: set.Nodes[old].Addr})
+	t.Cleanup(func() { _ = beside.Close() })
+	if got, err := beside.Get(t.Context(), "k").Result(); err != nil || got != "before" {
+		t.Errorf("the partitioned master has %q, %v", got, err)
+	}
+	set.Links[old].Unblock()
+	eventually(t, "the old master as a replica", func(ctx context.Context) bool {
+		info, err := beside.Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(info, "role:slave") && beside.Get(ctx, "k").Val() == "after"
+	})
+
+	second := set.Master(t.Context())
+	set.Nodes[second].Kill()
+	eventually(t, "a third master", func(ctx context.Context) bool {
+		return set.Master(ctx) != second && c.Set(ctx, "k", "last", 0).Err() == nil
+	})
+}
+
+// eventually waits until something holds. Each try has five seconds.
+func eventually(t *testing.T, what string, holds func(context.Context) bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ok := holds(ctx)
+		cancel()
+		if ok {
+			return
+		}
+	}
+	t.Fatalf("not in time: %s", what)
+}
+
+// A follower that is killed between the snapshot and the epoch of a new leader starts again.
+func TestZooKeeperKilledWhileItJoinedALeaderStarts(t *testing.T) {
+	ensemble := testservers.StartZooKeepers(t, 3)
+	ensemble.Database()
+	follower := ensemble.Others(ensemble.Leader())[0]
+	follower.Kill()
+	site := follower.Server().Site()
+	path := site.Path("data/version-2/currentEpoch")
+	epoch, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.WriteFile("data/version-2/currentEpoch", []byte("0")); err != nil {
+		t.Fatal(err)
+	}
+	follower.Start()
+	if repaired, err := os.ReadFile(path); err != nil ||
+		!bytes.Equal(bytes.TrimSpace(repaired), bytes.TrimSpace(epoch)) {
+		t.Errorf("epoch %q, %v; want %q as before", repaired, err, epoch)
+	}
+	if !bytes.Contains(site.Output(), []byte("Exiting JVM with code 1")) {
+		t.Error("the server did not exit as one does in that state")
 	}
 }

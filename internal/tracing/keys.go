@@ -3,9 +3,15 @@ package tracing
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -116,4 +122,90 @@ func (t *Tracer) released(h *held, was, is *record.Lock) {
 	}
 	_, span := t.spans.Start(handOver(t.cluster, is.Key, is.Token).as(context.Background()), name, options...)
 	span.End(trace.WithTimestamp(now))
+}
+
+// identity names one span.
+type identity struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+// handOver is the identity of the span of a key's release. token is the one that the key was held under until then.
+func handOver(cluster string, key elect.Key, token int64) identity {
+	sum := sha256.Sum256([]byte("shardctl hand-over\x00" + cluster + "\x00" + string(key) + "\x00" +
+		strconv.FormatInt(token, 10)))
+	return identity{trace.TraceID(sum[:16]), trace.SpanID(sum[16:24])}
+}
+
+type identityKey struct{}
+
+// as has the next root span that is started with the context be id.
+func (id identity) as(ctx context.Context) context.Context {
+	return context.WithValue(ctx, identityKey{}, id)
+}
+
+// ids draws IDs, but for spans whose identity is in their context. It implements [sdk.IDGenerator].
+type ids struct{}
+
+var _ sdk.IDGenerator = ids{}
+
+// NewIDs names a root span.
+func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	if id, ok := ctx.Value(identityKey{}).(identity); ok {
+		return id.trace, id.span
+	}
+	var id trace.TraceID
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64()) //nolint:gosec // IDs are no secrets
+		binary.NativeEndian.PutUint64(id[8:], rand.Uint64()) //nolint:gosec // likewise
+	}
+	return id, g.NewSpanID(ctx, id)
+}
+
+// NewSpanID names a span of a trace.
+func (ids) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
+	var id trace.SpanID
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:], rand.Uint64()) //nolint:gosec // likewise
+	}
+	return id
+}
+
+// The names of spans.
+const (
+	SpanClaim    = "claim"     // from the decision to the store's acknowledgement
+	SpanHandOver = "hand-over" // from the decision to the acknowledged release, for another replica
+	SpanRelease  = "release"   // the same, for none
+	SpanStart    = "start"     // from the claim to the task's first running, of tasks without ticks
+	SpanRun      = "run"       // a run, or one of a tick; of a subscription until it is open
+	SpanDelivery = "delivery"  // of one message or several, by a subscription
+)
+
+// The names of attributes, beside those of the semantic conventions.
+const (
+	AttrCluster       = attribute.Key("shardctl.cluster") // of the resource
+	AttrKey           = attribute.Key("shardctl.key")
+	AttrGroup         = attribute.Key("shardctl.group")
+	AttrTask          = attribute.Key("shardctl.task")
+	AttrInstance      = attribute.Key("shardctl.instance")
+	AttrSession       = attribute.Key("shardctl.session")
+	AttrToken         = attribute.Key("shardctl.fencing_token")
+	AttrPreviousToken = attribute.Key("shardctl.previous_fencing_token")
+	AttrFrom          = attribute.Key("shardctl.from") // the owner before
+	AttrReason        = attribute.Key("shardctl.reason")
+	AttrMessage       = attribute.Key("shardctl.message")
+	AttrKind          = attribute.Key("shardctl.kind")
+	AttrAttempt       = attribute.Key("shardctl.attempt")
+	AttrScheduledAt   = attribute.Key("shardctl.scheduled_at")
+	AttrPosition      = attribute.Key("shardctl.position") // of the first message of a delivery
+	AttrMessages      = attribute.Key("shardctl.messages") // of a delivery
+	AttrResult        = attribute.Key("shardctl.result")
+)
+
+// of are the attributes that every span has.
+func (t *Tracer) of(key elect.Key, session string, token int64, more ...attribute.KeyValue) []attribute.KeyValue {
+	return append([]attribute.KeyValue{
+		AttrKey.String(string(key)), AttrGroup.String(key.Group()), AttrTask.String(key.Name()),
+		AttrInstance.String(t.instance), AttrSession.String(session), AttrToken.Int64(token),
+	}, more...)
 }
