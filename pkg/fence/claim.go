@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -66,3 +67,48 @@ func (c Claim) String() string {
 	}
 	return fmt.Sprintf("token %d of %s", c.Token, c.Key)
 }
+
+// Marks are the largest tokens that have been seen of one key; 0: none yet. There are two, since readers own a key at
+// the same time: with one mark a reader would refuse those that came before it and still read.
+//
+// A fence that compares where its data is, as a script or a filter does, asks for [Claim.Limits] and [Claim.Marks].
+// It passes a claim when no mark is above its limit, and keeps the larger of each mark. So the rule stands here alone.
+type Marks struct {
+	Exclusive int64 // of sole owners
+	Shared    int64 // of readers
+}
+
+// Pass says whether a claim may work, and which marks remain. The error is that of [Claim.Validate], or an [*OldError].
+// With an error the marks are as before.
+func (m Marks) Pass(c Claim) (Marks, error) {
+	if err := c.Validate(); err != nil {
+		return m, err
+	}
+	if limits := c.Limits(); m.Exclusive > limits.Exclusive || m.Shared > limits.Shared {
+		return m, &OldError{Claim: c, Seen: m}
+	}
+	own := c.Marks()
+	return Marks{Exclusive: max(m.Exclusive, own.Exclusive), Shared: max(m.Shared, own.Shared)}, nil
+}
+
+var (
+	// ErrOld says that another owner has followed, and has been seen here. The caller is to stop. To try again is of no
+	// use.
+	ErrOld = errors.New("another owner has followed")
+	// ErrInvalid says that a claim is malformed, or that a fence is used wrongly.
+	ErrInvalid = errors.New("invalid claim")
+)
+
+// OldError is an [ErrOld] with what was seen.
+type OldError struct {
+	Claim Claim
+	Seen  Marks
+}
+
+// Error names the larger token.
+func (e *OldError) Error() string {
+	return fmt.Sprintf("%s is old: %d has been seen: %v", e.Claim, max(e.Seen.Exclusive, e.Seen.Shared), ErrOld)
+}
+
+// Unwrap returns [ErrOld].
+func (e *OldError) Unwrap() error { return ErrOld }

@@ -141,3 +141,76 @@ func (g *Guard) try(
 	}
 	return d.reply, outcome, err
 }
+
+// Attempt tells the work what came before it.
+type Attempt struct {
+	// Number is 1 for the first call of the work, and larger only with [Config.Recover].
+	Number int
+	// Before is how the attempt before this one ended: Failed, or Started when its caller died half way. Empty for the
+	// first. The attempt before may have had its effect: the work is to find out, and finish it or report it.
+	Before State
+	// Token rises with every attempt of a request, until its record is forgotten. Whatever the work changes can refuse
+	// a token that is smaller than the largest it has seen, and so a caller that was frozen and taken for dead.
+	Token int64
+}
+
+type attemptKey struct{}
+
+// AttemptFrom is the attempt that a context of work belongs to; the zero Attempt for another context.
+func AttemptFrom(ctx context.Context) Attempt {
+	a, _ := ctx.Value(attemptKey{}).(Attempt)
+	return a
+}
+
+func withAttempt(ctx context.Context, a Attempt) context.Context {
+	return context.WithValue(ctx, attemptKey{}, a)
+}
+
+// Errors of [Guard.Do] that callers branch on. What else it returns is the error of the work, of the context, or of
+// the database.
+var (
+	// ErrInvalid says that a request or a configuration is not as described.
+	ErrInvalid = errors.New("invalid")
+	// ErrMismatch says that the ID was used before with another fingerprint. Nothing was done. HTTP: 422.
+	ErrMismatch = errors.New("request ID was used for another request")
+	// ErrInProgress says that another caller is at work on the request. Nothing was done by this call. HTTP: 409.
+	ErrInProgress = errors.New("request is in progress")
+	// ErrFailed says that the work returned an error before, and may have had an effect. Nothing was done by this call.
+	// With [Config.Recover] the work is called again instead.
+	ErrFailed = errors.New("request failed before")
+	// ErrInterrupted is the [ErrFailed] of a caller that died, or was given up, half way.
+	ErrInterrupted = errors.New("its caller died half way")
+	// ErrReplyTooLarge says that a reply passes [MaxReply]. Where the record is in the transaction of the work, the
+	// transaction must not be committed. Elsewhere the work is done, its caller gets the reply beside this error, and
+	// repetitions get this error alone.
+	ErrReplyTooLarge = errors.New("reply is too large to be kept")
+	// ErrTakenOver says that this caller was taken for dead while it worked, and the record is another's or says that
+	// it was interrupted. The work is done all the same, and may have been done twice.
+	ErrTakenOver = errors.New("request was taken over")
+	// ErrNotKept says that it is not known whether the reply is kept: the database did not answer. The work is done.
+	// Until it does, repetitions are told that the request is in progress. Then they get the reply.
+	ErrNotKept = errors.New("not known whether the reply is kept")
+	// ErrUnavailable says that the database did not answer before anything was done.
+	ErrUnavailable = errors.New("records unavailable")
+)
+
+// noEffectError marks an error.
+type noEffectError struct{ error }
+
+// Unwrap is the error as it was.
+func (e noEffectError) Unwrap() error { return e.error }
+
+// NoEffect says of an error of the work that nothing was done: the request is forgotten, and its next repetition is the
+// first. Every other error may come after an effect, so it is kept as a failure. Nil stays nil.
+func NoEffect(err error) error {
+	if err == nil {
+		return nil
+	}
+	return noEffectError{err}
+}
+
+// hadNoEffect says whether the work said so.
+func hadNoEffect(err error) bool {
+	_, marked := errors.AsType[noEffectError](err)
+	return marked
+}

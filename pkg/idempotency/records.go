@@ -2,6 +2,9 @@ package idempotency
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
 	"time"
 )
 
@@ -50,3 +53,128 @@ type Answer struct {
 	Found   Found // of a write that was not applied: the record as it is
 	Busy    bool  // not applied: another transaction is at work on the record
 }
+
+// State is how far a request is.
+type State string
+
+// The states of a record. A request without a record has not been seen, or is forgotten.
+const (
+	Started State = "started" // a caller is at work, or died at it
+	Done    State = "done"    // the reply is kept
+	Failed  State = "failed"  // the work returned an error, or its caller died half way
+)
+
+// Record is what is kept of a request.
+type Record struct {
+	ID          string `json:"id"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	State       State  `json:"state"`
+	Owner       string `json:"owner,omitempty"` // the process that started it, as its [Records] names it
+	Claim       string `json:"claim"`           // names the call that wrote it
+	Attempt     int    `json:"attempt"`         // how often the work was begun, this time included
+
+	Reply       Reply  `json:"reply,omitzero"`        // of Done
+	Omitted     bool   `json:"omitted,omitempty"`     // Done: the reply was too large to be kept
+	Failure     string `json:"failure,omitempty"`     // of Failed: the error's text
+	Interrupted bool   `json:"interrupted,omitempty"` // Failed: since its caller died
+}
+
+// Encode is the record as bytes, for those who keep it.
+func (r Record) Encode() ([]byte, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("record of request %.80q: %w", r.ID, err)
+	}
+	return body, nil
+}
+
+// DecodeRecord is the reverse of [Record.Encode]. A record that was edited so that it makes no sense is an error.
+func DecodeRecord(body []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Record{}, fmt.Errorf("record of a request: %w", err)
+	}
+	switch r.State {
+	case Started, Done, Failed:
+	default:
+		return Record{}, fmt.Errorf("record of request %.80q: state %q, want %s, %s or %s", r.ID, r.State, Started,
+			Done,
+			Failed)
+	}
+	if r.Claim == "" || r.Attempt < 1 {
+		return Record{}, fmt.Errorf("record of request %.80q: claim %q, attempt %d: want a claim, and an attempt from 1",
+			r.ID, r.Claim, r.Attempt)
+	}
+	return r, nil
+}
+
+// Memory keeps records in this process, for tests and for programs of one process. They are gone when it ends.
+func Memory() Records { return &memory{records: make(map[string]kept)} }
+
+// memory implements [Records].
+type memory struct {
+	mu      sync.Mutex
+	version int64
+	records map[string]kept
+}
+
+type kept struct {
+	Found
+	expires time.Time
+}
+
+// sweepEach is how many records each write looks at, to forget those that have expired.
+const sweepEach = 4
+
+func (m *memory) Read(_ context.Context, id string) (Found, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.found(id), nil
+}
+
+func (m *memory) found(id string) Found {
+	one, ok := m.records[id]
+	if !ok {
+		return Found{}
+	}
+	one.Expired = !time.Now().Before(one.expires)
+	return one.Found
+}
+
+func (m *memory) Write(_ context.Context, w Write) (Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if found := m.found(w.ID); found.Version != w.Over {
+		return Answer{Found: found}, nil
+	}
+	m.version++
+	if w.Record == nil {
+		delete(m.records, w.ID)
+	} else {
+		m.records[w.ID] = kept{Found{Record: *w.Record, Version: m.version}, time.Now().Add(w.Keep)}
+	}
+	m.sweep()
+	return Answer{Applied: true, Version: m.version}, nil
+}
+
+// sweep forgets some of what has expired. A request that is at work is kept.
+func (m *memory) sweep() {
+	left := sweepEach
+	for id := range m.records {
+		if found := m.found(id); found.Expired && found.Record.State != Started {
+			delete(m.records, id)
+		}
+		if left--; left == 0 {
+			return
+		}
+	}
+}
+
+func (m *memory) Own(ctx context.Context) (context.Context, string, func(), error) {
+	return ctx, "this process", func() {}, nil
+}
+
+// Dead is false: whoever could ask is this process.
+func (m *memory) Dead(context.Context, string) (bool, error) { return false, nil }
+
+func (m *memory) Within() bool { return false }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -263,4 +264,94 @@ func testOvertaken(b *bench) {
 	})
 	wantFound(t, apply(t, s, third), store.Overtaken, nil)
 	wantAbsent(t, s, store.KindLock, "g/a")
+}
+
+// A document that was deleted and created again between a read and the write that followed is another one: the write
+// does not happen. A condition on a counter that begins again with each creation would hold here.
+func testRecreated(b *bench) {
+	t := b.t
+	s, other := b.open(t), b.open(t)
+	for _, kind := range store.Kinds() {
+		if kind == store.KindValue || kind == store.KindGroup {
+			continue // they are never deleted, so the least rights do not allow it
+		}
+		for writes := range int64(3) { // between creation and read, both times
+			id := fmt.Sprint("g/", writes)
+			before := b.written(s, kind, id, 10, writes)
+			must(t, other, store.Change{Op: store.Delete, IfRev: before.Rev, Doc: before})
+			now := b.written(other, kind, id, 20, writes)
+
+			stale := b.put(before, before.Rev)
+			wantFound(t, apply(t, s, stale), store.Overtaken, &now)
+			stale = b.put(before, before.Rev)
+			stale.Doc.Rev = 40 // it cannot have been written before
+			wantFound(t, apply(t, s, stale), store.Refused, &now)
+			wantFound(t, apply(t, s, store.Change{Op: store.Delete, IfRev: before.Rev, Doc: before}), store.Overtaken,
+				&now)
+			wantStored(t, s, now)
+
+			b.list(t, s, kind, store.Query{From: id, To: id + "0", MinRev: now.Rev}, 1)
+			next := b.put(now, now.Rev) // what it is at holds
+			must(t, s, next)
+			wantStored(t, other, next.Doc)
+		}
+	}
+}
+
+// What has expired is found, and cleaned away unless it was written since.
+func testExpiry(b *bench) {
+	t := b.t
+	s := b.open(t)
+	for _, kind := range []store.Kind{store.KindSession, store.KindEvent, store.KindMutex, store.KindRequest} {
+		var changes []store.Change
+		for i := range 20 {
+			changes = append(
+				changes, b.put(store.Doc{Kind: kind, ID: fmt.Sprintf("%02d", i), Expires: int64(i / 2 * 10)}, 0),
+			)
+		}
+		must(t, s, changes...) // two that never expire, and two at each of 10 to 90
+		b.list(t, s, kind, store.Query{Expired: 9}, 0)
+		b.list(t, s, kind, store.Query{Expired: 10}, 2)
+		if docs := b.list(t, s, kind, store.Query{Expired: 50, Reverse: true, Limit: 3}, 3); docs[0].ID != "11" {
+			t.Fatalf("the last expired first: %v", ids(docs))
+		}
+		b.list(t, s, kind, store.Query{Expired: 1000, From: "18"}, 2)
+
+		renewed := changes[2].Doc
+		renewed.Expires = 500
+		must(t, s, b.put(renewed, 1))
+		gone, err := store.Clean(t.Context(), s, kind, 50, 100)
+		if err != nil || len(gone) != 9 {
+			t.Fatalf("cleaned %v, %v; want nine", gone, err)
+		}
+		left := b.list(t, s, kind, store.Query{}, 11)
+		if got := strings.Join(ids(left), " "); got != "00 01 02 12 13 14 15 16 17 18 19" {
+			t.Fatalf("left: %s", got)
+		}
+		if gone, err := store.Clean(t.Context(), s, kind, 1000, 4); err != nil || len(gone) != 4 {
+			t.Fatalf("cleaned %v, %v; want four at most", gone, err)
+		}
+	}
+}
+
+// A store that loses nothing always names the same history, to all.
+func testHistory(b *bench) {
+	t := b.t
+	histories := map[string]bool{}
+	for range 2 {
+		s := b.open(t)
+		res, err := s.Read(t.Context(), store.KindLock, "g/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, err := s.List(t.Context(), store.KindLock, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := apply(t, s, b.put(lock("g/a"), res.Floor))
+		histories[res.History], histories[listed.History], histories[out.History] = true, true, true
+	}
+	if len(histories) != 1 {
+		t.Fatalf("histories %v, want one", histories)
+	}
 }

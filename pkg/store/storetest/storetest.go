@@ -304,3 +304,16 @@ func (b *bench) eventually(t *testing.T, check func() string) {
 		}
 	}
 }
+
+// written creates a document at a revision and then writes it several times.
+func (b *bench) written(s store.Store, kind store.Kind, id string, rev, writes int64) store.Doc {
+	b.t.Helper()
+	c := b.put(store.Doc{Kind: kind, ID: id, Group: "g"}, 0)
+	c.Doc.Rev = rev
+	must(b.t, s, c)
+	for range writes {
+		c = b.put(c.Doc, c.Doc.Rev)
+		must(b.t, s, c)
+	}
+	return c.Doc
+}
