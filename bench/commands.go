@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/shardctl/shardctl/bench/internal/compare"
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/peers"
 	"github.com/shardctl/shardctl/bench/internal/stores"
@@ -102,23 +101,4 @@ func lockerCommand(ctx context.Context, args []string, out, errs io.Writer) int 
 		return 1
 	}
 	return 0
-}
-
-// compareCommand measures another revision and this tree in turn.
-func compareCommand(ctx context.Context, args []string, out, errs io.Writer) int {
-	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	effort := effortFlags(flags)
-	baseline := flags.String("baseline", "", "the revision to compare this tree with; required")
-	if flags.Parse(args) != nil {
-		return 2
-	}
-	if *baseline == "" || flags.NArg() > 0 {
-		fmt.Fprintln(errs, "bench compare: want -baseline REVISION, and no other arguments; got", flags.Args())
-		return 2
-	}
-	return withLab(ctx, *effort, out, errs, func(l *lab.Lab) error {
-		return compare.Run(ctx, l, *baseline, l.Times(5,
-			1))
-	})
 }

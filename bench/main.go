@@ -17,7 +17,6 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/fleet"
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/peers"
-	"github.com/shardctl/shardctl/bench/internal/plan"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
 	"github.com/shardctl/shardctl/bench/internal/stores"
 	"github.com/shardctl/shardctl/bench/internal/topics"
@@ -42,7 +41,7 @@ var measurements = []measurement{
 	{"scaleout", "keys moved, and how fast, when a replica joins", fleet.ScaleOuts},
 	{"coldstart", "10 replicas take 10,000 keys", fleet.ColdStart},
 	{"idle", "what replicas ask of the database while nothing changes", fleet.Idle},
-	{"balance", "one plan for 100,000 keys and 1,000 members", plan.Balance},
+	{"balance", "one plan for 100,000 keys and 1,000 members", measureBalance},
 	{"watchers", "what 1,000 watchers of 10,000 tasks cost a replica, idle and while owners change", watching.Watchers},
 	{"slow", "memory for 256 slow watchers of 100,000 tasks, and heartbeats beside them", watching.SlowWatchers},
 	{"topics", "what a hundred idle subscriptions of Kafka cost a replica", topics.Idle},

@@ -6,10 +6,15 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"database/sql"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )
@@ -78,4 +83,42 @@ func (m metrics) sum(name string, labels ...string) (total float64) {
 		}
 	}
 	return total
+}
+
+// redisCalls counts commands that write and that read, those inside scripts included.
+func redisCalls(ctx context.Context, addr string) (rates, error) {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }() // only read
+	commands, err := client.Command(ctx).Result()
+	if err != nil {
+		return rates{}, err
+	}
+	text, err := client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return rates{}, err
+	}
+	var r rates
+	for line := range strings.Lines(text) {
+		var calls float64
+		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
+		if _, err := fmt.Sscanf(rest, "calls=%f,", &calls); err != nil {
+			continue
+		}
+		switch info := commands[name]; {
+		case info == nil:
+		case slices.Contains(info.Flags, "write"):
+			r.writes += calls
+		case slices.Contains(info.Flags, "readonly"):
+			r.reads += calls
+		}
+	}
+	return r, nil
+}
+
+// postgresRows counts rows that were written, and transactions that ended, in the database of a connection.
+func postgresRows(ctx context.Context, db *sql.DB) (r rates, err error) {
+	const counts = `SELECT tup_inserted + tup_updated + tup_deleted, xact_commit + xact_rollback
+		FROM pg_stat_database WHERE datname = current_database()`
+	err = db.QueryRowContext(ctx, counts).Scan(&r.writes, &r.reads)
+	return r, err
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package plan
+package main
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 	planTarget  = 100 * time.Millisecond
 )
 
-// Balance measures one plan on one core, in the cases that happen, and whether the order of what is known changes it.
-func Balance(_ context.Context, b *lab.Lab) error {
+// measureBalance measures one plan on one core, in the cases that happen, and whether the order of what is known changes it.
+func measureBalance(_ context.Context, b *lab.Lab) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	cold := planInput(false)
 	balanced := adopt(cold)

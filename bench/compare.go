@@ -1,11 +1,16 @@
 //go:build linux
 
-package compare
+package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +22,29 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/replicas"
 )
 
-// limit is how many times as much as before each figure may be.
-const limit = 1.1
+// This file compares two builds in turn, by one harness. It measures their programs from outside, and their plans by the
+// benchmark of package balancer that each has.
+
+// compareCommand measures another revision and this tree in turn.
+func compareCommand(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("bench compare", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	effort := effortFlags(flags)
+	baseline := flags.String("baseline", "", "the revision to compare this tree with; required")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	if *baseline == "" || flags.NArg() > 0 {
+		fmt.Fprintln(errs, "bench compare: want -baseline REVISION, and no other arguments; got", flags.Args())
+		return 2
+	}
+	return withLab(ctx, *effort, out, errs, func(l *lab.Lab) error {
+		return compareBuilds(ctx, l, *baseline, l.Times(5, 1))
+	})
+}
+
+// mostRatio is how many times as much as before each figure may be.
+const mostRatio = 1.1
 
 // What each run has: enough for a median, for the runs are repeated.
 const (
@@ -34,13 +60,13 @@ const (
 	planRepeats = "5x"
 )
 
-// figure is one value of a run, in a unit of its own; less is better.
-type figure struct {
+// comparison is one figure of a run, in a unit of its own; less is better.
+type comparison struct {
 	name, unit string
 	take       func(context.Context, *lab.Lab, build) (float64, error)
 }
 
-var figures = []figure{
+var comparisons = []comparison{
 	{"hand-over gap, p50", "ms", func(ctx context.Context, l *lab.Lab, _ build) (float64, error) {
 		return median(replicas.Gaps(ctx, l, gapRounds))
 	}},
@@ -69,8 +95,8 @@ var figures = []figure{
 	}},
 }
 
-// Run measures a baseline and the tree of the working directory in turn, n times, and prints medians side by side.
-func Run(ctx context.Context, l *lab.Lab, baseline string, n int) error {
+// compareBuilds measures a baseline and the tree of the working directory in turn, n times, and prints medians side by side.
+func compareBuilds(ctx context.Context, l *lab.Lab, baseline string, n int) error {
 	before, err := buildAt(ctx, l, baseline)
 	if err != nil {
 		return err
@@ -80,18 +106,18 @@ func Run(ctx context.Context, l *lab.Lab, baseline string, n int) error {
 		return err
 	}
 	builds := []build{before, now}
-	values := make([][2][]float64, len(figures))
+	values := make([][2][]float64, len(comparisons))
 	for i := range n {
 		for turn := range builds {
 			which := (turn + i) % 2 // neither is always the first
 			b, quiet := builds[which], lab.NewQuiet()
 			under := *l
 			under.Bins.Shardctl = b.shardctl
-			for f := range figures {
-				v, err := figures[f].take(ctx, &under, b)
+			for f := range comparisons {
+				v, err := comparisons[f].take(ctx, &under, b)
 				if err != nil {
 					quiet.Close()
-					return fmt.Errorf("%s, %s: %w", b.name, figures[f].name, err)
+					return fmt.Errorf("%s, %s: %w", b.name, comparisons[f].name, err)
 				}
 				values[f][which] = append(values[f][which], v)
 			}
@@ -102,9 +128,9 @@ func Run(ctx context.Context, l *lab.Lab, baseline string, n int) error {
 	}
 	for f, v := range values {
 		was, is := middle(v[0]), middle(v[1])
-		l.Figure(figures[f].name, is <= limit*was, fmt.Sprintf("≤ %.1f × before", limit),
+		l.Figure(comparisons[f].name, is <= mostRatio*was, fmt.Sprintf("≤ %.1f × before", mostRatio),
 			"%s %.1f %s → now %.1f %s, median of %d; ratio %.2f",
-			before.name, was, figures[f].unit, is, figures[f].unit, n, is/was)
+			before.name, was, comparisons[f].unit, is, comparisons[f].unit, n, is/was)
 	}
 	l.Sum()
 	return nil
@@ -115,7 +141,7 @@ func last(values [][2][]float64, which int) string {
 	var all []string
 	for f := range values {
 		v := values[f][which]
-		all = append(all, fmt.Sprintf("%.1f %s", v[len(v)-1], figures[f].unit))
+		all = append(all, fmt.Sprintf("%.1f %s", v[len(v)-1], comparisons[f].unit))
 	}
 	return strings.Join(all, ", ")
 }
@@ -162,4 +188,52 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func middle(all []float64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// build is one revision, built.
+type build struct {
+	name     string
+	shardctl string
+	balancer string // the test program of package balancer
+}
+
+// buildAt builds a revision in a work tree of its own, which it removes again.
+func buildAt(ctx context.Context, l *lab.Lab, revision string) (build, error) {
+	short, err := output(ctx, ".", "git", "rev-parse", "--short", "--verify", revision+"^{commit}")
+	if err != nil {
+		return build{}, err
+	}
+	tree := filepath.Join(l.Work, "tree-"+short)
+	if _, err := output(ctx, ".", "git", "worktree", "add", "--detach", tree, revision); err != nil {
+		return build{}, err
+	}
+	defer func() { // what fails here, git worktree prune does
+		_, _ = output(context.WithoutCancel(ctx), ".", "git", "worktree", "remove", "--force", tree)
+	}()
+	return buildIn(ctx, l, tree, short)
+}
+
+// buildIn builds the tree in a directory.
+func buildIn(ctx context.Context, l *lab.Lab, tree, name string) (build, error) {
+	b := build{name: name, shardctl: filepath.Join(l.Work, "shardctl-"+name), balancer: filepath.Join(l.Work,
+		"balancer-"+name)}
+	if _, err := output(ctx, tree, "go", "build", "-o", b.shardctl, "./cmd/shardctl"); err != nil {
+		return b, err
+	}
+	_, err := output(ctx, tree, "go", "test", "-c", "-o", b.balancer, "./pkg/balancer")
+	return b, err
+}
+
+// output runs a command in a directory and returns what it prints.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git, go, and programs built by it
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s%s", filepath.Base(name), strings.Join(args, " "), err, errs.String(), out)
+	}
+	return strings.TrimSpace(string(out)), nil
 }

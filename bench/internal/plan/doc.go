@@ -1,2 +1,0 @@
-// Package plan measures one plan, with no database.
-package plan
