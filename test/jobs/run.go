@@ -12,11 +12,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // markEnv is in the environment of all that a run starts.
@@ -208,4 +213,99 @@ func (r *runner) make(ctx context.Context, j job) (output []byte, cpu time.Durat
 // Elsewhere there is nothing more to do.
 func yield(pid int) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte("19"), 0)
+}
+
+// failureBegins is the first line of what a failed test says: of go test, of Ginkgo, and of a program that ends at
+// once.
+var failureBegins = regexp.MustCompile(
+	`^(--- FAIL: |\s*\[(FAILED|TIMEDOUT|PANICKED)\] |\s*first attempt - |panic: |fatal error: |WARNING: DATA RACE)`,
+)
+
+const (
+	mostFailures = 6   // of a job
+	mostLines    = 12  // of a failure
+	mostColumns  = 240 // of a line, in bytes
+)
+
+// failures are the first lines of the first failures in a job's output. What is told twice is in it once.
+func failures(output []byte) []string {
+	all := strings.Split(string(output), "\n")
+	var found []string
+	for at := 0; at < len(all) && len(found) < mostFailures; at++ {
+		if !failureBegins.MatchString(all[at]) {
+			continue
+		}
+		end := at + 1
+		for end < min(len(all), at+mostLines) && !endsFailure(all[end]) {
+			end++
+		}
+		lines := slices.Clone(all[at:end])
+		for i, line := range lines {
+			lines[i] = line[:min(len(line), mostColumns)]
+		}
+		if text := strings.Join(lines, "\n"); !slices.Contains(found, text) {
+			found = append(found, text)
+		}
+		at = end - 1
+	}
+	return found
+}
+
+// endsFailure says whether a line is no more of the failure before it.
+func endsFailure(line string) bool {
+	return line == "FAIL" || strings.HasPrefix(line, "FAIL\t") || strings.HasPrefix(line, "ok  \t") ||
+		failureBegins.MatchString(line)
+}
+
+// endingPatience is how long processes may take that are ending by themselves.
+const endingPatience = 5 * time.Second
+
+// leftovers ends the processes with a run's mark, and returns them and the files in its directory, a line each. What a
+// failed test has kept is none: its second attempt may have passed.
+func leftovers(mark, dir string) []string {
+	var found []string
+	for end := time.Now().Add(endingPatience); ; {
+		left := marked(mark)
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			for _, p := range left {
+				found = append(found, fmt.Sprintf("process %d, %s", p.PID, commandLine(p.PID)))
+				p.Signal(unix.SIGKILL)
+			}
+			break
+		}
+		time.Sleep(100 * time.Millisecond) // processes of others: nothing reports their end
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		found = append(found, err.Error())
+	}
+	for _, f := range files {
+		if testprocess.Kept(filepath.Join(dir, f.Name())) {
+			continue
+		}
+		found = append(found, "file "+f.Name())
+	}
+	return found
+}
+
+// marked are the living processes of a run, but for this one.
+func marked(mark string) []process.Proc {
+	all, err := process.All()
+	if err != nil {
+		return nil // no /proc: nothing can be said
+	}
+	return slices.DeleteFunc(all, func(p process.Proc) bool {
+		return p.Zombie || p.PID == os.Getpid() || process.Environ(p.PID, markEnv)[0] != mark
+	})
+}
+
+func commandLine(pid int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " "))
 }

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // EnvBinary names a shardctl to test instead of building one, and EnvRecorder a recorder: several packages then share
@@ -76,4 +78,96 @@ func build(ctx context.Context, root, to, pkg string) error {
 		return fmt.Errorf("go build %s: %w", pkg, err)
 	}
 	return nil
+}
+
+// BuildTagged builds shardctl with build tags, as another version, into dir and returns the program's path.
+func BuildTagged(ctx context.Context, dir, version string, tags ...string) (string, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(dir, "shardctl-"+version)
+	cmd := exec.CommandContext(
+		ctx, "go", "build", "-tags", strings.Join(tags, ","), "-ldflags", "-X main.version="+version, "-o", to,
+		"./cmd/shardctl",
+	)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build -tags %v: %w: %s", tags, err, out)
+	}
+	return to, nil
+}
+
+// AnotherRevision copies a program into dir with some bytes more, which no program minds: a replica reports its
+// revision by a hash of its file.
+func AnotherRevision(program, dir, name string) (path string, err error) {
+	from, err := os.Open(program)
+	if err != nil {
+		return "", fmt.Errorf("another revision: %w", err)
+	}
+	defer func() { _ = from.Close() }()
+	path = filepath.Join(dir, "shardctl-"+name)
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
+	if err != nil {
+		return "", fmt.Errorf("another revision: %w", err)
+	}
+	_, err = io.Copy(to, from)
+	if err == nil {
+		_, err = to.WriteString(name)
+	}
+	if err := errors.Join(err, to.Close()); err != nil {
+		return "", fmt.Errorf("another revision: %w", err)
+	}
+	return path, nil
+}
+
+// Variant is how a replica differs from the others of its cluster. The zero Variant does not.
+type Variant struct {
+	Program string         // default: the program under test
+	Env     []string       // NAME=value, beside the others
+	Fields  map[string]any // further fields of the cluster's configuration
+	// Configure makes its configuration. Default: the cluster's.
+	Configure func(server, admin string) (string, error)
+}
+
+// StartVariant is Start for a replica that differs.
+func (c *Cluster) StartVariant(ctx context.Context, name string, v Variant, args ...string) (*Replica, error) {
+	if v.Program == "" {
+		v.Program = c.bins.Shardctl
+	}
+	if v.Configure == nil {
+		v.Configure = c.configureWith(name, v.Fields)
+	}
+	f, err := c.prepare(ctx, name, v.Configure)
+	if err != nil {
+		return nil, err
+	}
+	r, err := startReplica(v.Program, f.config, f.log, append(c.mark(), v.Env...), args...)
+	if err != nil {
+		return nil, err
+	}
+	return c.joined(r, name, f), nil
+}
+
+// clockEnv names the file that sets the clock of a replica whose program was built with the tag testhooks.
+const clockEnv = "SHARDCTL_TEST_CLOCK_FILE"
+
+// WallClock is the wall clock of one replica, which shows the right time until it is set.
+type WallClock struct{ file string }
+
+// NewWallClock keeps the clock in a file of this path.
+func NewWallClock(file string) *WallClock { return &WallClock{file} }
+
+// Env is what a replica has this clock by.
+func (w *WallClock) Env() string { return clockEnv + "=" + w.file }
+
+// Set sets it ahead of the right time, or behind when off is negative.
+func (w *WallClock) Set(off time.Duration) error {
+	next := w.file + ".next"
+	if err := os.WriteFile(next, fmt.Append(nil, off.Milliseconds()), 0o600); err != nil {
+		return fmt.Errorf("set the clock: %w", err)
+	}
+	return os.Rename(next, w.file) // at once, so that half of it is never read
 }

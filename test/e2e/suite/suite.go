@@ -5,6 +5,8 @@ package suite
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,9 +14,11 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
+	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -167,3 +171,79 @@ func WaitUntil(ctx context.Context, t history.Instant) {
 		Fail("the scenario took too long")
 	}
 }
+
+// EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
+// scenario.
+func EachStore(what string, scenarios func(store string, uri func() string), args ...any) {
+	for store, uri := range Stores() {
+		args := append([]any{Label(store)}, args...)
+		args = append(args, func() { scenarios(store, uri) })
+		Describe(what+", on "+store, args...)
+	}
+}
+
+// BothStores are the labels of a scenario that plays on all stores at once.
+var BothStores = Label("mongodb", "sqlite")
+
+// OnEachStore plays a scenario that mostly waits on all stores at once.
+func OnEachStore(play func(store string, uri func() string)) {
+	var parts []func()
+	for store, uri := range Stores() {
+		parts = append(parts, func() { play(store, uri) })
+	}
+	AtOnce(parts...)
+}
+
+// Stores are the names of all stores, each with what makes a fresh, empty one.
+func Stores() iter.Seq2[string, func() string] {
+	return func(yield func(string, func() string) bool) {
+		_ = yield("mongodb", func() string { return testmongo.Shared(GinkgoTB()) }) && yield("sqlite", SQLiteURI)
+	}
+}
+
+// Figure notes what a scenario measured; store (or another subject) comes first in its line. Scenarios assert order and
+// completeness; how fast is for people and benchmarks, since a test machine may be busy.
+func Figure(store, format string, args ...any) {
+	AddReportEntry(figureOf(CurrentSpecReport().NumAttempts), store+": "+fmt.Sprintf(format, args...))
+}
+
+// figureOf is the name of report entries with the figures of an attempt.
+func figureOf(attempt int) string {
+	if attempt < 2 {
+		return "figure"
+	}
+	return fmt.Sprintf("figure of attempt %d", attempt)
+}
+
+// figures are what the last attempt of each scenario measured.
+func figures(report Report) (lines []string) {
+	for _, spec := range report.SpecReports {
+		for _, entry := range spec.ReportEntries {
+			if entry.Name == figureOf(spec.NumAttempts) {
+				lines = append(lines, entry.StringRepresentation())
+			}
+		}
+	}
+	return lines
+}
+
+var _ = ReportAfterSuite("figures", func(report Report) {
+	fmt.Fprintln(os.Stdout) // ends the line of those left out
+	for _, line := range figures(report) {
+		fmt.Fprintln(os.Stdout, "figure:", line)
+	}
+	// where anyone who looks at the end of a log finds it
+	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
+		fmt.Fprintf(os.Stdout, "failed: %s: %.400s\n", spec.FullText(), spec.FailureMessage())
+	}
+	if work == nil {
+		return // it could not be made
+	}
+	failed := !report.SuiteSucceeded || len(foundUnsafe(report)) > 0
+	if failed {
+		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", work.Dir)
+	}
+	if err := work.Close(failed); err != nil {
+		fmt.Fprintln(os.Stdout, err)
+	}
+})
