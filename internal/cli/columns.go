@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -213,4 +214,222 @@ func number(n int64) string {
 		return "-"
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+func lockColumns() []column[api.Lock] {
+	type T = api.Lock
+	return []column[T]{
+		{title: "key", cell: func(_ *view, l *T) string { return orDash(l.Key) }},
+		{title: "kind", keep: keepUseful, cell: func(_ *view, l *T) string { return orDash(string(l.Kind)) }},
+		{title: "instance", keep: keepState, cell: func(_ *view, l *T) string { return holdersText(l) }},
+		{title: "held", cell: func(_ *view, l *T) string { return heldText(l) }},
+		{
+			title: "waiting", keep: keepState, right: true,
+			cell: func(_ *view, l *T) string { return strconv.Itoa(l.Waiting) },
+		},
+		{title: "token", right: true, cell: func(_ *view, l *T) string { return number(l.FencingToken) }},
+		{title: "age", keep: keepUseful, right: true, cell: func(v *view, l *T) string { return v.age(heldSince(l)) }},
+		{title: "reason", keep: keepReason, cell: func(_ *view, l *T) string { return orDash(l.Reason) }},
+		{title: "session", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Session) }},
+		{title: "next", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Next) }},
+		{title: "queue", wide: true, cell: func(_ *view, l *T) string { return queueText(l) }},
+		{title: "kept until", wide: true, right: true, cell: func(v *view, l *T) string { return v.age(l.KeptUntil) }},
+		{title: "suspended", wide: true, cell: func(_ *view, l *T) string { return strconv.FormatBool(l.Suspended) }},
+		{
+			title: "message", prose: true, keep: keepReason, wide: true,
+			cell: func(_ *view, l *T) string { return orDash(l.Message) },
+		},
+	}
+}
+
+// shortList is how many instances of one lock a table names.
+const shortList = 3
+
+// someOf joins the first of several names, and says how many more there are.
+func someOf(names []string, all int) string {
+	if len(names) > shortList {
+		names = names[:shortList]
+	}
+	text := strings.Join(names, ",")
+	if more := all - len(names); more > 0 {
+		text += fmt.Sprintf(",+%d", more)
+	}
+	return orDash(text)
+}
+
+// holdersText are the instances that hold the lock.
+func holdersText(l *api.Lock) string {
+	names := make([]string, len(l.Holders))
+	for i, h := range l.Holders {
+		names[i] = first(h.Instance, "?")
+	}
+	return someOf(names, len(names))
+}
+
+// heldText is how much of a lock is held: "2/5", or "3 read" and "1 write" of a read-write lock.
+func heldText(l *api.Lock) string {
+	switch {
+	case l.Limit > 0:
+		return fmt.Sprintf("%d/%d", len(l.Holders), l.Limit)
+	case len(l.Holders) == 0:
+		return "-"
+	case l.Holders[0].Shared:
+		return fmt.Sprintf("%d read", len(l.Holders))
+	}
+	return "1 write"
+}
+
+// queueText are the instances that wait, the next one first.
+func queueText(l *api.Lock) string {
+	names := make([]string, len(l.Queue))
+	for i, w := range l.Queue {
+		names[i] = first(w.Instance, "?")
+	}
+	return someOf(names, l.Waiting)
+}
+
+// heldSince is since when the one who holds it longest does.
+func heldSince(l *api.Lock) api.Time {
+	since := l.OwnedSince
+	for _, h := range l.Holders {
+		if since.IsZero() || !h.HeldSince.IsZero() && h.HeldSince.Before(since.Time) {
+			since = h.HeldSince
+		}
+	}
+	return since
+}
+
+// asked says what operators asked for: "pin to b (strict) by ann 5m ago: near its data". What is shown has the scope.
+func (v *view) asked(list api.Overrides, scope string) string {
+	parts := make([]string, len(list))
+	for i := range list {
+		parts[i] = v.override(&list[i], scope)
+	}
+	return orDash(strings.Join(parts, "; "))
+}
+
+func (v *view) override(o *api.Override, scope string) string {
+	text := o.Kind
+	if o.To != "" {
+		text += " to " + o.To
+	}
+	if o.Strict {
+		text += " (strict)"
+	}
+	if o.Scope != scope {
+		text += " of " + o.Scope + " " + o.Name
+	}
+	if o.By != "" {
+		text += " by " + o.By
+	}
+	if !o.At.IsZero() {
+		text += " " + v.age(o.At) + " ago"
+	}
+	if !o.Until.IsZero() {
+		text += " until " + v.until(o.Until)
+	}
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}
+
+// until is when something ends, and in how long: "2026-11-27T12:00:00Z (in 90m)"; a dash for never.
+func (v *view) until(t api.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339) + " (" + v.age(t) + ")"
+}
+
+func overrideColumns() []column[api.Override] {
+	type T = api.Override
+	return []column[T]{
+		{title: "kind", keep: keepState, cell: func(_ *view, o *T) string { return orDash(kindText(o)) }},
+		{title: "about", cell: func(_ *view, o *T) string { return orDash(o.Name) }},
+		{title: "to", keep: keepState, cell: func(_ *view, o *T) string { return orDash(o.To) }},
+		{title: "by", keep: keepUseful, cell: func(_ *view, o *T) string { return orDash(o.By) }},
+		{title: "age", keep: keepUseful, right: true, cell: func(v *view, o *T) string { return v.age(o.At) }},
+		{title: "ends", keep: keepState, right: true, cell: func(v *view, o *T) string { return v.age(o.Until) }},
+		{title: "scope", wide: true, cell: func(_ *view, o *T) string { return orDash(o.Scope) }},
+		{title: "asked at", wide: true, cell: func(_ *view, o *T) string { return orDash(o.At.String()) }},
+		{title: "until", wide: true, cell: func(_ *view, o *T) string { return orDash(o.Until.String()) }},
+		{title: "reason", prose: true, keep: keepReason, cell: func(_ *view, o *T) string { return orDash(o.Reason) }},
+	}
+}
+
+// kindText is the kind, and that a pin is strict.
+func kindText(o *api.Override) string {
+	if o.Strict {
+		return o.Kind + " (strict)"
+	}
+	return o.Kind
+}
+
+// stateOf is an instance's state, and that it takes no new tasks where that is so.
+func (v *view) stateOf(i *api.Instance) string {
+	state := v.state(string(i.State))
+	if i.State == api.Live && i.Overrides.Find("cordon") != nil {
+		state += "," + v.paint("33", "cordoned")
+	}
+	return state
+}
+
+// pinText is where a task is pinned.
+func pinText(t *api.Task) string {
+	if pin := t.Overrides.Find("pin"); pin != nil && pin.Strict {
+		return plainText(t.PinnedTo) + " (strict)"
+	}
+	return orDash(t.PinnedTo)
+}
+
+func runColumns() []column[api.Run] {
+	type T = api.Run
+	return []column[T]{
+		{title: "scheduled", cell: func(_ *view, r *T) string { return orDash(r.ScheduledAt.String()) }},
+		{title: "started", cell: func(_ *view, r *T) string { return orDash(r.StartedAt.String()) }},
+		{title: "took", keep: keepUseful, right: true, cell: took},
+		{title: "result", keep: keepState, cell: func(v *view, r *T) string { return v.runResult(r.Result) }},
+		{title: "exit", right: true, cell: func(_ *view, r *T) string { return exitText(r) }},
+		{title: "attempt", right: true, cell: func(_ *view, r *T) string { return orDash(positive(r.Attempt)) }},
+		{title: "instance", keep: keepUseful, cell: func(_ *view, r *T) string { return orDash(r.Instance) }},
+		{title: "token", wide: true, right: true, cell: func(_ *view, r *T) string { return number(r.FencingToken) }},
+		{title: "error", prose: true, keep: keepReason, cell: func(_ *view, r *T) string { return orDash(r.Error) }},
+	}
+}
+
+// took is how long a run took, or goes on for.
+func took(v *view, r *api.Run) string {
+	switch {
+	case r.StartedAt.IsZero():
+		return "-"
+	case r.EndedAt.IsZero() && r.Result == "Running":
+		return span(v.now.Sub(r.StartedAt.Time))
+	case r.EndedAt.IsZero():
+		return "-"
+	}
+	if d := r.EndedAt.Sub(r.StartedAt.Time); d < 10*time.Second {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return span(r.EndedAt.Sub(r.StartedAt.Time))
+}
+
+func exitText(r *api.Run) string {
+	if r.Result != "Succeeded" && r.Result != "Failed" {
+		return "-"
+	}
+	return strconv.Itoa(r.ExitCode)
+}
+
+func (v *view) runResult(word string) string {
+	code := ""
+	switch word {
+	case "Succeeded":
+		code = "32"
+	case "Failed", "TimedOut":
+		code = "31"
+	case "Interrupted", "Skipped", "Running":
+		code = "33"
+	}
+	return v.paint(code, plainText(word))
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -179,4 +180,104 @@ func section[T any](s *sections, v *view, columns []column[T], items []T, none s
 	default:
 		s.err = newPrinter(columns, false, true).print(s.w, v, items)
 	}
+}
+
+// identity is as whom a replica takes this client.
+type identity struct {
+	Server string     `json:"server"`
+	Name   string     `json:"name"` // of the token
+	Role   api.Role   `json:"role"`
+	Verbs  []api.Verb `json:"verbs"` // changes that the listener takes from it
+}
+
+func whoamiCommand(g *Globals) *cobra.Command {
+	var output string
+	cmd := finish(&cobra.Command{
+		Use:   "whoami",
+		Short: "Show which token and role a replica takes this client for, and what it may change",
+		Long: `Show the name and the role of the token that this client sends, the replica that was asked, and the ` +
+			`changes that its
+listener takes. Without admin.tokensFile everybody on the machine is local, with the role admin. The listener
+server.listen takes no changes from anyone.
+
+Exit code 1: the replica does not know the token, or does not answer.`,
+		Example: `  shardctl whoami
+  shardctl whoami --server https://10.0.0.1:8081 --token-file /etc/shardctl/token -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return errors.New("whoami takes no arguments")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := ParseOutput(output)
+			if err != nil {
+				return err
+			}
+			replica, err := g.Client(cmd.Context())
+			if err != nil {
+				return err
+			}
+			caller, err := replica.WhoAmI(cmd.Context())
+			if err != nil {
+				return g.explain(cmd, replica, err)
+			}
+			who := identity{replica.BaseURL(), caller.Name, caller.Role, filled(caller.Verbs)}
+			out := cmd.OutOrStdout()
+			if !o.Table() {
+				return o.Write(out, who)
+			}
+			d := &description{sections: sections{w: out}, view: g.view(out)}
+			who.show(d)
+			return d.err
+		},
+	})
+	g.AddFlags(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", string(formatTable), OutputUsage)
+	FixedWords(cmd, "output", "table", "json", "yaml", jsonpathPrefix)
+	return cmd
+}
+
+func (i *identity) show(d *description) {
+	verbs := make([]string, len(i.Verbs))
+	for n, verb := range i.Verbs {
+		verbs[n] = string(verb)
+	}
+	d.field("Server", plainText(i.Server))
+	d.field("Name", plainText(first(i.Name, "no token was sent")))
+	d.field("Role", plainText(string(i.Role)))
+	d.field("Changes", plainText(first(strings.Join(verbs, ", "), "none")))
+}
+
+func healthcheckCommand(g *Globals) *cobra.Command {
+	var timeout time.Duration
+	cmd := finish(&cobra.Command{
+		Use:   "healthcheck",
+		Short: "Ask the replica on this machine whether it is alive: exit code 0 or 1",
+		Long: `Ask the replica on this machine whether its process answers: exit code 0 or 1. It is meant for the health check of a
+container. A replica whose store is unreachable is alive.`,
+		Example: "  shardctl healthcheck\n  shardctl healthcheck --server http://127.0.0.1:8080 --timeout 2s",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := healthcheck(g, cmd, timeout); err != nil {
+				return Exit{CodeNo, fmt.Errorf("not healthy: %w", err)}
+			}
+			return nil
+		},
+	})
+	g.AddFlags(cmd)
+	// A container's health check knows 0 and 1 only; 2 is reserved there.
+	cmd.Args = cobra.NoArgs
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Exit{CodeNo, err} })
+	DurationFlag(cmd.Flags(), &timeout, "timeout", 5*time.Second, "how long the replica may take to answer")
+	return cmd
+}
+
+func healthcheck(g *Globals, cmd *cobra.Command, timeout time.Duration) error {
+	client, err := g.Client(cmd.Context())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	return g.explain(cmd, client, client.Livez(ctx))
 }
