@@ -17,7 +17,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/frugal"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/lockcommand"
 	"github.com/shardctl/shardctl/internal/replica"
@@ -73,7 +72,7 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 		out, err := o.work(cmd.Context(), cmd.ErrOrStderr(), s, args)
 		return errors.Join(err, exit(out))
 	}
-	frugal.Rest()
+	collectEarly()
 	db := &guardStore{config: replica.StoreConfig(s, logr.Discard())}
 	code, err := guard.Run(cmd.Context(), guard.Config{
 		Foreground: true,

@@ -17,7 +17,6 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/dev"
-	"github.com/shardctl/shardctl/internal/frugal"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/replica"
@@ -102,7 +101,7 @@ func runGuard(ctx context.Context, o runOptions) error {
 	log := out.own.WithName("guard").WithValues("instance", instance)
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
 	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
-	frugal.Rest()
+	collectEarly()
 	db := &guardStore{config: replica.StoreConfig(s, log)}
 	code, err := guard.Run(ctx, guard.Config{
 		Name:      instance,

@@ -18,7 +18,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/frugal"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
@@ -76,7 +75,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
 	})
-	defer frugal.Adapt()()
+	defer adaptGC()()
 	err = w.run(ctx)
 	w.traces.end(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
