@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -16,7 +16,7 @@ type calls struct {
 	work sync.WaitGroup
 }
 
-var _ node.Store = (*calls)(nil)
+var _ engine.Store = (*calls)(nil)
 
 // do runs one store operation, limited in time, and then its result in the loop.
 func (c *calls) do(op string, do func(ctx context.Context) (then func(), err error)) {
@@ -38,7 +38,7 @@ func (c *calls) long(op string, do func(ctx context.Context) (then func(), err e
 	})
 }
 
-// Apply implements [node.Store].
+// Apply implements [engine.Store].
 func (c *calls) Apply(op string, changes []store.Change, then func(outs []store.Outcome, malformed bool)) {
 	c.do(op, func(ctx context.Context) (func(), error) {
 		outs, err := c.store.Apply(ctx, changes...)

@@ -4,20 +4,19 @@ import (
 	"context"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// ReadLocks implements [node.Store].
-func (c *calls) ReadLocks(reads []leases.Read, then func(leases.Found)) {
+// ReadLocks implements [engine.Store].
+func (c *calls) ReadLocks(reads []engine.KeyRead, then func(engine.KeyFound)) {
 	ids := make([]string, len(reads))
 	var counters []string
 	for i, r := range reads {
 		ids[i] = string(r.Key)
 		if r.Create {
-			counters = append(counters, cache.CounterOf(r.Key))
+			counters = append(counters, engine.CounterOf(r.Key))
 		}
 	}
 	slices.Sort(counters)
@@ -40,13 +39,13 @@ func (c *calls) ReadLocks(reads []leases.Read, then func(leases.Found)) {
 		}
 		return func() {
 			for _, r := range reads {
-				then(leases.Found{Key: r.Key, Lock: found[r.Key], Mark: mark[cache.CounterOf(r.Key)], OK: err == nil})
+				then(engine.KeyFound{Key: r.Key, Lock: found[r.Key], Mark: mark[engine.CounterOf(r.Key)], OK: err == nil})
 			}
 		}, err
 	})
 }
 
-// CountLocks implements [node.Store].
+// CountLocks implements [engine.Store].
 func (c *calls) CountLocks(session string, then func(total int64, ok bool)) {
 	c.do("count", func(ctx context.Context) (func(), error) {
 		reply, err := c.store.List(ctx, store.KindLock, store.Query{Sessions: []string{session}, CountOnly: true})
@@ -54,7 +53,7 @@ func (c *calls) CountLocks(session string, then func(total int64, ok bool)) {
 	})
 }
 
-// LocksOf implements [node.Store].
+// LocksOf implements [engine.Store].
 func (c *calls) LocksOf(session string, then func([]*record.Lock)) {
 	c.long("list", func(ctx context.Context) (func(), error) {
 		docs, err := c.listLocks(ctx, store.Query{Sessions: []string{session}})
@@ -66,7 +65,7 @@ func (c *calls) LocksOf(session string, then func([]*record.Lock)) {
 	})
 }
 
-// Sweep implements [node.Store].
+// Sweep implements [engine.Store].
 func (c *calls) Sweep(alive []string, session string, then func(locks []*record.Lock, member *store.Doc, ok bool)) {
 	c.long("sweep", func(ctx context.Context) (func(), error) {
 		docs, err := c.listLocks(ctx, store.Query{Others: alive, Unsuspended: true})
@@ -83,15 +82,15 @@ func (c *calls) Sweep(alive []string, session string, then func(locks []*record.
 	})
 }
 
-// Refresh implements [node.Store].
-func (c *calls) Refresh(p cache.Plan, then func(cache.Reading, error)) {
+// Refresh implements [engine.Store].
+func (c *calls) Refresh(p engine.RefreshPlan, then func(engine.Reading, error)) {
 	c.long("refresh", func(ctx context.Context) (func(), error) {
 		reading, err := c.read(ctx, p)
 		return func() { then(reading, err) }, err
 	})
 }
 
-// WriteLocks implements [node.Store].
+// WriteLocks implements [engine.Store].
 func (c *calls) WriteLocks(op string, changes []store.Change, then func(outs []store.Outcome, found []*record.Lock)) {
 	write(c, op, changes, c.found, then)
 }

@@ -3,15 +3,15 @@ package elect
 import (
 	"context"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// ReadMutexes implements [node.Store]. The high-water mark is read after the mutexes: whoever deletes one raises it
+// ReadMutexes implements [engine.Store]. The high-water mark is read after the mutexes: whoever deletes one raises it
 // before.
-func (c *calls) ReadMutexes(ids []string, then func(mutexes.Found)) {
+func (c *calls) ReadMutexes(ids []string, then func(engine.MutexFound)) {
 	c.do("read", func(ctx context.Context) (func(), error) {
 		reply, err := c.store.Read(ctx, store.KindMutex, ids...)
 		found := make(map[string]protocol.MutexDoc, len(reply.Docs))
@@ -30,13 +30,13 @@ func (c *calls) ReadMutexes(ids []string, then func(mutexes.Found)) {
 		}
 		return func() {
 			for _, id := range ids {
-				then(mutexes.Found{ID: id, Doc: found[id], Mark: mark, OK: err == nil})
+				then(engine.MutexFound{ID: id, Doc: found[id], Mark: mark, OK: err == nil})
 			}
 		}, err
 	})
 }
 
-// WriteMutexes implements [node.Store].
+// WriteMutexes implements [engine.Store].
 func (c *calls) WriteMutexes(changes []store.Change, then func([]store.Outcome, []*protocol.MutexDoc)) {
 	write(c, "apply", changes, c.foundMutex, then)
 }

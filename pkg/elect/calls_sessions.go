@@ -3,15 +3,14 @@ package elect
 import (
 	"context"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
-	"github.com/shardctl/shardctl/pkg/elect/internal/session"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// Heartbeat implements [node.Store].
-func (c *calls) Heartbeat(w session.Write, member func(out store.Outcome, malformed bool), then func(store.Outcome)) {
+// Heartbeat implements [engine.Store].
+func (c *calls) Heartbeat(w engine.SessionWrite, member func(out store.Outcome, malformed bool), then func(store.Outcome)) {
 	sent := c.clock.Now()
 	c.do("heartbeat", func(ctx context.Context) (func(), error) {
 		announced := func() {}
@@ -34,7 +33,7 @@ func (c *calls) Heartbeat(w session.Write, member func(out store.Outcome, malfor
 	})
 }
 
-// ReadSession implements [node.Store].
+// ReadSession implements [engine.Store].
 func (c *calls) ReadSession(
 	id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant),
 ) {
@@ -49,8 +48,8 @@ func (c *calls) ReadSession(
 	})
 }
 
-// Look implements [node.Store].
-func (c *calls) Look(l liveness.Look, then func(sessions []record.Session, ok bool, arrived protocol.Instant)) {
+// Look implements [engine.Store].
+func (c *calls) Look(l engine.SessionPoll, then func(sessions []record.Session, ok bool, arrived protocol.Instant)) {
 	c.do("observe", func(ctx context.Context) (func(), error) {
 		docs, err := c.listSessions(ctx, l)
 		arrived := c.clock.Now()

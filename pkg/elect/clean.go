@@ -16,7 +16,7 @@ const (
 	cleanAtOnce = 500
 )
 
-// Clean implements [node.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
+// Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
 func (c *calls) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
 	clean := cleaner{documents: c.documents, box: c.box, times: c.times}

@@ -6,7 +6,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -22,7 +22,7 @@ type core struct {
 	course  *course
 	lease   atomic.Pointer[validity]
 	view    atomic.Pointer[cluster.View]
-	changed waiters.Broadcast
+	changed engine.Broadcast
 	claims  *claimNames
 }
 
@@ -36,7 +36,7 @@ type validity struct {
 func newCore(cfg Config, p protocol.Params) *core {
 	c := &core{
 		cfg: cfg, p: p, clock: cfg.Clock, log: cfg.Logger,
-		box: newMailbox(), times: &storeClock{local: cfg.Clock}, course: newCourse(), changed: waiters.NewBroadcast(),
+		box: newMailbox(), times: &storeClock{local: cfg.Clock}, course: newCourse(), changed: engine.NewBroadcast(),
 		claims: newClaimNames(),
 	}
 	c.documents = &documents{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -106,7 +106,7 @@ func (d *documents) applyEach(ctx context.Context, changes []store.Change) []sto
 	return outs
 }
 
-func (d *documents) listSessions(ctx context.Context, l liveness.Look) ([]store.Doc, error) {
+func (d *documents) listSessions(ctx context.Context, l engine.SessionPoll) ([]store.Doc, error) {
 	alive := []string{string(record.Live), string(record.Draining)}
 	if l.All {
 		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})

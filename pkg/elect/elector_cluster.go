@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -128,8 +128,8 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 	}
 	return c.ask(ctx, func(l *loop) {
 		for _, h := range keys {
-			r := leases.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason, Message: h.Message}
-			l.Leases.Release(h.Key, r, l.Moment())
+			r := engine.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason, Message: h.Message}
+			l.Keys.Release(h.Key, r, l.Moment())
 		}
 	})
 }

@@ -3,7 +3,7 @@ package elect
 import (
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -47,7 +47,7 @@ func (h Hooks) moved(group string, reason Reason) {
 }
 
 // started says how long a key was without a run.
-func (h Hooks) started(s leases.Start, m protocol.Moment) {
+func (h Hooks) started(s engine.Start, m protocol.Moment) {
 	group := s.Key.Group()
 	switch {
 	case s.Died != nil && h.Failover != nil:

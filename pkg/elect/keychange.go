@@ -1,7 +1,7 @@
 package elect
 
 import (
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -35,7 +35,7 @@ func (h Hooks) step(step KeyStep, key Key) {
 }
 
 // written reports an acknowledged write of a key.
-func (h Hooks) written(a leases.Acked) {
+func (h Hooks) written(a engine.Acked) {
 	if h.Key == nil {
 		return
 	}

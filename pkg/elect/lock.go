@@ -7,9 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/internal/waiters"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -34,9 +32,9 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 		ctx, cancel = context.WithTimeout(ctx, opts.Wait)
 		defer cancel()
 	}
-	var group *waiters.Group
+	var group *engine.WaiterGroup
 	if wait {
-		if err := e.box.ask(ctx, func() { group = e.loop.Waiters.Enter(cache.CounterOf(key)) }); err != nil {
+		if err := e.box.ask(ctx, func() { group = e.loop.Waiters.Enter(engine.CounterOf(key)) }); err != nil {
 			return false, err
 		}
 		defer e.box.postSoon(func() { e.loop.Waiters.Leave(group) })
@@ -215,10 +213,10 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	freed := make(chan error, 1)
 	held := false
 	err := e.box.ask(ctx, func() {
-		if held = e.loop.Leases.Holds(key); held {
+		if held = e.loop.Keys.Holds(key); held {
 			r := e.loop.runs.get(key)
 			r.freed = append(r.freed, freed)
-			e.loop.Leases.Release(key, leases.Release{}, e.loop.Moment())
+			e.loop.Keys.Release(key, engine.Release{}, e.loop.Moment())
 		}
 	})
 	switch {
@@ -246,7 +244,7 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 func (e *Elector) HoldingKeys() []Key {
 	var keys []Key
 	// before Run and after its end nothing is held
-	_ = e.box.ask(context.Background(), func() { keys = e.loop.Leases.Started() })
+	_ = e.box.ask(context.Background(), func() { keys = e.loop.Keys.Started() })
 	return keys
 }
 

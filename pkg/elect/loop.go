@@ -7,9 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -18,8 +16,8 @@ import (
 // wants done. Everything but core and calls is touched by the loop's goroutine only.
 type loop struct {
 	*core
-	*node.Node
-	cache   *cache.Cache
+	*engine.Engine
+	cache   *engine.Cache
 	calls   *calls
 	runs    *runs
 	mutexes *mutexCalls
@@ -31,17 +29,17 @@ type loop struct {
 
 func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop {
 	l := &loop{
-		core: c, cache: cache.New(c.p, c.clock.Now()), calls: &calls{core: c, ctx: ctx}, cancel: cancel,
+		core: c, cache: engine.NewCache(c.p, c.clock.Now()), calls: &calls{core: c, ctx: ctx}, cancel: cancel,
 	}
 	l.runs = newRuns(l.calls)
 	l.runs.reserved = l.takeReserved
 	l.mutexes = newMutexCalls(l.calls, l.runs)
-	l.Node = node.New(node.Config{
+	l.Engine = engine.New(engine.Config{
 		Params: c.p, Member: c.cfg.Member, Predecessors: predecessors(c.cfg.Predecessors, c.log), NewID: uuid.NewString,
 		Log:   c.log,
 		Clock: c.times, Store: l.calls, Runs: l.runs, Calls: l.mutexes, Cache: l.cache, Observer: observer{c},
 	})
-	l.runs.node, l.mutexes.node = l.Node, l.Node
+	l.runs.node, l.mutexes.node = l.Engine, l.Engine
 	diverged := l.diverged
 	c.course.diverged.Store(&diverged)
 	return l
@@ -51,7 +49,7 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 func (l *loop) run(ctx context.Context) {
 	l.calls.work.Go(func() { l.runs.dog.watch(l.calls.ctx, &l.calls.work, l.cfg.OnStuck) })
 	l.ended = l.loop(ctx)
-	l.page.publish(l.core, l.Node, l.cache, true)
+	l.page.publish(l.core, l.Engine, l.cache, true)
 	l.cancel(ErrClosed)
 	close(l.box.over)
 	l.calls.work.Wait()
@@ -81,7 +79,7 @@ func (l *loop) loop(ctx context.Context) error {
 		}
 		l.runs.expire()
 		l.Tick()
-		l.page.publish(l.core, l.Node, l.cache, false)
+		l.page.publish(l.core, l.Engine, l.cache, false)
 		switch ended, unheard := l.Over(); {
 		case ended:
 			l.last("increment", l.Outbox.LastIncrements())
@@ -104,7 +102,7 @@ func (l *loop) loop(ctx context.Context) error {
 func (l *loop) diverged(from, to string) {
 	l.box.postSoon(func() {
 		if l.course.become(from, to) {
-			l.Diverged()
+			l.LineageChanged()
 		}
 	})
 }
@@ -128,8 +126,8 @@ func (l *loop) claim(lock record.Lock, opts LockOptions, run Runnable, started c
 			started <- lockResult{ok, err}
 		}
 	}
-	if l.Leases.Holds(lock.Key) {
-		ok := opts.Reentrant && l.Moment().Valid && l.Leases.Running(lock.Key)
+	if l.Keys.Holds(lock.Key) {
+		ok := opts.Reentrant && l.Moment().Valid && l.Keys.Running(lock.Key)
 		if ok {
 			l.runs.again(lock.Key, run)
 		}
@@ -140,15 +138,15 @@ func (l *loop) claim(lock record.Lock, opts LockOptions, run Runnable, started c
 		answer(false, ErrClosed)
 		return
 	}
-	c := leases.Claim{Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt}
+	c := engine.Claim{Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt}
 	switch l.Claim(c) {
-	case leases.Claiming:
+	case engine.ClaimBegun:
 		l.runs.expect(lock.Key, run, started)
-	case leases.HeldHere, leases.Taken, leases.Edited:
+	case engine.ClaimHeldHere, engine.ClaimTaken, engine.ClaimEdited:
 		answer(false, nil)
-	case leases.Full:
+	case engine.ClaimFull:
 		answer(false, ErrCapReached)
-	case leases.Invalid:
+	case engine.ClaimInvalid:
 		answer(false, store.ErrUnavailable)
 	}
 }

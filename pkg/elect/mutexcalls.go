@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -14,12 +13,12 @@ import (
 // touches them.
 type mutexCalls struct {
 	c    *calls
-	node *node.Node // set once there is one
+	node *engine.Engine // set once there is one
 	runs *runs
 	all  map[string]*mutexCall // by claim
 }
 
-var _ node.Calls = (*mutexCalls)(nil)
+var _ engine.Calls = (*mutexCalls)(nil)
 
 // mutexCall is one call of Lock.
 type mutexCall struct {
@@ -114,8 +113,8 @@ var reasons = map[protocol.MutexReason]error{
 	protocol.MutexUnwritable: ErrTooLarge,
 }
 
-// Became implements [node.Calls].
-func (mc *mutexCalls) Became(r mutexes.Result) {
+// Became implements [engine.Calls].
+func (mc *mutexCalls) Became(r engine.MutexResult) {
 	call := mc.all[r.Claim]
 	if call == nil {
 		return
@@ -155,7 +154,7 @@ func (call *mutexCall) answerReleased(err error) {
 }
 
 // granted begins a hold.
-func (mc *mutexCalls) granted(call *mutexCall, r mutexes.Result) *Hold {
+func (mc *mutexCalls) granted(call *mutexCall, r engine.MutexResult) *Hold {
 	session := mc.node.Session.ID()
 	ctx, cancel := context.WithCancelCause(call.values)
 	h := &Hold{

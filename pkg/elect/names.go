@@ -3,7 +3,7 @@ package elect
 import (
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
@@ -33,4 +33,4 @@ func sortKeys(keys []Key) []Key {
 
 // CounterOf is the ID of the counter, of kind group, that is incremented when the key's lock was written. It carries
 // the largest revision among the locks that it counts.
-func CounterOf(key Key) string { return cache.CounterOf(key) }
+func CounterOf(key Key) string { return engine.CounterOf(key) }

@@ -1,15 +1,14 @@
 package elect
 
 import (
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // observer hands what has happened to leases, guard and hooks.
 type observer struct{ *core }
 
-var _ node.Observer = observer{}
+var _ engine.Observer = observer{}
 
 // Lease shows leases, and the watchdog, what they count from.
 func (o observer) Lease(session string, open bool, acked protocol.Instant) {
@@ -19,29 +18,29 @@ func (o observer) Lease(session string, open bool, acked protocol.Instant) {
 	}
 }
 
-// SessionOpening implements [node.Observer].
+// SessionOpening implements [engine.Observer].
 func (o observer) SessionOpening(session string) {
 	if o.cfg.Guard != nil {
 		o.cfg.Guard.SessionOpening(session)
 	}
 }
 
-// SessionOver implements [node.Observer].
+// SessionOver implements [engine.Observer].
 func (o observer) SessionOver(session string) {
 	if o.cfg.Guard != nil {
 		o.cfg.Guard.SessionOver(session)
 	}
 }
 
-// Renewed implements [node.Observer].
+// Renewed implements [engine.Observer].
 func (o observer) Renewed(session string, acked protocol.Instant) {
 	if o.cfg.Guard != nil {
 		o.cfg.Guard.Renewed(session, acked, o.p.T, o.p.Renew)
 	}
 }
 
-// Acked implements [node.Observer].
-func (o observer) Acked(a leases.Acked) {
+// Acked implements [engine.Observer].
+func (o observer) Acked(a engine.Acked) {
 	o.cfg.Hooks.written(a)
 	group := a.Is.Key.Group()
 	switch a.Op {
@@ -56,30 +55,30 @@ func (o observer) Acked(a leases.Acked) {
 	}
 }
 
-// Started implements [node.Observer].
-func (o observer) Started(s leases.Start, m protocol.Moment) { o.cfg.Hooks.started(s, m) }
+// Started implements [engine.Observer].
+func (o observer) Started(s engine.Start, m protocol.Moment) { o.cfg.Hooks.started(s, m) }
 
-// Claiming implements [node.Observer].
+// Claiming implements [engine.Observer].
 func (o observer) Claiming(key Key) { o.cfg.Hooks.step(KeyClaiming, key) }
 
-// Stopping implements [node.Observer].
+// Stopping implements [engine.Observer].
 func (o observer) Stopping(key Key) { o.cfg.Hooks.step(KeyStopping, key) }
 
-// EventsWritten implements [node.Observer].
+// EventsWritten implements [engine.Observer].
 func (o observer) EventsWritten() {
 	if o.cfg.Hooks.Events != nil {
 		o.cfg.Hooks.Events()
 	}
 }
 
-// ListPublished implements [node.Observer].
+// ListPublished implements [engine.Observer].
 func (o observer) ListPublished() {
 	if o.cfg.Hooks.Lists != nil {
 		o.cfg.Hooks.Lists()
 	}
 }
 
-// Freed implements [node.Observer].
+// Freed implements [engine.Observer].
 func (o observer) Freed(key Key, refused bool) {
 	if refused {
 		o.cfg.Hooks.claimed(key.Group(), "lost")

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
@@ -21,8 +21,8 @@ type Predecessor struct {
 
 // predecessors are those of the configuration whose remote leases a document can hold. The others are left to the
 // lease, as any other is.
-func predecessors(of []Predecessor, log logr.Logger) []liveness.Predecessor {
-	var all []liveness.Predecessor
+func predecessors(of []Predecessor, log logr.Logger) []engine.Predecessor {
+	var all []engine.Predecessor
 	for _, p := range of {
 		remote := make(map[Key]int64, len(p.Remote))
 		for key, left := range p.Remote {
@@ -32,7 +32,7 @@ func predecessors(of []Predecessor, log logr.Logger) []liveness.Predecessor {
 			log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.Session)
 			continue
 		}
-		all = append(all, liveness.Predecessor{Session: p.Session, Remote: remote})
+		all = append(all, engine.Predecessor{Session: p.Session, Remote: remote})
 	}
 	return all
 }

@@ -3,15 +3,15 @@ package elect
 import (
 	"context"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // read does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
 // loop.
-func (d *documents) read(ctx context.Context, p cache.Plan) (cache.Reading, error) {
-	r := cache.Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
+func (d *documents) read(ctx context.Context, p engine.RefreshPlan) (engine.Reading, error) {
+	r := engine.Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
 	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
 		return r, err
@@ -31,12 +31,12 @@ func (d *documents) read(ctx context.Context, p cache.Plan) (cache.Reading, erro
 		}
 		r.Locks[name] = d.decodeLocks(docs)
 	}
-	if p.Members || p.Full || p.Changed(cache.CounterMembers, r.Counts[cache.CounterMembers]) {
+	if p.Members || p.Full || p.Changed(engine.CounterMembers, r.Counts[engine.CounterMembers]) {
 		if err := d.readMembers(ctx, &r); err != nil {
 			return r, err
 		}
 	}
-	if p.Overrides || p.Full || p.Changed(cache.CounterOverrides, r.Counts[cache.CounterOverrides]) {
+	if p.Overrides || p.Full || p.Changed(engine.CounterOverrides, r.Counts[engine.CounterOverrides]) {
 		reply, err := d.list(ctx, store.KindOverride, store.Query{})
 		if err != nil {
 			return r, err
@@ -51,7 +51,7 @@ func (d *documents) read(ctx context.Context, p cache.Plan) (cache.Reading, erro
 	return r, nil
 }
 
-func (d *documents) readMembers(ctx context.Context, r *cache.Reading) error {
+func (d *documents) readMembers(ctx context.Context, r *engine.Reading) error {
 	reply, err := d.list(ctx, store.KindMember, store.Query{})
 	if err != nil {
 		return err

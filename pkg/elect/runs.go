@@ -4,19 +4,18 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-var _ node.Runs = (*runs)(nil)
+var _ engine.Runs = (*runs)(nil)
 
 // runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop
 // touches them.
 type runs struct {
 	c        *calls
-	node     *node.Node // set once there is one
+	node     *engine.Engine // set once there is one
 	dog      *watchdog
 	keys     map[Key]*run
 	active   int                    // runs that have not returned
@@ -45,7 +44,7 @@ func newRuns(c *calls) *runs {
 	return &runs{c: c, dog: newWatchdog(c.p, c.clock, &c.lease), keys: map[Key]*run{}}
 }
 
-// Count implements [node.Runs].
+// Count implements [engine.Runs].
 func (rs *runs) Count() int { return rs.active }
 
 func (rs *runs) get(key Key) *run { return rs.keys[key] }
@@ -55,8 +54,8 @@ func (rs *runs) expect(key Key, first Runnable, started chan<- lockResult) {
 	rs.keys[key] = &run{key: key, first: first, started: started}
 }
 
-// Start implements [node.Runs].
-func (rs *runs) Start(s leases.Start, status TaskStatus) {
+// Start implements [engine.Runs].
+func (rs *runs) Start(s engine.Start, status TaskStatus) {
 	r := rs.get(s.Key)
 	r.lease = newLease(rs.c, rs, rs.node.Session.ID(), s.Key, s.Token, status)
 	rs.begin(r, r.first)
@@ -94,8 +93,8 @@ func (rs *runs) expire() {
 
 func (rs *runs) expireOne(r *run) {
 	for _, a := range r.active {
-		if a.expired.Load() && rs.node.Leases.Running(r.key) {
-			rs.node.Leases.Expire(r.key, rs.node.Moment())
+		if a.expired.Load() && rs.node.Keys.Running(r.key) {
+			rs.node.Keys.Expire(r.key, rs.node.Moment())
 			return
 		}
 	}
@@ -114,19 +113,19 @@ func (rs *runs) returned(r *run, a *watchedRun) {
 	}
 	l := r.lease
 	l.lost.Store(true) // it must not be taken for valid when another has the key
-	rs.node.Leases.Returned(r.key, l.Status(), l.suspend.Load(), rs.node.Moment())
+	rs.node.Keys.Returned(r.key, l.Status(), l.suspend.Load(), rs.node.Moment())
 }
 
 // causes are the errors of the causes of a stop.
-var causes = map[leases.Cause]error{
-	leases.Released: ErrReleased, leases.Expired: ErrLeaseLost, leases.Lost: ErrLeaseLost,
-	leases.Unwritable: ErrTooLarge,
+var causes = map[engine.Cause]error{
+	engine.CauseReleased: ErrReleased, engine.CauseExpired: ErrLeaseLost, engine.CauseLost: ErrLeaseLost,
+	engine.CauseUnwritable: ErrTooLarge,
 }
 
-// Stop implements [node.Runs].
-func (rs *runs) Stop(key Key, cause leases.Cause) {
+// Stop implements [engine.Runs].
+func (rs *runs) Stop(key Key, cause engine.Cause) {
 	r := rs.get(key)
-	if cause == leases.Lost {
+	if cause == engine.CauseLost {
 		r.lease.lost.Store(true)
 	}
 	for _, a := range slices.Clone(r.active) { // a run may end while it is asked to
@@ -134,7 +133,7 @@ func (rs *runs) Stop(key Key, cause leases.Cause) {
 	}
 }
 
-// Stuck implements [node.Runs].
+// Stuck implements [engine.Runs].
 func (rs *runs) Stuck(keys []Key) {
 	if len(keys) > 0 {
 		rs.c.cfg.OnStuck(keys)
@@ -150,13 +149,13 @@ func (rs *runs) current(l *Lease) bool {
 // report implements [keeper].
 func (rs *runs) report(l *Lease) {
 	if rs.current(l) {
-		rs.node.Leases.Report(l.key, l.Status(), rs.c.clock.Now())
+		rs.node.Keys.Report(l.key, l.Status(), rs.c.clock.Now())
 	}
 }
 
 // advance implements [keeper].
 func (rs *runs) advance(l *Lease, status TaskStatus, done chan<- advanceResult) {
-	switch held := rs.node.Leases; {
+	switch held := rs.node.Keys; {
 	case !rs.current(l) || l.lost.Load() || !held.Keeps(l.key):
 		done <- advanceResult{err: ErrLeaseLost}
 	case held.Advancing(l.key):
@@ -173,8 +172,8 @@ func (rs *runs) advance(l *Lease, status TaskStatus, done chan<- advanceResult) 
 // writerID implements [keeper].
 func (rs *runs) writerID() store.WriterID { return rs.node.Session.IDs().Next() }
 
-// Advanced implements [node.Runs].
-func (rs *runs) Advanced(a leases.Advanced) {
+// Advanced implements [engine.Runs].
+func (rs *runs) Advanced(a engine.Advanced) {
 	r := rs.get(a.Key)
 	if a.Token > 0 {
 		r.lease.token.Store(a.Token)
@@ -190,8 +189,8 @@ func (rs *runs) Advanced(a leases.Advanced) {
 	r.advance = nil
 }
 
-// Freed implements [node.Runs]: it answers those who wait for the key to be free.
-func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
+// Freed implements [engine.Runs]: it answers those who wait for the key to be free.
+func (rs *runs) Freed(f engine.Freed, sessionLost, leaving bool) {
 	r := rs.keys[f.Key]
 	delete(rs.keys, f.Key)
 	if r == nil {
@@ -199,7 +198,7 @@ func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
 	}
 	r.answer(false, whyFreed(f, sessionLost, leaving))
 	var err error
-	if f.Unnoted {
+	if f.ReleaseUnconfirmed {
 		err = fmt.Errorf("release %s: the lock was lost before its release was acknowledged: %w", f.Key, ErrLeaseLost)
 	}
 	for _, freed := range r.freed {
@@ -207,7 +206,7 @@ func (rs *runs) Freed(f leases.Freed, sessionLost, leaving bool) {
 	}
 }
 
-// Reserved implements [node.Runs].
+// Reserved implements [engine.Runs].
 func (rs *runs) Reserved(lock record.Lock) {
 	rs.reserved(lock)
 }
@@ -218,13 +217,13 @@ var errAgain = fmt.Errorf("the claim has to be made again: %w", store.ErrUnavail
 
 // whyFreed is what a caller of Lock gets when the key it asked for is free here again before anything was started. It
 // is nil, another has it, only where the store said so.
-func whyFreed(f leases.Freed, sessionLost, leaving bool) error {
+func whyFreed(f engine.Freed, sessionLost, leaving bool) error {
 	switch {
 	case sessionLost:
 		return fmt.Errorf("the session was lost during the claim: %w", store.ErrUnavailable)
 	case f.Unwritable:
 		return fmt.Errorf("the store cannot take the claim: %w", ErrTooLarge)
-	case f.Again:
+	case f.Reclaim:
 		return errAgain
 	case f.Refused:
 		return nil
@@ -250,5 +249,5 @@ func (rs *runs) abandon(key Key, started chan<- lockResult) {
 		return // answered
 	}
 	r.answer(false, nil)
-	rs.node.Leases.Release(key, leases.Release{}, rs.node.Moment())
+	rs.node.Keys.Release(key, engine.Release{}, rs.node.Moment())
 }

@@ -8,9 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
-	"github.com/shardctl/shardctl/pkg/elect/internal/outbox"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -45,18 +43,18 @@ func viewGap(locks int) time.Duration {
 // wait is how long the loop may sleep before the next view is due.
 func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 	if !p.dirty {
-		return outbox.Never
+		return engine.Never
 	}
 	return viewGap(locks) - now.HolderElapsed(p.last)
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool) {
+func (p *publisher) publish(c *core, n *engine.Engine, known *engine.Cache, last bool) {
 	now := c.clock.Now()
 	p.note(n.Changes())
 	before := c.view.Load()
 	ahead := c.times.ahead()
-	stale, draining := n.Peers.Reach.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
+	stale, draining := n.Peers.Connectivity.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
 	p.dirty = p.dirty || stale != before.Stale || draining != before.Draining || (ahead-before.Ahead).Abs() > aheadStep
 	if !last && (!p.dirty || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
@@ -68,7 +66,7 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
 		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    c.times.now(), Ahead: ahead, Outage: n.Peers.Reach.SinceOutage(now),
+		Now:    c.times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
 		Locks: before.Locks, Held: before.Held,
 		Looked: known.Looked(), Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
@@ -76,8 +74,8 @@ func (p *publisher) publish(c *core, n *node.Node, known *cache.Cache, last bool
 		v.Locks = known.Locks()
 	}
 	if p.held || before.Held == nil {
-		v.Held = make(map[Key]cluster.Held, n.Leases.Len())
-		for key, h := range n.Leases.Held() {
+		v.Held = make(map[Key]cluster.Held, n.Keys.Len())
+		for key, h := range n.Keys.Held() {
 			look := known.Begun()
 			if was, ok := before.Held[key]; ok && was.Phase != cluster.PhaseClaiming {
 				look = was.Look
@@ -102,14 +100,14 @@ func logReach(log logr.Logger, away bool) {
 	log.Info("The store answers again")
 }
 
-func (p *publisher) note(c node.Changes) {
+func (p *publisher) note(c engine.Changes) {
 	p.dirty, p.locks, p.held = p.dirty || c.View, p.locks || c.Locks, p.held || c.Held
 	if c.Forgot != (protocol.Instant{}) {
 		p.forgot = c.Forgot
 	}
 }
 
-func sessionViews(n *node.Node, known *cache.Cache, now protocol.Instant) []cluster.Session {
+func sessionViews(n *engine.Engine, known *engine.Cache, now protocol.Instant) []cluster.Session {
 	m := n.Session.Machine()
 	own := cluster.Session{
 		ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true,

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -13,7 +13,7 @@ import (
 // watcher hands the store's notifications to the loop.
 type watcher struct {
 	calls    *calls
-	notified func(node.Notification) // run in the loop
+	notified func(engine.Notification) // run in the loop
 }
 
 // follow takes the store's notifications for as long as there are any; where the store has none, the counters are
@@ -44,7 +44,7 @@ func (w *watcher) follow() {
 				n.log.Error(err, "Cannot watch the store: looking now and then until it can")
 			}
 			cancel()
-			n.box.post(func() { w.notified(node.Notification{Broken: true}) })
+			n.box.post(func() { w.notified(engine.Notification{Broken: true}) })
 			if !w.pause(n.p.Retry) {
 				return
 			}
@@ -72,8 +72,8 @@ func (w *watcher) deliver(ctx context.Context, session string, notifications <-c
 }
 
 // decode reads what a notification says, outside the loop.
-func (w *watcher) decode(x store.Notification) node.Notification {
-	n := node.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: w.calls.clock.Now()}
+func (w *watcher) decode(x store.Notification) engine.Notification {
+	n := engine.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: w.calls.clock.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
 	case x.Kind == store.KindSession:

@@ -3,7 +3,7 @@ package simulation
 import (
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -11,7 +11,7 @@ import (
 // shared is what a replica knows of the locks. It has the snapshot that all share, and in a cache of its own what it
 // knows to be newer. The cache decides when to read, and what of a lock is news.
 type shared struct {
-	*cache.Cache
+	*engine.Cache
 	snap    *snapshot
 	version int          // of the snapshot read
 	states  int          // changes of sessions read
@@ -19,7 +19,7 @@ type shared struct {
 }
 
 func newShared(w *world, now protocol.Instant) *shared {
-	c := &shared{Cache: cache.New(w.p, now), snap: &w.snap, states: len(w.store.states)}
+	c := &shared{Cache: engine.NewCache(w.p, now), snap: &w.snap, states: len(w.store.states)}
 	c.Track(w.lists[0].groups...)
 	return c
 }

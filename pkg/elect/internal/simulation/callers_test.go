@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -80,8 +80,8 @@ func (cs *callers) giveUp(c *call) {
 	cs.rest()
 }
 
-// Became implements [node.Calls].
-func (cs *callers) Became(is mutexes.Result) {
+// Became implements [engine.Calls].
+func (cs *callers) Became(is engine.MutexResult) {
 	c := cs.all[is.Claim]
 	if c == nil {
 		return

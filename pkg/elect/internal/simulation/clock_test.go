@@ -12,7 +12,7 @@ func (r *replica) Now() protocol.Instant {
 	return protocol.Instant{Mono: d, Boot: d}
 }
 
-// Moment implements [node.Clock].
+// Moment implements [engine.Clock].
 func (r *replica) Moment() protocol.Moment {
 	return protocol.Moment{Now: r.Now(), Clock: r.w.clock(), Rev: r.latest}
 }

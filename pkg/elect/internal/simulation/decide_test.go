@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
@@ -41,7 +41,7 @@ func newDecider(r *replica) *decider {
 }
 
 // notice takes what is new to a view.
-func (d *decider) notice(c node.Changes) {
+func (d *decider) notice(c engine.Changes) {
 	d.dirty, d.stale = d.dirty || c.View, d.stale || c.Sessions
 }
 
@@ -118,7 +118,7 @@ func (d *decider) decide(now protocol.Instant) {
 func (d *decider) act(now protocol.Instant) {
 	r := d.r
 	calm := balancer.Calm{
-		Quiet: now.HolderElapsed(d.since), Up: now.HolderElapsed(d.began), Outage: r.node.Peers.Reach.SinceOutage(now),
+		Quiet: now.HolderElapsed(d.since), Up: now.HolderElapsed(d.began), Outage: r.node.Peers.Connectivity.SinceOutage(now),
 	}
 	settled, _ := policy.Settled(calm)
 	p := r.w.snap.planner.plan(r, settled)

@@ -2,13 +2,13 @@
 // under faults drawn from a seed. Nothing sleeps and there are no goroutines. A queue of events is the only clock, so
 // that half an hour passes in minutes and a seed always has the same course.
 //
-// What decides is production code. Each replica is a [github.com/shardctl/shardctl/pkg/elect/internal/node.Node] with
+// What decides is production code. Each replica is a [github.com/shardctl/shardctl/pkg/elect/internal/engine.Engine] with
 // all its components. These are the own session, the watch over the others, claims and releases, mutexes, the cache
 // with its schedule of reads, the outbox and the audit. Plans and their pace are those of package balancer, Balance and
 // Decide.
 //
 // What is simulated stands round them: a store, the clocks, the guard, and the tasks. The store has documents with
-// revisions, compare-and-set, requests that take time or are lost, and notifications. The loop that drives a node in
+// revisions, compare-and-set, requests that take time or are lost, and notifications. The loop that drives an engine in
 // production is tested by the small simulation in package elect. The loop of the balancer is tested by that package's
 // own tests.
 //

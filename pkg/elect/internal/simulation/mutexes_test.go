@@ -3,7 +3,7 @@ package simulation
 import (
 	"fmt"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -68,7 +68,7 @@ func (w *world) mutexLanded(id string) {
 	for _, r := range m.users {
 		if r.up {
 			r.watch.notify(
-				node.Notification{Kind: store.KindMutex, ID: id, Mutex: is}, r.link.loses(w) || w.store.down,
+				engine.Notification{Kind: store.KindMutex, ID: id, Mutex: is}, r.link.loses(w) || w.store.down,
 			)
 		}
 	}

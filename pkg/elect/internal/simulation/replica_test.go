@@ -6,8 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -43,7 +42,7 @@ type caps struct {
 
 // process is what a restart loses.
 type process struct {
-	node    *node.Node
+	node    *engine.Engine
 	id      int32 // the session's number
 	latest  int64 // the largest time that a reply has carried, ms
 	acked   protocol.Instant
@@ -67,7 +66,7 @@ func (r *replica) boot() {
 		cache: newShared(r.w, r.Now()), watch: &watch{r: r}, runs: newRuns(r), decider: newDecider(r),
 		callers: newCallers(r),
 	}
-	r.node = node.New(node.Config{
+	r.node = engine.New(engine.Config{
 		Params: r.w.p, Member: r.member(), NewID: r.newSession, Log: logr.Discard(),
 		Clock: r, Store: requests{r}, Runs: r.runs, Cache: r.cache, Observer: observer{r}, Calls: r.callers,
 	})
@@ -204,7 +203,7 @@ func (r *replica) claim(key record.Key) {
 	if known := r.cache.Lock(key); known != nil {
 		lock = *known
 	}
-	if !r.node.Session.Leaving() && r.node.Claim(leases.Claim{Lock: lock, Adopt: true}) == leases.Claiming {
+	if !r.node.Session.Leaving() && r.node.Claim(engine.Claim{Lock: lock, Adopt: true}) == engine.ClaimBegun {
 		r.runs.expect(lock.Key)
 	}
 }

@@ -3,11 +3,7 @@ package simulation
 import (
 	"errors"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
-	"github.com/shardctl/shardctl/pkg/elect/internal/liveness"
-	"github.com/shardctl/shardctl/pkg/elect/internal/mutexes"
-	elected "github.com/shardctl/shardctl/pkg/elect/internal/session"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -35,8 +31,8 @@ func (q requests) send(arrive func(d *documents), then func(ok bool)) {
 	})
 }
 
-// Heartbeat implements [node.Store].
-func (q requests) Heartbeat(h elected.Write, member func(store.Outcome, bool), then func(store.Outcome)) {
+// Heartbeat implements [engine.Store].
+func (q requests) Heartbeat(h engine.SessionWrite, member func(store.Outcome, bool), then func(store.Outcome)) {
 	var said, wrote store.Outcome
 	q.send(func(*documents) {
 		if h.Member != nil {
@@ -54,7 +50,7 @@ func (q requests) Heartbeat(h elected.Write, member func(store.Outcome, bool), t
 	})
 }
 
-// ReadSession implements [node.Store].
+// ReadSession implements [engine.Store].
 func (q requests) ReadSession(name string, then func(*store.Doc, *record.Session, bool, protocol.Instant)) {
 	var doc store.Doc
 	var says record.Session
@@ -71,8 +67,8 @@ func (q requests) ReadSession(name string, then func(*store.Doc, *record.Session
 	})
 }
 
-// Look implements [node.Store].
-func (q requests) Look(l liveness.Look, then func([]record.Session, bool, protocol.Instant)) {
+// Look implements [engine.Store].
+func (q requests) Look(l engine.SessionPoll, then func([]record.Session, bool, protocol.Instant)) {
 	w := q.r.w
 	says := w.buffer()
 	q.send(func(d *documents) {
@@ -89,25 +85,25 @@ func (q requests) Look(l liveness.Look, then func([]record.Session, bool, protoc
 	})
 }
 
-// ReadLocks implements [node.Store].
-func (q requests) ReadLocks(reads []leases.Read, then func(leases.Found)) {
-	found := make([]leases.Found, len(reads))
+// ReadLocks implements [engine.Store].
+func (q requests) ReadLocks(reads []engine.KeyRead, then func(engine.KeyFound)) {
+	found := make([]engine.KeyFound, len(reads))
 	q.send(func(d *documents) {
 		for i, read := range reads {
-			found[i] = leases.Found{Key: read.Key, Mark: d.high[read.Key.Group()], OK: true}
+			found[i] = engine.KeyFound{Key: read.Key, Mark: d.high[read.Key.Group()], OK: true}
 			found[i].Lock = d.locks[number(read.Key)]
 		}
 	}, func(ok bool) {
 		for i, read := range reads {
 			if !ok {
-				found[i] = leases.Found{Key: read.Key}
+				found[i] = engine.KeyFound{Key: read.Key}
 			}
 			then(found[i])
 		}
 	})
 }
 
-// WriteLocks implements [node.Store].
+// WriteLocks implements [engine.Store].
 func (q requests) WriteLocks(_ string, changes []store.Change, then func([]store.Outcome, []*record.Lock)) {
 	outs, found := make([]store.Outcome, len(changes)), make([]*record.Lock, len(changes))
 	by := q.r.id
@@ -139,7 +135,7 @@ func lost(n int) []store.Outcome {
 	return outs
 }
 
-// Apply implements [node.Store].
+// Apply implements [engine.Store].
 func (q requests) Apply(op string, changes []store.Change, then func([]store.Outcome, bool)) {
 	outs := make([]store.Outcome, len(changes))
 	q.send(func(d *documents) {
@@ -158,12 +154,12 @@ func (q requests) Apply(op string, changes []store.Change, then func([]store.Out
 	})
 }
 
-// ReadMutexes implements [node.Store]. None is ever deleted.
-func (q requests) ReadMutexes(ids []string, then func(mutexes.Found)) {
-	found := make([]mutexes.Found, len(ids))
+// ReadMutexes implements [engine.Store]. None is ever deleted.
+func (q requests) ReadMutexes(ids []string, then func(engine.MutexFound)) {
+	found := make([]engine.MutexFound, len(ids))
 	q.send(func(d *documents) {
 		for i, id := range ids {
-			found[i] = mutexes.Found{ID: id, OK: true}
+			found[i] = engine.MutexFound{ID: id, OK: true}
 			if is := d.mutex(id); is != nil {
 				found[i].Doc = *is
 			}
@@ -171,14 +167,14 @@ func (q requests) ReadMutexes(ids []string, then func(mutexes.Found)) {
 	}, func(ok bool) {
 		for i, id := range ids {
 			if !ok {
-				found[i] = mutexes.Found{ID: id}
+				found[i] = engine.MutexFound{ID: id}
 			}
 			then(found[i])
 		}
 	})
 }
 
-// WriteMutexes implements [node.Store].
+// WriteMutexes implements [engine.Store].
 func (q requests) WriteMutexes(changes []store.Change, then func([]store.Outcome, []*protocol.MutexDoc)) {
 	outs, found := make([]store.Outcome, len(changes)), make([]*protocol.MutexDoc, len(changes))
 	q.send(func(d *documents) {
@@ -200,13 +196,13 @@ func (q requests) WriteMutexes(changes []store.Change, then func([]store.Outcome
 	})
 }
 
-// CountLocks implements [node.Store].
+// CountLocks implements [engine.Store].
 func (q requests) CountLocks(name string, then func(int64, bool)) {
 	var n int
 	q.send(func(d *documents) { n = len(d.sessions[d.number[name]].owned) }, func(ok bool) { then(int64(n), ok) })
 }
 
-// LocksOf implements [node.Store].
+// LocksOf implements [engine.Store].
 func (q requests) LocksOf(name string, then func([]*record.Lock)) {
 	var locks []*record.Lock
 	q.send(func(d *documents) {
@@ -220,7 +216,7 @@ func (q requests) LocksOf(name string, then func([]*record.Lock)) {
 	})
 }
 
-// Sweep implements [node.Store].
+// Sweep implements [engine.Store].
 func (q requests) Sweep(alive []string, name string, then func([]*record.Lock, *store.Doc, bool)) {
 	var locks []*record.Lock
 	var member *store.Doc
@@ -232,11 +228,11 @@ func (q requests) Sweep(alive []string, name string, then func([]*record.Lock, *
 	}, func(ok bool) { then(locks, member, ok) })
 }
 
-// Refresh implements [node.Store]: what is read is the newest snapshot, and which sessions have changed.
-func (q requests) Refresh(_ cache.Plan, then func(cache.Reading, error)) {
+// Refresh implements [engine.Store]: what is read is the newest snapshot, and which sessions have changed.
+func (q requests) Refresh(_ engine.RefreshPlan, then func(engine.Reading, error)) {
 	r, w := q.r, q.r.w
 	says := w.buffer()
-	read, version, found := r.cache.states, 0, cache.Reading{}
+	read, version, found := r.cache.states, 0, engine.Reading{}
 	q.send(func(d *documents) {
 		version, found = w.snap.version, w.snap.reading
 		for ; read < w.snap.states; read++ {
@@ -244,7 +240,7 @@ func (q requests) Refresh(_ cache.Plan, then func(cache.Reading, error)) {
 		}
 	}, func(ok bool) {
 		if !ok {
-			then(cache.Reading{}, errLost)
+			then(engine.Reading{}, errLost)
 			return
 		}
 		r.cache.arrived(version, read)
@@ -259,5 +255,5 @@ func (q requests) Refresh(_ cache.Plan, then func(cache.Reading, error)) {
 	})
 }
 
-// Clean implements [node.Store]: no session is dead for so long.
+// Clean implements [engine.Store]: no session is dead for so long.
 func (requests) Clean(int64, func() store.WriterID, func(...string)) {}

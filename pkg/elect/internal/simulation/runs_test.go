@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/internal/leases"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -49,7 +49,7 @@ func (rs *runs) release(h *holding, next string) {
 	}
 	h.hold = balancer.Releasing
 	n := rs.r.node
-	n.Leases.Release(rs.r.list.name(h.key), leases.Release{Next: next}, n.Moment())
+	n.Keys.Release(rs.r.list.name(h.key), engine.Release{Next: next}, n.Moment())
 }
 
 // releaseRemoved releases what is held and no longer declared.
@@ -61,11 +61,11 @@ func (rs *runs) releaseRemoved() {
 	}
 }
 
-// Count implements [node.Runs].
+// Count implements [engine.Runs].
 func (rs *runs) Count() int { return rs.running }
 
-// Start implements [node.Runs].
-func (rs *runs) Start(s leases.Start, _ record.TaskStatus) {
+// Start implements [engine.Runs].
+func (rs *runs) Start(s engine.Start, _ record.TaskStatus) {
 	h := rs.keys[number(s.Key)]
 	h.runs, h.token = true, s.Token
 	rs.running++
@@ -79,13 +79,13 @@ func (rs *runs) Start(s leases.Start, _ record.TaskStatus) {
 // killed is how long a killed task takes to be gone.
 const killed = 20 * time.Millisecond
 
-// Stop implements [node.Runs].
-func (rs *runs) Stop(key record.Key, cause leases.Cause) {
+// Stop implements [engine.Runs].
+func (rs *runs) Stop(key record.Key, cause engine.Cause) {
 	h := rs.keys[number(key)]
 	if h.hold == balancer.Running {
 		h.hold = balancer.Starting // unless it is released, it is claimed again
 	}
-	if cause == leases.Lost {
+	if cause == engine.CauseLost {
 		rs.endIn(h, killed)
 		return
 	}
@@ -100,7 +100,7 @@ func (rs *runs) endIn(h *holding, d time.Duration) {
 			return
 		}
 		rs.end(h)
-		r.node.Leases.Returned(r.list.name(h.key), record.TaskStatus{}, false, r.node.Moment())
+		r.node.Keys.Returned(r.list.name(h.key), record.TaskStatus{}, false, r.node.Moment())
 		r.node.Settle()
 		r.tick()
 	})
@@ -144,11 +144,11 @@ func (rs *runs) deadlines(now protocol.Instant) bool {
 	return false
 }
 
-// Advanced implements [node.Runs].
-func (*runs) Advanced(leases.Advanced) {}
+// Advanced implements [engine.Runs].
+func (*runs) Advanced(engine.Advanced) {}
 
-// Freed implements [node.Runs].
-func (rs *runs) Freed(f leases.Freed, _, _ bool) {
+// Freed implements [engine.Runs].
+func (rs *runs) Freed(f engine.Freed, _, _ bool) {
 	h := rs.keys[number(f.Key)]
 	delete(rs.keys, h.key)
 	last := len(rs.held) - 1
@@ -159,7 +159,7 @@ func (rs *runs) Freed(f leases.Freed, _, _ bool) {
 	rs.r.decider.dirty = true
 }
 
-// Stuck implements [node.Runs].
+// Stuck implements [engine.Runs].
 func (rs *runs) Stuck(keys []record.Key) {
 	if rs.r.w.now-rs.r.thawed > thawLimit {
 		rs.r.w.wrong("%s: tasks outlive their lease: %v", rs.r.name, keys)
@@ -167,7 +167,7 @@ func (rs *runs) Stuck(keys []record.Key) {
 	rs.r.w.of(rs.r, rs.r.w.now, func() { rs.r.restart(rs.r.w.p.T / 10) })
 }
 
-// Reserved implements [node.Runs].
+// Reserved implements [engine.Runs].
 func (rs *runs) Reserved(lock record.Lock) {
 	if rs.r.list.declared(number(lock.Key)) {
 		rs.r.claim(lock.Key)
@@ -177,7 +177,7 @@ func (rs *runs) Reserved(lock record.Lock) {
 // observer hears of what happened in a process.
 type observer struct{ r *replica }
 
-// Lease implements [node.Observer], as all the following do.
+// Lease implements [engine.Observer], as all the following do.
 func (o observer) Lease(_ string, _ bool, acked protocol.Instant) { o.r.acked = acked }
 
 // SessionOpening does nothing: the name is noted as it is given.
@@ -190,10 +190,10 @@ func (o observer) SessionOver(string) { o.r.decider.stale = true }
 func (observer) Renewed(string, protocol.Instant) {}
 
 // Acked makes the next decision come soon.
-func (o observer) Acked(leases.Acked) { o.r.decider.dirty = true }
+func (o observer) Acked(engine.Acked) { o.r.decider.dirty = true }
 
 // Started does nothing: the judge hears of it from runs.
-func (observer) Started(leases.Start, protocol.Moment) {}
+func (observer) Started(engine.Start, protocol.Moment) {}
 
 // Claiming does nothing.
 func (observer) Claiming(record.Key) {}

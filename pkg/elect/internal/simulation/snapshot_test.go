@@ -4,8 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/cache"
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -23,7 +22,7 @@ type snapshot struct {
 	members  []memberOf       // by session
 	alive    uint64           // a hash of who was alive
 	states   int              // changes of sessions and members up to here are in it
-	reading  cache.Reading    // what a refresh finds of it: counters, and no locks
+	reading  engine.Reading   // what a refresh finds of it: counters, and no locks
 	due      bool
 	last     time.Duration
 	reserved reserved
@@ -84,7 +83,7 @@ func (s *snapshot) publish() {
 	s.findFree()
 	s.reserved.find(s.locks, w.store.changed)
 	w.store.changed = w.store.changed[:0]
-	news := node.Notification{Kind: store.KindGroup, Counter: s.count()}
+	news := engine.Notification{Kind: store.KindGroup, Counter: s.count()}
 	for _, r := range w.replicas {
 		if r.up {
 			r.watch.notify(news, r.link.loses(w) || w.store.down)
@@ -95,7 +94,7 @@ func (s *snapshot) publish() {
 // count raises the counters of all groups. It returns one of them.
 func (s *snapshot) count() *store.Doc {
 	groups := s.w.lists[0].groups
-	s.reading = cache.Reading{
+	s.reading = engine.Reading{
 		Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}, Members: map[string]record.Member{},
 		Clock: s.w.clock(), Floor: s.w.clock(),
 	}

@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
 
 // watch is a process's watch of the store.
@@ -21,14 +21,14 @@ func (v *watch) begin() {
 			return
 		}
 		v.open = true
-		v.deliver(node.Notification{Resync: true})
+		v.deliver(engine.Notification{Resync: true})
 	})
 }
 
 func (v *watch) retry() { v.r.w.of(v.r, v.r.w.now+v.r.real(v.r.w.p.Retry), v.begin) }
 
 // notify sends a notification; lost breaks the watch.
-func (v *watch) notify(n node.Notification, lost bool) {
+func (v *watch) notify(n engine.Notification, lost bool) {
 	w := v.r.w
 	if !v.open {
 		return
@@ -40,13 +40,13 @@ func (v *watch) notify(n node.Notification, lost bool) {
 		}
 		if v.open {
 			v.open = false
-			v.deliver(node.Notification{Broken: true})
+			v.deliver(engine.Notification{Broken: true})
 			v.retry()
 		}
 	})
 }
 
-func (v *watch) deliver(n node.Notification) {
+func (v *watch) deliver(n engine.Notification) {
 	n.Arrived = v.r.Now()
 	v.r.node.Notified(n)
 	v.r.node.Settle()

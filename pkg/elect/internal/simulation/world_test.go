@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/node"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -195,7 +195,7 @@ func (w *world) landed(by, key int32) {
 		return
 	}
 	w.of(r, w.now+w.latency(), func() {
-		r.node.Notified(node.Notification{Kind: store.KindLock, Lock: lock, Arrived: r.Now()})
+		r.node.Notified(engine.Notification{Kind: store.KindLock, Lock: lock, Arrived: r.Now()})
 		r.node.Settle()
 		r.tick()
 	})

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+func auditRound() AuditRound {
+	return AuditRound{Open: true, Valid: true, Alive: func() []string { return []string{"b", "me"} }}
+}
+
+func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
+	a := NewAudit(testParams(t), testAt(0))
+	for round := 1; round <= 2; round++ {
+		a.Tick(auditRound(), testAt(time.Duration(round)*5*time.Second))
+		if !a.Ready().Count {
+			t.Fatalf("round %d: no count after T/4", round)
+		}
+		a.Counted(2, true, Bounds{Least: 1, Most: 1})
+		if got := a.Ready().List; got != (round == 2) {
+			t.Errorf("round %d: list = %v", round, got)
+		}
+	}
+	a.Listed(
+		[]*record.Lock{{Key: "g/1"}, {Key: "g/2"}}, func(key record.Key) bool { return key == "g/1" },
+		[]record.Key{"g/1"},
+	)
+	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/2"}) {
+		t.Errorf("suspects %v, want the lock that is not held", got)
+	}
+}
+
+// Where keys are in motion a count proves nothing. Two such in a row are decided by a list.
+func TestACountThatKeysInMotionExplainProvesNothing(t *testing.T) {
+	a := NewAudit(testParams(t), testAt(0))
+	for round := 1; round <= 6; round++ {
+		a.Tick(auditRound(), testAt(time.Duration(round)*5*time.Second))
+		of := Bounds{Least: 1, Most: 2}
+		if round == 4 {
+			of.Most = 1 // at rest, and as it should be: the count begins anew
+		}
+		a.Counted(1, true, of)
+		if r := a.Ready(); r.List != (round == 2 || round == 6) || r.Differs {
+			t.Errorf("round %d: list %v, which says that the numbers differ: %v", round, r.List, r.Differs)
+		}
+	}
+}
+
+type knownLocks map[record.Key]*record.Lock
+
+func (k knownLocks) Lock(key record.Key) *record.Lock { return k[key] }
+func (k knownLocks) Each(do func(*record.Lock)) {
+	for _, l := range k {
+		do(l)
+	}
+}
+
+func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
+	a := NewAudit(testParams(t), testAt(0))
+	if !a.Tick(auditRound(), testAt(0)) {
+		t.Fatal("no sweep at the start")
+	}
+	if got := a.Ready().Sweep; !slices.Equal(got, []string{"b", "me"}) {
+		t.Fatalf("sweeps all but those of %v", got)
+	}
+	cached := knownLocks{
+		"g/lower":     {Key: "g/lower", Rev: 9},
+		"g/gone":      {Key: "g/gone", Rev: 5},
+		"g/held":      {Key: "g/held", Rev: 5},
+		"g/suspended": {Key: "g/suspended", Rev: 5, Suspended: true},
+		"g/alive":     {Key: "g/alive", Rev: 5, Session: "b"},
+	}
+	held := func(key record.Key) bool { return key == "g/held" }
+	fresh := a.Swept([]*record.Lock{{Key: "g/lower", Rev: 3}, {Key: "g/new", Rev: 4}}, true, cached, held)
+	if len(fresh) != 1 || fresh[0].Key != "g/new" {
+		t.Errorf("fresh: %v", fresh)
+	}
+	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/gone", "g/lower"}) {
+		t.Errorf("suspects %v", got)
+	}
+	a.Swept(nil, true, cached, held)
+	if got := a.Ready().Suspects; slices.Contains(got, "g/gone") {
+		t.Error("a suspect that is being read is asked for again")
+	}
+}
+
+// A sweep that failed is not put off for a whole T.
+func TestAFailedSweepIsRepeatedSoon(t *testing.T) {
+	p := testParams(t)
+	a := NewAudit(p, testAt(0))
+	a.Tick(auditRound(), testAt(0))
+	a.Swept(nil, false, knownLocks{}, nil)
+	a.Ready()
+	if a.Tick(auditRound(), testAt(p.Retry/2)) {
+		t.Error("at once, while the store fails")
+	}
+	if !a.Tick(auditRound(), testAt(p.Retry)) {
+		t.Error("not after the pause of a failure")
+	}
+}
+
+func TestADeletedLockIsLookedAtOnceTheLeaseIsValid(t *testing.T) {
+	a := NewAudit(testParams(t), testAt(0))
+	a.Deleted(&record.Lock{Key: "g/1", Rev: 7})
+	cut := auditRound()
+	cut.Valid = false
+	a.Tick(cut, testAt(0))
+	if got := a.Ready().Suspects; len(got) > 0 {
+		t.Errorf("suspects %v without a lease", got)
+	}
+	a.Tick(auditRound(), testAt(1))
+	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/1"}) {
+		t.Errorf("suspects %v", got)
+	}
+	// It may not be possible to create it yet. Reading it over and over would take all of the loop's time.
+	a.Done("g/1")
+	a.Tick(auditRound(), testAt(2))
+	if got := a.Ready().Suspects; len(got) > 0 {
+		t.Errorf("suspects %v again at once", got)
+	}
+	if lock := a.Lost("g/1"); lock == nil || lock.Rev != 7 {
+		t.Errorf("lost: %+v", lock)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	mine, others := &record.Lock{Session: "me"}, &record.Lock{Session: "b"}
+	for name, c := range map[string]struct {
+		found         *record.Lock
+		held, settled bool
+		want          AuditVerdict
+	}{
+		"runs and is mine":             {mine, true, true, LockFine},
+		"runs and is another's":        {others, true, true, LockLost},
+		"runs and was deleted":         {nil, true, true, LockLost},
+		"a write of it is under way":   {others, true, false, LockFine},
+		"mine and not held":            {mine, false, false, LockNotHeld},
+		"another's and not held":       {others, false, false, LockWrong},
+		"deleted and not held":         {nil, false, false, LockDeleted},
+		"unowned, at a lower revision": {&record.Lock{}, false, false, LockWrong},
+	} {
+		if got := JudgeLock(c.found, "me", c.held, c.settled); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

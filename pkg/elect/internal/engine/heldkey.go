@@ -1,0 +1,380 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// heldKey is one key. There may be very many that rest, so what only a claim or a write needs goes with it. Locks and
+// statuses are shared, and are not changed.
+type heldKey struct {
+	key    record.Key
+	m      protocol.Key
+	lock   *record.Lock // as last acknowledged, or as read before the claim
+	status *record.TaskStatus
+
+	claim       *Claim    // until the run starts; then started
+	write       *keyWrite // under way; nil: none
+	release     Release
+	advance     *record.TaskStatus // of the advance under way
+	newerStatus bool               // status is newer than that of the advance under way
+	adopt       bool               // see Claim
+
+	after      protocol.Instant // no repeat before, after a failure
+	named      uint32           // see OwnedCount
+	due        bool             // status waits to be noted
+	reported   bool             // by the run: else status is what was found
+	deleted    bool             // the lock's document was deleted
+	reclaim    bool             // see Freed
+	released   bool             // the release is acknowledged
+	unwritable bool             // the store could not take the last write
+}
+
+// claimOver is the claim of every key whose run has started: nothing that was known of its lock counts any more.
+var claimOver Claim
+
+// keyWrite is a write under way.
+type keyWrite struct {
+	queued bool
+	action protocol.KeyAction
+	after  *record.Lock // what the write makes of the lock; nil before it is sent for the first time
+	change store.Change
+}
+
+// sentAs says whether the key has a write under way that was sent under this writer ID.
+func (h *heldKey) sentAs(id store.WriterID) bool {
+	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
+}
+
+// newest is what the run said last of itself, written or not; nil before it has said anything. It is the caller's: what
+// it was copied from is changed by later writes.
+func (h *heldKey) newest() *record.TaskStatus {
+	if !h.reported {
+		return nil
+	}
+	said := *h.status
+	return &said
+}
+
+// leaveOutTexts has the next write say no more than it must, since no store could take the last one.
+func (h *heldKey) leaveOutTexts() {
+	h.unwritable = true
+	lock, status := *h.lock, *h.status
+	lock.Instance, lock.From, lock.Reason, lock.Message = "", "", "", ""
+	status.LastError = ""
+	if is := status.Outcome; is != nil {
+		outcome := *is
+		outcome.Error, status.Outcome = "", &outcome
+	}
+	h.lock, h.status = &lock, &status
+	h.release.Reason, h.release.Message = "", ""
+}
+
+// met says whether the condition of the write under way holds on the lock as found; nil is absent.
+func (h *heldKey) met(lock *record.Lock) bool {
+	if lock == nil {
+		return h.m.IfRev == 0
+	}
+	return lock.Rev == h.m.IfRev
+}
+
+// waits says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
+func (h *heldKey) waits() bool {
+	return h.m.Doubt || h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle ||
+		h.m.Seeking() && !h.m.Reading
+}
+
+// freed is the end of the key here. before is its machine before that.
+func (h *heldKey) freed(refused bool, before protocol.Key) Freed {
+	f := Freed{
+		Key: h.key, Refused: refused, Reclaim: refused && h.reclaim, ReleaseUnconfirmed: before.Token > 0 && !h.released,
+		Unwritable: h.unwritable,
+	}
+	if h.deleted {
+		f.Deleted = h.lock
+	}
+	return f
+}
+
+// stop adds the stop of a key's run, and the end of an advance of it.
+func (r *KeysReady) stop(h *heldKey, token int64, cause Cause) {
+	r.refuse(h, cause)
+	r.Stops = append(r.Stops, Stop{Key: h.key, Token: token, Cause: cause})
+}
+
+// advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
+func (r *KeysReady) advanced(h *heldKey, token int64, valid bool) {
+	switch {
+	case !valid:
+		r.refuse(h, CauseExpired)
+		return
+	case token == 0:
+		r.refuse(h, CauseUnwritable)
+		return
+	}
+	r.Advanced = append(r.Advanced, Advanced{Key: h.key, Token: token})
+	h.advance = nil
+}
+
+// refuse ends the advance under way, if there is one.
+func (r *KeysReady) refuse(h *heldKey, cause Cause) {
+	if h.advance != nil {
+		r.Advanced = append(r.Advanced, Advanced{Key: h.key, Cause: cause})
+		h.advance = nil
+	}
+}
+
+// queue asks for the key's write. A repeat is the very same write; a new one is made when it is sent.
+func (h *heldKey) queue(a protocol.KeyAction) KeyWrite {
+	if w := h.write; w == nil || w.after == nil || w.change.IfRev != a.IfRev || w.change.Doc.Rev != a.NewRev {
+		h.write = &keyWrite{action: a}
+	}
+	h.write.queued = true
+	return KeyWrite{Key: h.key, Report: a.Op == protocol.Report}
+}
+
+// change is the write that is about to be sent. One that is sent for the first time gets a revision of this moment.
+// Others read what has changed lately by revisions, and a long queue must not make it look old.
+func (h *heldKey) change(self Self, m protocol.Moment) store.Change {
+	w := h.write
+	w.queued = false
+	if w.after == nil {
+		h.m = h.m.WithClock(max(m.Rev, h.claim.Floor))
+		w.action.NewRev = h.m.NewRev
+		w.after = self.lockAfter(h, w.action, m.Clock)
+		w.change = store.Change{IfRev: w.action.IfRev, Doc: w.after.Doc()}
+	}
+	return w.change
+}
+
+// acknowledged takes note of what the write did, before the key's machine goes on.
+func (h *heldKey) acknowledged() Acked {
+	was := h.lock
+	h.lock, h.write = h.write.after, nil
+	if h.m.Op == protocol.Advance && !h.newerStatus || *h.status == h.lock.Status {
+		h.status = &h.lock.Status // the release keeps it: an outcome, the last tick
+	}
+	h.released = h.m.Op == protocol.Release
+	h.reported = h.reported && h.m.Op != protocol.Claim // of the run before
+	acked := Acked{Op: h.m.Op, Was: was, Is: h.lock}
+	if acked.Op == protocol.Release {
+		acked.Reason = h.release.Reason
+	}
+	return acked
+}
+
+// stateWaiting is the state of work between two ticks.
+const stateWaiting = "waiting"
+
+// lockAfter is the lock as the write would leave it.
+func (s Self) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.Lock {
+	me := s.IDs.Session
+	was := h.lock
+	l := *was
+	l.Key, l.Rev, l.WriterID = h.key, a.NewRev, s.IDs.Next()
+	l.Status = *h.status
+	switch a.Op {
+	case protocol.Claim:
+		l.Session, l.Next, l.Suspended, l.Token, l.Instance = me, "", false, a.NewRev, s.Instance
+		if l.Status.State != stateWaiting { // a task that waits goes on waiting, and reports nothing that is not new
+			l.Status.State, l.Status.Since = "starting", now
+		}
+		if was.Session != me || was.Token == 0 {
+			l.Since = now
+			l.Reason, l.Message = s.reason(h)
+			if was.Instance != "" {
+				l.From = was.Instance
+			}
+		}
+	case protocol.Advance:
+		l.Token = a.NewRev
+		if h.advance != nil {
+			l.Status = *h.advance
+		}
+	case protocol.Release:
+		l.Session, l.Next, l.Suspended, l.Instance, l.Since = "", h.release.Next, h.release.Suspend, "", now
+		l.From = s.Instance
+		if h.release.Reason != "" {
+			l.Reason = h.release.Reason
+		}
+		l.Message = h.release.Message
+	case protocol.Report, protocol.NoOp:
+	}
+	return &l
+}
+
+// reason says why a key is claimed. It is what the claimer gave, what its last owner noted when it released it, or what
+// the lock shows.
+func (s Self) reason(h *heldKey) (record.Reason, string) {
+	was := h.lock
+	switch {
+	case was.Session != "" && was.Session != s.IDs.Session:
+		if was.Instance == s.Instance {
+			return record.ReasonRestarted, "taken again by " + s.Instance + ": " + h.claim.Cause
+		}
+		return record.ReasonOrphaned, was.Instance + " died: " + h.claim.Cause
+	case h.claim.Reason != "":
+		return h.claim.Reason, h.claim.Message
+	case was.Next == s.IDs.Session && was.Reason != "":
+		return was.Reason, was.Message
+	case was.Token == 0:
+		return record.ReasonCreated, cmp.Or(h.claim.Message, "owned for the first time")
+	case was.Reason != "":
+		return was.Reason, cmp.Or(h.claim.Message, was.Message)
+	}
+	return record.ReasonBalance, h.claim.Message
+}
+
+// start is the start of a key that has just been claimed.
+func (s Self) start(h *heldKey, token int64) Start {
+	start := Start{Key: h.key, Token: token}
+	switch owner := h.claim.Lock.Session; {
+	case owner != "" && owner != s.IDs.Session:
+		start.Died = &h.claim.Died
+	case h.claim.Lock.Next == s.IDs.Session:
+		start.HandedOver = h.claim.Lock.Since
+	}
+	return start
+}
+
+// OwnedCount bounds how many locks name this session while the store counts them. It looks at keys as they change,
+// never at all of them.
+type OwnedCount struct {
+	held  int    // keys that are not free
+	named uint32 // keys whose locks are sure to name this session, unless somebody edited them manually
+	round uint32 // counts the counts
+	least int    // locks that were sure to name this session ever since the last count began
+	most  int    // keys that were not free at any time since then
+}
+
+// Begin begins a count of the locks that name this session: the answer is compared with Counted.
+func (c *OwnedCount) Begin() {
+	c.round++
+	c.least, c.most = int(c.named), c.held
+}
+
+// Counted is how many locks may have named this session at some moment since Begin, unless somebody edited one
+// manually. The least are those that were sure to do so all the time. The most are all whose keys were not free at any
+// time.
+func (c *OwnedCount) Counted() (least, most int) { return c.least, c.most }
+
+// claimed takes note of a key that was free.
+func (c *OwnedCount) claimed() {
+	c.held++
+	c.most++
+}
+
+// freed takes note of a key that is free.
+func (c *OwnedCount) freed() { c.held-- }
+
+// changed takes note of what an event made of a key. A key remembers in which round its lock became sure to
+// name this session, plus one.
+func (c *OwnedCount) changed(h *heldKey) {
+	switch sure := h.surelyOwned(); {
+	case sure && h.named == 0:
+		c.named++
+		h.named = c.round + 1
+	case !sure && h.named > 0:
+		c.named--
+		if h.named <= c.round {
+			c.least--
+		}
+		h.named = 0
+	}
+}
+
+// surelyOwned says whether the lock is sure to name this session, unless somebody edited it manually.
+func (h *heldKey) surelyOwned() bool {
+	switch h.m.Phase {
+	case protocol.Claiming, protocol.Idle:
+		return h.m.Token > 0
+	case protocol.Running, protocol.Stopping:
+		return !h.m.Lost
+	case protocol.Free, protocol.Releasing:
+	}
+	return false
+}
+
+// keyTimers is what a tick looks at, so that keys that rest cost nothing.
+type keyTimers struct {
+	pending map[*heldKey]struct{} // see heldKey.waits
+	reports delayQueue            // statuses to be noted
+	lost    delayQueue            // runs that were informed that their key is another's
+}
+
+// reportDelay is how long a status waits for a newer one. A run that starts and stops at once is noted once, and
+// the writes of a hand-over are not held up by statuses.
+const reportDelay = 200 * time.Millisecond
+
+func newKeyTimers(p protocol.Params) keyTimers {
+	return keyTimers{pending: map[*heldKey]struct{}{}, reports: delayQueue{by: reportDelay}, lost: delayQueue{by: p.T / 4}}
+}
+
+// changed takes note of what an event made of a key.
+func (a *keyTimers) changed(h *heldKey) {
+	if h.waits() {
+		a.pending[h] = struct{}{}
+	} else {
+		delete(a.pending, h)
+	}
+}
+
+// stuck are the runs that go on although their key is another's, each once. A key that was taken away alone, by an
+// edited lock, meets no deadline of the session. T/4 is enough for any command to be killed.
+func (a *keyTimers) stuck(now protocol.Instant) []record.Key {
+	var keys []record.Key
+	for _, l := range a.lost.due(now) {
+		if l.h.m.Lost {
+			keys = append(keys, l.h.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// ReportDelay is how long the loop may sleep while statuses wait; ok is false when none does.
+func (a *keyTimers) ReportDelay(now protocol.Instant) (time.Duration, bool) {
+	return a.reports.wait(now)
+}
+
+// delayQueue are keys that something is to be done about, each so long after it came in: what came first is due first.
+type delayQueue struct {
+	by    time.Duration
+	queue []delayedKey
+}
+
+// delayedKey is a key, and when it came in.
+type delayedKey struct {
+	h  *heldKey
+	at protocol.Instant
+}
+
+func (d *delayQueue) add(h *heldKey, now protocol.Instant) {
+	d.queue = append(d.queue, delayedKey{h, now})
+}
+
+// due takes out what has waited long enough.
+func (d *delayQueue) due(now protocol.Instant) []delayedKey {
+	n := 0
+	for n < len(d.queue) && now.Reached(d.queue[n].at, d.by) {
+		n++
+	}
+	due := d.queue[:n]
+	if d.queue = d.queue[n:]; len(d.queue) == 0 {
+		d.queue = nil // a burst must not hold its memory for ever
+	}
+	return due
+}
+
+// wait is how long the first of them still waits; ok is false when there is none.
+func (d *delayQueue) wait(now protocol.Instant) (left time.Duration, ok bool) {
+	if len(d.queue) == 0 {
+		return 0, false
+	}
+	return d.by - now.HolderElapsed(d.queue[0].at), true
+}

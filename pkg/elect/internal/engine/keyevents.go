@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// All feeds an event of the session to every key: D has come, the lease is valid again, the session is lost.
+func (t *Keys) All(kind protocol.KeyEventKind, m protocol.Moment) {
+	for _, h := range t.heldKeys {
+		t.step(h, protocol.KeyEvent{Kind: kind}, m)
+	}
+}
+
+// LineageChanged says that the store follows another course of writes. Every lock held here is read and compared.
+func (t *Keys) LineageChanged(m protocol.Moment) {
+	clear(t.seen.at)
+	for _, h := range t.heldKeys {
+		h.reclaim = true
+	}
+	t.All(protocol.KeyDoubt, m)
+}
+
+// Verifying says whether a key is not compared yet, or runs on although its lock was lost.
+func (t *Keys) Verifying() bool {
+	for _, h := range t.heldKeys {
+		if h.m.Doubt || h.m.Lost {
+			return true
+		}
+	}
+	return false
+}
+
+// Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
+// although their key is another's.
+func (t *Keys) Tick(m protocol.Moment) {
+	t.out.Stuck = append(t.out.Stuck, t.stuck(m.Now)...)
+	for _, r := range t.reports.due(m.Now) {
+		r.h.due, t.out.Changed = false, true
+		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
+	}
+	for h := range t.pending {
+		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid && !h.m.Doubt {
+			continue // what waits for a valid lease may be all that was held
+		}
+		if m.Now.HolderElapsed(h.after) >= 0 {
+			t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
+		}
+	}
+}
+
+// Release asks for a key's release. A key that is being released already keeps its first reservation.
+func (t *Keys) Release(key record.Key, r Release, m protocol.Moment) {
+	h := t.heldKeys[key]
+	if h == nil || h.m.GiveUp {
+		return
+	}
+	r.Suspend = r.Suspend || h.release.Suspend
+	h.release = r
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp}, m)
+}
+
+// ReleaseAll asks for the release of every key, since this process stops.
+func (t *Keys) ReleaseAll(reason record.Reason, m protocol.Moment) {
+	for key := range t.heldKeys {
+		t.Release(key, Release{Reason: reason, Message: t.self.Instance + " is stopping"}, m)
+	}
+}
+
+// Returned says that a key's run has returned and nothing of it is left. The release carries status. Suspend leaves
+// the lock out of the sweeps.
+func (t *Keys) Returned(key record.Key, status record.TaskStatus, suspend bool, m protocol.Moment) {
+	h := t.heldKeys[key]
+	if h == nil {
+		return
+	}
+	h.status, h.newerStatus, h.reported = &status, true, true
+	h.release.Suspend = h.release.Suspend || suspend
+	if h.m.Expired && !h.adopt {
+		t.Release(key, Release{}, m)
+	}
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyReturned}, m)
+}
+
+// Advance asks for a new token under a new status. The answer is an Advanced. It reports false when the key does
+// not run, was asked to stop, or another advance of it is under way.
+func (t *Keys) Advance(key record.Key, status record.TaskStatus, m protocol.Moment) bool {
+	h := t.heldKeys[key]
+	if h == nil || h.advance != nil || h.m.Phase != protocol.Running {
+		return false
+	}
+	h.advance, h.newerStatus = &status, false
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAdvance}, m)
+	return true
+}
+
+// Report notes a status in the lock: soon, and at most the newest one.
+func (t *Keys) Report(key record.Key, status record.TaskStatus, now protocol.Instant) {
+	h := t.heldKeys[key]
+	if h == nil {
+		return
+	}
+	h.status, h.newerStatus, h.reported = &status, true, true
+	if !h.due {
+		h.due = true
+		t.reports.add(h, now)
+	}
+}
+
+// Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
+// lock is absent.
+func (t *Keys) Answered(
+	key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,
+) {
+	h := t.heldKeys[key]
+	if h == nil || !h.m.Sent || !h.sentAs(id) {
+		return
+	}
+	switch status {
+	case protocol.Applied:
+		t.out.Acked = append(t.out.Acked, h.acknowledged())
+	case protocol.Refused:
+		h.reclaim = h.met(lock) || lock != nil && h.sentAs(lock.WriterID)
+		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
+	case protocol.Unknown:
+		h.after = m.Now.Add(t.p.Retry)
+	case protocol.Unwritable:
+		h.leaveOutTexts()
+	}
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status}, m)
+}
+
+// KeyFound is the answer to a Read.
+type KeyFound struct {
+	Key  record.Key
+	Lock *record.Lock // nil: absent
+	Mark int64        // of a Read with Create: the group's high-water mark
+	OK   bool         // the read succeeded
+}
+
+// Found takes the answer to a Read.
+func (t *Keys) Found(f KeyFound, m protocol.Moment) {
+	h := t.heldKeys[f.Key]
+	if h == nil || !h.m.Reading {
+		return
+	}
+	lock := f.Lock
+	h.after = m.Now.Add(t.p.Retry)
+	ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: f.OK}
+	switch {
+	case !f.OK:
+	case h.m.Seeking() && lock == nil:
+		h.claim.Floor = max(h.claim.Floor, f.Mark+1)
+	case h.m.Seeking():
+		ev.Rev = lock.Rev
+		t.out.Corrected = append(t.out.Corrected, Corrected{f.Key, lock})
+	case lock == nil:
+		h.deleted = h.m.Token > 0
+		t.out.Corrected = append(t.out.Corrected, Corrected{Key: f.Key})
+	default:
+		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
+		ev.Ours = h.sentAs(lock.WriterID)
+		ev.Exact = lock.WriterID == h.lock.WriterID
+		if ev.Mine {
+			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
+				t.out.Acked = append(t.out.Acked, h.acknowledged())
+			}
+			h.lock = lock
+		}
+	}
+	t.step(h, ev, m)
+}
+
+// Expire says that the key's run was stopped at D.
+func (t *Keys) Expire(key record.Key, m protocol.Moment) {
+	if h := t.heldKeys[key]; h != nil {
+		t.step(h, protocol.KeyEvent{Kind: protocol.KeyDeadline}, m)
+	}
+}
+
+// Lose lets go of a key whose lock was found to name another, or to be absent.
+func (t *Keys) Lose(key record.Key, absent bool, m protocol.Moment) {
+	h := t.heldKeys[key]
+	if h == nil {
+		return
+	}
+	h.deleted = absent && h.m.Token > 0
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyLose}, m)
+}
+
+// Claim begins to take a key.
+func (t *Keys) Claim(c Claim, m protocol.Moment) ClaimVerdict {
+	key := c.Lock.Key
+	switch {
+	case t.heldKeys[key] != nil:
+		return ClaimHeldHere
+	case !m.Valid:
+		return ClaimInvalid
+	case !c.AnyCap && t.quota.full(key.Group()):
+		return ClaimFull
+	}
+	if f := t.seen.facts(t.self, c, m); !f.Claimable(t.p) {
+		if f.Owner == protocol.OwnerSelf && f.Seen == 0 {
+			return ClaimEdited
+		}
+		return ClaimTaken
+	}
+	t.seen.forget(key)
+	status := c.Lock.Status
+	h := &heldKey{key: key, lock: &c.Lock, claim: &c, status: &status, adopt: c.Adopt}
+	t.heldKeys[key] = h
+	t.quota.claimed(key.Group())
+	t.Owned.claimed()
+	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
+	return ClaimBegun
+}
+
+// Free is the change that frees a lock which names this session and is not held here. ok is false when it may not
+// be written yet.
+func (t *Keys) Free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+	if lock.Session != t.self.IDs.Session || t.heldKeys[lock.Key] != nil || !m.Valid ||
+		!t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
+		return store.Change{}, false
+	}
+	return t.self.unowned(lock, lock.Rev, 0, m), true
+}
+
+// Restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok
+// is false when it may not be written yet, or need not.
+func (t *Keys) Restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
+	if t.heldKeys[lock.Key] != nil || !m.Valid {
+		return store.Change{}, false
+	}
+	floor := max(lock.Rev, mark) + 1
+	lock.Suspended = false
+	return t.self.unowned(lock, 0, floor, m), true
+}
+
+// Decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
+// none.
+func (t *Keys) Decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+	if lock.Session != "" || lock.Next != t.self.IDs.Session || t.heldKeys[lock.Key] != nil {
+		return store.Change{}, false
+	}
+	ifRev := lock.Rev
+	lock.Next, lock.Rev, lock.WriterID = "", protocol.NextRev(ifRev, m.Rev), t.self.IDs.Next()
+	return store.Change{IfRev: ifRev, Doc: lock.Doc()}, true
+}

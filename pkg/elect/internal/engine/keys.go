@@ -1,0 +1,333 @@
+package engine
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// KeysReady is what is to be done. Its zero value asks for nothing.
+type KeysReady struct {
+	Writes    []KeyWrite // to be prepared and sent, in this order within a lane
+	Reads     []KeyRead  // to be read, linearizably: the answers go to Found
+	Starts    []Start
+	Stops     []Stop
+	Advanced  []Advanced
+	Freed     []Freed
+	Acked     []Acked     // writes that are known to have happened
+	Corrected []Corrected // what refused writes and reads found
+	Stuck     []record.Key
+	Changed   bool // some key's Held
+}
+
+// KeyWrite asks for the write that a key has under way.
+type KeyWrite struct {
+	Key    record.Key
+	Report bool // only a status: everything else goes first
+}
+
+// KeyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is wanted
+// as well, since the new token must exceed all that were given before.
+type KeyRead struct {
+	Key    record.Key
+	Create bool
+}
+
+// Start asks for the run of a key that has just been claimed.
+type Start struct {
+	Key   record.Key
+	Token int64
+	// Died is set for a key of a dead owner: when its last heartbeat was first seen here.
+	Died *protocol.Instant
+	// HandedOver is the store's time in Unix ms at which the key was handed to this session; 0: it was not.
+	HandedOver int64
+}
+
+// Stop asks for the end of a key's run.
+type Stop struct {
+	Key   record.Key
+	Token int64
+	Cause Cause
+}
+
+// Cause is why a run is to end.
+type Cause uint8
+
+// The causes of a stop.
+const (
+	CauseReleased   Cause = iota // it is given away in order
+	CauseExpired                 // the lease could not be renewed in time
+	CauseLost                    // the key is another's, or the session was ended: by force
+	CauseUnwritable              // of an advance alone: the store can never take it
+)
+
+// Advanced answers a Advance.
+type Advanced struct {
+	Key   record.Key
+	Token int64 // 0: the write did not happen, or came too late
+	Cause Cause // with token 0
+}
+
+// Freed says that a key is free here again.
+type Freed struct {
+	Key record.Key
+	// Refused says that a claim ended because the store refused it: another was first.
+	Refused bool
+	// Reclaim says that a claim was refused, and no one was seen to have the key. The store wants a newer revision, or
+	// follows another course of writes than the one that the claim was decided on.
+	Reclaim bool
+	// ReleaseUnconfirmed says that the release of a claimed key was not acknowledged: the session was lost.
+	ReleaseUnconfirmed bool
+	// Unwritable says that the store can never take the claim, or the release.
+	Unwritable bool
+	// Deleted is the lock as last known when its document was deleted while the key was held here; else nil.
+	Deleted *record.Lock
+}
+
+// Acked is a write that is known to have happened.
+type Acked struct {
+	Op      protocol.KeyOp
+	Was, Is *record.Lock  // not to be changed
+	Reason  record.Reason // of a release, as it was asked for; empty: without one
+}
+
+// Moved says whether the key has another owner than before.
+func (a Acked) Moved() bool { return a.Op == protocol.Claim && a.Was.Session != a.Is.Session }
+
+// Corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
+type Corrected struct {
+	Key  record.Key
+	Lock *record.Lock
+}
+
+// sorted is what is to be done in the order of keys: the same events have the same effects.
+func (r KeysReady) sorted() KeysReady {
+	sortByKey(r.Writes, func(w KeyWrite) record.Key { return w.Key })
+	sortByKey(r.Reads, func(q KeyRead) record.Key { return q.Key })
+	sortByKey(r.Starts, func(s Start) record.Key { return s.Key })
+	sortByKey(r.Stops, func(s Stop) record.Key { return s.Key })
+	sortByKey(r.Advanced, func(a Advanced) record.Key { return a.Key })
+	sortByKey(r.Freed, func(f Freed) record.Key { return f.Key })
+	return r
+}
+
+func sortByKey[T any](all []T, key func(T) record.Key) {
+	if len(all) > 1 {
+		slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+	}
+}
+
+// Empty says whether there is nothing to do.
+func (r KeysReady) Empty() bool {
+	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Starts) == 0 && len(r.Stops) == 0 && len(r.Advanced) == 0 &&
+		len(r.Freed) == 0 &&
+		len(r.Acked) == 0 && len(r.Corrected) == 0 && len(r.Stuck) == 0 && !r.Changed
+}
+
+// Keys holds the keys of one process. It is not safe for concurrent use.
+type Keys struct {
+	Owned    OwnedCount
+	heldKeys // those that are not free
+
+	p     protocol.Params
+	self  Self
+	quota quota
+	seen  firstSeen
+	keyTimers
+	out KeysReady
+}
+
+// NewKeys is an empty table.
+func NewKeys(p protocol.Params) *Keys {
+	return &Keys{
+		p: p, heldKeys: heldKeys{}, quota: quota{owned: map[string]int{}}, seen: firstSeen{p: p, at: map[record.Key]seenAt{}},
+		keyTimers: newKeyTimers(p),
+	}
+}
+
+// Begin makes the table hold keys on behalf of a new session. No key may be held.
+func (t *Keys) Begin(self Self) { t.self = self }
+
+// SetLimits sets what may be claimed from now on. Keys above the new limits stay.
+func (t *Keys) SetLimits(l Limits) { t.quota.limits = l }
+
+// Prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left
+// out.
+func (t *Keys) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
+	changes := make([]store.Change, 0, len(keys))
+	for _, key := range keys {
+		if h := t.heldKeys[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
+			change := h.change(t.self, m)
+			if h.m.Op == protocol.Claim {
+				change.Claim = t.p.T
+			}
+			changes = append(changes, change)
+		}
+	}
+	return changes
+}
+
+// Ready returns what is to be done since the last call.
+func (t *Keys) Ready() KeysReady {
+	if t.out.Empty() { // as most of the time
+		return KeysReady{}
+	}
+	r := t.out
+	t.out = KeysReady{}
+	return r.sorted()
+}
+
+// step feeds one key's machine and notes what it wants done.
+func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
+	ev.Valid = m.Valid
+	ev.Clock = max(m.Rev, h.claim.Floor)
+	before := h.m
+	var acts []protocol.KeyAction
+	h.m, acts = h.m.Step(ev)
+	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token ||
+		before.GiveUp != h.m.GiveUp
+	for _, a := range acts {
+		t.act(h, a, before, m)
+	}
+	t.Owned.changed(h)
+	t.changed(h)
+}
+
+func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
+	switch a.Kind {
+	case protocol.WriteKey:
+		t.out.Writes = append(t.out.Writes, h.queue(a))
+	case protocol.ReadKey:
+		t.out.Reads = append(t.out.Reads, KeyRead{Key: h.key, Create: h.m.Seeking()})
+	case protocol.StartKey:
+		t.out.Starts = append(t.out.Starts, t.self.start(h, a.Token))
+		h.claim = &claimOver
+	case protocol.StopKey:
+		cause := CauseReleased
+		if h.m.Expired {
+			cause = CauseExpired
+		}
+		t.out.stop(h, before.Token, cause)
+	case protocol.KillKey:
+		t.lost.add(h, m.Now)
+		t.out.stop(h, before.Token, CauseLost)
+	case protocol.Advanced:
+		t.out.advanced(h, a.Token, m.Valid)
+	case protocol.KeyOff:
+		t.off(h, a.Refused, before)
+	}
+}
+
+// off forgets a key that is free here.
+func (t *Keys) off(h *heldKey, refused bool, before protocol.Key) {
+	delete(t.heldKeys, h.key)
+	t.quota.freed(h.key.Group())
+	t.Owned.freed()
+	t.out.Changed = true
+	t.out.refuse(h, CauseLost)
+	t.out.Freed = append(t.out.Freed, h.freed(refused, before))
+}
+
+// heldKeys are the keys that are not free here. Its methods are questions: they change nothing.
+type heldKeys map[record.Key]*heldKey
+
+// Len is the number of keys that are not free.
+func (k heldKeys) Len() int { return len(k) }
+
+// Holds says whether the key is not free here.
+func (k heldKeys) Holds(key record.Key) bool { return k[key] != nil }
+
+// Status is what the lock says of the key's work, or will say once it has been written.
+func (k heldKeys) Status(key record.Key) record.TaskStatus {
+	if h := k[key]; h != nil {
+		return *h.status
+	}
+	return record.TaskStatus{}
+}
+
+// Running says whether the key's run goes on and was not asked to stop.
+func (k heldKeys) Running(key record.Key) bool {
+	h := k[key]
+	return h != nil && h.m.Phase == protocol.Running
+}
+
+// Keeps says whether the key's run goes on under a lease that has neither run out nor been lost.
+func (k heldKeys) Keeps(key record.Key) bool {
+	h := k[key]
+	return h != nil && !h.m.Lost && !h.m.Expired
+}
+
+// Started lists the keys whose run has started and not returned, in order.
+func (k heldKeys) Started() []record.Key {
+	var keys []record.Key
+	for key, h := range k {
+		if h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Held is one key as others may see it.
+type Held struct {
+	Phase     protocol.KeyPhase
+	Token     int64
+	Releasing bool   // it was asked for
+	Next      string // with Releasing: the session it will be reserved for
+	// Status is what its run said of itself last, also what is not written yet; nil: nothing. It is not changed.
+	Status *record.TaskStatus
+}
+
+// Held are all keys that are not free, in no order.
+func (k heldKeys) Held() iter.Seq2[record.Key, Held] {
+	return func(yield func(record.Key, Held) bool) {
+		for key, h := range k {
+			held := Held{
+				Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.release.Next, Status: h.newest(),
+			}
+			if !yield(key, held) {
+				return
+			}
+		}
+	}
+}
+
+// Settled says whether the key runs, also one that is being stopped, and has no write under way. Then what a read finds
+// can be compared with it.
+func (k heldKeys) Settled(key record.Key) bool {
+	h := k[key]
+	if h == nil || h.m.Op != protocol.NoOp {
+		return false
+	}
+	return h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping && !h.m.Lost
+}
+
+// AllSettled lists the keys that are settled, in no order.
+func (k heldKeys) AllSettled() []record.Key {
+	var keys []record.Key
+	for key := range k {
+		if k.Settled(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Rev is the revision of the key's lock as last acknowledged; 0 for a key that is free here.
+func (k heldKeys) Rev(key record.Key) int64 {
+	if h := k[key]; h != nil {
+		return h.m.Rev
+	}
+	return 0
+}
+
+// Advancing says whether an advance of the key is under way.
+func (k heldKeys) Advancing(key record.Key) bool {
+	h := k[key]
+	return h != nil && h.advance != nil
+}

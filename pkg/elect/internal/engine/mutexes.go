@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// MutexesReady is what is to be done. Its zero value asks for nothing.
+type MutexesReady struct {
+	Writes  []string      // ids of mutexes to be prepared and written
+	Reads   []string      // ids of mutexes to be read, linearizably: the answers go to Found
+	Results []MutexResult // in the order in which they came about
+	Wants   []string      // sessions of which it must be known whether they live: see Died, Table.Alive
+}
+
+// MutexResult is what became of a call.
+type MutexResult struct {
+	ID, Claim string
+	Kind      protocol.MutexActionKind // MutexGranted, MutexRefused, MutexLost or MutexDone
+	Token     int64                    // MutexGranted
+	Slot      int                      // MutexGranted: of a semaphore
+	Reason    protocol.MutexReason     // MutexRefused, MutexLost
+	Closed    bool                     // MutexRefused, MutexLost: this process gives everything up
+}
+
+// MutexFound is a mutex as read.
+type MutexFound struct {
+	ID  string
+	Doc protocol.MutexDoc // Rev 0: absent
+	// Mark is the largest token of mutexes that were deleted; of an absent one.
+	Mark int64
+	OK   bool // the read succeeded
+}
+
+// Empty says whether there is nothing to do.
+func (r MutexesReady) Empty() bool {
+	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Results) == 0 && len(r.Wants) == 0
+}
+
+// sorted is what is to be done in an order that does not depend on that of a map: the same events have the same
+// effects. What became of the calls of one mutex stays in order.
+func (r MutexesReady) sorted() MutexesReady {
+	slices.Sort(r.Writes)
+	slices.Sort(r.Reads)
+	slices.Sort(r.Wants)
+	slices.SortStableFunc(r.Results, func(a, b MutexResult) int { return cmp.Compare(a.ID, b.ID) })
+	r.Wants = slices.Compact(r.Wants)
+	return r
+}
+
+// Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
+type Mutexes struct {
+	p        protocol.Params
+	ids      *record.WriterIDs // of the session; nil before the first
+	all      map[string]*localMutex
+	used     int                    // of all, those that are not idle
+	timed    map[string]*localMutex // those that time alone may change
+	watching bool
+	out      MutexesReady
+}
+
+// localMutex is one of them.
+type localMutex struct {
+	id     string
+	m      protocol.Mutex
+	idle   bool         // nothing of it is used here; it is kept for the next call
+	seq    int64        // of the write that change is
+	change store.Change // as sent last: a repeat is the very same
+	mutexTimers
+}
+
+// maxIdleMutexes is how many mutexes are kept that nobody uses. The next call for one of them needs no read.
+const maxIdleMutexes = 1000
+
+// NewMutexes is an empty table.
+func NewMutexes(p protocol.Params) *Mutexes {
+	return &Mutexes{p: p, all: map[string]*localMutex{}, timed: map[string]*localMutex{}}
+}
+
+// Len is how many mutexes are in use here: this process holds, waits or has something under way.
+func (t *Mutexes) Len() int { return t.used }
+
+// Verifying says whether a mutex is not compared yet with another course of writes.
+func (t *Mutexes) Verifying() bool {
+	for _, x := range t.all {
+		if x.m.Doubt {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready returns what is to be done since the last call.
+func (t *Mutexes) Ready() MutexesReady {
+	if t.out.Empty() { // as most of the time
+		return MutexesReady{}
+	}
+	r := t.out
+	t.out = MutexesReady{}
+	return r.sorted()
+}
+
+// Prepare makes the changes of these mutexes that are about to be sent. One whose write is no longer wanted is left
+// out.
+func (t *Mutexes) Prepare(ids []string, m protocol.Moment) []store.Change {
+	changes := make([]store.Change, 0, len(ids))
+	for _, id := range ids {
+		x := t.all[id]
+		if x == nil || !x.m.Write.Sent {
+			continue
+		}
+		if w := x.m.Write; w.Seq != x.seq || x.change.Doc.WriterID.Session != t.ids.Session {
+			x.m = x.m.WithClock(m.Rev).Dated(m.Clock) // a long queue must not make it look old
+			x.seq, w = w.Seq, x.m.Write
+			x.change = store.Change{
+				IfRev: w.IfRev, Doc: record.MutexDoc(id, w.Doc, t.ids.Next(), m.Clock),
+			}
+			if w.Enter {
+				x.change.Claim = t.p.T
+			}
+		}
+		changes = append(changes, x.change)
+	}
+	return changes
+}
+
+func (t *Mutexes) get(id string) *localMutex {
+	x := t.all[id]
+	if x == nil {
+		x = &localMutex{id: id}
+		if t.ids != nil {
+			x.m.Session = t.ids.Session
+		}
+		t.all[id] = x
+		t.used++
+	}
+	return x
+}
+
+// step feeds one machine and notes what it wants done.
+func (t *Mutexes) step(x *localMutex, ev protocol.MutexEvent, m protocol.Moment) {
+	var acts []protocol.MutexAction
+	x.m, acts = x.m.Step(ev, m)
+	for _, a := range acts {
+		t.act(x, a)
+	}
+	if idle := x.m.Idle(); idle != x.idle {
+		x.idle = idle
+		if idle {
+			t.used--
+		} else {
+			t.used++
+		}
+	}
+	if x.idle && (x.m.Doc.Rev == 0 || len(t.all)-t.used > maxIdleMutexes) {
+		t.forget(x)
+		return
+	}
+	t.schedule(x, m)
+}
+
+// forget drops a mutex that is idle.
+func (t *Mutexes) forget(x *localMutex) {
+	delete(t.all, x.id)
+	delete(t.timed, x.id)
+}
+
+func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
+	switch a.Kind {
+	case protocol.WriteMutex:
+		t.out.Writes = append(t.out.Writes, x.id)
+	case protocol.ReadMutex:
+		t.out.Reads = append(t.out.Reads, x.id)
+	case protocol.WantSession:
+		t.out.Wants = append(t.out.Wants, a.Session)
+	case protocol.MutexGranted, protocol.MutexRefused, protocol.MutexLost, protocol.MutexDone:
+		t.out.Results = append(t.out.Results, MutexResult{
+			ID: x.id, Claim: a.Claim, Kind: a.Kind, Token: a.Token, Slot: a.Slot, Reason: a.Reason,
+		})
+	}
+}
+
+// Begin makes the table act on behalf of a new session. What the one before held is lost; who waits keeps the place.
+func (t *Mutexes) Begin(ids *record.WriterIDs, m protocol.Moment) {
+	t.ids = ids
+	t.each(protocol.MutexEvent{Kind: protocol.MutexRenamed, Session: ids.Session}, m)
+}
+
+// Ask lets a call wait for a mutex. No two calls of any process have one claim.
+func (t *Mutexes) Ask(id, claim string, ask protocol.MutexAsk, m protocol.Moment) {
+	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask}, m)
+}
+
+// Behind says whether the store has shown, since a call asked, that others are before it.
+func (t *Mutexes) Behind(id, claim string) bool {
+	x := t.all[id]
+	return x != nil && x.m.Behind(claim)
+}
+
+// GiveUp says that a call waits no more. One that was granted meanwhile is released.
+func (t *Mutexes) GiveUp(id, claim string, m protocol.Moment) {
+	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: claim}, m)
+}
+
+// Release says that a holder is done.
+func (t *Mutexes) Release(id, claim string, m protocol.Moment) {
+	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: claim}, m)
+}
+
+// Detach says that a holder is done, and has the mutex kept for so long.
+func (t *Mutexes) Detach(id, claim string, d time.Duration, m protocol.Moment) {
+	keep := protocol.MutexHold{UntilMs: m.Clock + d.Milliseconds(), ForMs: d.Milliseconds()}
+	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexDetached, Claim: claim, Keep: keep}, m)
+}
+
+func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
+	if x := t.all[id]; x != nil {
+		t.step(x, ev, m)
+	} else if ev.Kind != protocol.MutexGaveUp {
+		t.out.Results = append(t.out.Results, MutexResult{ID: id, Claim: ev.Claim, Kind: protocol.MutexDone})
+	}
+}
+
+// Found takes the answer to a read.
+func (t *Mutexes) Found(f MutexFound, m protocol.Moment) {
+	x := t.all[f.ID]
+	switch {
+	case x == nil:
+	case !f.OK:
+		t.step(x, protocol.MutexEvent{Kind: protocol.MutexUnread}, m)
+	default:
+		ev := protocol.MutexEvent{Kind: protocol.MutexFound, Sure: true, Doc: f.Doc}
+		if f.Doc.Rev == 0 {
+			ev.Floor = f.Mark + 1
+		}
+		t.step(x, ev, m)
+	}
+}
+
+// Notified takes a notification; doc is nil where it shows none. A mutex that is reserved for this session, and that no
+// call here waits for, is declined.
+func (t *Mutexes) Notified(id string, doc *protocol.MutexDoc, m protocol.Moment) {
+	x := t.all[id]
+	if t.ids == nil || x == nil && doc != nil && doc.Next != t.ids.Session {
+		return
+	}
+	if x != nil && doc != nil && x.m.Known {
+		t.step(x, protocol.MutexEvent{Kind: protocol.MutexFound, Doc: *doc}, m)
+		return
+	}
+	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexLook}, m)
+}
+
+// Answered takes the outcome of a write. doc is what a refusal found; nil: no document.
+func (t *Mutexes) Answered(id string, seq int64, status protocol.Status, doc *protocol.MutexDoc, m protocol.Moment) {
+	x := t.all[id]
+	if x == nil {
+		return
+	}
+	ev := protocol.MutexEvent{Kind: protocol.MutexAnswered, Seq: seq, Status: status}
+	if doc != nil {
+		ev.Doc = *doc
+	}
+	t.step(x, ev, m)
+}
+
+// Seq is the number of the write of a mutex that was prepared last.
+func (t *Mutexes) Seq(id string) int64 {
+	if x := t.all[id]; x != nil {
+		return x.seq
+	}
+	return 0
+}
+
+// Died says that a session is known to be dead.
+func (t *Mutexes) Died(session string, m protocol.Moment) {
+	t.wanted(protocol.MutexEvent{Kind: protocol.MutexDied, Session: session}, m)
+}
+
+// Alive says that a session was seen, and is not known to be dead.
+func (t *Mutexes) Alive(session string, m protocol.Moment) {
+	t.wanted(protocol.MutexEvent{Kind: protocol.MutexAlive, Session: session}, m)
+}
+
+// wanted feeds what is known of a session to the mutexes that asked for it.
+func (t *Mutexes) wanted(ev protocol.MutexEvent, m protocol.Moment) {
+	for _, x := range sortedMutexes(t.all) {
+		if slices.Contains(x.m.Wanted, ev.Session) {
+			t.step(x, ev, m)
+		}
+	}
+}
+
+// Expire says that D has come, or that the session is lost: no hold can be trusted any more.
+func (t *Mutexes) Expire(m protocol.Moment) {
+	t.each(protocol.MutexEvent{Kind: protocol.MutexExpired}, m)
+}
+
+// Resume says that the lease is valid again.
+func (t *Mutexes) Resume(m protocol.Moment) {
+	t.each(protocol.MutexEvent{Kind: protocol.MutexTicked}, m)
+}
+
+// LineageChanged says that the store follows another course of writes. What is held here is read and compared.
+func (t *Mutexes) LineageChanged(m protocol.Moment) {
+	for _, x := range sortedMutexes(t.all) {
+		if x.idle {
+			t.forget(x)
+		}
+	}
+	t.each(protocol.MutexEvent{Kind: protocol.MutexDoubted}, m)
+}
+
+// Close gives up every call that waits, and says of every hold that it is to end. Nobody gets the mutex before its
+// release: see [Mutexes.End].
+func (t *Mutexes) Close(m protocol.Moment) {
+	for _, x := range sortedMutexes(t.all) {
+		for _, c := range slices.Clone(x.m.Calls) {
+			r := MutexResult{ID: x.id, Claim: c.Claim, Kind: protocol.MutexLost, Closed: true}
+			switch c.Phase {
+			case protocol.CallWaiting:
+				r.Kind = protocol.MutexRefused
+				t.out.Results = append(t.out.Results, r)
+				t.step(x, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: c.Claim}, m)
+			case protocol.CallHolding:
+				t.out.Results = append(t.out.Results, r)
+			case protocol.CallLost, protocol.CallLeaving:
+			}
+		}
+	}
+}
+
+// End releases what was not released in time after Close.
+func (t *Mutexes) End(m protocol.Moment) {
+	for _, x := range sortedMutexes(t.all) {
+		for _, c := range slices.Clone(x.m.Calls) {
+			if c.Phase == protocol.CallHolding || c.Phase == protocol.CallLost {
+				t.step(x, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: c.Claim}, m)
+			}
+		}
+	}
+}
+
+// each feeds an event to every mutex that is used.
+func (t *Mutexes) each(ev protocol.MutexEvent, m protocol.Moment) {
+	for _, x := range sortedMutexes(t.all) {
+		t.step(x, ev, m)
+	}
+}

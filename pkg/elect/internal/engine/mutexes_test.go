@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// mutexRig is a table at a time that a test sets, beside a mutex in a store.
+type mutexRig struct {
+	*Mutexes
+	t    *testing.T
+	now  time.Duration
+	have store.Doc // Rev 0: absent
+	got  []MutexResult
+	want []string
+}
+
+func newMutexRig(t *testing.T) *mutexRig {
+	t.Helper()
+	r := &mutexRig{Mutexes: NewMutexes(testParams(t)), t: t}
+	r.Begin(&record.WriterIDs{Session: "me"}, r.moment())
+	return r
+}
+
+func (r *mutexRig) moment() protocol.Moment {
+	m := testMoment(r.now)
+	m.Valid = true
+	return m
+}
+
+// doc is the mutex as the store has it.
+func (r *mutexRig) doc() protocol.MutexDoc {
+	if r.have.Rev == 0 {
+		return protocol.MutexDoc{}
+	}
+	d, err := record.MutexFrom(r.have)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+// put is a write of somebody else.
+func (r *mutexRig) put(d protocol.MutexDoc) {
+	r.have = record.MutexDoc("locks/m", d, store.WriterID{Session: "other", Seq: d.Rev}, 0)
+}
+
+// sent are the changes that are to be sent now, and the reads.
+func (r *mutexRig) sent() (changes []store.Change, reads []string) {
+	ready := r.Ready()
+	r.got, r.want = append(r.got, ready.Results...), append(r.want, ready.Wants...)
+	return r.Prepare(ready.Writes, r.moment()), ready.Reads
+}
+
+// serve answers all that is asked for until nothing is. It says how many writes and reads that took.
+func (r *mutexRig) serve() (writes, reads int) {
+	for {
+		changes, ids := r.sent()
+		if len(changes)+len(ids) == 0 {
+			return writes, reads
+		}
+		for range ids {
+			reads++
+			r.Found(MutexFound{ID: "locks/m", Doc: r.doc(), Mark: 5, OK: true}, r.moment())
+		}
+		for _, c := range changes {
+			writes++
+			r.apply(c)
+		}
+	}
+}
+
+func (r *mutexRig) apply(c store.Change) {
+	seq := r.Seq("locks/m")
+	if r.have.Rev == c.IfRev {
+		r.have = c.Doc
+		r.Answered("locks/m", seq, protocol.Applied, nil, r.moment())
+		return
+	}
+	found := r.doc()
+	r.Answered("locks/m", seq, protocol.Refused, &found, r.moment())
+}
+
+// result is the only one since the last call.
+func (r *mutexRig) result(kind protocol.MutexActionKind) MutexResult {
+	r.t.Helper()
+	if len(r.got) != 1 || r.got[0].Kind != kind {
+		r.t.Fatalf("results %+v, want one of kind %d", r.got, kind)
+	}
+	one := r.got[0]
+	r.got = nil
+	return one
+}
+
+func oneHolder() protocol.MutexAsk { return protocol.MutexAsk{Limit: 1} }
+
+// The first call reads, since the mutex may be anything; the next one soon after does not.
+func TestAMutexIsKeptForTheNextCall(t *testing.T) {
+	r := newMutexRig(t)
+	r.Ask("locks/m", "c1", oneHolder(), r.moment())
+	if writes, reads := r.serve(); writes != 1 || reads != 1 {
+		t.Errorf("%d writes and %d reads, want one each", writes, reads)
+	}
+	granted := r.result(protocol.MutexGranted)
+	if granted.Token != r.have.Rev || granted.Token <= 5 || granted.Claim != "c1" || r.Len() != 1 {
+		t.Errorf("%+v of revision %d; %d in use", granted, r.have.Rev, r.Len())
+	}
+	r.Release("locks/m", "c1", r.moment())
+	r.serve()
+	r.result(protocol.MutexDone)
+	if r.Len() != 0 {
+		t.Errorf("%d are in use", r.Len())
+	}
+	r.Ask("locks/m", "c2", oneHolder(), r.moment())
+	if writes, reads := r.serve(); writes != 1 || reads != 0 {
+		t.Errorf("%d writes and %d reads, want one write alone", writes, reads)
+	}
+	r.Release("locks/m", "c2", r.moment())
+	r.serve()
+	r.now += 2 * keepIdleMutex
+	r.Tick(r.moment())
+	if len(r.all)+len(r.timed) != 0 {
+		t.Errorf("%d mutexes are kept", len(r.all))
+	}
+}
+
+// A write whose answer is lost is repeated as it is, under the same writer ID. Only such a write is known again.
+func TestAnUnansweredWriteIsRepeated(t *testing.T) {
+	r := newMutexRig(t)
+	r.Ask("locks/m", "c1", oneHolder(), r.moment())
+	_, _ = r.sent()
+	r.Found(MutexFound{ID: "locks/m", OK: true}, r.moment())
+	first, _ := r.sent()
+	if len(first) != 1 || first[0].Claim == 0 {
+		t.Fatalf("%+v: want a claim", first)
+	}
+	r.Answered("locks/m", r.Seq("locks/m"), protocol.Unknown, nil, r.moment())
+	if again, _ := r.sent(); len(again) != 0 {
+		t.Errorf("sent at once: %+v", again)
+	}
+	if d, ok := r.Wait(r.moment().Now); !ok || d > r.p.Retry {
+		t.Errorf("it waits %v, %t", d, ok)
+	}
+	r.now += r.p.Retry
+	r.Tick(r.moment())
+	again, _ := r.sent()
+	if !reflect.DeepEqual(again, first) {
+		t.Errorf("repeated as\n%+v, was\n%+v", again, first)
+	}
+}
+
+// A ticket of this session that no call waits on is taken out as soon as the mutex is reserved for it. Mutexes that are
+// reserved for others are none of its business.
+func TestAReservationWithoutACallIsDeclined(t *testing.T) {
+	for name, shown := range map[string]bool{"shown": true, "named only": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newMutexRig(t)
+			d := protocol.MutexDoc{
+				Rev: 9, Limit: 1, Queue: []protocol.MutexTicket{{Session: "me", Claim: "gone"}},
+				Next: "me",
+			}
+			r.put(d)
+			notice := &d
+			if !shown {
+				notice = nil
+			}
+			r.Notified("locks/m", notice, r.moment())
+			r.serve()
+			if left := r.doc(); len(left.Queue) != 0 || left.Next != "" || r.Len() != 0 {
+				t.Errorf("left %+v; %d in use", left, r.Len())
+			}
+			d.Next = "other"
+			r.Notified("locks/n", &d, r.moment())
+			if _, reads := r.sent(); len(reads) != 0 {
+				t.Errorf("read %v", reads)
+			}
+		})
+	}
+}
+
+// Where the store notifies, a waiter hardly asks. Where it does not, it asks at growing intervals.
+func TestWaitersLook(t *testing.T) {
+	for name, tt := range map[string]struct {
+		watching    bool
+		least, most int
+	}{"notified": {true, 10, 15}, "polling": {false, 25, 40}} {
+		t.Run(name, func(t *testing.T) {
+			r := newMutexRig(t)
+			r.Watching(tt.watching, r.moment())
+			r.put(protocol.MutexDoc{
+				Rev: 9, Limit: 1, Holders: []protocol.MutexHolder{{Session: "other", Claim: "o", Token: 9}},
+				Exclusive: 9,
+			})
+			r.Ask("locks/m", "c1", oneHolder(), r.moment())
+			r.serve()
+			if len(r.want) != 1 || r.want[0] != "other" {
+				t.Errorf("sessions %v, want the holder's", r.want)
+			}
+			looks, end := 0, r.now+25*time.Second
+			for r.now < end {
+				d, ok := r.Wait(r.moment().Now)
+				if !ok {
+					t.Fatal("nothing would ever happen")
+				}
+				r.now += max(d, time.Millisecond)
+				r.Tick(r.moment())
+				_, reads := r.serve()
+				looks += reads
+			}
+			if looks < tt.least || looks > tt.most {
+				t.Errorf("%d looks within 25 s, want %d to %d", looks, tt.least, tt.most)
+			}
+			r.Died("other", r.moment())
+			r.serve()
+			r.result(protocol.MutexGranted)
+		})
+	}
+}
+
+// Close gives up what waits at once. What is held it ends, and keeps until its release, or End.
+func TestCloseGivesUpAndReleases(t *testing.T) {
+	r := newMutexRig(t)
+	r.Ask("locks/m", "held", oneHolder(), r.moment())
+	r.serve()
+	r.Ask("locks/m", "waits", oneHolder(), r.moment())
+	r.serve()
+	r.got = nil
+	r.Close(r.moment())
+	r.serve()
+	if left := r.doc(); len(left.Holders) != 1 || len(left.Queue) != 0 {
+		t.Errorf("after Close: %+v", left)
+	}
+	r.End(r.moment())
+	r.serve()
+	kinds := map[string]protocol.MutexActionKind{"held": protocol.MutexLost, "waits": protocol.MutexRefused}
+	for _, got := range r.got {
+		if got.Kind != protocol.MutexDone && (got.Kind != kinds[got.Claim] || !got.Closed) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if left := r.doc(); len(left.Holders)+len(left.Queue) != 0 || r.Len() != 0 {
+		t.Errorf("left %+v; %d in use", left, r.Len())
+	}
+}
+
+// What is held is compared once the store follows another course of writes: until then no heartbeat counts.
+func TestDoubt(t *testing.T) {
+	r := newMutexRig(t)
+	r.Ask("locks/m", "c1", oneHolder(), r.moment())
+	r.serve()
+	r.result(protocol.MutexGranted)
+	r.LineageChanged(r.moment())
+	if !r.Verifying() {
+		t.Error("there is no doubt")
+	}
+	r.put(protocol.MutexDoc{Rev: 3, Limit: 1}) // the claim is forgotten
+	r.serve()
+	if lost := r.result(protocol.MutexLost); lost.Reason != protocol.HolderGone || r.Verifying() {
+		t.Errorf("%+v; doubt %t", lost, r.Verifying())
+	}
+}
+
+// While the store is away a write is repeated at its interval, also when it is time to look. A store that fails at once
+// would be asked without a pause.
+func TestRepeatsKeepTheirInterval(t *testing.T) {
+	r := newMutexRig(t)
+	r.Ask("locks/m", "c1", oneHolder(), r.moment())
+	_, _ = r.sent()
+	r.Found(MutexFound{ID: "locks/m", OK: true}, r.moment())
+	repeats, end := 0, r.now+10*time.Second
+	for r.now < end {
+		changes, _ := r.sent()
+		for range changes {
+			repeats++
+			r.Answered("locks/m", r.Seq("locks/m"), protocol.Unknown, nil, r.moment())
+		}
+		d, ok := r.Wait(r.moment().Now)
+		if !ok || d == 0 {
+			t.Fatalf("after %v it waits %v, %t", r.now, d, ok)
+		}
+		r.now += d
+		r.Tick(r.moment())
+	}
+	if most := int(10*time.Second/r.p.Retry) + 1; repeats < most/2 || repeats > most {
+		t.Errorf("sent %d times within 10 s, want every %v", repeats, r.p.Retry)
+	}
+}

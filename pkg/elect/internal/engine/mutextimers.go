@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// How long a mutex that a call waits for is not looked at when nothing is heard of it. Where the store notifies, looks
+// are only for notifications that were lost.
+const (
+	firstMutexRead    = 50 * time.Millisecond
+	maxMutexReadPause = time.Second
+	mutexReadGap      = 2 * time.Second
+)
+
+// keepIdleMutex is how long a mutex is kept that nobody uses.
+const keepIdleMutex = 10 * time.Second
+
+// mutexTimers is when time alone changes a mutex.
+type mutexTimers struct {
+	due      protocol.Instant // the first of all
+	retrying bool             // at retry what was not answered is sent again
+	retry    protocol.Instant
+	looking  bool // at look it is read, since a call waits
+	look     protocol.Instant
+	pause    time.Duration // before the look after that, where the store does not notify
+}
+
+// schedule notes when time alone may change the mutex.
+func (t *Mutexes) schedule(x *localMutex, m protocol.Moment) {
+	under := x.m.Reading || x.m.Write.Sent
+	unanswered := x.m.Write.Under || x.m.Unread || x.m.Doubt || x.m.Pause
+	switch retry := !under && unanswered; {
+	case retry && !x.retrying:
+		x.retrying, x.retry = true, m.Now.Add(t.p.Retry)
+	case !retry:
+		x.retrying = false
+	}
+	switch waits := x.waits(); {
+	case waits && !x.looking:
+		x.looking, x.pause = true, firstMutexRead
+		x.look = m.Now.Add(t.nextLook(x))
+	case !waits:
+		x.looking = false
+	}
+	wait, timed := x.m.Due(m)
+	at := func(when protocol.Instant) {
+		if d := -m.Now.HolderElapsed(when); !timed || d < wait {
+			wait, timed = max(d, 0), true
+		}
+	}
+	if x.retrying {
+		at(x.retry)
+	}
+	if x.looking && !under && !unanswered { // else what is repeated comes first, and not before its time
+		at(x.look)
+	}
+	if x.idle {
+		at(m.Now.Add(keepIdleMutex))
+	}
+	x.due = m.Now.Add(wait)
+	if timed {
+		t.timed[x.id] = x
+	} else {
+		delete(t.timed, x.id)
+	}
+}
+
+func (t *Mutexes) nextLook(x *localMutex) time.Duration {
+	if t.watching {
+		return mutexReadGap
+	}
+	d := x.pause
+	x.pause = min(2*x.pause, maxMutexReadPause)
+	return d
+}
+
+// waits says whether a call of this process waits.
+func (x *localMutex) waits() bool {
+	return slices.ContainsFunc(x.m.Calls, func(c protocol.MutexCall) bool { return c.Phase == protocol.CallWaiting })
+}
+
+// Tick lets time pass.
+func (t *Mutexes) Tick(m protocol.Moment) {
+	for _, x := range t.due(m.Now) {
+		if x.idle {
+			t.forget(x)
+			continue
+		}
+		if x.retrying && m.Now.Reached(x.retry, 0) {
+			x.retrying = false
+		}
+		ev := protocol.MutexEvent{Kind: protocol.MutexTicked}
+		if x.looking && m.Now.Reached(x.look, 0) && !x.m.Write.Under && !x.m.Unread {
+			x.look = m.Now.Add(t.nextLook(x))
+			ev.Kind = protocol.MutexLook
+		}
+		t.step(x, ev, m)
+	}
+}
+
+// due are those whose time has come, in order. A tick sorts only them: most of the time there is none.
+func (t *Mutexes) due(now protocol.Instant) []*localMutex {
+	var due []*localMutex
+	for _, x := range t.timed {
+		if now.Reached(x.due, 0) {
+			due = append(due, x)
+		}
+	}
+	return sortMutexes(due)
+}
+
+// Wait is how long nothing happens by time alone; false: nothing ever does.
+func (t *Mutexes) Wait(now protocol.Instant) (wait time.Duration, ok bool) {
+	for _, x := range t.timed {
+		if d := max(0, -now.HolderElapsed(x.due)); !ok || d < wait {
+			wait, ok = d, true
+		}
+	}
+	return wait, ok
+}
+
+// Watching says whether the store's notifications are heard. Where they begin, each mutex that a call waits for is
+// looked at: it may have changed before.
+func (t *Mutexes) Watching(yes bool, m protocol.Moment) {
+	t.watching = yes
+	for _, x := range sortedMutexes(t.all) {
+		switch {
+		case x.idle:
+			t.forget(x)
+		case x.waits():
+			x.looking = false
+			t.step(x, protocol.MutexEvent{Kind: protocol.MutexLook}, m)
+		}
+	}
+}
+
+// sortedMutexes are mutexes in the order of their ids.
+func sortedMutexes(all map[string]*localMutex) []*localMutex {
+	list := make([]*localMutex, 0, len(all))
+	for _, x := range all {
+		list = append(list, x)
+	}
+	return sortMutexes(list)
+}
+
+// sortMutexes sorts mutexes by their ids.
+func sortMutexes(list []*localMutex) []*localMutex {
+	slices.SortFunc(list, func(a, b *localMutex) int { return strings.Compare(a.id, b.id) })
+	return list
+}

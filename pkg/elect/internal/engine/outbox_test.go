@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// posted is a store that keeps what it is sent until a test answers.
+type posted struct {
+	Store
+
+	ops     []string
+	changes [][]store.Change
+	then    []func([]store.Outcome, bool)
+}
+
+func (p *posted) Apply(op string, changes []store.Change, then func([]store.Outcome, bool)) {
+	p.ops, p.changes, p.then = append(p.ops, op), append(p.changes, changes), append(p.then, then)
+}
+
+// answer answers the last request.
+func (p *posted) answer(status store.Status) {
+	last := len(p.then) - 1
+	p.then[last](slices.Repeat([]store.Outcome{{Status: status}}, len(p.changes[last])), false)
+}
+
+// writer is a session in some phase.
+type writer struct {
+	ids   *record.WriterIDs
+	phase protocol.Phase
+}
+
+func (w *writer) ID() string                { return w.ids.Session }
+func (w *writer) IDs() *record.WriterIDs    { return w.ids }
+func (w *writer) Machine() protocol.Session { return protocol.Session{Phase: w.phase} }
+
+// sender is an outbox at a time that a test sets.
+type sender struct {
+	*Outbox
+
+	sent *posted
+	by   *writer
+	now  time.Duration
+}
+
+func newSender(t *testing.T) *sender {
+	t.Helper()
+	p := testParams(t)
+	s := &sender{sent: &posted{}, by: &writer{ids: &record.WriterIDs{Session: "me"}, phase: protocol.Open}}
+	s.Outbox = &Outbox{
+		store: s.sent, cache: NewCache(p, testAt(0)), keys: NewKeys(p), session: s.by,
+		moment: func() protocol.Moment { return testMoment(s.now) }, retry: p.Retry,
+	}
+	return s
+}
+
+// at lets time pass and sends what is due.
+func (s *sender) at(d time.Duration) {
+	s.now = d
+	s.flush(s.moment())
+}
+
+// Who watches events must look once they can be read: not before they are written, and also when others write nothing
+// else.
+func TestEventsAreCountedOnceTheyAreWritten(t *testing.T) {
+	s := newSender(t)
+	s.Note(record.Event{Type: record.EventMoved}, s.moment())
+	s.at(2 * time.Second)
+	if !slices.Equal(s.sent.ops, []string{"event"}) {
+		t.Fatalf("sent %q, want the event alone", s.sent.ops)
+	}
+	s.at(4 * time.Second)
+	if len(s.sent.ops) != 1 {
+		t.Fatalf("sent %q before the event was answered", s.sent.ops)
+	}
+	s.sent.answer(store.Unknown)
+	for d := 4 * time.Second; d < 7*time.Second; d += 100 * time.Millisecond {
+		s.at(d)
+	}
+	if !slices.Equal(s.sent.ops, []string{"event", "event"}) {
+		t.Fatalf("sent %q, want the event again", s.sent.ops)
+	}
+	s.sent.answer(store.Applied)
+	s.at(9 * time.Second)
+	s.at(11 * time.Second)
+	if !slices.Equal(s.sent.ops, []string{"event", "event", "increment"}) {
+		t.Fatalf("sent %q, want one increment after the event", s.sent.ops)
+	}
+	if c := s.sent.changes[2]; len(c) != 1 || c[0].Op != store.Increment || c[0].Doc.ID != record.CounterEvents {
+		t.Errorf("incremented %+v", c)
+	}
+}
+
+// Events are for people: keys go first, and a session that is not open has other worries.
+func TestEventsWaitForAnOpenSession(t *testing.T) {
+	s := newSender(t)
+	s.by.phase = protocol.Lost
+	s.Note(record.Event{Type: record.EventMoved}, s.moment())
+	s.at(2 * time.Second)
+	if len(s.sent.ops) > 0 {
+		t.Fatalf("sent %q for a session that is lost", s.sent.ops)
+	}
+	if rest := s.LastEvents(); len(rest) != 1 {
+		t.Errorf("%d events are left at the end, want 1", len(rest))
+	}
+}
+
+func TestIncrementsAreRepeatedUntilAnswered(t *testing.T) {
+	s := newSender(t)
+	s.increment([]string{"g"}, s.moment().Now)
+	s.at(time.Second)
+	s.sent.then[0]([]store.Outcome{{Err: store.ErrUnavailable}, {}}, false)
+	s.at(2 * time.Second)
+	if len(s.sent.changes) != 2 || len(s.sent.changes[1]) != 2 {
+		t.Fatalf("sent %+v, want both counters twice", s.sent.changes)
+	}
+	for _, c := range s.sent.changes[1] {
+		if c.Doc.ID != "g" && c.Doc.ID != CounterMembers {
+			t.Errorf("incremented %q", c.Doc.ID)
+		}
+	}
+	s.sent.answer(store.Applied)
+	if left := s.LastIncrements(); len(left) > 0 {
+		t.Errorf("%+v are left", left)
+	}
+}

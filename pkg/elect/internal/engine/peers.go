@@ -1,0 +1,352 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// PeersReady is what is to be done. Its zero value asks for nothing.
+type PeersReady struct {
+	Poll    *SessionPoll
+	Reads   []string // sessions to be read, linearizably: the answers go to Peers.Found
+	Kills   []Kill
+	Died    []Death
+	Met     []string      // sessions that are known now, and not known to be dead
+	Over    []string      // predecessors that are known to be dead
+	Outage  time.Duration // an outage of the store of this length has just ended; 0: none
+	Skewed  []int64       // by how many ms the clocks of others were behind when heartbeats of them were first seen
+	New     bool          // a session was met for the first time
+	Changed bool          // something of the view
+}
+
+// SessionPoll asks for a list of the live and draining sessions. The answer goes to Peers.Polled.
+type SessionPoll struct {
+	All   bool   // all of them; else those that follow From in the order of names, wrapping
+	From  string // the own session
+	Count int
+}
+
+// Kill asks for a session to be marked dead.
+type Kill struct {
+	Session  string
+	Instance string
+	Cause    string
+	Change   store.Change
+	First    bool // it is not a repeat
+}
+
+// Death is a session that is known to be dead now.
+type Death struct {
+	Session  string
+	Instance string
+	Cause    string
+	Own      bool // this process marked it dead
+}
+
+// sorted is what is to be done in the order of sessions: the same events have the same effects.
+func (r PeersReady) sorted() PeersReady {
+	slices.Sort(r.Reads)
+	slices.Sort(r.Met)
+	slices.Sort(r.Over)
+	slices.SortStableFunc(r.Kills, func(a, b Kill) int { return cmp.Compare(a.Session, b.Session) })
+	slices.SortStableFunc(r.Died, func(a, b Death) int { return cmp.Compare(a.Session, b.Session) })
+	return r
+}
+
+// Empty says whether there is nothing to do.
+func (r PeersReady) Empty() bool {
+	return r.Poll == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Met) == 0 &&
+		len(r.Over) == 0 && r.Outage == 0 && len(r.Skewed) == 0 && !r.New && !r.Changed
+}
+
+// Peers are the other sessions. It is not safe for concurrent use.
+type Peers struct {
+	Connectivity Connectivity // how well this process reaches the store
+	All          Sessions
+
+	p            protocol.Params
+	ids          *record.WriterIDs
+	polls        pollSchedule
+	kills        killSchedule
+	predecessors predecessors
+	out          PeersReady
+}
+
+// NewPeers knows no session. The sessions of predecessors are marked dead once the own one can be seen by others.
+func NewPeers(p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
+	long := now.Add(-p.T)
+	return &Peers{
+		p: p, All: Sessions{}, predecessors: newPredecessors(before),
+		Connectivity: Connectivity{p: p, read: now, heartbeat: now}, polls: pollSchedule{last: long, lastAll: long},
+	}
+}
+
+// Begin says which session is this process's own.
+func (ps *Peers) Begin(ids *record.WriterIDs) { ps.ids = ids }
+
+// Ended takes note that a session of this process is over. It is as dead as any other now, and what it owned can be
+// taken at once.
+func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
+	ps.kills.count(ps.All[session], -1)
+	ps.All[session] = &peer{
+		m: protocol.Peer{Known: true, State: protocol.Dead, Lease: ps.p.T, DeadAt: now},
+		doc: record.Session{
+			ID: session, State: record.Dead, Lease: ps.p.T, Instance: instance,
+			Cause: "it could not renew its lease in time",
+		},
+		heartbeatAt: acked,
+	}
+}
+
+// Want makes sure that a session named by a lock is known, or becomes known.
+func (ps *Peers) Want(session string, m protocol.Moment) { ps.want(session, m) }
+
+// PollSoon has the sessions looked at without waiting for the next time: a notification says that one has changed, and
+// does not show it. Where there are many sessions it waits all the same, since many change at once.
+func (ps *Peers) PollSoon() { ps.polls.soon = ps.kills.alive <= pollAll }
+
+func (ps *Peers) want(session string, m protocol.Moment) *peer {
+	q := ps.All[session]
+	if q == nil {
+		q = &peer{}
+		ps.All[session] = q
+		ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, m.Now, m)
+	}
+	return q
+}
+
+// Known says whether it is known whether the session lives. One that is not known will be.
+func (ps *Peers) Known(session string, m protocol.Moment) bool { return ps.want(session, m).m.Known }
+
+// Freed says whether a lock that names the session may be claimed. The session must be known to be dead, and no remote
+// lease on the key may be left.
+func (ps *Peers) Freed(session string, key record.Key, m protocol.Moment) bool {
+	q := ps.want(session, m)
+	return q.m.Freed(time.Duration(q.doc.Remote[key])*time.Millisecond, m.Now)
+}
+
+// ForgetDead forgets sessions that have been dead for long, and returns them. One that a lock still names is read
+// again when it is asked for.
+func (ps *Peers) ForgetDead(now protocol.Instant) []string { return ps.All.forgetDead(now) }
+
+// Forget forgets every session, what was seen of it and that it is dead: the store follows another course of writes.
+func (ps *Peers) Forget(now protocol.Instant) {
+	long := now.Add(-ps.p.T)
+	clear(ps.All)
+	ps.kills = killSchedule{soon: true}
+	ps.polls = pollSchedule{busy: ps.polls.busy, last: long, lastAll: long}
+	ps.out.Changed = true
+}
+
+// Ready returns what is to be done since the last call.
+func (ps *Peers) Ready() PeersReady {
+	if ps.out.Empty() { // as most of the time
+		return PeersReady{}
+	}
+	r := ps.out
+	ps.out = PeersReady{}
+	return r.sorted()
+}
+
+// stepAt feeds a session's machine with what came to be known at an instant, and notes what it wants done.
+func (ps *Peers) stepAt(session string, q *peer, ev protocol.PeerEvent, at protocol.Instant, m protocol.Moment) {
+	ev.Clock = m.Rev
+	before := q.m
+	ps.kills.count(q, -1)
+	var acts []protocol.PeerAction
+	q.m, acts = q.m.Step(ps.p, ev, at)
+	ps.kills.count(q, 1)
+	if ev.Kind != protocol.PeerTick && (ev.Kind != protocol.PeerSeen || before.Reading) {
+		ps.kills.soon = true
+	}
+	if q.m.Known && !before.Known && !q.m.Dead() {
+		ps.out.Met = append(ps.out.Met, session)
+	}
+	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
+		ps.out.Changed = true
+	}
+	for _, a := range acts {
+		switch a.Kind {
+		case protocol.KillPeer:
+			ps.out.Kills = append(ps.out.Kills, q.kill(session, a, func() record.Session {
+				return ps.dead(session, q, m)
+			}))
+		case protocol.ReadPeer:
+			ps.out.Reads = append(ps.out.Reads, session)
+		case protocol.PeerDied:
+			if ev.Kind != protocol.PeerAnswer { // else it was noted with its cause
+				ps.out.Died = append(ps.out.Died, Death{Session: session, Instance: q.doc.Instance})
+			}
+			ps.out.Changed = true
+		}
+	}
+}
+
+// dead is a session's document that says that it is dead.
+func (ps *Peers) dead(session string, q *peer, m protocol.Moment) record.Session {
+	doc := q.doc
+	doc.ID, doc.WriterID, doc.State, doc.Died = session, ps.ids.Next(), record.Dead, max(m.Clock, 1)
+	doc.Cause, doc.Left = "no heartbeat for "+formatSeconds(max(ps.p.T, q.m.Lease)), false
+	if before, ok := ps.predecessors.left[session]; ok {
+		doc.Cause, doc.Remote = "its container ended and was started again", before.Remote
+	}
+	if q.m.Dead() {
+		doc.Cause = "it was dead, and was written live again"
+	}
+	return doc
+}
+
+// Tick looks at the other sessions when it is time, and marks those dead whose heartbeats have stood still. own is
+// this process's session; longest is the largest T of all members known.
+func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Moment) {
+	if ps.polls.due(ps.kills.alive, ps.p, m.Now) {
+		ps.out.Poll = &SessionPoll{All: ps.polls.all, From: ps.ids.Session, Count: neighbours}
+	}
+	if ps.Connectivity.StoreUnreachable(own, m.Now) || !ps.kills.isDue(m.Now) {
+		return // while the store is unreachable ages say nothing: they start again with the next success
+	}
+	patience := ps.All.longestLease(max(longest, ps.p.T))
+	ps.kills.begin(ps.p, m.Now)
+	for id, q := range ps.All {
+		if m.Now.HolderElapsed(q.retryAt) >= 0 && q.watched(ps.p, m.Now) {
+			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, m.Now, m)
+		}
+		ps.kills.expect(ps.p, q, m.Now)
+	}
+}
+
+// Wait is how long the loop may sleep.
+func (ps *Peers) Wait(own protocol.Session, now protocol.Instant) time.Duration {
+	wait := time.Duration(math.MaxInt64)
+	if !ps.polls.busy {
+		wait = ps.polls.gap(ps.p) - now.HolderElapsed(ps.polls.last)
+	}
+	if left := -now.HolderElapsed(ps.kills.next); left > 0 && !ps.Connectivity.StoreUnreachable(own, now) {
+		wait = min(wait, left)
+	}
+	return wait
+}
+
+// EndPredecessors marks the sessions of predecessors dead, once the others know of the own one. announced says that
+// they can read it.
+func (ps *Peers) EndPredecessors(announced bool, m protocol.Moment) {
+	if !ps.predecessors.due(announced, ps.p, m.Now) {
+		return
+	}
+	for id := range ps.predecessors.left {
+		q := ps.want(id, m)
+		if q.m.Dead() || q.m.Gone { // a missing session owns nothing for longer than any other that is missing
+			delete(ps.predecessors.left, id)
+			ps.out.Over = append(ps.out.Over, id)
+			continue
+		}
+		if m.Now.HolderElapsed(q.retryAt) >= 0 {
+			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerEnded}, m.Now, m)
+		}
+	}
+}
+
+// Found takes the answer to a read: s is nil when the session's document is absent, ok is false when the read failed.
+func (ps *Peers) Found(session string, s *record.Session, ok bool, arrived protocol.Instant, m protocol.Moment) {
+	q := ps.All[session]
+	switch {
+	case q == nil:
+	case !ok:
+		ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerUnread}, arrived, m)
+	case s == nil:
+		ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerMissing}, arrived, m)
+	default:
+		ps.See(s, true, arrived, m)
+	}
+}
+
+// Answered takes the outcome of a Kill.
+func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Moment) {
+	q := ps.All[session]
+	if q == nil {
+		return
+	}
+	q.retryAt = m.Now.Add(ps.p.Retry)
+	if status != protocol.Unknown {
+		q.killing = nil
+	}
+	if status == protocol.Applied {
+		q.doc = *q.dying // with its remote leases: the document may never be shown here again
+		ps.out.Died = append(
+			ps.out.Died, Death{Session: session, Instance: q.doc.Instance, Cause: q.doc.Cause, Own: true},
+		)
+	}
+	ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m.Now, m)
+}
+
+// Polled takes the answer to a poll; ok is false when it failed. A session that is known and is not in a complete
+// list is read by itself: it is dead, or was deleted.
+func (ps *Peers) Polled(sessions []record.Session, ok bool, arrived protocol.Instant, m protocol.Moment) {
+	ps.polls.busy = false
+	if !ok {
+		return
+	}
+	ps.succeeded(&ps.Connectivity.read, arrived, m)
+	for i := range sessions {
+		ps.See(&sessions[i], false, arrived, m)
+	}
+	if !ps.polls.done() {
+		return
+	}
+	for id, q := range ps.All {
+		if q.shownAt != arrived && !q.m.Dead() {
+			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, arrived, m)
+		}
+	}
+}
+
+// See takes one session's document. sure says that it comes from a linearizable read.
+func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m protocol.Moment) {
+	if s.ID == ps.ids.Session {
+		return // the own document is read by the session's machine alone
+	}
+	q := ps.All[s.ID]
+	if q == nil {
+		q = &peer{}
+		ps.All[s.ID] = q
+		ps.out.New = true
+	}
+	q.shownAt = arrived
+	before := q.m
+	ps.stepAt(s.ID, q, protocol.PeerEvent{
+		Kind: protocol.PeerSeen, State: record.StateOf(string(s.State)), Rev: s.Rev, Heartbeat: s.Heartbeat,
+		Lease: s.Lease, Sure: sure,
+	}, arrived, m)
+	if q.m.Heartbeat != before.Heartbeat || !before.Known {
+		q.heartbeatAt = arrived
+	}
+	if before.Known && q.m.Heartbeat != before.Heartbeat && s.Clock > 0 { // a heartbeat seen first may be old
+		ps.out.Skewed = append(ps.out.Skewed, m.Clock-s.Clock)
+	}
+	if q.m.Rev == s.Rev && (q.doc.Rev != s.Rev || q.doc.WriterID != s.WriterID) { // most looks show nothing new
+		q.doc = *s
+	}
+}
+
+// HeartbeatAcked takes note of an own heartbeat that was acknowledged.
+func (ps *Peers) HeartbeatAcked(m protocol.Moment) {
+	ps.succeeded(&ps.Connectivity.heartbeat, m.Now, m)
+}
+
+// succeeded notes an own success. After an outage all ages start again: what was not seen is not known to be silent.
+func (ps *Peers) succeeded(last *protocol.Instant, at protocol.Instant, m protocol.Moment) {
+	outage := ps.Connectivity.succeeded(last, at)
+	if outage == 0 {
+		return
+	}
+	ps.out.Changed, ps.out.Outage = true, outage
+	for id, q := range ps.All {
+		ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerReset}, at, m)
+	}
+}

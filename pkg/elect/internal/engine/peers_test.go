@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// peersWorld is one process's view of the others, and the time.
+type peersWorld struct {
+	*Peers
+	p   protocol.Params
+	now time.Duration
+	own protocol.Session
+}
+
+func newPeersWorld(t *testing.T) *peersWorld {
+	t.Helper()
+	w := &peersWorld{p: testParams(t)}
+	w.Peers = NewPeers(w.p, w.at(), nil)
+	w.Begin(&record.WriterIDs{Session: "me"})
+	return w
+}
+
+func (w *peersWorld) at() protocol.Instant { return testAt(w.now) }
+
+func (w *peersWorld) moment() protocol.Moment { return testMoment(w.now) }
+
+// round lets one look's time pass. all and some answer the looks; nil: the look fails.
+func (w *peersWorld) round(all, some []record.Session) PeersReady {
+	w.now += w.p.Observe
+	w.Tick(w.own, 0, w.moment())
+	r := w.Ready()
+	if r.Poll == nil {
+		return r
+	}
+	answer := some
+	if r.Poll.All {
+		answer = all
+	}
+	w.Polled(answer, answer != nil, w.at(), w.moment())
+	w.Tick(w.own, 0, w.moment())
+	more := w.Ready()
+	r.Kills = append(r.Kills, more.Kills...)
+	return r
+}
+
+func otherSession(id string, heartbeat int64) record.Session {
+	return record.Session{
+		ID: id, Rev: 2 * heartbeat, Heartbeat: heartbeat, State: record.Live, Lease: testLease, Instance: id,
+	}
+}
+
+func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
+	w := newPeersWorld(t)
+	silent := []record.Session{otherSession("b", 3)}
+	for w.now < testLease {
+		if r := w.round(silent, silent); len(r.Kills) > 0 {
+			t.Fatalf("after %v: %+v", w.now, r.Kills)
+		}
+	}
+	killed := false
+	for w.now < testLease+2*w.p.Observe && !killed {
+		r := w.round(silent, silent)
+		killed = len(r.Kills) == 1 && r.Kills[0].Session == "b" && r.Kills[0].Change.IfRev == 6 &&
+			r.Kills[0].Change.Doc.Rev%2 == 1
+	}
+	if !killed {
+		t.Fatal("not marked dead at an odd revision over the one that was seen")
+	}
+	w.Answered("b", protocol.Applied, w.moment())
+	if !w.All.Dead("b") || !w.Freed("b", "g/k", w.moment()) {
+		t.Error("its keys are not free")
+	}
+}
+
+// A full look that fails counts as none. Above 64 sessions the neighbours are looked at all the time and the others
+// every T/2. Those whose looks fail must not be judged by what was seen long ago.
+func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
+	w := newPeersWorld(t)
+	var all []record.Session
+	for i := range 100 {
+		all = append(all, otherSession(fmt.Sprintf("s%03d", i), 1))
+	}
+	w.round(all, nil)
+	for w.now < 3*testLease {
+		heartbeat := int64(w.now / w.p.Heartbeat)
+		var some []record.Session
+		for _, s := range all[:8] {
+			some = append(some, otherSession(s.ID, 2+heartbeat))
+		}
+		if r := w.round(nil, some); len(r.Kills) > 0 {
+			t.Fatalf(
+				"after %v: %d sessions are to be marked dead that were not looked at, %s first", w.now, len(r.Kills),
+				r.Kills[0].Session,
+			)
+		}
+	}
+}
+
+func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
+	w := newPeersWorld(t)
+	silent := []record.Session{otherSession("b", 3)}
+	w.round(silent, silent)
+	for w.now < testLease+testLease/2 {
+		if r := w.round(nil, nil); len(r.Kills) > 0 {
+			t.Fatalf("after %v of an outage: %+v", w.now, r.Kills)
+		}
+	}
+	if r := w.round(silent, silent); len(r.Kills) > 0 {
+		t.Fatalf("at the first success after the outage: %+v", r.Kills)
+	}
+	if w.Connectivity.SinceOutage(w.at()) < 0 {
+		t.Error("the outage is not known")
+	}
+}
+
+func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
+	w := newPeersWorld(t)
+	w.Peers = NewPeers(
+		w.p, w.at(), []Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
+	)
+	w.Begin(&record.WriterIDs{Session: "me"})
+	old := otherSession("old", 7)
+	w.See(&old, true, w.at(), w.moment())
+	w.EndPredecessors(false, w.moment())
+	if r := w.Ready(); len(r.Kills) > 0 {
+		t.Fatal("before the own session can be read")
+	}
+	w.EndPredecessors(true, w.moment())
+	w.now += 2 * w.p.Observe
+	w.EndPredecessors(true, w.moment())
+	r := w.Ready()
+	if len(r.Kills) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	s, err := record.SessionFrom(r.Kills[0].Change.Doc)
+	if err != nil || s.Remote["g/k"] != 5000 {
+		t.Errorf("%+v, %v: want the remote leases in it", s, err)
+	}
+	w.Answered("old", protocol.Applied, w.moment())
+	if w.Freed("old", "g/k", w.moment()) {
+		t.Error("a key under a remote lease is free")
+	}
+	w.EndPredecessors(true, w.moment())
+	if r := w.Ready(); len(r.Over) != 1 {
+		t.Errorf("the guard does not hear of it: %+v", r)
+	}
+}

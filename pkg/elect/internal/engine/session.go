@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// SessionReady is what is to be done. Its zero value asks for nothing. The loop carries it out in the order of the fields.
+type SessionReady struct {
+	Over *SessionEnd // the session is known to be dead
+	// a session begins, of this name: before its document is created the guard must know of it
+	Opening   string
+	Renewed   *protocol.Instant // deadlines count from here
+	Keys      []protocol.KeyEventKind
+	Cancelled bool // D has come
+	Lost      bool // another has ended the session
+	Write     *SessionWrite
+	Read      bool // read the session's document, linearizably
+	Member    *store.Change
+	Forgot    bool // the store showed the session below a revision that it had acknowledged
+	Changed   bool // phase, validity or member
+}
+
+// SessionEnd is the end of a session.
+type SessionEnd struct {
+	Session  string
+	Instance string
+	Acked    protocol.Instant // when its last acknowledged heartbeat was sent
+}
+
+// SessionWrite is a heartbeat, or the record of the session's own death.
+type SessionWrite struct {
+	Change store.Change
+	// with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
+	Member *store.Change
+}
+
+// Empty says whether there is nothing to do.
+func (r SessionReady) Empty() bool {
+	return r.Over == nil && r.Opening == "" && r.Renewed == nil && len(r.Keys) == 0 && !r.Cancelled && !r.Lost &&
+		r.Write == nil &&
+		!r.Read && r.Member == nil && !r.Forgot && !r.Changed
+}
+
+// Session is this process's session, and after its end the next one. It is not safe for concurrent use.
+type Session struct {
+	Member Member // what the instance says of itself, beside the session
+
+	p        protocol.Params
+	newID    func() string
+	m        protocol.Session
+	ids      *record.WriterIDs
+	write    store.Change          // the write under way: a repeat is the very same
+	written  protocol.SessionWrite // what write was made for
+	drain    drainState
+	wasValid bool
+	out      SessionReady
+}
+
+// drainState is what was asked of the session.
+type drainState struct {
+	asked   bool             // say draining, and take no more keys
+	askedAt protocol.Instant // when that was
+	closing bool             // end once nothing runs
+	closeAt protocol.Instant // when that was asked for
+}
+
+// NewSession is a process that is about to open its first session. newID gives names of sessions, each never used before.
+func NewSession(p protocol.Params, m record.Member, newID func() string) *Session {
+	o := &Session{p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
+	o.begin()
+	return o
+}
+
+// begin begins a session with a fresh name. Everything of the one before is gone.
+func (o *Session) begin() {
+	id := o.newID()
+	o.ids = &record.WriterIDs{Session: id}
+	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
+	o.write, o.written, o.wasValid = store.Change{}, protocol.SessionWrite{}, false
+	o.Member.begin(o.ids, o.p.T)
+	o.out.Opening = id
+}
+
+// ID is the session's name.
+func (o *Session) ID() string { return o.ids.Session }
+
+// IDs gives the session's writer IDs.
+func (o *Session) IDs() *record.WriterIDs { return o.ids }
+
+// Machine is the session's state.
+func (o *Session) Machine() protocol.Session { return o.m }
+
+// Announced says whether the lease is valid and others can read what the instance says of itself.
+func (o *Session) Announced() bool { return o.wasValid && o.Member.Readable() }
+
+// Valid says whether the lease is valid.
+func (o *Session) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
+
+// Closing says whether everything is being released.
+func (o *Session) Closing() bool { return o.drain.closing }
+
+// ClosingFor says whether Close was called at least d ago.
+func (o *Session) ClosingFor(d time.Duration, now protocol.Instant) bool {
+	return o.drain.closing && now.Reached(o.drain.closeAt, d)
+}
+
+// Leaving says whether no more keys are taken.
+func (o *Session) Leaving() bool { return o.drain.closing || o.drain.asked }
+
+// Draining says whether keys may be given away for a drain. Others must know of it first. To one that sees a key leave
+// and does not know why, the giver looks as if it had free capacity. A store that does not take the document in time is
+// not waited for.
+func (o *Session) Draining(now protocol.Instant) bool {
+	return o.drain.closing || o.drain.asked && (o.m.SaysDrn || now.Reached(o.drain.askedAt, o.p.Retry))
+}
+
+// Drain says draining in the session's document. Keys that are held stay.
+func (o *Session) Drain(m protocol.Moment) {
+	if !o.drain.asked {
+		o.drain.asked, o.drain.askedAt = true, m.Now
+	}
+	o.step(protocol.SessionEvent{Kind: protocol.SessionSayDraining}, m)
+}
+
+// Close ends the session once nothing runs. It reports false when it was called before.
+func (o *Session) Close(m protocol.Moment) bool {
+	if o.drain.closing {
+		return false
+	}
+	o.drain.closing, o.drain.closeAt = true, m.Now
+	o.out.Changed = true
+	o.step(protocol.SessionEvent{Kind: protocol.SessionDrain}, m)
+	return true
+}
+
+// Tick lets time pass.
+func (o *Session) Tick(m protocol.Moment) {
+	o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m)
+}
+
+// LineageChanged says that the store follows another course of writes: no heartbeat counts until Sure.
+func (o *Session) LineageChanged(m protocol.Moment) {
+	o.step(protocol.SessionEvent{Kind: protocol.SessionDoubt}, m)
+}
+
+// Verified says that every key held was compared with the new course, and what was lost has ended. The session compares its
+// own document next.
+func (o *Session) Verified(m protocol.Moment) {
+	o.step(protocol.SessionEvent{Kind: protocol.SessionSure}, m)
+}
+
+// Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is
+// to.
+func (o *Session) Idle(running, held int, m protocol.Moment) {
+	if o.m.TasksOff(running, held) {
+		o.step(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, m)
+	}
+}
+
+// Announce brings the member's document up to date, when it has changed since.
+func (o *Session) Announce(m protocol.Moment) {
+	if o.m.Phase == protocol.Open {
+		o.out.Member = o.Member.due(m)
+	}
+}
+
+// Wait is how long the loop may sleep before the next heartbeat is due.
+func (o *Session) Wait(now protocol.Instant) (time.Duration, bool) {
+	if o.m.Phase != protocol.Open || o.m.Write.Sent || o.m.Reading || now.HolderElapsed(o.m.NotTill) < 0 {
+		return 0, false
+	}
+	return o.p.Heartbeat - now.HolderElapsed(o.m.Acked), true
+}
+
+// Answered takes the outcome of a Write of this session.
+func (o *Session) Answered(session string, status protocol.Status, m protocol.Moment) {
+	if session == o.ids.Session {
+		o.step(protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status}, m)
+	}
+}
+
+// Found takes the answer to a read of the session's document: doc is nil when it is absent, ok is false when the
+// read failed.
+func (o *Session) Found(session string, doc *store.Doc, ok bool, m protocol.Moment) {
+	if session != o.ids.Session {
+		return
+	}
+	ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok}
+	if doc != nil {
+		ev.Rev, ev.Heartbeat, ev.State = doc.Rev, doc.Count, record.StateOf(doc.State)
+		ev.Mine = doc.WriterID.Session == session
+	}
+	o.step(ev, m)
+}
+
+// step feeds the session's machine and notes what it wants done.
+func (o *Session) step(ev protocol.SessionEvent, m protocol.Moment) {
+	ev.Clock = m.Rev
+	was := o.m
+	var acts []protocol.SessionAction
+	o.m, acts = o.m.Step(o.p, ev, m.Now)
+	for _, a := range acts {
+		o.act(a, m)
+	}
+	o.out.Forgot = o.out.Forgot || o.m.Forgot && !was.Forgot
+	valid := o.m.Valid(o.p, m.Now)
+	o.out.Changed = o.out.Changed || was.Phase != o.m.Phase || valid != o.wasValid
+	if valid && !o.wasValid {
+		o.out.Keys = append(o.out.Keys, protocol.KeyResume)
+	}
+	o.wasValid = valid
+	if o.m.Phase == protocol.Ended && was.Phase != protocol.Ended && !o.drain.closing {
+		o.begin()
+	}
+}
+
+func (o *Session) act(a protocol.SessionAction, m protocol.Moment) {
+	switch a.Kind {
+	case protocol.SendHeartbeat, protocol.MarkDead:
+		o.send(a, m)
+	case protocol.ReadSession:
+		o.out.Read = true
+	case protocol.Renewed:
+		o.out.Renewed = &a.Acked
+	case protocol.CancelTasks:
+		o.out.Cancelled = true
+	case protocol.KillTasks:
+		o.out.Lost = o.m.Phase == protocol.Lost
+	case protocol.HardStop: // the watchdog reports it, whatever holds up the loop
+	case protocol.SessionOver:
+		o.out.Over = &SessionEnd{Session: o.ids.Session, Instance: o.Member.record.Instance, Acked: o.m.Acked}
+	}
+	if kind, ok := o.m.ForKeys(a.Kind); ok {
+		o.out.Keys = append(o.out.Keys, kind)
+	}
+}
+
+// send asks for the session's document to be written. A repeat is the very same write.
+func (o *Session) send(a protocol.SessionAction, m protocol.Moment) {
+	if same := withoutCopies(o.m.Write); o.written != same {
+		o.written = same
+		doc := record.Session{
+			ID: o.ids.Session, Rev: a.NewRev, WriterID: o.ids.Next(), Heartbeat: a.Heartbeat,
+			State: record.StateName(a.State), Lease: o.p.T,
+			Instance: o.Member.record.Instance, Clock: m.Rev,
+		}
+		if a.State == protocol.Dead {
+			doc.Died, doc.Cause = m.Clock, "it could not renew its lease in time"
+			if o.drain.closing {
+				doc.Cause, doc.Left = "it left in order", true
+			}
+		}
+		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
+	}
+	o.out.Write = &SessionWrite{Change: o.write}
+	if a.IfRev == 0 && a.Kind == protocol.SendHeartbeat {
+		o.out.Write.Member = o.Member.due(m)
+	}
+}
+
+// withoutCopies is w without what changes between two copies of one write.
+func withoutCopies(w protocol.SessionWrite) protocol.SessionWrite {
+	w.Sent, w.Under = false, true
+	return w
+}
+
+// Ready returns what is to be done since the last call.
+func (o *Session) Ready() SessionReady {
+	r := o.out
+	r.Changed = r.Changed || o.Member.changed
+	o.out, o.Member.changed = SessionReady{}, false
+	return r
+}

@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"testing"
+)
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestOnlyTheGroupsWaitersWake(t *testing.T) {
+	w := NewWaiters()
+	a, b := w.Enter("a"), w.Enter("b")
+	wokenA, wokenB := a.Woken(), b.Woken()
+	w.Wake("a", "unknown")
+	if !closed(wokenA) || closed(wokenB) {
+		t.Errorf("a woken: %v, b woken: %v, want true and false", closed(wokenA), closed(wokenB))
+	}
+	if closed(a.Woken()) {
+		t.Error("a wake-up was kept for the next wait")
+	}
+	w.WakeAll()
+	if !closed(wokenB) {
+		t.Error("WakeAll left b asleep")
+	}
+}
+
+func TestAGroupGoesWithItsLastWaiter(t *testing.T) {
+	w := NewWaiters()
+	first, second := w.Enter("a"), w.Enter("a")
+	w.Leave(first)
+	if n := len(w.groups); n != 1 {
+		t.Fatalf("%d groups while one waits, want 1", n)
+	}
+	w.Leave(second)
+	if n := len(w.groups); n != 0 {
+		t.Errorf("%d groups after the last has left, want 0", n)
+	}
+}
