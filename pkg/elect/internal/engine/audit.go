@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ type Audit struct {
 	// after a pause.
 	restored protocol.Instant
 	reading  map[record.Key]bool
-	out      AuditReady
+	out      *Effects
 }
 
 // lockCount is the comparison of numbers.
@@ -41,28 +42,10 @@ type lockSweep struct {
 	alive map[string]bool
 }
 
-// AuditReady is what is to be done. Its zero value asks for nothing.
-type AuditReady struct {
-	Count    bool         // count the locks that name the own session: the answer goes to Audit.Counted
-	List     bool         // list them: the answer goes to Audit.Listed
-	Differs  bool         // with List: the numbers say that the locks do not name what is held here
-	Sweep    []string     // list the locks, not suspended, whose owner is none of these: the answer goes to Audit.Swept
-	Suspects []record.Key // read these locks: the answers go to Judge
-	Clean    bool         // remove what has expired
-}
-
-// Ready returns what is to be done since the last call.
-func (a *Audit) Ready() AuditReady {
-	r := a.out
-	a.out = AuditReady{}
-	slices.Sort(r.Suspects)
-	return r
-}
-
 // NewAudit is an audit that begins its first round at now.
-func NewAudit(p protocol.Params, now protocol.Instant) *Audit {
+func NewAudit(out *Effects, p protocol.Params, now protocol.Instant) *Audit {
 	return &Audit{
-		p: p, count: lockCount{last: now}, sweep: lockSweep{last: now.Add(-p.T)}, cleaned: now,
+		out: out, p: p, count: lockCount{last: now}, sweep: lockSweep{last: now.Add(-p.T)}, cleaned: now,
 		deleted: map[record.Key]*record.Lock{}, reading: map[record.Key]bool{},
 	}
 }
@@ -87,7 +70,7 @@ type AuditRound struct {
 func (a *Audit) Tick(t AuditRound, now protocol.Instant) bool {
 	if t.Valid && now.Reached(a.restored, a.p.Retry) {
 		a.restored = now
-		for key := range a.deleted {
+		for _, key := range slices.Sorted(maps.Keys(a.deleted)) {
 			a.suspect(key)
 		}
 	}
@@ -96,10 +79,11 @@ func (a *Audit) Tick(t AuditRound, now protocol.Instant) bool {
 	}
 	if !a.count.busy && now.Reached(a.count.last, a.p.T/4) {
 		a.count.busy, a.count.last = true, now
-		a.out.Count = true
+		a.out.add(countLocks{})
 	}
 	if now.Reached(a.cleaned, cleanEvery) {
-		a.cleaned, a.out.Clean = now, true
+		a.cleaned = now
+		a.out.add(cleanStore{})
 	}
 	began := false
 	if !a.sweep.busy && (now.Reached(a.sweep.last, a.p.T) || a.sweep.due && now.Reached(a.sweep.last, a.p.Retry)) {
@@ -108,7 +92,7 @@ func (a *Audit) Tick(t AuditRound, now protocol.Instant) bool {
 		for _, id := range alive {
 			a.sweep.alive[id] = true
 		}
-		a.out.Sweep = alive
+		a.out.add(sweepLocks{alive})
 		began = true
 	}
 	return began
@@ -140,7 +124,7 @@ func (a *Audit) Counted(total int, ok bool, of Bounds) {
 	if differs {
 		a.count.missed = 1 // should the list fail, the next count that differs is enough for another
 	}
-	a.out.List, a.out.Differs = true, differs
+	a.out.add(listLocks{differs})
 }
 
 // Listed takes the locks that name the own session. held says which keys are not free here, settled are those that
@@ -213,13 +197,8 @@ func (a *Audit) Done(key record.Key) { delete(a.reading, key) }
 func (a *Audit) suspect(key record.Key) {
 	if !a.reading[key] {
 		a.reading[key] = true
-		a.out.Suspects = append(a.out.Suspects, key)
+		a.out.add(lockSuspected{key})
 	}
-}
-
-// Empty says whether there is nothing to do.
-func (r AuditReady) Empty() bool {
-	return !r.Count && !r.List && r.Sweep == nil && len(r.Suspects) == 0 && !r.Clean
 }
 
 // AuditVerdict is what is to be done about a lock that was suspected and read.
@@ -253,138 +232,137 @@ func JudgeLock(found *record.Lock, session string, held, settled bool) AuditVerd
 	return LockWrong
 }
 
-func (a *auditor) tick(m protocol.Moment) {
-	began := a.audit.Tick(AuditRound{
-		Open: a.Session.Machine().Phase == protocol.Open, Valid: m.Valid,
-		Alive: func() []string { return append(a.Peers.All.Alive(), a.Session.ID()) },
+// tickAudit begins a round of the audit when it is time.
+func (e *Engine) tickAudit(m protocol.Moment) {
+	began := e.audit.Tick(AuditRound{
+		Open: e.Session.Machine().Phase == protocol.Open, Valid: m.Valid,
+		Alive: func() []string { return append(e.Peers.All.Alive(), e.Session.ID()) },
 	}, m.Now)
 	if began {
-		a.cache.Turn()
+		e.cache.Turn()
 	}
 }
 
-// carry reads what the audit wants to know.
-func (a *auditor) carry(r AuditReady) {
-	id := a.Session.ID()
-	if r.Count {
-		a.Keys.Owned.Begin()
-		a.store.CountLocks(id, func(total int64, ok bool) {
-			if a.Session.ID() == id {
-				least, most := a.Keys.Owned.Counted()
-				a.audit.Counted(int(total), ok, Bounds{Least: least, Most: most})
-			}
-		})
-	}
-	if r.List {
-		if r.Differs {
-			a.log.Info("The locks do not name what is held here: looking at each", "session", id)
+func (e *Engine) countLocks() {
+	id := e.Session.ID()
+	e.Keys.Owned.Begin()
+	e.store.CountLocks(id, func(total int64, ok bool) {
+		if e.Session.ID() == id {
+			least, most := e.Keys.Owned.Counted()
+			e.audit.Counted(int(total), ok, Bounds{Least: least, Most: most})
 		}
-		a.store.LocksOf(id, func(locks []*record.Lock) {
-			if a.Session.ID() == id {
-				a.listed(locks)
-			}
-		})
-	}
-	if r.Sweep != nil {
-		rev := a.Session.Member.Record().Rev
-		a.store.Sweep(r.Sweep, id, func(locks []*record.Lock, member *store.Doc, ok bool) {
-			for _, lock := range a.audit.Swept(locks, ok, a.cache, a.Keys.Holds) {
-				a.cache.Put(lock)
-			}
-			if ok && a.Session.Machine().Phase == protocol.Open && a.Session.Member.Found(id, rev, member) {
-				a.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
-			}
-		})
-	}
-	for batch := range slices.Chunk(r.Suspects, store.MaxBatch) {
-		reads, before := make([]KeyRead, len(batch)), make(map[record.Key]int64, len(batch))
-		for i, key := range batch {
-			reads[i], before[key] = KeyRead{Key: key, Create: true}, a.Keys.Rev(key)
-		}
-		a.store.ReadLocks(reads, func(f KeyFound) { a.judge(f, before[f.Key]) })
-	}
-	if r.Clean {
-		m := a.clock.Moment()
-		a.cache.ForgetMembers(a.Peers.ForgetDead(m.Now)...) // else it would be taken for one that never came to be
-		// One whose session never came to be is marked dead, and removed with it.
-		for id := range a.cache.Members() {
-			if id != a.Session.ID() {
-				a.Peers.Want(id, m)
-			}
-		}
-		a.store.Clean(m.Clock, a.Session.IDs().Next, a.cache.ForgetMembers)
-	}
+	})
 }
 
-// listed takes the locks that name the own session.
-func (a *auditor) listed(locks []*record.Lock) {
-	for _, lock := range locks {
-		a.cache.Put(lock)
+func (e *Engine) listLocks(differs bool) {
+	id := e.Session.ID()
+	if differs {
+		e.log.Info("The locks do not name what is held here: looking at each", "session", id)
 	}
-	a.audit.Listed(locks, a.Keys.Holds, a.Keys.AllSettled())
+	e.store.LocksOf(id, func(locks []*record.Lock) {
+		if e.Session.ID() != id {
+			return
+		}
+		for _, lock := range locks {
+			e.cache.Put(lock)
+		}
+		e.audit.Listed(locks, e.Keys.Holds, e.Keys.AllSettled())
+	})
+}
+
+func (e *Engine) sweep(alive []string) {
+	id, rev := e.Session.ID(), e.Session.Member.Record().Rev
+	e.store.Sweep(alive, id, func(locks []*record.Lock, member *store.Doc, ok bool) {
+		for _, lock := range e.audit.Swept(locks, ok, e.cache, e.Keys.Holds) {
+			e.cache.Put(lock)
+		}
+		if ok && e.Session.Machine().Phase == protocol.Open && e.Session.Member.Found(id, rev, member) {
+			e.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
+		}
+	})
+}
+
+func (e *Engine) readSuspects(keys []record.Key) {
+	reads, before := make([]KeyRead, len(keys)), make(map[record.Key]int64, len(keys))
+	for i, key := range keys {
+		reads[i], before[key] = KeyRead{Key: key, Create: true}, e.Keys.Rev(key)
+	}
+	e.store.ReadLocks(reads, func(f KeyFound) { e.judge(f, before[f.Key]) })
+}
+
+func (e *Engine) clean() {
+	m := e.clock.Moment()
+	e.cache.ForgetMembers(e.Peers.ForgetDead(m.Now)...) // else it would be taken for one that never came to be
+	// One whose session never came to be is marked dead, and removed with it.
+	for id := range e.cache.Members() {
+		if id != e.Session.ID() {
+			e.Peers.Want(id, m)
+		}
+	}
+	e.store.Clean(m.Clock, e.Session.IDs().Next, e.cache.ForgetMembers)
 }
 
 // judge does what is to be done about a lock that was suspected and read. before is its revision as held here when
 // the read was sent: what was claimed or written since, the read may not show.
-func (a *auditor) judge(f KeyFound, before int64) {
-	a.audit.Done(f.Key)
+func (e *Engine) judge(f KeyFound, before int64) {
+	e.audit.Done(f.Key)
 	if !f.OK {
 		return
 	}
-	m := a.Moment()
-	held := a.Keys.Holds(f.Key)
-	settled := a.Keys.Settled(f.Key) && a.Keys.Rev(f.Key) == before
-	switch JudgeLock(f.Lock, a.Session.ID(), held, settled) {
+	m := e.Moment()
+	held := e.Keys.Holds(f.Key)
+	settled := e.Keys.Settled(f.Key) && e.Keys.Rev(f.Key) == before
+	switch JudgeLock(f.Lock, e.Session.ID(), held, settled) {
 	case LockFine:
 		if f.Lock != nil {
-			a.cache.Put(f.Lock)
-			a.audit.Settled(f.Key)
+			e.cache.Put(f.Lock)
+			e.audit.Settled(f.Key)
 		}
 	case LockWrong:
-		a.cache.Correct(f.Key, f.Lock)
-		a.audit.Settled(f.Key)
+		e.cache.Correct(f.Key, f.Lock)
+		e.audit.Settled(f.Key)
 	case LockLost:
-		a.cache.Correct(f.Key, f.Lock)
-		a.Keys.Lose(f.Key, f.Lock == nil, m)
-		a.audit.Settled(f.Key)
+		e.cache.Correct(f.Key, f.Lock)
+		e.Keys.Lose(f.Key, f.Lock == nil, m)
+		e.audit.Settled(f.Key)
 	case LockNotHeld:
-		a.cache.Put(f.Lock)
-		a.audit.Settled(f.Key)
-		if change, ok := a.Keys.Free(*f.Lock, m); ok {
-			a.repair(change)
+		e.cache.Put(f.Lock)
+		e.audit.Settled(f.Key)
+		if change, ok := e.Keys.Free(*f.Lock, m); ok {
+			e.repair(change)
 		}
 	case LockDeleted:
-		lock := a.audit.Lost(f.Key)
+		lock := e.audit.Lost(f.Key)
 		if lock == nil {
-			lock = a.cache.Lock(f.Key)
+			lock = e.cache.Lock(f.Key)
 		}
 		if lock != nil {
-			if change, ok := a.Keys.Restore(*lock, f.Mark, m); ok {
-				a.repair(change)
+			if change, ok := e.Keys.Restore(*lock, f.Mark, m); ok {
+				e.repair(change)
 			}
 		}
 	}
 }
 
 // repair writes a lock without an owner. It is not repeated: what is still wrong is found by the next audit.
-func (a *auditor) repair(change store.Change) {
+func (e *Engine) repair(change store.Change) {
 	key := record.Key(change.Doc.ID)
 	counter := CounterOf(key)
-	a.store.WriteLocks("repair", []store.Change{change}, func(outs []store.Outcome, found []*record.Lock) {
+	e.store.WriteLocks("repair", []store.Change{change}, func(outs []store.Outcome, found []*record.Lock) {
 		switch record.StatusOf(outs[0]) {
 		case protocol.Applied:
 			lock, _ := record.LockFrom(change.Doc) // made here
-			a.cache.Correct(key, &lock)
-			a.Outbox.counters.Mark(counter, change.Doc.Rev)
-			a.Outbox.counters.Urgent(counter, a.clock.Now())
-			a.Waiters.Wake(counter)
+			e.cache.Correct(key, &lock)
+			e.Outbox.counters.Mark(counter, change.Doc.Rev)
+			e.Outbox.counters.Urgent(counter, e.clock.Now())
+			e.Waiters.Wake(counter)
 		case protocol.Refused:
 			if found[0] != nil {
-				a.cache.Correct(key, found[0])
+				e.cache.Correct(key, found[0])
 			}
 		case protocol.Unknown, protocol.Unwritable:
 			return
 		}
-		a.audit.Settled(key)
+		e.audit.Settled(key)
 	})
 }

@@ -13,14 +13,14 @@ func auditRound() AuditRound {
 }
 
 func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
-	a := NewAudit(testParams(t), testAt(0))
+	a := NewAudit(&Effects{}, testParams(t), testAt(0))
 	for round := 1; round <= 2; round++ {
 		a.Tick(auditRound(), testAt(time.Duration(round)*5*time.Second))
-		if !a.Ready().Count {
+		if len(of[countLocks](takeFrom(a.out))) == 0 {
 			t.Fatalf("round %d: no count after T/4", round)
 		}
 		a.Counted(2, true, Bounds{Least: 1, Most: 1})
-		if got := a.Ready().List; got != (round == 2) {
+		if got := len(of[listLocks](takeFrom(a.out))) > 0; got != (round == 2) {
 			t.Errorf("round %d: list = %v", round, got)
 		}
 	}
@@ -28,23 +28,24 @@ func TestACountThatDiffersTwiceIsLookedInto(t *testing.T) {
 		[]*record.Lock{{Key: "g/1"}, {Key: "g/2"}}, func(key record.Key) bool { return key == "g/1" },
 		[]record.Key{"g/1"},
 	)
-	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/2"}) {
+	if got := suspects(a); !slices.Equal(got, []record.Key{"g/2"}) {
 		t.Errorf("suspects %v, want the lock that is not held", got)
 	}
 }
 
 // Where keys are in motion a count proves nothing. Two such in a row are decided by a list.
 func TestACountThatKeysInMotionExplainProvesNothing(t *testing.T) {
-	a := NewAudit(testParams(t), testAt(0))
+	a := NewAudit(&Effects{}, testParams(t), testAt(0))
 	for round := 1; round <= 6; round++ {
 		a.Tick(auditRound(), testAt(time.Duration(round)*5*time.Second))
-		of := Bounds{Least: 1, Most: 2}
+		bounds := Bounds{Least: 1, Most: 2}
 		if round == 4 {
-			of.Most = 1 // at rest, and as it should be: the count begins anew
+			bounds.Most = 1 // at rest, and as it should be: the count begins anew
 		}
-		a.Counted(1, true, of)
-		if r := a.Ready(); r.List != (round == 2 || round == 6) || r.Differs {
-			t.Errorf("round %d: list %v, which says that the numbers differ: %v", round, r.List, r.Differs)
+		a.Counted(1, true, bounds)
+		lists := of[listLocks](takeFrom(a.out))
+		if want := round == 2 || round == 6; len(lists) > 0 != want || want && lists[0].differs {
+			t.Errorf("round %d: list %v, which says that the numbers differ: %v", round, len(lists) > 0, lists)
 		}
 	}
 }
@@ -59,11 +60,11 @@ func (k knownLocks) Each(do func(*record.Lock)) {
 }
 
 func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
-	a := NewAudit(testParams(t), testAt(0))
+	a := NewAudit(&Effects{}, testParams(t), testAt(0))
 	if !a.Tick(auditRound(), testAt(0)) {
 		t.Fatal("no sweep at the start")
 	}
-	if got := a.Ready().Sweep; !slices.Equal(got, []string{"b", "me"}) {
+	if got := of[sweepLocks](takeFrom(a.out)); len(got) != 1 || !slices.Equal(got[0].alive, []string{"b", "me"}) {
 		t.Fatalf("sweeps all but those of %v", got)
 	}
 	cached := knownLocks{
@@ -78,11 +79,11 @@ func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
 	if len(fresh) != 1 || fresh[0].Key != "g/new" {
 		t.Errorf("fresh: %v", fresh)
 	}
-	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/gone", "g/lower"}) {
+	if got := suspects(a); !slices.Equal(got, []record.Key{"g/gone", "g/lower"}) {
 		t.Errorf("suspects %v", got)
 	}
 	a.Swept(nil, true, cached, held)
-	if got := a.Ready().Suspects; slices.Contains(got, "g/gone") {
+	if got := suspects(a); slices.Contains(got, "g/gone") {
 		t.Error("a suspect that is being read is asked for again")
 	}
 }
@@ -90,10 +91,10 @@ func TestASweepFindsWhatIsLowerOrGone(t *testing.T) {
 // A sweep that failed is not put off for a whole T.
 func TestAFailedSweepIsRepeatedSoon(t *testing.T) {
 	p := testParams(t)
-	a := NewAudit(p, testAt(0))
+	a := NewAudit(&Effects{}, p, testAt(0))
 	a.Tick(auditRound(), testAt(0))
 	a.Swept(nil, false, knownLocks{}, nil)
-	a.Ready()
+	takeFrom(a.out)
 	if a.Tick(auditRound(), testAt(p.Retry/2)) {
 		t.Error("at once, while the store fails")
 	}
@@ -103,22 +104,22 @@ func TestAFailedSweepIsRepeatedSoon(t *testing.T) {
 }
 
 func TestADeletedLockIsLookedAtOnceTheLeaseIsValid(t *testing.T) {
-	a := NewAudit(testParams(t), testAt(0))
+	a := NewAudit(&Effects{}, testParams(t), testAt(0))
 	a.Deleted(&record.Lock{Key: "g/1", Rev: 7})
 	cut := auditRound()
 	cut.Valid = false
 	a.Tick(cut, testAt(0))
-	if got := a.Ready().Suspects; len(got) > 0 {
+	if got := suspects(a); len(got) > 0 {
 		t.Errorf("suspects %v without a lease", got)
 	}
 	a.Tick(auditRound(), testAt(1))
-	if got := a.Ready().Suspects; !slices.Equal(got, []record.Key{"g/1"}) {
+	if got := suspects(a); !slices.Equal(got, []record.Key{"g/1"}) {
 		t.Errorf("suspects %v", got)
 	}
 	// It may not be possible to create it yet. Reading it over and over would take all of the loop's time.
 	a.Done("g/1")
 	a.Tick(auditRound(), testAt(2))
-	if got := a.Ready().Suspects; len(got) > 0 {
+	if got := suspects(a); len(got) > 0 {
 		t.Errorf("suspects %v again at once", got)
 	}
 	if lock := a.Lost("g/1"); lock == nil || lock.Rev != 7 {
@@ -146,4 +147,9 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+// suspects are the locks to be read.
+func suspects(a *Audit) []record.Key {
+	return keys(takeFrom(a.out), func(x lockSuspected) record.Key { return x.key })
 }

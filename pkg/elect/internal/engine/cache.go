@@ -37,35 +37,25 @@ type Cache struct {
 	overrides []record.Override
 	begun     uint64 // refreshes, in all
 	looked    uint64 // the newest of them that has been read
-	out       CacheReady
+	out       *Effects
 
 	members   // what sessions say of themselves
 	refresher // what is to be read, and when
 }
 
-// CacheReady is what others are to hear of.
-type CacheReady struct {
-	Sessions []string     // named by locks: whether they live must be known
-	Reserved []record.Key // handed over to this session
-	Edited   []record.Key // this session's, and others have written their locks: it is to write them again
-	Moved    []string     // counters that have moved
-	Locks    bool         // some lock is another than before
-	Changed  bool         // something of the view is
-}
-
-// Ready returns what has come up since the last call.
-func (c *Cache) Ready() CacheReady {
-	r := c.out
-	c.out = CacheReady{}
-	return r
-}
-
 // NewCache is a cache that knows nothing and wants to read everything.
 func NewCache(p protocol.Params, now protocol.Instant) *Cache {
 	return &Cache{
+		out:    &Effects{},
 		groups: map[string]*trackedGroup{}, locks: lockMap{all: map[record.Key]*record.Lock{}},
 		refresher: newRefresher(p.T, now),
 	}
+}
+
+// bind has what comes up gather there, together with what has come up already.
+func (c *Cache) bind(out *Effects) {
+	out.queue, out.changes = append(out.queue, c.out.queue...), c.out.changes
+	c.out = out
 }
 
 // Begin says which session is this process's own.
@@ -140,14 +130,8 @@ func (c *Cache) Overrides() []record.Override { return c.overrides }
 // EventsCounted takes what a notification says of the counter of events. Nothing else hangs on it, so nothing is read.
 func (c *Cache) EventsCounted(count int64) {
 	if c.note(CounterEvents, count) {
-		c.out.Moved = append(c.out.Moved, CounterEvents)
+		c.out.add(counterMoved{CounterEvents})
 	}
-}
-
-// Empty says whether there is nothing to hear of.
-func (r CacheReady) Empty() bool {
-	return len(r.Sessions) == 0 && len(r.Reserved) == 0 && len(r.Edited) == 0 && len(r.Moved) == 0 &&
-		!r.Locks && !r.Changed
 }
 
 // Put takes a lock as read or written, which is not changed any more. A lower revision than known is an older reply.
@@ -171,16 +155,16 @@ func (c *Cache) Put(lock *record.Lock) {
 	g.maxRev = max(g.maxRev, lock.Rev)
 	switch {
 	case news && edited:
-		c.out.Edited = append(c.out.Edited, lock.Key)
+		c.out.add(lockEdited{lock.Key})
 	case news && (!owned || known.Rev < lock.Rev):
 		c.locks.own()[lock.Key] = lock
 		c.changedLocks()
 	}
 	switch {
 	case lock.Session != "" && lock.Session != c.session:
-		c.out.Sessions = append(c.out.Sessions, lock.Session)
+		c.out.nameOwner(lock.Session)
 	case lock.Session == "" && lock.Next == c.session && lock.Next != "":
-		c.out.Reserved = append(c.out.Reserved, lock.Key)
+		c.out.add(keyReserved{lock.Key})
 	}
 }
 
@@ -202,7 +186,7 @@ func (c *Cache) Correct(key record.Key, found *record.Lock) {
 	}
 }
 
-func (c *Cache) changedLocks() { c.out.Locks, c.out.Changed = true, true }
+func (c *Cache) changedLocks() { c.out.changedLocks() }
 
 // trackedGroup is one tracked group.
 type trackedGroup struct {

@@ -67,7 +67,9 @@ func TestLoadedOnceAllGroupsAreRead(t *testing.T) {
 	if !c.Loaded() {
 		t.Error("not loaded")
 	}
-	if got := c.Ready(); !slices.Equal(got.Sessions, []string{"b"}) || !slices.Contains(got.Moved, "g") {
+	got := takeFrom(c.out)
+	named := of[*ownersNamed](got)
+	if len(named) != 1 || !slices.Equal(named[0].sessions, []string{"b"}) || !slices.Contains(moved(got), "g") {
 		t.Errorf("ready: %+v", got)
 	}
 	if lock := c.Lock("g/1"); lock == nil || lock.Rev != 5 {
@@ -162,7 +164,7 @@ func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
 	}
 	c.Put(mine(5, 1, "running"))
 	c.Put(mine(6, 2, "stopping"))
-	if got := c.Ready().Edited; got != nil {
+	if got := keys(takeFrom(c.out), func(x lockEdited) record.Key { return x.key }); got != nil {
 		t.Errorf("own writes: %v", got)
 	}
 	hand := mine(9, 0, "")
@@ -171,7 +173,7 @@ func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
 		"raised": mine(1006, 2, ""), "other": mine(6, 2, ""), "written": hand,
 	} {
 		c.Put(lock)
-		if got := c.Ready().Edited; !slices.Equal(got, []record.Key{"g/k"}) ||
+		if got := keys(takeFrom(c.out), func(x lockEdited) record.Key { return x.key }); !slices.Equal(got, []record.Key{"g/k"}) ||
 			c.Lock("g/k").Status.State != "stopping" {
 			t.Errorf("%s: edited %v, known %+v", name, got, c.Lock("g/k"))
 		}
@@ -224,7 +226,7 @@ func TestAReservationIsAnnounced(t *testing.T) {
 	c := testCache(t, "g")
 	c.Put(&record.Lock{Key: "g/1", Rev: 1, Next: "me"})
 	c.Put(&record.Lock{Key: "g/2", Rev: 1, Next: "b"})
-	if got := c.Ready().Reserved; !slices.Equal(got, []record.Key{"g/1"}) {
+	if got := keys(takeFrom(c.out), func(x keyReserved) record.Key { return x.key }); !slices.Equal(got, []record.Key{"g/1"}) {
 		t.Errorf("reserved: %v", got)
 	}
 }
@@ -288,14 +290,14 @@ func TestWhatIsReadAgainIsNoNews(t *testing.T) {
 	c := testCache(t, "g")
 	ended := record.Lock{Key: "g/1", Rev: 2, Status: record.TaskStatus{Outcome: &record.RunOutcome{ExitCode: 3}}}
 	c.Put(&ended)
-	c.Ready()
+	takeFrom(c.out)
 	again, edited := ended, ended
 	again.Status.Outcome = &record.RunOutcome{ExitCode: 3}
-	if c.Put(&again); c.Ready().Locks || c.Locks()["g/1"] != &ended {
+	if c.Put(&again); takeFrom(c.out).changes.Locks || c.Locks()["g/1"] != &ended {
 		t.Error("what holds the same took the place of what was known")
 	}
 	edited.Status.Outcome = &record.RunOutcome{ExitCode: 4}
-	if c.Put(&edited); !c.Ready().Locks || c.Locks()["g/1"] != &edited {
+	if c.Put(&edited); !takeFrom(c.out).changes.Locks || c.Locks()["g/1"] != &edited {
 		t.Error("a lock that was edited manually, at the same revision, was not taken")
 	}
 }
@@ -305,16 +307,16 @@ func TestEventsAreNewsWithoutAReading(t *testing.T) {
 	c := testCache(t, "g")
 	c.Watching(true)
 	refreshCache(t, c, time.Second, map[string]int64{"g": 1, CounterEvents: 1})
-	if moved := c.Ready().Moved; !slices.Contains(moved, CounterEvents) {
-		t.Errorf("moved %q in the first reading", moved)
+	if got := moved(takeFrom(c.out)); !slices.Contains(got, CounterEvents) {
+		t.Errorf("moved %q in the first reading", got)
 	}
 	c.EventsCounted(1)
-	if r := c.Ready(); !r.Empty() {
+	if r := takeFrom(c.out); len(r.effects) > 0 || r.changes != (Changes{}) {
 		t.Errorf("%+v of what was read before", r)
 	}
 	c.EventsCounted(2)
 	c.EventsCounted(2)
-	if r := c.Ready(); !slices.Equal(r.Moved, []string{CounterEvents}) || r.Changed {
+	if r := takeFrom(c.out); !slices.Equal(moved(r), []string{CounterEvents}) || r.changes.View {
 		t.Errorf("%+v, want the counter once, and no new view", r)
 	}
 	if _, ok := c.Plan(testAt(2 * time.Second)); ok {
@@ -345,3 +347,6 @@ func TestMembersStayWhereTheirDocumentIsMalformed(t *testing.T) {
 		t.Errorf("the longest lease of none is %v", m.LongestLease())
 	}
 }
+
+// moved are the counters that have moved.
+func moved(t taken) []string { return keys(t, func(x counterMoved) string { return x.counter }) }

@@ -1,19 +1,47 @@
 // Package engine is one process's part in the protocol: the components, and what connects them.
 //
 // A component owns its state, starts no goroutine, does no I/O and reads no clock. Its methods take events and the time.
-// What is to be done gathers until the [Engine] takes it, and carries it to the other components and to the interfaces
-// of [Config]. Components never call each other.
+// What is to be done they add to the [Effects] that all of them share. Components never call each other: the [Engine]
+// carries each effect to another component or to one of the interfaces of [Config].
+//
+//   - [Session] is this process's own session, and [Member] what the instance says of itself.
+//   - [Peers] are the other sessions: which of them live, which are dead, and when the store was away.
+//   - [Keys] are the keys that this process holds or claims, each with its machine and the write under way.
+//   - [Mutexes] are the mutexes, read-write locks and semaphores that this process uses. They stand beside keys, as in
+//     package protocol.
+//   - [Cache] is what is known of the store: counters, locks, members and overrides.
+//   - [Outbox] batches what is written: keys, mutexes, counters and events.
+//   - [Audit] compares what this process believes with what the store holds, every T/4 and every T.
+//   - [Waiters] are the calls that wait for a key.
 //
 // A caller hands over one event after the other, calls [Engine.Settle] after each, and [Engine.Tick] after a few of
 // them and whenever [Engine.Sleep] has passed. The loop of package elect drives it with goroutines, timers and a store,
 // a simulation with a queue of events.
 //
-//   - [Session] is this process's own session, and [Member] what the instance says of itself.
-//   - [Peers] are the other sessions: which of them live, which are dead, and when the store was away.
-//   - [Keys] are the keys that this process holds or claims, each with its machine and the write under way.
-//   - [Mutexes] are the mutexes, read-write locks and semaphores that this process uses.
-//   - [Cache] is what is known of the store: counters, locks, members and overrides.
-//   - [Outbox] batches what is written: keys, mutexes, counters and events.
-//   - [Audit] compares what this process believes with what the store holds, every T/4 and every T.
-//   - [Waiters] are the calls that wait for a key.
+// # The way of an event
+//
+// From a store's reply to a started run:
+//
+//  1. The answer to a claim arrives: [Outbox].sendBatch has asked for it, and hands it to [Keys.Answered].
+//  2. Keys.step feeds it to the key's machine, protocol.Key.Step. Keys.act makes an effect of each action: [Acked] and
+//     [Start].
+//  3. [Engine.Settle] takes the effects in the order in which they came up, and Engine.carry does what each says.
+//  4. Acked: Engine.acked puts the lock into the cache, and has the group's counter incremented.
+//  5. Start: [Runs].Start, of package elect, makes the lease and starts the run.
+//  6. At the end of [Engine.Tick] Outbox.flush sends what has come up meanwhile, in batches.
+//
+// # Three questions
+//
+// Where is the hold-off after a reservation? A released lock names the next owner. For a second the others leave it
+// alone while that one lives. firstSeen.facts, in claim.go, collects what is known of it: how long the lock has been
+// reserved by the store's clock, and how long it was seen here. protocol.LockFacts.Claimable decides.
+//
+// What happens at a missed heartbeat? [Session].Tick repeats the write after T/40. At D without an acknowledged one the
+// session's machine says CancelTasks. Session.act makes forAllKeys of it, and [Keys.All] stops each key's run. Package
+// elect has a watchdog that does the same where the loop is held up. The other sessions count T from the last heartbeat
+// that they saw: [Peers.Tick] lets protocol.Peer kill it then.
+//
+// Where must a claim wait after an outage? A claim needs a valid lease: [Keys.Claim] answers ClaimInvalid, and the
+// machine starts nothing, until a heartbeat is acknowledged again. The keys of others are not free before their age has
+// reached T. All ages start from zero with the first success after an outage, in Peers.succeeded.
 package engine

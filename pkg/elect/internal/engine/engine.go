@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Config is what an engine is made of.
@@ -43,165 +44,212 @@ type Engine struct {
 	calls    Calls
 	cache    SharedCache
 	observer Observer
-	audit    *auditor
+	audit    *Audit
 	lineage  *lineage
-	changes  Changes
-}
-
-// Changes is what is new to a view.
-type Changes struct {
-	View     bool // something of it has changed
-	Locks    bool // and the locks have
-	Held     bool // and what is held here has
-	Sessions bool // and who is alive has, the own session included
-	// when the store last showed the own session below a revision it had acknowledged; zero: not since the last call
-	Forgot protocol.Instant
+	gathered gathered
+	out      *Effects
 }
 
 // New is an engine that is about to open its first session.
 func New(c Config) *Engine {
 	now := c.Clock.Now()
-	n := &Engine{
-		Session: NewSession(c.Params, c.Member, c.NewID),
-		Peers:   NewPeers(c.Params, now, c.Predecessors),
-		Keys:    NewKeys(c.Params),
-		Mutexes: NewMutexes(c.Params),
-		Waiters: NewWaiters(),
-		p:       c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls,
-		cache: c.Cache, observer: c.Observer,
+	e := &Engine{
+		out: &Effects{}, Waiters: NewWaiters(), lineage: &lineage{Store: c.Store},
+		p: c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls, cache: c.Cache, observer: c.Observer,
 	}
-	n.lineage = &lineage{Store: c.Store}
-	n.store = n.lineage
-	n.Outbox = &Outbox{
-		store: n.store, cache: c.Cache, keys: n.Keys, mutexTable: n.Mutexes, session: n.Session, moment: n.Moment,
+	e.cache.bind(e.out)
+	e.store = e.lineage
+	e.Session = NewSession(e.out, c.Params, c.Member, c.NewID)
+	e.Peers = NewPeers(e.out, c.Params, now, c.Predecessors)
+	e.Keys = NewKeys(e.out, c.Params)
+	e.Mutexes = NewMutexes(e.out, c.Params)
+	e.audit = NewAudit(e.out, c.Params, now)
+	e.Outbox = &Outbox{
+		store: e.store, cache: c.Cache, keys: e.Keys, mutexTable: e.Mutexes, session: e.Session, moment: e.Moment,
 		retry: c.Params.Retry,
 	}
-	n.audit = &auditor{Engine: n, audit: NewAudit(c.Params, now)}
-	n.Keys.SetLimits(limitsOf(n.Session.Member.Record()))
-	return n
+	e.Keys.SetLimits(limitsOf(e.Session.Member.Record()))
+	return e
 }
 
 // Moment is one look at all clocks and at the lease.
-func (n *Engine) Moment() protocol.Moment {
-	m := n.clock.Moment()
-	m.Valid = n.Session.Valid(m.Now)
+func (e *Engine) Moment() protocol.Moment {
+	m := e.clock.Moment()
+	m.Valid = e.Session.Valid(m.Now)
 	return m
 }
 
 // SetMember changes what the instance says of itself, and what it may claim.
-func (n *Engine) SetMember(m record.Member) {
-	n.Session.Member.Set(m)
-	n.Keys.SetLimits(limitsOf(n.Session.Member.Record()))
+func (e *Engine) SetMember(m record.Member) {
+	e.Session.Member.Set(m)
+	e.out.changedSessions()
+	e.Keys.SetLimits(limitsOf(e.Session.Member.Record()))
 }
 
 // limitsOf are what the member allows.
 func limitsOf(m record.Member) Limits { return Limits{Caps: m.Caps, MaxTasks: m.MaxTasks} }
 
-// auditor carries what the audit wants to know, and repairs what it finds.
-type auditor struct {
-	*Engine
-	audit *Audit
-}
-
 // Tick lets time pass for every component, and carries what came of it and of the events before.
-func (n *Engine) Tick() {
-	m := n.Moment()
-	if n.Session.Machine().Doubt && !n.Keys.Verifying() && !n.Mutexes.Verifying() {
-		n.Session.Verified(m)
+func (e *Engine) Tick() {
+	m := e.Moment()
+	if e.Session.Machine().Doubt && !e.Keys.Verifying() && !e.Mutexes.Verifying() {
+		e.Session.Verified(m)
 	}
-	n.Session.Tick(m)
-	n.Settle()
-	n.Session.Idle(n.runs.Count(), n.Keys.Len()+n.Mutexes.Len(), m)
-	n.Settle()
-	m = n.Moment()
-	n.Peers.EndPredecessors(n.Session.Announced() && n.cache.Loaded(), m)
-	n.Peers.Tick(n.Session.Machine(), n.cache.LongestLease(), m)
-	n.Settle()
-	n.Keys.Tick(m)
-	n.Mutexes.Tick(m)
-	if n.Session.ClosingFor(n.p.Hard, m.Now) { // as long as after a lost lease
-		n.Mutexes.End(m)
+	e.Session.Tick(m)
+	e.Settle()
+	e.Session.Idle(e.runs.Count(), e.Keys.Len()+e.Mutexes.Len(), m)
+	e.Settle()
+	m = e.Moment()
+	e.Peers.EndPredecessors(e.Session.Announced() && e.cache.Loaded(), m)
+	e.Peers.Tick(e.Session.Machine(), e.cache.LongestLease(), m)
+	e.Settle()
+	e.Keys.Tick(m)
+	e.Mutexes.Tick(m)
+	if e.Session.ClosingFor(e.p.Hard, m.Now) { // as long as after a lost lease
+		e.Mutexes.End(m)
 	}
-	n.Session.Announce(m)
-	n.Settle()
-	n.audit.tick(m)
-	n.refresh(m.Now)
-	n.Settle()
-	n.Outbox.flush(m)
-}
-
-// Settle carries effects until no component has any.
-func (n *Engine) Settle() {
-	for busy := true; busy; {
-		busy = false
-		if r := n.Session.Ready(); !r.Empty() {
-			busy = true
-			n.carrySession(r)
-		}
-		if r := n.Peers.Ready(); !r.Empty() {
-			busy = true
-			n.carryPeers(r)
-		}
-		if r := n.Keys.Ready(); !r.Empty() {
-			busy = true
-			n.carryLeases(r)
-		}
-		if r := n.Mutexes.Ready(); !r.Empty() {
-			busy = true
-			n.carryMutexes(r)
-		}
-		if r := n.cache.Ready(); !r.Empty() {
-			busy = true
-			n.carryCache(r)
-		}
-		if r := n.audit.audit.Ready(); !r.Empty() {
-			busy = true
-			n.audit.carry(r)
-		}
-	}
+	e.Session.Announce(m)
+	e.Settle()
+	e.tickAudit(m)
+	e.refresh(m.Now)
+	e.Settle()
+	e.Outbox.flush(m)
 }
 
 // Sleep is how long the caller may wait before the next Tick: no longer than T/50, so that no deadline hangs on one
 // timer.
-func (n *Engine) Sleep() time.Duration {
-	now := n.clock.Now()
-	wait := min(n.p.Wake, n.Peers.Wait(n.Session.Machine(), now), n.Outbox.counters.Wait(now), n.cache.Wait(now))
-	if d, ok := n.Session.Wait(now); ok {
+func (e *Engine) Sleep() time.Duration {
+	now := e.clock.Now()
+	wait := min(e.p.Wake, e.Peers.Wait(e.Session.Machine(), now), e.Outbox.counters.Wait(now), e.cache.Wait(now))
+	if d, ok := e.Session.Wait(now); ok {
 		wait = min(wait, d)
 	}
-	if d, ok := n.Keys.ReportDelay(now); ok {
+	if d, ok := e.Keys.ReportDelay(now); ok {
 		wait = min(wait, d)
 	}
-	if d, ok := n.Mutexes.Wait(now); ok {
+	if d, ok := e.Mutexes.Wait(now); ok {
 		wait = min(wait, d)
 	}
 	return max(wait, time.Millisecond)
 }
 
 // Changes is what is new to a view since the last call.
-func (n *Engine) Changes() Changes {
-	c := n.changes
-	n.changes = Changes{}
+func (e *Engine) Changes() Changes {
+	c := e.out.changes
+	e.out.changes = Changes{}
 	return c
 }
 
 // Close begins to give everything up. Keys that are not handed over by somebody who knows better are released for
 // anyone.
-func (n *Engine) Close() {
-	m := n.Moment()
-	if n.Session.Close(m) {
-		n.Keys.ReleaseAll(record.ReasonShutdown, m)
-		n.Mutexes.Close(m)
+func (e *Engine) Close() {
+	m := e.Moment()
+	if e.Session.Close(m) {
+		e.Keys.ReleaseAll(record.ReasonShutdown, m)
+		e.Mutexes.Close(m)
 	}
 }
 
 // Over says whether nothing is left to do after Close. unheard says that nothing runs any more, and the store has
 // not answered for T.
-func (n *Engine) Over() (ended, unheard bool) {
-	if !n.Session.Closing() {
+func (e *Engine) Over() (ended, unheard bool) {
+	if !e.Session.Closing() {
 		return false, false
 	}
-	now := n.clock.Now()
-	ended = n.Session.Machine().Phase == protocol.Ended
-	return ended, !ended && n.runs.Count() == 0 && n.Session.ClosingFor(n.p.T, now) && n.Peers.Connectivity.Silent(n.p.T, now)
+	now := e.clock.Now()
+	ended = e.Session.Machine().Phase == protocol.Ended
+	return ended, !ended && e.runs.Count() == 0 && e.Session.ClosingFor(e.p.T, now) && e.Peers.Connectivity.Silent(e.p.T, now)
+}
+
+// Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock
+// is filled in.
+func (e *Engine) Claim(c Claim) ClaimVerdict {
+	m, lock := e.Moment(), c.Lock
+	c.NextDead = e.Peers.All.Dead(lock.Next)
+	if lock.Session != "" && lock.Session != e.Session.ID() {
+		c.Freed = e.Peers.Freed(lock.Session, lock.Key, m)
+		c.Cause, c.Died = e.Peers.All.Death(lock.Session)
+	}
+	if lock.Rev == 0 {
+		c.Floor = e.cache.MaxRev(lock.Key.Group()) + 1 // it may have been there once
+	}
+	verdict := e.Keys.Claim(c, m)
+	if verdict == ClaimBegun {
+		e.observer.Claiming(lock.Key)
+	}
+	if verdict == ClaimEdited {
+		e.log.Info(
+			"A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key,
+			"session", e.Session.ID(),
+		)
+	}
+	return verdict
+}
+
+// Decline clears a reservation that this instance cannot take, so that others need not wait.
+func (e *Engine) Decline(key record.Key) {
+	if lock := e.cache.Lock(key); lock != nil {
+		if change, ok := e.Keys.Decline(*lock, e.Moment()); ok {
+			e.repair(change)
+		}
+	}
+}
+
+// refresh reads what the cache wants to know, when it is time.
+func (e *Engine) refresh(now protocol.Instant) {
+	plan, ok := e.cache.Plan(now)
+	if !ok {
+		return
+	}
+	e.store.Refresh(plan, func(reading Reading, err error) {
+		now := e.clock.Now()
+		if err != nil {
+			e.log.V(1).Info("Reading the locks failed", "error", err.Error())
+			e.cache.Failed(plan, e.p.Retry, now)
+			return
+		}
+		e.cache.Refreshed(plan, reading, e.Keys.Holds, now)
+	})
+}
+
+// Notification is something that the store has reported, decoded. It may be late, or never come.
+type Notification struct {
+	Kind    store.Kind
+	Resync  bool               // notifications may have been missed
+	Broken  bool               // no more come
+	Session *record.Session    // what it says, for the kinds that are decoded
+	Lock    *record.Lock       //
+	Counter *store.Doc         //
+	ID      string             // of a mutex
+	Mutex   *protocol.MutexDoc // nil: it is not shown
+	Arrived protocol.Instant   // here
+}
+
+// Notified takes a notification: it says where to look.
+func (e *Engine) Notified(x Notification) {
+	switch {
+	case x.Broken:
+		e.cache.Watching(false)
+		e.Mutexes.Watching(false, e.Moment())
+	case x.Resync:
+		e.cache.Watching(true)
+		e.Mutexes.Watching(true, e.Moment())
+	case x.Kind == store.KindMutex:
+		e.Mutexes.Notified(x.ID, x.Mutex, e.Moment())
+	case x.Session != nil:
+		e.Peers.See(x.Session, false, x.Arrived, e.Moment())
+	case x.Kind == store.KindSession:
+		e.Peers.PollSoon() // one may have begun: others that leave count on it
+		e.cache.Look()
+	case x.Lock != nil:
+		e.cache.Put(x.Lock)
+	case x.Kind == store.KindOverride:
+		e.cache.LookAtOverrides()
+	case x.Counter != nil && x.Counter.ID == CounterEvents:
+		e.cache.EventsCounted(x.Counter.Count)
+	case x.Counter != nil && e.cache.Counted(x.Counter.ID, x.Counter.Count):
+		// It was read before.
+	default:
+		e.cache.Look()
+	}
 }

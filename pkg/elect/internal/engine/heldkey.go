@@ -102,29 +102,29 @@ func (h *heldKey) freed(refused bool, before protocol.Key) Freed {
 }
 
 // stop adds the stop of a key's run, and the end of an advance of it.
-func (r *KeysReady) stop(h *heldKey, token int64, cause Cause) {
-	r.refuse(h, cause)
-	r.Stops = append(r.Stops, Stop{Key: h.key, Token: token, Cause: cause})
+func (t *Keys) stop(h *heldKey, token int64, cause Cause) {
+	t.refuse(h, cause)
+	t.out.add(Stop{Key: h.key, Token: token, Cause: cause})
 }
 
 // advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
-func (r *KeysReady) advanced(h *heldKey, token int64, valid bool) {
+func (t *Keys) advanced(h *heldKey, token int64, valid bool) {
 	switch {
 	case !valid:
-		r.refuse(h, CauseExpired)
+		t.refuse(h, CauseExpired)
 		return
 	case token == 0:
-		r.refuse(h, CauseUnwritable)
+		t.refuse(h, CauseUnwritable)
 		return
 	}
-	r.Advanced = append(r.Advanced, Advanced{Key: h.key, Token: token})
+	t.out.add(Advanced{Key: h.key, Token: token})
 	h.advance = nil
 }
 
 // refuse ends the advance under way, if there is one.
-func (r *KeysReady) refuse(h *heldKey, cause Cause) {
+func (t *Keys) refuse(h *heldKey, cause Cause) {
 	if h.advance != nil {
-		r.Advanced = append(r.Advanced, Advanced{Key: h.key, Cause: cause})
+		t.out.add(Advanced{Key: h.key, Cause: cause})
 		h.advance = nil
 	}
 }

@@ -64,7 +64,7 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 	p := testParams(t)
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		table, now := NewKeys(p), time.Hour
+		table, now := NewKeys(&Effects{}, p), time.Hour
 		table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 		var w keyWalk
 		w.begin(table)
@@ -116,7 +116,7 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 
 func TestKeysThatRestCostATickNothing(t *testing.T) {
 	p := testParams(t)
-	table := NewKeys(p)
+	table := NewKeys(&Effects{}, p)
 	table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 	m := testMoment(0)
 	for i := range 100 {
@@ -135,7 +135,7 @@ func TestKeysThatRestCostATickNothing(t *testing.T) {
 	}
 	m.Now = m.Now.Add(reportDelay)
 	table.Tick(m)
-	table.Ready()
+	takeFrom(table.out)
 	for key := range table.heldKeys {
 		for _, c := range table.Prepare([]record.Key{key}, m) {
 			table.Answered(key, c.Doc.WriterID, protocol.Applied, nil, m)

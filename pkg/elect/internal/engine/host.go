@@ -72,6 +72,12 @@ type Runs interface {
 	Reserved(lock record.Lock)
 }
 
+// Calls are those of this process that wait for mutexes, or hold them.
+type Calls interface {
+	// Became says what became of a call.
+	Became(r MutexResult)
+}
+
 // Observer hears of what has happened. Its methods must not block.
 type Observer interface {
 	// Lease says what the deadlines of all runs count from. It is called before any run is started or stopped
@@ -102,7 +108,8 @@ type Observer interface {
 // SharedCache is what is known of locks, members and overrides: a [Cache], or one that many engines share.
 type SharedCache interface {
 	Begin(session string)
-	Ready() CacheReady
+	// bind has what comes up gather there.
+	bind(out *Effects)
 
 	// What is known.
 	Lock(key record.Key) *record.Lock // nil: not known

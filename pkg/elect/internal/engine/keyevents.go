@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -8,8 +12,8 @@ import (
 
 // All feeds an event of the session to every key: D has come, the lease is valid again, the session is lost.
 func (t *Keys) All(kind protocol.KeyEventKind, m protocol.Moment) {
-	for _, h := range t.heldKeys {
-		t.step(h, protocol.KeyEvent{Kind: kind}, m)
+	for _, key := range slices.Sorted(maps.Keys(t.heldKeys)) {
+		t.step(t.heldKeys[key], protocol.KeyEvent{Kind: kind}, m)
 	}
 }
 
@@ -35,18 +39,26 @@ func (t *Keys) Verifying() bool {
 // Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
 // although their key is another's.
 func (t *Keys) Tick(m protocol.Moment) {
-	t.out.Stuck = append(t.out.Stuck, t.stuck(m.Now)...)
+	if keys := t.stuck(m.Now); len(keys) > 0 {
+		t.out.add(stuckRuns{keys})
+	}
 	for _, r := range t.reports.due(m.Now) {
-		r.h.due, t.out.Changed = false, true
+		r.h.due = false
+		t.out.changedHeld()
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
 	}
+	var due []*heldKey
 	for h := range t.pending {
 		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid && !h.m.Doubt {
 			continue // what waits for a valid lease may be all that was held
 		}
 		if m.Now.HolderElapsed(h.after) >= 0 {
-			t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
+			due = append(due, h)
 		}
+	}
+	slices.SortFunc(due, func(a, b *heldKey) int { return cmp.Compare(a.key, b.key) })
+	for _, h := range due {
+		t.step(h, protocol.KeyEvent{Kind: protocol.KeyTick}, m)
 	}
 }
 
@@ -63,7 +75,7 @@ func (t *Keys) Release(key record.Key, r Release, m protocol.Moment) {
 
 // ReleaseAll asks for the release of every key, since this process stops.
 func (t *Keys) ReleaseAll(reason record.Reason, m protocol.Moment) {
-	for key := range t.heldKeys {
+	for _, key := range slices.Sorted(maps.Keys(t.heldKeys)) {
 		t.Release(key, Release{Reason: reason, Message: t.self.Instance + " is stopping"}, m)
 	}
 }
@@ -119,10 +131,10 @@ func (t *Keys) Answered(
 	}
 	switch status {
 	case protocol.Applied:
-		t.out.Acked = append(t.out.Acked, h.acknowledged())
+		t.out.add(h.acknowledged())
 	case protocol.Refused:
 		h.reclaim = h.met(lock) || lock != nil && h.sentAs(lock.WriterID)
-		t.out.Corrected = append(t.out.Corrected, Corrected{h.key, lock})
+		t.out.add(Corrected{h.key, lock})
 	case protocol.Unknown:
 		h.after = m.Now.Add(t.p.Retry)
 	case protocol.Unwritable:
@@ -154,17 +166,17 @@ func (t *Keys) Found(f KeyFound, m protocol.Moment) {
 		h.claim.Floor = max(h.claim.Floor, f.Mark+1)
 	case h.m.Seeking():
 		ev.Rev = lock.Rev
-		t.out.Corrected = append(t.out.Corrected, Corrected{f.Key, lock})
+		t.out.add(Corrected{f.Key, lock})
 	case lock == nil:
 		h.deleted = h.m.Token > 0
-		t.out.Corrected = append(t.out.Corrected, Corrected{Key: f.Key})
+		t.out.add(Corrected{Key: f.Key})
 	default:
 		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
 		ev.Ours = h.sentAs(lock.WriterID)
 		ev.Exact = lock.WriterID == h.lock.WriterID
 		if ev.Mine {
 			if ev.Ours && h.m.Op != protocol.NoOp && ev.Rev == h.m.NewRev {
-				t.out.Acked = append(t.out.Acked, h.acknowledged())
+				t.out.add(h.acknowledged())
 			}
 			h.lock = lock
 		}

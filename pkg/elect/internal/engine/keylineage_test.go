@@ -13,7 +13,7 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	const key = "g/k"
 	w := newKeysWorld(t)
 	w.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment())
-	acked := w.answer(w.send(), protocol.Applied).Acked
+	acked := of[Acked](w.answer(w.send(), protocol.Applied))
 	if len(acked) != 1 {
 		t.Fatalf("acknowledged %+v, want the claim", acked)
 	}
@@ -21,7 +21,7 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	w.Report(key, record.TaskStatus{State: "working"}, w.moment().Now)
 	w.now += time.Second
 	w.Tick(w.moment())
-	queued := w.Ready().Writes
+	queued := of[KeyWrite](takeFrom(w.out))
 	if len(queued) != 1 {
 		t.Fatalf("writes %+v, want the report", queued)
 	}
@@ -29,25 +29,25 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	if sent := w.Prepare([]record.Key{key}, w.moment()); len(sent) > 0 {
 		t.Errorf("sent before the comparison: %+v", sent)
 	}
-	if r := w.Ready(); len(r.Reads) != 1 || len(r.Writes) > 0 {
+	if r := takeFrom(w.out); len(of[KeyRead](r)) != 1 || len(of[KeyWrite](r)) > 0 {
 		t.Fatalf("in doubt: %+v, want a read", r)
 	}
 	w.Found(KeyFound{Key: key, Lock: &lock, OK: true}, w.moment())
 	w.now += time.Second
 	w.Tick(w.moment())
-	r := w.Ready()
-	if len(r.Stops) > 0 || w.Verifying() {
+	r := takeFrom(w.out)
+	if len(of[Stop](r)) > 0 || w.Verifying() {
 		t.Fatalf("found as it was: %+v", r)
 	}
-	if len(r.Writes) != 1 {
-		t.Fatalf("writes %+v, want the report again", r.Writes)
+	if len(of[KeyWrite](r)) != 1 {
+		t.Fatalf("writes %+v, want the report again", of[KeyWrite](r))
 	}
 	sent := w.Prepare([]record.Key{key, key}, w.moment())
 	if len(sent) != 1 || sent[0].IfRev != lock.Rev {
 		t.Fatalf("sent %+v, want one on top of revision %d", sent, lock.Rev)
 	}
-	if r := w.answer(sent, protocol.Applied); len(r.Acked) != 1 {
-		t.Errorf("acknowledged %+v", r.Acked)
+	if r := w.answer(sent, protocol.Applied); len(of[Acked](r)) != 1 {
+		t.Errorf("acknowledged %+v", of[Acked](r))
 	}
 }
 
@@ -67,7 +67,7 @@ func TestAClaimThatIsRefusedAndFoundAsWrittenIsMadeAgain(t *testing.T) {
 		sent := w.send()
 		found := tc.found(lockOf(t, sent[0]))
 		w.Answered("g/k", sent[0].Doc.WriterID, protocol.Refused, found, w.moment())
-		if f := w.Ready().Freed; len(f) != 1 || !f[0].Refused || f[0].Reclaim != tc.again {
+		if f := of[Freed](takeFrom(w.out)); len(f) != 1 || !f[0].Refused || f[0].Reclaim != tc.again {
 			t.Errorf("%s: freed %+v, want again %v", name, f, tc.again)
 		}
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
@@ -9,20 +8,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
-
-// KeysReady is what is to be done. Its zero value asks for nothing.
-type KeysReady struct {
-	Writes    []KeyWrite // to be prepared and sent, in this order within a lane
-	Reads     []KeyRead  // to be read, linearizably: the answers go to Found
-	Starts    []Start
-	Stops     []Stop
-	Advanced  []Advanced
-	Freed     []Freed
-	Acked     []Acked     // writes that are known to have happened
-	Corrected []Corrected // what refused writes and reads found
-	Stuck     []record.Key
-	Changed   bool // some key's Held
-}
 
 // KeyWrite asks for the write that a key has under way.
 type KeyWrite struct {
@@ -104,30 +89,6 @@ type Corrected struct {
 	Lock *record.Lock
 }
 
-// sorted is what is to be done in the order of keys: the same events have the same effects.
-func (r KeysReady) sorted() KeysReady {
-	sortByKey(r.Writes, func(w KeyWrite) record.Key { return w.Key })
-	sortByKey(r.Reads, func(q KeyRead) record.Key { return q.Key })
-	sortByKey(r.Starts, func(s Start) record.Key { return s.Key })
-	sortByKey(r.Stops, func(s Stop) record.Key { return s.Key })
-	sortByKey(r.Advanced, func(a Advanced) record.Key { return a.Key })
-	sortByKey(r.Freed, func(f Freed) record.Key { return f.Key })
-	return r
-}
-
-func sortByKey[T any](all []T, key func(T) record.Key) {
-	if len(all) > 1 {
-		slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
-	}
-}
-
-// Empty says whether there is nothing to do.
-func (r KeysReady) Empty() bool {
-	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Starts) == 0 && len(r.Stops) == 0 && len(r.Advanced) == 0 &&
-		len(r.Freed) == 0 &&
-		len(r.Acked) == 0 && len(r.Corrected) == 0 && len(r.Stuck) == 0 && !r.Changed
-}
-
 // Keys holds the keys of one process. It is not safe for concurrent use.
 type Keys struct {
 	Owned    OwnedCount
@@ -138,13 +99,13 @@ type Keys struct {
 	quota quota
 	seen  firstSeen
 	keyTimers
-	out KeysReady
+	out *Effects
 }
 
 // NewKeys is an empty table.
-func NewKeys(p protocol.Params) *Keys {
+func NewKeys(out *Effects, p protocol.Params) *Keys {
 	return &Keys{
-		p: p, heldKeys: heldKeys{}, quota: quota{owned: map[string]int{}}, seen: firstSeen{p: p, at: map[record.Key]seenAt{}},
+		out: out, p: p, heldKeys: heldKeys{}, quota: quota{owned: map[string]int{}}, seen: firstSeen{p: p, at: map[record.Key]seenAt{}},
 		keyTimers: newKeyTimers(p),
 	}
 }
@@ -171,16 +132,6 @@ func (t *Keys) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 	return changes
 }
 
-// Ready returns what is to be done since the last call.
-func (t *Keys) Ready() KeysReady {
-	if t.out.Empty() { // as most of the time
-		return KeysReady{}
-	}
-	r := t.out
-	t.out = KeysReady{}
-	return r.sorted()
-}
-
 // step feeds one key's machine and notes what it wants done.
 func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
 	ev.Valid = m.Valid
@@ -188,8 +139,9 @@ func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
 	before := h.m
 	var acts []protocol.KeyAction
 	h.m, acts = h.m.Step(ev)
-	t.out.Changed = t.out.Changed || before.Phase != h.m.Phase || before.Token != h.m.Token ||
-		before.GiveUp != h.m.GiveUp
+	if before.Phase != h.m.Phase || before.Token != h.m.Token || before.GiveUp != h.m.GiveUp {
+		t.out.changedHeld()
+	}
 	for _, a := range acts {
 		t.act(h, a, before, m)
 	}
@@ -200,23 +152,23 @@ func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
 func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
 	switch a.Kind {
 	case protocol.WriteKey:
-		t.out.Writes = append(t.out.Writes, h.queue(a))
+		t.out.add(h.queue(a))
 	case protocol.ReadKey:
-		t.out.Reads = append(t.out.Reads, KeyRead{Key: h.key, Create: h.m.Seeking()})
+		t.out.add(KeyRead{Key: h.key, Create: h.m.Seeking()})
 	case protocol.StartKey:
-		t.out.Starts = append(t.out.Starts, t.self.start(h, a.Token))
+		t.out.add(t.self.start(h, a.Token))
 		h.claim = &claimOver
 	case protocol.StopKey:
 		cause := CauseReleased
 		if h.m.Expired {
 			cause = CauseExpired
 		}
-		t.out.stop(h, before.Token, cause)
+		t.stop(h, before.Token, cause)
 	case protocol.KillKey:
 		t.lost.add(h, m.Now)
-		t.out.stop(h, before.Token, CauseLost)
+		t.stop(h, before.Token, CauseLost)
 	case protocol.Advanced:
-		t.out.advanced(h, a.Token, m.Valid)
+		t.advanced(h, a.Token, m.Valid)
 	case protocol.KeyOff:
 		t.off(h, a.Refused, before)
 	}
@@ -227,9 +179,9 @@ func (t *Keys) off(h *heldKey, refused bool, before protocol.Key) {
 	delete(t.heldKeys, h.key)
 	t.quota.freed(h.key.Group())
 	t.Owned.freed()
-	t.out.Changed = true
-	t.out.refuse(h, CauseLost)
-	t.out.Freed = append(t.out.Freed, h.freed(refused, before))
+	t.out.changedHeld()
+	t.refuse(h, CauseLost)
+	t.out.add(h.freed(refused, before))
 }
 
 // heldKeys are the keys that are not free here. Its methods are questions: they change nothing.

@@ -19,7 +19,7 @@ type keysWorld struct {
 
 func newKeysWorld(t *testing.T) *keysWorld {
 	t.Helper()
-	w := &keysWorld{Keys: NewKeys(testParams(t)), t: t}
+	w := &keysWorld{Keys: NewKeys(&Effects{}, testParams(t)), t: t}
 	w.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 	return w
 }
@@ -29,18 +29,18 @@ func (w *keysWorld) moment() protocol.Moment { return testMoment(w.now) }
 // send prepares what is queued.
 func (w *keysWorld) send() []store.Change {
 	var keys []record.Key
-	for _, write := range w.Ready().Writes {
+	for _, write := range of[KeyWrite](takeFrom(w.out)) {
 		keys = append(keys, write.Key)
 	}
 	return w.Prepare(keys, w.moment())
 }
 
 // answer says that these changes ended so.
-func (w *keysWorld) answer(changes []store.Change, status protocol.Status) KeysReady {
+func (w *keysWorld) answer(changes []store.Change, status protocol.Status) taken {
 	for _, c := range changes {
 		w.Answered(record.Key(c.Doc.ID), c.Doc.WriterID, status, nil, w.moment())
 	}
-	return w.Ready()
+	return takeFrom(w.out)
 }
 
 // run claims g/k and has it run.
@@ -50,8 +50,8 @@ func (w *keysWorld) run() {
 	if v := w.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment()); v != ClaimBegun {
 		w.t.Fatalf("claim: %v", v)
 	}
-	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].Key != key {
-		w.t.Fatalf("starts %+v", r.Starts)
+	if r := w.answer(w.send(), protocol.Applied); len(of[Start](r)) != 1 || of[Start](r)[0].Key != key {
+		w.t.Fatalf("starts %+v", of[Start](r))
 	}
 }
 
@@ -218,8 +218,8 @@ func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
 	}
 	sent := w.send()
 	w.Report("g/k", record.TaskStatus{State: "running"}, w.moment().Now)
-	if r := w.answer(sent, protocol.Applied); len(r.Advanced) != 1 || r.Advanced[0].Token == 0 {
-		t.Fatalf("%+v", r.Advanced)
+	if r := w.answer(sent, protocol.Applied); len(of[Advanced](r)) != 1 || of[Advanced](r)[0].Token == 0 {
+		t.Fatalf("%+v", of[Advanced](r))
 	}
 	if got := w.Status("g/k").State; got != "running" {
 		t.Errorf("status %q after the advance, want the newer one", got)
@@ -236,7 +236,7 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 	w.run()
 	w.Release("g/k", Release{Next: "b", Reason: record.ReasonDrain}, w.moment())
 	w.Release("g/k", Release{Next: "c"}, w.moment())
-	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != CauseReleased || len(r.Writes) > 0 {
+	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseReleased || len(of[KeyWrite](r)) > 0 {
 		t.Fatalf("%+v: want a stop, and nothing written while it runs", r)
 	}
 	w.Returned("g/k", record.TaskStatus{State: "done"}, true, w.moment())
@@ -246,8 +246,8 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 		lock.Reason != record.ReasonDrain {
 		t.Errorf("released as %+v", lock)
 	}
-	if r := w.answer(sent, protocol.Applied); len(r.Freed) != 1 || r.Freed[0].ReleaseUnconfirmed {
-		t.Errorf("%+v", r.Freed)
+	if r := w.answer(sent, protocol.Applied); len(of[Freed](r)) != 1 || of[Freed](r)[0].ReleaseUnconfirmed {
+		t.Errorf("%+v", of[Freed](r))
 	}
 }
 
@@ -258,8 +258,8 @@ func TestAKeyLostBeforeItsReleaseIsAcknowledgedSaysSo(t *testing.T) {
 	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
 	w.send()
 	w.All(protocol.KeyLose, w.moment())
-	if r := w.Ready(); len(r.Freed) != 1 || !r.Freed[0].ReleaseUnconfirmed {
-		t.Errorf("%+v, want one whose release was not acknowledged", r.Freed)
+	if r := takeFrom(w.out); len(of[Freed](r)) != 1 || !of[Freed](r)[0].ReleaseUnconfirmed {
+		t.Errorf("%+v, want one whose release was not acknowledged", of[Freed](r))
 	}
 }
 
@@ -267,19 +267,19 @@ func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
 	w.Lose("g/k", false, w.moment())
-	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != CauseLost {
-		t.Fatalf("%+v", r.Stops)
+	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseLost {
+		t.Fatalf("%+v", of[Stop](r))
 	}
 	w.now += testLease/4 - 1
 	w.Tick(w.moment())
-	if r := w.Ready(); len(r.Stuck) > 0 {
+	if r := takeFrom(w.out); len(of[stuckRuns](r)) > 0 {
 		t.Error("too soon")
 	}
 	w.now++
 	w.Tick(w.moment())
 	w.Tick(w.moment())
-	if r := w.Ready(); !slices.Equal(r.Stuck, []record.Key{"g/k"}) {
-		t.Errorf("stuck: %v, want it once", r.Stuck)
+	if stuck := of[stuckRuns](takeFrom(w.out)); len(stuck) != 1 || !slices.Equal(stuck[0].keys, []record.Key{"g/k"}) {
+		t.Errorf("stuck: %v, want it once", stuck)
 	}
 }
 
@@ -288,20 +288,20 @@ func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	w.run()
 	before := w.held("g/k").Token
 	w.All(protocol.KeyDeadline, w.moment())
-	if r := w.Ready(); len(r.Stops) != 1 || r.Stops[0].Cause != CauseExpired {
-		t.Fatalf("%+v", r.Stops)
+	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseExpired {
+		t.Fatalf("%+v", of[Stop](r))
 	}
 	m := w.moment()
 	m.Valid = false
 	w.Returned("g/k", record.TaskStatus{}, false, m)
-	if r := w.Ready(); len(r.Writes) > 0 || !w.Holds("g/k") {
-		t.Fatalf("%+v without a lease", r.Writes)
+	if r := takeFrom(w.out); len(of[KeyWrite](r)) > 0 || !w.Holds("g/k") {
+		t.Fatalf("%+v without a lease", of[KeyWrite](r))
 	}
 	w.now += time.Second
 	w.All(protocol.KeyResume, w.moment())
 	r := w.answer(w.send(), protocol.Applied)
-	if len(r.Starts) != 1 || r.Starts[0].Token <= before {
-		t.Errorf("%+v, want a start above token %d", r.Starts, before)
+	if len(of[Start](r)) != 1 || of[Start](r)[0].Token <= before {
+		t.Errorf("%+v, want a start above token %d", of[Start](r), before)
 	}
 }
 
@@ -310,21 +310,21 @@ func TestAnAdoptionIsNoHandOver(t *testing.T) {
 	w := newKeysWorld(t)
 	since := w.moment().Clock
 	w.Claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Next: "me", Since: since}, Adopt: true}, w.moment())
-	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].HandedOver != since {
-		t.Fatalf("%+v, want a start that was handed over", r.Starts)
+	if r := w.answer(w.send(), protocol.Applied); len(of[Start](r)) != 1 || of[Start](r)[0].HandedOver != since {
+		t.Fatalf("%+v, want a start that was handed over", of[Start](r))
 	}
 	w.All(protocol.KeyDeadline, w.moment())
 	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
-	if r := w.answer(w.send(), protocol.Applied); len(r.Starts) != 1 || r.Starts[0].HandedOver != 0 {
-		t.Errorf("%+v, want a start that was not", r.Starts)
+	if r := w.answer(w.send(), protocol.Applied); len(of[Start](r)) != 1 || of[Start](r)[0].HandedOver != 0 {
+		t.Errorf("%+v, want a start that was not", of[Start](r))
 	}
 }
 
 func TestADeletedLockIsReadWithItsMarkAndCreatedAboveIt(t *testing.T) {
 	w := newKeysWorld(t)
 	w.Claim(Claim{Lock: record.Lock{Key: "g/k"}}, w.moment())
-	r := w.Ready()
-	if len(r.Reads) != 1 || !r.Reads[0].Create || len(r.Writes) > 0 {
+	r := takeFrom(w.out)
+	if len(of[KeyRead](r)) != 1 || !of[KeyRead](r)[0].Create || len(of[KeyWrite](r)) > 0 {
 		t.Fatalf("%+v: a creation reads first", r)
 	}
 	w.Found(KeyFound{Key: "g/k", Mark: 9_000_000, OK: true}, w.moment())
@@ -369,8 +369,8 @@ func TestWhatARunSaidIsKnownBeforeItIsWritten(t *testing.T) {
 	w.Report(key, record.TaskStatus{State: "backoff", Restarts: 4}, w.moment().Now)
 	w.now += time.Second
 	w.Tick(w.moment())
-	r := w.Ready()
-	if got := w.held(key).Status; !r.Changed || len(r.Writes) != 1 || got.State != "backoff" || got.Restarts != 4 {
-		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.Changed, len(r.Writes), got)
+	r := takeFrom(w.out)
+	if got := w.held(key).Status; !r.changes.Held || len(of[KeyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
+		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.changes.Held, len(of[KeyWrite](r)), got)
 	}
 }

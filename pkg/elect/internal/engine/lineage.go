@@ -21,20 +21,20 @@ type lineage struct {
 // LineageChanged says that the store follows another course of writes: writes that it had acknowledged may be lost. What was
 // known is forgotten, what is held is compared, and no heartbeat counts before that. Runs go on meanwhile, under the
 // deadlines that they have.
-func (n *Engine) LineageChanged() {
-	m := n.Moment()
-	n.lineage.at++
-	n.log.Info(
+func (e *Engine) LineageChanged() {
+	m := e.Moment()
+	e.lineage.at++
+	e.log.Info(
 		"The store follows another course of writes, after a failover perhaps: comparing what is held", "session",
-		n.Session.ID(), "keys", n.Keys.Len(),
+		e.Session.ID(), "keys", e.Keys.Len(),
 	)
-	n.Session.LineageChanged(m)
-	n.Keys.LineageChanged(m)
-	n.Mutexes.LineageChanged(m)
-	n.Peers.Forget(m.Now)
-	n.cache.Forget()
-	n.audit.audit.LineageChanged()
-	n.Waiters.WakeAll()
+	e.Session.LineageChanged(m)
+	e.Keys.LineageChanged(m)
+	e.Mutexes.LineageChanged(m)
+	e.Peers.Forget(m.Now)
+	e.cache.Forget()
+	e.audit.LineageChanged()
+	e.Waiters.WakeAll()
 }
 
 // guarded is how a later answer is recognised.

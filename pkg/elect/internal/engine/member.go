@@ -18,7 +18,6 @@ type Member struct {
 	flying  bool          // write is under way
 	write   *store.Change // an unanswered write, repeated as it is
 	retryAt protocol.Instant
-	changed bool // since it was last asked
 }
 
 // begin begins the member of another session.
@@ -58,7 +57,7 @@ func (m *Member) Set(r record.Member) {
 	was := m.record
 	r = r.Clone()
 	r.Session, r.Rev, r.Instance, r.Opened, r.LeaseMS = was.Session, was.Rev, was.Instance, was.Opened, was.LeaseMS
-	m.record, m.dirty, m.changed = r, true, true
+	m.record, m.dirty = r, true
 }
 
 // Answered takes the outcome of a write. malformed says that the store cannot take it at all: it is not repeated. It

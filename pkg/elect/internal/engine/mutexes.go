@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -9,14 +8,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
-
-// MutexesReady is what is to be done. Its zero value asks for nothing.
-type MutexesReady struct {
-	Writes  []string      // ids of mutexes to be prepared and written
-	Reads   []string      // ids of mutexes to be read, linearizably: the answers go to Found
-	Results []MutexResult // in the order in which they came about
-	Wants   []string      // sessions of which it must be known whether they live: see Died, Table.Alive
-}
 
 // MutexResult is what became of a call.
 type MutexResult struct {
@@ -37,22 +28,6 @@ type MutexFound struct {
 	OK   bool // the read succeeded
 }
 
-// Empty says whether there is nothing to do.
-func (r MutexesReady) Empty() bool {
-	return len(r.Writes) == 0 && len(r.Reads) == 0 && len(r.Results) == 0 && len(r.Wants) == 0
-}
-
-// sorted is what is to be done in an order that does not depend on that of a map: the same events have the same
-// effects. What became of the calls of one mutex stays in order.
-func (r MutexesReady) sorted() MutexesReady {
-	slices.Sort(r.Writes)
-	slices.Sort(r.Reads)
-	slices.Sort(r.Wants)
-	slices.SortStableFunc(r.Results, func(a, b MutexResult) int { return cmp.Compare(a.ID, b.ID) })
-	r.Wants = slices.Compact(r.Wants)
-	return r
-}
-
 // Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
 type Mutexes struct {
 	p        protocol.Params
@@ -61,7 +36,7 @@ type Mutexes struct {
 	used     int                    // of all, those that are not idle
 	timed    map[string]*localMutex // those that time alone may change
 	watching bool
-	out      MutexesReady
+	out      *Effects
 }
 
 // localMutex is one of them.
@@ -78,8 +53,8 @@ type localMutex struct {
 const maxIdleMutexes = 1000
 
 // NewMutexes is an empty table.
-func NewMutexes(p protocol.Params) *Mutexes {
-	return &Mutexes{p: p, all: map[string]*localMutex{}, timed: map[string]*localMutex{}}
+func NewMutexes(out *Effects, p protocol.Params) *Mutexes {
+	return &Mutexes{out: out, p: p, all: map[string]*localMutex{}, timed: map[string]*localMutex{}}
 }
 
 // Len is how many mutexes are in use here: this process holds, waits or has something under way.
@@ -93,16 +68,6 @@ func (t *Mutexes) Verifying() bool {
 		}
 	}
 	return false
-}
-
-// Ready returns what is to be done since the last call.
-func (t *Mutexes) Ready() MutexesReady {
-	if t.out.Empty() { // as most of the time
-		return MutexesReady{}
-	}
-	r := t.out
-	t.out = MutexesReady{}
-	return r.sorted()
 }
 
 // Prepare makes the changes of these mutexes that are about to be sent. One whose write is no longer wanted is left
@@ -173,13 +138,13 @@ func (t *Mutexes) forget(x *localMutex) {
 func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
 	switch a.Kind {
 	case protocol.WriteMutex:
-		t.out.Writes = append(t.out.Writes, x.id)
+		t.out.add(mutexWrite{x.id})
 	case protocol.ReadMutex:
-		t.out.Reads = append(t.out.Reads, x.id)
+		t.out.add(mutexRead{x.id})
 	case protocol.WantSession:
-		t.out.Wants = append(t.out.Wants, a.Session)
+		t.out.add(wantSession{a.Session})
 	case protocol.MutexGranted, protocol.MutexRefused, protocol.MutexLost, protocol.MutexDone:
-		t.out.Results = append(t.out.Results, MutexResult{
+		t.out.add(MutexResult{
 			ID: x.id, Claim: a.Claim, Kind: a.Kind, Token: a.Token, Slot: a.Slot, Reason: a.Reason,
 		})
 	}
@@ -222,7 +187,7 @@ func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
 	if x := t.all[id]; x != nil {
 		t.step(x, ev, m)
 	} else if ev.Kind != protocol.MutexGaveUp {
-		t.out.Results = append(t.out.Results, MutexResult{ID: id, Claim: ev.Claim, Kind: protocol.MutexDone})
+		t.out.add(MutexResult{ID: id, Claim: ev.Claim, Kind: protocol.MutexDone})
 	}
 }
 
@@ -325,10 +290,10 @@ func (t *Mutexes) Close(m protocol.Moment) {
 			switch c.Phase {
 			case protocol.CallWaiting:
 				r.Kind = protocol.MutexRefused
-				t.out.Results = append(t.out.Results, r)
+				t.out.add(r)
 				t.step(x, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: c.Claim}, m)
 			case protocol.CallHolding:
-				t.out.Results = append(t.out.Results, r)
+				t.out.add(r)
 			case protocol.CallLost, protocol.CallLeaving:
 			}
 		}

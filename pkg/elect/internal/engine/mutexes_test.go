@@ -22,7 +22,7 @@ type mutexRig struct {
 
 func newMutexRig(t *testing.T) *mutexRig {
 	t.Helper()
-	r := &mutexRig{Mutexes: NewMutexes(testParams(t)), t: t}
+	r := &mutexRig{Mutexes: NewMutexes(&Effects{}, testParams(t)), t: t}
 	r.Begin(&record.WriterIDs{Session: "me"}, r.moment())
 	return r
 }
@@ -52,9 +52,10 @@ func (r *mutexRig) put(d protocol.MutexDoc) {
 
 // sent are the changes that are to be sent now, and the reads.
 func (r *mutexRig) sent() (changes []store.Change, reads []string) {
-	ready := r.Ready()
-	r.got, r.want = append(r.got, ready.Results...), append(r.want, ready.Wants...)
-	return r.Prepare(ready.Writes, r.moment()), ready.Reads
+	ready := takeFrom(r.out)
+	r.got, r.want = append(r.got, of[MutexResult](ready)...), append(r.want, keys(ready, func(x wantSession) string { return x.session })...)
+	ids := keys(ready, func(x mutexWrite) string { return x.id })
+	return r.Prepare(ids, r.moment()), keys(ready, func(x mutexRead) string { return x.id })
 }
 
 // serve answers all that is asked for until nothing is. It says how many writes and reads that took.

@@ -132,6 +132,30 @@ func (o *Outbox) sendBatch(batch WriteBatch) {
 	})
 }
 
+// sendMutexes sends the writes of mutexes.
+func (o *Outbox) sendMutexes(batch WriteBatch) {
+	ids := make([]string, len(batch.Keys))
+	for i, key := range batch.Keys {
+		ids[i] = string(key)
+	}
+	changes := o.mutexTable.Prepare(ids, o.moment())
+	if len(changes) == 0 {
+		o.mutexWrites.Done(batch)
+		return
+	}
+	seqs := make([]int64, len(changes))
+	for i, c := range changes {
+		seqs[i] = o.mutexTable.Seq(c.Doc.ID)
+	}
+	o.store.WriteMutexes(changes, func(outs []store.Outcome, found []*protocol.MutexDoc) {
+		o.mutexWrites.Done(batch)
+		m := o.moment()
+		for i, c := range changes {
+			o.mutexTable.Answered(c.Doc.ID, seqs[i], record.StatusOf(outs[i]), found[i], m)
+		}
+	})
+}
+
 // increments are the changes that increment these counters. Each carries the largest revision known of its group.
 func (o *Outbox) increments(due []Increment) []store.Change {
 	changes := make([]store.Change, len(due))

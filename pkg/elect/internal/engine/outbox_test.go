@@ -53,7 +53,7 @@ func newSender(t *testing.T) *sender {
 	p := testParams(t)
 	s := &sender{sent: &posted{}, by: &writer{ids: &record.WriterIDs{Session: "me"}, phase: protocol.Open}}
 	s.Outbox = &Outbox{
-		store: s.sent, cache: NewCache(p, testAt(0)), keys: NewKeys(p), session: s.by,
+		store: s.sent, cache: NewCache(p, testAt(0)), keys: NewKeys(&Effects{}, p), session: s.by,
 		moment: func() protocol.Moment { return testMoment(s.now) }, retry: p.Retry,
 	}
 	return s

@@ -31,15 +31,15 @@ func (q *peer) watched(p protocol.Params, now protocol.Instant) bool {
 }
 
 // kill is the write that marks the session dead. A repeat is the very same write; dead makes the document of a new one.
-func (q *peer) kill(session string, a protocol.PeerAction, dead func() record.Session) Kill {
+func (q *peer) kill(session string, a protocol.PeerAction, dead func() record.Session) killSession {
 	first := q.killing == nil || q.killing.IfRev != a.IfRev || q.killing.Doc.Rev != a.NewRev
 	if first {
 		doc := dead()
 		doc.Rev = a.NewRev
 		q.dying, q.killing = &doc, &store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
-	return Kill{
-		Session: session, Instance: q.doc.Instance, Cause: q.dying.Cause, Change: *q.killing, First: first,
+	return killSession{
+		session: session, instance: q.doc.Instance, cause: q.dying.Cause, change: *q.killing, first: first,
 	}
 }
 

@@ -1,68 +1,20 @@
 package engine
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/store"
 )
-
-// PeersReady is what is to be done. Its zero value asks for nothing.
-type PeersReady struct {
-	Poll    *SessionPoll
-	Reads   []string // sessions to be read, linearizably: the answers go to Peers.Found
-	Kills   []Kill
-	Died    []Death
-	Met     []string      // sessions that are known now, and not known to be dead
-	Over    []string      // predecessors that are known to be dead
-	Outage  time.Duration // an outage of the store of this length has just ended; 0: none
-	Skewed  []int64       // by how many ms the clocks of others were behind when heartbeats of them were first seen
-	New     bool          // a session was met for the first time
-	Changed bool          // something of the view
-}
 
 // SessionPoll asks for a list of the live and draining sessions. The answer goes to Peers.Polled.
 type SessionPoll struct {
 	All   bool   // all of them; else those that follow From in the order of names, wrapping
 	From  string // the own session
 	Count int
-}
-
-// Kill asks for a session to be marked dead.
-type Kill struct {
-	Session  string
-	Instance string
-	Cause    string
-	Change   store.Change
-	First    bool // it is not a repeat
-}
-
-// Death is a session that is known to be dead now.
-type Death struct {
-	Session  string
-	Instance string
-	Cause    string
-	Own      bool // this process marked it dead
-}
-
-// sorted is what is to be done in the order of sessions: the same events have the same effects.
-func (r PeersReady) sorted() PeersReady {
-	slices.Sort(r.Reads)
-	slices.Sort(r.Met)
-	slices.Sort(r.Over)
-	slices.SortStableFunc(r.Kills, func(a, b Kill) int { return cmp.Compare(a.Session, b.Session) })
-	slices.SortStableFunc(r.Died, func(a, b Death) int { return cmp.Compare(a.Session, b.Session) })
-	return r
-}
-
-// Empty says whether there is nothing to do.
-func (r PeersReady) Empty() bool {
-	return r.Poll == nil && len(r.Reads) == 0 && len(r.Kills) == 0 && len(r.Died) == 0 && len(r.Met) == 0 &&
-		len(r.Over) == 0 && r.Outage == 0 && len(r.Skewed) == 0 && !r.New && !r.Changed
 }
 
 // Peers are the other sessions. It is not safe for concurrent use.
@@ -75,14 +27,14 @@ type Peers struct {
 	polls        pollSchedule
 	kills        killSchedule
 	predecessors predecessors
-	out          PeersReady
+	out          *Effects
 }
 
 // NewPeers knows no session. The sessions of predecessors are marked dead once the own one can be seen by others.
-func NewPeers(p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
+func NewPeers(out *Effects, p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
 	long := now.Add(-p.T)
 	return &Peers{
-		p: p, All: Sessions{}, predecessors: newPredecessors(before),
+		out: out, p: p, All: Sessions{}, predecessors: newPredecessors(before),
 		Connectivity: Connectivity{p: p, read: now, heartbeat: now}, polls: pollSchedule{last: long, lastAll: long},
 	}
 }
@@ -141,17 +93,7 @@ func (ps *Peers) Forget(now protocol.Instant) {
 	clear(ps.All)
 	ps.kills = killSchedule{soon: true}
 	ps.polls = pollSchedule{busy: ps.polls.busy, last: long, lastAll: long}
-	ps.out.Changed = true
-}
-
-// Ready returns what is to be done since the last call.
-func (ps *Peers) Ready() PeersReady {
-	if ps.out.Empty() { // as most of the time
-		return PeersReady{}
-	}
-	r := ps.out
-	ps.out = PeersReady{}
-	return r.sorted()
+	ps.out.changedSessions()
 }
 
 // stepAt feeds a session's machine with what came to be known at an instant, and notes what it wants done.
@@ -166,24 +108,22 @@ func (ps *Peers) stepAt(session string, q *peer, ev protocol.PeerEvent, at proto
 		ps.kills.soon = true
 	}
 	if q.m.Known && !before.Known && !q.m.Dead() {
-		ps.out.Met = append(ps.out.Met, session)
+		ps.out.add(sessionMet{session})
 	}
 	if q.m.Known != before.Known || q.m.Gone != before.Gone || q.m.State != before.State {
-		ps.out.Changed = true
+		ps.out.changedSessions()
 	}
 	for _, a := range acts {
 		switch a.Kind {
 		case protocol.KillPeer:
-			ps.out.Kills = append(ps.out.Kills, q.kill(session, a, func() record.Session {
-				return ps.dead(session, q, m)
-			}))
+			ps.out.add(q.kill(session, a, func() record.Session { return ps.dead(session, q, m) }))
 		case protocol.ReadPeer:
-			ps.out.Reads = append(ps.out.Reads, session)
+			ps.out.add(readPeer{session})
 		case protocol.PeerDied:
 			if ev.Kind != protocol.PeerAnswer { // else it was noted with its cause
-				ps.out.Died = append(ps.out.Died, Death{Session: session, Instance: q.doc.Instance})
+				ps.out.add(sessionDied{session: session, instance: q.doc.Instance})
 			}
-			ps.out.Changed = true
+			ps.out.changedSessions()
 		}
 	}
 }
@@ -206,19 +146,21 @@ func (ps *Peers) dead(session string, q *peer, m protocol.Moment) record.Session
 // this process's session; longest is the largest T of all members known.
 func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Moment) {
 	if ps.polls.due(ps.kills.alive, ps.p, m.Now) {
-		ps.out.Poll = &SessionPoll{All: ps.polls.all, From: ps.ids.Session, Count: neighbours}
+		ps.out.add(SessionPoll{All: ps.polls.all, From: ps.ids.Session, Count: neighbours})
 	}
 	if ps.Connectivity.StoreUnreachable(own, m.Now) || !ps.kills.isDue(m.Now) {
 		return // while the store is unreachable ages say nothing: they start again with the next success
 	}
 	patience := ps.All.longestLease(max(longest, ps.p.T))
 	ps.kills.begin(ps.p, m.Now)
+	before := ps.out.len()
 	for id, q := range ps.All {
 		if m.Now.HolderElapsed(q.retryAt) >= 0 && q.watched(ps.p, m.Now) {
 			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerTick, Patience: patience}, m.Now, m)
 		}
 		ps.kills.expect(ps.p, q, m.Now)
 	}
+	ps.out.sortFrom(before)
 }
 
 // Wait is how long the loop may sleep.
@@ -239,11 +181,11 @@ func (ps *Peers) EndPredecessors(announced bool, m protocol.Moment) {
 	if !ps.predecessors.due(announced, ps.p, m.Now) {
 		return
 	}
-	for id := range ps.predecessors.left {
+	for _, id := range slices.Sorted(maps.Keys(ps.predecessors.left)) {
 		q := ps.want(id, m)
 		if q.m.Dead() || q.m.Gone { // a missing session owns nothing for longer than any other that is missing
 			delete(ps.predecessors.left, id)
-			ps.out.Over = append(ps.out.Over, id)
+			ps.out.add(predecessorEnded{id})
 			continue
 		}
 		if m.Now.HolderElapsed(q.retryAt) >= 0 {
@@ -278,9 +220,7 @@ func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Mom
 	}
 	if status == protocol.Applied {
 		q.doc = *q.dying // with its remote leases: the document may never be shown here again
-		ps.out.Died = append(
-			ps.out.Died, Death{Session: session, Instance: q.doc.Instance, Cause: q.doc.Cause, Own: true},
-		)
+		ps.out.add(sessionDied{session, q.doc.Instance, q.doc.Cause, true})
 	}
 	ps.stepAt(session, q, protocol.PeerEvent{Kind: protocol.PeerAnswer, Status: status}, m.Now, m)
 }
@@ -299,11 +239,13 @@ func (ps *Peers) Polled(sessions []record.Session, ok bool, arrived protocol.Ins
 	if !ps.polls.done() {
 		return
 	}
+	before := ps.out.len()
 	for id, q := range ps.All {
 		if q.shownAt != arrived && !q.m.Dead() {
 			ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerWanted}, arrived, m)
 		}
 	}
+	ps.out.sortFrom(before)
 }
 
 // See takes one session's document. sure says that it comes from a linearizable read.
@@ -315,7 +257,7 @@ func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m p
 	if q == nil {
 		q = &peer{}
 		ps.All[s.ID] = q
-		ps.out.New = true
+		ps.out.add(membersUnknown{})
 	}
 	q.shownAt = arrived
 	before := q.m
@@ -327,7 +269,7 @@ func (ps *Peers) See(s *record.Session, sure bool, arrived protocol.Instant, m p
 		q.heartbeatAt = arrived
 	}
 	if before.Known && q.m.Heartbeat != before.Heartbeat && s.Clock > 0 { // a heartbeat seen first may be old
-		ps.out.Skewed = append(ps.out.Skewed, m.Clock-s.Clock)
+		ps.out.add(clockBehind{m.Clock - s.Clock})
 	}
 	if q.m.Rev == s.Rev && (q.doc.Rev != s.Rev || q.doc.WriterID != s.WriterID) { // most looks show nothing new
 		q.doc = *s
@@ -345,8 +287,11 @@ func (ps *Peers) succeeded(last *protocol.Instant, at protocol.Instant, m protoc
 	if outage == 0 {
 		return
 	}
-	ps.out.Changed, ps.out.Outage = true, outage
+	ps.out.changedSessions()
+	ps.out.add(outageEnded{outage})
+	before := ps.out.len()
 	for id, q := range ps.All {
 		ps.stepAt(id, q, protocol.PeerEvent{Kind: protocol.PeerReset}, at, m)
 	}
+	ps.out.sortFrom(before)
 }

@@ -20,7 +20,7 @@ type peersWorld struct {
 func newPeersWorld(t *testing.T) *peersWorld {
 	t.Helper()
 	w := &peersWorld{p: testParams(t)}
-	w.Peers = NewPeers(w.p, w.at(), nil)
+	w.Peers = NewPeers(&Effects{}, w.p, w.at(), nil)
 	w.Begin(&record.WriterIDs{Session: "me"})
 	return w
 }
@@ -30,21 +30,22 @@ func (w *peersWorld) at() protocol.Instant { return testAt(w.now) }
 func (w *peersWorld) moment() protocol.Moment { return testMoment(w.now) }
 
 // round lets one look's time pass. all and some answer the looks; nil: the look fails.
-func (w *peersWorld) round(all, some []record.Session) PeersReady {
+func (w *peersWorld) round(all, some []record.Session) taken {
 	w.now += w.p.Observe
 	w.Tick(w.own, 0, w.moment())
-	r := w.Ready()
-	if r.Poll == nil {
+	r := takeFrom(w.out)
+	polls := of[SessionPoll](r)
+	if len(polls) == 0 {
 		return r
 	}
 	answer := some
-	if r.Poll.All {
+	if polls[0].All {
 		answer = all
 	}
 	w.Polled(answer, answer != nil, w.at(), w.moment())
 	w.Tick(w.own, 0, w.moment())
-	more := w.Ready()
-	r.Kills = append(r.Kills, more.Kills...)
+	more := takeFrom(w.out)
+	r.effects = append(r.effects, more.effects...)
 	return r
 }
 
@@ -58,15 +59,15 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 	w := newPeersWorld(t)
 	silent := []record.Session{otherSession("b", 3)}
 	for w.now < testLease {
-		if r := w.round(silent, silent); len(r.Kills) > 0 {
-			t.Fatalf("after %v: %+v", w.now, r.Kills)
+		if r := w.round(silent, silent); len(of[killSession](r)) > 0 {
+			t.Fatalf("after %v: %+v", w.now, of[killSession](r))
 		}
 	}
 	killed := false
 	for w.now < testLease+2*w.p.Observe && !killed {
 		r := w.round(silent, silent)
-		killed = len(r.Kills) == 1 && r.Kills[0].Session == "b" && r.Kills[0].Change.IfRev == 6 &&
-			r.Kills[0].Change.Doc.Rev%2 == 1
+		killed = len(of[killSession](r)) == 1 && of[killSession](r)[0].session == "b" && of[killSession](r)[0].change.IfRev == 6 &&
+			of[killSession](r)[0].change.Doc.Rev%2 == 1
 	}
 	if !killed {
 		t.Fatal("not marked dead at an odd revision over the one that was seen")
@@ -92,10 +93,10 @@ func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
 		for _, s := range all[:8] {
 			some = append(some, otherSession(s.ID, 2+heartbeat))
 		}
-		if r := w.round(nil, some); len(r.Kills) > 0 {
+		if r := w.round(nil, some); len(of[killSession](r)) > 0 {
 			t.Fatalf(
-				"after %v: %d sessions are to be marked dead that were not looked at, %s first", w.now, len(r.Kills),
-				r.Kills[0].Session,
+				"after %v: %d sessions are to be marked dead that were not looked at, %s first", w.now, len(of[killSession](r)),
+				of[killSession](r)[0].session,
 			)
 		}
 	}
@@ -106,12 +107,12 @@ func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
 	silent := []record.Session{otherSession("b", 3)}
 	w.round(silent, silent)
 	for w.now < testLease+testLease/2 {
-		if r := w.round(nil, nil); len(r.Kills) > 0 {
-			t.Fatalf("after %v of an outage: %+v", w.now, r.Kills)
+		if r := w.round(nil, nil); len(of[killSession](r)) > 0 {
+			t.Fatalf("after %v of an outage: %+v", w.now, of[killSession](r))
 		}
 	}
-	if r := w.round(silent, silent); len(r.Kills) > 0 {
-		t.Fatalf("at the first success after the outage: %+v", r.Kills)
+	if r := w.round(silent, silent); len(of[killSession](r)) > 0 {
+		t.Fatalf("at the first success after the outage: %+v", of[killSession](r))
 	}
 	if w.Connectivity.SinceOutage(w.at()) < 0 {
 		t.Error("the outage is not known")
@@ -121,23 +122,23 @@ func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
 func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 	w := newPeersWorld(t)
 	w.Peers = NewPeers(
-		w.p, w.at(), []Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
+		&Effects{}, w.p, w.at(), []Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
 	)
 	w.Begin(&record.WriterIDs{Session: "me"})
 	old := otherSession("old", 7)
 	w.See(&old, true, w.at(), w.moment())
 	w.EndPredecessors(false, w.moment())
-	if r := w.Ready(); len(r.Kills) > 0 {
+	if r := takeFrom(w.out); len(of[killSession](r)) > 0 {
 		t.Fatal("before the own session can be read")
 	}
 	w.EndPredecessors(true, w.moment())
 	w.now += 2 * w.p.Observe
 	w.EndPredecessors(true, w.moment())
-	r := w.Ready()
-	if len(r.Kills) != 1 {
+	r := takeFrom(w.out)
+	if len(of[killSession](r)) != 1 {
 		t.Fatalf("%+v", r)
 	}
-	s, err := record.SessionFrom(r.Kills[0].Change.Doc)
+	s, err := record.SessionFrom(of[killSession](r)[0].change.Doc)
 	if err != nil || s.Remote["g/k"] != 5000 {
 		t.Errorf("%+v, %v: want the remote leases in it", s, err)
 	}
@@ -146,7 +147,7 @@ func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 		t.Error("a key under a remote lease is free")
 	}
 	w.EndPredecessors(true, w.moment())
-	if r := w.Ready(); len(r.Over) != 1 {
+	if r := takeFrom(w.out); len(of[predecessorEnded](r)) != 1 {
 		t.Errorf("the guard does not hear of it: %+v", r)
 	}
 }

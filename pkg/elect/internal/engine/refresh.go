@@ -68,7 +68,9 @@ func (c *Cache) Failed(p RefreshPlan, retry time.Duration, now protocol.Instant)
 
 // Refreshed takes what was found. held says which keys are held here: what is known of those is newer than any list.
 func (c *Cache) Refreshed(p RefreshPlan, r Reading, held func(record.Key) bool, now protocol.Instant) {
-	c.out.Moved = append(c.out.Moved, c.read(r.Counts, now.HolderElapsed(p.begun))...)
+	for _, name := range c.read(r.Counts, now.HolderElapsed(p.begun)) {
+		c.out.add(counterMoved{name})
+	}
 	c.replaceMembers(r.Members, r.Broken)
 	if r.Overrode {
 		c.overrides = r.Overrides
@@ -99,7 +101,7 @@ func (c *Cache) Refreshed(p RefreshPlan, r Reading, held func(record.Key) bool, 
 			c.want.counters = true // tracked since the reading began
 		}
 	}
-	c.out.Changed = true
+	c.out.changedView()
 }
 
 // forgetUnlisted forgets what was known of groups whose locks were all read, in one walk for all of them.

@@ -8,41 +8,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// SessionReady is what is to be done. Its zero value asks for nothing. The loop carries it out in the order of the fields.
-type SessionReady struct {
-	Over *SessionEnd // the session is known to be dead
-	// a session begins, of this name: before its document is created the guard must know of it
-	Opening   string
-	Renewed   *protocol.Instant // deadlines count from here
-	Keys      []protocol.KeyEventKind
-	Cancelled bool // D has come
-	Lost      bool // another has ended the session
-	Write     *SessionWrite
-	Read      bool // read the session's document, linearizably
-	Member    *store.Change
-	Forgot    bool // the store showed the session below a revision that it had acknowledged
-	Changed   bool // phase, validity or member
-}
-
-// SessionEnd is the end of a session.
-type SessionEnd struct {
-	Session  string
-	Instance string
-	Acked    protocol.Instant // when its last acknowledged heartbeat was sent
-}
-
 // SessionWrite is a heartbeat, or the record of the session's own death.
 type SessionWrite struct {
 	Change store.Change
 	// with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
 	Member *store.Change
-}
-
-// Empty says whether there is nothing to do.
-func (r SessionReady) Empty() bool {
-	return r.Over == nil && r.Opening == "" && r.Renewed == nil && len(r.Keys) == 0 && !r.Cancelled && !r.Lost &&
-		r.Write == nil &&
-		!r.Read && r.Member == nil && !r.Forgot && !r.Changed
 }
 
 // Session is this process's session, and after its end the next one. It is not safe for concurrent use.
@@ -57,7 +27,7 @@ type Session struct {
 	written  protocol.SessionWrite // what write was made for
 	drain    drainState
 	wasValid bool
-	out      SessionReady
+	out      *Effects
 }
 
 // drainState is what was asked of the session.
@@ -68,9 +38,10 @@ type drainState struct {
 	closeAt protocol.Instant // when that was asked for
 }
 
-// NewSession is a process that is about to open its first session. newID gives names of sessions, each never used before.
-func NewSession(p protocol.Params, m record.Member, newID func() string) *Session {
-	o := &Session{p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
+// NewSession is a process that is about to open its first session. newID gives names of sessions, each never used
+// before.
+func NewSession(out *Effects, p protocol.Params, m record.Member, newID func() string) *Session {
+	o := &Session{out: out, p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
 	o.begin()
 	return o
 }
@@ -82,7 +53,13 @@ func (o *Session) begin() {
 	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
 	o.write, o.written, o.wasValid = store.Change{}, protocol.SessionWrite{}, false
 	o.Member.begin(o.ids, o.p.T)
-	o.out.Opening = id
+	o.out.add(sessionBegun{id})
+	o.out.add(o.deadlines())
+}
+
+// deadlines is what the deadlines of all runs count from.
+func (o *Session) deadlines() leaseChanged {
+	return leaseChanged{o.ids.Session, o.m.Phase == protocol.Open, o.m.Acked}
 }
 
 // ID is the session's name.
@@ -132,7 +109,7 @@ func (o *Session) Close(m protocol.Moment) bool {
 		return false
 	}
 	o.drain.closing, o.drain.closeAt = true, m.Now
-	o.out.Changed = true
+	o.out.changedSessions()
 	o.step(protocol.SessionEvent{Kind: protocol.SessionDrain}, m)
 	return true
 }
@@ -163,8 +140,11 @@ func (o *Session) Idle(running, held int, m protocol.Moment) {
 
 // Announce brings the member's document up to date, when it has changed since.
 func (o *Session) Announce(m protocol.Moment) {
-	if o.m.Phase == protocol.Open {
-		o.out.Member = o.Member.due(m)
+	if o.m.Phase != protocol.Open {
+		return
+	}
+	if change := o.Member.due(m); change != nil {
+		o.out.add(writeMember{change})
 	}
 }
 
@@ -203,14 +183,21 @@ func (o *Session) step(ev protocol.SessionEvent, m protocol.Moment) {
 	was := o.m
 	var acts []protocol.SessionAction
 	o.m, acts = o.m.Step(o.p, ev, m.Now)
+	if was.Phase != o.m.Phase || was.Acked != o.m.Acked {
+		o.out.add(o.deadlines()) // before anything is started or stopped because of it
+	}
 	for _, a := range acts {
 		o.act(a, m)
 	}
-	o.out.Forgot = o.out.Forgot || o.m.Forgot && !was.Forgot
+	if o.m.Forgot && !was.Forgot {
+		o.out.add(storeForgot{o.ids.Session})
+	}
 	valid := o.m.Valid(o.p, m.Now)
-	o.out.Changed = o.out.Changed || was.Phase != o.m.Phase || valid != o.wasValid
+	if was.Phase != o.m.Phase || valid != o.wasValid {
+		o.out.changedSessions()
+	}
 	if valid && !o.wasValid {
-		o.out.Keys = append(o.out.Keys, protocol.KeyResume)
+		o.out.add(forAllKeys{protocol.KeyResume})
 	}
 	o.wasValid = valid
 	if o.m.Phase == protocol.Ended && was.Phase != protocol.Ended && !o.drain.closing {
@@ -223,19 +210,21 @@ func (o *Session) act(a protocol.SessionAction, m protocol.Moment) {
 	case protocol.SendHeartbeat, protocol.MarkDead:
 		o.send(a, m)
 	case protocol.ReadSession:
-		o.out.Read = true
+		o.out.add(readOwnSession{o.ids.Session})
 	case protocol.Renewed:
-		o.out.Renewed = &a.Acked
+		o.out.add(leaseRenewed{o.ids.Session, a.Acked})
 	case protocol.CancelTasks:
-		o.out.Cancelled = true
+		o.out.add(leaseExpired{o.ids.Session})
 	case protocol.KillTasks:
-		o.out.Lost = o.m.Phase == protocol.Lost
+		if o.m.Phase == protocol.Lost {
+			o.out.add(sessionLost{o.ids.Session})
+		}
 	case protocol.HardStop: // the watchdog reports it, whatever holds up the loop
 	case protocol.SessionOver:
-		o.out.Over = &SessionEnd{Session: o.ids.Session, Instance: o.Member.record.Instance, Acked: o.m.Acked}
+		o.out.add(sessionEnded{o.ids.Session, o.Member.record.Instance, o.m.Acked})
 	}
 	if kind, ok := o.m.ForKeys(a.Kind); ok {
-		o.out.Keys = append(o.out.Keys, kind)
+		o.out.add(forAllKeys{kind})
 	}
 }
 
@@ -256,22 +245,15 @@ func (o *Session) send(a protocol.SessionAction, m protocol.Moment) {
 		}
 		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
-	o.out.Write = &SessionWrite{Change: o.write}
+	w := SessionWrite{Change: o.write}
 	if a.IfRev == 0 && a.Kind == protocol.SendHeartbeat {
-		o.out.Write.Member = o.Member.due(m)
+		w.Member = o.Member.due(m)
 	}
+	o.out.add(w)
 }
 
 // withoutCopies is w without what changes between two copies of one write.
 func withoutCopies(w protocol.SessionWrite) protocol.SessionWrite {
 	w.Sent, w.Under = false, true
 	return w
-}
-
-// Ready returns what is to be done since the last call.
-func (o *Session) Ready() SessionReady {
-	r := o.out
-	r.Changed = r.Changed || o.Member.changed
-	o.out, o.Member.changed = SessionReady{}, false
-	return r
 }

@@ -22,7 +22,7 @@ type sessionWorld struct {
 func newSessionWorld(t *testing.T) *sessionWorld {
 	t.Helper()
 	n, p := 0, testParams(t)
-	return &sessionWorld{t: t, p: p, Session: NewSession(p, record.Member{Instance: "a"}, func() string {
+	return &sessionWorld{t: t, p: p, Session: NewSession(&Effects{}, p, record.Member{Instance: "a"}, func() string {
 		n++
 		return fmt.Sprint("session-", n)
 	})}
@@ -31,40 +31,42 @@ func newSessionWorld(t *testing.T) *sessionWorld {
 func (w *sessionWorld) moment() protocol.Moment { return testMoment(w.now) }
 
 // after lets time pass, and returns what is to be done.
-func (w *sessionWorld) after(d time.Duration) SessionReady {
+func (w *sessionWorld) after(d time.Duration) taken {
 	w.now += d
 	w.Tick(w.moment())
-	return w.Ready()
+	return takeFrom(w.out)
 }
 
 // written is the heartbeat that is to be written after d.
 func (w *sessionWorld) written(d time.Duration) store.Change {
 	w.t.Helper()
 	r := w.after(d)
-	if r.Write == nil {
+	writes := of[SessionWrite](r)
+	if len(writes) == 0 {
 		w.t.Fatalf("no write: %+v", r)
 	}
-	return r.Write.Change
+	return writes[0].Change
 }
 
 // open opens the session.
 func (w *sessionWorld) open() {
 	w.t.Helper()
 	r := w.after(0)
-	if r.Write == nil || r.Write.Member == nil {
+	writes := of[SessionWrite](r)
+	if len(writes) == 0 || writes[0].Member == nil {
 		w.t.Fatalf("no creation with a member: %+v", r)
 	}
-	w.Member.Answered(*r.Write.Member, store.Outcome{Status: store.Applied}, false, w.moment().Now)
+	w.Member.Answered(*writes[0].Member, store.Outcome{Status: store.Applied}, false, w.moment().Now)
 	w.Answered(w.ID(), protocol.Applied, w.moment())
-	if got := w.Ready(); got.Renewed == nil || !slices.Contains(got.Keys, protocol.KeyResume) {
+	if got := takeFrom(w.out); len(of[leaseRenewed](got)) == 0 || !slices.Contains(of[forAllKeys](got), forAllKeys{protocol.KeyResume}) {
 		w.t.Fatalf("after the creation: %+v", got)
 	}
 }
 
 func TestAnOpenedSessionIsAnnounced(t *testing.T) {
 	w := newSessionWorld(t)
-	if r := w.Ready(); r.Opening != "session-1" {
-		t.Fatalf("opening %q", r.Opening)
+	if r := takeFrom(w.out); !slices.Equal(of[sessionBegun](r), []sessionBegun{{"session-1"}}) {
+		t.Fatalf("opening %q", of[sessionBegun](r))
 	}
 	if w.Announced() {
 		t.Error("announced before its creation")
@@ -79,12 +81,12 @@ func TestAnUnansweredCreationIsReadAndNotRepeated(t *testing.T) {
 	w := newSessionWorld(t)
 	w.written(0)
 	w.Answered(w.ID(), protocol.Unknown, w.moment())
-	r := w.Ready()
+	r := takeFrom(w.out)
 	for range 20 {
-		if r.Write != nil {
+		if len(of[SessionWrite](r)) > 0 {
 			t.Fatal("the creation was sent again")
 		}
-		if r.Read {
+		if len(of[readOwnSession](r)) > 0 {
 			return
 		}
 		r = w.after(w.p.Retry)
@@ -102,7 +104,7 @@ func TestAnUnansweredHeartbeatIsRepeatedAsItWas(t *testing.T) {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
 	w.Answered(w.ID(), protocol.Applied, w.moment())
-	w.Ready()
+	takeFrom(w.out)
 	if next := w.written(w.p.Heartbeat); next.IfRev != first.Doc.Rev || next.Doc.WriterID == first.Doc.WriterID {
 		t.Errorf("after an answer: %+v", next)
 	}
@@ -114,7 +116,7 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 	w.Drain(w.moment())
 	w.written(w.p.Heartbeat)
 	w.Answered(w.ID(), protocol.Refused, w.moment())
-	if r := w.Ready(); !r.Read {
+	if r := takeFrom(w.out); len(of[readOwnSession](r)) == 0 {
 		t.Fatalf("refused, and not read: %+v", r)
 	}
 	ended := w.ID()
@@ -122,8 +124,8 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 		Kind: store.KindSession, ID: ended, Rev: 1_000_001, State: string(record.StateName(protocol.Dead)),
 		WriterID: store.WriterID{Session: "b"},
 	}, true, w.moment())
-	r := w.Ready()
-	if !r.Lost || w.Valid(w.moment().Now) {
+	r := takeFrom(w.out)
+	if len(of[sessionLost](r)) == 0 || w.Valid(w.moment().Now) {
 		t.Fatalf("not lost: %+v", r)
 	}
 	w.Idle(0, 0, w.moment())
@@ -131,8 +133,10 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 		t.Fatalf("written once nothing runs: %+v", change.Doc)
 	}
 	w.Answered(ended, protocol.Applied, w.moment())
-	if r := w.Ready(); r.Over == nil || r.Over.Session != ended || r.Opening == "" || r.Opening == ended {
-		t.Fatalf("over %+v, opening %q", r.Over, r.Opening)
+	r = takeFrom(w.out)
+	over, begun := of[sessionEnded](r), of[sessionBegun](r)
+	if len(over) != 1 || over[0].session != ended || len(begun) != 1 || begun[0].session == ended {
+		t.Fatalf("over %+v, opening %q", over, begun)
 	}
 	if !w.Leaving() {
 		t.Error("the drain ended with the session it was asked in")
@@ -144,9 +148,9 @@ func TestAMemberThatWasEditedIsWrittenAgain(t *testing.T) {
 	w.open()
 	rev := w.Member.Record().Rev
 	w.Announce(w.moment()) // the store's clock at the opening
-	if r := w.Ready(); r.Member != nil {
-		w.Member.Answered(*r.Member, store.Outcome{Status: store.Applied}, false, w.moment().Now)
-		rev = r.Member.Doc.Rev
+	if r := of[writeMember](takeFrom(w.out)); len(r) > 0 {
+		w.Member.Answered(*r[0].change, store.Outcome{Status: store.Applied}, false, w.moment().Now)
+		rev = r[0].change.Doc.Rev
 	}
 	edited := w.Member.Record().Doc(store.WriterID{Session: "hand"})
 	edited.Rev, edited.Body = rev+1, []byte(`{"instance":"b"}`)
@@ -155,11 +159,11 @@ func TestAMemberThatWasEditedIsWrittenAgain(t *testing.T) {
 	}
 	w.now += w.p.Retry
 	w.Announce(w.moment())
-	r := w.Ready()
-	if r.Member == nil || r.Member.IfRev != edited.Rev {
-		t.Fatalf("written: %+v", r.Member)
+	r := of[writeMember](takeFrom(w.out))
+	if len(r) == 0 || r[0].change.IfRev != edited.Rev {
+		t.Fatalf("written: %+v", r)
 	}
-	if got, err := record.MemberFrom(r.Member.Doc); err != nil || got.Instance != "a" {
+	if got, err := record.MemberFrom(r[0].change.Doc); err != nil || got.Instance != "a" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -175,7 +179,7 @@ func TestAClosedSessionEndsOnceNothingRuns(t *testing.T) {
 	if w.Machine().Phase == protocol.Ended || w.Machine().Phase == protocol.Ending {
 		t.Fatal("ended while a task runs")
 	}
-	w.Ready()
+	takeFrom(w.out)
 	w.Idle(0, 0, w.moment())
 	change := w.written(0)
 	if record.StateOf(change.Doc.State) != protocol.Dead {
