@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -67,6 +68,12 @@ func (d *documents) decodeLocks(docs []store.Doc) []*record.Lock {
 	return locks
 }
 
+// decodedLocks lists locks page by page, and decodes them.
+func (d *documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
+	docs, err := d.listLocks(ctx, q)
+	return d.decodeLocks(docs), err
+}
+
 func (d *documents) decodeLock(doc store.Doc) record.Lock {
 	lock, err := record.LockFrom(doc)
 	d.malformed.note(d.log, doc, err)
@@ -120,6 +127,16 @@ func (d *documents) listSessions(ctx context.Context, l engine.SessionPoll) ([]s
 		ctx, store.KindSession, store.Query{States: alive, To: l.From, Limit: l.Count - len(reply.Docs)},
 	)
 	return append(reply.Docs, first.Docs...), err
+}
+
+// foundMutex is a mutex as an outcome or a read shows it; nil when it is absent.
+func (d *documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
+	if doc == nil {
+		return nil
+	}
+	is, err := record.MutexFrom(*doc)
+	d.malformed.note(d.log, *doc, err)
+	return &is
 }
 
 func (d *documents) decodeSession(doc store.Doc) record.Session {

@@ -8,9 +8,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// read does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
+// refresh does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
 // loop.
-func (d *documents) read(ctx context.Context, p engine.RefreshPlan) (engine.Reading, error) {
+func (d *documents) refresh(ctx context.Context, p engine.RefreshPlan) (engine.Reading, error) {
 	r := engine.Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
 	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {

@@ -246,10 +246,10 @@ func (e *Engine) tickAudit(m protocol.Moment) {
 func (e *Engine) countLocks() {
 	id := e.Session.ID()
 	e.Keys.Owned.Begin()
-	e.store.CountLocks(id, func(total int64, ok bool) {
+	e.list(CountOwned{id}, func(a Answer) {
 		if e.Session.ID() == id {
 			least, most := e.Keys.Owned.Counted()
-			e.audit.Counted(int(total), ok, Bounds{Least: least, Most: most})
+			e.audit.Counted(int(a.Total), a.Err == nil, Bounds{Least: least, Most: most})
 		}
 	})
 }
@@ -259,24 +259,25 @@ func (e *Engine) listLocks(differs bool) {
 	if differs {
 		e.log.Info("The locks do not name what is held here: looking at each", "session", id)
 	}
-	e.store.LocksOf(id, func(locks []*record.Lock) {
-		if e.Session.ID() != id {
+	e.list(ListOwned{id}, func(a Answer) {
+		if e.Session.ID() != id || a.Err != nil {
 			return
 		}
-		for _, lock := range locks {
+		for _, lock := range a.Locks {
 			e.cache.Put(lock)
 		}
-		e.audit.Listed(locks, e.Keys.Holds, e.Keys.AllSettled())
+		e.audit.Listed(a.Locks, e.Keys.Holds, e.Keys.AllSettled())
 	})
 }
 
 func (e *Engine) sweep(alive []string) {
 	id, rev := e.Session.ID(), e.Session.Member.Record().Rev
-	e.store.Sweep(alive, id, func(locks []*record.Lock, member *store.Doc, ok bool) {
-		for _, lock := range e.audit.Swept(locks, ok, e.cache, e.Keys.Holds) {
+	e.list(ListUnowned{Alive: alive, Member: id}, func(a Answer) {
+		ok := a.Err == nil
+		for _, lock := range e.audit.Swept(a.Locks, ok, e.cache, e.Keys.Holds) {
 			e.cache.Put(lock)
 		}
-		if ok && e.Session.Machine().Phase == protocol.Open && e.Session.Member.Found(id, rev, member) {
+		if ok && e.Session.Machine().Phase == protocol.Open && e.Session.Member.Found(id, rev, a.Member) {
 			e.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
 		}
 	})
@@ -287,7 +288,7 @@ func (e *Engine) readSuspects(keys []record.Key) {
 	for i, key := range keys {
 		reads[i], before[key] = KeyRead{Key: key, Create: true}, e.Keys.Rev(key)
 	}
-	e.store.ReadLocks(reads, func(f KeyFound) { e.judge(f, before[f.Key]) })
+	e.readKeys(reads, func(f KeyFound) { e.judge(f, before[f.Key]) })
 }
 
 func (e *Engine) clean() {
@@ -348,8 +349,8 @@ func (e *Engine) judge(f KeyFound, before int64) {
 func (e *Engine) repair(change store.Change) {
 	key := record.Key(change.Doc.ID)
 	counter := CounterOf(key)
-	e.store.WriteLocks("repair", []store.Change{change}, func(outs []store.Outcome, found []*record.Lock) {
-		switch record.StatusOf(outs[0]) {
+	e.apply(ApplyRequest{Op: "repair", Changes: []store.Change{change}}, func(a Answer) {
+		switch record.StatusOf(a.Outcomes[0]) {
 		case protocol.Applied:
 			lock, _ := record.LockFrom(change.Doc) // made here
 			e.cache.Correct(key, &lock)
@@ -357,8 +358,8 @@ func (e *Engine) repair(change store.Change) {
 			e.Outbox.counters.Urgent(counter, e.clock.Now())
 			e.Waiters.Wake(counter)
 		case protocol.Refused:
-			if found[0] != nil {
-				e.cache.Correct(key, found[0])
+			if a.Locks[0] != nil {
+				e.cache.Correct(key, a.Locks[0])
 			}
 		case protocol.Unknown, protocol.Unwritable:
 			return

@@ -57,23 +57,20 @@ func (e *Engine) carry(x Effect) {
 	case SessionWrite:
 		e.heartbeat(x)
 	case readOwnSession:
-		e.store.ReadSession(x.session, func(doc *store.Doc, _ *record.Session, ok bool, _ protocol.Instant) {
-			e.Session.Found(x.session, doc, ok, e.Moment())
+		e.readSession(x.session, func(s *record.Session, ok bool, _ protocol.Instant, m protocol.Moment) {
+			e.Session.Found(x.session, s, ok, m)
 		})
 	case writeMember:
-		answered := e.memberAnswered(x.change)
-		e.store.Apply("member", []store.Change{*x.change}, func(outs []store.Outcome, malformed bool) {
-			answered(outs[0], malformed)
+		e.apply(ApplyRequest{Op: "member", Changes: []store.Change{*x.change}}, func(a Answer) {
+			e.memberAnswered(*x.change, a.Outcomes[0])
 		})
 
 	case readPeer:
-		e.store.ReadSession(x.session, func(_ *store.Doc, s *record.Session, ok bool, arrived protocol.Instant) {
-			e.Peers.Found(x.session, s, ok, arrived, e.Moment())
+		e.readSession(x.session, func(s *record.Session, ok bool, arrived protocol.Instant, m protocol.Moment) {
+			e.Peers.Found(x.session, s, ok, arrived, m)
 		})
 	case SessionPoll:
-		e.store.Look(x, func(sessions []record.Session, ok bool, arrived protocol.Instant) {
-			e.Peers.Polled(sessions, ok, arrived, e.Moment())
-		})
+		e.list(x, func(a Answer) { e.Peers.Polled(a.Sessions, a.Err == nil, a.Arrived, e.Moment()) })
 	case killSession:
 		e.kill(x)
 	case sessionDied:
@@ -164,11 +161,11 @@ func (e *Engine) readGathered() {
 	g := e.gathered
 	e.gathered = gathered{}
 	for batch := range slices.Chunk(g.keys, store.MaxBatch) {
-		e.store.ReadLocks(batch, func(f KeyFound) { e.Keys.Found(f, e.Moment()) })
+		e.readKeys(batch, func(f KeyFound) { e.Keys.Found(f, e.Moment()) })
 	}
 	slices.Sort(g.mutexes)
 	for batch := range slices.Chunk(g.mutexes, store.MaxBatch) {
-		e.store.ReadMutexes(batch, func(f MutexFound) { e.Mutexes.Found(f, e.Moment()) })
+		e.readMutexes(batch)
 	}
 	slices.Sort(g.suspects)
 	for batch := range slices.Chunk(g.suspects, store.MaxBatch) {
@@ -211,24 +208,51 @@ func (e *Engine) forAllKeys(kind protocol.KeyEventKind, m protocol.Moment) {
 	}
 }
 
-// heartbeat writes the own session's document.
-func (e *Engine) heartbeat(w SessionWrite) {
-	id := w.Change.Doc.ID
-	e.store.Heartbeat(w, e.memberAnswered(w.Member), func(out store.Outcome) {
-		status := record.StatusOf(out)
-		if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
-			e.Outbox.increment(e.cache.Groups(), e.clock.Now())
+// readSession reads a session's document; s is nil when it is absent.
+func (e *Engine) readSession(
+	id string, then func(s *record.Session, ok bool, arrived protocol.Instant, m protocol.Moment),
+) {
+	e.read(ReadRequest{Kind: store.KindSession, IDs: []string{id}}, func(a Answer) {
+		var s *record.Session
+		if a.Err == nil && len(a.Sessions) > 0 {
+			s = &a.Sessions[0]
 		}
-		e.Session.Answered(id, status, e.Moment())
+		then(s, a.Err == nil, a.Arrived, e.Moment())
 	})
 }
 
-func (e *Engine) memberAnswered(change *store.Change) func(store.Outcome, bool) {
-	return func(out store.Outcome, malformed bool) {
-		now := e.clock.Now()
-		if e.Session.Member.Answered(*change, out, malformed, now) {
-			e.Outbox.counters.Increment(CounterMembers, now)
+// heartbeat writes the own session's document, the first time after the member's: anyone who sees the one is to find
+// the other.
+func (e *Engine) heartbeat(w SessionWrite) {
+	r := ApplyRequest{Op: "heartbeat", InOrder: true}
+	if w.Member != nil {
+		r.Changes = append(r.Changes, *w.Member)
+	}
+	r.Changes = append(r.Changes, w.Change)
+	e.apply(r, func(a Answer) {
+		if w.Member != nil {
+			e.memberAnswered(*w.Member, a.Outcomes[0])
 		}
+		status := statusOf(a.Outcomes[len(a.Outcomes)-1])
+		if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
+			e.Outbox.increment(e.cache.Groups(), e.clock.Now())
+		}
+		e.Session.Answered(w.Change.Doc.ID, status, e.Moment())
+	})
+}
+
+// statusOf is the status of a session's write. It is never given up.
+func statusOf(out store.Outcome) protocol.Status {
+	if status := record.StatusOf(out); status != protocol.Unwritable {
+		return status
+	}
+	return protocol.Unknown
+}
+
+func (e *Engine) memberAnswered(change store.Change, out store.Outcome) {
+	now := e.clock.Now()
+	if e.Session.Member.Answered(change, out, now) {
+		e.Outbox.counters.Increment(CounterMembers, now)
 	}
 }
 
@@ -236,8 +260,8 @@ func (e *Engine) kill(x killSession) {
 	if x.first {
 		e.log.Info("Marking a session dead", "session", x.session, "peer", x.instance, "reason", x.cause)
 	}
-	e.store.Apply("kill", []store.Change{x.change}, func(outs []store.Outcome, _ bool) {
-		e.Peers.Answered(x.session, record.StatusOf(outs[0]), e.Moment())
+	e.apply(ApplyRequest{Op: "kill", Changes: []store.Change{x.change}}, func(a Answer) {
+		e.Peers.Answered(x.session, statusOf(a.Outcomes[0]), e.Moment())
 	})
 }
 

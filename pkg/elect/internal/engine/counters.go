@@ -189,13 +189,12 @@ func (e *EventQueue) Next(ids *record.WriterIDs, now protocol.Instant) []store.C
 	return e.sent
 }
 
-// Done takes the outcomes of the batch under way; none when the store cannot take it at all. It is repeated after
-// again.
+// Done takes the outcomes of the batch under way. What was not answered is repeated after again.
 func (e *EventQueue) Done(outs []store.Outcome, again protocol.Instant) {
 	sent := e.sent
 	e.flying, e.sent = false, nil
 	for i, out := range outs {
-		if out.Status == store.Unknown {
+		if record.StatusOf(out) == protocol.Unknown {
 			e.sent = append(e.sent, sent[i])
 		}
 	}

@@ -22,7 +22,8 @@
 //
 // From a store's reply to a started run:
 //
-//  1. The answer to a claim arrives: [Outbox].sendBatch has asked for it, and hands it to [Keys.Answered].
+//  1. The answer to a claim enters: Engine.enter lets none pass that belongs to another lineage of the store. Whoever
+//     asked, here Outbox.sendBatch, hands it to [Keys.Answered].
 //  2. Keys.step feeds it to the key's machine, protocol.Key.Step. Keys.act makes an effect of each action: [Acked] and
 //     [Start].
 //  3. [Engine.Settle] takes the effects in the order in which they came up, and Engine.carry does what each says.
@@ -37,7 +38,7 @@
 // reserved by the store's clock, and how long it was seen here. protocol.LockFacts.Claimable decides.
 //
 // What happens at a missed heartbeat? [Session].Tick repeats the write after T/40. At D without an acknowledged one the
-// session's machine says CancelTasks. Session.act makes forAllKeys of it, and [Keys.All] stops each key's run. Package
+// session's machine says CancelTasks. Session.act makes an effect for all keys of it, and [Keys.All] stops each key's run. Package
 // elect has a watchdog that does the same where the loop is held up. The other sessions count T from the last heartbeat
 // that they saw: [Peers.Tick] lets protocol.Peer kill it then.
 //

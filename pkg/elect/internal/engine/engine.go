@@ -45,7 +45,7 @@ type Engine struct {
 	cache    SharedCache
 	observer Observer
 	audit    *Audit
-	lineage  *lineage
+	lineage  int // counts those that the store has followed: see enter
 	gathered gathered
 	out      *Effects
 }
@@ -54,18 +54,18 @@ type Engine struct {
 func New(c Config) *Engine {
 	now := c.Clock.Now()
 	e := &Engine{
-		out: &Effects{}, Waiters: NewWaiters(), lineage: &lineage{Store: c.Store},
+		out: &Effects{}, Waiters: NewWaiters(),
 		p: c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls, cache: c.Cache, observer: c.Observer,
+		store: c.Store,
 	}
 	e.cache.bind(e.out)
-	e.store = e.lineage
 	e.Session = NewSession(e.out, c.Params, c.Member, c.NewID)
 	e.Peers = NewPeers(e.out, c.Params, now, c.Predecessors)
 	e.Keys = NewKeys(e.out, c.Params)
 	e.Mutexes = NewMutexes(e.out, c.Params)
 	e.audit = NewAudit(e.out, c.Params, now)
 	e.Outbox = &Outbox{
-		store: e.store, cache: c.Cache, keys: e.Keys, mutexTable: e.Mutexes, session: e.Session, moment: e.Moment,
+		send: e.apply, cache: c.Cache, keys: e.Keys, mutexTable: e.Mutexes, session: e.Session, moment: e.Moment,
 		retry: c.Params.Retry,
 	}
 	e.Keys.SetLimits(limitsOf(e.Session.Member.Record()))
@@ -201,14 +201,14 @@ func (e *Engine) refresh(now protocol.Instant) {
 	if !ok {
 		return
 	}
-	e.store.Refresh(plan, func(reading Reading, err error) {
+	e.list(plan, func(a Answer) {
 		now := e.clock.Now()
-		if err != nil {
-			e.log.V(1).Info("Reading the locks failed", "error", err.Error())
+		if a.Err != nil {
+			e.log.V(1).Info("Reading the locks failed", "error", a.Err.Error())
 			e.cache.Failed(plan, e.p.Retry, now)
 			return
 		}
-		e.cache.Refreshed(plan, reading, e.Keys.Holds, now)
+		e.cache.Refreshed(plan, a.Reading, e.Keys.Holds, now)
 	})
 }
 

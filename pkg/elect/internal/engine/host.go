@@ -6,7 +6,6 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Clock gives the time.
@@ -14,44 +13,6 @@ type Clock interface {
 	Now() protocol.Instant
 	// Moment is one look at all clocks. Whether the lease is valid is filled in by the engine.
 	Moment() protocol.Moment
-}
-
-// Store takes requests. Its methods return at once, and each answer is an event. The function given is called once,
-// where the engine's other methods are, and never from inside one of them. The locks that it hands out are shared
-// and must not be changed.
-type Store interface {
-	// Heartbeat writes the session's document, the first time after the member's: anyone who sees the one is to
-	// find the other.
-	Heartbeat(w SessionWrite, member func(out store.Outcome, malformed bool), then func(store.Outcome))
-	// ReadSession reads a session's document, linearizably. doc is nil when it is absent, ok is false when the read
-	// failed.
-	ReadSession(id string, then func(doc *store.Doc, s *record.Session, ok bool, arrived protocol.Instant))
-	// Look lists the live and draining sessions: all of them, or the few that follow the own one.
-	Look(l SessionPoll, then func(sessions []record.Session, ok bool, arrived protocol.Instant))
-	// ReadLocks reads locks linearizably, with the high-water marks of their groups where they may have to be
-	// created, and hands each to then.
-	ReadLocks(reads []KeyRead, then func(KeyFound))
-	// WriteLocks sends the writes of keys, and hands their outcomes to then with the locks that refusals found. One
-	// that the store cannot take at all holds up no other.
-	WriteLocks(op string, changes []store.Change, then func(outs []store.Outcome, found []*record.Lock))
-	// ReadMutexes reads mutexes linearizably, with the high-water mark of deleted ones where one is absent, and hands
-	// each to then.
-	ReadMutexes(ids []string, then func(MutexFound))
-	// WriteMutexes is WriteLocks for mutexes.
-	WriteMutexes(changes []store.Change, then func(outs []store.Outcome, found []*protocol.MutexDoc))
-	// Apply sends other changes. malformed says that the store cannot take them at all; the outcomes are unknown then.
-	Apply(op string, changes []store.Change, then func(outs []store.Outcome, malformed bool))
-	// CountLocks counts the locks that name a session.
-	CountLocks(session string, then func(total int64, ok bool))
-	// LocksOf lists the locks that name a session. then is not called when that fails.
-	LocksOf(session string, then func([]*record.Lock))
-	// Sweep lists the locks whose owner is not alive, and the own member as others read it: nil when it is absent.
-	Sweep(alive []string, session string, then func(locks []*record.Lock, member *store.Doc, ok bool))
-	// Refresh does what a plan of the cache says.
-	Refresh(plan RefreshPlan, then func(Reading, error))
-	// Clean removes sessions that have been dead for long, and the oldest events. id gives writer IDs; it is called
-	// as answers are.
-	Clean(at int64, id func() store.WriterID, then func(removed ...string))
 }
 
 // Runs are the runs of this process.

@@ -60,9 +60,9 @@ func (m *Member) Set(r record.Member) {
 	m.record, m.dirty = r, true
 }
 
-// Answered takes the outcome of a write. malformed says that the store cannot take it at all: it is not repeated. It
-// reports whether others are to look.
-func (m *Member) Answered(change store.Change, out store.Outcome, malformed bool, now protocol.Instant) bool {
+// Answered takes the outcome of a write. One that the store cannot take at all is not repeated. It reports whether
+// others are to look.
+func (m *Member) Answered(change store.Change, out store.Outcome, now protocol.Instant) bool {
 	if change.Doc.ID != m.ids.Session {
 		return false
 	}
@@ -75,10 +75,9 @@ func (m *Member) Answered(change store.Change, out store.Outcome, malformed bool
 		if out.Doc != nil {
 			m.record.Rev = out.Doc.Rev
 		}
-	case protocol.Unknown, protocol.Unwritable:
-		if !malformed {
-			return false
-		}
+	case protocol.Unknown:
+		return false
+	case protocol.Unwritable:
 	}
 	m.write = nil
 	return true

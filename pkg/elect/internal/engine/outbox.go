@@ -16,7 +16,7 @@ type Outbox struct {
 	counters    Counters
 	events      EventQueue
 
-	store      Store
+	send       func(r ApplyRequest, then func(Answer))
 	cache      SharedCache
 	keys       *Keys
 	mutexTable *Mutexes
@@ -88,9 +88,8 @@ func (o *Outbox) flush(m protocol.Moment) {
 		o.sendMutexes(batch)
 	}
 	if due := o.counters.Next(m.Now); len(due) > 0 {
-		o.store.Apply("increment", o.increments(due), func(outs []store.Outcome, _ bool) {
-			failed := slices.ContainsFunc(outs, func(out store.Outcome) bool { return out.Err != nil })
-			o.counters.Done(due, !failed, o.moment().Now)
+		o.send(ApplyRequest{Op: "increment", Changes: o.increments(due)}, func(a Answer) {
+			o.counters.Done(due, !slices.ContainsFunc(a.Outcomes, unanswered), o.moment().Now)
 		})
 	}
 	// Events are for people: what they are about goes first.
@@ -105,12 +104,9 @@ func (o *Outbox) sendEvents(m protocol.Moment) {
 	if len(changes) == 0 {
 		return
 	}
-	o.store.Apply("event", changes, func(outs []store.Outcome, malformed bool) {
-		if malformed {
-			outs = nil
-		}
-		o.events.Done(outs, o.moment().Now.Add(o.retry))
-		if slices.ContainsFunc(outs, func(out store.Outcome) bool { return out.Status != store.Unknown }) {
+	o.send(ApplyRequest{Op: "event", Changes: changes}, func(a Answer) {
+		o.events.Done(a.Outcomes, o.moment().Now.Add(o.retry))
+		if slices.ContainsFunc(a.Outcomes, func(out store.Outcome) bool { return out.Status != store.Unknown }) {
 			o.counters.Late(CounterEvents)
 		}
 	})
@@ -123,11 +119,11 @@ func (o *Outbox) sendBatch(batch WriteBatch) {
 		o.keyWrites.Done(batch)
 		return
 	}
-	o.store.WriteLocks("apply", changes, func(outs []store.Outcome, found []*record.Lock) {
+	o.send(ApplyRequest{Op: "apply", Changes: changes}, func(a Answer) {
 		o.keyWrites.Done(batch)
 		m := o.moment()
 		for i, c := range changes {
-			o.keys.Answered(record.Key(c.Doc.ID), c.Doc.WriterID, record.StatusOf(outs[i]), found[i], m)
+			o.keys.Answered(record.Key(c.Doc.ID), c.Doc.WriterID, record.StatusOf(a.Outcomes[i]), a.Locks[i], m)
 		}
 	})
 }
@@ -147,13 +143,18 @@ func (o *Outbox) sendMutexes(batch WriteBatch) {
 	for i, c := range changes {
 		seqs[i] = o.mutexTable.Seq(c.Doc.ID)
 	}
-	o.store.WriteMutexes(changes, func(outs []store.Outcome, found []*protocol.MutexDoc) {
+	o.send(ApplyRequest{Op: "apply", Changes: changes}, func(a Answer) {
 		o.mutexWrites.Done(batch)
 		m := o.moment()
 		for i, c := range changes {
-			o.mutexTable.Answered(c.Doc.ID, seqs[i], record.StatusOf(outs[i]), found[i], m)
+			o.mutexTable.Answered(c.Doc.ID, seqs[i], record.StatusOf(a.Outcomes[i]), a.Mutexes[i], m)
 		}
 	})
+}
+
+// unanswered says whether a change is to be sent again. One that the store can never take is not.
+func unanswered(out store.Outcome) bool {
+	return out.Err != nil && record.StatusOf(out) != protocol.Unwritable
 }
 
 // increments are the changes that increment these counters. Each carries the largest revision known of its group.

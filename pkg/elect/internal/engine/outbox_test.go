@@ -10,23 +10,25 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// posted is a store that keeps what it is sent until a test answers.
+// posted keeps what is sent until a test answers.
 type posted struct {
-	Store
-
 	ops     []string
 	changes [][]store.Change
-	then    []func([]store.Outcome, bool)
+	then    []func(Answer)
 }
 
-func (p *posted) Apply(op string, changes []store.Change, then func([]store.Outcome, bool)) {
-	p.ops, p.changes, p.then = append(p.ops, op), append(p.changes, changes), append(p.then, then)
+func (p *posted) send(r ApplyRequest, then func(Answer)) {
+	p.ops, p.changes, p.then = append(p.ops, r.Op), append(p.changes, r.Changes), append(p.then, then)
 }
 
 // answer answers the last request.
 func (p *posted) answer(status store.Status) {
 	last := len(p.then) - 1
-	p.then[last](slices.Repeat([]store.Outcome{{Status: status}}, len(p.changes[last])), false)
+	out := store.Outcome{Status: status}
+	if status == store.Unknown {
+		out.Err = store.ErrUnavailable
+	}
+	p.then[last](Answer{Outcomes: slices.Repeat([]store.Outcome{out}, len(p.changes[last]))})
 }
 
 // writer is a session in some phase.
@@ -53,7 +55,7 @@ func newSender(t *testing.T) *sender {
 	p := testParams(t)
 	s := &sender{sent: &posted{}, by: &writer{ids: &record.WriterIDs{Session: "me"}, phase: protocol.Open}}
 	s.Outbox = &Outbox{
-		store: s.sent, cache: NewCache(p, testAt(0)), keys: NewKeys(&Effects{}, p), session: s.by,
+		send: s.sent.send, cache: NewCache(p, testAt(0)), keys: NewKeys(&Effects{}, p), session: s.by,
 		moment: func() protocol.Moment { return testMoment(s.now) }, retry: p.Retry,
 	}
 	return s
@@ -114,7 +116,7 @@ func TestIncrementsAreRepeatedUntilAnswered(t *testing.T) {
 	s := newSender(t)
 	s.increment([]string{"g"}, s.moment().Now)
 	s.at(time.Second)
-	s.sent.then[0]([]store.Outcome{{Err: store.ErrUnavailable}, {}}, false)
+	s.sent.then[0](Answer{Outcomes: []store.Outcome{{Err: store.ErrUnavailable}, {Status: store.Applied}}})
 	s.at(2 * time.Second)
 	if len(s.sent.changes) != 2 || len(s.sent.changes[1]) != 2 {
 		t.Fatalf("sent %+v, want both counters twice", s.sent.changes)

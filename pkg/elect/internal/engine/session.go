@@ -163,16 +163,16 @@ func (o *Session) Answered(session string, status protocol.Status, m protocol.Mo
 	}
 }
 
-// Found takes the answer to a read of the session's document: doc is nil when it is absent, ok is false when the
-// read failed.
-func (o *Session) Found(session string, doc *store.Doc, ok bool, m protocol.Moment) {
+// Found takes the answer to a read of the session's document: is is nil when it is absent, ok is false when the read
+// failed.
+func (o *Session) Found(session string, is *record.Session, ok bool, m protocol.Moment) {
 	if session != o.ids.Session {
 		return
 	}
 	ev := protocol.SessionEvent{Kind: protocol.SessionRead, OK: ok}
-	if doc != nil {
-		ev.Rev, ev.Heartbeat, ev.State = doc.Rev, doc.Count, record.StateOf(doc.State)
-		ev.Mine = doc.WriterID.Session == session
+	if is != nil {
+		ev.Rev, ev.Heartbeat, ev.State = is.Rev, is.Heartbeat, record.StateOf(string(is.State))
+		ev.Mine = is.WriterID.Session == session
 	}
 	o.step(ev, m)
 }

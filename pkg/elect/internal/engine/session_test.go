@@ -56,7 +56,7 @@ func (w *sessionWorld) open() {
 	if len(writes) == 0 || writes[0].Member == nil {
 		w.t.Fatalf("no creation with a member: %+v", r)
 	}
-	w.Member.Answered(*writes[0].Member, store.Outcome{Status: store.Applied}, false, w.moment().Now)
+	w.Member.Answered(*writes[0].Member, store.Outcome{Status: store.Applied}, w.moment().Now)
 	w.Answered(w.ID(), protocol.Applied, w.moment())
 	if got := takeFrom(w.out); len(of[leaseRenewed](got)) == 0 || !slices.Contains(of[forAllKeys](got), forAllKeys{protocol.KeyResume}) {
 		w.t.Fatalf("after the creation: %+v", got)
@@ -120,9 +120,8 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 		t.Fatalf("refused, and not read: %+v", r)
 	}
 	ended := w.ID()
-	w.Found(ended, &store.Doc{
-		Kind: store.KindSession, ID: ended, Rev: 1_000_001, State: string(record.StateName(protocol.Dead)),
-		WriterID: store.WriterID{Session: "b"},
+	w.Found(ended, &record.Session{
+		ID: ended, Rev: 1_000_001, State: record.Dead, WriterID: store.WriterID{Session: "b"},
 	}, true, w.moment())
 	r := takeFrom(w.out)
 	if len(of[sessionLost](r)) == 0 || w.Valid(w.moment().Now) {
@@ -149,7 +148,7 @@ func TestAMemberThatWasEditedIsWrittenAgain(t *testing.T) {
 	rev := w.Member.Record().Rev
 	w.Announce(w.moment()) // the store's clock at the opening
 	if r := of[writeMember](takeFrom(w.out)); len(r) > 0 {
-		w.Member.Answered(*r[0].change, store.Outcome{Status: store.Applied}, false, w.moment().Now)
+		w.Member.Answered(*r[0].change, store.Outcome{Status: store.Applied}, w.moment().Now)
 		rev = r[0].change.Doc.Rev
 	}
 	edited := w.Member.Record().Doc(store.WriterID{Session: "hand"})

@@ -31,44 +31,73 @@ func (q requests) send(arrive func(d *documents), then func(ok bool)) {
 	})
 }
 
-// Heartbeat implements [engine.Store].
-func (q requests) Heartbeat(h engine.SessionWrite, member func(store.Outcome, bool), then func(store.Outcome)) {
-	var said, wrote store.Outcome
-	q.send(func(*documents) {
-		if h.Member != nil {
-			said = q.r.w.put(h.Member)
+// Read implements [engine.Store].
+func (q requests) Read(r engine.ReadRequest, then func(engine.Answer)) {
+	var a engine.Answer
+	q.send(func(d *documents) {
+		for _, id := range r.IDs {
+			switch r.Kind {
+			case store.KindLock:
+				a.Locks = append(a.Locks, d.locks[number(record.Key(id))])
+			case store.KindMutex: // none is ever deleted
+				a.Mutexes = append(a.Mutexes, d.mutex(id))
+			default:
+				if n, ok := d.number[id]; ok && d.sessions[n].doc.Rev > 0 {
+					a.Sessions = append(a.Sessions, d.sessions[n].says)
+				}
+			}
 		}
-		wrote = q.r.w.put(&h.Change)
+		a.Marks = make(map[string]int64, len(r.Counters))
+		for _, counter := range r.Counters {
+			a.Marks[counter] = d.high[counter]
+		}
 	}, func(ok bool) {
 		if !ok {
-			said, wrote = store.Outcome{Err: errLost}, store.Outcome{Err: errLost}
+			a.Err = errLost
 		}
-		if h.Member != nil {
-			member(said, false)
-		}
-		then(wrote)
+		a.Arrived = q.r.Now()
+		then(a)
 	})
 }
 
-// ReadSession implements [engine.Store].
-func (q requests) ReadSession(name string, then func(*store.Doc, *record.Session, bool, protocol.Instant)) {
-	var doc store.Doc
-	var says record.Session
-	q.send(func(d *documents) {
-		if id, ok := d.number[name]; ok {
-			doc, says = d.sessions[id].doc, d.sessions[id].says
+// List implements [engine.Store].
+func (q requests) List(r engine.ListRequest, then func(engine.Answer)) {
+	switch r := r.(type) {
+	case engine.SessionPoll:
+		q.poll(r, then)
+	case engine.CountOwned:
+		q.list(func(d *documents, a *engine.Answer) {
+			a.Total = int64(len(d.sessions[d.number[r.Session]].owned))
+		}, then)
+	case engine.ListOwned:
+		q.list(func(d *documents, a *engine.Answer) {
+			for _, key := range d.sessions[d.number[r.Session]].owned {
+				a.Locks = append(a.Locks, d.locks[key])
+			}
+		}, then)
+	case engine.ListUnowned:
+		q.list(func(d *documents, a *engine.Answer) {
+			a.Locks = d.without(r.Alive)
+			if doc := d.sessions[d.number[r.Member]].member; doc.Rev > 0 {
+				a.Member = &doc
+			}
+		}, then)
+	case engine.RefreshPlan:
+		q.refresh(then)
+	}
+}
+
+func (q requests) list(arrive func(*documents, *engine.Answer), then func(engine.Answer)) {
+	var a engine.Answer
+	q.send(func(d *documents) { arrive(d, &a) }, func(ok bool) {
+		if !ok {
+			a = engine.Answer{Err: errLost}
 		}
-	}, func(ok bool) {
-		if !ok || doc.Rev == 0 {
-			then(nil, nil, ok, q.r.Now())
-			return
-		}
-		then(&doc, &says, true, q.r.Now())
+		then(a)
 	})
 }
 
-// Look implements [engine.Store].
-func (q requests) Look(l engine.SessionPoll, then func([]record.Session, bool, protocol.Instant)) {
+func (q requests) poll(l engine.SessionPoll, then func(engine.Answer)) {
 	w := q.r.w
 	says := w.buffer()
 	q.send(func(d *documents) {
@@ -80,156 +109,17 @@ func (q requests) Look(l engine.SessionPoll, then func([]record.Session, bool, p
 			says = append(says, d.sessions[id].says)
 		}
 	}, func(ok bool) {
-		then(says, ok, q.r.Now())
+		a := engine.Answer{Sessions: says, Arrived: q.r.Now()}
+		if !ok {
+			a.Err = errLost
+		}
+		then(a)
 		w.buffers = append(w.buffers, says[:0])
 	})
 }
 
-// ReadLocks implements [engine.Store].
-func (q requests) ReadLocks(reads []engine.KeyRead, then func(engine.KeyFound)) {
-	found := make([]engine.KeyFound, len(reads))
-	q.send(func(d *documents) {
-		for i, read := range reads {
-			found[i] = engine.KeyFound{Key: read.Key, Mark: d.high[read.Key.Group()], OK: true}
-			found[i].Lock = d.locks[number(read.Key)]
-		}
-	}, func(ok bool) {
-		for i, read := range reads {
-			if !ok {
-				found[i] = engine.KeyFound{Key: read.Key}
-			}
-			then(found[i])
-		}
-	})
-}
-
-// WriteLocks implements [engine.Store].
-func (q requests) WriteLocks(_ string, changes []store.Change, then func([]store.Outcome, []*record.Lock)) {
-	outs, found := make([]store.Outcome, len(changes)), make([]*record.Lock, len(changes))
-	by := q.r.id
-	q.send(func(d *documents) {
-		for i := range changes {
-			out, wrote := d.putLock(&changes[i])
-			outs[i] = out
-			key := number(record.Key(changes[i].Doc.ID))
-			if wrote {
-				q.r.w.landed(by, key)
-			}
-			if outs[i].Status == store.Refused {
-				found[i] = d.locks[key]
-			}
-		}
-	}, func(ok bool) {
-		if !ok {
-			outs, found = lost(len(changes)), make([]*record.Lock, len(changes))
-		}
-		then(outs, found)
-	})
-}
-
-func lost(n int) []store.Outcome {
-	outs := make([]store.Outcome, n)
-	for i := range outs {
-		outs[i].Err = errLost
-	}
-	return outs
-}
-
-// Apply implements [engine.Store].
-func (q requests) Apply(op string, changes []store.Change, then func([]store.Outcome, bool)) {
-	outs := make([]store.Outcome, len(changes))
-	q.send(func(d *documents) {
-		alive := len(d.alive)
-		for i := range changes {
-			outs[i] = q.r.w.put(&changes[i])
-		}
-		if op == "kill" && len(d.alive) < alive {
-			q.r.w.killed(changes[0].Doc.ID, q.r.id)
-		}
-	}, func(ok bool) {
-		if !ok {
-			outs = lost(len(changes))
-		}
-		then(outs, false)
-	})
-}
-
-// ReadMutexes implements [engine.Store]. None is ever deleted.
-func (q requests) ReadMutexes(ids []string, then func(engine.MutexFound)) {
-	found := make([]engine.MutexFound, len(ids))
-	q.send(func(d *documents) {
-		for i, id := range ids {
-			found[i] = engine.MutexFound{ID: id, OK: true}
-			if is := d.mutex(id); is != nil {
-				found[i].Doc = *is
-			}
-		}
-	}, func(ok bool) {
-		for i, id := range ids {
-			if !ok {
-				found[i] = engine.MutexFound{ID: id}
-			}
-			then(found[i])
-		}
-	})
-}
-
-// WriteMutexes implements [engine.Store].
-func (q requests) WriteMutexes(changes []store.Change, then func([]store.Outcome, []*protocol.MutexDoc)) {
-	outs, found := make([]store.Outcome, len(changes)), make([]*protocol.MutexDoc, len(changes))
-	q.send(func(d *documents) {
-		for i := range changes {
-			out, wrote := d.putMutex(&changes[i])
-			outs[i] = out
-			if wrote {
-				q.r.w.mutexLanded(changes[i].Doc.ID)
-			}
-			if out.Status == store.Refused {
-				found[i] = d.mutex(changes[i].Doc.ID)
-			}
-		}
-	}, func(ok bool) {
-		if !ok {
-			outs, found = lost(len(changes)), make([]*protocol.MutexDoc, len(changes))
-		}
-		then(outs, found)
-	})
-}
-
-// CountLocks implements [engine.Store].
-func (q requests) CountLocks(name string, then func(int64, bool)) {
-	var n int
-	q.send(func(d *documents) { n = len(d.sessions[d.number[name]].owned) }, func(ok bool) { then(int64(n), ok) })
-}
-
-// LocksOf implements [engine.Store].
-func (q requests) LocksOf(name string, then func([]*record.Lock)) {
-	var locks []*record.Lock
-	q.send(func(d *documents) {
-		for _, key := range d.sessions[d.number[name]].owned {
-			locks = append(locks, d.locks[key])
-		}
-	}, func(ok bool) {
-		if ok {
-			then(locks)
-		}
-	})
-}
-
-// Sweep implements [engine.Store].
-func (q requests) Sweep(alive []string, name string, then func([]*record.Lock, *store.Doc, bool)) {
-	var locks []*record.Lock
-	var member *store.Doc
-	q.send(func(d *documents) {
-		locks = d.without(alive)
-		if doc := d.sessions[d.number[name]].member; doc.Rev > 0 {
-			member = &doc
-		}
-	}, func(ok bool) { then(locks, member, ok) })
-}
-
-// Refresh implements [engine.Store]: what is read is the newest snapshot, and which sessions have changed.
-func (q requests) Refresh(_ engine.RefreshPlan, then func(engine.Reading, error)) {
+// refresh reads the newest snapshot, and which sessions have changed.
+func (q requests) refresh(then func(engine.Answer)) {
 	r, w := q.r, q.r.w
 	says := w.buffer()
 	read, version, found := r.cache.states, 0, engine.Reading{}
@@ -240,7 +130,7 @@ func (q requests) Refresh(_ engine.RefreshPlan, then func(engine.Reading, error)
 		}
 	}, func(ok bool) {
 		if !ok {
-			then(engine.Reading{}, errLost)
+			then(engine.Answer{Err: errLost})
 			return
 		}
 		r.cache.arrived(version, read)
@@ -251,8 +141,69 @@ func (q requests) Refresh(_ engine.RefreshPlan, then func(engine.Reading, error)
 			}
 		}
 		w.buffers = append(w.buffers, says[:0])
-		then(found, nil)
+		then(engine.Answer{Reading: found})
 	})
+}
+
+// Apply implements [engine.Store].
+func (q requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
+	a := engine.Answer{
+		Outcomes: make([]store.Outcome, len(r.Changes)), Locks: make([]*record.Lock, len(r.Changes)),
+		Mutexes: make([]*protocol.MutexDoc, len(r.Changes)),
+	}
+	by := q.r.id
+	q.send(func(d *documents) {
+		alive := len(d.alive)
+		for i := range r.Changes {
+			q.applyOne(d, by, &r.Changes[i], i, &a)
+		}
+		if r.Op == "kill" && len(d.alive) < alive {
+			q.r.w.killed(r.Changes[0].Doc.ID, q.r.id)
+		}
+	}, func(ok bool) {
+		if !ok {
+			a.Outcomes = lost(len(r.Changes))
+			clear(a.Locks)
+			clear(a.Mutexes)
+		}
+		then(a)
+	})
+}
+
+// applyOne applies a change, and says what a refusal found.
+func (q requests) applyOne(d *documents, by int32, c *store.Change, i int, a *engine.Answer) {
+	w := q.r.w
+	switch c.Doc.Kind {
+	case store.KindLock:
+		out, wrote := d.putLock(c)
+		a.Outcomes[i] = out
+		key := number(record.Key(c.Doc.ID))
+		if wrote {
+			w.landed(by, key)
+		}
+		if out.Status == store.Refused {
+			a.Locks[i] = d.locks[key]
+		}
+	case store.KindMutex:
+		out, wrote := d.putMutex(c)
+		a.Outcomes[i] = out
+		if wrote {
+			w.mutexLanded(c.Doc.ID)
+		}
+		if out.Status == store.Refused {
+			a.Mutexes[i] = d.mutex(c.Doc.ID)
+		}
+	default:
+		a.Outcomes[i] = w.put(c)
+	}
+}
+
+func lost(n int) []store.Outcome {
+	outs := make([]store.Outcome, n)
+	for i := range outs {
+		outs[i].Err = errLost
+	}
+	return outs
 }
 
 // Clean implements [engine.Store]: no session is dead for so long.
