@@ -37,7 +37,7 @@ func newLoop(ctx context.Context, cancel context.CancelCauseFunc, c *core) *loop
 	l.Engine = engine.New(engine.Config{
 		Params: c.p, Member: c.cfg.Member, Predecessors: predecessors(c.cfg.Predecessors, c.log), NewID: uuid.NewString,
 		Log:   c.log,
-		Clock: c.times, Store: l.calls, Runs: l.runs, Calls: l.mutexes, Cache: l.cache, Observer: observer{c},
+		Clock: c.times, Store: l.calls, Runs: l.runs, Calls: l.mutexes, Cache: l.cache, Observe: c.observe,
 	})
 	l.runs.node, l.mutexes.node = l.Engine, l.Engine
 	diverged := l.diverged

@@ -33,10 +33,10 @@ func (e *Engine) carry(x Effect) {
 	switch x := x.(type) {
 	case sessionBegun:
 		e.sessionBegun(x.session)
-	case leaseChanged:
-		e.observer.Lease(x.session, x.open, x.acked)
-	case leaseRenewed:
-		e.observer.Renewed(x.session, x.acked)
+	case LeaseChanged:
+		e.observe(x)
+	case LeaseRenewed:
+		e.observe(x)
 		e.Peers.HeartbeatAcked(m)
 	case leaseExpired:
 		if e.runs.Count() > 0 {
@@ -80,7 +80,7 @@ func (e *Engine) carry(x Effect) {
 	case membersUnknown:
 		e.cache.LookAtMembers()
 	case predecessorEnded:
-		e.observer.SessionOver(x.session)
+		e.observe(SessionOver{x.session})
 	case outageEnded:
 		e.log.Info("All ages start again: the store was away", "duration", x.length)
 	case clockBehind:
@@ -102,14 +102,14 @@ func (e *Engine) carry(x Effect) {
 		e.gathered.keys = append(e.gathered.keys, x)
 	case Start:
 		e.runs.Start(x, e.Keys.Status(x.Key))
-		e.observer.Started(x, m)
+		e.observe(RunStarted{x, m})
 	case Advanced:
 		e.runs.Advanced(x)
 	case Stop:
 		if x.Cause == CauseLost {
 			e.log.Info("The key is no longer held: stopping it by force", "key", x.Key, "token", x.Token)
 		}
-		e.observer.Stopping(x.Key)
+		e.observe(KeyStopping{x.Key})
 		e.runs.Stop(x.Key, x.Cause)
 	case Freed:
 		e.freed(x)
@@ -174,7 +174,7 @@ func (e *Engine) readGathered() {
 }
 
 func (e *Engine) sessionBegun(id string) {
-	e.observer.SessionOpening(id)
+	e.observe(SessionOpening{id})
 	e.log.Info("Opening a session", "session", id)
 	ids := e.Session.IDs()
 	e.Peers.Begin(ids)
@@ -185,7 +185,7 @@ func (e *Engine) sessionBegun(id string) {
 }
 
 func (e *Engine) sessionEnded(x sessionEnded, m protocol.Moment) {
-	e.observer.SessionOver(x.session)
+	e.observe(SessionOver{x.session})
 	e.Outbox.increment(e.cache.Groups(), m.Now)
 	e.log.Info("Session ended", "session", x.session)
 	if !e.Session.Closing() {
@@ -288,7 +288,7 @@ func (e *Engine) wantSession(session string, m protocol.Moment) {
 // acked takes note of what a write of a key did.
 func (e *Engine) acked(a Acked, m protocol.Moment) {
 	e.cache.Put(a.Is)
-	e.observer.Acked(a)
+	e.observe(a)
 	key := a.Is.Key
 	counter := CounterOf(key)
 	e.Outbox.counters.Mark(counter, a.Is.Rev)
@@ -316,7 +316,7 @@ func (e *Engine) acked(a Acked, m protocol.Moment) {
 
 // freed lets go of a key that is free here.
 func (e *Engine) freed(f Freed) {
-	e.observer.Freed(f.Key, f.Refused)
+	e.observe(f)
 	if f.Refused {
 		e.cache.Touch(f.Key.Group())
 	}
@@ -331,8 +331,8 @@ func (e *Engine) counterMoved(counter string) {
 	e.Waiters.Wake(counter)
 	switch counter {
 	case CounterEvents:
-		e.observer.EventsWritten()
+		e.observe(EventsWritten{})
 	case record.CounterLists:
-		e.observer.ListPublished()
+		e.observe(ListPublished{})
 	}
 }

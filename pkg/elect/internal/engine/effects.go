@@ -18,7 +18,8 @@ type Effects struct {
 	changes Changes
 }
 
-// Effect is one of the types of this file, and of [SessionWrite], [SessionPoll], [KeyWrite], [KeyRead], [Start], [Stop],
+// Effect is one of the types of this file, and of [LeaseChanged], [LeaseRenewed],
+// [SessionWrite], [SessionPoll], [KeyWrite], [KeyRead], [Start], [Stop],
 // [Advanced], [Freed], [Acked], [Corrected] and [MutexResult].
 type Effect any
 
@@ -97,16 +98,6 @@ func (o *Effects) changedSessions() { o.changes.View, o.changes.Sessions = true,
 type (
 	// sessionBegun: one of this name is to be opened. Before its document is created the guard must know of it.
 	sessionBegun struct{ session string }
-	// leaseChanged: the deadlines of all runs count from another moment.
-	leaseChanged struct {
-		session string
-		open    bool
-		acked   protocol.Instant
-	}
-	leaseRenewed struct { // a heartbeat was acknowledged
-		session string
-		acked   protocol.Instant
-	}
 	leaseExpired struct{ session string } // D has come
 	sessionLost  struct{ session string } // another has ended it
 	sessionEnded struct {                 // it is known to be dead

@@ -18,12 +18,13 @@ type Config struct {
 	NewID        func() string // names of sessions, each never used before
 	Log          logr.Logger
 
-	Clock    Clock
-	Store    Store
-	Runs     Runs
-	Calls    Calls // of mutexes; nil where nobody calls
-	Cache    SharedCache
-	Observer Observer
+	Clock Clock
+	Store Store
+	Runs  Runs
+	Calls Calls // of mutexes; nil where nobody calls
+	Cache SharedCache
+	// Observe is called with each event as it happens. It must not block.
+	Observe func(Event)
 }
 
 // Engine is one process's part in the protocol. It is not safe for concurrent use. Who drives it may ask the
@@ -43,7 +44,7 @@ type Engine struct {
 	runs     Runs
 	calls    Calls
 	cache    SharedCache
-	observer Observer
+	observe  func(Event)
 	audit    *Audit
 	lineage  int // counts those that the store has followed: see enter
 	gathered gathered
@@ -55,7 +56,7 @@ func New(c Config) *Engine {
 	now := c.Clock.Now()
 	e := &Engine{
 		out: &Effects{}, Waiters: NewWaiters(),
-		p: c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls, cache: c.Cache, observer: c.Observer,
+		p: c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls, cache: c.Cache, observe: c.Observe,
 		store: c.Store,
 	}
 	e.cache.bind(e.out)
@@ -175,7 +176,7 @@ func (e *Engine) Claim(c Claim) ClaimVerdict {
 	}
 	verdict := e.Keys.Claim(c, m)
 	if verdict == ClaimBegun {
-		e.observer.Claiming(lock.Key)
+		e.observe(KeyClaiming{lock.Key})
 	}
 	if verdict == ClaimEdited {
 		e.log.Info(

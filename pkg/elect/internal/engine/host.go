@@ -39,32 +39,42 @@ type Calls interface {
 	Became(r MutexResult)
 }
 
-// Observer hears of what has happened. Its methods must not block.
-type Observer interface {
-	// Lease says what the deadlines of all runs count from. It is called before any run is started or stopped
-	// because of it.
-	Lease(session string, open bool, acked protocol.Instant)
+// Event is something that has happened, for who observes an engine: one of the following types, an [Acked] write of a
+// lock, or a [Freed] key.
+type Event any
+
+type (
+	// LeaseChanged says what the deadlines of all runs count from. It comes before any run is started or stopped because
+	// of it.
+	LeaseChanged struct {
+		Session string
+		Open    bool
+		Acked   protocol.Instant
+	}
+	// LeaseRenewed says that a heartbeat was acknowledged: the deadlines count from its sending.
+	LeaseRenewed struct {
+		Session string
+		Acked   protocol.Instant
+	}
 	// SessionOpening names a session before its document is created.
-	SessionOpening(session string)
+	SessionOpening struct{ Session string }
 	// SessionOver says that the session is known to be dead.
-	SessionOver(session string)
-	// Renewed says that the deadlines of the session's tasks count from acked on.
-	Renewed(session string, acked protocol.Instant)
-	// Acked reports a write of a lock that is known to have happened.
-	Acked(a Acked)
-	// Started reports a run that was started.
-	Started(s Start, m protocol.Moment)
-	// Claiming reports a claim that is to be written.
-	Claiming(key record.Key)
-	// Stopping reports that the runs of a key are about to be asked to end.
-	Stopping(key record.Key)
-	// Freed reports that a key is free here again. refused says that another was before this one's claim.
-	Freed(key record.Key, refused bool)
+	SessionOver struct{ Session string }
+	// KeyClaiming reports a claim that is to be written.
+	KeyClaiming struct{ Key record.Key }
+	// RunStarted reports a run that was started.
+	RunStarted struct {
+		Start
+
+		At protocol.Moment
+	}
+	// KeyStopping reports that the runs of a key are about to be asked to end.
+	KeyStopping struct{ Key record.Key }
 	// EventsWritten reports that some instance has written events.
-	EventsWritten()
+	EventsWritten struct{}
 	// ListPublished reports that some instance has published a list that replicas read.
-	ListPublished()
-}
+	ListPublished struct{}
+)
 
 // SharedCache is what is known of locks, members and overrides: a [Cache], or one that many engines share.
 type SharedCache interface {

@@ -58,8 +58,8 @@ func (o *Session) begin() {
 }
 
 // deadlines is what the deadlines of all runs count from.
-func (o *Session) deadlines() leaseChanged {
-	return leaseChanged{o.ids.Session, o.m.Phase == protocol.Open, o.m.Acked}
+func (o *Session) deadlines() LeaseChanged {
+	return LeaseChanged{o.ids.Session, o.m.Phase == protocol.Open, o.m.Acked}
 }
 
 // ID is the session's name.
@@ -212,7 +212,7 @@ func (o *Session) act(a protocol.SessionAction, m protocol.Moment) {
 	case protocol.ReadSession:
 		o.out.add(readOwnSession{o.ids.Session})
 	case protocol.Renewed:
-		o.out.add(leaseRenewed{o.ids.Session, a.Acked})
+		o.out.add(LeaseRenewed{o.ids.Session, a.Acked})
 	case protocol.CancelTasks:
 		o.out.add(leaseExpired{o.ids.Session})
 	case protocol.KillTasks:

@@ -112,7 +112,9 @@ func (e *Engine) read(r ReadRequest, then func(Answer)) { e.store.Read(r, e.ente
 
 func (e *Engine) list(r ListRequest, then func(Answer)) { e.store.List(r, e.enter(0, then)) }
 
-func (e *Engine) apply(r ApplyRequest, then func(Answer)) { e.store.Apply(r, e.enter(len(r.Changes), then)) }
+func (e *Engine) apply(r ApplyRequest, then func(Answer)) {
+	e.store.Apply(r, e.enter(len(r.Changes), then))
+}
 
 // readKeys reads locks, with the high-water marks of the groups of those that may have to be created, and hands each to
 // then.

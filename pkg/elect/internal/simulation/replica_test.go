@@ -68,7 +68,7 @@ func (r *replica) boot() {
 	}
 	r.node = engine.New(engine.Config{
 		Params: r.w.p, Member: r.member(), NewID: r.newSession, Log: logr.Discard(),
-		Clock: r, Store: requests{r}, Runs: r.runs, Cache: r.cache, Observer: observer{r}, Calls: r.callers,
+		Clock: r, Store: requests{r}, Runs: r.runs, Cache: r.cache, Observe: r.observe, Calls: r.callers,
 	})
 	r.node.Settle()
 	r.watch.begin()

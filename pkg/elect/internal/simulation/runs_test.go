@@ -174,37 +174,15 @@ func (rs *runs) Reserved(lock record.Lock) {
 	}
 }
 
-// observer hears of what happened in a process.
-type observer struct{ r *replica }
-
-// Lease implements [engine.Observer], as all the following do.
-func (o observer) Lease(_ string, _ bool, acked protocol.Instant) { o.r.acked = acked }
-
-// SessionOpening does nothing: the name is noted as it is given.
-func (observer) SessionOpening(string) {}
-
-// SessionOver makes the next decision come soon.
-func (o observer) SessionOver(string) { o.r.decider.stale = true }
-
-// Renewed does nothing.
-func (observer) Renewed(string, protocol.Instant) {}
-
-// Acked makes the next decision come soon.
-func (o observer) Acked(engine.Acked) { o.r.decider.dirty = true }
-
-// Started does nothing: the judge hears of it from runs.
-func (observer) Started(engine.Start, protocol.Moment) {}
-
-// Claiming does nothing.
-func (observer) Claiming(record.Key) {}
-
-// Stopping does nothing: the judge hears of it from runs.
-func (observer) Stopping(record.Key) {}
-
-// Freed does nothing: the cache reads again.
-func (observer) Freed(record.Key, bool) {}
-
-// EventsWritten does nothing: no one watches events.
-func (observer) EventsWritten() {}
-
-func (observer) ListPublished() {}
+// observe hears of what happened in the process. An acknowledged write, and the end of a session, make the next decision
+// come soon.
+func (r *replica) observe(x engine.Event) {
+	switch x := x.(type) {
+	case engine.LeaseChanged:
+		r.acked = x.Acked
+	case engine.SessionOver:
+		r.decider.stale = true
+	case engine.Acked:
+		r.decider.dirty = true
+	}
+}
