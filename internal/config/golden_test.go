@@ -89,8 +89,8 @@ func optionsOf(env decode.Lookup) Options {
 	return Options{Env: env, Kinds: work, Listers: listerKinds}
 }
 
-// work are the kinds that are no subscription, and listerKinds those that ask no broker. What tests expect of them does not
-// change with one that is added.
+// work are the kinds that are no subscription, and listerKinds those that ask no broker. What tests expect of them does
+// not change with one that is added.
 var (
 	work = func() *tasks.Kinds {
 		all, err := tasks.NewKinds(exec.Kind{}, httptask.Kind{}, callback.Kind{})

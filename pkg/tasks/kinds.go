@@ -54,8 +54,8 @@ type Runner interface {
 	Run(ctx context.Context, env Env) Ending
 }
 
-// InProcess is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off. See
-// [Config.RunInside].
+// InProcess is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off.
+// See [Config.RunInside].
 type InProcess interface {
 	Runner
 	// InProcess does nothing.

@@ -8,56 +8,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
-
-// ackTimeout is how long a broker may take to confirm an acknowledgement. After that the subscription is opened again.
-const ackTimeout = 10 * time.Second
-
-// ackPause is the least time between the beginnings of two acknowledgements, while more can gather. A broker confirms
-// many at once for the price of one.
-const ackPause = 5 * time.Millisecond
 
 // feed delivers what one open subscription gives. One goroutine owns it and its flow; others receive, deliver and
 // acknowledge, and report to it.
 type feed struct {
-	*run
-	sub  Subscription
-	flow *flow.Flow[Message]
+	run    *run
+	sub    Subscription
+	flow   *flow.Flow[Message]
+	others sync.WaitGroup // goroutines of poller and committer
 
-	want     chan wanted
-	received chan received
-	acked    chan acked
-	others   sync.WaitGroup
-	workers  *deliverers
-
-	keeper   keeper
-	stopping bool
-
-	receiving, acking bool
-	reception         context.Context    //nolint:containedctx // of all calls of Receive
-	interrupt         context.CancelFunc // ends the call of Receive that goes on
-	paused            []string           // partitions
-	ackedAt           time.Time          // when the last acknowledgement began
-	broken            error              // why the subscription is to be closed
-}
-
-// wanted is a call of Receive.
-type wanted struct {
-	ctx  context.Context //nolint:containedctx // of the call
-	most int
-}
-
-type received struct {
-	messages []Message
-	err      error
-}
-
-type acked struct {
-	items  []*flow.Item[Message]
-	err    error
-	unkept error // why attempts were not kept
+	poller    *poller
+	workers   *deliverers
+	committer committer
+	broken    error // why the subscription is to be closed
 }
 
 func newFeed(s *run, sub Subscription) *feed {
@@ -71,11 +36,10 @@ func newFeed(s *run, sub Subscription) *feed {
 	}
 	f := &feed{
 		run: s, sub: sub, flow: flow.New[Message](rules),
-		// The last report of what receives may come when the loop is over.
-		want: make(chan wanted, 1), received: make(chan received, 1), acked: make(chan acked),
+		committer: committer{work: s.work, lease: s.env.Lease, sub: sub, acked: make(chan acked)},
 	}
 	if s.Retry.Attempts > 1 {
-		f.keeper.sub, _ = sub.(Keeping)
+		f.committer.keeping, _ = sub.(Keeping)
 	}
 	f.workers = newDeliverers(f.deliver)
 	return f
@@ -84,11 +48,11 @@ func newFeed(s *run, sub Subscription) *feed {
 // loop delivers until the subscription breaks, with the reason, or ctx ends. It returns when no delivery is under way.
 func (f *feed) loop(ctx context.Context) error {
 	receiving, endReceiving := context.WithCancel(ctx)
-	f.reception = receiving
-	f.others.Go(func() { f.receive(receiving) })
+	f.poller = newPoller(receiving, f.sub)
+	f.others.Go(f.poller.serve)
 	defer f.others.Wait()
 	defer f.workers.end()
-	defer close(f.want)
+	defer close(f.poller.want)
 	defer endReceiving()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -100,25 +64,27 @@ func (f *feed) loop(ctx context.Context) error {
 		if f.over(ctx) {
 			return f.result()
 		}
-		if f.receiving && f.broken == nil && f.flow.Free() == f.InFlight {
+		if f.poller.busy && f.broken == nil && f.flow.Free() == f.run.InFlight {
 			f.workers.rest()
 		}
 		select {
-		case r := <-f.received:
-			f.receiving = false
-			f.interrupt()
+		case r := <-f.poller.received:
+			f.poller.done(r)
 			if ctx.Err() == nil { // else it comes again
 				f.take(r)
 			}
 		case <-f.workers.bell:
 			f.finish(ctx, f.workers.take())
-		case done := <-f.acked:
-			f.acking = false
+		case done := <-f.committer.acked:
+			f.committer.busy = false
 			f.flow.Acked(done.items)
 			f.fail(done.err)
-			f.notKept(done.unkept)
+			if done.unkept != nil {
+				f.run.env.Log.V(1).Info("The attempts of messages were not kept", "reason", done.unkept.Error())
+				f.flow.NotKept()
+			}
 		case <-asked:
-			asked, f.stopping = nil, true
+			asked = nil
 			f.flow.Drain()
 			endReceiving()
 		case <-timer.C:
@@ -129,9 +95,9 @@ func (f *feed) loop(ctx context.Context) error {
 // begin begins what may be begun now, and says when to look again.
 func (f *feed) begin() (wake time.Time) {
 	switch {
-	case f.work.Err() != nil:
+	case f.run.work.Err() != nil:
 		return time.Time{} // the lease is lost, or the time to end in is over
-	case !f.env.Lease.Valid():
+	case !f.run.env.Lease.Valid():
 		return time.Now().Add(leaseLook) // it is renewed, or the run is about to be asked to stop
 	}
 	now := time.Now()
@@ -142,69 +108,22 @@ func (f *feed) begin() (wake time.Time) {
 	if due := f.acknowledge(now); !due.IsZero() && (wake.IsZero() || due.Before(wake)) {
 		wake = due
 	}
-	f.ask()
+	f.poller.poll(f.flow.Free(), f.flow.Full())
 	return wake
-}
-
-// ask begins to receive what may be received. A call that leaves out other partitions than it should is ended first.
-func (f *feed) ask() {
-	full := f.flow.Full()
-	changed := !slices.Equal(full, f.paused)
-	free := f.flow.Free()
-	switch {
-	case f.receiving && changed:
-		f.interrupt()
-	case f.receiving || free == 0:
-	default:
-		if pausing, ok := f.sub.(Pausing); ok && changed {
-			pausing.Pause(full)
-			f.paused = full
-		}
-		w := wanted{most: free}
-		w.ctx, f.interrupt = context.WithCancel(f.reception)
-		f.receiving = true
-		f.want <- w
-	}
 }
 
 // acknowledge begins to acknowledge what may be, and to keep attempts, or says when to do so.
 func (f *feed) acknowledge(now time.Time) (due time.Time) {
-	if f.acking || f.broken != nil {
+	if f.committer.busy || f.broken != nil {
 		return time.Time{}
 	}
-	var items []*flow.Item[Message]
-	var failing []Message
-	if f.flow.Unacknowledged() {
-		if due = f.ackedAt.Add(ackPause); !f.flow.Gathers() || !now.Before(due) {
-			items, f.ackedAt = f.flow.Acks(), now
-		}
-	}
-	switch keep := f.keeper.take(f.flow.Counted(), f.ending(), now); {
-	case keep.Equal(now):
-		failing = attempts(f.flow.Failing(), f.flow.Halted())
-	case due.IsZero() || !keep.IsZero() && keep.Before(due):
-		due = keep
-	}
+	items, failing, due := f.committer.take(f.flow, now)
 	if len(items)+len(failing) == 0 {
 		return due
 	}
-	f.acking = true
-	f.others.Go(func() { f.acked <- acked{items, f.ack(items), f.keep(failing)} })
+	f.committer.busy = true
+	f.others.Go(func() { f.committer.commit(items, failing) })
 	return time.Time{}
-}
-
-// ending says that no more deliveries begin.
-func (f *feed) ending() bool { return f.stopping || f.flow.Halted() != nil }
-
-// notKept has attempts kept again that were not. The last time is not repeated.
-func (f *feed) notKept(err error) {
-	if err == nil {
-		return
-	}
-	f.env.Log.V(1).Info("The attempts of messages were not kept", "reason", err.Error())
-	if !f.ending() {
-		f.keeper.failed()
-	}
 }
 
 // over says that nothing more can happen.
@@ -212,20 +131,20 @@ func (f *feed) over(ctx context.Context) bool {
 	if ctx.Err() == nil && f.broken == nil && f.flow.Halted() == nil {
 		return false
 	}
-	if f.broken != nil || f.work.Err() != nil {
+	if f.broken != nil || f.run.work.Err() != nil {
 		f.flow.Stop()
 	}
 	f.flow.Drain()
-	if f.acking || f.flow.Busy() {
+	if f.committer.busy || f.flow.Busy() {
 		return false
 	}
-	return f.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged() && !f.keeper.unkept(f.flow.Counted())
+	return f.run.work.Err() != nil || f.broken != nil || !f.flow.Unacknowledged() && !f.committer.unkept(f.flow)
 }
 
 func (f *feed) result() error {
 	if item := f.flow.Halted(); item != nil {
 		return fmt.Errorf("%w: delivery of %s failed in %d attempts, and there is no retry.deadLetter; see to it, "+
-			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Attempts(), f.env.Group, f.env.Name,
+			"then `shardctl rerun %s/%s`: %w", ErrStop, item.Message.ID, item.Attempts(), f.run.env.Group, f.run.env.Name,
 			item.Err)
 	}
 	return f.broken
@@ -248,42 +167,22 @@ func (f *feed) finish(ctx context.Context, all []finished) {
 	for _, done := range all {
 		f.flow.Finished(done.work, done.errs, now)
 		f.report(done)
-		if done.work.DeadLetter && f.work.Err() == nil {
+		if done.work.DeadLetter && f.run.work.Err() == nil {
 			f.fail(done.errs[0])
 		}
 	}
-	if len(f.flow.Failing()) == 0 {
-		f.keeper.calm()
-	}
-	f.health.message(f.complaint())
-}
-
-// receive asks the broker for messages whenever it may take more of them.
-func (f *feed) receive(ctx context.Context) {
-	for w := range f.want {
-		messages, err := f.sub.Receive(w.ctx, w.most) //nolint:contextcheck // it is a child of ctx
-		if ctx.Err() == nil && w.ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			err = nil // it was interrupted
-		}
-		f.received <- received{messages, err}
-		if err != nil {
-			return
-		}
-	}
+	f.run.health.message(f.complaint())
 }
 
 func (f *feed) take(r received) {
 	for _, m := range r.messages {
-		past, known := f.past[m.Unique()]
-		if delete(f.past, m.Unique()); !known {
+		past, known := f.run.past[m.Unique()]
+		if delete(f.run.past, m.Unique()); !known {
 			past.Before = m.Delivered
 		}
 		f.flow.Received(m, m.Partition, m.Key, past)
 	}
-	if r.err != nil {
-		f.receiving = true // there is no one to ask any more
-		f.fail(r.err)
-	}
+	f.fail(r.err)
 }
 
 // deliver has work done, and says for each message how that ended.
@@ -291,13 +190,13 @@ func (f *feed) deliver(w flow.Work[Message]) []error {
 	if w.DeadLetter {
 		return []error{f.deadLetter(w.Items[0])}
 	}
-	ctx, span := f.env.BeginDelivery(f.work, w.Items[0].Message.ID, len(w.Items))
+	ctx, span := f.run.env.BeginDelivery(f.run.work, w.Items[0].Message.ID, len(w.Items))
 	trace := span.Trace()
 	deliveries := make([]Delivery, len(w.Items))
 	for i, item := range w.Items {
-		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Attempts() + 1, Start: f.env.Start, Trace: trace}
+		deliveries[i] = Delivery{Message: item.Message, Attempt: item.Attempts() + 1, Start: f.run.env.Start, Trace: trace}
 	}
-	errs := f.receiver.Deliver(ctx, deliveries)
+	errs := f.run.receiver.Deliver(ctx, deliveries)
 	for len(errs) < len(deliveries) {
 		errs = append(errs, errors.New("the receiver said nothing of the message"))
 	}
@@ -311,56 +210,13 @@ func (f *feed) deliver(w flow.Work[Message]) []error {
 
 // deadLetter makes a message a dead letter.
 func (f *feed) deadLetter(item *flow.Item[Message]) error {
-	ctx, cancel := context.WithTimeout(f.work, ackTimeout)
+	ctx, cancel := context.WithTimeout(f.run.work, ackTimeout)
 	defer cancel()
 	why := Why{
-		Identity: f.env.Identity, Source: f.title, ID: item.Message.ID, Attempts: item.Attempts(), Err: item.Err,
+		Identity: f.run.env.Identity, Source: f.run.title, ID: item.Message.ID, Attempts: item.Attempts(), Err: item.Err,
 	}
-	if err := f.sub.DeadLetter(ctx, f.deadLetters, item.Message, why); err != nil {
-		return fmt.Errorf("dead letter to %s: %w", f.deadLetters, err)
-	}
-	return nil
-}
-
-// whileOwned ends with the lease, or when the broker has had time to answer.
-func (f *feed) whileOwned() (context.Context, context.CancelFunc) {
-	within, end := context.WithTimeout(f.work, ackTimeout)
-	ctx, cancel := context.WithDeadlineCause(within, f.env.Lease.Deadline(), elect.ErrLeaseLost)
-	return ctx, func() { cancel(); end() }
-}
-
-// keep keeps attempts, unless the lease ends before.
-func (f *feed) keep(messages []Message) error {
-	if len(messages) == 0 {
-		return nil
-	}
-	ctx, cancel := f.whileOwned()
-	defer cancel()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return f.keeper.sub.KeepDelivered(ctx, messages)
-}
-
-// ack acknowledges messages, unless the lease ends before.
-func (f *feed) ack(items []*flow.Item[Message]) error {
-	if len(items) == 0 {
-		return nil
-	}
-	messages := make([]Message, len(items))
-	for i, item := range items {
-		messages[i] = item.Message
-	}
-	ctx, cancel := f.whileOwned()
-	defer cancel()
-	if ctx.Err() != nil {
-		return fmt.Errorf("acknowledge %s: %w", messages[len(messages)-1].ID, context.Cause(ctx))
-	}
-	if err := f.sub.Ack(ctx, messages); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return fmt.Errorf("acknowledge %s: %w", messages[len(messages)-1].ID, err)
+	if err := f.sub.DeadLetter(ctx, f.run.deadLetters, item.Message, why); err != nil {
+		return fmt.Errorf("dead letter to %s: %w", f.run.deadLetters, err)
 	}
 	return nil
 }
@@ -371,12 +227,12 @@ func (f *feed) report(done finished) {
 		err := done.errs[i]
 		switch {
 		case done.work.DeadLetter && err == nil:
-			f.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.deadLetters, "attempt",
-				item.Attempts(), "reason", item.Err.Error())
-		case err != nil && !done.work.DeadLetter && item.Failures == 1 && !item.Over() && f.work.Err() == nil:
-			f.env.Log.Error(err, "The delivery of a message failed, and is tried again", "position", item.Message.ID)
+			f.run.env.Log.Info("A message is a dead letter now", "position", item.Message.ID, "to", f.run.deadLetters,
+				"attempt", item.Attempts(), "reason", item.Err.Error())
+		case err != nil && !done.work.DeadLetter && item.Failures == 1 && !item.Over() && f.run.work.Err() == nil:
+			f.run.env.Log.Error(err, "The delivery of a message failed, and is tried again", "position", item.Message.ID)
 		case err == nil && item.Failures > 0:
-			f.env.Log.Info("A message that had failed is delivered", "position", item.Message.ID, "attempt",
+			f.run.env.Log.Info("A message that had failed is delivered", "position", item.Message.ID, "attempt",
 				item.Attempts()+1)
 		}
 	}
@@ -389,8 +245,8 @@ func (f *feed) complaint() error {
 		return nil
 	}
 	of := ""
-	if f.Retry.Attempts > 0 {
-		of = fmt.Sprintf(" of %d", f.Retry.Attempts)
+	if f.run.Retry.Attempts > 0 {
+		of = fmt.Sprintf(" of %d", f.run.Retry.Attempts)
 	}
 	return fmt.Errorf("delivery of %s failed (attempt %d%s): %w", item.Message.ID, item.Attempts(), of, item.Err)
 }

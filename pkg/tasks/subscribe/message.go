@@ -16,8 +16,8 @@ type Message struct {
 	// ID is the message's place, as orders/3/42. It is unique in the topic, and the same whenever the broker gives
 	// the message again, to any replica. People see it as the message's position.
 	ID string
-	// Origin distinguishes the topic from others of its name, at another broker or made again, where the broker has an ID for
-	// it. Empty: it has none.
+	// Origin distinguishes the topic from others of its name, at another broker or made again, where the broker has an
+	// ID for it. Empty: it has none.
 	Origin string
 	// Partition is what order is kept within. Messages of one partition come in order. Empty where there is only one.
 	Partition string

@@ -204,8 +204,8 @@ func (s *run) opened() {
 	}
 }
 
-// clearBreaks takes back what opened has said of breaks once the subscription has been open for long. It returns when ctx
-// has ended.
+// clearBreaks takes back what opened has said of breaks once the subscription has been open for long. It returns when
+// ctx has ended.
 func (s *run) clearBreaks(ctx context.Context) {
 	if s.breaks.count < restless {
 		return

@@ -63,7 +63,8 @@ func (AMQPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
 	}
 }
 
-// AMQP asks the management API of RabbitMQ for the queues of one virtual host: AMQP has no way to list them. Texts are as written: $(NAME) in them is replaced at each look.
+// AMQP asks the management API of RabbitMQ for the queues of one virtual host: AMQP has no way to list them. Texts are
+// as written: $(NAME) in them is replaced at each look.
 type AMQP struct {
 	Management   string   // http://HOST:15672
 	VHost        string   // empty: /

@@ -64,8 +64,8 @@ func get(client *http.Client, request *http.Request) ([]byte, error) {
 	return content, nil
 }
 
-// withoutURL is an error of a request less the URL, in which there may be what a variable brought in. Where ctx has ended
-// it is the reason for that.
+// withoutURL is an error of a request less the URL, in which there may be what a variable brought in. Where ctx has
+// ended it is the reason for that.
 func withoutURL(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -163,7 +163,7 @@ func (l *link) close(ctx context.Context) error {
 	return l.explain("", fmt.Errorf("close: %w", err))
 }
 
-// channel is a channel of a connection, which carries one request at a time. The client would mix up the answers to two.
+// channel is a channel of a connection. It carries one request at a time: the client would mix up the answers to two.
 type channel struct {
 	link *link
 	ch   *amqp091.Channel

@@ -217,8 +217,8 @@ func TestTLS(t *testing.T) {
 		"the topic does not exist": {Enabled: true, CAFile: ca},
 		"set kafka.tls.caFile to the authority of the broker's certificate":  {Enabled: true},
 		"the broker closed the connection at once, check kafka.tls":          {},
-		"kafka.tls.caFile: tls_test.go holds no PEM certificate":             {Enabled: true, CAFile: "tls_test.go"},
-		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {Enabled: true, CertFile: ca, KeyFile: "doc.go"},
+		"kafka.tls.caFile: source.go holds no PEM certificate":               {Enabled: true, CAFile: "source.go"},
+		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {Enabled: true, CertFile: ca, KeyFile: "source.go"},
 	} {
 		sourcetest.WantError(t, b.Refused(b.source("orders", func(s *Source) { s.TLS = as }), 1), want)
 	}

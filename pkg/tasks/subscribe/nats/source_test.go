@@ -176,7 +176,7 @@ func TestTLS(t *testing.T) {
 		"no authority":   {nats.TLS{CertFile: cert, KeyFile: key}, []string{b.Addr, "unknown authority"}},
 		"no certificate": {nats.TLS{CAFile: cert}, []string{b.Addr}},
 		"no file":        {nats.TLS{CAFile: cert + "x"}, []string{"nats.tls.caFile: open " + cert + "x"}},
-		"no PEM":         {nats.TLS{CAFile: "tls_test.go"}, []string{"nats.tls.caFile: tls_test.go holds no PEM certificate"}},
+		"no PEM":         {nats.TLS{CAFile: "source.go"}, []string{"nats.tls.caFile: source.go holds no PEM certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := *r

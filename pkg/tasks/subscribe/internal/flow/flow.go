@@ -1,3 +1,18 @@
+// Package flow decides what is to be done with the messages of one subscription: which are delivered now, which wait,
+// which become dead letters, and which may be acknowledged.
+//
+// It is a state machine: it starts no goroutine, does no I/O and reads no clock. Its rules:
+//
+//   - At most InFlight messages are held: received and not acknowledged. Where the source can leave partitions out, that
+//     counts for each partition with a message that failed, and for all others together.
+//   - A lane is a partition, a key of it, or a single message, by the order that is asked for.
+//   - Messages of one lane are delivered one after another, in the order in which they were received. The next one goes
+//     when the one before it has been worked on, or is a confirmed dead letter.
+//   - A message that failed waits, and holds up its lane alone.
+//   - Attempts before this flow count, but for the last: no message becomes a dead letter that this flow has not tried.
+//   - Where acknowledgements are cumulative, a message is acknowledged only with all before it in its partition.
+//   - When the flow drains, only what such acknowledgements wait for still begins. So nothing that was worked on comes
+//     again after an orderly stop, unless a message before it has failed.
 package flow
 
 import (
@@ -66,28 +81,28 @@ func (r Rules) delay(failures int, err error) time.Duration {
 
 // Flow holds the messages of one subscription. It belongs to one goroutine.
 type Flow[M any] struct {
-	rules   Rules
-	lanes   map[laneName]*lane[M] // those with messages, but for lanes of one message without a key
-	parts   map[string]*part[M]
-	ready   queue[*lane[M]] // may be delivered from, at the latest when their pause is over
-	pausing []*lane[M]      // wait for their time, in order of it
-	back    []*lane[M]      // of work that has just ended; empty between calls
-	acks    []*Item[M]      // may be acknowledged
-	failing []*Item[M]      // failed, and not worked on since
-	trial   bool            // a suspect is being delivered
-	waiting []*lane[M]      // ready, and their next is another suspect
-	apart   []*part[M]      // have a message that failed, and count by themselves
-	held    int             // messages of all other partitions
-	counted int             // failures, of all messages
-	calls   int             // deliveries and dead letters under way
-	stopped bool
-	drains  bool // stopped, and what is owed still begins
-	halted  *Item[M]
+	rules    Rules
+	window   window[M]
+	failures failures[M]
+	lanes    map[laneName]*lane[M] // those with messages, but for lanes of one message without a key
+	ready    queue[*lane[M]]       // may be delivered from, at the latest when their pause is over
+	pausing  []*lane[M]            // wait for their time, in order of it
+	back     []*lane[M]            // of work that has just ended; empty between calls
+	acks     []*Item[M]            // may be acknowledged
+	trial    bool                  // a suspect is being delivered
+	waiting  []*lane[M]            // ready, and their next is another suspect
+	calls    int                   // deliveries and dead letters under way
+	stopped  bool
+	drains   bool // stopped, and what is owed still begins
+	halted   *Item[M]
 }
 
 // New makes an empty flow.
 func New[M any](rules Rules) *Flow[M] {
-	return &Flow[M]{rules: rules, lanes: map[laneName]*lane[M]{}, parts: map[string]*part[M]{}}
+	return &Flow[M]{
+		rules: rules, lanes: map[laneName]*lane[M]{},
+		window: window[M]{limit: rules.InFlight, perPartition: rules.PerPartition, parts: map[string]*part[M]{}},
+	}
 }
 
 // Free is how many more messages may be received, of partitions that are not full.
@@ -95,33 +110,20 @@ func (f *Flow[M]) Free() int {
 	if f.stopped {
 		return 0
 	}
-	free := max(0, f.rules.InFlight-f.held)
-	for _, p := range f.apart {
-		if left := f.rules.InFlight - p.held; left > 0 {
-			free = min(free, left)
-		}
-	}
-	return free
+	return f.window.free()
 }
 
 // Full are the partitions of which no more messages may be received.
-func (f *Flow[M]) Full() (names []string) {
-	for _, p := range f.apart {
-		if p.held >= f.rules.InFlight {
-			names = append(names, p.name)
-		}
-	}
-	return names
-}
+func (f *Flow[M]) Full() (names []string) { return f.window.full() }
 
 // Received takes a message up. A message without a key has a nil one. past is what is known of it from an earlier flow.
 func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
 	past.Before = f.rules.before(past.Before)
-	item := &Item[M]{Message: message, Past: past, part: f.partOf(partition)}
-	f.hold(item.part, 1)
-	if f.counted += past.Failures; past.Failures > 0 {
-		f.failing = append(f.failing, item)
-		f.single(item)
+	item := &Item[M]{Message: message, Past: past, part: f.window.partOf(partition)}
+	f.window.hold(item.part, 1)
+	if past.Failures > 0 {
+		f.failures.add(item, past.Failures)
+		f.window.single(item)
 		item.deadLetter = f.rules.isDeadLetter(past)
 	}
 	if f.rules.Cumulative {
@@ -129,49 +131,6 @@ func (f *Flow[M]) Received(message M, partition string, key []byte, past Past) {
 	}
 	item.lane = f.laneOf(partition, key)
 	item.lane.waiting.push(item)
-}
-
-// partOf is a partition, a new one where there is none.
-func (f *Flow[M]) partOf(name string) *part[M] {
-	p := f.parts[name]
-	if p == nil {
-		p = &part[M]{name: name}
-		f.parts[name] = p
-	}
-	return p
-}
-
-// hold counts n more messages of a partition as held.
-func (f *Flow[M]) hold(p *part[M], n int) {
-	if p.held += n; !p.apart {
-		f.held += n
-	}
-	if p.held == 0 {
-		delete(f.parts, p.name)
-	}
-}
-
-// single notes that a message failed: it is delivered by itself from now on.
-func (f *Flow[M]) single(item *Item[M]) {
-	if item.alone {
-		return
-	}
-	item.alone = true
-	p := item.part
-	if p.failing++; f.rules.PerPartition && !p.apart {
-		p.apart = true
-		f.apart = append(f.apart, p)
-		f.held -= p.held
-	}
-}
-
-// rejoin notes that a message that had failed is done.
-func (f *Flow[M]) rejoin(p *part[M]) {
-	if p.failing--; p.failing == 0 && p.apart {
-		p.apart = false
-		f.apart = slices.DeleteFunc(f.apart, func(other *part[M]) bool { return other == p })
-		f.held += p.held
-	}
 }
 
 // laneOf is the lane of a message, a new one where there is none.
@@ -277,7 +236,7 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 			_, together := errors.AsType[togetherError](errs[i])
 			f.failed(item, errs[i], counts && !w.DeadLetter && (!together || item.suspect), now)
 			l.again = append(l.again, item)
-			f.single(item)
+			f.window.single(item)
 			item.suspect = item.suspect || together
 		}
 	}
@@ -295,10 +254,10 @@ func (f *Flow[M]) Finished(w Work[M], errs []error, now time.Time) {
 // finish notes that a message was worked on, and what may be acknowledged for that.
 func (f *Flow[M]) finish(item *Item[M]) {
 	if item.done = true; item.Failures > 0 {
-		f.failing = slices.DeleteFunc(f.failing, func(i *Item[M]) bool { return i == item })
+		f.failures.remove(item)
 	}
 	if item.alone {
-		f.rejoin(item.part)
+		f.window.rejoin(item.part)
 	}
 	if !f.rules.Cumulative {
 		f.acks = append(f.acks, item)
@@ -317,11 +276,9 @@ func (f *Flow[M]) failed(item *Item[M], err error, counts bool, now time.Time) {
 		item.lane.due = now.Add(f.rules.delay(item.Failures, err))
 		return
 	}
-	f.counted++
-	if item.Failures++; item.Failures == 1 {
-		f.failing = append(f.failing, item)
-	}
+	item.Failures++
 	item.Err = err
+	f.failures.add(item, 1)
 	item.lane.due = now.Add(f.rules.delay(item.Failures, err))
 	switch {
 	case f.rules.isDeadLetter(item.Past):
@@ -361,7 +318,7 @@ func (f *Flow[M]) Gathers() bool { return f.calls > 0 && (f.ready.len() > 0 || f
 // Acked says that messages have been acknowledged.
 func (f *Flow[M]) Acked(items []*Item[M]) {
 	for _, item := range items {
-		f.hold(item.part, -1)
+		f.window.hold(item.part, -1)
 	}
 }
 
@@ -372,7 +329,7 @@ func (f *Flow[M]) Drain() {
 		return
 	}
 	f.stopped, f.drains = true, true
-	for _, p := range f.parts {
+	for _, p := range f.window.parts {
 		p.drain()
 	}
 }
@@ -388,20 +345,3 @@ func (f *Flow[M]) Unacknowledged() bool { return len(f.acks) > 0 }
 
 // Halted is the message that ended the flow: it failed for good, and there are no dead letters. Nil: none has.
 func (f *Flow[M]) Halted() *Item[M] { return f.halted }
-
-// Counted is how many failures have counted, of all messages.
-func (f *Flow[M]) Counted() int { return f.counted }
-
-// Failing are the messages that have failed and are not worked on yet.
-func (f *Flow[M]) Failing() []*Item[M] { return f.failing }
-
-// Worst is the message with the most attempts of those that have failed and are not worked on yet; nil: none has.
-func (f *Flow[M]) Worst() *Item[M] {
-	var worst *Item[M]
-	for _, item := range f.failing {
-		if worst == nil || item.Attempts() > worst.Attempts() {
-			worst = item
-		}
-	}
-	return worst
-}
