@@ -176,7 +176,7 @@ func TestRunsInsideWaitForTheirAnnouncement(t *testing.T) {
 		s, _ := rig(t, func(context.Context, Run) error {
 			ran = true
 			return nil
-		}, announced(func(elect.Key, string, bool) error { return errors.New("nobody heard it") }))
+		}, announced(func(elect.Key, string, bool) error { return errors.New("not noted") }))
 		task := callbackTask()
 		task.Runner = insider{"work"}
 		hold := newHold(task)

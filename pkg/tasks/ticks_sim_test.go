@@ -13,7 +13,7 @@ import (
 )
 
 // tickWorld is one task with ticks on replicas that share a lock, in minutes of virtual time. What becomes of each tick
-// is compared with a model that knows everything and is told of nothing late.
+// is compared with a model that knows everything and learns everything in time.
 type tickWorld struct {
 	*rapid.T
 
@@ -22,7 +22,7 @@ type tickWorld struct {
 	status elect.TaskStatus
 	asked  Asked
 	task   *Task
-	job    *job          // nil: nobody owns the key
+	job    *job          // nil: the key has no owner
 	runs   bool          // its run goes on
 	away   bool          // the store does not answer who advances the lock
 	writes bool          // a start waits for that
@@ -85,12 +85,12 @@ func (w *tickWorld) expect(at time.Time) { w.due = append(w.due, at) }
 func (w *tickWorld) takeUp() {
 	now := w.wall()
 	if was := w.status.Schedule; was != "" && was != w.task.digest() {
-		w.anew()
+		w.reschedule()
 	}
 	w.due, w.seen = nil, now
 	switch early := w.last.Sub(now); {
 	case early > mostAhead:
-		w.anew()
+		w.reschedule()
 	case early > 0:
 		w.seen, w.settled = w.last, w.last
 	case w.settled.After(now):
@@ -169,8 +169,9 @@ func (w *tickWorld) begins(s Start) {
 	}
 }
 
-// anew has another schedule count from now on. What was fired early of one before, and is declared again, is forgotten.
-func (w *tickWorld) anew() {
+// reschedule has another schedule count from now on. What was fired early of one before, and is declared again, is
+// forgotten.
+func (w *tickWorld) reschedule() {
 	w.settled, w.seen, w.last = w.wall(), w.wall(), time.Time{}
 	maps.DeleteFunc(w.fired, func(ms int64, _ bool) bool { return ms > w.now.UnixMilli() })
 }
@@ -260,7 +261,7 @@ func (w *tickWorld) edit(t *Task) {
 		return
 	}
 	if t.Schedule != before.Schedule {
-		w.anew()
+		w.reschedule()
 	}
 	again := t.NeedsRestart(*before)
 	if again {

@@ -155,7 +155,7 @@ func waitAcked(t *testing.T, b *memsource.Broker, task tasks.Task) {
 	}
 }
 
-// What the schema fragment, Parse and Validate of the kind refuse is told at its place, beside what others refuse.
+// What the schema fragment, Parse and Validate of the kind refuse is reported at its place, beside what others refuse.
 func TestAKindOfATestIsChecked(t *testing.T) {
 	_, err := loadMem(t, memsource.New(), `      - name: a
         mem: {topik: x}

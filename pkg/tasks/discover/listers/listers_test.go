@@ -52,7 +52,7 @@ func TestAnAddressIsAsked(t *testing.T) {
 	}
 	l.CAFile = ""
 	if _, err := l.List(t.Context(), env); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("a certificate of nobody's is trusted: %v", err)
+		t.Errorf("a certificate of no known authority is trusted: %v", err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestWrongAnswers(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", path, found, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: a secret is told: %v", path, err)
+			t.Errorf("%s: a secret is shown: %v", path, err)
 		}
 	}
 	if found, err := (&listers.HTTP{URL: server.URL}).List(t.Context(), env); err != nil || len(found) != 0 {
@@ -154,7 +154,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 		if err != nil && path != large && strings.Contains(err.Error(), dir) {
-			t.Errorf("%s: what a variable brought in is told: %v", path, err)
+			t.Errorf("%s: what a variable brought in is shown: %v", path, err)
 		}
 	}
 	if wrong := (listers.File{}).Validate(); len(wrong) != 1 {
@@ -185,7 +185,7 @@ func TestFunctionsAreCalled(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"fails": `callback "fails": no database`, "panics": `callback "panics": panicked: oh`,
-		"exits": "runtime.Goexit", "nobody": `callback "nobody" is not registered`,
+		"exits": "runtime.Goexit", "missing": `callback "missing" is not registered`,
 	} {
 		l := listers.NewCallback(name)
 		for range 2 {

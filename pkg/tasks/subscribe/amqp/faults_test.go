@@ -248,7 +248,7 @@ func TestLetterReturned(t *testing.T) {
 	}
 }
 
-// A broker short of memory takes no dead letter, which is told; it takes acknowledgements all the same.
+// A broker short of memory takes no dead letter, which is reported; it takes acknowledgements all the same.
 func TestBrokerBlocked(t *testing.T) {
 	broker := testbroker.RabbitMQ(t, "vm_memory_high_watermark.absolute = 1MB")
 	a := connect(t, broker.Addr)
@@ -261,7 +261,7 @@ func TestBrokerBlocked(t *testing.T) {
 		defer cancel()
 		sourcetest.WantError(t, sub.Sub.DeadLetter(ctx, "dead", m, why(m)), `queue "dead"`, "deadline")
 	}
-	sourcetest.Eventually(t, "that something is told", func() bool { return len(sub.Troubles.All()) > 0 })
+	sourcetest.Eventually(t, "that something is reported", func() bool { return len(sub.Troubles.All()) > 0 })
 	sourcetest.WantError(t, errors.New(sub.Troubles.All()[0]), broker.Addr, "takes no messages now")
 	sub.Ack() // confirmed by the broker
 	sub.Close()

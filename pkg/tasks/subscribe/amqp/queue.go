@@ -136,22 +136,22 @@ func (q *queue) forget(messages []subscribe.Message) {
 	})
 }
 
-// leaving is how long a broker may take to take a consumer off its list.
-const leaving = 3 * time.Second
+// cancelWithin is how long a broker may take to take a consumer off its list.
+const cancelWithin = 3 * time.Second
 
 // Close gives back what was not acknowledged, and ends the connections. A quorum queue counts a consumer for a moment
 // after its channel has ended, and only then has its messages back, so that moment is waited for.
 func (q *queue) Close(ctx context.Context) error {
 	if q.inbox.failure() == nil {
-		waiting, cancel := context.WithTimeout(ctx, leaving)
-		_ = q.leave(waiting) // where it fails, the broker does so when the connection ends
+		waiting, cancel := context.WithTimeout(ctx, cancelWithin)
+		_ = q.cancel(waiting) // where it fails, the broker does so when the connection ends
 		cancel()
 	}
 	return q.consumer.Close(ctx)
 }
 
-// leave ends the channel, and returns once the broker counts no consumer.
-func (q *queue) leave(ctx context.Context) error {
+// cancel ends the channel, and returns once the broker counts no consumer.
+func (q *queue) cancel(ctx context.Context) error {
 	if err := q.channel.do(ctx, q.channel.ch.Close); err != nil {
 		return err
 	}

@@ -253,12 +253,12 @@ func (p position) keep(ctx context.Context, checkpoint subscribe.Checkpoint) err
 }
 
 const (
-	// glance is how many messages of a stream's end are looked at in one go.
-	glance = 256
-	// glances bounds how often: a stream that grows has no end.
-	glances = 64
-	// grace is how long the first message of a glance may take. In an empty stream none comes.
-	grace = 300 * time.Millisecond
+	// chunkSize is how many messages of a stream's end are read at once.
+	chunkSize = 256
+	// maxChunks bounds how often: a stream that grows has no end.
+	maxChunks = 64
+	// firstWithin is how long the first message of a chunk may take. In an empty stream none comes.
+	firstWithin = 300 * time.Millisecond
 )
 
 // probe finds a stream's ends by reading them. The broker does not show them otherwise by this protocol.
@@ -266,7 +266,7 @@ type probe struct{ *consumer }
 
 // begin is the offset of the oldest message; false: there is none.
 func (p *probe) begin(ctx context.Context) (int64, bool, error) {
-	seen, err := p.look(ctx, "first", 1)
+	seen, err := p.readFrom(ctx, "first", 1)
 	if err != nil || len(seen) == 0 {
 		return 0, false, err
 	}
@@ -277,12 +277,12 @@ func (p *probe) begin(ctx context.Context) (int64, bool, error) {
 func (p *probe) end(ctx context.Context) (int64, error) {
 	var end int64
 	from := any("last") // the last chunk, which may be of thousands
-	for range glances {
-		seen, err := p.look(ctx, from, glance)
+	for range maxChunks {
+		seen, err := p.readFrom(ctx, from, chunkSize)
 		if err != nil || len(seen) == 0 {
 			return end, err
 		}
-		if end = seen[len(seen)-1] + 1; len(seen) < glance {
+		if end = seen[len(seen)-1] + 1; len(seen) < chunkSize {
 			break
 		}
 		from = end
@@ -304,8 +304,8 @@ func (p *probe) endAfter(ctx context.Context, least int64) (int64, error) {
 	}
 }
 
-// look reads up to most messages on a channel of its own, and returns their offsets.
-func (p *probe) look(ctx context.Context, from any, most int) ([]int64, error) {
+// readFrom reads up to most messages on a channel of its own, and returns their offsets.
+func (p *probe) readFrom(ctx context.Context, from any, most int) ([]int64, error) {
 	channel, err := p.link.channel(ctx)
 	if err != nil {
 		return nil, p.link.explain(p.queue, err)
@@ -341,7 +341,7 @@ func (p *probe) read(ch *amqp091.Channel, from any, most int) ([]int64, error) {
 		if offset, ok := offsetOf(&d); ok {
 			seen = append(seen, offset)
 		}
-	case <-time.After(grace):
+	case <-time.After(firstWithin):
 	}
 	done := make(chan struct{})
 	go func() {

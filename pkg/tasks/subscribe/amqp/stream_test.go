@@ -48,7 +48,7 @@ func TestStreamStart(t *testing.T) {
 	}
 }
 
-// A position that the stream no longer has is told, and what follows is chosen.
+// A position that the stream no longer has is logged, and what follows is chosen.
 func TestStreamMissing(t *testing.T) {
 	r := newRig(t)
 	cases := map[string]func(t *testing.T) (stream string, position int){

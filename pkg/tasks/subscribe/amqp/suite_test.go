@@ -170,7 +170,7 @@ func (a admin) tryPublish(within time.Duration, queue string, messages ...subscr
 }
 
 // untilTaken publishes one message until the queue takes it, and returns the channel that did it. A node that has just
-// started has no route to a stream. While the stream starts, a message may be kept and its channel never told so.
+// started has no route to a stream. While the stream starts, a message may be kept and its channel never learns of it.
 func (a admin) untilTaken(addr, queue, body string) admin {
 	a.t.Helper()
 	sourcetest.Eventually(a.t, "that "+queue+" takes a message", func() bool {

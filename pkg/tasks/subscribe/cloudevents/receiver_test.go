@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
-// A refusal is of all messages of a request, unless the answer tells them apart.
+// A refusal is of all messages of a request, unless the answer names messages.
 func TestAnswers(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for name, test := range map[string]struct {

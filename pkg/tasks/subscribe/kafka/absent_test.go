@@ -147,7 +147,7 @@ func TestLeaderless(t *testing.T) {
 		"other partitions go on")
 }
 
-// A partition that loses its leader while it is consumed is told, and holds up no other.
+// A partition that loses its leader while it is consumed is reported, and holds up no other.
 func TestPartitionLosesItsLeader(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -185,8 +185,8 @@ func TestPartitionLosesItsLeader(t *testing.T) {
 		answer.Brokers, answer.Topics = append(answer.Brokers, broker), append(answer.Topics, of)
 		return answer, nil, lost.Load()
 	})
-	told := func() bool { return o.Troubles.Count("partition 1: LEADER_NOT_AVAILABLE") > 0 }
-	sourcetest.Eventually(t, "that it is told", told)
+	reported := func() bool { return o.Troubles.Count("partition 1: LEADER_NOT_AVAILABLE") > 0 }
+	sourcetest.Eventually(t, "that it is reported", reported)
 	b.publish("orders", 0, "a")
 	o.Ack(o.Expect("a")...)
 	lost.Store(false)

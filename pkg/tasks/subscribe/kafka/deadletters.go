@@ -24,7 +24,7 @@ type deadLetters struct {
 func (s *subscription) DeadLetter(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
 	err := s.deadLetters.send(ctx, record(to, m, why))
 	if err != nil && ctx.Err() == nil {
-		return s.worded(fmt.Errorf("dead letter of %s to topic %s: %w", m.ID, to, err))
+		return s.explain(fmt.Errorf("dead letter of %s to topic %s: %w", m.ID, to, err))
 	}
 	return err
 }

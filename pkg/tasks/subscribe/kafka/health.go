@@ -144,8 +144,8 @@ func (h *health) OnBrokerRead(meta kgo.BrokerMetadata, _ int16, _ int, _, _ time
 	}
 }
 
-// worded names the broker and the topic, and says what to do.
-func (set *settings) worded(err error) error {
+// explain names the broker and the topic, and says what to do.
+func (set *settings) explain(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -189,8 +189,8 @@ func advice(err error) string {
 	return ""
 }
 
-// mayPass says whether an error is that a broker is away, or not ready yet.
-func mayPass(err error) bool {
+// isTransient says whether an error is that a broker is away, or not ready yet.
+func isTransient(err error) bool {
 	var network *net.OpError
 	return kgo.IsRetryableBrokerErr(err) || kerr.IsRetriable(err) || errors.As(err, &network)
 }

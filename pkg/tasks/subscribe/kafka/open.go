@@ -31,13 +31,13 @@ func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.
 	h := &health{say: session.Trouble, enough: len(set.brokers) + 1, refuse: refuse}
 	client, err := set.connect(h)
 	if err != nil {
-		return nil, set.worded(err)
+		return nil, set.explain(err)
 	}
 	o := &opening{settings: set, session: session, client: client, health: h}
 	sub, err := o.open(within)
 	if err != nil {
 		client.Close()
-		return nil, set.worded(because(within, h, err))
+		return nil, set.explain(because(within, h, err))
 	}
 	return sub, nil
 }
@@ -63,7 +63,7 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 		return nil, err
 	}
 	o.kept = o.positions(partitions)
-	o.reach(ctx, partitions)
+	o.preconnect(ctx, partitions)
 	if o.before, err = o.kept.load(ctx); err != nil {
 		return nil, err
 	}
@@ -136,15 +136,15 @@ func (o *opening) positions(partitions []int32) positions {
 	}
 	return &inBroker{
 		client: o.client, group: o.group, topic: o.topic, id: o.topicIs.id, partitions: partitions,
-		by:     author{o.session.Group + "/" + o.session.Name, o.session.Token},
-		rivals: func(err error) { o.health.set("group", err) },
-		log:    o.session.Log,
+		by:         author{o.session.Group + "/" + o.session.Name, o.session.Token},
+		onConflict: func(err error) { o.health.set("group", err) },
+		log:        o.session.Log,
 	}
 }
 
-// reach has the leaders of the partitions connected to while the positions are read. Messages come by a connection of
+// preconnect connects to the leaders of the partitions while the positions are read. Messages come by a connection of
 // their own, and with TLS and SASL that takes six round trips or so. What fails here fails again when it matters.
-func (o *opening) reach(ctx context.Context, partitions []int32) {
+func (o *opening) preconnect(ctx context.Context, partitions []int32) {
 	reached := map[int32]bool{}
 	for _, p := range partitions {
 		leader := o.topicIs.leaders[p]

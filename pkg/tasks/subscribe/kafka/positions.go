@@ -136,7 +136,7 @@ type inBroker struct {
 	id         [16]byte // of the topic: what was committed for one that is gone is refused
 	partitions []int32
 	by         author
-	rivals     func(error) // gets who else commits, or nil that no one does
+	onConflict func(error) // gets who else commits, or nil that no one does
 	log        logr.Logger
 
 	mu      sync.Mutex
@@ -235,7 +235,7 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Topics = b.group, append(req.Topics, topic)
-	resp, err := b.insist(ctx, req)
+	resp, err := b.commitWithRetry(ctx, req)
 	if err != nil {
 		return fmt.Errorf("commit to group %s: %w", b.group, err)
 	}
@@ -257,13 +257,15 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 	return access.Join(errs)
 }
 
-// insist sends a commit again for a while when the broker is away: an error would have what was worked on come again.
-// That it may be committed twice makes no difference.
-func (b *inBroker) insist(ctx context.Context, req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
+// commitWithRetry sends a commit again for a while when the broker is away: an error would have what was worked on come
+// again. That it may be committed twice makes no difference.
+func (b *inBroker) commitWithRetry(ctx context.Context, req *kmsg.OffsetCommitRequest) (
+	*kmsg.OffsetCommitResponse, error,
+) {
 	began := time.Now()
 	for tries := 1; ; tries++ {
 		resp, err := req.RequestWith(ctx, b.client)
-		if err == nil || !mayPass(err) || time.Since(began) > retryFor {
+		if err == nil || !isTransient(err) || time.Since(began) > retryFor {
 			return resp, err
 		}
 		if sleep.For(ctx, pause(tries)) != nil {
@@ -344,7 +346,7 @@ func (b *inBroker) check(ctx context.Context) error {
 				describe(c.metadata))
 		}
 	}
-	b.rivals(rival)
+	b.onConflict(rival)
 	return nil
 }
 

@@ -67,7 +67,7 @@ func newSubscription(o *opening, begin map[int32]mark, absent absentError) *subs
 // wait notes which partitions are absent, and says so.
 func (s *subscription) wait(absent absentError) {
 	s.absent.Store(&absent)
-	s.health.set("absent", s.worded(absent.report()))
+	s.health.set("absent", s.explain(absent.report()))
 }
 
 // Receive waits for messages.
@@ -167,10 +167,10 @@ func (s *subscription) failure(ctx context.Context, fetches kgo.Fetches) error {
 	if lost {
 		// Where to go on is decided now, and kept for the next Open, or an error says that somebody has to decide.
 		if _, _, err := s.begin(ctx, kept{marks: s.places.kept()}, s.places.partitions()); err != nil {
-			return s.worded(err)
+			return s.explain(err)
 		}
 	}
-	return s.worded(access.Join(errs))
+	return s.explain(access.Join(errs))
 }
 
 // Cumulative says that what is acknowledged is a position.
@@ -204,7 +204,7 @@ func (s *subscription) save(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return s.worded(err)
+		return s.explain(err)
 	}
 	s.places.wereSaved(changed)
 	return nil
@@ -298,7 +298,7 @@ func (a *aside) take(most int) (taken []subscribe.Message) {
 // the broker alone.
 func (s *subscription) Lag(ctx context.Context) (subscribe.Lag, error) {
 	if absent := *s.absent.Load(); len(absent) > 0 {
-		return subscribe.Unknown, s.worded(absent)
+		return subscribe.Unknown, s.explain(absent)
 	}
 	isolation := int8(0)
 	if s.isolation == kgo.ReadCommitted() {
@@ -306,7 +306,7 @@ func (s *subscription) Lag(ctx context.Context) (subscribe.Lag, error) {
 	}
 	ends, err := listOffsets(ctx, s.client, s.topic, s.places.partitions(), atEnd, isolation)
 	if err != nil {
-		return subscribe.Unknown, s.worded(err)
+		return subscribe.Unknown, s.explain(err)
 	}
 	behind, oldest := s.places.behind(ends)
 	lag := subscribe.Lag{Messages: behind, Seconds: subscribe.Unknown.Seconds}

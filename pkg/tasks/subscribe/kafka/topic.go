@@ -180,7 +180,7 @@ func (e absentError) of(ctx context.Context, what string) error {
 		return fmt.Errorf("ask for %s: %w", what, err)
 	}
 	for _, p := range e.partitions() {
-		if err := e[p]; !mayPass(err) {
+		if err := e[p]; !isTransient(err) {
 			return fmt.Errorf("ask for %s: partition %d: %w", what, p, err)
 		}
 	}

@@ -56,14 +56,14 @@ func (w *watcher) look(ctx context.Context) {
 	now, err := describeTopic(ctx, w.client, w.topic)
 	switch {
 	case errors.Is(err, errNoTopic):
-		w.end(w.worded(fmt.Errorf("it had %d partitions: %w", w.is.partitions, err)))
+		w.end(w.explain(fmt.Errorf("it had %d partitions: %w", w.is.partitions, err)))
 	case err != nil:
 		w.report(ctx, err)
 	case now.partitions < w.is.partitions:
-		w.end(w.worded(fmt.Errorf("it had %d partitions and now has %d: it was deleted and created again",
+		w.end(w.explain(fmt.Errorf("it had %d partitions and now has %d: it was deleted and created again",
 			w.is.partitions, now.partitions)))
 	case now.id != w.is.id:
-		w.end(w.worded(errors.New("it was deleted and created again")))
+		w.end(w.explain(errors.New("it was deleted and created again")))
 	case now.partitions > w.is.partitions && w.all:
 		w.report(ctx, w.grow(ctx, now))
 	default:
@@ -79,9 +79,9 @@ func (w *watcher) join(ctx context.Context) {
 	switch {
 	case w.ended.Err() != nil:
 	case errors.Is(err, subscribe.ErrStop):
-		w.end(w.worded(err))
+		w.end(w.explain(err))
 	case err != nil:
-		w.health.set("absent", w.worded(because(ctx, w.health, err)))
+		w.health.set("absent", w.explain(because(ctx, w.health, err)))
 	default:
 		w.places.add(begin)
 		w.consume(begin)
@@ -94,7 +94,7 @@ func (w *watcher) report(ctx context.Context, err error) {
 	if w.ended.Err() != nil {
 		return
 	}
-	w.health.set("topic", w.worded(because(ctx, w.health, err)))
+	w.health.set("topic", w.explain(because(ctx, w.health, err)))
 }
 
 // grow takes up added partitions from their beginning. Their positions are kept first.

@@ -26,7 +26,7 @@ func source(addr, filter string) mqtt.Source {
 	return mqtt.Source{Servers: []string{"mqtt://" + addr}, Filter: filter, QoS: 1}
 }
 
-// A new owner takes the session over, with all that was not acknowledged, and the one before is told why it ended.
+// A new owner takes the session over, with all that was not acknowledged, and the one before learns why it ended.
 func TestTakeOver(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
@@ -88,7 +88,7 @@ func TestBrokerRestarted(t *testing.T) {
 	task.Open(source(broker.Addr, "orders"), 1).Expect("b c")
 }
 
-// A session that is gone is told, once; a new one is none that is gone.
+// A session that is gone is logged, once; a new one is none that is gone.
 func TestSessionGone(t *testing.T) {
 	broker := testbroker.Shared(t, testbroker.KindMosquitto)
 	topic := testbroker.Name()
@@ -96,16 +96,16 @@ func TestSessionGone(t *testing.T) {
 	missing := func() int { return task.Log.Count("Messages may be missing") }
 	task.Open(source(broker.Addr, topic), 1).Close()
 	if missing() != 0 {
-		t.Errorf("a new session is told: %q", task.Log.All())
+		t.Errorf("a new session is logged: %q", task.Log.All())
 	}
 	other := testbroker.Mosquitto(t) // it knows nothing of the session
 	task.Open(source(other.Addr, topic), 1).Close()
 	if missing() != 1 {
-		t.Errorf("that the session is gone was told %d times: %q", missing(), task.Log.All())
+		t.Errorf("that the session is gone was logged %d times: %q", missing(), task.Log.All())
 	}
 	task.Open(source(other.Addr, topic), 1).Close()
 	if missing() != 1 {
-		t.Errorf("a session that is there is told: %q", task.Log.All())
+		t.Errorf("a session that is there is logged: %q", task.Log.All())
 	}
 }
 
@@ -241,14 +241,14 @@ func TestTwoTasksWithOneClientID(t *testing.T) {
 			t.Logf("one says %q, and logs %q", s.troubles.All(), s.log.All())
 		}
 	})
-	sourcetest.Eventually(t, "that both tell what is wrong", func() bool {
-		return tells(&both[0].troubles, broker.Addr, id) && tells(&both[1].troubles, broker.Addr, id) &&
+	sourcetest.Eventually(t, "that both report what is wrong", func() bool {
+		return reports(&both[0].troubles, broker.Addr, id) && reports(&both[1].troubles, broker.Addr, id) &&
 			both[0].log.Count("that this task has not made")+both[1].log.Count("that this task has not made") > 0
 	})
 }
 
-// tells says whether the troubles of a task are told as such that last, with the broker and the session.
-func tells(troubles *sourcetest.Lines, addr, id string) bool {
+// reports says whether the troubles of a task are reported as such that last, with the broker and the session.
+func reports(troubles *sourcetest.Lines, addr, id string) bool {
 	_, lasting, ok := strings.Cut(strings.Join(troubles.All(), "\n"), "keeps breaking soon after it is opened")
 	return ok && !strings.Contains(lasting, "<nil>") &&
 		strings.Contains(lasting, "has taken the session \""+id+"\" over") &&

@@ -145,7 +145,7 @@ func TestLogin(t *testing.T) {
 		"bad token":  {b.Addr, nats.Login{TokenFile: passwordFile}, []string{"correct the login", b.Addr}},
 		"no rights":  {b.Addr, nats.Login{User: "bob", Password: "other"}, []string{b.Addr, r.name}},
 		"tls":        {"tls://" + b.Addr, nats.Login{User: "ann", Password: "s3cret"}, []string{"the server has no TLS"}},
-		"nobody":     {"127.0.0.1:1", nats.Login{}, []string{"127.0.0.1:1", "none of the servers answers"}},
+		"no server":  {"127.0.0.1:1", nats.Login{}, []string{"127.0.0.1:1", "none of the servers answers"}},
 		"the second": {"127.0.0.1:1," + b.Addr, nats.Login{User: "ann", Password: "s3cret"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

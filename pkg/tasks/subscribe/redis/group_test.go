@@ -161,7 +161,7 @@ func TestStart(t *testing.T) {
 				n := len(strings.Fields(want))
 				behind := int64(n)
 				if start == "ID" {
-					behind = -1 // the broker cannot tell
+					behind = -1 // the broker does not know
 				}
 				if lag := s.Lag(); lag.Messages != behind || lag.Seconds < 0 {
 					t.Errorf("lag %+v, want %d messages", lag, behind)
@@ -233,7 +233,7 @@ func TestAcknowledgedElsewhere(t *testing.T) {
 	sourcetest.WantError(t, s.TryAck(got...), "1 of 2 entries were no longer pending", "shardctl.shop.orders")
 }
 
-// What other consumers of the group left is taken over, and they are told of.
+// What other consumers of the group left is taken over, and the log names them.
 func TestOtherConsumers(t *testing.T) {
 	r := newRig(t, 3)
 	r.do("XGROUP", "CREATE", r.source.Stream, "old", "0")

@@ -160,7 +160,7 @@ func (g *grouped) warn(ctx context.Context) error {
 func (g *grouped) fetch(count int) ([]entry, error) {
 	ctx := context.Background() // ends with the connection
 	for !g.finished {
-		entries, err := g.owner.given(ctx, g.link, g.claimed, count)
+		entries, err := g.owner.pendingAfter(ctx, g.link, g.claimed, count)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (g *grouped) fetch(count int) ([]entry, error) {
 		}
 	}
 	for {
-		entries, err := g.owner.take(ctx, g.link, g.at, count)
+		entries, err := g.owner.readNew(ctx, g.link, g.at, count)
 		if err != nil {
 			return nil, err
 		}
@@ -357,8 +357,8 @@ func (o owner) do(ctx context.Context, l *link, key string, command ...any) (rep
 	})
 }
 
-// take gives entries that the group has not given yet.
-func (o owner) take(ctx context.Context, l *link, from position, count int) ([]entry, error) {
+// readNew gives entries that the group has not given yet.
+func (o owner) readNew(ctx context.Context, l *link, from position, count int) ([]entry, error) {
 	reply, err := ask(ctx, l, func(ctx context.Context) (any, error) {
 		return takeScript.Run(ctx, l.client, []string{o.hash, l.stream},
 			o.task, text(o.token), o.group, o.task, from.last.String(), text(from.read), count).Result()
@@ -369,8 +369,8 @@ func (o owner) take(ctx context.Context, l *link, from position, count int) ([]e
 	return entriesIn(reply)
 }
 
-// given gives entries that are pending, in order, after an ID.
-func (o owner) given(ctx context.Context, l *link, after id, count int) ([]entry, error) {
+// pendingAfter gives entries that are pending, in order, after an ID.
+func (o owner) pendingAfter(ctx context.Context, l *link, after id, count int) ([]entry, error) {
 	reply, err := o.do(ctx, l, l.stream,
 		"XREADGROUP", "GROUP", o.group, o.task, "COUNT", count, "STREAMS", l.stream, after.String())
 	if err != nil {

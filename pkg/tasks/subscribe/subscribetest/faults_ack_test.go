@@ -217,7 +217,7 @@ func faultsOfStore() []fault {
 			with: opened(func(s *subscribe.Session) { subscribe.LogBeginning(s.Log, "orders/0/0") }),
 		},
 		{
-			name: "stale owner is not told", checks: "StoreRefusesStaleOwner",
+			name: "stale owner is not refused", checks: "StoreRefusesStaleOwner",
 			with: keeping(func(right subscribe.Checkpoint) subscribe.Checkpoint { return deaf{right} }),
 		},
 		{

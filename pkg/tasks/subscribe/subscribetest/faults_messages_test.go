@@ -61,7 +61,7 @@ func faultsOfMessages() []fault {
 			with: changed(func(m *subscribe.Message) { received++; m.ID = fmt.Sprint(received) }),
 		},
 		{
-			name: "partitions not told", checks: "Order",
+			name: "partitions without names", checks: "Order",
 			with: changed(func(m *subscribe.Message) { m.Partition = "" }),
 		},
 		{
