@@ -54,7 +54,7 @@ func newJob(t *Task, status elect.TaskStatus) *job { return &job{task: t, status
 // run begins the start. One without a token gets it by advancing the lock to the status.
 func (j *job) run(now moment) effects {
 	j.phase, j.hasRun = active, true
-	j.fire()
+	j.before = fire(&j.status, j.start, j.ticks)
 	j.set(StateStarting, now)
 	return effects{run: true, note: j.start.Token > 0}
 }
@@ -81,10 +81,6 @@ func (j *job) times() (tick, retry time.Time) {
 	return tick, retry
 }
 
-// notes says whether the lease is to get the status now. The status of a start without a token, with its tick, counts
-// only once the lock is advanced to it.
-func (j *job) notes(fx effects) bool { return fx.note && (j.phase != active || j.start.Token > 0) }
-
 // advanced takes that the lock was advanced for the start, with the status as of then.
 func (j *job) advanced(token int64) effects {
 	j.start.Token = token
@@ -108,7 +104,7 @@ func (j *job) begin(token int64, now moment) effects {
 	if j.task.Ticks() {
 		return j.beginTicks(now)
 	}
-	j.follow(j.task, now)
+	followSchedule(&j.status, j.task, now.wall)
 	if err := j.task.ended(outcome, j.asked); err != nil {
 		j.status.Outcome = outcome
 		return j.leave(err, now)
@@ -174,7 +170,7 @@ func (j *job) ended(r attemptResult, now moment) effects {
 
 // unstarted takes that the lock was not advanced, so that nothing was run.
 func (j *job) unstarted(err error, now moment) effects {
-	j.unfire()
+	j.before.restore(&j.status)
 	switch {
 	case j.stop != nil, j.next != nil, j.ticks != nil && !j.ticks.pending.IsZero():
 		return effects{}
@@ -214,8 +210,11 @@ func (j *job) changed(t *Task, now moment) effects {
 		j.task = t
 		return effects{}
 	}
-	fx := effects{note: j.follow(t, now)}
-	return fx.and(j.beginAs(t, errChanged, now))
+	other := followSchedule(&j.status, t, now.wall)
+	if other {
+		j.before.tick = 0
+	}
+	return effects{note: other}.and(j.beginAs(t, errChanged, now))
 }
 
 // beginAs ends what goes on, and begins again as t.
@@ -363,3 +362,7 @@ func (fx effects) and(more effects) effects {
 	}
 	return fx
 }
+
+// reports says whether the lease is to get the job's status now. The status of a start without a token, with its tick,
+// counts only once the lock is advanced to it.
+func (fx effects) reports(j *job) bool { return fx.note && (j.phase != active || j.start.Token > 0) }

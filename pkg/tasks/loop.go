@@ -234,7 +234,7 @@ func (l *loop) apply(h *held, fx effects) {
 	if h.run != nil {
 		h.run.declare(h.job.task)
 	}
-	if h.job.notes(fx) && h.hold.Status() != h.job.status {
+	if fx.reports(h.job) && h.hold.Status() != h.job.status {
 		h.hold.Report(h.job.status) // a task that waits should cost no writes
 	}
 	switch {

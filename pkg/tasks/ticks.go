@@ -3,6 +3,8 @@ package tasks
 import (
 	"errors"
 	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // lateTick is how late a tick that this replica waited for may be without counting as missed.
@@ -18,13 +20,13 @@ func (j *job) beginTicks(now moment) effects {
 	if max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo) == 0 {
 		j.status.FirstSeen = now.wall.UnixMilli() // declared for the first time: nothing was missed
 	}
-	j.follow(j.task, now)
-	j.correct(now.wall)
+	followSchedule(&j.status, j.task, now.wall)
+	correctTicks(&j.status, now.wall)
 	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, j.asked.Resumed)
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
 	if missed.late > 0 {
-		j.advanceTicks(missed.at)
+		advanceTicks(&j.status, missed.at)
 	}
 	return effects{missed: missed}.and(j.proceed(now))
 }
@@ -33,32 +35,31 @@ func (j *job) beginTicks(now moment) effects {
 // fired. It is longer than a wrong time zone is off.
 const mostAhead = 24 * time.Hour
 
-// correct takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead has
+// correctTicks takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead has
 // jumped over ticks, which would not be fired for as long.
-func (j *job) correct(now time.Time) {
-	s := &j.status
+func correctTicks(s *elect.TaskStatus, now time.Time) {
 	s.FirstSeen, s.TicksTo = min(s.FirstSeen, now.UnixMilli()), min(s.TicksTo, now.UnixMilli())
 	if time.UnixMilli(s.LastTick).Sub(now) > mostAhead {
 		s.LastTick, s.TicksTo = 0, now.UnixMilli()
 	}
 }
 
-// follow notes of which schedule the ticks are from now on, and says whether it was another one. None of it was missed
-// before.
-func (j *job) follow(t *Task, now moment) (other bool) {
-	was, is := j.status.Schedule, t.digest()
+// followSchedule notes of which schedule the ticks are from now on, and says whether it was another one. None of it was
+// missed before.
+func followSchedule(s *elect.TaskStatus, t *Task, now time.Time) (other bool) {
+	was, is := s.Schedule, t.digest()
 	if !t.Ticks() && was == "" {
 		return false
 	}
 	if other = was != "" && was != is; other {
-		j.status.LastTick, j.before.tick, j.status.TicksTo = 0, 0, now.wall.UnixMilli()
+		s.LastTick, s.TicksTo = 0, now.UnixMilli()
 	}
-	j.status.Schedule = is
+	s.Schedule = is
 	return other
 }
 
 // advanceTicks notes that ticks up to a moment are dealt with.
-func (j *job) advanceTicks(at time.Time) { j.status.TicksTo = max(j.status.TicksTo, at.UnixMilli()) }
+func advanceTicks(s *elect.TaskStatus, at time.Time) { s.TicksTo = max(s.TicksTo, at.UnixMilli()) }
 
 // proceed fires the pending tick when no run goes, and looks for the next one.
 func (j *job) proceed(now moment) effects {
@@ -83,20 +84,21 @@ func (j *job) proceed(now moment) effects {
 // fired is what the status says was fired last.
 type fired struct{ tick, trigger int64 }
 
-// fire notes the start's tick in the status, which the lock gets before it runs.
-func (j *job) fire() {
-	j.before = fired{j.status.LastTick, j.status.LastTrigger}
-	switch ms := j.start.ScheduledAt.UnixMilli(); {
-	case j.start.ScheduledAt.IsZero():
-	case ms == j.ticks.trigger:
-		j.status.LastTrigger = ms
+// fire notes the start's tick in the status, which the lock gets before it runs, and returns what was fired before.
+func fire(s *elect.TaskStatus, start Start, t *ticks) (before fired) {
+	before = fired{s.LastTick, s.LastTrigger}
+	switch ms := start.ScheduledAt.UnixMilli(); {
+	case start.ScheduledAt.IsZero():
+	case ms == t.trigger:
+		s.LastTrigger = ms
 	default:
-		j.status.LastTick = ms
+		s.LastTick = ms
 	}
+	return before
 }
 
-// unfire takes that back, where the lock did not get it.
-func (j *job) unfire() { j.status.LastTick, j.status.LastTrigger = j.before.tick, j.before.trigger }
+// restore takes a fire back, where the lock did not get it.
+func (f fired) restore(s *elect.TaskStatus) { s.LastTick, s.LastTrigger = f.tick, f.trigger }
 
 // due deals with a tick whose time has come.
 func (j *job) due(now moment) effects {
@@ -109,12 +111,12 @@ func (j *job) due(now moment) effects {
 	switch {
 	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
 		fx.missed = missedTick{at, late}
-		j.advanceTicks(at)
+		advanceTicks(&j.status, at)
 	case j.phase == idle:
 		t.pending = at
 	case j.task.Overlap != OverlapReplace:
 		fx.ended, fx.note = []runCount{skipped(at)}, true
-		j.advanceTicks(at)
+		advanceTicks(&j.status, at)
 	case j.phase == pausing: // between two tries
 		j.phase, t.pending = idle, at
 	default:

@@ -108,7 +108,7 @@ func (w *tickWorld) takeUp() {
 
 // apply does what the job wants, as the loop does.
 func (w *tickWorld) apply(fx effects) {
-	if w.job.notes(fx) {
+	if fx.reports(w.job) {
 		w.status, w.stored = w.job.status, w.known
 	}
 	for _, run := range fx.ended {
