@@ -13,7 +13,7 @@ GOLANGCI_VERSION := 2.15.0
 # The race detector costs five to ten times the time; it runs where goroutines share memory. It needs a C compiler.
 RACE          := $(if $(shell command -v gcc clang 2>/dev/null),-race,)
 # They are not tested without it besides.
-RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/status
+RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/status
 
 TEST_FLAGS ?=
 # A Ginkgo filter, for example: make e2e E2E_LABELS=sqlite

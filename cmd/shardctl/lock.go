@@ -18,6 +18,8 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/lockcommand"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -68,7 +70,7 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return lockUsage(err)
 	}
-	if guard.Present() {
+	if wire.IsWorker() {
 		out, err := o.work(cmd.Context(), cmd.ErrOrStderr(), s, args)
 		return errors.Join(err, exit(out))
 	}
@@ -101,7 +103,7 @@ func (o *lockOptions) work(
 	ctx context.Context, stderr io.Writer, s *config.Settings, args []string,
 ) (lockcommand.Outcome, error) {
 	own := lockSignals()
-	client, err := guard.Connect()
+	client, err := worker.Connect()
 	if err != nil {
 		return lockcommand.Outcome{}, err
 	}
@@ -124,7 +126,7 @@ func (o *lockOptions) work(
 		Elector: elect.Config{
 			Member:        elect.Member{Instance: s.Instance},
 			LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-			Guard: guard.Sessions{Client: client, Log: logr.Discard()}, Logger: logr.Discard(),
+			Guard: worker.Sessions{Client: client, Log: logr.Discard()}, Logger: logr.Discard(),
 		},
 	}
 	r.Key = args[0]

@@ -141,7 +141,7 @@ const trimRest = 10 * time.Second
 // trim gives memory back to the system once after the start, and once after each reload. Reading a long list, and
 // starting all of its tasks, takes far more than keeping them. Go itself gives it back too slowly for a replica that
 // then rests.
-func (w *worker) trim(ctx context.Context) {
+func (w *workerProcess) trim(ctx context.Context) {
 	board := w.replica.Board()
 	for {
 		for changed := board.Changed(); !settled(board.Snapshot()); changed = board.Changed() {

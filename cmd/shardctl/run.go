@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/dev"
 	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -51,7 +52,7 @@ func runCommand() *cobra.Command {
 			if o.waitStore < 0 {
 				return usage("--wait-store %v: must not be negative", o.waitStore)
 			}
-			if guard.Present() {
+			if wire.IsWorker() {
 				return runWorker(cmd.Context(), o)
 			}
 			return runGuard(cmd.Context(), o)

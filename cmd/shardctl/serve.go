@@ -21,7 +21,7 @@ import (
 const peerTimeout = 5 * time.Second
 
 // serve opens both listeners.
-func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
+func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error {
 	log := w.log.WithName("server")
 	server := w.settings.Server.TLS
 	peers, err := peerClient(server, log)
@@ -62,7 +62,7 @@ func (w *worker) serve(ctx context.Context, group *errgroup.Group) error {
 }
 
 // guardListeners decides who may ask for what on both listeners.
-func (w *worker) guardListeners(log logr.Logger) (*admin.Guard, error) {
+func (w *workerProcess) guardListeners(log logr.Logger) (*admin.Guard, error) {
 	guard := &admin.Guard{Hosts: w.settings.Server.Hosts, Instance: w.settings.Instance}
 	if path := w.settings.Admin.TokensFile; path != "" {
 		tokens, err := access.LoadTokens(path, log)

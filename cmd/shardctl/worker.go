@@ -19,6 +19,8 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -26,13 +28,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// worker is the process that does everything but starting and ending commands.
-type worker struct {
+// workerProcess is the process that does everything but starting and ending commands.
+type workerProcess struct {
 	opts     runOptions
 	settings *config.Settings
 	out      *logs
 	log      logr.Logger
-	guard    *guard.Client
+	guard    *worker.Client
 	metrics  *status.Metrics
 	replica  *replica.Replica
 	traces   traces
@@ -47,7 +49,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	// Orders come over the guard's socket alone. A signal sent to the whole group, or to this process by mistake, must
 	// not end it before its tasks are handed over.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	client, err := guard.Connect()
+	client, err := worker.Connect()
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{
+	w := &workerProcess{
 		opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr),
 		metrics: status.NewMetrics(s.Metrics.PerTask), applied: make(chan struct{}, 1),
 	}
@@ -96,7 +98,7 @@ func fingerprint(s *config.Settings) string {
 }
 
 // stuck is the hard deadline: callbacks still run although the lease is over. The guard ends what it started.
-func (w *worker) stuck(keys []elect.Key) {
+func (w *workerProcess) stuck(keys []elect.Key) {
 	w.log.Error(elect.ErrLeaseLost, "Runs outlived the lease: exiting", "keys", keys)
 	w.out.close()
 	os.Exit(guard.ExitLeaseLost)
@@ -105,7 +107,7 @@ func (w *worker) stuck(keys []elect.Key) {
 var errDrained = errors.New("drained")
 
 // run serves status at once, waits for the store, and takes part until it is asked to stop.
-func (w *worker) run(ctx context.Context) error {
+func (w *workerProcess) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
@@ -137,7 +139,7 @@ func (w *worker) run(ctx context.Context) error {
 }
 
 // takePart opens the store and runs the replica.
-func (w *worker) takePart(ctx context.Context) error {
+func (w *workerProcess) takePart(ctx context.Context) error {
 	open := func(ctx context.Context) (store.Store, error) {
 		return openToRun(ctx, replica.StoreConfig(w.settings, w.log))
 	}
@@ -163,22 +165,22 @@ func (w *worker) takePart(ctx context.Context) error {
 }
 
 // obey does what the guard orders.
-func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
+func (w *workerProcess) obey(ctx context.Context, leave context.CancelCauseFunc) {
 	draining := false
 	for {
 		select {
 		case order := <-w.guard.Orders():
 			switch order {
-			case guard.Drain:
+			case wire.Drain:
 				if !draining {
 					draining = true
 					go w.drain(ctx, leave)
 				}
-			case guard.HardStop:
+			case wire.HardStop:
 				w.log.Info("Stopping hard")
 				w.out.close()
 				os.Exit(1)
-			case guard.Reload:
+			case wire.Reload:
 				w.watcher.Trigger()
 			}
 		case alarm := <-w.guard.Alarms():
@@ -187,7 +189,7 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
 				"pids", alarm.PIDs,
 			)
 		case <-w.guard.Lost():
-			w.log.Error(guard.ErrLost, "Exiting: without a guard nothing may run")
+			w.log.Error(worker.ErrLost, "Exiting: without a guard nothing may run")
 			w.out.close()
 			os.Exit(1)
 		case <-ctx.Done():
@@ -201,7 +203,7 @@ func (w *worker) obey(ctx context.Context, leave context.CancelCauseFunc) {
 const afterKill = 2 * time.Second
 
 // drain hands everything over and then leaves. What has not ended by shutdown.timeout is killed by the guard.
-func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
+func (w *workerProcess) drain(ctx context.Context, leave context.CancelCauseFunc) {
 	w.log.Info("Handing all tasks over")
 	w.traces.endBy(time.Now().Add(w.settings.Shutdown.Timeout))
 	limited, cancel := context.WithTimeout(ctx, w.settings.Shutdown.Timeout+afterKill)
@@ -221,14 +223,14 @@ func (w *worker) drain(ctx context.Context, leave context.CancelCauseFunc) {
 }
 
 // warn tells what is allowed in a configuration, and probably not meant.
-func (w *worker) warn(s *config.Settings) {
+func (w *workerProcess) warn(s *config.Settings) {
 	for _, warning := range s.Warnings {
 		w.log.Info("The configuration has something that is probably not meant", "message", warning.Error())
 	}
 }
 
 // reload takes up changed task lists.
-func (w *worker) reload(ctx context.Context) error {
+func (w *workerProcess) reload(ctx context.Context) error {
 	w.watcher.Applied = func(s *config.Settings, restart []string) {
 		w.log.Info("The configuration was read again", "tasks", s.Tasks())
 		w.warn(s)
@@ -255,7 +257,7 @@ var errTaskFailed = errors.New("a task has failed")
 
 // untilDone leaves once every task that ends by itself has ended. What the tasks look like does not matter, only the
 // outcomes that the store holds. One that is paused meanwhile, or whose key is not released yet, has ended as well.
-func (w *worker) untilDone(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) error {
+func (w *workerProcess) untilDone(ctx context.Context, leave context.CancelCauseFunc, drained chan<- error) error {
 	board := w.replica.Board()
 	for {
 		changed := board.Changed()
@@ -295,16 +297,16 @@ const placeLimit = 5 * time.Second
 // the way, the replica runs all the same. Its keys then wait for the lease after a death of the whole container, as
 // those of any replica do.
 func restartInPlace(
-	ctx context.Context, client *guard.Client, pod config.Pod, log logr.Logger,
-) (*guard.Place, []guard.Session) {
+	ctx context.Context, client *worker.Client, pod config.Pod, log logr.Logger,
+) (*worker.Place, []elect.Predecessor) {
 	if pod == (config.Pod{}) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
-	place, left, err := client.InPlace(ctx, pod.Dir, guard.Identity{PodUID: pod.UID, Container: pod.Container})
+	place, left, err := client.InPlace(ctx, pod.Dir, worker.Identity{PodUID: pod.UID, Container: pod.Container})
 	switch {
-	case errors.Is(err, guard.ErrNotInPlace):
+	case errors.Is(err, worker.ErrNotInPlace):
 		log.Info(
 			"No restart in place: after a death of the whole container its tasks wait for the lease", "error",
 			err.Error(),

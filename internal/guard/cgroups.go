@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
@@ -25,7 +26,7 @@ import (
 // They end the guessing. A run's process cannot leave its group by forking, by another process group or session, or by
 // another environment. One write kills all of it. It is gone when the kernel says that the group is not populated.
 //
-// A process can be moved to another group, as systemd-run --scope does. Whoever runs with the guard's rights may do so.
+// A process can be moved to another group, as systemd-run --scope does. Any process with the guard's rights may do so.
 // So two are asked before a run is gone: its group, and the guard's own children. A child that is in no run's group was
 // moved, or its run got none. Only then do environments count, as where there are no groups. Where no such child is
 // there nothing can have been moved, and nothing is waited for.
@@ -39,7 +40,7 @@ type cgroups struct {
 	lock    *os.File
 	off     bool // no further run gets one
 	watcher *fsnotify.Watcher
-	changes <-chan fsnotify.Event // whether something lives in a run's group; nil: that is not heard
+	changes <-chan fsnotify.Event // whether something lives in a run's group; nil: there is no notification
 	lost    <-chan error          // so many that some were lost
 	left    map[string]bool       // could not be removed yet
 }
@@ -158,7 +159,7 @@ func (g *cgroups) make(parent process.Cgroup, name, instance string) error {
 			return err
 		}
 		g.dir, g.name, g.lock = group, filepath.Join(name, filepath.Base(dir)), lock
-		if watcher, err := fsnotify.NewWatcher(); err == nil { // else surveys find out, a little later
+		if watcher, err := fsnotify.NewWatcher(); err == nil { // else scans find out, a little later
 			g.watcher, g.changes, g.lost = watcher, watcher.Events, watcher.Errors
 		}
 		return nil
@@ -167,7 +168,7 @@ func (g *cgroups) make(parent process.Cgroup, name, instance string) error {
 }
 
 // start has a run start in a group of its own, whose name it returns; without one where that may not be.
-func (g *cgroups) start(b *start, spec process.Spec, spawner *process.Spawner) (pid int, name string, err error) {
+func (g *cgroups) start(b wire.Start, spec process.Spec, spawner *process.Spawner) (pid int, name string, err error) {
 	dir, name := g.open(b)
 	if dir == nil {
 		pid, err = spawner.Start(spec)
@@ -191,7 +192,7 @@ func (g *cgroups) start(b *start, spec process.Spec, spawner *process.Spawner) (
 }
 
 // open makes a run's group. The directory is nil where it gets none.
-func (g *cgroups) open(b *start) (dir *os.File, name string) {
+func (g *cgroups) open(b wire.Start) (dir *os.File, name string) {
 	if g.off {
 		return nil, ""
 	}
@@ -201,7 +202,7 @@ func (g *cgroups) open(b *start) (dir *os.File, name string) {
 	if err == nil {
 		if dir, err = os.Open(string(group)); err == nil {
 			if g.watcher != nil {
-				_ = g.watcher.Add(group.Events()) // else surveys find out
+				_ = g.watcher.Add(group.Events()) // else scans find out
 			}
 			return dir, name
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
@@ -54,8 +55,8 @@ func (r *replica) hide(then string) (pid, hiddenPID int) {
 	r.t.Cleanup(func() { _ = syscall.Kill(found, syscall.SIGKILL) })
 	until(r.t, "it is hidden", func() bool {
 		p, ok := process.Read(found)
-		m, sure := marksOf(found)
-		return !ok || sure && m == marks{} && p.Parent == r.cmd.Process.Pid && p.Group != pid
+		m, sure := wire.MarksOf(found)
+		return !ok || sure && m == wire.Marks{} && p.Parent == r.cmd.Process.Pid && p.Group != pid
 	})
 	return pid, found
 }
@@ -262,7 +263,7 @@ func TestWithoutControlGroups(t *testing.T) {
 		"worker killed":   TestWorkerKilled,
 		"guard killed":    TestGuardKilled,
 		"worker frozen":   TestDeadlineWithAFrozenWorker,
-		"started between": TestSurveysSpareWhatIsStartedMeanwhile,
+		"started between": TestScansSpareWhatIsStartedMeanwhile,
 		"nothing lives":   TestNothingLivesOnceATaskIsGone,
 	} {
 		t.Run(name, test)

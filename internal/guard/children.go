@@ -2,30 +2,25 @@ package guard
 
 import (
 	"errors"
-	"os"
+	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
-// children are the processes below the guard: it collects what ends, and looks at what is there.
+// children reaps what ends below the guard, and lists what is there.
 type children struct {
-	*machines
+	x         *executor
 	list      func() ([]int, error) // the guard's own
 	childless bool                  // the last wait found no child at all
 	stops     bool                  // it looks for children that were stopped, too
-	stopped   bool                  // a command was, since this was last looked at
-	surveys   chan walk
+	stopped   bool                  // a command was, since takeStopped
 }
 
-func newChildren(m *machines, cfg Config) *children {
-	return &children{machines: m, list: cfg.listChildren, stops: cfg.terminal, surveys: make(chan walk, 1)}
-}
-
-// reap collects every child that has ended, its own and those that came to it as orphans. Then it looks at those it
-// still has. Between the two nothing is reaped, so that the list is exact.
+// reap collects every child that has ended, its own and those that came to it as orphans. Then it lists those it still
+// has. Between the two nothing is reaped, so that the list is exact.
 func (c *children) reap() {
+	commands := c.x.core.commands
 	for {
 		pid, status, err := process.ReapAny(c.stops)
 		c.childless = errors.Is(err, process.ErrChildless)
@@ -34,80 +29,52 @@ func (c *children) reap() {
 		}
 		switch {
 		case status.Stopped():
-			c.stopped = c.stopped || c.table.leads(pid)
-		case pid == c.worker:
-			c.shutdown.byItself = status.Exited()
-			c.do(c.shutdown.workerExited(statusCode(status), Now()))
+			c.stopped = c.stopped || commands.isCommand(pid)
+		case pid == c.x.worker:
+			c.x.do(c.x.core.shutdown.workerExited(status, wire.Now()))
 		default:
-			c.do(c.table.reaped(pid, status, Now()))
+			c.x.do(commands.reaped(pid, status, wire.Now()))
 		}
 	}
-	over, wanted := c.table.wantsSight()
+	ended, wanted := commands.wantsChildList()
 	if !wanted {
 		return
 	}
-	children, err := c.list()
+	pids, err := c.list()
 	if err != nil {
-		return // there is no such list here: the survey that is due finds out
+		return // there is no such list here: the scan that is due finds out
 	}
-	s := sight{full: c.full(over)}
-	for _, pid := range c.table.strangers(children, c.worker) {
+	c.x.do(commands.listed(c.lookAt(pids, ended)))
+}
+
+// lookAt looks at the guard's children, and at the groups of commands that have ended.
+func (c *children) lookAt(pids []int, ended []*command) childList {
+	l := childList{populated: c.x.populated(ended)}
+	for _, pid := range slices.DeleteFunc(pids, c.x.core.commands.isCommand) {
+		if pid == c.x.worker {
+			continue
+		}
 		p, ok := process.Read(pid)
 		if !ok {
 			p = process.Proc{PID: pid} // it cannot be seen, but is not gone
 		}
-		s.strangers = append(s.strangers, kin{p, c.cgroups.of(pid)})
+		l.strangers = append(l.strangers, child{p, c.x.cgroups.of(pid)})
 	}
-	for _, o := range over {
-		s.full[o.id] = s.full[o.id] || !process.GroupEmpty(o.pid)
+	for _, e := range ended {
+		l.populated[e.id] = l.populated[e.id] || !process.GroupEmpty(e.pid)
 	}
-	c.do(c.table.sighted(s))
+	return l
 }
 
-// full are those of these commands in whose control group something lives.
-func (c *children) full(over []*command) map[uint64]bool {
-	full := map[uint64]bool{}
-	for _, o := range over {
-		full[o.id] = c.cgroups.populated(o.cgroup)
-	}
-	return full
-}
-
-// survey looks through all processes, asynchronously: reading another process's memory can hang.
-func (c *children) survey() {
-	s, reaps := c.suspects(), c.table.reaps
-	go func() {
-		w := s.look()
-		w.reaps = reaps
-		c.surveys <- w // of capacity one, and there is one survey at a time
-	}()
-}
-
-// sort attributes what a survey has seen, with what is known now.
-func (c *children) sort(w walk) survey {
-	s := c.suspects().sort(w)
-	s.full = c.full(c.table.over())
-	return s
-}
-
-// suspects is what is known of the guard's children now.
-func (c *children) suspects() suspects {
-	s := c.table.suspects()
-	s.guard, s.worker, s.sessions = os.Getpid(), c.worker, c.leases.names()
-	s.cgroupOf = c.cgroups.of
-	return s
+// takeStopped says whether a command was stopped since the last call.
+func (c *children) takeStopped() bool {
+	stopped := c.stopped
+	c.stopped = false
+	return stopped
 }
 
 // nothingLeft says whether every process but the guard is gone. A subreaper without children has nothing below it
 // either.
 func (c *children) nothingLeft() bool {
-	return c.shutdown.silent() && c.childless && (process.CanFind || len(c.table.commands) == 0)
-}
-
-// statusCode is an exit status as a shell shows it.
-func statusCode(ws unix.WaitStatus) int {
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
-	}
-	return ws.ExitStatus()
+	return c.x.core.shutdown.worker.isOver() && c.childless && (process.CanFind || len(c.x.core.commands.byID) == 0)
 }

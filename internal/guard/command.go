@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
@@ -36,24 +37,24 @@ type ending struct {
 	pending  bool // it was logged that its end takes long
 }
 
-// traces is what surveys have found of a command.
+// traces is what scans have found of a command.
 type traces struct {
 	seen  map[process.ID]bool // processes found to be its
 	asked map[process.ID]bool // outside of its group, and sent the stop signal
-	left  []process.Proc      // what the last survey found
-	empty int                 // surveys in a row that found nothing
+	left  []process.Proc      // what the last scan found
+	empty int                 // scans in a row that found nothing
 }
 
 func (c *command) run() run { return run{c.key, c.session} }
 
-func (c *command) marks() marks {
-	return marks{string(c.key), c.session, strconv.FormatInt(c.token, 10)}
+func (c *command) marks() wire.Marks {
+	return wire.Marks{Key: string(c.key), Session: c.session, Token: strconv.FormatInt(c.token, 10)}
 }
 
 func (c *command) running() bool { return c.pid > 0 && !c.reaped }
 
 // signalGroup signals the command and its group. It does so only while the command is not reaped: after that the
-// number may be another's, and the surveys find what is left.
+// number may be another's, and the scans find what is left.
 func (c *command) signalGroup(sig unix.Signal) []effect {
 	if !c.running() {
 		return nil
@@ -94,7 +95,7 @@ func (c *command) press() []effect {
 	return nil
 }
 
-// suspected are the processes of a command that may be alive: itself, and those of the last survey.
+// suspected are the processes of a command that may be alive: itself, and those of the last scan.
 func (c *command) suspected() []int {
 	var pids []int
 	if c.running() {
@@ -108,9 +109,9 @@ func (c *command) suspected() []int {
 	return pids
 }
 
-// isGone says whether nothing is left of a command, after a survey. A survey during which the guard reaped no child is
+// isGone says whether nothing is left of a command, after a scan. A scan during which the guard reaped no child is
 // certain. Where another task leaves orphans all the time there is none. Then several that found nothing must do. What
-// none of them saw would have had to move from process to process in time with each of them. A survey that met a
+// none of them saw would have had to move from process to process in time with each of them. A scan that met a
 // process without an environment says nothing: that process may be this command's. So does one after which something
 // lived in the command's control group.
 func (c *command) isGone(certain, unsure bool) bool {

@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/guard/wire"
 )
 
-// foreground is what a guard does for a command that somebody runs and waits for: it passes signals on. Where there is
+// foreground is what a guard does for a command that a user runs and waits for: it passes signals on. Where there is
 // a terminal it stops with the command, so that the shell sees a job that was stopped.
 type foreground struct {
-	*machines
-
+	x         *executor
 	cfg       Config
 	continued chan os.Signal
 	stopped   bool // and continued since this was last asked
 }
 
-// suspendLimit is how long the worker may take to hear that the guard is about to stop. One that is frozen does not.
+// suspendLimit is how long a write to the worker may take before the guard stops. A frozen worker reads nothing.
 const suspendLimit = 100 * time.Millisecond
 
 // hasTerminal says whether this process has a controlling terminal.
@@ -32,7 +33,7 @@ func hasTerminal() bool {
 }
 
 // NotifyUnlessIgnored is [signal.Notify] without the signals that were ignored when this process started, as nohup(1)
-// has it. They stay ignored, here and in what is started. Go can tell so of SIGHUP and SIGINT.
+// has it. They stay ignored, here and in what is started. Go knows so of SIGHUP and SIGINT.
 func NotifyUnlessIgnored(c chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
 		if !signal.Ignored(s) {
@@ -62,34 +63,28 @@ func (f *foreground) took(s syscall.Signal) bool {
 	case !f.cfg.Foreground:
 		return false
 	case s != syscall.SIGTSTP:
-		f.send(&signalled{int(s)})
-	case len(f.table.commands) == 0:
+		f.x.send(wire.Signalled{Signal: s})
+	case len(f.x.core.commands.byID) == 0:
 		f.suspend()
 	default: // the command has it as well, and may take its time, or not stop at all
 	}
 	return true
 }
 
-// follow stops this process when its command was stopped, and says whether it was.
-func (f *foreground) follow(c *children) bool {
-	if c.stopped {
-		c.stopped = false
+// follow stops this process when its command was stopped. It says whether this process was stopped since the last call.
+func (f *foreground) follow(commandStopped bool) bool {
+	if commandStopped {
 		f.suspend()
 	}
-	return f.resumed()
-}
-
-// resumed says whether this process was stopped since the last call.
-func (f *foreground) resumed() bool {
 	was := f.stopped
 	f.stopped = false
 	return was
 }
 
-// suspend stops this process until somebody has it go on, and its command with it.
+// suspend stops this process until SIGCONT, and then has its command go on.
 func (f *foreground) suspend() {
 	select {
-	case <-f.conn.sendWait(&suspended{}): //nolint:errcheck // without a worker there is nobody to hear it
+	case <-f.x.conn.SendWait(wire.Suspended{}): //nolint:errcheck // without a worker it need not be written
 	case <-time.After(suspendLimit):
 	}
 	select {
@@ -99,11 +94,11 @@ func (f *foreground) suspend() {
 	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // this process may always stop itself
 	select {
 	case <-f.continued:
-	case <-time.After(suspendLimit): // somebody has had it go on even before this
+	case <-time.After(suspendLimit): // SIGCONT came even before this
 	}
 	f.stopped = true
-	f.send(&ping{})
-	for pid := range f.table.leaders { // children that are not reaped: perhaps this process alone was continued
+	f.x.send(wire.Ping{})
+	for pid := range f.x.core.commands.byPID { // not reaped; SIGCONT may have been for this process alone
 		_ = unix.Kill(pid, unix.SIGCONT)
 	}
 }

@@ -1,7 +1,21 @@
 package guard
 
-import (
-	"github.com/go-logr/logr"
+import "github.com/go-logr/logr"
+
+// note is a line for the log.
+type note struct {
+	level  level
+	text   string
+	values []any
+}
+
+// level is how much a line of the log matters.
+type level uint8
+
+const (
+	levelInfo level = iota
+	levelDebug
+	levelError
 )
 
 // journal writes the guard's log. Noting a line never waits: the guard's deadlines do not depend on who reads its log.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
@@ -17,22 +18,21 @@ type Session struct {
 	Remote map[elect.Key]time.Duration
 }
 
-// leases is what the guard knows of the worker's sessions, and how far each lease has run out. It is a pure machine:
-// it reads no clock and does nothing by itself.
+// leases is what the guard knows of the worker's sessions, and how far each lease has run out. It is a pure machine.
 type leases struct {
 	sessions map[string]*ledger
 }
 
 // ledger is one session.
 type ledger struct {
-	deadlines Deadlines
-	handled   phase // the last phase that was reported as a lapse
-	endpoints map[elect.Key]protocol.Instant
-	inside    map[elect.Key]bool // runs that work in the worker's own process
+	deadlines deadlines
+	handled   phase                          // the last phase that was reported
+	remote    map[elect.Key]protocol.Instant // until when HTTP endpoints may work on keys
+	inside    map[elect.Key]bool             // runs that work in the worker's own process
 }
 
-// lapse is a session whose lease has run out further.
-type lapse struct {
+// phaseChange is a session whose lease has run out further.
+type phaseChange struct {
 	session       string
 	before, phase phase
 }
@@ -44,32 +44,32 @@ func newLeases() *leases { return &leases{sessions: map[string]*ledger{}} }
 // open begins a session. What comes for a session that is not open is late: it was closed.
 func (l *leases) open(uuid string) {
 	if l.sessions[uuid] == nil {
-		l.sessions[uuid] = &ledger{endpoints: map[elect.Key]protocol.Instant{}, inside: map[elect.Key]bool{}}
+		l.sessions[uuid] = &ledger{remote: map[elect.Key]protocol.Instant{}, inside: map[elect.Key]bool{}}
 	}
 }
 
 func (l *leases) close(uuid string) { delete(l.sessions, uuid) }
 
-func (l *leases) renew(uuid string, d Deadlines) {
+func (l *leases) renew(uuid string, d deadlines) {
 	if s := l.sessions[uuid]; s != nil {
 		s.deadlines = d
 	}
 }
 
-// endpoint notes until when an HTTP endpoint may work on a key; nil: no longer.
-func (l *leases) endpoint(uuid string, key elect.Key, until *protocol.Instant) {
+// remote notes until when an HTTP endpoint may work on a key; nil: no longer.
+func (l *leases) remote(uuid string, key elect.Key, until *protocol.Instant) {
 	s := l.sessions[uuid]
 	switch {
 	case s == nil:
 	case until == nil:
-		delete(s.endpoints, key)
+		delete(s.remote, key)
 	default:
-		s.endpoints[key] = *until
+		s.remote[key] = *until
 	}
 }
 
-// ran notes that a run of a key works in the worker's own process, or is over.
-func (l *leases) ran(uuid string, key elect.Key, over bool) {
+// runInside notes that a run of a key works in the worker's own process, or is over.
+func (l *leases) runInside(uuid string, key elect.Key, over bool) {
 	s := l.sessions[uuid]
 	switch {
 	case s == nil:
@@ -100,14 +100,14 @@ func (l *leases) mayStart(uuid string, now protocol.Instant) error {
 
 // advance returns the sessions whose lease has run out further since the last time, in the order of their names. It
 // begins with the phase in which the guard acts.
-func (l *leases) advance(now protocol.Instant) []lapse {
-	var out []lapse
+func (l *leases) advance(now protocol.Instant) []phaseChange {
+	var out []phaseChange
 	for _, uuid := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := l.sessions[uuid]
 		before := s.handled
 		s.handled = s.deadlines.phaseAt(now)
 		if s.handled > before && s.handled >= phaseStop {
-			out = append(out, lapse{uuid, before, s.handled})
+			out = append(out, phaseChange{uuid, before, s.handled})
 		}
 	}
 	return out
@@ -140,7 +140,7 @@ func (l *leases) dead(now protocol.Instant) []Session {
 	var out []Session
 	for _, uuid := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := Session{UUID: uuid, Remote: map[elect.Key]time.Duration{}}
-		for key, until := range l.sessions[uuid].endpoints {
+		for key, until := range l.sessions[uuid].remote {
 			if left := killerLeft(until, now); left > 0 {
 				s.Remote[key] = left
 			}
@@ -157,4 +157,72 @@ func (l *leases) names() map[string]bool {
 		out[uuid] = true
 	}
 	return out
+}
+
+// deadlines are the moments of one session's lease; zero: none is known yet.
+type deadlines wire.Deadlines
+
+// phase is how far a session's lease has run out. It is ordered.
+type phase uint8
+
+const (
+	phaseNone   phase = iota // no deadline is known yet: nothing may start
+	phaseHeld                // before D
+	phaseCancel              // D has passed: nothing starts, the worker asks tasks to stop
+	phaseStop                // a quarter of the time from D to Kill has passed: the guard asks, too
+	phaseKill                // everything is killed
+	phaseGone                // X has passed: what is still alive is an alarm
+)
+
+// phaseAt is the phase at now. It counts as a holder does: whichever clock has run further.
+func (d deadlines) phaseAt(now protocol.Instant) phase {
+	switch {
+	case d == deadlines{}:
+		return phaseNone
+	case reached(d.Gone, now):
+		return phaseGone
+	case reached(d.Kill, now):
+		return phaseKill
+	case reached(d.stopAt(), now):
+		return phaseStop
+	case reached(d.Cancel, now):
+		return phaseCancel
+	default:
+		return phaseHeld
+	}
+}
+
+// stopAt is when the guard sends stop signals itself. It is a little after D, so that a worker in good health comes
+// first, with the signal that the task asks for.
+func (d deadlines) stopAt() protocol.Instant {
+	return protocol.Instant{
+		Mono: d.Cancel.Mono + (d.Kill.Mono-d.Cancel.Mono)/4,
+		Boot: d.Cancel.Boot + (d.Kill.Boot-d.Cancel.Boot)/4,
+	}
+}
+
+// next is the time until the next phase begins, and false when there is none.
+func (d deadlines) next(now protocol.Instant) (time.Duration, bool) {
+	if (d == deadlines{}) {
+		return 0, false
+	}
+	for _, at := range []protocol.Instant{d.Cancel, d.stopAt(), d.Kill, d.Gone} {
+		if left := holderLeft(at, now); left > 0 {
+			return left, true
+		}
+	}
+	return 0, false
+}
+
+// reached says whether a holder must count the moment at as come.
+func reached(at, now protocol.Instant) bool { return holderLeft(at, now) <= 0 }
+
+// holderLeft is the time until at as a holder counts it: the smaller of the two clocks' remainders.
+func holderLeft(at, now protocol.Instant) time.Duration {
+	return min(at.Mono-now.Mono, at.Boot-now.Boot)
+}
+
+// killerLeft is the time until at as one who waits for another must count it: the larger remainder.
+func killerLeft(at, now protocol.Instant) time.Duration {
+	return max(at.Mono-now.Mono, at.Boot-now.Boot)
 }

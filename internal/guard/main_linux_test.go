@@ -19,6 +19,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -38,7 +40,7 @@ const (
 
 func TestMain(m *testing.M) {
 	switch {
-	case Present():
+	case wire.IsWorker():
 		os.Exit(playWorker())
 	case os.Getenv(envRole) == "guard":
 		os.Exit(playGuard())
@@ -145,7 +147,7 @@ func marked(session string) []process.Proc {
 	}
 	var out []process.Proc
 	for _, p := range procs {
-		if m, _ := marksOf(p.PID); m.session == session && !p.Zombie {
+		if m, _ := wire.MarksOf(p.PID); m.Session == session && !p.Zombie {
 			out = append(out, p)
 		}
 	}
@@ -155,22 +157,22 @@ func marked(session string) []process.Proc {
 // player is the worker.
 type player struct {
 	*reporter
-	client *Client
+	client *worker.Client
 	mu     sync.Mutex
 	runs   map[string]tasks.Process
-	place  *Place
+	lock   *os.File
 }
 
 func playWorker() int {
 	signal.Ignore(syscall.SIGPIPE)
 	p := &player{reporter: &reporter{out: os.Stdout}, runs: map[string]tasks.Process{}}
-	client, err := Connect()
+	client, err := worker.Connect()
 	if err != nil {
 		p.report(event{Event: "failed", Error: err.Error()})
 		return 1
 	}
 	p.client = client
-	p.report(event{Event: "connected", PID: os.Getpid(), Text: os.Getenv(envGuard)})
+	p.report(event{Event: "connected", PID: os.Getpid(), Text: os.Getenv("SHARDCTL_GUARD")})
 	exit := make(chan int, 1)
 	go p.read(exit)
 	for {
@@ -223,19 +225,19 @@ func (p *player) do(d deed) error {
 		return p.client.Hello(d.For, d.Limit)
 	case "open":
 		return p.client.SessionOpening(ctx, d.Session)
-	case "place":
-		place, _, err := takePlace(d.Name, here)
+	case "lock":
+		lock, err := takeLock(d.Name)
 		if err != nil {
 			return err
 		}
-		p.place = place // keeps it open
-		return p.client.share(ctx, place)
+		p.lock = lock // keeps it open
+		return p.client.HoldLock(ctx, lock)
 	case "close":
 		return p.client.SessionClosed(d.Session)
 	case "heartbeat":
-		return p.client.Deadline(d.Session, DeadlinesFrom(Now(), d.For, d.For*3/4))
+		return p.client.Deadline(d.Session, wire.DeadlinesFrom(wire.Now(), d.For, d.For*3/4))
 	case "remote":
-		return p.client.RemoteLease(ctx, key, d.Session, Now().Add(d.For))
+		return p.client.RemoteLease(ctx, key, d.Session, wire.Now().Add(d.For))
 	case "inside":
 		return p.client.RunInside(ctx, key, d.Session)
 	case "outside":
@@ -263,7 +265,8 @@ func (p *player) start(d deed) {
 	cmd := tasks.Command{
 		Key: key, Session: d.Session, Token: 1, Args: d.Args, Stdout: w, Stderr: w,
 		Environ: []string{
-			"PATH=" + os.Getenv("PATH"), envKey + "=" + string(key), envSession + "=" + d.Session, envToken + "=1",
+			"PATH=" + os.Getenv("PATH"), wire.EnvKey + "=" + string(key), wire.EnvSession + "=" + d.Session,
+			wire.EnvToken + "=1",
 		},
 	}
 	for pad := d.Pad; pad > 0; pad -= 64 << 10 {
@@ -312,4 +315,17 @@ func (p *player) output(name string, r *os.File) {
 		p.report(event{Event: "line", Name: name, Text: lines.Text()})
 	}
 	p.report(event{Event: "eof", Name: name})
+}
+
+// takeLock opens a file and locks it, unless another process has.
+func takeLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }

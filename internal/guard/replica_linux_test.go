@@ -3,6 +3,7 @@ package guard
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -224,5 +225,12 @@ func until(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited in vain until %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
 }

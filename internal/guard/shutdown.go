@@ -2,14 +2,18 @@ package guard
 
 import (
 	"errors"
+	"os"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 const (
-	defaultShutdown = 25 * time.Second       // until the worker has said the real one
+	defaultShutdown = 25 * time.Second       // until the worker has sent the real one
 	afterDrain      = 3 * time.Second        // for the worker to exit once its tasks had to be killed
 	afterHardStop   = 500 * time.Millisecond // for the worker to exit by itself
 	afterBye        = 5 * time.Second        // between a goodbye and a kill
@@ -27,23 +31,30 @@ type shutdown struct {
 	hard     syscall.Signal // the signal of a hard stop; zero: none
 	hardBy   protocol.Instant
 
-	bye      bool // the worker said that it is about to exit
-	eof      bool // everything the worker ever said has been read
+	worker workerEnd
+}
+
+// workerEnd is how far the worker's end has come.
+type workerEnd struct {
+	died    *protocol.Instant // when the guard saw the first sign of it; nil: the worker lives
+	leaving bool              // the worker announced that it is about to exit
+	killed  bool              // by the guard
+
+	endedForObstruction bool // killed because it kept others from the store after its lease
+
+	eof      bool // everything the worker ever sent has been read
 	reaped   bool
-	code     int // the worker's exit status, valid once reaped
-	killed   bool
-	lapsed   bool              // killed because it kept others from the store after its lease
-	byItself bool              // it exited: no signal ended it
-	died     *protocol.Instant // when the guard saw the first sign of the worker's end; nil: it lives
+	code     int  // its exit status, valid once reaped
+	byItself bool // it exited: no signal ended it
 }
 
 var errEnding = errors.New("the guard is ending")
 
-func newShutdown() *shutdown { return &shutdown{lease: defaultLease, limit: defaultShutdown} }
+func newShutdown() *shutdown { return &shutdown{lease: wire.DefaultLease, limit: defaultShutdown} }
 
 // mayStart says why nothing may start any more; nil: it may.
 func (s *shutdown) mayStart() error {
-	if s.died != nil || s.hard != 0 || s.overran {
+	if s.worker.died != nil || s.hard != 0 || s.overran {
 		return errEnding
 	}
 	return nil
@@ -53,57 +64,76 @@ func (s *shutdown) mayStart() error {
 func (s *shutdown) signalled(sig syscall.Signal, now protocol.Instant) []effect {
 	switch {
 	case sig == syscall.SIGHUP:
-		return []effect{say{&ordered{Reload}}}
+		return []effect{send{wire.Reload}}
 	case !s.draining:
 		s.draining, s.drainBy = true, now.Add(s.limit)
-		return []effect{say{&ordered{Drain}}, note{text: "Draining"}}
+		return []effect{send{wire.Drain}, note{text: "Draining"}}
 	case s.hard == 0:
 		s.hard, s.hardBy = sig, now.Add(afterHardStop)
-		return []effect{say{&ordered{HardStop}}, killCommands{}, note{text: "Stopping hard"}}
+		return []effect{send{wire.HardStop}, killCommands{}, note{text: "Stopping hard"}}
 	default:
 		return nil
 	}
 }
 
+// interrupts takes a signal while the sessions are marked, and says whether it ends that: the second that stops does.
+func (s *shutdown) interrupts(sig os.Signal) bool {
+	if sig == syscall.SIGHUP {
+		return false
+	}
+	second := s.hard != 0
+	s.hard = syscall.SIGTERM
+	return second
+}
+
 // workerExited takes the worker's exit status.
-func (s *shutdown) workerExited(code int, now protocol.Instant) []effect {
-	s.reaped, s.code = true, code
-	return s.workerEnds(now)
+func (s *shutdown) workerExited(status unix.WaitStatus, now protocol.Instant) []effect {
+	s.worker.reaped, s.worker.byItself, s.worker.code = true, status.Exited(), status.ExitStatus()
+	if status.Signaled() {
+		s.worker.code = 128 + int(status.Signal())
+	}
+	return s.worker.ends(now)
 }
 
 // socketEnded takes the end of the socket for the end of the worker.
 func (s *shutdown) socketEnded(now protocol.Instant) []effect {
-	s.eof = true
-	effects := s.workerEnds(now)
-	if !s.bye {
-		effects = append(effects, s.killWorker()...)
+	s.worker.eof = true
+	effects := s.worker.ends(now)
+	if !s.worker.leaving {
+		effects = append(effects, s.worker.kill()...)
 	}
 	return effects
 }
 
-func (s *shutdown) workerEnds(now protocol.Instant) []effect {
-	if s.died != nil {
+func (w *workerEnd) ends(now protocol.Instant) []effect {
+	if w.died != nil {
 		return nil
 	}
-	s.died = &now
-	if s.bye {
-		return []effect{killCommands{true}, note{level: levelDebug, text: "The worker has ended in order"}}
+	w.died = &now
+	if w.leaving {
+		return []effect{killCommands{true}, note{level: levelDebug, text: "The worker has ended gracefully"}}
 	}
 	return []effect{killCommands{true}, note{text: "The worker has died, all tasks are killed"}}
 }
 
-func (s *shutdown) killWorker() []effect {
-	if s.reaped || s.killed {
+func (w *workerEnd) kill() []effect {
+	if w.reaped || w.killed {
 		return nil
 	}
-	s.killed = true
+	w.killed = true
 	return []effect{killWorker{}}
 }
 
-// endObstructing ends a worker that keeps others from the store although its lease is over.
-func (s *shutdown) endObstructing() []effect {
-	effects := s.killWorker()
-	s.lapsed = s.lapsed || len(effects) > 0
+// wasKilled says that a signal ended the worker before it was about to exit.
+func (w *workerEnd) wasKilled() bool { return w.died != nil && !w.leaving && !w.byItself }
+
+// isOver says that the worker is gone and everything it sent has been read.
+func (w *workerEnd) isOver() bool { return w.reaped && w.eof }
+
+// endForObstruction ends a worker that keeps others from the store although its lease is over.
+func (s *shutdown) endForObstruction() []effect {
+	effects := s.worker.kill()
+	s.worker.endedForObstruction = s.worker.endedForObstruction || len(effects) > 0
 	return effects
 }
 
@@ -117,8 +147,8 @@ func (s *shutdown) advance(now protocol.Instant) []effect {
 	switch {
 	case s.overran && reached(s.drainBy.Add(afterDrain), now),
 		s.hard != 0 && reached(s.hardBy, now),
-		s.died != nil && reached(s.died.Add(afterBye), now):
-		effects = append(effects, s.killWorker()...)
+		s.worker.died != nil && reached(s.worker.died.Add(afterBye), now):
+		effects = append(effects, s.worker.kill()...)
 	}
 	return effects
 }
@@ -132,8 +162,8 @@ func (s *shutdown) next(now protocol.Instant) (time.Duration, bool) {
 	if s.hard != 0 {
 		at = append(at, s.hardBy)
 	}
-	if s.died != nil {
-		at = append(at, s.died.Add(afterBye), s.markBy())
+	if s.worker.died != nil {
+		at = append(at, s.worker.died.Add(afterBye), s.markBy())
 	}
 	var soonest time.Duration
 	for _, limit := range at {
@@ -145,64 +175,27 @@ func (s *shutdown) next(now protocol.Instant) (time.Duration, bool) {
 }
 
 // markBy is until when marking the sessions dead makes a difference: later all others have waited the lease out.
-func (s *shutdown) markBy() protocol.Instant { return s.died.Add(s.lease) }
+func (s *shutdown) markBy() protocol.Instant { return s.worker.died.Add(s.lease) }
 
 // over says whether the guard's work with processes is done. What cannot be killed is no reason to stay once the lease
 // is over.
 func (s *shutdown) over(now protocol.Instant, nothingLeft bool) bool {
-	if s.died == nil {
+	if s.worker.died == nil {
 		return false
 	}
-	return s.silent() && nothingLeft || reached(s.markBy(), now)
+	return s.worker.isOver() && nothingLeft || reached(s.markBy(), now)
 }
-
-// silent says that the worker is gone and everything it said has been read.
-func (s *shutdown) silent() bool { return s.reaped && s.eof }
-
-// ExitLeaseLost is the exit status after a lease that was lost while work went on: EX_TEMPFAIL of sysexits.h.
-const ExitLeaseLost = 75
 
 // exitCode is the guard's own: the worker's, unless the guard had to kill that.
 func (s *shutdown) exitCode() int {
 	switch {
-	case s.killed && s.hard != 0:
+	case s.worker.killed && s.hard != 0:
 		return 128 + int(s.hard)
-	case s.lapsed:
+	case s.worker.endedForObstruction:
 		return ExitLeaseLost
-	case !s.reaped:
+	case !s.worker.reaped:
 		return 1
 	default:
-		return s.code
+		return s.worker.code
 	}
-}
-
-// obstruction counts how often in a row the worker kept all others from the store after its lease was over.
-type obstruction struct {
-	next  protocol.Instant
-	count int
-}
-
-// obstructions is how often it must be seen: once may be a moment's work.
-const obstructions = 3
-
-// due says whether the store is to be looked at; over: X has passed for every session.
-func (o *obstruction) due(over bool, lease time.Duration, now protocol.Instant) bool {
-	if !reached(o.next, now) {
-		return false
-	}
-	o.next = now.Add(lease / 20)
-	if !over {
-		o.count = 0
-	}
-	return over
-}
-
-// seen takes what the look has shown, and says whether the worker is to be ended.
-func (o *obstruction) seen(obstructs bool) bool {
-	if !obstructs {
-		o.count = 0
-		return false
-	}
-	o.count++
-	return o.count == obstructions
 }

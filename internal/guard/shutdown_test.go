@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/guard/wire"
 )
 
 // drawn is effects as text.
@@ -15,15 +17,15 @@ func drawn(effects []effect) string {
 	var out []string
 	for _, e := range effects {
 		switch e := e.(type) {
-		case say:
+		case send:
 			switch b := e.body.(type) {
-			case *ordered:
-				out = append(out, "order "+b.Order.String())
-			case *exited:
+			case wire.Order:
+				out = append(out, "order "+b.String())
+			case wire.Exited:
 				out = append(out, fmt.Sprintf("exited %d: %d, signal %d", b.ID, b.Code, b.Signal))
-			case *gone:
+			case wire.Gone:
 				out = append(out, fmt.Sprintf("gone %d", b.ID))
-			case *Alarm:
+			case wire.Alarm:
 				out = append(out, fmt.Sprintf("alarm %s %v past X %v", b.Key, b.PIDs, b.PastX))
 			default:
 				out = append(out, fmt.Sprintf("%+v", e.body))
@@ -39,7 +41,7 @@ func drawn(effects []effect) string {
 		case probe:
 			out = append(out, fmt.Sprintf("probe %d %v past X %v", e.id, e.pids, e.pastX))
 		case killCommands:
-			out = append(out, fmt.Sprintf("kill commands, orphaned %v", e.orphaned))
+			out = append(out, fmt.Sprintf("kill commands, worker dead %v", e.workerDead))
 		case killWorker:
 			out = append(out, "kill worker")
 		case note:
@@ -50,7 +52,7 @@ func drawn(effects []effect) string {
 }
 
 func TestShutdown(t *testing.T) {
-	const killAll, orphans = "kill commands, orphaned false", "kill commands, orphaned true"
+	const killAll, orphans = "kill commands, worker dead false", "kill commands, worker dead true"
 	type step struct {
 		at   time.Duration
 		what string
@@ -73,7 +75,7 @@ func TestShutdown(t *testing.T) {
 			{25 * second, "time", killAll + "; note"},
 			{26 * second, "time", ""},
 			{28 * second, "time", "kill worker"},
-			{28 * second, "exit 137", orphans + "; note"},
+			{28 * second, "killed", orphans + "; note"},
 			{28 * second, "over", ""}, // what it said is not read to the end yet
 			{28 * second, "end of the socket", ""},
 			{28 * second, "over", "over"},
@@ -84,7 +86,7 @@ func TestShutdown(t *testing.T) {
 			{1400 * time.Millisecond, "time", ""},
 			{1500 * time.Millisecond, "time", "kill worker"},
 			{2 * second, "TERM", ""},
-			{2 * second, "exit 137", orphans + "; note"},
+			{2 * second, "killed", orphans + "; note"},
 			{2 * second, "end of the socket", ""},
 			{2 * second, "over", "over"},
 		}, 130},
@@ -96,7 +98,7 @@ func TestShutdown(t *testing.T) {
 		}, 3},
 		"the socket breaks": {[]step{
 			{0, "end of the socket", orphans + "; note; kill worker"},
-			{0, "exit 137", ""},
+			{0, "killed", ""},
 			{0, "over", "over"},
 		}, 137},
 		"a goodbye and no exit": {[]step{
@@ -117,15 +119,17 @@ func TestShutdown(t *testing.T) {
 			case what == "HUP":
 				effects = s.signalled(syscall.SIGHUP, now)
 			case what == "bye":
-				s.bye = true
+				s.worker.leaving = true
 			case what == "end of the socket":
 				effects = s.socketEnded(now)
 			case what == "time":
 				effects = s.advance(now)
+			case what == "killed":
+				effects = s.workerExited(killed, now)
 			case strings.HasPrefix(what, "exit "):
 				var code int
 				_, _ = fmt.Sscanf(what, "exit %d", &code)
-				effects = s.workerExited(code, now)
+				effects = s.workerExited(exit(code), now)
 			case s.over(now, what == "over"):
 				got = "over"
 			}
@@ -181,15 +185,15 @@ func TestShutdownWakesForItsLimits(t *testing.T) {
 
 // The guard that had to end a worker whose lease was over says so by its exit status. One that was too late does not.
 func TestExitStatusOfALostLease(t *testing.T) {
-	now := Now()
+	now := at(0)
 	for want, begin := range map[int]func(s *shutdown){
 		ExitLeaseLost: func(*shutdown) {},
-		137:           func(s *shutdown) { s.workerExited(137, now) },
+		137:           func(s *shutdown) { s.workerExited(killed, now) },
 	} {
 		s := newShutdown()
 		begin(s)
-		s.endObstructing()
-		s.workerExited(137, now)
+		s.endForObstruction()
+		s.workerExited(killed, now)
 		if got := s.exitCode(); got != want {
 			t.Errorf("exit status %d, want %d", got, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -38,7 +39,7 @@ func (r Request) notObtained(err error, conflict int) Outcome {
 	switch {
 	case interrupted:
 		return Outcome{Code: signalCode(syscall.Signal(s))}
-	case errors.Is(err, guard.ErrLost):
+	case errors.Is(err, worker.ErrLost):
 		return guardLost()
 	case errors.Is(err, mutex.ErrLocked):
 		return Outcome{Code: conflict} // as flock(1), whose users take it for an answer

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
@@ -25,7 +25,7 @@ type Run struct {
 
 	Command  []string // program and arguments
 	Conflict int      // exit code when the lock was not obtained
-	Guard    *guard.Client
+	Guard    *worker.Client
 	Own      <-chan os.Signal // those sent to this process: SIGTERM, SIGINT, SIGHUP and SIGQUIT
 	Open     func(ctx context.Context) (store.Store, error)
 	Elector  elect.Config // without its store
@@ -95,7 +95,7 @@ func (r *Run) obtain(ctx context.Context) (*session, error) {
 		case s := <-r.Guard.Signals():
 			ended = signalled(s)
 		case <-r.Guard.Lost():
-			return nil, guard.ErrLost
+			return nil, worker.ErrLost
 		}
 		giveUp(ended)
 	}
@@ -127,7 +127,7 @@ func (r *Run) command(s *session) Outcome {
 	case err == nil:
 	case hold.Err() != nil:
 		return r.ended(context.Cause(hold))
-	case errors.Is(err, guard.ErrLost):
+	case errors.Is(err, worker.ErrLost):
 		return guardLost()
 	default:
 		return cannotStart(err)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/pkg/mutex"
 )
 
@@ -17,7 +17,7 @@ const stopTimeout = 10 * time.Second
 type watch struct {
 	*Run
 
-	process guard.Process
+	process worker.Process
 	hold    context.Context //nolint:containedctx // of the lock, which may end before the command does
 	relay   relay
 	hard    <-chan time.Time // when nothing of the command may be left; nil: the lock is held

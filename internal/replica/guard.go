@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -13,9 +14,9 @@ import (
 // only logged. Remote leases are the exception. A guard that merely stood still would later mark the sessions dead and
 // free keys whose remote leases it does not know.
 type guardAdapter struct {
-	guard.Sessions
+	worker.Sessions
 
-	place *guard.Place // nil without one
+	place *worker.Place // nil without one
 }
 
 func (g guardAdapter) SessionOpening(session string) {
@@ -38,7 +39,7 @@ func (g guardAdapter) placed(err error) error {
 		return nil
 	}
 	g.Log.Error(err, "The container's record cannot be written")
-	if errors.Is(err, guard.ErrForgotten) {
+	if errors.Is(err, worker.ErrForgotten) {
 		return nil
 	}
 	return err
@@ -51,7 +52,7 @@ func (g guardAdapter) ran(key elect.Key, session string, over bool) error {
 		g.Note(err)
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard.WriteLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), worker.WriteLimit)
 	defer cancel()
 	err := g.Client.RunInside(ctx, key, session)
 	g.Note(err)
@@ -75,9 +76,9 @@ func (g guardAdapter) granted(lease time.Duration) func(key elect.Key, session s
 				return err
 			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), guard.WriteLimit)
+		ctx, cancel := context.WithTimeout(context.Background(), worker.WriteLimit)
 		defer cancel()
-		err := g.Client.RemoteLease(ctx, key, session, guard.Now().Add(time.Until(until)))
+		err := g.Client.RemoteLease(ctx, key, session, wire.Now().Add(time.Until(until)))
 		g.Note(err)
 		return err
 	}

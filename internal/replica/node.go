@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -35,17 +35,14 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
 		Store: db, Member: r.cfg.member(s, nil), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
+		Predecessors: r.cfg.Left, Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
 		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.published),
 	}
 	if r.cfg.Tracer != nil {
 		cfg.Hooks.Key = r.cfg.Tracer.Key
 	}
 	if r.cfg.Guard != nil {
-		cfg.Guard = guardAdapter{guard.Sessions{Client: r.cfg.Guard, Log: r.log}, r.cfg.Place}
-	}
-	for _, left := range r.cfg.Left {
-		cfg.Predecessors = append(cfg.Predecessors, elect.Predecessor{Session: left.UUID, Remote: left.Remote})
+		cfg.Guard = guardAdapter{worker.Sessions{Client: r.cfg.Guard, Log: r.log}, r.cfg.Place}
 	}
 	n := &node{store: db, changes: operate.NewWriter(db)}
 	var err error
@@ -93,7 +90,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
-		adapter := guardAdapter{guard.Sessions{Client: g, Log: r.log}, r.cfg.Place}
+		adapter := guardAdapter{worker.Sessions{Client: g, Log: r.log}, r.cfg.Place}
 		cfg.RemoteLease, cfg.RunInside = adapter.granted(s.Lease.Duration), adapter.ran
 	}
 	return cfg

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/guard"
+	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -28,11 +28,11 @@ type Config struct {
 	Settings *config.Settings
 	Metrics  *status.Metrics
 	// Guard is the worker's end of its guard; nil without one: commands are then children of this process.
-	Guard *guard.Client
+	Guard *worker.Client
 	// Place remembers the sessions across restarts of the container; nil without one. Left are those that the process
 	// before this one had in it: nothing of them is left.
-	Place *guard.Place
-	Left  []guard.Session
+	Place *worker.Place
+	Left  []elect.Predecessor
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
 	// Functions are what discover may call; nil: none.

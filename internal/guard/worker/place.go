@@ -1,17 +1,20 @@
-package guard
+package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -21,7 +24,7 @@ var (
 	// lease, as after any death.
 	ErrNotInPlace = errors.New("no restart in place")
 	// ErrForgotten says that a place could not note something, and has removed all that it had noted: a successor will
-	// wait for the lease. It is said once; from then on the place notes nothing.
+	// wait for the lease. It is returned once; from then on the place notes nothing.
 	ErrForgotten = errors.New("the record of this container was removed: once restarted it will wait for the lease")
 )
 
@@ -44,32 +47,24 @@ type Place struct {
 // place.
 //
 // Once a predecessor's session is marked, say so by [Place.Closed].
-func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []Session, error) {
-	if c.pid != 1 {
+func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []elect.Predecessor, error) {
+	if c.guard != 1 {
 		text := "%w: the guard is process %d and not 1: tasks may have outlived it"
-		return nil, nil, fmt.Errorf(text, ErrNotInPlace, c.pid)
+		return nil, nil, fmt.Errorf(text, ErrNotInPlace, c.guard)
 	}
 	p, left, err := takePlace(dir, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.share(ctx, p); err != nil {
+	// The guard outlives this process for a moment, and so do its tasks.
+	if err := c.HoldLock(ctx, p.lock); err != nil {
 		p.Release()
 		return nil, nil, err
 	}
 	return p, left, nil
 }
 
-// share has the guard hold the lock, too: it outlives this process for a moment, and so do its tasks.
-func (c *Client) share(ctx context.Context, p *Place) error {
-	fd, err := unix.FcntlInt(p.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("share the place: %w", err)
-	}
-	return c.written(ctx, "share the place", &place{}, os.NewFile(uintptr(fd), "place"))
-}
-
-func takePlace(dir string, id Identity) (*Place, []Session, error) {
+func takePlace(dir string, id Identity) (*Place, []elect.Predecessor, error) {
 	if id.PodUID == "" || id.Container == "" {
 		return nil, nil, fmt.Errorf("%w: the pod's UID or the container's name is not known", ErrNotInPlace)
 	}
@@ -96,10 +91,10 @@ func takePlace(dir string, id Identity) (*Place, []Session, error) {
 		p.Release()
 		return nil, nil, err
 	}
-	var left []Session
+	var left []elect.Predecessor
 	for uuid, keys := range old.Sessions {
 		p.record.Sessions[uuid] = keys
-		left = append(left, Session{UUID: uuid, Remote: maps.Clone(keys)})
+		left = append(left, elect.Predecessor{Session: uuid, Remote: maps.Clone(keys)})
 	}
 	return p, left, nil
 }
@@ -115,7 +110,7 @@ func (p *Place) Opening(uuid string) error {
 // maxRemote bounds the bytes of a session's remote leases: a mark can carry no more, and each new one writes them all.
 const maxRemote = 48 << 10
 
-// RemoteLease notes that an HTTP endpoint is about to hear that it may work on a key, for at most a lease at a time.
+// RemoteLease notes that an HTTP endpoint is about to get a lease for a key, for at most a lease at a time.
 // It returns once that is written, and only then may the endpoint be informed. A key that is noted already costs
 // nothing. A session with very many remote leases is forgotten: it cannot be marked without them.
 func (p *Place) RemoteLease(key elect.Key, uuid string, lease time.Duration) error {
@@ -170,3 +165,86 @@ func (p *Place) note(change func(record) (changed bool)) error {
 
 // Release releases the place here. The end of the process does, too; the guard holds it until its own end.
 func (p *Place) Release() { _ = p.lock.Close() }
+
+// Identity says which container of which pod this is.
+type Identity struct {
+	PodUID    string `json:"podUid"`
+	Container string `json:"container"`
+}
+
+// record is what a place notes in its file.
+type record struct {
+	Identity
+	// Boot says since which start of the machine. The file is not forced to the disk: after a power cut what it says
+	// may be old.
+	Boot string `json:"boot"`
+	// Sessions are by uuid: the keys ever under a remote lease, and T.
+	Sessions map[string]map[elect.Key]time.Duration `json:"sessions"`
+}
+
+// maxLease is the longest lease there is.
+const maxLease = 24 * time.Hour
+
+// readRecord reads what was noted. A malformed record proves nothing, as if it were not there.
+func readRecord(file string) (record, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the directory is the operator's choice
+	if errors.Is(err, fs.ErrNotExist) {
+		return record{}, nil
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("read what was here before: %w", err)
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil || !r.sound() {
+		return record{}, nil //nolint:nilerr // as the comment says
+	}
+	return r, nil
+}
+
+func (r record) sound() bool {
+	for id, keys := range r.Sessions {
+		if uuid.Validate(id) != nil || keys == nil {
+			return false
+		}
+		for key, lease := range keys {
+			if key == "" || lease <= 0 || lease > maxLease {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// save replaces the file. It need not survive the machine, only this process, so nothing is forced to the disk.
+func (r record) save(file string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("note the sessions: %w", err)
+	}
+	fresh := file + ".new"
+	if err := os.WriteFile(fresh, text, 0o600); err != nil {
+		_ = os.Remove(fresh) // on a full disk half of it
+		return fmt.Errorf("note the sessions: %w", err)
+	}
+	if err := os.Rename(fresh, file); err != nil {
+		return fmt.Errorf("note the sessions: %w", err)
+	}
+	return nil
+}
+
+// removeRecord removes a record.
+func removeRecord(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the record: %w", err)
+	}
+	return nil
+}
+
+// bootID names the machine's present start.
+func bootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("find out which start of the machine this is: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

@@ -1,4 +1,4 @@
-package guard
+package worker
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ const (
 	c = "cccccccc-0000-4000-8000-000000000000"
 )
 
-func take(t *testing.T, dir string, id Identity) (*Place, []Session) {
+func take(t *testing.T, dir string, id Identity) (*Place, []elect.Predecessor) {
 	t.Helper()
 	p, left, err := takePlace(dir, id)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestPlaceRemembersWhatWasLeft(t *testing.T) {
 	}
 	first.Release() // as the death of the process does
 
-	want := []Session{{UUID: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
+	want := []elect.Predecessor{{Session: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
 	second, left := take(t, dir, here)
 	if !reflect.DeepEqual(left, want) {
 		t.Fatalf("left %v, want %v", left, want)
@@ -94,7 +94,7 @@ func TestPlaceNeedsAnIdentity(t *testing.T) {
 			t.Errorf("%+v: %v", id, err)
 		}
 	}
-	if _, _, err := (&Client{pid: 7}).InPlace(t.Context(), t.TempDir(), here); !errors.Is(err, ErrNotInPlace) {
+	if _, _, err := (&Client{guard: 7}).InPlace(t.Context(), t.TempDir(), here); !errors.Is(err, ErrNotInPlace) {
 		t.Errorf("the guard is not PID 1: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestPlaceWithABrokenFile(t *testing.T) {
 		}
 		must(t, p.Opening(b))
 		p.Release()
-		if _, left = take(t, dir, here); len(left) != 1 || left[0].UUID != b {
+		if _, left = take(t, dir, here); len(left) != 1 || left[0].Session != b {
 			t.Errorf("%s: then left %v, want what was noted since", what, left)
 		}
 	}
@@ -177,7 +177,7 @@ func TestPlaceForgetsWhatNoMarkCanCarry(t *testing.T) {
 		must(t, p.RemoteLease(elect.NewKey("g", fmt.Sprintf("a-name-that-is-not-short-%d", i)), a, time.Second))
 	}
 	p.Release()
-	if _, left := take(t, dir, here); len(left) != 1 || left[0].UUID != b {
+	if _, left := take(t, dir, here); len(left) != 1 || left[0].Session != b {
 		t.Errorf("left %d, want b alone", len(left))
 	}
 }

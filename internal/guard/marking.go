@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/guard/wire"
 )
 
 const (
@@ -21,20 +22,21 @@ const (
 
 // marking writes the worker's sessions down as dead, over a connection that is ready beforehand.
 type marking struct {
-	*machines
+	core   *core
 	cfg    Config
+	log    *journal
 	first  sync.Once
 	opened chan struct{} // closed when the first session is opened: the worker reaches the store
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 }
 
-func newMarking(m *machines, cfg Config) *marking {
-	return &marking{machines: m, cfg: cfg, opened: make(chan struct{})}
+func newMarking(x *executor, cfg Config) *marking {
+	return &marking{core: x.core, cfg: cfg, log: x.journal, opened: make(chan struct{})}
 }
 
-// opening says that the worker is about to open a session.
-func (k *marking) opening() { k.first.Do(func() { close(k.opened) }) }
+// sessionOpening takes that the worker is about to open a session.
+func (k *marking) sessionOpening() { k.first.Do(func() { close(k.opened) }) }
 
 // prepare calls Prepare once the worker opens its first session, until it succeeds or ready is called.
 func (k *marking) prepare(ctx context.Context) {
@@ -54,7 +56,7 @@ func (k *marking) prepare(ctx context.Context) {
 				return
 			}
 			text := "Could not prepare for the worker's death"
-			k.journal.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
+			k.log.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
 			select {
 			case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // it spreads load, nothing is to be kept secret
 			case <-ctx.Done():
@@ -80,7 +82,7 @@ func (k *marking) once(ctx context.Context, dead []Session, limit time.Duration)
 // succeeds or the lease has run out, after which it makes no difference. A signal after a hard stop ends it.
 func (k *marking) mark(ctx context.Context, nothingLeft bool, signals <-chan os.Signal) error {
 	k.ready()
-	if len(k.leases.sessions) == 0 || k.cfg.MarkDead == nil {
+	if len(k.core.leases.sessions) == 0 || k.cfg.MarkDead == nil {
 		return nil
 	}
 	if !nothingLeft {
@@ -88,14 +90,14 @@ func (k *marking) mark(ctx context.Context, nothingLeft bool, signals <-chan os.
 	}
 	var last error
 	for pause := markPause; ; pause = min(2*pause, markPauseMax) {
-		now := Now()
-		left := holderLeft(k.shutdown.markBy(), now)
+		now := wire.Now()
+		left := holderLeft(k.core.shutdown.markBy(), now)
 		if left <= 0 {
 			return fmt.Errorf("mark the sessions dead: the lease is over: %w", last)
 		}
-		last = k.once(ctx, k.leases.dead(now), min(left, max(k.shutdown.lease/3, time.Second)))
+		last = k.once(ctx, k.core.leases.dead(now), min(left, max(k.core.shutdown.lease/3, time.Second)))
 		if last == nil {
-			k.journal.add(note{text: "Marked the worker's sessions dead"})
+			k.log.add(note{text: "Marked the worker's sessions dead"})
 			return nil
 		}
 		if k.interrupted(signals, min(pause, left)) {
@@ -104,17 +106,12 @@ func (k *marking) mark(ctx context.Context, nothingLeft bool, signals <-chan os.
 	}
 }
 
-// interrupted waits, and says whether a signal ends the marking: the second of those that stop.
+// interrupted waits, and says whether a signal ends the marking.
 func (k *marking) interrupted(signals <-chan os.Signal, pause time.Duration) bool {
 	select {
 	case <-time.After(pause):
 		return false
 	case s := <-signals:
-		if s == syscall.SIGHUP {
-			return false
-		}
-		before := k.shutdown.hard
-		k.shutdown.hard = syscall.SIGTERM
-		return before != 0
+		return k.core.shutdown.interrupts(s)
 	}
 }

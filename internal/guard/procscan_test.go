@@ -5,15 +5,18 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
 )
 
-func TestSort(t *testing.T) {
-	s := suspects{
+func TestAttribute(t *testing.T) {
+	k := knownProcs{
 		guard: 1, worker: 2,
-		leaders:  map[int]uint64{10: 1, 20: 2},
+		commands: map[int]uint64{10: 1, 20: 2},
 		groups:   map[int]uint64{10: 1, 20: 2, 30: 3},
-		marks:    map[marks]uint64{{"g/a", "s", "1"}: 1, {"g/b", "s", "1"}: 2, {"g/c", "s", "1"}: 3},
+		marks: map[wire.Marks]uint64{
+			marks("g/a", "s", "1"): 1, marks("g/b", "s", "1"): 2, marks("g/c", "s", "1"): 3,
+		},
 		sessions: map[string]bool{"s": true},
 		seen:     map[process.ID]uint64{{PID: 60, Start: 6}: 2},
 		cgroups:  map[string]uint64{"2.1.g_b": 2},
@@ -38,15 +41,16 @@ func TestSort(t *testing.T) {
 		{PID: 81, Parent: 1, Group: 81},               // hidden, in that of a command that is forgotten
 		{PID: 99, Parent: 0, Group: 99},               // not below the guard
 	}
-	environment := map[int]marks{
-		40: {"g/b", "s", "1"}, 50: {"g/old", "s", "1"}, 51: {"g/b", "s", "0"}, 70: {"g/a", "other", "1"},
+	environment := map[int]wire.Marks{
+		40: marks("g/b", "s", "1"), 50: marks("g/old", "s", "1"), 51: marks("g/b", "s", "0"),
+		70: marks("g/a", "other", "1"),
 	}
-	w := walk{roots: s.rootsOf(procs)}
-	for i := range w.roots {
-		w.roots[i].marks = environment[w.roots[i].PID]
-		w.roots[i].cgroup = map[int]string{80: "2.1.g_b", 81: "3.1.g_c"}[w.roots[i].PID]
+	s := procScan{trees: k.treesOf(procs)}
+	for i := range s.trees {
+		s.trees[i].marks = environment[s.trees[i].PID]
+		s.trees[i].cgroup = map[int]string{80: "2.1.g_b", 81: "3.1.g_c"}[s.trees[i].PID]
 	}
-	got := s.sort(w)
+	got := k.attribute(s)
 	owned := map[uint64][]int{}
 	for id, list := range got.owned {
 		owned[id] = pids(list)
@@ -54,8 +58,8 @@ func TestSort(t *testing.T) {
 	if want := (map[uint64][]int{1: {10, 11, 12}, 2: {20, 40, 60, 80}, 3: {31}}); !reflect.DeepEqual(owned, want) {
 		t.Errorf("owned %v, want %v", owned, want)
 	}
-	if want := []int{50, 51, 81}; !slices.Equal(pids(got.lapsed), want) {
-		t.Errorf("lapsed %v, want %v", pids(got.lapsed), want)
+	if want := []int{50, 51, 81}; !slices.Equal(pids(got.ownerless), want) {
+		t.Errorf("ownerless %v, want %v", pids(got.ownerless), want)
 	}
 	if want := []int{61, 70}; !slices.Equal(pids(got.stray), want) {
 		t.Errorf("stray %v, want %v", pids(got.stray), want)
@@ -63,45 +67,50 @@ func TestSort(t *testing.T) {
 }
 
 // Of what shows no environment nothing is known: a zombie, or a process that executes a program.
-func TestSortIsUncertain(t *testing.T) {
-	s := suspects{guard: 1, leaders: map[int]uint64{10: 1}}
+func TestAttributeIsUncertain(t *testing.T) {
+	k := knownProcs{guard: 1, commands: map[int]uint64{10: 1}}
 	for _, c := range []struct {
-		name              string
-		root              root
-		uncertain, unsure bool
+		name                     string
+		tree                     childTree
+		unknownZombie, noEnviron bool
 	}{
-		{"a command's zombie", root{kin: kin{Proc: process.Proc{PID: 10, Zombie: true}}}, false, false},
-		{"an unknown zombie", root{kin: kin{Proc: process.Proc{PID: 20, Zombie: true}}}, true, false},
-		{"a hidden process", root{kin: kin{Proc: process.Proc{PID: 20}}}, false, false},
-		{"a command's that executes", root{kin: kin{Proc: process.Proc{PID: 10}}, unsure: true}, false, false},
-		{"an unknown one that executes", root{kin: kin{Proc: process.Proc{PID: 20}}, unsure: true}, false, true},
+		{"a command's zombie", childTree{child: child{Proc: process.Proc{PID: 10, Zombie: true}}}, false, false},
+		{"an unknown zombie", childTree{child: child{Proc: process.Proc{PID: 20, Zombie: true}}}, true, false},
+		{"a hidden process", childTree{child: child{Proc: process.Proc{PID: 20}}}, false, false},
+		{"a command's that executes", childTree{child: child{Proc: process.Proc{PID: 10}}, noEnviron: true}, false, false},
+		{"an unknown one that executes", childTree{child: child{Proc: process.Proc{PID: 20}}, noEnviron: true}, false, true},
 	} {
-		got := s.sort(walk{roots: []root{c.root}})
-		if got.uncertain != c.uncertain || got.unsure != c.unsure || c.unsure && len(got.stray) > 0 {
+		got := k.attribute(procScan{trees: []childTree{c.tree}})
+		if got.unknownZombie != c.unknownZombie || got.noEnviron != c.noEnviron || c.noEnviron && len(got.stray) > 0 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
 }
 
-// A command that was started while a survey walked is no stranger when that comes to its end.
-func TestSortKnowsWhatWasStartedMeanwhile(t *testing.T) {
-	tab := tableOf(1)
-	w := walk{roots: []root{
+// A command that was started while a scan was under way is no stranger when that comes to its end.
+func TestAttributeKnowsWhatWasStartedMeanwhile(t *testing.T) {
+	all := commandsOf(1)
+	s := procScan{trees: []childTree{
 		{
-			kin: kin{Proc: process.Proc{PID: 20, Group: 20}}, below: []process.Proc{{PID: 20}},
-			marks: marks{"g/b", "s", "1"},
+			child: child{Proc: process.Proc{PID: 20, Group: 20}}, below: []process.Proc{{PID: 20}},
+			marks: marks("g/b", "s", "1"),
 		},
 		{
-			kin: kin{Proc: process.Proc{PID: 21, Group: 21}}, below: []process.Proc{{PID: 21}},
-			marks: marks{"g/b", "s", "1"},
+			child: child{Proc: process.Proc{PID: 21, Group: 21}}, below: []process.Proc{{PID: 21}},
+			marks: marks("g/b", "s", "1"),
 		},
 	}}
-	tab.started(2, "g/b", "s", 1, 20, "")
-	now := tab.suspects()
+	all.started(begin(2, "g/b", "s", 1), 20, "")
+	now := all.known()
 	now.sessions = map[string]bool{"s": true}
-	if got := now.sort(w); len(got.lapsed)+len(got.stray) > 0 || !slices.Equal(pids(got.owned[2]), []int{20, 21}) {
+	got := now.attribute(s)
+	if len(got.ownerless)+len(got.stray) > 0 || !slices.Equal(pids(got.owned[2]), []int{20, 21}) {
 		t.Errorf("%+v", got)
 	}
+}
+
+func marks(key, session, token string) wire.Marks {
+	return wire.Marks{Key: key, Session: session, Token: token}
 }
 
 func pids(list []process.Proc) []int {
@@ -112,20 +121,20 @@ func pids(list []process.Proc) []int {
 	return out
 }
 
-func TestGoneNeedsCertaintyOrSeveralSurveys(t *testing.T) {
+func TestGoneNeedsCertaintyOrSeveralScans(t *testing.T) {
 	none, some := []process.Proc(nil), []process.Proc{{PID: 7}}
 	for _, c := range []struct {
 		name    string
 		reaped  bool
 		found   [][]process.Proc
-		certain bool // the last survey; those before are not
+		certain bool // the last scan; those before are not
 		unsure  bool // it met a process without an environment
 		want    bool
 	}{
 		{"it runs", false, [][]process.Proc{none}, true, false, false},
 		{"found something", true, [][]process.Proc{some}, true, false, false},
-		{"one certain survey", true, [][]process.Proc{none}, true, false, true},
-		{"one survey", true, [][]process.Proc{none}, false, false, false},
+		{"one certain scan", true, [][]process.Proc{none}, true, false, true},
+		{"one scan", true, [][]process.Proc{none}, false, false, false},
 		{"four", true, [][]process.Proc{none, none, none, none}, false, false, false},
 		{"five", true, [][]process.Proc{none, none, none, none, none}, false, false, true},
 		{"not in a row", true, [][]process.Proc{none, none, none, some, none}, false, false, false},

@@ -1,0 +1,190 @@
+// Package worker is the worker's side of the guard: it has commands started, informs the guard of sessions and leases,
+// and takes its orders. Without its guard a worker kills what it can find of its tasks and exits.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/process"
+)
+
+// ErrLost says that the guard is gone: the worker must exit, without marking its session.
+var ErrLost = errors.New("the guard is gone")
+
+// startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
+const startsAtOnce = 64
+
+// Client is the worker's end of the guard. It starts commands (it is a [tasks.Starter]) and informs the guard of what
+// it has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
+type Client struct {
+	conn     *wire.Conn
+	guard    int            // its process
+	cgroup   process.Cgroup // that of all runs; empty: there is none
+	commands *commands
+
+	mu       sync.Mutex
+	sessions map[string]bool // whose processes may still run
+	leaving  bool            // the guard knows that this process exits
+
+	silence *silence
+	starts  chan struct{}
+	orders  chan wire.Order
+	signals chan syscall.Signal
+	alarms  chan wire.Alarm
+	lost    chan struct{}
+	group   sync.WaitGroup
+}
+
+// Connect takes up the connection to the guard that started this process. Call it once, early: it takes the trace of
+// the guard out of the environment, so that commands do not inherit it.
+func Connect() (*Client, error) {
+	h, err := wire.TakeHandover()
+	if err != nil {
+		return nil, fmt.Errorf("connect to the guard: %w", err)
+	}
+	if os.Getppid() != h.PID {
+		return nil, fmt.Errorf("connect to the guard: process %d is not the parent any more: %w", h.PID, ErrLost)
+	}
+	syscall.CloseOnExec(h.FD)
+	conn, err := wire.NewConn(os.NewFile(uintptr(h.FD), "guard"))
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		conn: conn, guard: h.PID, cgroup: h.Cgroup, commands: newCommands(), sessions: map[string]bool{},
+		silence: newSilence(), starts: make(chan struct{}, startsAtOnce), orders: make(chan wire.Order, 16),
+		signals: make(chan syscall.Signal, 16), alarms: make(chan wire.Alarm, 64), lost: make(chan struct{}),
+	}
+	c.group.Go(func() {
+		_ = conn.Read(c.handle)
+		c.lose()
+	})
+	c.group.Go(func() { c.silence.watch(conn) })
+	return c, nil
+}
+
+// Hello gives the guard the lease's duration T and how long a shutdown may take. Call it once they are known and before
+// anything else; calling it again changes them.
+func (c *Client) Hello(lease, shutdownTimeout time.Duration) error {
+	c.silence.setLease(lease)
+	return failed("say hello", c.conn.Send(wire.Hello{Lease: lease, ShutdownTimeout: shutdownTimeout}))
+}
+
+// HoldLock has the guard keep a locked file open until its own end, which may come after this process's. It returns
+// once that is written. The file stays the caller's.
+func (c *Client) HoldLock(ctx context.Context, lock *os.File) error {
+	fd, err := unix.FcntlInt(lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("share %s: %w", lock.Name(), err)
+	}
+	return c.written(ctx, "share a lock", wire.HoldLock{}, os.NewFile(uintptr(fd), lock.Name()))
+}
+
+// Orders delivers what the guard asks for. An order that was not taken yet is not repeated.
+func (c *Client) Orders() <-chan wire.Order { return c.orders }
+
+// Signals delivers those that were sent to a guard in the foreground: SIGTERM, SIGINT, SIGHUP and SIGQUIT. Those that
+// were not taken yet are at most sixteen.
+func (c *Client) Signals() <-chan syscall.Signal { return c.signals }
+
+// SharesGroup says that this process is in the guard's process group, as a guard in the foreground has it on a
+// terminal. A signal to the group then reaches guard, worker and command, each by itself.
+func (c *Client) SharesGroup() bool {
+	group, err := unix.Getpgid(c.guard)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// Abandon gives the guard up, as if it were gone: for one that does not end in time what it has to end.
+func (c *Client) Abandon() { c.conn.Shut(errors.New("abandoned")) }
+
+// Alarms delivers what would not die. When it is not read, the newest are dropped.
+func (c *Client) Alarms() <-chan wire.Alarm { return c.alarms }
+
+// Lost is closed when the guard is gone, after what could be found of the tasks was killed (at most half a second
+// later). The process must then exit at once, without releasing or marking anything.
+func (c *Client) Lost() <-chan struct{} { return c.lost }
+
+// Close informs the guard that this process is about to exit gracefully. It waits until everything queued is written or
+// ctx ends. The guard kills what tasks are left and waits a few seconds for the process to exit. Lost is not closed by
+// it.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.leaving = true
+	c.mu.Unlock()
+	err := c.written(ctx, "say goodbye", wire.Goodbye{})
+	c.conn.Shut(wire.ErrClosed)
+	c.group.Wait()
+	c.conn.AwaitWriter()
+	return err
+}
+
+// written sends a message and waits until it is written, ctx ends, or the guard is gone.
+func (c *Client) written(ctx context.Context, what string, body any, files ...*os.File) error {
+	select {
+	case err := <-c.conn.SendWait(body, files...):
+		return failed(what, err)
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	}
+}
+
+// failed wraps a failure to queue or write.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %w", what, ErrLost, err)
+}
+
+// lose ends the client when the connection has: unless this process exits anyway, it kills what it can find and then
+// closes Lost.
+func (c *Client) lose() {
+	c.mu.Lock()
+	leaving, sessions := c.leaving, maps.Clone(c.sessions)
+	c.mu.Unlock()
+	groups := c.commands.lose()
+	if leaving {
+		return
+	}
+	targets{groups: groups, sessions: sessions, cgroup: c.cgroup}.kill(time.Now().Add(killFor))
+	close(c.lost)
+}
+
+// handle takes one message from the guard. A ping has done its work by coming.
+func (c *Client) handle(m wire.Message) {
+	c.silence.heard()
+	switch b := m.Body.(type) {
+	case wire.Started:
+		c.commands.progress(b.ID, b, b.Error != "")
+	case wire.Exited:
+		c.commands.progress(b.ID, b, false)
+	case wire.Gone:
+		c.commands.progress(b.ID, b, true)
+	case wire.Order:
+		offer(c.orders, b)
+	case wire.Signalled:
+		offer(c.signals, b.Signal)
+	case wire.Suspended:
+		c.silence.suspend(true)
+	case wire.Alarm:
+		offer(c.alarms, b)
+	}
+}
+
+// offer queues v, or drops it when the queue is full.
+func offer[T any](to chan<- T, v T) {
+	select {
+	case to <- v:
+	default:
+	}
+}

@@ -1,0 +1,278 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// ErrRefused says that the guard did not start a command, for a reason of its own.
+var ErrRefused = errors.New("refused by the guard")
+
+var _ tasks.Starter = (*Client)(nil)
+
+// Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left. So
+// when ctx ends first, it still waits until what was started is gone.
+func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, error) {
+	p, err := c.StartPassing(ctx, cmd)
+	if err != nil {
+		return nil, err // without a type: a nil of one is none
+	}
+	return p, nil
+}
+
+// Process is a command that can be passed signals.
+type Process interface {
+	tasks.Process
+	// Pass gives the command's group a signal, which may mean anything to it. It returns at once.
+	Pass(signal syscall.Signal)
+}
+
+// StartPassing is Start for a command that is to be passed signals.
+func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, error) {
+	m := wire.Start{
+		Key: cmd.Key, Session: cmd.Session, Token: cmd.Token, Args: cmd.Args, Env: cmd.Environ, Dir: cmd.Dir,
+	}
+	files := passFiles(cmd, &m)
+	var err error
+	if m.Path, err = resolve(ctx, cmd); err != nil {
+		wire.CloseFiles(files)
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
+	}
+	select {
+	case c.starts <- struct{}{}:
+		defer func() { <-c.starts }()
+	case <-ctx.Done():
+		wire.CloseFiles(files)
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, context.Cause(ctx))
+	case <-c.conn.Down():
+		wire.CloseFiles(files)
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, ErrLost)
+	}
+	p := c.commands.register(c.conn)
+	m.ID = p.id
+	if err := c.conn.Send(m, files...); err != nil {
+		c.commands.forget(p.id)
+		return nil, failed("start "+string(cmd.Key), err)
+	}
+	if err := p.awaitStart(ctx); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
+	}
+	return p, nil
+}
+
+// passFiles returns the files to pass with a start, and notes in it which is which. One may serve for two.
+func passFiles(cmd tasks.Command, m *wire.Start) (files []*os.File) {
+	number := func(f *os.File) int {
+		if f == nil {
+			return 0
+		}
+		if i := slices.Index(files, f); i >= 0 {
+			return i + 1
+		}
+		files = append(files, f)
+		return len(files)
+	}
+	m.Stdin, m.Stdout, m.Stderr = number(cmd.Stdin), number(cmd.Stdout), number(cmd.Stderr)
+	return files
+}
+
+// maxCommand bounds the bytes of arguments and environment. The kernel takes 6 MiB at most.
+const maxCommand = 8 << 20
+
+// resolve finds the command's program, and waits until its file systems have answered. It does so here, where that
+// holds up this command alone, and not in the guard.
+func resolve(ctx context.Context, cmd tasks.Command) (string, error) {
+	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return "", fmt.Errorf("%w: no command", ErrRefused)
+	}
+	size := len(cmd.Dir)
+	for _, s := range slices.Concat(cmd.Args, cmd.Environ) {
+		size += len(s)
+	}
+	if size > maxCommand {
+		return "", fmt.Errorf("arguments and environment of %d bytes: %w", size, syscall.E2BIG)
+	}
+	return process.Resolve(ctx, cmd.Args[0], cmd.Environ, cmd.Dir)
+}
+
+// command is a command that the guard runs, as the worker sees it.
+type command struct {
+	conn *wire.Conn
+	id   uint64
+
+	mu  sync.Mutex
+	pid int
+
+	answered chan struct{} // closed when the start was answered
+	refusal  error         // set before answered is closed
+	exited   chan struct{}
+	exit     tasks.Exit // set before exited is closed
+	gone     chan struct{}
+}
+
+// awaitStart waits for the guard's answer. When ctx ends first, the command is killed, if it was started.
+func (p *command) awaitStart(ctx context.Context) error {
+	select {
+	case <-p.answered:
+		return p.refusal
+	case <-p.conn.Down():
+		return ErrLost
+	case <-ctx.Done():
+	}
+	p.Stop(syscall.SIGKILL, 0)
+	select {
+	case <-p.answered:
+		if p.refusal != nil {
+			return p.refusal
+		}
+	case <-p.conn.Down():
+		return ErrLost
+	}
+	select {
+	case <-p.gone:
+		return context.Cause(ctx)
+	case <-p.conn.Down():
+		return ErrLost
+	}
+}
+
+// progress takes what the guard reports. It is called from one goroutine, in order.
+func (p *command) progress(body any) {
+	switch b := body.(type) {
+	case wire.Started:
+		p.refusal = refusal(b)
+		p.mu.Lock()
+		p.pid = b.PID
+		p.mu.Unlock()
+		close(p.answered)
+	case wire.Exited:
+		p.exit = tasks.Exit{Code: b.Code}
+		if b.Signal != 0 {
+			p.exit = tasks.Exit{Code: -1, Signal: b.Signal}
+		}
+		close(p.exited)
+	case wire.Gone:
+		close(p.gone)
+	}
+}
+
+// refusal is why a start failed, nil when it succeeded. errors.Is works with fs.ErrNotExist and the like.
+func refusal(s wire.Started) error {
+	switch {
+	case s.Error == "":
+		return nil
+	case s.Errno != 0:
+		return fmt.Errorf("%s: %w", s.Error, s.Errno)
+	default:
+		return fmt.Errorf("%s: %w", s.Error, ErrRefused)
+	}
+}
+
+// lost ends the process as far as is known: Gone stays open.
+func (p *command) lost() {
+	select {
+	case <-p.exited:
+	default:
+		p.exit = tasks.Exit{Code: -1, Err: ErrLost}
+		close(p.exited)
+	}
+}
+
+// PID is the command's process id.
+func (p *command) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
+
+// lastSignal is the largest number of a signal.
+const lastSignal = 64
+
+// Stop asks the guard to end the command: signal to its group, SIGKILL after grace. Should the guard be gone,
+// everything is being killed anyway.
+func (p *command) Stop(signal os.Signal, grace time.Duration) {
+	number, ok := signal.(syscall.Signal)
+	if !ok || number < 1 || number > lastSignal {
+		number = syscall.SIGTERM
+	}
+	_ = p.conn.Send(wire.Stop{ID: p.id, Signal: number, Grace: max(grace, 0)})
+}
+
+// Pass implements [Process].
+func (p *command) Pass(signal syscall.Signal) { _ = p.conn.Send(wire.Pass{ID: p.id, Signal: signal}) }
+
+// Exited is closed when the command itself has ended.
+func (p *command) Exited() <-chan struct{} { return p.exited }
+
+// Gone is closed when nothing of the command is left. It stays open when the guard is lost: see [Client.Lost].
+func (p *command) Gone() <-chan struct{} { return p.gone }
+
+// Exit is how the command ended; valid once Exited is closed.
+func (p *command) Exit() tasks.Exit { return p.exit }
+
+// commands are those of a worker that have not ended yet. Its methods may be called concurrently.
+type commands struct {
+	mu   sync.Mutex
+	next uint64
+	byID map[uint64]*command
+}
+
+func newCommands() *commands { return &commands{byID: map[uint64]*command{}} }
+
+// register makes a command that is about to be started over conn.
+func (s *commands) register(conn *wire.Conn) *command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	p := &command{
+		conn: conn, id: s.next,
+		answered: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{}),
+	}
+	s.byID[p.id] = p
+	return p
+}
+
+func (s *commands) forget(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, id)
+}
+
+// progress passes on what became of a command, which is over with the last of it.
+func (s *commands) progress(id uint64, body any, last bool) {
+	s.mu.Lock()
+	p := s.byID[id]
+	if last {
+		delete(s.byID, id)
+	}
+	s.mu.Unlock()
+	if p != nil {
+		p.progress(body)
+	}
+}
+
+// lose ends all commands as far as is known, and returns their groups.
+func (s *commands) lose() (groups map[int]bool) {
+	s.mu.Lock()
+	lost := s.byID
+	s.byID = map[uint64]*command{}
+	s.mu.Unlock()
+	groups = map[int]bool{}
+	for _, p := range lost {
+		if pid := p.PID(); pid > 0 {
+			groups[pid] = true
+		}
+		p.lost()
+	}
+	return groups
+}
