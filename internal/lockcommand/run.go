@@ -1,3 +1,12 @@
+// Package lockcommand runs a command under a lock of its own, as flock(1) does on one machine. It is the worker's side
+// of `shardctl lock`: the guard starts the command, ends it at the lease's deadlines, and outlives this process.
+//
+// The lock is the writing or the reading side of a read-write lock. So shared and exclusive use of one key exclude each
+// other, as they do with flock(1). A program has the same lock by [mutex.Locks.RWMutex].
+//
+// [Run] takes the lock, has the command started, passes signals on, and gives the lock back once nothing of the command
+// is left. Its parts: Request is the lock that is asked for, session is what holds it, command is the command while it
+// runs, and relay decides which signals the command has to be given.
 package lockcommand
 
 import (
@@ -5,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -17,6 +28,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 // Run is one command under a lock. Its fields are set before Do.
@@ -29,7 +41,7 @@ type Run struct {
 	Own      <-chan os.Signal // those sent to this process: SIGTERM, SIGINT, SIGHUP and SIGQUIT
 	Open     func(ctx context.Context) (store.Store, error)
 	Elector  elect.Config // without its store
-	// Report tells people what happens. It may be nil.
+	// Report writes what happens, for people. It may be nil.
 	Report func(format string, args ...any)
 }
 
@@ -37,14 +49,14 @@ type Run struct {
 // once.
 func (r *Run) Do(ctx context.Context) Outcome {
 	if _, err := process.Resolve(ctx, r.Command[0], os.Environ(), ""); err != nil {
-		return cannotStart(err) // to wait for the lock would be in vain
+		return cannotStart(err) // waiting for the lock would be of no use
 	}
 	asked := time.Now()
 	s, err := r.obtain(ctx)
 	var out Outcome
 	if s != nil && err == nil {
 		r.report("obtained %s/%s after %v, token %d", Group, r.Key, time.Since(asked), s.held.Token())
-		out = r.command(s) //nolint:contextcheck // it works under the hold's context
+		out = r.runCommand(s) //nolint:contextcheck // it works under the hold's context
 	} else {
 		out = r.notObtained(err, r.Conflict)
 	}
@@ -101,8 +113,8 @@ func (r *Run) obtain(ctx context.Context) (*session, error) {
 	}
 }
 
-// command starts the command, and returns once nothing of it is left.
-func (r *Run) command(s *session) Outcome {
+// runCommand starts the command, and returns once nothing of it is left.
+func (r *Run) runCommand(s *session) Outcome {
 	hold := s.held.Context()
 	id, _ := s.elector.Session() // of the hold, or of one after it: then the hold has ended
 	if hold.Err() != nil {
@@ -132,8 +144,8 @@ func (r *Run) command(s *session) Outcome {
 	default:
 		return cannotStart(err)
 	}
-	w := watch{Run: r, process: p, hold: hold, relay: relay{shared: r.Guard.SharesGroup()}}
-	return w.run()
+	c := command{run: r, process: p, hold: hold, relay: relay{shared: r.Guard.SharesGroup()}}
+	return c.supervise()
 }
 
 // cannotStart is the outcome of a command that cannot be started.
@@ -161,4 +173,22 @@ func standardFiles() ([3]*os.File, error) {
 		files[fd] = os.NewFile(uintptr(duplicate), "standard")
 	}
 	return files, nil
+}
+
+// variables describe the lock to the command.
+func (r *Run) variables(session string, token int64) tasks.Variables {
+	return tasks.Variables{
+		"SHARDCTL_KEY":           Group + "/" + r.Key,
+		"SHARDCTL_FENCING_TOKEN": strconv.FormatInt(token, 10),
+		"SHARDCTL_INSTANCE":      r.Elector.Member.Instance,
+		"SHARDCTL_SESSION":       session,
+	}
+}
+
+// environ is the command's environment: this process's, without what is kept from tasks as well.
+func environ(base []string, own tasks.Variables) []string {
+	all := tasks.ParseEnviron(base)
+	maps.DeleteFunc(all, func(name, _ string) bool { return exec.Withheld(name) })
+	maps.Copy(all, own)
+	return all.List()
 }
