@@ -235,6 +235,20 @@ func (a *Again) Signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
+// Freeze stops it by SIGSTOP, and returns once all its threads have stopped, where /proc shows them.
+func (a *Again) Freeze(t *testing.T) {
+	t.Helper()
+	a.Signal(t, syscall.SIGSTOP)
+	for end := time.Now().Add(freezeTimeout); !frozen(a.PID()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not all threads have stopped after %s", freezeTimeout)
+		}
+	}
+}
+
+// PID is its process ID.
+func (a *Again) PID() int { return a.cmd.Process.Pid }
+
 // Tell writes a line to its standard input.
 func (a *Again) Tell(t *testing.T, line string) {
 	t.Helper()

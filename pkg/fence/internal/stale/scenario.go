@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 // Run plays the scenario on a place of this kind. At its end the stale owner writes without the fence, and succeeds: so
@@ -36,7 +37,7 @@ func Run(t *testing.T, kinds Kinds, kind, target string) {
 	older := first.owns(t)
 	first.Tell(t, "write by the first")
 	first.answers(t, "wrote")
-	first.Signal(t, syscall.SIGSTOP)
+	first.freezeBetweenWrites(t, store)
 
 	second := start("second")
 	if newer := second.owns(t); newer <= older {
@@ -73,6 +74,23 @@ func (o owner) owns(t *testing.T) int64 {
 		t.Fatalf("it says %q, %v", text, err)
 	}
 	return token
+}
+
+// freezeBetweenWrites stops the owner while it does not hold the write lock of the store. If it did, no other owner could
+// follow, as long as it is stopped.
+func (o owner) freezeBetweenWrites(t *testing.T, store string) {
+	t.Helper()
+	for {
+		o.Freeze(t)
+		writes, err := sqlite.HoldsWriteLock(store, o.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !writes {
+			return
+		}
+		o.Signal(t, syscall.SIGCONT)
+	}
 }
 
 func (o owner) answers(t *testing.T, want string) {
