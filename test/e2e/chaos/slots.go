@@ -100,7 +100,7 @@ func (s *trial) killBoth(p *slot, f Fault) {
 		return
 	}
 	swept := 0
-	for _, proc := range s.tasksOf(p.name) {
+	for _, proc := range tasksOf(s.cluster, p.name) {
 		if proc.Signal(syscall.SIGKILL) == nil {
 			swept++
 		}
@@ -109,8 +109,8 @@ func (s *trial) killBoth(p *slot, f Fault) {
 }
 
 // tasksOf are the living processes of an instance's tasks.
-func (s *trial) tasksOf(instance string) []harness.Proc {
-	return slices.DeleteFunc(s.cluster.Leftovers(), func(p harness.Proc) bool {
+func tasksOf(c *harness.Cluster, instance string) []harness.Proc {
+	return slices.DeleteFunc(c.Leftovers(), func(p harness.Proc) bool {
 		return process.Environ(p.PID, "SHARDCTL_INSTANCE")[0] != instance
 	})
 }

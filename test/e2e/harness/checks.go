@@ -41,7 +41,11 @@ func (c *Cluster) CheckSpread(ctx context.Context, running int) error {
 	if err := even(count(maps.Values(reported)), live); err != nil {
 		return fmt.Errorf("the API says: %w", err)
 	}
-	return c.checkRecords(reported)
+	h, err := c.History()
+	if err != nil {
+		return err
+	}
+	return checkRecords(h, reported)
 }
 
 // waiting lists the tasks that a replica does not call running, for a failure's text.
@@ -69,11 +73,7 @@ func waiting(ctx context.Context, r *Replica) string {
 }
 
 // checkRecords says whether exactly the keys that are reported to run do, where they are reported to.
-func (c *Cluster) checkRecords(reported map[string]string) error {
-	h, err := c.History()
-	if err != nil {
-		return err
-	}
+func checkRecords(h *history.History, reported map[string]string) error {
 	owners := h.OwnersAt(history.Now())
 	for key, instance := range reported {
 		run, runs := owners[key]

@@ -51,10 +51,7 @@ func (c *Cluster) Add(ctx context.Context, n int) error {
 
 // Start starts one replica with this name; args follow --config PATH. It does not wait until it works.
 func (c *Cluster) Start(ctx context.Context, name string, args ...string) (*Replica, error) {
-	return c.StartWith(ctx, name, func(server, admin string) (string, error) {
-		text, err := c.config(name, server, admin, c.bins.Recorder, c.records())
-		return string(text), err
-	}, args...)
+	return c.StartWith(ctx, name, c.configureWith(name, nil), args...)
 }
 
 // StartWith is Start with a configuration of the scenario's own, for listeners at these addresses.
@@ -136,10 +133,7 @@ func (c *Cluster) configureWith(name string, fields map[string]any) func(server,
 
 // ConfigFile writes the configuration of a replica that is not started, for commands that take --config.
 func (c *Cluster) ConfigFile(ctx context.Context) (string, error) {
-	f, err := c.prepare(ctx, "none", func(server, admin string) (string, error) {
-		text, err := c.config("none", server, admin, c.bins.Recorder, c.records())
-		return string(text), err
-	})
+	f, err := c.prepare(ctx, "none", c.configureWith("none", nil))
 	return f.config, err
 }
 
