@@ -4,6 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Elector is one process's part in the protocol. It has a session with one heartbeat for all its keys, the keys it
@@ -12,8 +20,13 @@ import (
 // All decisions are taken by one goroutine (the loop), which never waits for the store: store operations run
 // asynchronously and report back. Methods may be called concurrently.
 type Elector struct {
-	*core
-	loop *loop // touched by its own goroutine only
+	core   *engine.Core
+	cfg    Config
+	claims *claimNames
+	// These are touched by the loop's goroutine only.
+	loop    *engine.Loop
+	runs    *runs
+	mutexes *mutexCalls
 }
 
 var _ Elect = (*Elector)(nil)
@@ -25,7 +38,10 @@ func New(cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Elector{core: newCore(cfg, p)}, nil
+	observe := func(x engine.Event) { cfg.observe(p, x) }
+	return &Elector{
+		core: engine.NewCore(cfg.Store, p, cfg.Clock, cfg.Logger, observe), cfg: cfg, claims: newClaimNames(),
+	}, nil
 }
 
 // Start makes an Elector and starts it, as [Elector.Start] does.
@@ -40,13 +56,20 @@ func Start(ctx context.Context, cfg Config) (*Elector, error) {
 // Start starts the loop and returns: from now on all other methods are served. When ctx ends it releases every key,
 // in order, and ends the session; [Elector.Wait] returns then. It may be called once.
 func (e *Elector) Start(ctx context.Context) error {
-	if !e.box.started.CompareAndSwap(false, true) {
+	if !e.core.Box.Started.CompareAndSwap(false, true) {
 		return errors.New("elect: started before")
 	}
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	e.loop = newLoop(background, cancel, e.core)
-	close(e.box.ready)
-	go e.loop.run(ctx)
+	c := &engine.Requests{Core: e.core, Ctx: background}
+	e.runs = newRuns(c, e.cfg.OnStuck)
+	e.mutexes = newMutexCalls(c, e.runs, e.cfg.Hooks.Mutex)
+	e.loop = engine.NewLoop(c, cancel, engine.LoopConfig{
+		Member: e.cfg.Member, Predecessors: predecessors(e.cfg.Predecessors, e.cfg.Logger), OnStuck: e.cfg.OnStuck,
+		Runs: e.runs, Calls: e.mutexes, Expired: e.runs.expired,
+	})
+	e.runs.node, e.mutexes.node = e.loop.Engine, e.loop.Engine
+	close(e.core.Box.Ready)
+	go e.loop.Run(ctx)
 	return nil
 }
 
@@ -58,11 +81,11 @@ func (e *Elector) Start(ctx context.Context) error {
 // Releasing in order has no time limit here: a run that ignores its context is waited for. A caller that needs a
 // limit ends the process.
 func (e *Elector) Wait() error {
-	if !e.box.started.Load() {
+	if !e.core.Box.Started.Load() {
 		return ErrNotRunning
 	}
-	<-e.box.gone
-	return e.loop.ended
+	<-e.core.Box.Gone
+	return e.loop.Ended
 }
 
 // Run is Start and Wait.
@@ -74,22 +97,104 @@ func (e *Elector) Run(ctx context.Context) error {
 }
 
 // Done returns a channel that is closed when the elector has ended.
-func (e *Elector) Done() <-chan struct{} { return e.box.over }
+func (e *Elector) Done() <-chan struct{} { return e.core.Box.Over }
 
 // Close implements [Elect].
 func (e *Elector) Close(ctx context.Context) error {
-	if !e.box.started.Load() {
+	if !e.core.Box.Started.Load() {
 		return ErrNotRunning
 	}
 	if _, inside := runKey(ctx, e.core); inside {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
-	<-e.box.ready // Run may have begun a moment ago
-	e.box.postSoon(e.loop.Close)
+	<-e.core.Box.Ready // Run may have begun a moment ago
+	e.core.Box.PostSoon(e.loop.Close)
 	select {
-	case <-e.box.over:
-		return e.loop.ended
+	case <-e.core.Box.Over:
+		return e.loop.Ended
 	case <-ctx.Done():
 		return fmt.Errorf("close: keys are still held: %w", context.Cause(ctx))
 	}
+}
+
+// Session is this process's session, and whether its lease is valid now. It asks only the local clock, as [Lease.Valid]
+// does. The ID is empty before the first session is open. It is for those who keep documents of their own under the
+// session: others may take them over once its document says that it is dead.
+func (e *Elector) Session() (id string, valid bool) {
+	v := e.core.Lease.Load()
+	return v.Session, v.Open && !e.core.Clock.Now().Reached(v.Acked, e.core.P.Renew)
+}
+
+// LeaseDuration is T, the duration of this process's lease, as the configuration or the default has it.
+func (e *Elector) LeaseDuration() time.Duration { return e.cfg.LeaseDuration }
+
+// MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
+// session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may
+// still work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was
+// never created. Then it is created as dead, so that a creation still under way cannot land. More remote leases than a
+// document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then
+// left.
+func MarkDead(ctx context.Context, db store.Store, session string, remote map[Key]int64) error {
+	if err := (record.Session{Remote: remote}).Validate(); err != nil {
+		return fmt.Errorf("mark session %s dead: %w", session, err)
+	}
+	writer := uuid.NewString()
+	for seq := int64(1); ; seq++ {
+		res, err := db.Read(ctx, store.KindSession, session)
+		if err != nil {
+			return fmt.Errorf("mark session %s dead: read it: %w", session, err)
+		}
+		s := record.Session{ID: session}
+		if len(res.Docs) > 0 {
+			if s, _ = record.SessionFrom(res.Docs[0]); s.State == record.Dead {
+				return nil
+			}
+		}
+		ifRev := s.Rev
+		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), record.Dead, remote, max(res.Now, 1)
+		s.Cause = "its process died, and its guard ended its tasks"
+		s.WriterID = store.WriterID{Session: writer, Seq: seq}
+		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+		switch {
+		case err != nil:
+			return fmt.Errorf("mark session %s dead: %w", session, err)
+		case outs[0].Status == store.Applied:
+			err := wakeAll(ctx, db)
+			noteDeath(ctx, db, s)
+			return err
+		case outs[0].Status == store.Unknown:
+			return fmt.Errorf("mark session %s dead: %w", session, outs[0].Err)
+		}
+		time.Sleep(time.Millisecond) // somebody else wrote it just now: look again
+	}
+}
+
+// noteDeath notes an event, best effort. A session that never was has no name, and there is nothing to say of it.
+func noteDeath(ctx context.Context, db store.Store, s record.Session) {
+	if s.Instance == "" {
+		return
+	}
+	e := record.Event{Time: s.Died, Type: record.EventDied, From: s.Instance, Message: s.Cause}
+	e.ID = record.EventID(s.Died, s.ID, 0)
+	id := store.WriterID{Session: s.WriterID.Session, Seq: s.WriterID.Seq + 1}
+	if _, err := db.Apply(ctx, store.Change{Doc: e.Doc(id)}); err == nil {
+		_, _ = db.Apply(ctx, record.EventsWritten())
+	}
+}
+
+// wakeAll increments every group's counter.
+func wakeAll(ctx context.Context, db store.Store) error {
+	res, err := db.List(ctx, store.KindGroup, store.Query{NoBody: true})
+	if err != nil {
+		return fmt.Errorf("list groups: %w", err)
+	}
+	changes := make([]store.Change, 0, len(res.Docs))
+	for _, d := range res.Docs {
+		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}})
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	_, err = db.Apply(ctx, changes...)
+	return err
 }

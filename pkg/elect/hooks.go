@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Hooks observe an elector, for metrics and traces. Nil functions are skipped; they must not block.
@@ -20,12 +21,6 @@ type Hooks struct {
 	Mutex     func(MutexChange)                      // each step of a call for a mutex; those of one come in order
 	Events    func()                                 // there may be new events in the store, of any instance
 	Lists     func()                                 // there may be a new list that replicas read, likewise
-}
-
-func (h Hooks) mutex(c MutexChange) {
-	if h.Mutex != nil {
-		h.Mutex(c)
-	}
 }
 
 func (h Hooks) claimed(group, result string) {
@@ -74,4 +69,150 @@ func (h Hooks) operation(op string, took time.Duration, err error) {
 		result = "error"
 	}
 	h.StoreOp(op, result, took)
+}
+
+// KeyStep is what has happened to a key at one elector.
+type KeyStep uint8
+
+// The steps of a key. Every KeyClaiming is followed by a KeyFreed in the end.
+const (
+	KeyClaiming KeyStep = iota // a claim is decided, and is to be written
+	KeyClaimed                 // the store has acknowledged the claim
+	KeyStopping                // what runs is asked to end
+	KeyReleased                // the store has acknowledged the release
+	KeyFreed                   // the key is not held here any more, or its claim was refused
+)
+
+// KeyChange is a step of a key, for traces.
+type KeyChange struct {
+	Step KeyStep
+	Key  Key
+	// Was and Is are the lock before and after the write, of KeyClaimed and KeyReleased; else nil. They are shared, and
+	// must not be changed.
+	Was, Is *record.Lock
+}
+
+// step reports a step of a key.
+func (h Hooks) step(step KeyStep, key Key) {
+	if h.Key != nil {
+		h.Key(KeyChange{Step: step, Key: key})
+	}
+}
+
+// written reports an acknowledged write of a key.
+func (h Hooks) written(a engine.Acked) {
+	if h.Key == nil {
+		return
+	}
+	switch a.Op {
+	case protocol.Claim:
+		h.Key(KeyChange{Step: KeyClaimed, Key: a.Is.Key, Was: a.Was, Is: a.Is})
+	case protocol.Release:
+		h.Key(KeyChange{Step: KeyReleased, Key: a.Is.Key, Was: a.Was, Is: a.Is})
+	case protocol.Advance, protocol.Report, protocol.NoOp:
+	}
+}
+
+// MutexStep is what has happened to a call of [Mutexes.Lock].
+type MutexStep uint8
+
+// The steps of a call. Every MutexAsked is followed by a MutexObtained or a MutexRefused, and every MutexObtained by a
+// MutexReleased or a MutexLost.
+const (
+	MutexAsked    MutexStep = iota // it waits from now on
+	MutexObtained                  // it holds the mutex
+	MutexRefused                   // it waits no more, and holds nothing
+	MutexReleased                  // its hold was unlocked or detached
+	MutexLost                      // its hold has ended by itself
+)
+
+// MutexChange is a step of a call for a mutex, for metrics.
+type MutexChange struct {
+	Step MutexStep
+	Name string // of the mutex
+	// Took is how long the call waited, of MutexObtained and MutexRefused; else how long it held the mutex. 0:
+	// MutexAsked.
+	Took time.Duration
+	// Err is why: of MutexRefused what [Mutexes.Lock] returns, of MutexLost the cause of the hold's context; else nil.
+	Err error
+}
+
+// step reports a step of a call. Its time counts from the step before.
+func (mc *mutexCalls) step(call *mutexCall, step MutexStep, err error) {
+	now, took := mc.node.Moment().Now, time.Duration(0)
+	if step != MutexAsked {
+		took = now.HolderElapsed(call.since)
+	}
+	call.since = now
+	if mc.hook != nil {
+		mc.hook(MutexChange{Step: step, Name: call.name, Took: took, Err: err})
+	}
+}
+
+// over reports the end of a hold, once.
+func (mc *mutexCalls) over(call *mutexCall, step MutexStep, err error) {
+	if call.hold != nil && !call.over {
+		call.over = true
+		mc.step(call, step, err)
+	}
+}
+
+// observe hands what has happened to guard and hooks.
+func (c *Config) observe(p protocol.Params, x engine.Event) {
+	hooks, guard := c.Hooks, c.Guard
+	switch x := x.(type) {
+	case engine.SessionOpening:
+		if guard != nil {
+			guard.SessionOpening(x.Session)
+		}
+	case engine.SessionOver:
+		if guard != nil {
+			guard.SessionOver(x.Session)
+		}
+	case engine.LeaseRenewed:
+		if guard != nil {
+			guard.Renewed(x.Session, x.Acked, p.T, p.Renew)
+		}
+	case engine.KeyClaiming:
+		hooks.step(KeyClaiming, x.Key)
+	case engine.Acked:
+		hooks.acked(x)
+	case engine.RunStarted:
+		hooks.started(x.Start, x.At)
+	case engine.KeyStopping:
+		hooks.step(KeyStopping, x.Key)
+	case engine.Freed:
+		if x.Refused {
+			hooks.claimed(x.Key.Group(), "lost")
+		}
+		hooks.step(KeyFreed, x.Key)
+	case engine.StoreOperation:
+		hooks.operation(x.Op, x.Took, x.Err)
+	case engine.HeartbeatAnswered:
+		hooks.heartbeat(x.Took, x.Err)
+	case engine.EventsWritten:
+		if hooks.Events != nil {
+			hooks.Events()
+		}
+	case engine.ListPublished:
+		if hooks.Lists != nil {
+			hooks.Lists()
+		}
+	}
+}
+
+// acked reports an acknowledged write of a key.
+func (h Hooks) acked(a engine.Acked) {
+	h.written(a)
+	group := a.Is.Key.Group()
+	switch a.Op {
+	case protocol.Claim:
+		h.claimed(group, "won")
+		if a.Moved() {
+			h.moved(group, a.Is.Reason)
+		}
+	case protocol.Release:
+		h.released(group, a.Is.Reason)
+	case protocol.Advance, protocol.Report, protocol.NoOp:
+	}
 }

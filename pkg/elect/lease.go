@@ -2,17 +2,22 @@ package elect
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	c       *calls
+	c       *engine.Requests
 	keeper  keeper
 	key     Key
 	session string
@@ -40,7 +45,7 @@ type advanceResult struct {
 	err   error
 }
 
-func newLease(c *calls, keeper keeper, session string, key Key, token int64, status TaskStatus) *Lease {
+func newLease(c *engine.Requests, keeper keeper, session string, key Key, token int64, status TaskStatus) *Lease {
 	l := &Lease{c: c, keeper: keeper, key: key, session: session, status: status}
 	l.token.Store(token)
 	return l
@@ -58,18 +63,18 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	v := l.c.lease.Load()
-	return !l.lost.Load() && v.open && v.session == l.session && !l.c.clock.Now().Reached(v.acked, l.c.p.Renew)
+	v := l.c.Lease.Load()
+	return !l.lost.Load() && v.Open && v.Session == l.session && !l.c.Clock.Now().Reached(v.Acked, l.c.P.Renew)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	v := l.c.lease.Load()
-	if l.lost.Load() || v.session != l.session {
+	v := l.c.Lease.Load()
+	if l.lost.Load() || v.Session != l.session {
 		return time.Time{}
 	}
-	return time.Now().Add(l.c.p.Hard - l.c.clock.Now().HolderElapsed(v.acked))
+	return time.Now().Add(l.c.P.Hard - l.c.Clock.Now().HolderElapsed(v.Acked))
 }
 
 // Status is what the lock says of the work, as this holder last reported it or an earlier one left it.
@@ -84,11 +89,11 @@ func (l *Lease) Status() TaskStatus {
 // MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.c.log.Error(err, "A status is not noted", "key", l.key)
+		l.c.Log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.c.box.postSoon(func() { l.keeper.report(l) })
+	l.c.Box.PostSoon(func() { l.keeper.report(l) })
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
@@ -99,7 +104,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	if err := l.c.box.send(ctx, func() { l.keeper.advance(l, status, done) }); err != nil {
+	if err := l.c.Box.Send(ctx, func() { l.keeper.advance(l, status, done) }); err != nil {
 		return 0, err
 	}
 	select {
@@ -107,7 +112,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.c.box.over:
+	case <-l.c.Box.Over:
 		return 0, ErrClosed
 	}
 }
@@ -120,4 +125,284 @@ func (l *Lease) setStatus(status TaskStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.status = status
+}
+
+// Checkpoint is the value kept with a key, under one fencing token. It outlives the lock's release. Its methods may be
+// called concurrently; they take turns.
+//
+// The document of the value notes the largest token that has read or set it. A token that is smaller is refused with
+// [ErrLeaseLost], and what it has still under way fails. So once the first Value of a new owner has returned, no one
+// before it can change the value any more, however long it was frozen.
+//
+// A call goes on through failures of the store until its outcome is known. It ends before that with ErrLeaseLost when
+// the lease is no longer valid, and with the context's cause. Then a value that was to be set may or may not be kept.
+type Checkpoint interface {
+	// Value returns what was set last; nil when nothing was, or nothing but an empty value. The first call under a
+	// token writes the token into the document before it returns. Later ones only read.
+	Value(ctx context.Context) ([]byte, error)
+	// SetValue keeps another value of at most [MaxValue] bytes, and returns once it is kept. It needs no Value before.
+	// Errors: ErrTooLarge, and those above.
+	SetValue(ctx context.Context, value []byte) error
+}
+
+var _ Checkpoint = (*Lease)(nil)
+
+// MaxValue is how many bytes a value may have. They are kept as they are.
+const MaxValue = store.MaxBody
+
+// Value implements [Checkpoint], under the token of now.
+func (l *Lease) Value(ctx context.Context) ([]byte, error) { return l.fenced().Value(ctx) }
+
+// SetValue implements [Checkpoint], under the token of now.
+func (l *Lease) SetValue(ctx context.Context, value []byte) error {
+	return l.fenced().SetValue(ctx, value)
+}
+
+// Checkpoint is the value under the token of now, for good: once a new token from [Lease.Advance] has read or set the
+// value, this one is refused.
+func (l *Lease) Checkpoint() Checkpoint { return l.fenced() }
+
+func (l *Lease) fenced() *fencedValue {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if token := l.Token(); l.value == nil || l.value.token != token {
+		l.value = &fencedValue{l: l, turn: make(chan struct{}, 1), token: token, m: protocol.Value{Token: token}}
+	}
+	return l.value
+}
+
+// fencedValue is the value under one token. There is one for each token, so that its writes come one after the other:
+// a write that was refused may else have happened, and been written over by another of the same token.
+type fencedValue struct {
+	l     *Lease
+	token int64
+	turn  chan struct{} // holds an element while somebody uses the rest
+	m     protocol.Value
+
+	doc     store.Doc    // as last read
+	change  store.Change // as last sent
+	trouble error        // why the last was not answered
+}
+
+// Value implements [Checkpoint].
+func (v *fencedValue) Value(ctx context.Context) ([]byte, error) {
+	value, err := v.do(ctx, protocol.GetValue, nil)
+	if err != nil {
+		return nil, fmt.Errorf("value of %s under token %d: %w", v.l.key, v.token, err)
+	}
+	return value, nil
+}
+
+// SetValue implements [Checkpoint].
+func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
+	err := checkValue(value)
+	if err == nil {
+		// a late copy must not see what the caller does with it
+		_, err = v.do(ctx, protocol.SetValue, slices.Clone(value))
+	}
+	if err != nil {
+		return fmt.Errorf("set value of %s under token %d: %w", v.l.key, v.token, err)
+	}
+	return nil
+}
+
+func checkValue(value []byte) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("%d bytes: at most %d are allowed: %w", len(value), MaxValue, ErrTooLarge)
+	}
+	return nil
+}
+
+// do sees one operation through, when it is its turn.
+func (v *fencedValue) do(ctx context.Context, op protocol.ValueOp, value []byte) ([]byte, error) {
+	select {
+	case v.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-v.turn }()
+	v.trouble = nil
+	act := v.step(protocol.ValueEvent{Kind: protocol.ValueWanted, Op: op})
+	for {
+		switch act.Kind {
+		case protocol.ValueDone:
+			return v.doc.Body, nil
+		case protocol.ValueLost:
+			return nil, fmt.Errorf("token %d has read or set it since: %w", v.doc.Count, ErrLeaseLost)
+		default:
+		}
+		ev, err := v.perform(ctx, act, value)
+		if err != nil {
+			if v.m.Sent && op == protocol.SetValue {
+				err = fmt.Errorf("it may or may not be kept: %w", err)
+			}
+			v.step(protocol.ValueEvent{Kind: protocol.ValueAbandoned})
+			return nil, err
+		}
+		act = v.step(ev)
+	}
+}
+
+func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
+	var act protocol.ValueAction
+	ev.Clock = v.l.c.Times.Revisions()
+	v.m, act = v.m.Step(ev)
+	return act
+}
+
+// perform does one thing, and says what came of it. The error ends the operation: nothing more is to be tried.
+func (v *fencedValue) perform(
+	ctx context.Context, act protocol.ValueAction, value []byte,
+) (protocol.ValueEvent, error) {
+	none := protocol.ValueEvent{}
+	if act.Repeat {
+		if err := v.pause(ctx); err != nil {
+			return none, errors.Join(err, v.trouble)
+		}
+	}
+	ctx = v.l.c.Lineage.In(ctx) // before: a lineage that comes after this look must not take what it allowed
+	if !v.l.Valid() {
+		return none, errors.Join(ErrLeaseLost, v.trouble)
+	}
+	if act.Kind == protocol.ReadDoc {
+		doc, err := v.l.c.ReadValue(ctx, v.l.key)
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			return none, err
+		}
+		v.doc, v.trouble = doc, err
+		return protocol.ValueEvent{Kind: protocol.ValueRead, OK: err == nil, Rev: doc.Rev, Writer: doc.Count}, nil
+	}
+	if !act.Repeat {
+		if v.m.Op == protocol.GetValue {
+			value = v.doc.Body
+		}
+		if err := v.prepare(ctx, act, value); err != nil {
+			return none, err
+		}
+	}
+	out, err := v.l.c.ApplyValue(ctx, v.change)
+	if err != nil {
+		return none, err
+	}
+	v.trouble = out.Err
+	return protocol.ValueEvent{Kind: protocol.ValueAnswer, Status: record.StatusOf(out)}, nil
+}
+
+// prepare makes the write that is to be sent, under a writer ID of its own.
+func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
+	l := v.l
+	var id store.WriterID
+	if err := l.c.Box.Ask(ctx, func() { id = l.keeper.writerID() }); err != nil {
+		return err
+	}
+	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{
+		Kind: store.KindValue, ID: string(l.key), Group: l.key.Group(), Rev: act.NewRev, WriterID: id, Count: v.token,
+		Body: value,
+	}}
+	return nil
+}
+
+// pause waits before what was not answered is repeated.
+func (v *fencedValue) pause(ctx context.Context) error {
+	timer := time.NewTimer(v.l.c.P.Retry)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-v.l.c.Box.Over:
+		return ErrClosed
+	}
+}
+
+// Batched is a [Checkpoint] whose SetValue calls share writes, for callers that set often. There is at most one write
+// in an interval, of the newest value. Each call returns once its value or a later one is kept, with the outcome of
+// that write. The first call after a rest is written at once. Its methods may be called concurrently.
+type Batched struct {
+	of    Checkpoint
+	every time.Duration
+	turn  chan struct{} // holds an element while a write is under way
+
+	mu   sync.Mutex
+	next *batch    // what is to be written next; nil: nothing
+	last time.Time // when a write was begun last
+}
+
+var _ Checkpoint = (*Batched)(nil)
+
+// batch is some calls of SetValue with one outcome.
+type batch struct {
+	value []byte
+	flush chan struct{} // closed: it does not wait for the interval
+	done  chan struct{}
+	err   error // once done is closed
+}
+
+// NewBatched makes one of another, such as a [Lease]. With an interval of 0 or less the calls share a write that come
+// while the one before is under way. Use one for a key: a second would write without regard for the first.
+func NewBatched(of Checkpoint, every time.Duration) *Batched {
+	return &Batched{of: of, every: every, turn: make(chan struct{}, 1)}
+}
+
+// Value implements [Checkpoint]. It does not wait for calls of SetValue that go on.
+func (b *Batched) Value(ctx context.Context) ([]byte, error) { return b.of.Value(ctx) }
+
+// SetValue implements [Checkpoint]. When ctx ends first, the value may or may not be kept.
+func (b *Batched) SetValue(ctx context.Context, value []byte) error {
+	if err := checkValue(value); err != nil {
+		return fmt.Errorf("set value: %w", err) // alone: it must not fail the others
+	}
+	w := b.join(ctx, slices.Clone(value))
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Flush has what waits for the interval written at once. It does not wait. A run that is to end calls it, so that its
+// last calls of SetValue return soon.
+func (b *Batched) Flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		return
+	}
+	select {
+	case <-b.next.flush:
+	default:
+		close(b.next.flush)
+	}
+}
+
+// join puts the value in the place of what is to be written next.
+func (b *Batched) join(ctx context.Context, value []byte) *batch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = &batch{flush: make(chan struct{}), done: make(chan struct{})}
+		// Whose context ends must not fail the others. The lease's end bounds the write.
+		go b.write(context.WithoutCancel(ctx), b.next, time.Until(b.last.Add(b.every)))
+	}
+	b.next.value = value
+	return b.next
+}
+
+func (b *Batched) write(ctx context.Context, w *batch, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.flush:
+	}
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
+	b.mu.Lock()
+	value := w.value
+	b.next, b.last = nil, time.Now()
+	b.mu.Unlock()
+	w.err = b.of.SetValue(ctx, value)
+	close(w.done)
 }

@@ -34,10 +34,10 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 	var group *engine.WaiterGroup
 	if wait {
-		if err := e.box.ask(ctx, func() { group = e.loop.Waiters.Enter(engine.CounterOf(key)) }); err != nil {
+		if err := e.core.Box.Ask(ctx, func() { group = e.loop.Waiters.Enter(engine.CounterOf(key)) }); err != nil {
 			return false, err
 		}
-		defer e.box.postSoon(func() { e.loop.Waiters.Leave(group) })
+		defer e.core.Box.PostSoon(func() { e.loop.Waiters.Leave(group) })
 	}
 	own, inside := runKey(ctx, e.core)
 	pause := 50 * time.Millisecond
@@ -73,7 +73,7 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 			if outer.Err() == nil {
 				return false, last
 			}
-		case <-e.box.over:
+		case <-e.core.Box.Over:
 		}
 		timer.Stop()
 		pause = min(2*pause, time.Second)
@@ -89,8 +89,8 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.waitOpen(ctx); err != nil {
 		return false, err
 	}
-	known := e.course.now()
-	lock, err := e.readLock(e.course.in(ctx), key)
+	known := e.core.Lineage.Now()
+	lock, err := e.readLock(e.core.Lineage.In(ctx), key)
 	if err != nil {
 		return false, err
 	}
@@ -99,17 +99,17 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	}
 	started := make(chan lockResult, 1)
 	claim := func() {
-		if e.course.now() != known {
-			started <- lockResult{err: fmt.Errorf("%w: %w", store.ErrUnavailable, errHistory)}
+		if e.core.Lineage.Now() != known {
+			started <- lockResult{err: fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrLineage)}
 			return
 		}
-		e.loop.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
+		e.runs.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
 	}
-	if err := e.box.ask(ctx, claim); err != nil {
+	if err := e.core.Box.Ask(ctx, claim); err != nil {
 		return false, err
 	}
-	abandon := func() { e.box.postSoon(func() { e.loop.runs.abandon(key, started) }) }
-	timer := time.NewTimer(e.p.T)
+	abandon := func() { e.core.Box.PostSoon(func() { e.runs.abandon(key, started) }) }
+	timer := time.NewTimer(e.core.P.T)
 	defer timer.Stop()
 	gone, late := ctx.Done(), timer.C
 	var unanswered error
@@ -120,7 +120,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 				res.err = unanswered
 			}
 			return res.ok, res.err
-		case <-e.box.over:
+		case <-e.core.Box.Over:
 			return false, ErrClosed
 		case <-gone:
 			gone = nil
@@ -134,7 +134,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 
 // unanswered says that the store has not answered for T. What hangs on its answers has failed then.
 func (e *Elector) unanswered() error {
-	return fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, e.p.T)
+	return fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, e.core.P.T)
 }
 
 // checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
@@ -155,9 +155,9 @@ func checkClaim(key Key, opts LockOptions) error {
 }
 
 func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.p.Op)
+	ctx, cancel := context.WithTimeout(ctx, e.core.P.Op)
 	defer cancel()
-	reply, err := e.store.Read(ctx, store.KindLock, string(key))
+	reply, err := e.core.Store.Read(ctx, store.KindLock, string(key))
 	if err != nil {
 		return record.Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
@@ -165,12 +165,12 @@ func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
 		return record.Lock{Key: key}, nil
 	}
 	// also a malformed one: who owns it still counts, and the next claim writes the rest
-	return e.decodeLock(reply.Docs[0]), nil
+	return e.core.DecodeLock(reply.Docs[0]), nil
 }
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	return e.waitFor(ctx, func() bool { return e.loop.Session.Closing() || e.loop.Session.Valid(e.clock.Now()) })
+	return e.waitFor(ctx, func() bool { return e.loop.Session.Closing() || e.loop.Session.Valid(e.core.Clock.Now()) })
 }
 
 // waitKnown waits until it is known whether the session lives.
@@ -185,12 +185,12 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 
 // waitFor waits until ready, asked in the loop whenever the view has changed, says yes. It waits for T at most.
 func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
-	timer := time.NewTimer(e.p.T)
+	timer := time.NewTimer(e.core.P.T)
 	defer timer.Stop()
 	for {
-		changed := e.changed.Wait()
+		changed := e.core.Changed.Wait()
 		var yes bool
-		if err := e.box.ask(ctx, func() { yes = ready() }); err != nil || yes {
+		if err := e.core.Box.Ask(ctx, func() { yes = ready() }); err != nil || yes {
 			return err
 		}
 		select {
@@ -199,7 +199,7 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 		case <-timer.C:
 			return e.unanswered()
-		case <-e.box.over:
+		case <-e.core.Box.Over:
 			return ErrClosed
 		}
 	}
@@ -212,9 +212,9 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	}
 	freed := make(chan error, 1)
 	held := false
-	err := e.box.ask(ctx, func() {
+	err := e.core.Box.Ask(ctx, func() {
 		if held = e.loop.Keys.Holds(key); held {
-			r := e.loop.runs.get(key)
+			r := e.runs.get(key)
 			r.freed = append(r.freed, freed)
 			e.loop.Keys.Release(key, engine.Release{}, e.loop.Moment())
 		}
@@ -230,7 +230,7 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-e.box.over:
+	case <-e.core.Box.Over:
 	}
 	select {
 	case err := <-freed:
@@ -244,13 +244,13 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 func (e *Elector) HoldingKeys() []Key {
 	var keys []Key
 	// before Run and after its end nothing is held
-	_ = e.box.ask(context.Background(), func() { keys = e.loop.Keys.Started() })
+	_ = e.core.Box.Ask(context.Background(), func() { keys = e.loop.Keys.Started() })
 	return keys
 }
 
 // LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
 func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
-	docs, err := e.listLocks(ctx, store.Query{NoBody: true})
+	docs, err := e.core.ListLocks(ctx, store.Query{NoBody: true})
 	if err != nil {
 		return nil, fmt.Errorf("list locks: %w", err)
 	}
@@ -275,7 +275,7 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 	holder = Holder{
 		Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since),
 	}
-	err = e.box.ask(ctx, func() {
+	err = e.core.Box.Ask(ctx, func() {
 		holder.Alive = lock.Session == e.loop.Session.ID() || !e.loop.Peers.Freed(lock.Session, key, e.loop.Moment())
 	})
 	return holder, true, err

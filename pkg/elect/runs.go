@@ -1,25 +1,103 @@
 package elect
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
+// Go makes run a Runnable that has a goroutine of its own.
+func Go(run RunFunc) Runnable { return &goRun{run: run} }
+
+// goRun calls a RunFunc on a goroutine of its own.
+type goRun struct {
+	run   RunFunc
+	limit time.Duration // of its context; 0: none
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // nil while it does not run
+}
+
+// Start implements [Runnable].
+func (r *goRun) Start(lease *Lease, ended func(error)) {
+	c := lease.c
+	ctx, cancel := context.WithCancelCause(context.WithValue(c.Ctx, insideRun{c.Core}, lease.key))
+	r.mu.Lock()
+	r.cancel = cancel
+	r.mu.Unlock()
+	c.Work.Go(func() {
+		err := errGoexit
+		defer func() {
+			r.mu.Lock()
+			r.cancel = nil
+			r.mu.Unlock()
+			cancel(ErrReleased)
+			ended(err)
+		}()
+		limited, stop := withMaxHold(ctx, r.limit)
+		defer stop()
+		err = guarded(limited, lease, r.run)
+	})
+}
+
+// Stop implements [Runnable].
+func (r *goRun) Stop(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cancel != nil {
+		r.cancel(cause)
+	}
+}
+
+// errGoexit says that a run ended its goroutine instead of returning.
+var errGoexit = errors.New("run called runtime.Goexit")
+
+func withMaxHold(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, ErrMaxHold)
+}
+
+// guarded calls run and turns a panic into an error: one task never takes the replica down.
+func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			lease.c.Log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+		}
+	}()
+	return run(ctx, lease)
+}
+
+// insideRun marks the contexts of runs.
+type insideRun struct{ c *engine.Core }
+
+// runKey is the key whose run ctx belongs to, if it belongs to one of this elector.
+func runKey(ctx context.Context, c *engine.Core) (Key, bool) {
+	key, ok := ctx.Value(insideRun{c}).(Key)
+	return key, ok
+}
+
 var _ engine.Runs = (*runs)(nil)
 
 // runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop
 // touches them.
 type runs struct {
-	c        *calls
-	node     *engine.Engine // set once there is one
-	dog      *watchdog
-	keys     map[Key]*run
-	active   int                    // runs that have not returned
-	reserved func(lock record.Lock) // claims what was handed over
+	c       *engine.Requests
+	node    *engine.Engine // set once there is one
+	onStuck func([]Key)
+	keys    map[Key]*run
+	active  int                // runs that have not returned
+	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
 }
 
 // run is the work of one key.
@@ -27,7 +105,7 @@ type run struct {
 	key     Key
 	first   Runnable
 	lease   *Lease // nil until it starts
-	active  []*watchedRun
+	active  []*engine.WatchedRun
 	started chan<- lockResult // the caller of Lock; nil: none, or answered
 	freed   []chan<- error    // callers of Unlock
 	advance chan<- advanceResult
@@ -40,8 +118,8 @@ type lockResult struct {
 
 var _ keeper = (*runs)(nil)
 
-func newRuns(c *calls) *runs {
-	return &runs{c: c, dog: newWatchdog(c.p, c.clock, &c.lease), keys: map[Key]*run{}}
+func newRuns(c *engine.Requests, onStuck func([]Key)) *runs {
+	return &runs{c: c, onStuck: onStuck, keys: map[Key]*run{}}
 }
 
 // Count implements [engine.Runs].
@@ -66,34 +144,32 @@ func (rs *runs) Start(s engine.Start, status TaskStatus) {
 func (rs *runs) again(key Key, next Runnable) { rs.begin(rs.get(key), next) }
 
 func (rs *runs) begin(r *run, next Runnable) {
-	a := &watchedRun{Runnable: next, key: r.key, session: r.lease.session}
+	a := &engine.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
 	rs.active++
-	rs.dog.add(a)
+	rs.c.Dog.Add(a)
 	next.Start(r.lease, func(err error) {
-		rs.dog.remove(a)
-		rs.c.box.postSoon(func() {
+		rs.c.Dog.Remove(a)
+		rs.c.Box.PostSoon(func() {
 			if err != nil {
-				rs.c.log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
+				rs.c.Log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
 			}
 			rs.returned(r, a)
 		})
 	})
-	rs.dog.begun(a)
+	rs.c.Dog.Begun(a)
 }
 
-// expire lets the keys know whose runs the watchdog has stopped at D.
-func (rs *runs) expire() {
-	for _, key := range rs.dog.takeExpired() {
-		if r := rs.get(key); r != nil {
-			rs.expireOne(r)
-		}
+// expired lets a key know whose runs the watchdog has stopped at D.
+func (rs *runs) expired(key Key) {
+	if r := rs.get(key); r != nil {
+		rs.expireOne(r)
 	}
 }
 
 func (rs *runs) expireOne(r *run) {
 	for _, a := range r.active {
-		if a.expired.Load() && rs.node.Keys.Running(r.key) {
+		if a.Expired.Load() && rs.node.Keys.Running(r.key) {
 			rs.node.Keys.Expire(r.key, rs.node.Moment())
 			return
 		}
@@ -101,7 +177,7 @@ func (rs *runs) expireOne(r *run) {
 }
 
 // returned takes note of the end of a run. When the last of a key has ended the key goes on.
-func (rs *runs) returned(r *run, a *watchedRun) {
+func (rs *runs) returned(r *run, a *engine.WatchedRun) {
 	i := slices.Index(r.active, a)
 	if i < 0 {
 		return // it has said so before, which must not pass for the end of another run
@@ -129,14 +205,14 @@ func (rs *runs) Stop(key Key, cause engine.Cause) {
 		r.lease.lost.Store(true)
 	}
 	for _, a := range slices.Clone(r.active) { // a run may end while it is asked to
-		a.Stop(causes[cause])
+		a.Run.Stop(causes[cause])
 	}
 }
 
 // Stuck implements [engine.Runs].
 func (rs *runs) Stuck(keys []Key) {
 	if len(keys) > 0 {
-		rs.c.cfg.OnStuck(keys)
+		rs.onStuck(keys)
 	}
 }
 
@@ -149,7 +225,7 @@ func (rs *runs) current(l *Lease) bool {
 // report implements [keeper].
 func (rs *runs) report(l *Lease) {
 	if rs.current(l) {
-		rs.node.Keys.Report(l.key, l.Status(), rs.c.clock.Now())
+		rs.node.Keys.Report(l.key, l.Status(), rs.c.Clock.Now())
 	}
 }
 
@@ -206,9 +282,46 @@ func (rs *runs) Freed(f engine.Freed, sessionLost, leaving bool) {
 	}
 }
 
-// Reserved implements [engine.Runs].
+// claim begins to take a key: lock is as read.
+func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
+	answer := func(ok bool, err error) {
+		if started != nil {
+			started <- lockResult{ok, err}
+		}
+	}
+	if rs.node.Keys.Holds(lock.Key) {
+		ok := opts.Reentrant && rs.node.Moment().Valid && rs.node.Keys.Running(lock.Key)
+		if ok {
+			rs.again(lock.Key, run)
+		}
+		answer(ok, nil)
+		return
+	}
+	if rs.node.Session.Leaving() {
+		answer(false, ErrClosed)
+		return
+	}
+	c := engine.Claim{Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt}
+	switch rs.node.Claim(c) {
+	case engine.ClaimBegun:
+		rs.expect(lock.Key, run, started)
+	case engine.ClaimHeldHere, engine.ClaimTaken, engine.ClaimEdited:
+		answer(false, nil)
+	case engine.ClaimFull:
+		answer(false, ErrCapReached)
+	case engine.ClaimInvalid:
+		answer(false, store.ErrUnavailable)
+	}
+}
+
+// Reserved implements [engine.Runs]: it claims what was handed over. What the caps have no free capacity for is left to the caller of Decline.
 func (rs *runs) Reserved(lock record.Lock) {
-	rs.reserved(lock)
+	if rs.takes == nil {
+		return
+	}
+	if run := rs.takes(lock.Key); run != nil {
+		rs.claim(lock, LockOptions{adopt: true}, run, nil)
+	}
 }
 
 // errAgain says that no one has the key that was asked for, as far as is known, and that the claim has to be made

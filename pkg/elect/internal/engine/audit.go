@@ -53,7 +53,7 @@ func NewAudit(out *Effects, p protocol.Params, now protocol.Instant) *Audit {
 // Begin says that the own session is another one: what was counted of the one before means nothing.
 func (a *Audit) Begin() { a.count.busy, a.count.missed = false, 0 }
 
-// LineageChanged forgets what was found in another course of writes.
+// LineageChanged forgets what was found in another lineage.
 func (a *Audit) LineageChanged() {
 	a.Begin()
 	clear(a.deleted)

@@ -15,8 +15,9 @@
 //   - [Waiters] are the calls that wait for a key.
 //
 // A caller hands over one event after the other, calls [Engine.Settle] after each, and [Engine.Tick] after a few of
-// them and whenever [Engine.Sleep] has passed. The loop of package elect drives it with goroutines, timers and a store,
-// a simulation with a queue of events.
+// them and whenever [Engine.Sleep] has passed. [Loop] does so with goroutines, timers and a store: it is the only
+// select. [Requests] are its store operations, and a watchdog ends runs at their deadlines where the loop is held up. A
+// simulation drives engines with a queue of events.
 //
 // # The way of an event
 //
@@ -38,9 +39,8 @@
 // reserved by the store's clock, and how long it was seen here. protocol.LockFacts.Claimable decides.
 //
 // What happens at a missed heartbeat? [Session].Tick repeats the write after T/40. At D without an acknowledged one the
-// session's machine says CancelTasks. Session.act makes an effect for all keys of it, and [Keys.All] stops each key's run. Package
-// elect has a watchdog that does the same where the loop is held up. The other sessions count T from the last heartbeat
-// that they saw: [Peers.Tick] lets protocol.Peer kill it then.
+// session's machine says CancelTasks. Session.act makes an effect for all keys of it, and [Keys.All] stops each key's
+// run. The other sessions count T from the last heartbeat that they saw: [Peers.Tick] lets protocol.Peer kill it then.
 //
 // Where must a claim wait after an outage? A claim needs a valid lease: [Keys.Claim] answers ClaimInvalid, and the
 // machine starts nothing, until a heartbeat is acknowledged again. The keys of others are not free before their age has

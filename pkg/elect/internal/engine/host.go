@@ -70,6 +70,17 @@ type (
 	}
 	// KeyStopping reports that the runs of a key are about to be asked to end.
 	KeyStopping struct{ Key record.Key }
+	// StoreOperation reports a store operation. It comes from a goroutine of its own.
+	StoreOperation struct {
+		Op   string
+		Took time.Duration
+		Err  error
+	}
+	// HeartbeatAnswered reports a heartbeat, likewise.
+	HeartbeatAnswered struct {
+		Took time.Duration
+		Err  error // why it was not acknowledged
+	}
 	// EventsWritten reports that some instance has written events.
 	EventsWritten struct{}
 	// ListPublished reports that some instance has published a list that replicas read.

@@ -17,7 +17,7 @@ func (t *Keys) All(kind protocol.KeyEventKind, m protocol.Moment) {
 	}
 }
 
-// LineageChanged says that the store follows another course of writes. Every lock held here is read and compared.
+// LineageChanged says that the store follows another lineage. Every lock held here is read and compared.
 func (t *Keys) LineageChanged(m protocol.Moment) {
 	clear(t.seen.at)
 	for _, h := range t.heldKeys {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// A write that waits to be sent was decided on in another course of writes. It goes out after the comparison, once.
+// A write that waits to be sent was decided on in another lineage. It goes out after the comparison, once.
 func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	const key = "g/k"
 	w := newKeysWorld(t)

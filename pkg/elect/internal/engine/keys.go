@@ -63,7 +63,7 @@ type Freed struct {
 	// Refused says that a claim ended because the store refused it: another was first.
 	Refused bool
 	// Reclaim says that a claim was refused, and no one was seen to have the key. The store wants a newer revision, or
-	// follows another course of writes than the one that the claim was decided on.
+	// follows another lineage than the one that the claim was decided on.
 	Reclaim bool
 	// ReleaseUnconfirmed says that the release of a claimed key was not acknowledged: the session was lost.
 	ReleaseUnconfirmed bool

@@ -60,7 +60,7 @@ func NewMutexes(out *Effects, p protocol.Params) *Mutexes {
 // Len is how many mutexes are in use here: this process holds, waits or has something under way.
 func (t *Mutexes) Len() int { return t.used }
 
-// Verifying says whether a mutex is not compared yet with another course of writes.
+// Verifying says whether a mutex is not compared yet with another lineage.
 func (t *Mutexes) Verifying() bool {
 	for _, x := range t.all {
 		if x.m.Doubt {
@@ -271,7 +271,7 @@ func (t *Mutexes) Resume(m protocol.Moment) {
 	t.each(protocol.MutexEvent{Kind: protocol.MutexTicked}, m)
 }
 
-// LineageChanged says that the store follows another course of writes. What is held here is read and compared.
+// LineageChanged says that the store follows another lineage. What is held here is read and compared.
 func (t *Mutexes) LineageChanged(m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
 		if x.idle {

@@ -249,7 +249,7 @@ func TestCloseGivesUpAndReleases(t *testing.T) {
 	}
 }
 
-// What is held is compared once the store follows another course of writes: until then no heartbeat counts.
+// What is held is compared once the store follows another lineage: until then no heartbeat counts.
 func TestDoubt(t *testing.T) {
 	r := newMutexRig(t)
 	r.Ask("locks/m", "c1", oneHolder(), r.moment())

@@ -87,7 +87,7 @@ func (ps *Peers) Freed(session string, key record.Key, m protocol.Moment) bool {
 // again when it is asked for.
 func (ps *Peers) ForgetDead(now protocol.Instant) []string { return ps.All.forgetDead(now) }
 
-// Forget forgets every session, what was seen of it and that it is dead: the store follows another course of writes.
+// Forget forgets every session, what was seen of it and that it is dead: the store follows another lineage.
 func (ps *Peers) Forget(now protocol.Instant) {
 	long := now.Add(-ps.p.T)
 	clear(ps.All)

@@ -16,7 +16,7 @@ func (c *Cache) Watching(yes bool) {
 	}
 }
 
-// Forget forgets the locks and what was read when: the store follows another course of writes. All is read again. The
+// Forget forgets the locks and what was read when: the store follows another lineage. All is read again. The
 // largest revision of a group stays, since a token above it may have been given.
 func (c *Cache) Forget() {
 	for _, g := range c.groups {

@@ -74,7 +74,7 @@ type Answer struct {
 
 var errLineage = errors.New("the store follows another course of writes since")
 
-// LineageChanged says that the store follows another course of writes: writes that it had acknowledged may be lost.
+// LineageChanged says that the store follows another lineage: writes that it had acknowledged may be lost.
 // What was known is forgotten, what is held is compared, and no heartbeat counts before that. Runs go on meanwhile,
 // under the deadlines that they have.
 func (e *Engine) LineageChanged() {

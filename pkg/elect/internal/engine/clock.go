@@ -1,4 +1,4 @@
-package elect
+package engine
 
 import (
 	"context"
@@ -10,9 +10,23 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
+// SteadyClock reads the machine's steady clocks.
+type SteadyClock interface{ Now() protocol.Instant }
+
+// goClock reads time.Now alone.
+type goClock struct{ start time.Time }
+
+// NewGoClock is a clock that follows the one of testing/synctest.
+func NewGoClock() SteadyClock { return goClock{time.Now()} }
+
+func (c goClock) Now() protocol.Instant {
+	d := time.Since(c.start) + time.Hour // never near zero: the zero Instant means never
+	return protocol.Instant{Mono: d, Boot: d}
+}
+
 // storeClock is the store's clock as its replies show it. It may be read concurrently.
 type storeClock struct {
-	local  Clock
+	local  SteadyClock
 	offset atomic.Int64 // the store's clock in ms less the local steady clock in ms
 	rev    atomic.Int64
 }
@@ -27,8 +41,8 @@ func (c *storeClock) now() int64 {
 	return offset + c.local.Now().Boot.Milliseconds()
 }
 
-// has says whether a reply has shown a clock.
-func (c *storeClock) has() bool { return c.offset.Load() != 0 }
+// Has says whether a reply has shown a clock.
+func (c *storeClock) Has() bool { return c.offset.Load() != 0 }
 
 // ahead is by how much the local wall clock is ahead of the store's; 0 before the first reply. What a reply took on its
 // way is in it.
@@ -36,9 +50,9 @@ func (c *storeClock) ahead() time.Duration {
 	return time.Duration(wallclock.Now().UnixMilli()-c.now()) * time.Millisecond
 }
 
-// revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
+// Revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
 // no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
-func (c *storeClock) revisions() int64 { return c.rev.Load() }
+func (c *storeClock) Revisions() int64 { return c.rev.Load() }
 
 // learn takes a reply's clock and floor.
 func (c *storeClock) learn(r store.Reply) {
@@ -58,7 +72,7 @@ func (c *storeClock) Now() protocol.Instant { return c.local.Now() }
 
 // Moment is one look at all clocks.
 func (c *storeClock) Moment() protocol.Moment {
-	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.revisions()}
+	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.Revisions()}
 }
 
 // timedStore is a store whose replies set a clock.

@@ -58,16 +58,16 @@ func (e *Elector) Cluster() Cluster { return clusterOf{e} }
 // clusterOf implements [Cluster].
 type clusterOf struct{ e *Elector }
 
-func (c clusterOf) View() *cluster.View { return c.e.view.Load() }
+func (c clusterOf) View() *cluster.View { return c.e.core.View.Load() }
 
-func (c clusterOf) Changed() <-chan struct{} { return c.e.changed.Wait() }
+func (c clusterOf) Changed() <-chan struct{} { return c.e.core.Changed.Wait() }
 
 func (c clusterOf) Done() <-chan struct{} { return c.e.Done() }
 
 func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
-	err := c.ask(ctx, func(l *loop) {
-		now := l.clock.Now()
+	err := c.ask(ctx, func(l *engine.Loop) {
+		now := l.Clock.Now()
 		ages = l.Peers.All.Ages(now)
 		ages[l.Session.ID()] = now.HolderElapsed(l.Session.Machine().Acked)
 	})
@@ -77,21 +77,21 @@ func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	return ages, nil
 }
 
-func (c clusterOf) Heartbeat() time.Duration { return c.e.p.Heartbeat }
+func (c clusterOf) Heartbeat() time.Duration { return c.e.core.P.Heartbeat }
 
 func (c clusterOf) Track(ctx context.Context, groups ...string) error {
-	return c.ask(ctx, func(l *loop) { l.cache.Track(groups...) })
+	return c.ask(ctx, func(l *engine.Loop) { l.Cache.Track(groups...) })
 }
 
 func (c clusterOf) SetMember(ctx context.Context, m Member) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	return c.ask(ctx, func(l *loop) { l.SetMember(m) })
+	return c.ask(ctx, func(l *engine.Loop) { l.SetMember(m) })
 }
 
 func (c clusterOf) Drain(ctx context.Context) error {
-	return c.ask(ctx, func(l *loop) { l.Session.Drain(l.Moment()) })
+	return c.ask(ctx, func(l *engine.Loop) { l.Session.Drain(l.Moment()) })
 }
 
 func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {
@@ -102,22 +102,22 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 			return fmt.Errorf("claim %.80q: %w", key, err)
 		}
 	}
-	return c.ask(ctx, func(l *loop) {
+	return c.ask(ctx, func(l *engine.Loop) {
 		for _, key := range keys {
 			lock := record.Lock{Key: key}
-			if known := l.cache.Lock(key); known != nil {
+			if known := l.Cache.Lock(key); known != nil {
 				lock = *known
 			}
 			if seen != nil && seen.Lock(key).Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller
 			}
-			l.claim(lock, opts, run(key), nil)
+			c.e.runs.claim(lock, opts, run(key), nil)
 		}
 	})
 }
 
 func (c clusterOf) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
-	return c.ask(ctx, func(l *loop) { l.takes = run })
+	return c.ask(ctx, func(*engine.Loop) { c.e.runs.takes = run })
 }
 
 func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error {
@@ -126,7 +126,7 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 			return err
 		}
 	}
-	return c.ask(ctx, func(l *loop) {
+	return c.ask(ctx, func(l *engine.Loop) {
 		for _, h := range keys {
 			r := engine.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason, Message: h.Message}
 			l.Keys.Release(h.Key, r, l.Moment())
@@ -135,7 +135,7 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 }
 
 func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
-	return c.ask(ctx, func(l *loop) {
+	return c.ask(ctx, func(l *engine.Loop) {
 		for _, key := range keys {
 			l.Decline(key)
 		}
@@ -143,12 +143,12 @@ func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
 }
 
 func (c clusterOf) Note(event record.Event) {
-	c.e.box.postSoon(func() { c.e.loop.Outbox.Note(event, c.e.loop.Moment()) })
+	c.e.core.Box.PostSoon(func() { c.e.loop.Outbox.Note(event, c.e.loop.Moment()) })
 }
 
 // ask has do called in the loop, and waits for it.
-func (c clusterOf) ask(ctx context.Context, do func(l *loop)) error {
-	return c.e.box.ask(ctx, func() { do(c.e.loop) })
+func (c clusterOf) ask(ctx context.Context, do func(l *engine.Loop)) error {
+	return c.e.core.Box.Ask(ctx, func() { do(c.e.loop) })
 }
 
 // checkRelease says why a release could never be written. One such in a batch would hold up all the others in it.

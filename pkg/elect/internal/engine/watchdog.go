@@ -1,12 +1,14 @@
-package elect
+package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
@@ -14,44 +16,47 @@ import (
 // out by takeExpired.
 type watchdog struct {
 	p     protocol.Params
-	clock Clock
+	clock SteadyClock
 	lease *atomic.Pointer[validity]
 
 	mu      sync.Mutex
-	runs    map[*watchedRun]struct{}
-	expired []Key            // of runs that were stopped, until the loop hears of it
+	runs    map[*WatchedRun]struct{}
+	expired []record.Key     // of runs that were stopped, until the loop hears of it
 	hard    protocol.Instant // the acknowledgement whose hard deadline was reported
 }
 
-// watchedRun is one run that has not ended. Its address says it from others, of which one key may have several.
-type watchedRun struct {
-	Runnable
-	key     Key
-	session string
-	// harmless: its Stop leaves nothing of it that could outlive the lease
-	harmless bool
+// stopper asks a run to end.
+type stopper interface{ Stop(cause error) }
+
+// WatchedRun is one run that has not ended. Its address says it from others, of which one key may have several.
+type WatchedRun struct {
+	Run     stopper
+	Key     record.Key
+	Session string
+	// Harmless: its Stop leaves nothing of it that could outlive the lease
+	Harmless bool
 	begun    bool // Start has returned; guarded by the watchdog's mutex
 	ended    bool // likewise
-	expired  atomic.Bool
+	Expired  atomic.Bool
 }
 
-func newWatchdog(p protocol.Params, clock Clock, lease *atomic.Pointer[validity]) *watchdog {
-	return &watchdog{p: p, clock: clock, lease: lease, runs: map[*watchedRun]struct{}{}}
+func newWatchdog(p protocol.Params, clock SteadyClock, lease *atomic.Pointer[validity]) *watchdog {
+	return &watchdog{p: p, clock: clock, lease: lease, runs: map[*WatchedRun]struct{}{}}
 }
 
-func (w *watchdog) add(r *watchedRun) {
+func (w *watchdog) Add(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs[r] = struct{}{}
 }
 
-func (w *watchdog) begun(r *watchedRun) {
+func (w *watchdog) Begun(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.begun = true
 }
 
-func (w *watchdog) remove(r *watchedRun) {
+func (w *watchdog) Remove(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.ended = true
@@ -60,26 +65,26 @@ func (w *watchdog) remove(r *watchedRun) {
 
 // due is what has come up by now: runs to be stopped since D has come, and keys whose runs are still there at X. It
 // says how long to wait for the next of these.
-func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, wait time.Duration) {
+func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record.Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := w.lease.Load()
-	elapsed := now.HolderElapsed(v.acked)
-	hard := elapsed >= w.p.Hard && w.hard != v.acked
+	elapsed := now.HolderElapsed(v.Acked)
+	hard := elapsed >= w.p.Hard && w.hard != v.Acked
 	for r := range w.runs {
-		if r.session != v.session {
+		if r.Session != v.Session {
 			continue
 		}
-		if elapsed >= w.p.Renew && r.begun && r.expired.CompareAndSwap(false, true) {
+		if elapsed >= w.p.Renew && r.begun && r.Expired.CompareAndSwap(false, true) {
 			stop = append(stop, r)
-			w.expired = append(w.expired, r.key)
+			w.expired = append(w.expired, r.Key)
 		}
-		if hard && !r.harmless {
-			stuck = append(stuck, r.key)
+		if hard && !r.Harmless {
+			stuck = append(stuck, r.Key)
 		}
 	}
 	if hard {
-		w.hard = v.acked
+		w.hard = v.Acked
 	}
 	wait = w.p.Wake
 	for _, d := range []time.Duration{w.p.Renew, w.p.Hard} {
@@ -87,11 +92,12 @@ func (w *watchdog) due(now protocol.Instant) (stop []*watchedRun, stuck []Key, w
 			wait = min(wait, left)
 		}
 	}
-	return stop, sortKeys(stuck), wait
+	slices.Sort(stuck)
+	return stop, stuck, wait
 }
 
 // takeExpired lists the keys whose runs have been stopped since the last call.
-func (w *watchdog) takeExpired() []Key {
+func (w *watchdog) takeExpired() []record.Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys := w.expired
@@ -100,18 +106,18 @@ func (w *watchdog) takeExpired() []Key {
 }
 
 // stop stops a run that has not ended meanwhile.
-func (w *watchdog) stop(r *watchedRun) {
+func (w *watchdog) stop(r *WatchedRun) {
 	w.mu.Lock()
 	ended := r.ended
 	w.mu.Unlock()
 	if !ended {
-		r.Stop(ErrLeaseLost)
+		r.Run.Stop(ErrLeaseLost)
 	}
 }
 
 // watch ends runs at their deadlines until ctx ends. A run whose Stop blocks holds up no other, and neither does
 // onStuck.
-func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func([]Key)) {
+func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func([]record.Key)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -1,13 +1,13 @@
-package elect
+package engine
 
 import (
 	"context"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -16,24 +16,24 @@ import (
 // documents reads and writes the store's documents as records. It may be used concurrently; each operation takes at
 // most op.
 type documents struct {
-	store     store.Store
-	op        time.Duration
+	Store     store.Store
+	Op        time.Duration
 	log       logr.Logger
 	malformed malformed
 }
 
 // list lists documents, limited in time.
 func (d *documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.op)
+	ctx, cancel := context.WithTimeout(ctx, d.Op)
 	defer cancel()
-	return d.store.List(ctx, kind, q)
+	return d.Store.List(ctx, kind, q)
 }
 
 // pageLen is how many documents are listed at once.
 const pageLen = 5_000
 
-// listLocks lists locks page by page.
-func (d *documents) listLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
+// ListLocks lists locks page by page.
+func (d *documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
 	var all []store.Doc
 	for page, err := range d.pages(ctx, store.KindLock, q) {
 		if err != nil {
@@ -70,11 +70,11 @@ func (d *documents) decodeLocks(docs []store.Doc) []*record.Lock {
 
 // decodedLocks lists locks page by page, and decodes them.
 func (d *documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
-	docs, err := d.listLocks(ctx, q)
+	docs, err := d.ListLocks(ctx, q)
 	return d.decodeLocks(docs), err
 }
 
-func (d *documents) decodeLock(doc store.Doc) record.Lock {
+func (d *documents) DecodeLock(doc store.Doc) record.Lock {
 	lock, err := record.LockFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return lock
@@ -85,13 +85,13 @@ func (d *documents) found(doc *store.Doc) *record.Lock {
 	if doc == nil {
 		return nil
 	}
-	lock := d.decodeLock(*doc)
+	lock := d.DecodeLock(*doc)
 	return &lock
 }
 
 // applyOne sends one change. With an error the store cannot take it at all, and the outcome is unknown.
 func (d *documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
-	outs, err := d.store.Apply(ctx, change)
+	outs, err := d.Store.Apply(ctx, change)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -113,7 +113,7 @@ func (d *documents) applyEach(ctx context.Context, changes []store.Change) []sto
 	return outs
 }
 
-func (d *documents) listSessions(ctx context.Context, l engine.SessionPoll) ([]store.Doc, error) {
+func (d *documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc, error) {
 	alive := []string{string(record.Live), string(record.Draining)}
 	if l.All {
 		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})
@@ -145,21 +145,120 @@ func (d *documents) decodeSession(doc store.Doc) record.Session {
 	return s
 }
 
-// readValue returns a value's document, whose count is the largest token that has read or set it; the zero document
+// ReadValue returns a value's document, whose count is the largest token that has read or set it; the zero document
 // when there is none.
-func (d *documents) readValue(ctx context.Context, key Key) (store.Doc, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.op)
+func (d *documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.Op)
 	defer cancel()
-	reply, err := d.store.Read(ctx, store.KindValue, string(key))
+	reply, err := d.Store.Read(ctx, store.KindValue, string(key))
 	if err != nil || len(reply.Docs) == 0 {
 		return store.Doc{}, err
 	}
 	return reply.Docs[0], nil
 }
 
-// applyValue is applyOne, limited in time.
-func (d *documents) applyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.op)
+// ApplyValue is applyOne, limited in time.
+func (d *documents) ApplyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.Op)
 	defer cancel()
 	return d.applyOne(ctx, change)
+}
+
+// maxMalformed bounds the memory of what was logged.
+const maxMalformed = 1000
+
+// malformed logs documents that cannot be read whole, each once for each time it was edited. It may be used
+// concurrently.
+type malformed struct {
+	mu     sync.Mutex
+	logged map[docAt]bool
+}
+
+type docAt struct {
+	kind store.Kind
+	id   string
+	rev  int64
+}
+
+// note logs what was wrong with d, if anything was.
+func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
+	if err == nil {
+		return
+	}
+	at := docAt{d.Kind, d.ID, d.Rev}
+	m.mu.Lock()
+	known := m.logged[at]
+	if m.logged == nil || len(m.logged) >= maxMalformed {
+		m.logged = map[docAt]bool{}
+	}
+	m.logged[at] = true
+	m.mu.Unlock()
+	if !known {
+		log.Info(
+			"A document in the store is malformed: somebody has edited it", "document", string(d.Kind)+" "+d.ID,
+			"error",
+			err.Error(),
+		)
+	}
+}
+
+// refresh does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
+// loop.
+func (d *documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) {
+	r := Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
+	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
+	if err != nil {
+		return r, err
+	}
+	r.Clock, r.Floor = counters.Now, counters.Floor
+	for _, doc := range counters.Docs {
+		r.Counts[doc.ID] = doc.Count
+	}
+	for _, name := range p.Groups() {
+		from, ok := p.From(name, r)
+		if !ok {
+			continue
+		}
+		docs, err := d.ListLocks(ctx, store.Query{Group: name, MinRev: from})
+		if err != nil {
+			return r, err
+		}
+		r.Locks[name] = d.decodeLocks(docs)
+	}
+	if p.Members || p.Full || p.Changed(CounterMembers, r.Counts[CounterMembers]) {
+		if err := d.readMembers(ctx, &r); err != nil {
+			return r, err
+		}
+	}
+	if p.Overrides || p.Full || p.Changed(CounterOverrides, r.Counts[CounterOverrides]) {
+		reply, err := d.list(ctx, store.KindOverride, store.Query{})
+		if err != nil {
+			return r, err
+		}
+		r.Overrode = true
+		for _, doc := range reply.Docs {
+			o, err := record.OverrideFrom(doc)
+			d.malformed.note(d.log, doc, err)
+			r.Overrides = append(r.Overrides, o)
+		}
+	}
+	return r, nil
+}
+
+func (d *documents) readMembers(ctx context.Context, r *Reading) error {
+	reply, err := d.list(ctx, store.KindMember, store.Query{})
+	if err != nil {
+		return err
+	}
+	r.Members = make(map[string]record.Member, len(reply.Docs))
+	for _, doc := range reply.Docs {
+		m, err := record.MemberFrom(doc)
+		if err != nil { // its owner will write it again; half of its caps would be none
+			d.malformed.note(d.log, doc, err)
+			r.Broken = append(r.Broken, doc.ID)
+			continue
+		}
+		r.Members[doc.ID] = m
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package elect
+package engine
 
 import (
 	"time"
@@ -11,9 +11,8 @@ import (
 // systemClock reads CLOCK_MONOTONIC, which goes on while the machine sleeps: it stands for both clocks.
 type systemClock struct{}
 
-// SystemClock is the machine's CLOCK_MONOTONIC and CLOCK_BOOTTIME where there are such, else [GoClock]. Readings of
-// several processes of one machine can be compared.
-func SystemClock() Clock { return systemClock{} }
+// NewSystemClock is a clock whose readings can be compared among the processes of one machine.
+func NewSystemClock() SteadyClock { return systemClock{} }
 
 func (systemClock) Now() protocol.Instant {
 	var ts unix.Timespec

@@ -1,4 +1,4 @@
-package elect
+package engine
 
 import (
 	"context"
@@ -18,8 +18,8 @@ const (
 
 // Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
-func (c *calls) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
-	clean := cleaner{documents: c.documents, box: c.box, times: c.times}
+func (c *Requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+	clean := cleaner{documents: c.documents, box: c.Box, times: c.Times}
 	c.long("clean", func(ctx context.Context) (func(), error) {
 		removed, err := clean.removeSessions(ctx, at, id)
 		if err == nil {
@@ -60,7 +60,7 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 			old = append(old, d)
 		}
 	}
-	buried, err := c.bury(ctx, old, id)
+	buried, err := c.removeDead(ctx, old, id)
 	if err != nil || !buried {
 		return nil, err
 	}
@@ -81,38 +81,38 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 // dead manually.
 func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() store.WriterID) error {
 	ifRev := s.Rev
-	if err := c.box.ask(ctx, func() { s.WriterID = id() }); err != nil {
+	if err := c.box.Ask(ctx, func() { s.WriterID = id() }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.op)
+	ctx, cancel := context.WithTimeout(ctx, c.Op)
 	defer cancel()
-	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.revisions()), now
+	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.Revisions()), now
 	out, err := c.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 	return errors.Join(out.Err, err)
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.
 func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.op)
+	ctx, cancel := context.WithTimeout(ctx, c.Op)
 	defer cancel()
-	named, err := c.store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
+	named, err := c.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
 	if err != nil || named.Total > 0 {
 		return false, err
 	}
-	member, err := c.store.Read(ctx, store.KindMember, d.ID)
+	member, err := c.Store.Read(ctx, store.KindMember, d.ID)
 	if err != nil {
 		return false, err
 	}
-	outs, err := c.store.Apply(ctx, deletions(append(member.Docs, d))...)
+	outs, err := c.Store.Apply(ctx, deletions(append(member.Docs, d))...)
 	return err == nil, firstError(outs, err)
 }
 
 // removeMutexes removes those that have expired. Their counter first gets the largest of their revisions: a mutex that
 // is made again takes tokens above that.
 func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.op)
+	ctx, cancel := context.WithTimeout(ctx, c.Op)
 	defer cancel()
-	expired, err := c.store.List(
+	expired, err := c.Store.List(
 		ctx, store.KindMutex, store.Query{Expired: now, Limit: cleanAtOnce, NoBody: true},
 	)
 	if err != nil || len(expired.Docs) == 0 {
@@ -128,7 +128,7 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 	if err = errors.Join(out.Err, err); err != nil {
 		return err
 	}
-	outs, err := c.store.Apply(ctx, deletions(expired.Docs)...)
+	outs, err := c.Store.Apply(ctx, deletions(expired.Docs)...)
 	return firstError(outs, err)
 }
 
@@ -149,7 +149,7 @@ func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
 }
 
 func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) error {
-	ctx, cancel := context.WithTimeout(ctx, c.op)
+	ctx, cancel := context.WithTimeout(ctx, c.Op)
 	defer cancel()
 	owners := map[string]bool{} // of those that were started: whether they may live
 	for _, d := range expired {
@@ -158,7 +158,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 		}
 	}
 	if len(owners) > 0 {
-		found, err := c.store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
+		found, err := c.Store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 	if len(over) == 0 {
 		return nil
 	}
-	outs, err := c.store.Apply(ctx, deletions(over)...)
+	outs, err := c.Store.Apply(ctx, deletions(over)...)
 	return firstError(outs, err)
 }
 
@@ -187,21 +187,87 @@ func deletions(docs []store.Doc) []store.Change {
 
 // removeEvents removes those that have expired, and the oldest of too many.
 func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.op)
+	ctx, cancel := context.WithTimeout(ctx, c.Op)
 	defer cancel()
-	if _, err := store.Clean(ctx, c.store, store.KindEvent, now, cleanAtOnce); err != nil {
+	if _, err := store.Clean(ctx, c.Store, store.KindEvent, now, cleanAtOnce); err != nil {
 		return err
 	}
-	all, err := c.store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
+	all, err := c.Store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
 	if err != nil || all.Total <= keepEvents {
 		return err
 	}
-	oldest, err := c.store.List(
+	oldest, err := c.Store.List(
 		ctx, store.KindEvent, store.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true},
 	)
 	if err != nil {
 		return err
 	}
-	_, err = c.store.Apply(ctx, deletions(oldest.Docs)...)
+	_, err = c.Store.Apply(ctx, deletions(oldest.Docs)...)
 	return err
+}
+
+// removeDead takes dead sessions out of the mutexes that name them, before they are removed. Who waits for a mutex does so by
+// itself. One that nobody waits for would name them for ever, and never expire. It says whether none names them now.
+func (c *cleaner) removeDead(ctx context.Context, sessions []store.Doc, id func() store.WriterID) (done bool, err error) {
+	if len(sessions) == 0 {
+		return true, nil
+	}
+	dead := make([]string, len(sessions))
+	for i, d := range sessions {
+		dead[i] = d.ID
+	}
+	done = true
+	for page, err := range c.pages(ctx, store.KindMutex, store.Query{NoBody: true}) {
+		if err != nil {
+			return false, err
+		}
+		var used []string
+		for _, d := range page {
+			if d.Expires == 0 {
+				used = append(used, d.ID)
+			}
+		}
+		for batch := range slices.Chunk(used, store.MaxBatch) {
+			free, err := c.removeDeadIn(ctx, batch, dead, id)
+			if err != nil {
+				return false, err
+			}
+			done = done && free
+		}
+	}
+	return done, nil
+}
+
+// removeDeadIn takes them out of some mutexes. done: none of these names them now.
+func (c *cleaner) removeDeadIn(
+	ctx context.Context, ids, dead []string, id func() store.WriterID,
+) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	defer cancel()
+	reply, err := c.Store.Read(ctx, store.KindMutex, ids...)
+	if err != nil {
+		return false, err
+	}
+	var changes []store.Change
+	for _, d := range reply.Docs {
+		is, err := record.MutexFrom(d)
+		if err != nil {
+			continue // what else is in it is not ours to drop
+		}
+		left, named := is.Buried(dead, c.times.Revisions())
+		if !named {
+			continue
+		}
+		var writer store.WriterID
+		if err := c.box.Ask(ctx, func() { writer = id() }); err != nil {
+			return false, err
+		}
+		changes = append(changes, store.Change{IfRev: d.Rev, Doc: record.MutexDoc(d.ID, left, writer, c.times.now())})
+	}
+	if len(changes) == 0 {
+		return true, nil
+	}
+	outs, err := c.Store.Apply(ctx, changes...)
+	applied := !slices.ContainsFunc(outs, func(o store.Outcome) bool { return o.Status != store.Applied })
+	return err == nil && applied, firstError(outs, err)
 }

@@ -1,4 +1,4 @@
-package elect
+package engine
 
 import (
 	"time"
@@ -11,15 +11,14 @@ import (
 // systemClock reads CLOCK_MONOTONIC and CLOCK_BOOTTIME.
 type systemClock struct{}
 
-// SystemClock is the machine's CLOCK_MONOTONIC and CLOCK_BOOTTIME where there are such, else [GoClock]. Readings of
-// several processes of one machine can be compared.
-func SystemClock() Clock { return systemClock{} }
+// NewSystemClock is a clock whose readings can be compared among the processes of one machine.
+func NewSystemClock() SteadyClock { return systemClock{} }
 
 func (systemClock) Now() protocol.Instant {
-	return protocol.Instant{Mono: read(unix.CLOCK_MONOTONIC), Boot: read(unix.CLOCK_BOOTTIME)}
+	return protocol.Instant{Mono: readClock(unix.CLOCK_MONOTONIC), Boot: readClock(unix.CLOCK_BOOTTIME)}
 }
 
-func read(id int32) time.Duration {
+func readClock(id int32) time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(id, &ts); err != nil {
 		panic(err) // both clocks exist since Linux 2.6.39

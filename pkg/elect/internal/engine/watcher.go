@@ -1,32 +1,31 @@
-package elect
+package engine
 
 import (
 	"context"
 	"errors"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // watcher hands the store's notifications to the loop.
 type watcher struct {
-	calls    *calls
-	notified func(engine.Notification) // run in the loop
+	calls    *Requests
+	notified func(Notification) // run in the loop
 }
 
 // follow takes the store's notifications for as long as there are any; where the store has none, the counters are
 // polled.
 func (w *watcher) follow() {
 	n := w.calls
-	n.work.Go(func() {
+	n.Work.Go(func() {
 		logged := false // the first of a row of failures is logged: without a watch all works, only later
-		for n.ctx.Err() == nil {
-			session := n.lease.Load().session
-			ctx, cancel := context.WithCancel(n.ctx)
-			slow := time.AfterFunc(n.p.Op, cancel) // opening it is a store operation as any other
-			notifications, err := n.store.Watch(ctx, store.Interest{Session: session})
+		for n.Ctx.Err() == nil {
+			session := n.Lease.Load().Session
+			ctx, cancel := context.WithCancel(n.Ctx)
+			slow := time.AfterFunc(n.P.Op, cancel) // opening it is a store operation as any other
+			notifications, err := n.Store.Watch(ctx, store.Interest{Session: session})
 			slow.Stop()
 			if errors.Is(err, store.ErrCannotWatch) {
 				cancel()
@@ -36,16 +35,16 @@ func (w *watcher) follow() {
 			case err == nil:
 				if logged {
 					logged = false
-					n.log.Info("The store is watched again")
+					n.Log.Info("The store is watched again")
 				}
 				w.deliver(ctx, session, notifications)
-			case !logged && n.ctx.Err() == nil:
+			case !logged && n.Ctx.Err() == nil:
 				logged = true
-				n.log.Error(err, "Cannot watch the store: looking now and then until it can")
+				n.Log.Error(err, "Cannot watch the store: looking now and then until it can")
 			}
 			cancel()
-			n.box.post(func() { w.notified(engine.Notification{Broken: true}) })
-			if !w.pause(n.p.Retry) {
+			n.Box.post(func() { w.notified(Notification{Broken: true}) })
+			if !w.pause(n.P.Retry) {
 				return
 			}
 		}
@@ -61,8 +60,8 @@ func (w *watcher) deliver(ctx context.Context, session string, notifications <-c
 				return
 			}
 			decoded := w.decode(notification)
-			w.calls.box.post(func() { w.notified(decoded) })
-			if w.calls.lease.Load().session != session {
+			w.calls.Box.post(func() { w.notified(decoded) })
+			if w.calls.Lease.Load().Session != session {
 				return
 			}
 		case <-ctx.Done():
@@ -72,8 +71,8 @@ func (w *watcher) deliver(ctx context.Context, session string, notifications <-c
 }
 
 // decode reads what a notification says, outside the loop.
-func (w *watcher) decode(x store.Notification) engine.Notification {
-	n := engine.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: w.calls.clock.Now()}
+func (w *watcher) decode(x store.Notification) Notification {
+	n := Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: w.calls.Clock.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
 	case x.Kind == store.KindSession:
@@ -90,4 +89,4 @@ func (w *watcher) decode(x store.Notification) engine.Notification {
 }
 
 // pause waits for d. It reports false when everything is over.
-func (w *watcher) pause(d time.Duration) bool { return sleep.For(w.calls.ctx, d) == nil }
+func (w *watcher) pause(d time.Duration) bool { return sleep.For(w.calls.Ctx, d) == nil }

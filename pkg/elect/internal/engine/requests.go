@@ -1,56 +1,55 @@
-package elect
+package engine
 
 import (
 	"context"
 	"slices"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// calls runs store operations asynchronously: each in a goroutine of its own, its result in the loop. It is the
+// Requests runs store operations asynchronously: each in a goroutine of its own, its result in the loop. It is the
 // engine's store.
-type calls struct {
-	*core
-	ctx  context.Context // of everything that runs asynchronously
-	work sync.WaitGroup
+type Requests struct {
+	*Core
+	Ctx  context.Context // of everything that runs asynchronously
+	Work sync.WaitGroup
 }
 
-var _ engine.Store = (*calls)(nil)
+var _ Store = (*Requests)(nil)
 
 // do runs one store operation, limited in time, and then its result in the loop.
-func (c *calls) do(op string, do func(ctx context.Context) (then func(), err error)) {
+func (c *Requests) do(op string, do func(ctx context.Context) (then func(), err error)) {
 	c.long(op, func(ctx context.Context) (func(), error) {
-		ctx, cancel := context.WithTimeout(ctx, c.p.Op)
+		ctx, cancel := context.WithTimeout(ctx, c.P.Op)
 		defer cancel()
 		return do(ctx)
 	})
 }
 
 // long is do for what takes many operations: do limits each of them.
-func (c *calls) long(op string, do func(ctx context.Context) (then func(), err error)) {
-	ctx := c.course.in(c.ctx)
-	c.work.Go(func() {
-		begin := c.clock.Now()
+func (c *Requests) long(op string, do func(ctx context.Context) (then func(), err error)) {
+	ctx := c.Lineage.In(c.Ctx)
+	c.Work.Go(func() {
+		begin := c.Clock.Now()
 		then, err := do(ctx)
-		c.cfg.Hooks.operation(op, c.clock.Now().HolderElapsed(begin), err)
-		c.box.post(then)
+		c.observe(StoreOperation{Op: op, Took: c.Clock.Now().HolderElapsed(begin), Err: err})
+		c.Box.post(then)
 	})
 }
 
 // Read implements [engine.Store].
-func (c *calls) Read(r engine.ReadRequest, then func(engine.Answer)) {
-	c.do("read", answer(then, func(ctx context.Context) engine.Answer { return c.read(ctx, r) }))
+func (c *Requests) Read(r ReadRequest, then func(Answer)) {
+	c.do("read", answer(then, func(ctx context.Context) Answer { return c.read(ctx, r) }))
 }
 
 // read reads documents, and then the counters. Whoever deletes a document raises its counter before.
-func (c *calls) read(ctx context.Context, r engine.ReadRequest) (a engine.Answer) {
+func (c *Requests) read(ctx context.Context, r ReadRequest) (a Answer) {
 	var reply store.Reply
-	reply, a.Err = c.store.Read(ctx, r.Kind, r.IDs...)
-	a.Arrived = c.clock.Now()
+	reply, a.Err = c.Store.Read(ctx, r.Kind, r.IDs...)
+	a.Arrived = c.Clock.Now()
 	found := make(map[string]*store.Doc, len(reply.Docs))
 	for i := range reply.Docs {
 		found[reply.Docs[i].ID] = &reply.Docs[i]
@@ -72,7 +71,7 @@ func (c *calls) read(ctx context.Context, r engine.ReadRequest) (a engine.Answer
 	}
 	counters := slices.Clone(r.Counters)
 	slices.Sort(counters)
-	reply, a.Err = c.store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
+	reply, a.Err = c.Store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
 	a.Marks = make(map[string]int64, len(reply.Docs))
 	for _, d := range reply.Docs {
 		if d.Rev <= store.MaxMark {
@@ -83,21 +82,21 @@ func (c *calls) read(ctx context.Context, r engine.ReadRequest) (a engine.Answer
 }
 
 // List implements [engine.Store].
-func (c *calls) List(r engine.ListRequest, then func(engine.Answer)) {
+func (c *Requests) List(r ListRequest, then func(Answer)) {
 	switch r := r.(type) {
-	case engine.SessionPoll:
-		c.do("observe", answer(then, func(ctx context.Context) engine.Answer { return c.poll(ctx, r) }))
-	case engine.CountOwned:
-		c.do("count", answer(then, func(ctx context.Context) engine.Answer { return c.count(ctx, r) }))
-	case engine.ListOwned:
-		c.long("list", answer(then, func(ctx context.Context) (a engine.Answer) {
+	case SessionPoll:
+		c.do("observe", answer(then, func(ctx context.Context) Answer { return c.poll(ctx, r) }))
+	case CountOwned:
+		c.do("count", answer(then, func(ctx context.Context) Answer { return c.count(ctx, r) }))
+	case ListOwned:
+		c.long("list", answer(then, func(ctx context.Context) (a Answer) {
 			a.Locks, a.Err = c.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
 			return a
 		}))
-	case engine.ListUnowned:
-		c.long("sweep", answer(then, func(ctx context.Context) engine.Answer { return c.sweep(ctx, r) }))
-	case engine.RefreshPlan:
-		c.long("refresh", answer(then, func(ctx context.Context) (a engine.Answer) {
+	case ListUnowned:
+		c.long("sweep", answer(then, func(ctx context.Context) Answer { return c.sweep(ctx, r) }))
+	case RefreshPlan:
+		c.long("refresh", answer(then, func(ctx context.Context) (a Answer) {
 			a.Reading, a.Err = c.refresh(ctx, r)
 			return a
 		}))
@@ -106,7 +105,7 @@ func (c *calls) List(r engine.ListRequest, then func(engine.Answer)) {
 
 // answer has then called in the loop with what do returns.
 func answer(
-	then func(engine.Answer), do func(ctx context.Context) engine.Answer,
+	then func(Answer), do func(ctx context.Context) Answer,
 ) func(ctx context.Context) (func(), error) {
 	return func(ctx context.Context) (func(), error) {
 		a := do(ctx)
@@ -114,21 +113,21 @@ func answer(
 	}
 }
 
-func (c *calls) poll(ctx context.Context, r engine.SessionPoll) engine.Answer {
+func (c *Requests) poll(ctx context.Context, r SessionPoll) Answer {
 	docs, err := c.listSessions(ctx, r)
-	a := engine.Answer{Err: err, Arrived: c.clock.Now(), Sessions: make([]record.Session, len(docs))}
+	a := Answer{Err: err, Arrived: c.Clock.Now(), Sessions: make([]record.Session, len(docs))}
 	for i, d := range docs {
 		a.Sessions[i] = c.decodeSession(d)
 	}
 	return a
 }
 
-func (c *calls) count(ctx context.Context, r engine.CountOwned) engine.Answer {
-	reply, err := c.store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
-	return engine.Answer{Total: reply.Total, Err: err}
+func (c *Requests) count(ctx context.Context, r CountOwned) Answer {
+	reply, err := c.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
+	return Answer{Total: reply.Total, Err: err}
 }
 
-func (c *calls) sweep(ctx context.Context, r engine.ListUnowned) (a engine.Answer) {
+func (c *Requests) sweep(ctx context.Context, r ListUnowned) (a Answer) {
 	if a.Locks, a.Err = c.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
 		return a
 	}
@@ -141,13 +140,13 @@ func (c *calls) sweep(ctx context.Context, r engine.ListUnowned) (a engine.Answe
 }
 
 // Apply implements [engine.Store]. What refusals show is decoded here, outside the loop.
-func (c *calls) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
+func (c *Requests) Apply(r ApplyRequest, then func(Answer)) {
 	c.do(r.Op, func(ctx context.Context) (func(), error) {
-		sent := c.clock.Now()
+		sent := c.Clock.Now()
 		var outs []store.Outcome
 		if !r.InOrder {
 			var err error
-			if outs, err = c.store.Apply(ctx, r.Changes...); err != nil {
+			if outs, err = c.Store.Apply(ctx, r.Changes...); err != nil {
 				outs = nil
 			}
 		}
@@ -158,7 +157,7 @@ func (c *calls) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 		if r.Op == "heartbeat" {
 			c.heartbeatDone(sent, outs[len(outs)-1].Err)
 		}
-		a := engine.Answer{
+		a := Answer{
 			Outcomes: outs, Locks: make([]*record.Lock, len(outs)), Mutexes: make([]*protocol.MutexDoc, len(outs)),
 		}
 		for i, out := range outs {
@@ -174,10 +173,10 @@ func (c *calls) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 	})
 }
 
-func (c *calls) heartbeatDone(sent protocol.Instant, err error) {
-	c.cfg.Hooks.heartbeat(c.clock.Now().HolderElapsed(sent), err)
+func (c *Requests) heartbeatDone(sent protocol.Instant, err error) {
+	c.observe(HeartbeatAnswered{Took: c.Clock.Now().HolderElapsed(sent), Err: err})
 	if err != nil {
-		c.log.V(1).Info("Heartbeat failed", "session", c.lease.Load().session, "error", err.Error())
+		c.Log.V(1).Info("Heartbeat failed", "session", c.Lease.Load().Session, "error", err.Error())
 	}
 }
 

@@ -1,4 +1,4 @@
-package elect
+package engine
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -43,30 +42,30 @@ func viewGap(locks int) time.Duration {
 // wait is how long the loop may sleep before the next view is due.
 func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 	if !p.dirty {
-		return engine.Never
+		return Never
 	}
 	return viewGap(locks) - now.HolderElapsed(p.last)
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (p *publisher) publish(c *core, n *engine.Engine, known *engine.Cache, last bool) {
-	now := c.clock.Now()
+func (p *publisher) publish(c *Core, n *Engine, known *Cache, last bool) {
+	now := c.Clock.Now()
 	p.note(n.Changes())
-	before := c.view.Load()
-	ahead := c.times.ahead()
+	before := c.View.Load()
+	ahead := c.Times.ahead()
 	stale, draining := n.Peers.Connectivity.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
 	p.dirty = p.dirty || stale != before.Stale || draining != before.Draining || (ahead-before.Ahead).Abs() > aheadStep
 	if !last && (!p.dirty || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}
 	if stale != before.Stale {
-		logReach(c.log, stale)
+		logReach(c.Log, stale)
 	}
 	v := &cluster.View{
 		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
 		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    c.times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
+		Now:    c.Times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
 		Locks: before.Locks, Held: before.Held,
 		Looked: known.Looked(), Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
@@ -74,7 +73,7 @@ func (p *publisher) publish(c *core, n *engine.Engine, known *engine.Cache, last
 		v.Locks = known.Locks()
 	}
 	if p.held || before.Held == nil {
-		v.Held = make(map[Key]cluster.Held, n.Keys.Len())
+		v.Held = make(map[record.Key]cluster.Held, n.Keys.Len())
 		for key, h := range n.Keys.Held() {
 			look := known.Begun()
 			if was, ok := before.Held[key]; ok && was.Phase != cluster.PhaseClaiming {
@@ -87,8 +86,8 @@ func (p *publisher) publish(c *core, n *engine.Engine, known *engine.Cache, last
 		}
 	}
 	p.dirty, p.locks, p.held, p.last = false, false, false, now
-	c.view.Store(v)
-	c.changed.Wake()
+	c.View.Store(v)
+	c.Changed.Wake()
 }
 
 // logReach logs that the store is away, or back.
@@ -100,14 +99,14 @@ func logReach(log logr.Logger, away bool) {
 	log.Info("The store answers again")
 }
 
-func (p *publisher) note(c engine.Changes) {
+func (p *publisher) note(c Changes) {
 	p.dirty, p.locks, p.held = p.dirty || c.View, p.locks || c.Locks, p.held || c.Held
 	if c.Forgot != (protocol.Instant{}) {
 		p.forgot = c.Forgot
 	}
 }
 
-func sessionViews(n *engine.Engine, known *engine.Cache, now protocol.Instant) []cluster.Session {
+func sessionViews(n *Engine, known *Cache, now protocol.Instant) []cluster.Session {
 	m := n.Session.Machine()
 	own := cluster.Session{
 		ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true,

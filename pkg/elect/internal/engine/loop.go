@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// Errors that package elect shows under the same names.
+var (
+	ErrClosed     = errors.New("elector closed")
+	ErrNotRunning = errors.New("elector not running")
+	ErrLeaseLost  = errors.New("lease lost")
+)
+
+// Core is what the loop shares with everything else. Nothing in it changes but by its own methods.
+type Core struct {
+	*documents
+	P       protocol.Params
+	Clock   SteadyClock
+	Log     logr.Logger
+	Box     *mailbox
+	Times   *storeClock
+	Lineage *Lineage
+	Lease   atomic.Pointer[validity]
+	View    atomic.Pointer[cluster.View]
+	Changed Broadcast
+	Dog     *watchdog
+	observe func(Event)
+}
+
+// validity is what leases need to know, readable without the loop.
+type validity struct {
+	Session string
+	Open    bool
+	Acked   protocol.Instant
+}
+
+// NewCore makes a core. observe is called with each event as it happens, also from outside the loop.
+func NewCore(
+	db store.Store, p protocol.Params, clock SteadyClock, log logr.Logger, observe func(Event),
+) *Core {
+	c := &Core{
+		P: p, Clock: clock, Log: log, observe: observe, Box: newMailbox(), Times: &storeClock{local: clock},
+		Lineage: newLineage(), Changed: NewBroadcast(),
+	}
+	c.documents = &documents{
+		Store: timedStore{lineageStore{&movedStore{Store: db}, c.Lineage}, c.Times}, Op: p.Op, log: log,
+	}
+	c.Dog = newWatchdog(p, clock, &c.Lease)
+	c.Lease.Store(&validity{})
+	c.View.Store(&cluster.View{})
+	return c
+}
+
+// Loop drives an engine: it is the only select, with the timers. Calls, runs and the publisher do what the engine wants
+// done. Everything but core and calls is touched by the loop's goroutine only.
+type Loop struct {
+	*Core
+	*Engine
+	Cache  *Cache
+	calls  *Requests
+	cfg    LoopConfig
+	page   publisher
+	cancel context.CancelCauseFunc // ends everything asynchronous
+	Ended  error                   // why it could not end its session; set before box.over is closed
+}
+
+// LoopConfig is what a loop is made of beside its core.
+type LoopConfig struct {
+	Member       record.Member
+	Predecessors []Predecessor
+	OnStuck      func(keys []record.Key)
+	Runs         Runs
+	Calls        Calls
+	Expired      func(key record.Key) // the watchdog has stopped runs of the key at D
+}
+
+// NewLoop makes a loop of the store operations c. cancel ends what runs asynchronously.
+func NewLoop(c *Requests, cancel context.CancelCauseFunc, cfg LoopConfig) *Loop {
+	l := &Loop{
+		Core: c.Core, Cache: NewCache(c.P, c.Clock.Now()), calls: c, cfg: cfg, cancel: cancel,
+	}
+	l.Engine = New(Config{
+		Params: c.P, Member: cfg.Member, Predecessors: cfg.Predecessors, NewID: uuid.NewString, Log: c.Log,
+		Clock: c.Times, Store: c, Runs: cfg.Runs, Calls: cfg.Calls, Cache: l.Cache, Observe: l.note,
+	})
+	diverged := l.lineageChanged
+	c.Lineage.changed.Store(&diverged)
+	return l
+}
+
+// note shows leases, and the watchdog, what they count from.
+func (l *Loop) note(x Event) {
+	if x, ok := x.(LeaseChanged); ok {
+		l.Lease.Store(&validity{Session: x.Session, Open: x.Open, Acked: x.Acked})
+	}
+	l.Core.observe(x)
+}
+
+// Run runs the loop until its end, and leaves nothing of it.
+func (l *Loop) Run(ctx context.Context) {
+	l.calls.Work.Go(func() { l.Dog.watch(l.calls.Ctx, &l.calls.Work, l.cfg.OnStuck) })
+	l.Ended = l.loop(ctx)
+	l.page.publish(l.Core, l.Engine, l.Cache, true)
+	l.cancel(ErrClosed)
+	close(l.Box.Over)
+	l.calls.Work.Wait()
+	close(l.Box.Gone)
+}
+
+// loop takes events until nothing is left to do. Its error says why the session could not be ended.
+func (l *Loop) loop(ctx context.Context) error {
+	l.Settle()
+	watch := watcher{calls: l.calls, notified: l.Notified}
+	watch.follow()
+	stop := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case do := <-l.Box.inbox:
+			// Effects are carried before the next event: a caller must not find a key running whose run has not
+			// been started.
+			do()
+			l.Settle()
+			l.Box.drain(l.Settle)
+		case <-timer.C:
+		case <-stop:
+			stop = nil
+			l.Close()
+		}
+		for _, key := range l.Dog.takeExpired() {
+			l.cfg.Expired(key)
+		}
+		l.Tick()
+		l.page.publish(l.Core, l.Engine, l.Cache, false)
+		switch ended, unheard := l.Over(); {
+		case ended:
+			l.last("increment", l.Outbox.LastIncrements())
+			if events := l.Outbox.LastEvents(); len(events) > 0 {
+				l.last("event", events)
+				l.last("increment", []store.Change{record.EventsWritten()})
+			}
+			return nil
+		case unheard:
+			return fmt.Errorf(
+				"end the session: nothing runs any more, but the store has not answered for %v: %w", l.P.T,
+				store.ErrUnavailable,
+			)
+		}
+		timer.Reset(min(l.Sleep(), l.page.wait(l.Cache.Size(), l.Clock.Now())))
+	}
+}
+
+// lineageChanged has the loop change the lineage, when a reply has named another one.
+func (l *Loop) lineageChanged(from, to string) {
+	l.Box.PostSoon(func() {
+		if l.Lineage.become(from, to) {
+			l.LineageChanged()
+		}
+	})
+}
+
+// last writes what is left at the very end: there is no next turn of the loop that would.
+func (l *Loop) last(what string, changes []store.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.calls.Ctx, l.P.Op)
+	defer cancel()
+	if outs, err := l.Store.Apply(ctx, changes...); firstError(outs, err) != nil {
+		l.Log.V(1).Info("The end of the session could not be written", "session", l.Session.ID(), "op", what)
+	}
+}
+
+// mailbox is how everything else reaches the loop.
+type mailbox struct {
+	inbox   chan func()
+	Ready   chan struct{} // closed once the loop has something to work on
+	Over    chan struct{} // closed when the loop has ended
+	Gone    chan struct{} // closed when nothing of it is left
+	Started atomic.Bool
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{
+		inbox: make(chan func(), 256), Ready: make(chan struct{}), Over: make(chan struct{}), Gone: make(chan struct{}),
+	}
+}
+
+// post hands do to the loop. When the loop is over do is never run.
+func (b *mailbox) post(do func()) {
+	select {
+	case b.inbox <- do:
+	case <-b.Over:
+	}
+}
+
+// PostSoon is post for callers that must not wait, the loop itself among them. Before the start nothing empties the
+// inbox: what it has no room for is dropped then.
+func (b *mailbox) PostSoon(do func()) {
+	select {
+	case b.inbox <- do:
+	default:
+		if b.Started.Load() {
+			go b.post(do)
+		}
+	}
+}
+
+// Send is post that waits only as long as ctx goes on. When it returns an error do is never run.
+func (b *mailbox) Send(ctx context.Context, do func()) error {
+	select {
+	case b.inbox <- do:
+		return nil
+	case <-b.Over:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless the
+// loop has ended.
+func (b *mailbox) Ask(ctx context.Context, do func()) error {
+	if !b.Started.Load() {
+		return ErrNotRunning
+	}
+	<-b.Ready
+	done := make(chan struct{})
+	var taken atomic.Bool // by the loop, or by a caller who waits no longer
+	wrapped := func() {
+		if taken.CompareAndSwap(false, true) {
+			do()
+			close(done)
+		}
+	}
+	if err := b.Send(ctx, wrapped); err != nil {
+		return err
+	}
+	gone := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-b.Over:
+			return ErrClosed
+		case <-gone:
+			if taken.CompareAndSwap(false, true) {
+				return context.Cause(ctx)
+			}
+			gone = nil
+		}
+	}
+}
+
+// drain runs what else has come in, each followed by then, but not without end: however busy the callers are,
+// deadlines are looked at.
+func (b *mailbox) drain(then func()) {
+	for range cap(b.inbox) {
+		select {
+		case do := <-b.inbox:
+			do()
+			then()
+		default:
+			return
+		}
+	}
+}
