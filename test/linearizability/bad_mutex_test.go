@@ -104,7 +104,8 @@ func TestBadQueues(t *testing.T) {
 		"a newcomer overtakes":     {fair, "|B > |B C > B|C", "|B > C|B"},
 		"unfair where it is not":   {unfair, "|B > C|B", "C D|B"},
 		"over one who gave up":     {fair, "A|B C > |C > C|", "A|B C > |B C > C|B"},
-		"not at the end":           {fair, "A|B C > A|B C D", "A|B C > A|C B"},
+		"not in its place":         {fair, "A|B C > A|B C D", "A|B C > A|C B"},
+		"before one as old":        {fair, "A|B > A|B C", "A|B > A|C B"},
 		"a place lost":             {fair, "A|B C > A|C > A|C B@new", "A|B C > A|C > A|C B"},
 		"a reader over a writer":   {readersWriter, "a|b C > a b|C", "a|C b > a b|C"},
 		"a writer over a reader":   {readersWriter, "|b C > b|C", "|b C > C|b"},
@@ -119,7 +120,7 @@ func TestBadQueues(t *testing.T) {
 				for one := range strings.SplitSeq(text, ">") {
 					chain = append(chain, &written{doc: shape(one)})
 				}
-				_, bad := judgeQueue(tc.kind, chain)
+				_, bad := judgeQueue(tc.kind, chain, nil)
 				return bad
 			}
 			if bad := judged(tc.good); len(bad) > 0 {
@@ -129,6 +130,21 @@ func TestBadQueues(t *testing.T) {
 				t.Errorf("%s was accepted", tc.bad)
 			}
 		})
+	}
+}
+
+// A call may enter before a ticket that has seen more than it has, and so not one that was made after that.
+func TestBadNewcomer(t *testing.T) {
+	t.Parallel()
+	waits, enters := shape("|B"), shape("C|B")
+	waits.Rev, waits.Queue[0].Seen = 20, 10
+	enters.Rev, enters.Queue[0].Seen, enters.Holders[0].Token = 30, 10, 30
+	chain := []*written{{doc: protocol.MutexDoc{Rev: 10}, known: 5}, {doc: waits}, {doc: enters}}
+	if _, bad := judgeQueue(fair, chain, map[int64]int64{30: 4}); len(bad) > 0 {
+		t.Error(bad[0])
+	}
+	if _, bad := judgeQueue(fair, chain, map[int64]int64{30: 6}); len(bad) == 0 {
+		t.Error("it was accepted")
 	}
 }
 
@@ -152,7 +168,7 @@ func TestBadKeptMutexes(t *testing.T) {
 			judged := func(last *written) []string {
 				_, bad := judgeQueue(lasting, []*written{
 					{}, at(1, keptDoc("A", 60, 30)), at(2, keptDoc("", 60, 30)), last,
-				})
+				}, nil)
 				return bad
 			}
 			if bad := judged(tc.good); len(bad) > 0 {

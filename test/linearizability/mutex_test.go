@@ -69,6 +69,17 @@ func (c *contended) note(t *turn) {
 	c.turns = append(c.turns, t)
 }
 
+// asked is when the calls were made that got tokens, where no two get one together.
+func (c *contended) asked() map[int64]int64 {
+	at := map[int64]int64{}
+	for _, t := range c.turns {
+		if t.told && c.kind.limit() == 1 {
+			at[t.token] = t.call
+		}
+	}
+	return at
+}
+
 func (c *contended) used() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -247,7 +247,7 @@ func (r *lockRun) judgeMutexes(ctx context.Context, t *testing.T, m *mutexes) []
 		if newest.ID == "" && told > 0 {
 			bad = []string{fmt.Sprintf("%d turns, and no document", told)}
 		} else {
-			queued, bad = judgeQueue(c.kind, m.queues.chain(newest))
+			queued, bad = judgeQueue(c.kind, m.queues.chain(newest), c.asked())
 		}
 		r.turns.queued.Add(int64(queued))
 		for _, text := range bad {

@@ -18,8 +18,16 @@ type written struct {
 	at     int64 // when it was sent first
 	ifRev  int64
 	doc    protocol.MutexDoc
-	maybe  bool // it may have happened
-	surely bool // it has
+	maybe  bool  // it may have happened
+	surely bool  // it has
+	known  int64 // when that was known first; 0: it was not
+}
+
+// happened notes that it has.
+func (w *written) happened() {
+	if w.surely = true; w.known == 0 {
+		w.known = now()
+	}
 }
 
 // queues are all writes of mutexes, by the documents' ids, and by who wrote them.
@@ -49,7 +57,9 @@ func (q *queues) sent(at int64, c store.Change, status store.Status) {
 		of[c.Doc.WriterID] = w
 	}
 	w.at = min(w.at, at)
-	w.maybe, w.surely = w.maybe || status != store.Refused, w.surely || status == store.Applied
+	if w.maybe = w.maybe || status != store.Refused; status == store.Applied {
+		w.happened()
+	}
 }
 
 // shown notes a document that the store has shown: whoever wrote it, it happened.
@@ -58,7 +68,7 @@ func (q *queues) shown(docs ...store.Doc) {
 	defer q.mu.Unlock()
 	for _, d := range docs {
 		if w := q.all[d.ID][d.WriterID]; w != nil {
-			w.surely = true
+			w.happened()
 		}
 	}
 }
@@ -120,13 +130,18 @@ type fairness struct {
 	gone   map[string]string // claims whose tickets were taken out, and their sessions then
 	queued int               // tickets that were there before they entered
 	keeper *written          // the write that keeps it now; nil: it is not known
+	known  map[int64]int64   // when it was known that a revision was written
+	asked  map[int64]int64   // when the call was made that got a token
 	bad    []string
 }
 
-// judgeQueue says what is unfair: a ticket that is not at the end, one that enters before another that may enter, one
-// of a live session that lost its place.
-func judgeQueue(kind mutexKind, chain []*written) (queued int, bad []string) {
-	f := fairness{kind: kind, gone: map[string]string{}}
+// judgeQueue says what is unfair: a ticket before one that has not seen more, one that enters before another that may
+// enter, one of a live session that lost its place. asked says when the call was made that got a token.
+func judgeQueue(kind mutexKind, chain []*written, asked map[int64]int64) (queued int, bad []string) {
+	f := fairness{kind: kind, gone: map[string]string{}, known: map[int64]int64{}, asked: asked}
+	for _, w := range chain {
+		f.known[w.doc.Rev] = w.known
+	}
 	for i := 1; i < len(chain); i++ {
 		f.step(chain[i-1].doc, chain[i].doc)
 		f.keeps(chain[i-1].doc, chain[i])
@@ -147,8 +162,12 @@ func (f *fairness) step(before, after protocol.MutexDoc) {
 			f.gone[t.Claim] = t.Session
 		}
 	}
-	for i, t := range after.Queue {
-		if i < len(stayed) && t.Claim != stayed[i] {
+	behind := stayed
+	for _, t := range after.Queue {
+		switch at := slices.Index(behind, t.Claim); {
+		case at == 0:
+			behind = behind[1:]
+		case at > 0 || len(behind) > 0 && before.Queue[ticketAt(before, behind[0])].Seen <= t.Seen:
 			f.wrong(before, after, "the ticket %s is not in its place", t.Claim)
 		}
 		f.keptPlace(before, after, t.Claim, t.Session)
@@ -171,7 +190,8 @@ func (f *fairness) keptPlace(before, after protocol.MutexDoc, claim, session str
 	delete(f.gone, claim)
 }
 
-// enters judges a new holder. What stayed before its ticket was passed over.
+// enters judges a new holder. What stayed before its ticket was passed over. Without a ticket it may have come before
+// those that have seen more than it has.
 func (f *fairness) enters(before, after protocol.MutexDoc, h protocol.MutexHolder, stayed []string) {
 	at := ticketAt(before, h.Claim)
 	if at >= 0 {
@@ -180,7 +200,7 @@ func (f *fairness) enters(before, after protocol.MutexDoc, h protocol.MutexHolde
 	passed := 0
 	for _, claim := range stayed {
 		of := ticketAt(before, claim)
-		if at >= 0 && of > at {
+		if at >= 0 && of > at || at < 0 && !f.madeAfter(h.Token, before.Queue[of].Seen) {
 			continue
 		}
 		if passed++; f.kind == readersWriter && (!h.Shared || !before.Queue[of].Shared) {
@@ -190,6 +210,11 @@ func (f *fairness) enters(before, after protocol.MutexDoc, h protocol.MutexHolde
 	if limit := f.kind.limit(); f.kind != unfair && limit > 0 && len(after.Holders)+passed > limit && passed > 0 {
 		f.wrong(before, after, "%s entered over %d tickets", h.Claim, passed)
 	}
+}
+
+// madeAfter says whether the call that got a token was surely made after a revision was written: it saw no less.
+func (f *fairness) madeAfter(token, rev int64) bool {
+	return rev == 0 || f.known[rev] > 0 && f.asked[token] > f.known[rev]
 }
 
 // keeps says so when somebody enters a mutex that is kept, or when it is not kept any more although nobody has entered.

@@ -56,6 +56,11 @@ func child(uri string, in io.Reader, out io.Writer) error {
 	for lines.Scan() {
 		what, n, _ := strings.Cut(lines.Text(), " ")
 		calls.Go(func() {
+			before, err := document(ctx, db)
+			if err != nil {
+				say("failed %s %v", n, err)
+				return
+			}
 			held, err := locks.Mutex(name).Lock(ctx)
 			if err != nil {
 				say("failed %s %v", n, err)
@@ -66,7 +71,7 @@ func child(uri string, in io.Reader, out io.Writer) error {
 				say("failed %s %v", n, err)
 				return
 			}
-			say("got %s %v", n, turnOf(held.Token(), is))
+			say("got %s %v", n, turnOf(held.Token(), before.Rev, is))
 			if what == "hold" {
 				mine := held.Context()
 				for mine.Err() == nil {

@@ -72,8 +72,8 @@ const (
 // killed says which of the processes are.
 func killed(i int) bool { return i == 1 || i == 4 || i == 7 }
 
-// A hundred calls of ten processes, all at once, get it in the order in which they were written, and before all that
-// are made meanwhile. Of three processes that are killed the calls are passed over, and no others.
+// A hundred calls of ten processes, all at once, get it in the order of the queue, and before all that are made
+// meanwhile. Of three processes that are killed the calls are passed over, and no others.
 func order(t *testing.T, uri string) {
 	t.Helper()
 	db, err := store.Open(t.Context(), store.Config{URI: uri})
@@ -117,7 +117,7 @@ func order(t *testing.T, uri string) {
 		}
 	}
 	reading.Wait()
-	all := slices.Concat([]turn{turnOf(first.Token(), before)}, slices.Concat(got...))
+	all := slices.Concat([]turn{turnOf(first.Token(), 0, before)}, slices.Concat(got...))
 	for _, wrong := range disorder(all) {
 		t.Error(wrong)
 	}

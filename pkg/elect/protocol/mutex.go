@@ -79,6 +79,7 @@ type MutexCall struct {
 	Since Instant   // once granted: when
 	Keep  MutexHold // leaving: what keeps the mutex instead
 	Look  CallLook
+	Seen  int64 // Looked: the revision of the document then; 0: it was absent
 }
 
 // CallLook says whether the document was looked at since the call was made.

@@ -76,6 +76,7 @@ func (r *rig) serve() []protocol.MutexAction {
 // others is a write of somebody else, who puts tickets into the queue.
 func (r *rig) others(tickets ...protocol.MutexTicket) {
 	for _, t := range tickets {
+		t.Seen = r.store.Rev
 		r.store = r.store.Queued(t)
 	}
 	r.store.Rev++

@@ -10,9 +10,11 @@ const (
 	mutexSize   = 256 // bytes of everything but sessions, holders and tickets
 	sessionSize = 3   // bytes of a session beside its name, which stands in the document once
 	holderSize  = 132 // bytes of a holder beside the name of its claim
-	ticketSize  = 46  // bytes of a ticket beside the name of its claim
+	ticketSize  = 28  // bytes of a ticket of a writer, beside the name of its claim and what it has seen
+	sharedSize  = 14  // bytes more of a ticket of a reader
+	seenSize    = 8   // bytes, beside the digits, of what a ticket has seen more than the one before it
 
-	// entering is how many bytes a ticket grows by when it becomes a holder.
+	// entering is how many bytes a ticket grows by at most when it becomes a holder.
 	entering = holderSize - ticketSize
 )
 
@@ -26,7 +28,7 @@ type MutexDoc struct {
 
 	Limit   int // so many may hold it; 0: readers together, or one writer
 	Holders []MutexHolder
-	Queue   []MutexTicket // first come, first served
+	Queue   []MutexTicket // first come, first served: none has seen more than the one after it
 	Next    string        // session of the first ticket that may enter; its process alone is notified
 	Hold    MutexHold     // no one enters before
 	// Exclusive and Shared are the largest tokens given to a writer (or a holder of a semaphore) and to a reader. A
@@ -48,6 +50,9 @@ type MutexHolder struct {
 type MutexTicket struct {
 	Session, Claim string
 	Shared         bool // a reader
+	// Seen is the revision of the document that its process was shown first after the call was made; 0: it was absent.
+	// Who has seen less is before who has seen more.
+	Seen int64
 }
 
 // MutexHold keeps a mutex without anybody who holds it, or longer than somebody does. It outlives its session. Others
@@ -88,8 +93,25 @@ func (d MutexDoc) Size() int {
 	for _, h := range d.Holders {
 		n += holderSize + len(h.Claim)
 	}
+	seen := int64(0)
 	for _, t := range d.Queue {
-		n += ticketSize + len(t.Claim)
+		n += t.size(seen)
+		seen = t.Seen
+	}
+	return n
+}
+
+// size is how many bytes a ticket takes at most behind one that has seen so much.
+func (t MutexTicket) size(seen int64) int {
+	n := ticketSize + len(t.Claim)
+	if t.Shared {
+		n += sharedSize
+	}
+	if t.Seen > seen {
+		n += seenSize
+		for more := t.Seen - seen; more > 0; more /= 10 {
+			n++
+		}
 	}
 	return n
 }
@@ -156,9 +178,13 @@ func writerIn(queue []MutexTicket) bool {
 	return slices.ContainsFunc(queue, func(t MutexTicket) bool { return !t.Shared })
 }
 
-// Queued is d with one more ticket, at the end.
+// Queued is d with one more ticket, before those that have seen more than it has.
 func (d MutexDoc) Queued(t MutexTicket) MutexDoc {
-	d.Queue = append(slices.Clip(d.Queue), t)
+	at := len(d.Queue)
+	for at > 0 && d.Queue[at-1].Seen > t.Seen {
+		at--
+	}
+	d.Queue = slices.Insert(slices.Clip(d.Queue), at, t)
 	return d
 }
 

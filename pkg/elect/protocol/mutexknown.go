@@ -59,11 +59,15 @@ func (c MutexCalls) looks() {
 	}
 }
 
-// looked: what began since they asked has shown the document.
-func (c MutexCalls) looked() {
+// looked: what began since they asked has shown the document, at this revision. None has seen less than one that waits
+// before it, also where the document was deleted between them.
+func (c MutexCalls) looked(rev int64) {
 	for i := range c {
 		if c[i].Look == Looking {
-			c[i].Look = Looked
+			c[i].Look, c[i].Seen = Looked, rev
+		}
+		if c[i].Phase == CallWaiting {
+			rev = max(rev, c[i].Seen)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func (p *mutexPlan) overtake() {
 		}
 	}
 	p.fresh(func(c MutexCall) {
-		if !p.doc.full(MutexTicket{p.x.Session, c.Claim, c.Shared}) {
+		if !p.doc.full(p.ticket(c)) {
 			enter(c)
 		}
 	})
@@ -179,10 +179,20 @@ func (p *mutexPlan) over() bool {
 	return p.doc.Hold == MutexHold{} || p.doc.Hold == p.x.Doc.Hold && p.x.holdOver(p.m)
 }
 
-// queue puts the others at the end.
+// ticket is that of a call. A call that was not shown the document since it asked sees what this write replaces: if
+// that is old, the write is refused.
+func (p *mutexPlan) ticket(c MutexCall) MutexTicket {
+	seen := p.x.Doc.Rev
+	if c.Look == Looked {
+		seen = min(seen, c.Seen)
+	}
+	return MutexTicket{p.x.Session, c.Claim, c.Shared, seen}
+}
+
+// queue gives the others a place.
 func (p *mutexPlan) queue() {
 	p.fresh(func(c MutexCall) {
-		t := MutexTicket{p.x.Session, c.Claim, c.Shared}
+		t := p.ticket(c)
 		switch {
 		case !p.doc.full(t):
 			p.doc = p.doc.Queued(t)

@@ -46,6 +46,14 @@ type mutexWorld struct {
 	claims   int
 	largest  int64 // token of a grant to one who is alone
 	any      int64 // token of any grant
+	places   map[string]*mutexPlace
+}
+
+// mutexPlace is what the place of a call that waits hangs on: the document's revision when it was made, and the one
+// that its process was shown first after that.
+type mutexPlace struct {
+	asked, seen    int64
+	looking, shown bool
 }
 
 type mutexProc struct {
@@ -60,7 +68,9 @@ type mutexProc struct {
 }
 
 func newMutexWorld(t *rapid.T, limit int) *mutexWorld {
-	w := &mutexWorld{T: t, limit: limit, clock: 1000, dead: map[string]bool{}}
+	w := &mutexWorld{
+		T: t, limit: limit, clock: 1000, dead: map[string]bool{}, places: map[string]*mutexPlace{},
+	}
 	for i := range w.procs {
 		w.procs[i] = &mutexProc{}
 		w.open(w.procs[i])
@@ -98,11 +108,13 @@ func (w *mutexWorld) act(p *mutexProc, a protocol.MutexAction) {
 			w.Fatalf("unanswered %+v followed by %+v", p.last, a)
 		}
 		p.write, p.last = &a, &a
+		w.looks(p)
 	case protocol.ReadMutex:
 		if p.write != nil || p.reading {
 			w.Fatalf("reads with %+v under way", p.write)
 		}
 		p.reading = true
+		w.looks(p)
 	case protocol.MutexGranted:
 		w.granted(p, a)
 	case protocol.MutexLost:
@@ -167,6 +179,7 @@ func (w *mutexWorld) apply(a protocol.MutexAction) protocol.Status {
 		w.Fatalf("%+v does not rise", a)
 	}
 	w.inOrder(w.store, a.Doc)
+	w.behind(a.Doc)
 	w.store, w.high = a.Doc, max(w.high, a.Doc.Rev)
 	return protocol.Applied
 }
@@ -194,6 +207,37 @@ func (w *mutexWorld) inOrder(before, after protocol.MutexDoc) {
 	}
 }
 
+// looks: a process asks for the document, or writes it.
+func (w *mutexWorld) looks(p *mutexProc) {
+	for claim := range p.asks {
+		w.places[claim].looking = true
+	}
+}
+
+// shows: what it has asked for shows this revision.
+func (w *mutexWorld) shows(p *mutexProc, rev int64) {
+	for claim := range p.asks {
+		if c := w.places[claim]; c.looking && !c.shown {
+			c.shown, c.seen = true, rev
+		}
+	}
+}
+
+// behind looks whether a ticket is behind one whose call was made at a later revision than its process had seen by then.
+func (w *mutexWorld) behind(d protocol.MutexDoc) {
+	latest := int64(0)
+	for _, t := range d.Queue {
+		if !w.waits(t.Claim) {
+			continue
+		}
+		if c := w.places[t.Claim]; c.shown && c.seen < latest {
+			w.Fatalf("%s saw revision %d first, and is behind a call made at %d: %+v", t.Claim, c.seen, latest, d)
+		} else {
+			latest = max(latest, c.asked)
+		}
+	}
+}
+
 // waits says whether some process has a call of this name.
 func (w *mutexWorld) waits(claim string) bool {
 	for _, p := range w.procs {
@@ -211,6 +255,12 @@ func (w *mutexWorld) answer(p *mutexProc, status protocol.Status) {
 	if status == protocol.Refused {
 		ev.Doc = w.store
 	}
+	switch {
+	case status == protocol.Applied:
+		w.shows(p, a.Doc.Rev)
+	case status == protocol.Refused && w.store.Rev > max(a.IfRev, p.Doc.Rev-1):
+		w.shows(p, w.store.Rev)
+	}
 	if status != protocol.Unknown {
 		p.last = nil
 	}
@@ -219,6 +269,7 @@ func (w *mutexWorld) answer(p *mutexProc, status protocol.Status) {
 
 func (w *mutexWorld) read(p *mutexProc) {
 	p.reading = false
+	w.shows(p, w.store.Rev)
 	w.step(p, protocol.MutexEvent{
 		Kind: protocol.MutexFound, Doc: w.store, Sure: true, Floor: max(w.clock, w.high+1),
 	})
@@ -304,6 +355,7 @@ func (w *mutexWorld) steps() map[string]func(*rapid.T) {
 				Try: rapid.IntRange(0, 4).Draw(t, "try") == 0,
 			}
 			p.asks[claim] = ask
+			w.places[claim] = &mutexPlace{asked: w.store.Rev}
 			w.step(p, protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask})
 		},
 		"give up": func(*rapid.T) {
@@ -405,6 +457,9 @@ func (w *mutexWorld) steps() map[string]func(*rapid.T) {
 				t.Skip()
 			}
 			w.store = protocol.MutexDoc{}
+			for _, c := range w.places {
+				c.asked = 0 // a day has passed
+			}
 			w.clock = max(w.clock, w.high) + day // so no revision comes twice, also where the clock steps back
 		},
 	}

@@ -220,7 +220,7 @@ func TestMutexRefusesMoreThanItHolds(t *testing.T) {
 		name string
 		size int // of each ticket's claim
 		room int // tickets beside the holder
-	}{{"tickets", 1, protocol.MaxTickets}, {"bytes", 1000, 62}} {
+	}{{"tickets", 1, protocol.MaxTickets}, {"bytes", 1000, 63}} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, "A")
 			r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
@@ -235,6 +235,39 @@ func TestMutexRefusesMoreThanItHolds(t *testing.T) {
 			}
 			if len(r.store.Queue) != tc.room || r.store.Size() > protocol.MaxMutexSize {
 				t.Errorf("%d tickets, %d bytes", len(r.store.Queue), r.store.Size())
+			}
+		})
+	}
+}
+
+// How many calls can wait for a lock, each in a write of its own, some ten seconds after the one before it.
+func TestMutexHoldsSoManyTickets(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		shared          bool
+		processes, want int
+	}{
+		{"of 60 processes", false, 60, protocol.MaxTickets},
+		{"of 200 processes", false, 200, protocol.MaxTickets},
+		{"of a process each", false, protocol.MaxTickets, 670},
+		{"readers of 60 processes", true, 60, 880},
+		{"readers of a process each", true, protocol.MaxTickets, 590},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
+			const grows = 104 // what a ticket needs to enter
+			for i := range protocol.MaxTickets {
+				next := d.Queued(protocol.MutexTicket{
+					Session: fmt.Sprintf("%036d", i%tc.processes), Claim: fmt.Sprintf("%016d", i), Shared: tc.shared,
+					Seen: 1_790_000_000_000 + int64(i)*10_000,
+				})
+				if next.Size()+grows > protocol.MaxMutexSize {
+					break
+				}
+				d = next
+			}
+			if n := len(d.Queue); n < tc.want || n > tc.want+10 {
+				t.Errorf("%d tickets, want %d", n, tc.want)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func (s *mutexStep) found(ev MutexEvent) {
 	s.Reading, s.Unread, s.Doubt = false, false, false
 	s.Floor = ev.Floor
 	s.Mutex = s.knows(ev.Doc, s.m.Now)
-	s.Calls.looked()
+	s.Calls.looked(s.Doc.Rev)
 }
 
 func (s *mutexStep) answered(ev MutexEvent) {
@@ -105,7 +105,7 @@ func (s *mutexStep) answered(ev MutexEvent) {
 		if w.Doc.Rev > s.Doc.Rev {
 			s.Mutex = s.knows(w.Doc, s.m.Now)
 		}
-		s.Calls.looked()
+		s.Calls.looked(w.Doc.Rev)
 		s.grant(w)
 	case Refused:
 		// An earlier copy may have landed. Claims that the document shows are made again: see mutexPlan.
@@ -120,7 +120,7 @@ func (s *mutexStep) answered(ev MutexEvent) {
 			s.Mutex = s.knows(ev.Doc, s.m.Now)
 		default:
 			s.Mutex = s.knows(ev.Doc, s.m.Now)
-			s.Calls.looked()
+			s.Calls.looked(s.Doc.Rev)
 		}
 	case Unwritable:
 		s.Write = MutexWrite{}

@@ -39,6 +39,7 @@ type mutexTicket struct {
 	Session int    `json:"session"`
 	Claim   string `json:"claim"`
 	Shared  bool   `json:"shared,omitempty"`
+	Seen    int64  `json:"seen,omitempty"` // more than the ticket before it
 }
 
 type mutexHold struct {
@@ -60,8 +61,10 @@ func MutexDoc(id string, d protocol.MutexDoc, writer store.WriterID, now int64) 
 	for _, h := range d.Holders {
 		b.Holders = append(b.Holders, mutexHolder{at[h.Session], h.Claim, h.Token, h.Shared, h.Slot, h.Until, h.Since})
 	}
+	seen := int64(0)
 	for _, t := range d.Queue {
-		b.Queue = append(b.Queue, mutexTicket{at[t.Session], t.Claim, t.Shared})
+		b.Queue = append(b.Queue, mutexTicket{at[t.Session], t.Claim, t.Shared, max(0, t.Seen-seen)})
+		seen = max(seen, t.Seen)
 	}
 	if d.Hold != (protocol.MutexHold{}) {
 		b.NotBefore = new(mutexHold(d.Hold))
@@ -97,9 +100,14 @@ func MutexFrom(d store.Doc) (protocol.MutexDoc, error) {
 			})
 		}
 	}
+	seen := int64(0)
 	for _, t := range b.Queue {
+		m.number("queue.seen", &t.Seen, d.Rev-seen)
+		seen += t.Seen
 		if session, ok := m.named("queue", b.Sessions, t.Session, t.Claim); ok {
-			is.Queue = append(is.Queue, protocol.MutexTicket{Session: session, Claim: t.Claim, Shared: t.Shared})
+			is.Queue = append(is.Queue, protocol.MutexTicket{
+				Session: session, Claim: t.Claim, Shared: t.Shared, Seen: seen,
+			})
 		}
 	}
 	if len(is.Queue) > protocol.MaxTickets {

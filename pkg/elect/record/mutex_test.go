@@ -19,8 +19,11 @@ func mutexOfAll() protocol.MutexDoc {
 			{Session: "s", Claim: "c1", Token: 8, Slot: 2, Until: 5, Since: 3},
 			{Session: "t", Claim: "c2", Token: 9, Shared: true},
 		},
-		Queue: []protocol.MutexTicket{{Session: "u", Claim: "c3"}, {Session: "v", Claim: "c4", Shared: true}},
-		Hold:  protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
+		Queue: []protocol.MutexTicket{
+			{Session: "u", Claim: "c3", Seen: 5}, {Session: "v", Claim: "c4", Shared: true, Seen: 5},
+			{Session: "u", Claim: "c5", Seen: 8},
+		},
+		Hold: protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
 	}
 }
 
@@ -50,13 +53,15 @@ func TestMutexFitsItsSize(t *testing.T) {
 		Hold: protocol.MutexHold{UntilMs: store.MaxRev, ForMs: store.MaxRev},
 	}
 	claim := strings.Repeat("c", 16)
+	seen := int64(store.MaxRev / 2)
 	for i := range 200 {
 		session := strings.Repeat("s", 36) + strconv.Itoa(i)
 		d.Holders = append(d.Holders, protocol.MutexHolder{
 			Session: session, Claim: claim, Token: store.MaxRev, Shared: true, Slot: 800 + i, Until: store.MaxRev,
 			Since: store.MaxRev,
 		})
-		d.Queue = append(d.Queue, protocol.MutexTicket{Session: session, Claim: claim, Shared: true})
+		seen += int64(i) * int64(i) * int64(i) // differences of none to seven digits
+		d.Queue = append(d.Queue, protocol.MutexTicket{Session: session, Claim: claim, Shared: i%2 == 0, Seen: seen})
 	}
 	if body := MutexDoc("locks/m", d, store.WriterID{}, 0).Body; len(body) > d.Size() || !json.Valid(body) {
 		t.Errorf("%d bytes, counted as %d", len(body), d.Size())
@@ -68,8 +73,16 @@ func TestEditedMutex(t *testing.T) {
 	d := MutexDoc("locks/m", mutexOfAll(), store.WriterID{Session: "w", Seq: 1}, 0)
 	d.Body = []byte(strings.Replace(string(d.Body), `"claim":"c1"`, `"claim":""`, 1))
 	got, err := MutexFrom(d)
-	if err == nil || !strings.Contains(err.Error(), "holders: ") || len(got.Holders) != 1 || len(got.Queue) != 2 {
+	if err == nil || !strings.Contains(err.Error(), "holders: ") || len(got.Holders) != 1 || len(got.Queue) != 3 {
 		t.Errorf("%+v, %v", got, err)
+	}
+	for _, seen := range []string{"-1", "900"} {
+		d := MutexDoc("locks/m", mutexOfAll(), store.WriterID{Session: "w", Seq: 1}, 0)
+		d.Body = []byte(strings.Replace(string(d.Body), `"seen":3`, `"seen":`+seen, 1))
+		got, err := MutexFrom(d)
+		if err == nil || !strings.Contains(err.Error(), "queue.seen: "+seen+": want 0 to 4") || got.Queue[2].Seen != 5 {
+			t.Errorf("%+v, %v", got.Queue, err)
+		}
 	}
 	d.Body = []byte("{")
 	if got, err := MutexFrom(d); err == nil || len(got.Holders) > 0 || got.Rev != 9 {

@@ -202,7 +202,7 @@ func (w *world) do(a action) {
 	q := &w.procs[p]
 	switch a.kind {
 	case ask:
-		w.calls[a.c].phase = waiting
+		w.asked(q, int(a.c))
 		w.tries()
 		w.step(p, protocol.MutexEvent{
 			Kind: protocol.MutexAsked, Claim: w.claim(int(a.c)), Ask: w.asks[a.c].ask,

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/search"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // recovery lets every fault end and everything go on in turn, and says what is wrong in the end. It is one schedule
@@ -96,15 +97,25 @@ func (w *world) next() (action, bool) {
 	return found, best < len(order)
 }
 
-// told says whether a process looks without being asked to: it may enter, or the document names it and it does not
-// wait. All others are not told of changes here, though they look now and then where this is built.
+// told says whether a process looks without being asked to: it may enter, another came before it since it looked, or
+// the document names it and it does not wait. All others are not told of changes here, though they look now and then
+// where this is built.
 func (w *world) told(p int) bool {
 	for c, call := range w.asks {
 		if call.p == p && w.calls[c].phase == waiting {
-			return w.store.Next == w.session(p)
+			return w.store.Next == w.session(p) || w.passed(p, w.claim(c))
 		}
 	}
 	return true
+}
+
+// passed says whether one is before the ticket of a process which the process does not know of.
+func (w *world) passed(p int, claim string) bool {
+	at, known := ticketOf(w.store, claim), w.procs[p].m.Doc
+	strange := func(claim string) bool { return ticketOf(known, claim) < 0 && !holds(known, claim) }
+	return at >= 0 && (slices.ContainsFunc(w.store.Queue[:at], func(t protocol.MutexTicket) bool {
+		return strange(t.Claim)
+	}) || slices.ContainsFunc(w.store.Holders, func(h protocol.MutexHolder) bool { return strange(h.Claim) }))
 }
 
 // moves says whether an action changes anything.

@@ -31,8 +31,8 @@ func (w *world) normal() {
 		m.Calls = slices.Clone(m.Calls)
 		for i := range m.Calls {
 			m.Calls[i].Since = protocol.Instant{}
-			if !m.Calls[i].Try {
-				m.Calls[i].Look = protocol.NotLooked
+			if m.Calls[i].Phase != protocol.CallWaiting {
+				m.Calls[i].Look, m.Calls[i].Seen = protocol.NotLooked, 0
 			}
 		}
 	}
@@ -42,19 +42,29 @@ func (w *world) normal() {
 	if w.store.Hold == (protocol.MutexHold{}) {
 		w.holdAt = 0
 	}
+	for c := range w.calls {
+		for other := range w.calls[c].after {
+			if w.calls[c].phase != waiting || w.calls[other].phase != waiting {
+				w.calls[c].after[other] = false
+			}
+		}
+	}
 	w.renumber()
 }
 
 // revisions calls do for every revision and token of the state, in copies of what others share.
 func (w *world) revisions(do func(*int64)) {
 	doc := func(d *protocol.MutexDoc) {
-		d.Holders = slices.Clone(d.Holders)
+		d.Holders, d.Queue = slices.Clone(d.Holders), slices.Clone(d.Queue)
 		do(&d.Rev)
 		do(&d.Exclusive)
 		do(&d.Shared)
 		do(&d.Hold.Token)
 		for i := range d.Holders {
 			do(&d.Holders[i].Token)
+		}
+		for i := range d.Queue {
+			do(&d.Queue[i].Seen)
 		}
 	}
 	of := func(m *message) {
@@ -73,6 +83,7 @@ func (w *world) revisions(do func(*int64)) {
 		do(&q.m.Seen.Token)
 		for i := range q.m.Calls {
 			do(&q.m.Calls[i].Token)
+			do(&q.m.Calls[i].Seen)
 			do(&q.m.Calls[i].Keep.Token)
 		}
 		of(&q.out)
@@ -82,6 +93,8 @@ func (w *world) revisions(do func(*int64)) {
 	}
 	for c := range w.calls {
 		do(&w.calls[c].token)
+		do(&w.calls[c].seen)
+		do(&w.calls[c].known)
 	}
 	for _, v := range []*int64{&w.high, &w.largest, &w.any, &w.slots[0], &w.slots[1]} {
 		do(v)

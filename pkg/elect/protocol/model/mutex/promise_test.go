@@ -12,6 +12,7 @@ const (
 	exclusion = "M1: more hold it at once than may"
 	shown     = "M1: the document does not show one that holds it"
 	order     = "M2: one enters over a ticket that was written before"
+	later     = "M2: a call has a place before one that had seen an older document when it was made"
 	place     = "M2: the ticket of one that waits is taken out by another"
 	name      = "M2: a process that came back leaves its ticket under its dead name"
 	tokens    = "M3: a token that is not larger than those before"
@@ -78,6 +79,35 @@ func (w *world) tries() {
 	}
 }
 
+// asked is a call that begins to wait.
+func (w *world) asked(q *proc, c int) {
+	w.calls[c] = callState{phase: waiting}
+	if w.without == staleLook {
+		w.calls[c].known = q.m.Doc.Rev
+	}
+	for other, s := range w.calls {
+		w.calls[c].after[other] = s.phase == waiting && s.look == protocol.Looked && s.seen < w.store.Rev
+	}
+}
+
+// looks: a process has sent what will show it the document.
+func (w *world) looks(p int) {
+	for c, call := range w.asks {
+		if s := &w.calls[c]; call.p == p && s.phase == waiting {
+			s.look = max(s.look, protocol.Looking)
+		}
+	}
+}
+
+// looked: what it has sent was answered, and shows this revision.
+func (w *world) looked(p int, rev int64) {
+	for c, call := range w.asks {
+		if s := &w.calls[c]; call.p == p && s.look == protocol.Looking {
+			s.look, s.seen = protocol.Looked, rev
+		}
+	}
+}
+
 // refused is a call that ends without the mutex.
 func (w *world) refused(c int, reason protocol.MutexReason) {
 	if reason == protocol.MutexBusy && !w.calls[c].behind {
@@ -107,6 +137,7 @@ func (w *world) watch(before, after protocol.MutexDoc, by string) {
 		}
 	}
 	w.places(before, after, by)
+	w.inOrder(after)
 	for _, h := range after.Holders {
 		if !holds(before, h.Claim) {
 			w.entered(before, after, h.Claim)
@@ -142,6 +173,24 @@ func (w *world) places(before, after protocol.MutexDoc, by string) {
 	}
 }
 
+// inOrder: of those that wait none is before one that was made earlier.
+func (w *world) inOrder(d protocol.MutexDoc) {
+	for i, behind := range d.Queue {
+		for _, ahead := range d.Queue[:i] {
+			if w.waits(ahead) && w.waits(behind) && w.calls[callOf(ahead.Claim)].after[callOf(behind.Claim)] {
+				w.breaks(later)
+			}
+		}
+	}
+}
+
+// passes says whether a call whose ticket was not written yet belongs before a ticket. Of one that ended, and whose
+// write lands late, that is not known any more.
+func (w *world) passes(c int, t protocol.MutexTicket) bool {
+	s := w.calls[c]
+	return s.phase != waiting || s.look == protocol.Looked && s.seen < t.Seen && !s.after[callOf(t.Claim)]
+}
+
 // entered: a claim leaves those before it what they could have.
 func (w *world) entered(before, after protocol.MutexDoc, claim string) {
 	c := callOf(claim)
@@ -151,12 +200,12 @@ func (w *world) entered(before, after protocol.MutexDoc, claim string) {
 		w.breaks(early)
 	}
 	at := ticketOf(before, claim)
-	if at < 0 {
-		at = len(before.Queue)
-	}
 	ahead := 0
-	for _, t := range before.Queue[:at] {
-		if ticketOf(after, t.Claim) < 0 || !w.waits(t) {
+	for i, t := range before.Queue {
+		switch {
+		case i == at:
+			return
+		case ticketOf(after, t.Claim) < 0 || !w.waits(t) || at < 0 && w.passes(c, t):
 			continue
 		}
 		ahead++

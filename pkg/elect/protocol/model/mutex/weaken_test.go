@@ -37,6 +37,8 @@ const (
 	holdByClockOnly
 	buriesSilent
 	unseenAlive
+	queuedLast
+	staleLook
 )
 
 // alias stands before the name of a session that a weakened process does not know for its own.
@@ -134,15 +136,15 @@ func (w *world) seen(p int, d protocol.MutexDoc) protocol.MutexDoc {
 func (w *world) written(p int, d protocol.MutexDoc) protocol.MutexDoc {
 	switch w.without {
 	case queueApart:
-		queue := slices.DeleteFunc(slices.Clone(w.store.Queue), func(t protocol.MutexTicket) bool {
+		mine := d.Queue
+		d.Queue = slices.DeleteFunc(slices.Clone(w.store.Queue), func(t protocol.MutexTicket) bool {
 			return holds(d, t.Claim)
 		})
-		for _, t := range d.Queue {
+		for _, t := range mine {
 			if ticketOf(w.store, t.Claim) < 0 && w.procs[p].m.Session == t.Session {
-				queue = append(queue, t)
+				d = d.Queued(t)
 			}
 		}
-		d.Queue = queue
 	case ghostStays:
 		d = unblind(d)
 	case giverMakesHolder:
@@ -161,9 +163,27 @@ func (w *world) written(p int, d protocol.MutexDoc) protocol.MutexDoc {
 		}
 	case nobodyTold:
 		d.Next = ""
+	case queuedLast:
+		d = w.placed(p, d, func(int) int64 { return 0 })
+	case staleLook:
+		d = w.placed(p, d, func(c int) int64 { return w.calls[c].known })
 	case readerOverWriter:
 		d = flagged(d, func(t protocol.MutexTicket) bool { return w.asks[callOf(t.Claim)].ask.Shared })
 	default:
+	}
+	return d
+}
+
+// placed gives the new tickets of a process the places of those that have seen so much.
+func (w *world) placed(p int, d protocol.MutexDoc, seen func(c int) int64) protocol.MutexDoc {
+	all := d.Queue
+	fresh := func(t protocol.MutexTicket) bool { return ticketOf(w.procs[p].m.Doc, t.Claim) < 0 }
+	d.Queue = slices.DeleteFunc(slices.Clone(all), fresh)
+	for _, t := range all {
+		if fresh(t) {
+			t.Seen = seen(callOf(t.Claim))
+			d = d.Queued(t)
+		}
 	}
 	return d
 }
@@ -381,6 +401,18 @@ func weaknesses() []weak {
 			one,
 			budget{buries: 1},
 			shown,
+		},
+		{
+			"queued-last", "a ticket is placed before those that have seen more", queuedLast,
+			three(calls(aMutex, 0, 1, 2)...),
+			budget{},
+			later,
+		},
+		{
+			"stale-look", "a ticket has seen what was shown after its call", staleLook,
+			three(calls(aMutex, 0, 1, 2, 0)...),
+			budget{},
+			later,
 		},
 		{
 			"unseen-alive", "a call that does not wait is refused for who was seen to live", unseenAlive,

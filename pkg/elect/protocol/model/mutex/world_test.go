@@ -7,14 +7,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// Up to three processes with up to two sessions each, three calls, and one document. A lease is abstract here: a
+// Up to three processes with up to two sessions each, four calls, and one document. A lease is abstract here: a
 // session may be marked dead once its process was told of D, is frozen, or is gone. The model of sessions shows that
 // this is so.
 
 const (
 	maxProcs    = 3
 	maxSessions = 2 // of a process, one after the other
-	maxCalls    = 3
+	maxCalls    = 4
 	maxStrays   = 2
 )
 
@@ -80,6 +80,11 @@ type callState struct {
 	detached bool // it was asked to be
 	kept     bool // and the document has shown it
 	behind   bool // it does not wait, and one before it was not dead
+	// While it waits: whether its process was shown the document since it was made, and at which revision first.
+	look  protocol.CallLook
+	seen  int64
+	after [maxCalls]bool // calls that had seen an older document when it was made
+	known int64          // with staleLook: the revision that its process knew when it was made
 }
 
 type fault uint8
@@ -209,8 +214,10 @@ func (w *world) step(p int, ev protocol.MutexEvent) {
 func (w *world) act(p int, a protocol.MutexAction) {
 	switch a.Kind {
 	case protocol.WriteMutex:
+		w.looks(p)
 		w.sends(p, a)
 	case protocol.ReadMutex:
+		w.looks(p)
 		w.procs[p].out = message{kind: reads, session: w.session(p)}
 	case protocol.MutexGranted:
 		if w.without == startsUnanswered && w.calls[callOf(a.Claim)].phase == holding {
@@ -313,6 +320,9 @@ func (w *world) answer(p int, status protocol.Status) {
 	w.procs[p].out = message{}
 	if status == protocol.Unknown && w.without == believesUnanswered && m.kind == writes {
 		status = protocol.Applied
+	}
+	if status == protocol.Applied || status == protocol.Refused && m.doc.Rev > max(m.ifRev, w.procs[p].m.Doc.Rev-1) {
+		w.looked(p, m.doc.Rev)
 	}
 	switch {
 	case m.kind == reads && status == protocol.Unknown:
