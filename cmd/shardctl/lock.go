@@ -21,7 +21,6 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/lockcommand"
-	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -75,12 +74,12 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 		return errors.Join(err, exit(out))
 	}
 	collectEarly()
-	db := &guardStore{config: replica.StoreConfig(s, logr.Discard())}
+	db := &guardStore{config: s.StoreConfig(logr.Discard())}
 	code, err := guard.Run(cmd.Context(), guard.Config{
 		Foreground: true,
 		Name:       "lock",
 		Log:        logr.Discard(), // the worker says what there is to say
-		Obstructs:  func(pid int) bool { return replica.Obstructs(s, pid) },
+		Obstructs:  func(pid int) bool { return obstructs(s, pid) },
 		MarkDead:   db.markDead,
 	})
 	return exit(lockcommand.Outcome{Code: code, Err: err})
@@ -113,9 +112,9 @@ func (o *lockOptions) work(
 	r := lockcommand.Run{
 		Request: o.request, Command: args[1:], Conflict: o.conflict, Guard: client, Own: own,
 		Open: func(ctx context.Context) (store.Store, error) {
-			db, err := replica.WaitForStore(
+			db, err := waitForStore(
 				ctx, lockStoreLimit, func(ctx context.Context) (store.Store, error) {
-					return openToRun(ctx, replica.StoreConfig(s, logr.Discard()))
+					return openToRun(ctx, s.StoreConfig(logr.Discard()))
 				}, func(error, time.Duration) {},
 			)
 			if err != nil {

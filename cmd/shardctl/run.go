@@ -20,7 +20,6 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/kinds"
-	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -103,12 +102,12 @@ func runGuard(ctx context.Context, o runOptions) error {
 	// The guard needs to know how to reach the store and no tasks, of which there may be very many.
 	s = &config.Settings{Cluster: s.Cluster, Store: s.Store, Lease: s.Lease}
 	collectEarly()
-	db := &guardStore{config: replica.StoreConfig(s, log)}
+	db := &guardStore{config: s.StoreConfig(log)}
 	code, err := guard.Run(ctx, guard.Config{
 		Name:      instance,
 		Log:       log,
 		Prepare:   func(ctx context.Context) error { _, err := db.open(ctx); return err },
-		Obstructs: func(pid int) bool { return replica.Obstructs(s, pid) },
+		Obstructs: func(pid int) bool { return obstructs(s, pid) },
 		MarkDead:  db.markDead,
 	})
 	if code != 0 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -14,10 +15,9 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -84,7 +84,7 @@ func shownStore(c store.Config) string {
 // offline shows what the store says, without a replica.
 func offline(ctx context.Context, paths []string) (found *status.Snapshot, err error) {
 	err = reading(ctx, paths, func(s *config.Settings, db store.Store) error {
-		found, err = replica.Look(ctx, s, db, version)
+		found, err = view.NewOffline(s, db).Snapshot(ctx, version, time.Now())
 		return err
 	})
 	return found, err
@@ -93,7 +93,7 @@ func offline(ctx context.Context, paths []string) (found *status.Snapshot, err e
 // past shows what the store keeps of events and runs, without a replica.
 func past(ctx context.Context, paths []string, use func(status.StoreSource) error) error {
 	return reading(ctx, paths, func(s *config.Settings, db store.Store) error {
-		return use(replica.NewPast(s, db))
+		return use(view.NewOffline(s, db))
 	})
 }
 
@@ -103,7 +103,7 @@ func reading(ctx context.Context, paths []string, use func(*config.Settings, sto
 	if err != nil {
 		return err
 	}
-	c := replica.StoreConfig(s, logr.Discard())
+	c := s.StoreConfig(logr.Discard())
 	c.Existing = true
 	db, err := store.Open(ctx, c)
 	if err != nil {
@@ -122,24 +122,10 @@ func changeStore(
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
-	db, err := openToRun(ctx, replica.StoreConfig(s, logr.Discard()))
+	db, err := openToRun(ctx, s.StoreConfig(logr.Discard()))
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	return replica.ChangeStore(ctx, s, db, r, about, preview)
-}
-
-// openToRun opens a store that tasks may run on. Electors look as well, before their first claim; this is where people
-// are informed.
-func openToRun(ctx context.Context, c store.Config) (store.Store, error) {
-	db, err := store.Open(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := record.CheckMoved(ctx, db); err != nil {
-		_ = db.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("%s: %w", shownStore(c), err)
-	}
-	return db, nil
+	return operate.ChangeStore(ctx, s, db, r, about, preview)
 }

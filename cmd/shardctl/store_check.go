@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -103,7 +102,7 @@ func (o *storeCheckOptions) config(args []string) (store.Config, error) {
 		if err != nil {
 			return store.Config{}, err
 		}
-		return replica.StoreConfig(s, logr.Discard()), nil
+		return s.StoreConfig(logr.Discard()), nil
 	case len(args) > 0:
 		return storeConfig(args[0], o.database, o.cluster)
 	}

@@ -141,9 +141,9 @@ func (w *workerProcess) run(ctx context.Context) error {
 // takePart opens the store and runs the replica.
 func (w *workerProcess) takePart(ctx context.Context) error {
 	open := func(ctx context.Context) (store.Store, error) {
-		return openToRun(ctx, replica.StoreConfig(w.settings, w.log))
+		return openToRun(ctx, w.settings.StoreConfig(w.log))
 	}
-	db, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
+	db, err := waitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
 		w.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
 		w.replica.StoreFailed(err)
 	})

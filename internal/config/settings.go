@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -60,6 +63,22 @@ type Store struct {
 	URI      string
 	Database string // never empty where the store keeps several on one server
 	named    bool   // the file names the database
+}
+
+// Kind is what the store's driver is called; empty when there is none.
+func (s Store) Kind() string {
+	d, err := store.Lookup(s.URI)
+	if err != nil {
+		return ""
+	}
+	return d.Name()
+}
+
+// StoreConfig is how the store is opened that the settings name.
+func (s *Settings) StoreConfig(log logr.Logger) store.Config {
+	return store.Config{
+		URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, Timeout: s.Lease.Duration / 6, Logger: log,
+	}
 }
 
 // Lease is the time a replica may be silent before its tasks run elsewhere.

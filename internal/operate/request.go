@@ -1,3 +1,8 @@
+// Package operate turns what an operator asks for into documents of the store, or says why it cannot be.
+//
+// [Decide] is pure: it goes by what is known of the cluster, reads no clock and writes nothing. A [Writer] writes what
+// it decided. The admin listener of a replica uses both, and so do commands that reach for the store themselves. A
+// refusal reads the same in both ways.
 package operate
 
 import (
@@ -40,6 +45,14 @@ type Request struct {
 	By     string // name of a token, or of a user of the operating system
 	Reason string // for people; may be empty
 	ID     string // the same twice is one request; may be empty
+}
+
+// Keys are the keys of the tasks that the request is about.
+func (r Request) Keys() []string {
+	if r.Scope != record.ScopeTask {
+		return nil
+	}
+	return r.Names
 }
 
 // How long an override may stand that ends by itself.

@@ -3,24 +3,28 @@ package replica
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
-// choreAgain is how often it is asked whether this replica should take a chore on, although nothing seems to change.
-const choreAgain = time.Second
+// choreRetry is how often the locks of chores are tried although nothing seems to change.
+const choreRetry = time.Second
 
-// chore is what one replica does for all, for each group that wants it: for as long as it has the group's lock of the
+// chore is what one replica does for all, for each group that wants it: for as long as it owns the group's lock of the
 // space.
 type chore struct {
 	space   string // of the locks
@@ -30,30 +34,30 @@ type chore struct {
 	// without an error.
 	work func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error
 
-	elector *elect.Elector
-	cluster elect.Cluster
-	lists   *lists
-	log     logr.Logger
+	elector  *elect.Elector
+	cluster  elect.Cluster
+	settings *settingsInForce
+	log      logr.Logger
 
-	mu    sync.Mutex
-	under map[string]bool // groups whose lock is held or asked for
+	mu     sync.Mutex
+	groups map[string]bool // those whose lock is held or tried
 }
 
 // chores makes the chores of a replica.
 type chores struct {
 	node      *node
-	lists     *lists
+	settings  *settingsInForce
 	functions *discover.Functions
 	rules     weights.Rules // that weights go by
 	log       logr.Logger
 }
 
 // all are those that there are.
-func (cs *chores) all() []*chore { return []*chore{cs.looking(), cs.weighing()} }
+func (cs *chores) all() []*chore { return []*chore{cs.discovery(), cs.weights()} }
 
 // chore gives a chore what it needs.
 func (cs *chores) chore(log logr.Logger, c *chore) *chore {
-	c.elector, c.cluster, c.lists, c.log = cs.node.elector, cs.node.cluster, cs.lists, log
+	c.elector, c.cluster, c.settings, c.log = cs.node.elector, cs.node.cluster, cs.settings, log
 	return c
 }
 
@@ -61,23 +65,23 @@ func (c *chore) key(group string) record.Key {
 	return published.Place{Space: c.space, Group: group}.Key()
 }
 
-// keepAsking asks for the locks of groups that no one serves, until ctx ends.
-func (c *chore) keepAsking(ctx context.Context) {
-	again := time.NewTicker(choreAgain)
-	defer again.Stop()
+// run tries to acquire the locks of groups that no replica serves, until ctx ends.
+func (c *chore) run(ctx context.Context) {
+	retry := time.NewTicker(choreRetry)
+	defer retry.Stop()
 	for {
 		changed := c.cluster.Changed()
-		s, reloaded := c.lists.files()
-		view := c.cluster.View()
+		s, reloaded := c.settings.files()
+		v := c.cluster.View()
 		for i := range s.Groups {
-			if g := &s.Groups[i]; c.wanted(g) && mayHold(view, s, c.key(g.Name)) && c.begin(g.Name) {
-				go c.ask(ctx, g.Name)
+			if g := &s.Groups[i]; c.wanted(g) && mayHold(v, s, c.key(g.Name)) && c.begin(g.Name) {
+				go c.acquire(ctx, g.Name)
 			}
 		}
 		select {
 		case <-changed:
 		case <-reloaded:
-		case <-again.C:
+		case <-retry.C:
 		case <-c.cluster.Done():
 			return
 		case <-ctx.Done():
@@ -86,7 +90,7 @@ func (c *chore) keepAsking(ctx context.Context) {
 	}
 }
 
-// mayHold says whether this replica should ask for the lock of a chore: it takes part, no other has newer lists, and
+// mayHold says whether this replica should acquire the lock of a chore: it takes part, no other has newer lists, and
 // the lock is free as far as is known.
 func mayHold(v *cluster.View, s *config.Settings, key record.Key) bool {
 	return takesPart(v, s) && free(v, v.Lock(key))
@@ -114,31 +118,31 @@ func free(v *cluster.View, lock record.Lock) bool {
 			return m.State == record.Dead
 		}
 	}
-	return true // it is not in the view any more: trying says the truth
+	return true // it is not in the view any more
 }
 
-// begin notes that the lock of a group is asked for; false: it is already.
+// begin notes that the lock of a group is tried; false: it is already.
 func (c *chore) begin(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.under[group] {
+	if c.groups[group] {
 		return false
 	}
-	if c.under == nil {
-		c.under = map[string]bool{}
+	if c.groups == nil {
+		c.groups = map[string]bool{}
 	}
-	c.under[group] = true
+	c.groups[group] = true
 	return true
 }
 
 func (c *chore) end(group string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.under, group)
+	delete(c.groups, group)
 }
 
-// ask tries to get the lock of a group, once, and serves the group for as long as it is held.
-func (c *chore) ask(ctx context.Context, group string) {
+// acquire tries to acquire the lock of a group, once, and serves the group for as long as it is held.
+func (c *chore) acquire(ctx context.Context, group string) {
 	opts := elect.LockOptions{AnyCap: true, Message: c.message}
 	ok, err := c.elector.LockWith(ctx, c.key(group), opts, func(ctx context.Context, lease *elect.Lease) error {
 		defer c.end(group)
@@ -158,7 +162,7 @@ func (c *chore) ask(ctx context.Context, group string) {
 func (c *chore) serve(ctx context.Context, group string, token int64) error {
 	c.log.Info("Serving a group", "key", c.key(group), "token", token)
 	for ctx.Err() == nil {
-		s, _ := c.lists.files()
+		s, _ := c.settings.files()
 		g := groupOf(s, group)
 		if g == nil || !c.wanted(g) {
 			return nil
@@ -182,7 +186,7 @@ func (c *chore) serve(ctx context.Context, group string, token int64) error {
 func (c *chore) awaitOther(ctx context.Context, g *config.Group) (goOn bool) {
 	for {
 		changed := c.cluster.Changed()
-		s, reloaded := c.lists.files()
+		s, reloaded := c.settings.files()
 		if now := groupOf(s, g.Name); now == nil || now.Hash != g.Hash {
 			return true
 		}
@@ -207,4 +211,67 @@ func groupOf(s *config.Settings, name string) *config.Group {
 		}
 	}
 	return nil
+}
+
+// discovery lists what exists in the groups whose lock it owns.
+func (cs *chores) discovery() *chore {
+	log := cs.log.WithName("discovery")
+	return cs.chore(log, &chore{
+		space: record.GroupDiscovery, message: "it looks for what exists",
+		wanted: func(g *config.Group) bool { return g.Discover != nil && g.Discover.Lister != nil },
+		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
+			return newLooker(cs.node.store, g, s, cs.functions, log).Run(ctx, token)
+		},
+	})
+}
+
+func newLooker(
+	db store.Store, g *config.Group, s *config.Settings, f *discover.Functions, log logr.Logger,
+) discovery.Looker {
+	return discovery.Looker{
+		Store: db, Group: g.Name, Instance: s.Instance, Lister: g.Discover.Lister,
+		Env:      discover.Env{Group: g.Name, Lookup: os.LookupEnv, Functions: f},
+		Interval: g.Discover.Interval,
+		Rules:    discovery.Rules{Grace: g.Discover.Grace, Limit: g.Discover.Limit},
+		Logger:   log,
+	}
+}
+
+// seenOf is what the locks say of a group's subscriptions; false: they are not known at the moment. A task that is not
+// listed yet must not count as gone.
+func seenOf(v *cluster.View, g *config.Group, lists view.StoreLists) (seen map[string]weights.Seen, ok bool) {
+	if !v.Loaded || v.Stale || g == nil || !lists.Listed(g) {
+		return nil, false
+	}
+	seen = map[string]weights.Seen{}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if !g.FollowsLag(t) {
+			continue
+		}
+		lock, now := v.Lock(t.Key()), weights.Seen{}
+		if now.Since = lock.Since; lock.Session != "" {
+			now.Lag = lock.Status.Lag
+		}
+		seen[t.Name] = now
+	}
+	return seen, true
+}
+
+// weights publishes the weights of the groups whose lock it owns.
+func (cs *chores) weights() *chore {
+	log := cs.log.WithName("weights")
+	return cs.chore(log, &chore{
+		space: record.GroupWeights, message: "it publishes the weights that follow the lag",
+		wanted: func(g *config.Group) bool { return g.WeightFrom == config.WeightLag },
+		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
+			return weights.Follower{
+				Store: cs.node.store, Group: g.Name, Instance: s.Instance, Rules: cs.rules, Logger: log,
+				See: func() (map[string]weights.Seen, bool) {
+					s, lists := cs.settings.all()
+					return seenOf(cs.node.cluster.View(), groupOf(s, g.Name), lists)
+				},
+			}.Run(ctx, token)
+		},
+	})
 }

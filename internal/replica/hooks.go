@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/status"
@@ -27,9 +26,9 @@ type Tracer interface {
 	Key(change elect.KeyChange)
 }
 
-// hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events
-// and who read lists. Locks that are no tasks' are not counted.
-func hooks(m *status.Metrics, h *heartbeats, w, l *writtenEvents) elect.Hooks {
+// hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events and who
+// read lists. Locks that are no tasks' are not counted.
+func hooks(m *status.Metrics, h *heartbeats, events, lists *signal) elect.Hooks {
 	return elect.Hooks{
 		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)
@@ -43,7 +42,7 @@ func hooks(m *status.Metrics, h *heartbeats, w, l *writtenEvents) elect.Hooks {
 		Handover: ofTasks(m.ObserveHandover),
 
 		Mutex:  m.Lock,
-		Events: w.wake, Lists: l.wake,
+		Events: events.wake, Lists: lists.wake,
 	}
 }
 
@@ -54,28 +53,4 @@ func ofTasks[T any](count func(string, T)) func(string, T) {
 			count(group, what)
 		}
 	}
-}
-
-// heartbeats remembers how the last heartbeat went.
-type heartbeats struct {
-	mu   sync.Mutex
-	last heartbeat
-}
-
-// heartbeat is how one went, or why there could be none.
-type heartbeat struct {
-	took time.Duration
-	err  error
-}
-
-func (h *heartbeats) note(took time.Duration, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = heartbeat{took, err}
-}
-
-func (h *heartbeats) get() heartbeat {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.last
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -167,3 +168,6 @@ func (n *node) noteLeft(instance string) error {
 	}
 	return err
 }
+
+// clip cuts a text to what the store takes.
+func clip(text string) string { return view.Clip(text, elect.MaxText) }

@@ -3,12 +3,12 @@ package replica
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -28,15 +28,16 @@ type node struct {
 	changes *operate.Writer
 	runs    *runs.Keeper
 
-	announcement announcement
+	member memberDoc
 }
 
 func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
-		Store: db, Member: r.cfg.member(s, nil), LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-		Predecessors: r.cfg.Left, Logger: r.log.WithName("elect"), OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
-		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.written, &r.published),
+		Store: db, Member: r.cfg.member(s, view.StoreLists{}), LeaseDuration: s.Lease.Duration,
+		RenewDeadline: s.Lease.RenewDeadline, Predecessors: r.cfg.Left, Logger: r.log.WithName("elect"),
+		OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
+		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.newEvents, &r.newLists),
 	}
 	if r.cfg.Tracer != nil {
 		cfg.Hooks.Key = r.cfg.Tracer.Key
@@ -50,14 +51,14 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 		return nil, fmt.Errorf("make the elector: %w", err)
 	}
 	n.cluster = n.elector.Cluster()
-	n.announcement.set = n.cluster.SetMember
+	n.member.set = n.cluster.SetMember
 	n.runs = runs.NewKeeper(db, n.output, r.log.WithName("runs"))
 	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n)); err != nil {
 		return nil, err
 	}
 	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
 		Cluster: n.cluster, Run: n.tasks.Runnable, Clock: time.Now, Logger: r.log.WithName("balancer"),
-		Decided: func(took time.Duration) { r.cfg.Metrics.Reconcile(took); r.turns.note(loopReconcile) },
+		Decided: func(took time.Duration) { r.cfg.Metrics.Reconcile(took); r.loops.note(loopReconcile) },
 		Policy:  policy(s, n.cluster),
 	})
 	if err != nil {
@@ -81,7 +82,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
-		Asked: (&asked{view: n.cluster.View}).get,
+		Asked: (&taskRequests{view: n.cluster.View}).get,
 		Journal: &journal{
 			instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add,
 		},
@@ -123,66 +124,14 @@ func taskAlarms(problems *problemRegistry, instance string) tasks.Alarms {
 	}
 }
 
-// member is what the replica says of itself.
-func (c *Config) member(s *config.Settings, w weighed) elect.Member {
-	m := elect.Member{
-		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: c.Revision,
-		Version: c.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
-		Caps: map[string]int{}, ListHashes: map[string]string{}, WeightRevisions: w.revisions(s),
-	}
-	for _, g := range s.Groups {
-		m.ListHashes[g.Name] = g.Hash
-		if g.Cap != nil {
-			m.Caps[g.Name] = *g.Cap
-		}
-	}
-	return m
-}
-
-// declared is what the balancer is to know: the task lists, with what was discovered, and with the weights that are
-// published.
-func declared(s *config.Settings, from read) balancer.Declared {
-	d := balancer.Declared{Revision: s.Revision, Chores: choreGroups(s)}
-	for gi := range s.Groups {
-		g := &s.Groups[gi]
-		group := balancer.DeclaredGroup{
-			Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks)),
-			WeightRevision: from.weights.revision(g),
-		}
-		for i := range g.Tasks {
-			t := &g.Tasks[i]
-			group.Keys[i] = balancer.DeclaredKey{
-				Key: t.Key(), Weight: from.weights.of(g, t), Discovered: t.Discovered != tasks.Discovered{},
-			}
-		}
-		if f := from.found[g.Name]; f != nil {
-			group.AsOf = f.asOf.Load
-		}
-		d.Groups = append(d.Groups, group)
-	}
-	return d
-}
-
-// choreGroups are the groups of locks under which one replica does something for all.
-func choreGroups(s *config.Settings) []string {
-	var all []string
-	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Discover != nil }) {
-		all = append(all, record.GroupDiscovery)
-	}
-	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.WeightFrom == config.WeightLag }) {
-		all = append(all, record.GroupWeights)
-	}
-	return all
-}
-
-// declare passes the task lists on: first to who runs the tasks, then to who claims them.
+// declare passes the task lists on: first to the supervisor, then to the balancer, which claims them.
 func (n *node) declare(
 	ctx context.Context, m elect.Member, d balancer.Declared, list []*tasks.Task, gone func(elect.Key),
 ) error {
 	for _, key := range n.tasks.Declare(list) {
 		gone(key)
 	}
-	if err := n.announcement.declare(ctx, m); err != nil {
+	if err := n.member.declare(ctx, m); err != nil {
 		return err
 	}
 	return n.loop.Declare(ctx, d)
@@ -209,4 +158,15 @@ func (n *node) drain(ctx context.Context) error {
 			return fmt.Errorf("%d tasks have not ended: %w", len(n.cluster.View().Held), context.Cause(ctx))
 		}
 	}
+}
+
+// taskList are the tasks of all groups, for the supervisor.
+func taskList(s *config.Settings) []*tasks.Task {
+	list := make([]*tasks.Task, 0, s.Tasks())
+	for _, g := range s.Groups {
+		for i := range g.Tasks {
+			list = append(list, &g.Tasks[i])
+		}
+	}
+	return list
 }

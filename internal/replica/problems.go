@@ -1,10 +1,19 @@
 package replica
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // problemRegistry keeps what is wrong and since when. Some problems are set and cleared by events; the rest are found
@@ -56,20 +65,20 @@ func (r *problemRegistry) clearTask(reason, task string) {
 
 // with returns those that are set and those found just now, each since it was first seen. A problem found that has not
 // lasted as long as it must is left out.
-func (r *problemRegistry) with(found []finding, now time.Time) []api.Problem {
+func (r *problemRegistry) with(findings []view.Finding, now time.Time) []api.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []api.Problem
 	for _, p := range r.marked {
 		all = append(all, p)
 	}
-	since := make(map[problemID]time.Time, len(found))
-	for _, f := range found {
+	since := make(map[problemID]time.Time, len(findings))
+	for _, f := range findings {
 		id := idOf(f.Problem)
 		if since[id] = r.since[id]; since[id].IsZero() {
 			since[id] = now
 		}
-		if now.Sub(since[id]) < f.lasting {
+		if now.Sub(since[id]) < f.Lasting {
 			continue
 		}
 		f.Since = api.Millis(since[id].UnixMilli())
@@ -79,8 +88,95 @@ func (r *problemRegistry) with(found []finding, now time.Time) []api.Problem {
 	return all
 }
 
-// finding is a problem found with a snapshot; it counts once it has lasted so long.
-type finding struct {
-	api.Problem
-	lasting time.Duration
+func storeUnreachable(why string) api.Problem {
+	return api.Problem{Reason: api.ProblemStoreUnreachable, Severity: api.SeverityError, Message: why}
+}
+
+func restartRequired(instance string, fields []string) api.Problem {
+	return api.Problem{
+		Reason: api.ProblemRestartRequired, Severity: api.SeverityWarning, Instance: instance,
+		Message: "changed and in force only after a restart: " + strings.Join(fields, ", "),
+	}
+}
+
+func configInvalid(instance string, err error) api.Problem {
+	message := err.Error()
+	var all decode.Errors
+	if errors.As(err, &all) && len(all) > 1 {
+		message = fmt.Sprintf("%v (and %d more)", all[0], len(all)-1)
+	}
+	return api.Problem{
+		Reason: api.ProblemConfigInvalid, Severity: api.SeverityError, Instance: instance,
+		Message: "the changed configuration is refused, the last good one stays: " + message,
+	}
+}
+
+// storeProblems is what an operator should know of the store itself.
+func storeProblems(db store.Store) []api.Problem {
+	var problems []api.Problem
+	for _, p := range store.Problems(db) {
+		problems = append(
+			problems, api.Problem{Reason: p.Reason, Severity: api.SeverityWarning, Message: p.Message},
+		)
+	}
+	return problems
+}
+
+// problemLog logs problems as they come and go, each once. What is wrong from the start, before there is a store, is
+// only worth a line when it is still so afterwards. It is for one goroutine at a time.
+type problemLog struct {
+	log   logr.Logger
+	begun bool
+	known map[problemID]bool // false: it was there from the start, and is not logged
+}
+
+// note takes the problems of a snapshot of this instance.
+func (l *problemLog) note(problems []api.Problem, instance string) {
+	first := !l.begun
+	l.begun = true
+	if len(problems) == 0 && len(l.known) == 0 {
+		return
+	}
+	now := make(map[problemID]bool, len(problems))
+	for _, p := range problems {
+		if !status.FoundBy(&p, instance) || p.Task != "" && p.Instance != "" && p.Instance != instance {
+			continue // its owner, or who found it, logs it
+		}
+		id := idOf(p)
+		logged, known := l.known[id]
+		now[id] = logged || !first && !known
+		if now[id] && !logged {
+			l.found(p)
+		}
+	}
+	for id, logged := range l.known {
+		if _, still := now[id]; logged && !still {
+			l.of(id).Info("A problem is over")
+		}
+	}
+	l.known = now
+}
+
+func (l *problemLog) found(p api.Problem) {
+	log := l.of(idOf(p)).WithValues("severity", string(p.Severity), "message", p.Message)
+	if p.Severity == api.SeverityError {
+		log.Error(nil, "A problem was found")
+		return
+	}
+	log.Info("A problem was found")
+}
+
+// of is the log with what the problem is about.
+func (l *problemLog) of(id problemID) logr.Logger {
+	log := l.log.WithValues("reason", id.reason)
+	if id.group != "" {
+		log = log.WithValues("group", id.group)
+	}
+	if id.task != "" {
+		log = log.WithValues("key", id.task)
+	}
+	if id.instance != "" {
+		log = log.WithValues("peer", id.instance)
+	}
+	return log
 }

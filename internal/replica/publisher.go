@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,48 +10,32 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// publisher makes snapshots of what is known and shows them.
+// publisher publishes snapshots.
 type publisher struct {
 	board   status.Board
 	metrics *status.Metrics
-	version string
-	start   time.Time
 
-	mu    sync.Mutex // held while a snapshot is made, so that an older one is never shown after a newer
-	shown *bulk
-	found []api.Problem // by this replica, with the last snapshot
-	fresh time.Time     // when the store last answered, as far as snapshots show
+	mu    sync.Mutex // held while a snapshot is made, so that an older one is never published after a newer
+	last  *view.Result
+	found []api.Problem // by this replica, in the last snapshot
 	log   problemLog
 }
 
-func newPublisher(m *status.Metrics, version string, log logr.Logger) publisher {
-	return publisher{metrics: m, version: version, start: time.Now(), log: problemLog{log: log}}
+func newPublisher(m *status.Metrics, log logr.Logger) publisher {
+	return publisher{metrics: m, log: problemLog{log: log}}
 }
 
-// bulk is the large part of a snapshot, in order. While nothing has changed it is shared from one to the next.
-type bulk struct {
-	settings *config.Settings
-	read     read
-	view     *cluster.View
-	report   *balancer.Report
-
-	tasks     []api.Task
-	locks     []api.Lock
-	overrides []api.Override
-	groups    []api.Group
-}
-
-// publish makes a snapshot and shows it.
-func (p *publisher) publish(known func() material, problems *problemRegistry) {
+// publish makes a snapshot of what collect returns, and publishes it.
+func (p *publisher) publish(collect func() view.Input, problems *problemRegistry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := known()
-	s := p.snapshot(m, problems, time.Now())
+	s := p.snapshot(collect(), problems, time.Now())
 	p.log.note(s.Status.Problems, s.Status.Instance)
 	p.board.Publish(s)
 }
@@ -64,84 +47,78 @@ func (p *publisher) problems() ([]api.Problem, string) {
 	return p.found, p.board.Snapshot().Status.Instance
 }
 
-func (p *publisher) snapshot(m material, problems *problemRegistry, now time.Time) *status.Snapshot {
-	s := &status.Snapshot{Instances: m.members.instances(p.start)}
-	s.Status = p.status(m, now)
-	s.Sort()
-	b := p.bulkOf(m)
-	s.Tasks, s.Locks, s.Overrides, s.Status.Groups = b.tasks, b.locks, b.overrides, b.groups
-	p.found = problems.with(m.find(s), now)
+func (p *publisher) snapshot(in view.Input, problems *problemRegistry, now time.Time) *status.Snapshot {
+	made := view.Make(in, p.last, now)
+	if !made.Reused {
+		p.updateMetrics(in)
+	}
+	p.last = made
+	p.found = problems.with(made.Findings, now)
 	status.SortProblems(p.found)
+	s := made.Snapshot
 	s.Status.Problems = slices.Clone(p.found)
-	for _, read := range sharedBy(m.view) {
-		// A replica of the same name may say the same.
-		if !slices.ContainsFunc(p.found, func(own api.Problem) bool { return idOf(own) == idOf(read) }) {
-			s.Status.Problems = append(s.Status.Problems, read)
+	for _, shared := range view.SharedProblems(in.Cluster) {
+		// A replica of the same name may have written the same.
+		if !slices.ContainsFunc(p.found, func(own api.Problem) bool { return idOf(own) == idOf(shared) }) {
+			s.Status.Problems = append(s.Status.Problems, shared)
 		}
 	}
 	status.SortProblems(s.Status.Problems)
 	return s
 }
 
-// status is the head of a snapshot. While the store is unreachable it is of when the store last answered. Before
-// anything was read it is stale too, and of no time.
-func (p *publisher) status(m material, now time.Time) api.Status {
-	head := api.Status{
-		Cluster: m.settings.Cluster, Instance: m.settings.Instance, Version: p.version,
-		Store: api.Store{Kind: StoreKind(m.settings.Store.URI)},
+// updateMetrics has the metrics show the groups that are declared now, and how many tasks this replica owns of each.
+func (p *publisher) updateMetrics(in view.Input) {
+	if p.last == nil || p.last.Input.Settings != in.Settings {
+		p.declareGroups(in.Settings)
 	}
-	if m.view != nil {
-		head.Stale = m.view.Stale
-		head.Store.Reachable = !m.view.Stale && m.view.Session != ""
-		head.Draining = m.view.Draining
-		head.Ready = m.report != nil && !m.view.Draining
-	}
-	if err := m.heartbeat.err; !head.Store.Reachable && err != nil {
-		head.Store.Error = err.Error()
-	}
-	if p.fresh.IsZero() && (m.view == nil || !m.view.Loaded) {
-		head.Stale = true
-		return head
-	}
-	if !head.Stale || p.fresh.IsZero() {
-		p.fresh = now
-	}
-	head.ObservedAt = api.Millis(p.fresh.UnixMilli())
-	return head
-}
-
-func (p *publisher) bulkOf(m material) *bulk {
-	if b := p.shown; b != nil && b.settings == m.settings && b.view == m.view && b.report == m.report &&
-		maps.Equal(b.read.found, m.read.found) && maps.Equal(b.read.weights, m.read.weights) {
-		return b
-	}
-	if p.shown == nil || p.shown.settings != m.settings {
-		p.showGroups(m.settings)
-	}
-	s := m.lists()
-	s.Sort()
-	for _, g := range m.settings.Groups {
-		p.showOwned(m, g)
-	}
-	p.shown = &bulk{m.settings, m.read, m.view, m.report, s.Tasks, s.Locks, s.Overrides, s.Status.Groups}
-	return p.shown
-}
-
-func (p *publisher) showOwned(m material, g config.Group) {
-	if m.view == nil {
+	if in.Cluster == nil {
 		return
 	}
-	n := 0
-	for key := range m.view.Held {
-		if key.Group() == g.Name {
-			n++
+	owned := map[string]int{}
+	for key := range in.Cluster.Held {
+		owned[key.Group()]++
+	}
+	for i := range in.Settings.Groups {
+		g := &in.Settings.Groups[i]
+		limit := -1
+		if g.Cap != nil {
+			limit = *g.Cap
+		}
+		p.metrics.SetOwned(g.Name, owned[g.Name], limit)
+	}
+}
+
+// reasons and results are those that the metrics of each group count by.
+var (
+	reasons = []string{
+		string(record.ReasonCreated), string(record.ReasonOrphaned), string(record.ReasonBalance),
+		string(record.ReasonDrain),
+		string(record.ReasonShutdown), string(record.ReasonPin), string(record.ReasonMove),
+		string(record.ReasonUpgrade),
+		string(record.ReasonRestarted), string(record.ReasonRemoved), string(record.ReasonPaused),
+		string(record.ReasonResumed), string(record.ReasonRerun),
+	}
+	results = []string{
+		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout),
+		string(tasks.ResultReplaced),
+		string(tasks.ResultStopped), string(tasks.ResultSkipped),
+	}
+)
+
+// declareGroups has the metrics show the groups that are declared now, and no longer those that were before.
+func (p *publisher) declareGroups(s *config.Settings) {
+	for _, g := range s.Groups {
+		p.metrics.DeclareGroup(g.Name, reasons, results)
+	}
+	if p.last == nil {
+		return
+	}
+	for _, old := range p.last.Input.Settings.Groups {
+		if !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Name == old.Name }) {
+			p.metrics.ForgetGroup(old.Name)
 		}
 	}
-	limit := -1
-	if g.Cap != nil {
-		limit = *g.Cap
-	}
-	p.metrics.SetOwned(g.Name, n, limit)
 }
 
 const (

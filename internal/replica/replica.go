@@ -1,10 +1,11 @@
+// Package replica is one replica of `shardctl run`. An elector, the reconciliation loop and the supervisor of tasks are
+// put together from a configuration, and what they know is shown as snapshots. The command adds flags, signals, logs
+// and listeners.
 package replica
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -58,16 +60,16 @@ type Config struct {
 type Replica struct {
 	cfg        Config
 	log        logr.Logger
-	lists      *lists
+	started    time.Time
+	settings   *settingsInForce
 	problems   problemRegistry
 	heartbeats heartbeats
-	written    writtenEvents
-	// published wakes who reads the lists: of what was discovered, and of weights.
-	published writtenEvents
-	publisher publisher
-	turns     turns
-	silence   time.Duration        // of a loop that stands still
-	node      atomic.Pointer[node] // nil before there is a store
+	newEvents  signal
+	newLists   signal // published in the store
+	publisher  publisher
+	loops      loopTimes
+	silence    time.Duration        // after which a loop counts as stuck
+	node       atomic.Pointer[node] // nil before there is a store
 }
 
 // New makes a replica that has no store yet.
@@ -77,9 +79,9 @@ func New(cfg Config) *Replica {
 		cfg.Weights = &rules
 	}
 	r := &Replica{
-		cfg: cfg, log: cfg.Logger, lists: newLists(cfg.Settings), problems: newProblemRegistry(),
-		publisher: newPublisher(cfg.Metrics, cfg.Version, cfg.Logger),
-		silence:   max(cfg.Settings.Lease.Duration, leastSilence),
+		cfg: cfg, log: cfg.Logger, started: time.Now(), settings: newSettings(cfg.Settings),
+		problems: newProblemRegistry(), publisher: newPublisher(cfg.Metrics, cfg.Logger),
+		silence: max(cfg.Settings.Lease.Duration, leastSilence),
 	}
 	r.problems.set(storeUnreachable("the store has not been reached yet"))
 	r.publish()
@@ -91,12 +93,12 @@ func (r *Replica) Board() *status.Board { return &r.publisher.board }
 
 // Listed says whether what exists is known for every group that has discover: a list of it was published and read.
 func (r *Replica) Listed() bool {
-	s, from := r.lists.all()
-	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return !from.listed(&g) })
+	s, lists := r.settings.all()
+	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return !lists.Listed(&g) })
 }
 
 // Settings are those in force: the task lists may have been read again.
-func (r *Replica) Settings() *config.Settings { return r.lists.get() }
+func (r *Replica) Settings() *config.Settings { return r.settings.get() }
 
 // StoreFailed notes why the store cannot be opened.
 func (r *Replica) StoreFailed(err error) {
@@ -124,8 +126,8 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	if err := n.elector.Start(ctx); err != nil {
 		return err
 	}
-	r.turns.note(loopReconcile)
-	r.turns.note(loopPublish)
+	r.loops.note(loopReconcile)
+	r.loops.note(loopPublish)
 	group.Go(func() error {
 		defer stopPublishing()
 		err := n.elector.Wait()
@@ -136,75 +138,76 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		}
 		return err
 	})
-	n.noteJoined(r.cfg.member(r.Settings(), nil))
+	n.noteJoined(r.cfg.member(r.Settings(), view.StoreLists{}))
 	group.Go(func() error { n.runs.Run(publishing); return nil })
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
 	group.Go(func() error {
-		keepAsking(publishing, n.cluster, func() {
+		watchOverrides(publishing, n.cluster, func() {
 			n.tasks.Asked()
 			drains.note(n.cluster.View().Overrides)
 		})
 		return nil
 	})
-	group.Go(func() error { keepTending(publishing, n.cluster.View, n.changes.Tend, r.log); return nil })
-	group.Go(func() error { keepEnding(publishing, n.cluster, n.changes.End, r.log); return nil })
+	group.Go(func() error { tendOverrides(publishing, n.cluster.View, n.changes.Tend, r.log); return nil })
+	group.Go(func() error { endOverrides(publishing, n.cluster, n.changes.End, r.log); return nil })
 	group.Go(func() error {
 		keepPublishing(publishing, n.cluster.Changed, func() {
 			r.publish()
 			r.share(publishing, n)
-			r.turns.note(loopPublish)
+			r.loops.note(loopPublish)
 		})
 		return nil
 	})
-	reader := newListReader(db, r.lists, r.Settings().Lease.Duration/6, r.log)
+	reader := newListReader(db, r.settings, r.Settings().Lease.Duration/6, r.log)
 	group.Go(func() error {
 		first, cancel := context.WithTimeout(publishing, firstRead)
 		reader.readAll(first)
 		cancel()
-		group.Go(func() error { reader.keepReading(publishing, r.published.wait, r.publish); return nil })
-		return r.lists.keepDeclared(publishing, r.log, func(ctx context.Context, s *config.Settings, from read) error {
-			return n.declare(ctx, r.cfg.member(s, from.weights), declared(s, from), taskList(s), func(gone elect.Key) {
+		group.Go(func() error { reader.keepReading(publishing, r.newLists.wait, r.publish); return nil })
+		return r.settings.keepDeclared(publishing, r.log, func(
+			ctx context.Context, s *config.Settings, lists view.StoreLists,
+		) error {
+			return n.declare(ctx, r.cfg.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
 				r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
 			})
 		})
 	})
-	chores := chores{node: n, lists: r.lists, functions: r.cfg.Functions, rules: *r.cfg.Weights, log: r.log}
+	chores := chores{node: n, settings: r.settings, functions: r.cfg.Functions, rules: *r.cfg.Weights, log: r.log}
 	for _, c := range chores.all() {
-		group.Go(func() error { c.keepAsking(publishing); return nil })
+		group.Go(func() error { c.run(publishing); return nil })
 	}
 	return group.Wait()
 }
 
 func (r *Replica) publish() {
-	r.publisher.publish(r.material, &r.problems)
+	r.publisher.publish(r.collect, &r.problems)
 }
 
-// material is what is known now.
-func (r *Replica) material() material {
-	if n := r.node.Load(); n != nil {
-		s, from := r.lists.all()
-		m := gather(s, n.cluster.View(), n.loop.Report())
-		m.read = from
-		m.members.ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
-		m.heartbeat = r.heartbeats.get()
-		return m
+// collect is what a snapshot is made from now.
+func (r *Replica) collect() view.Input {
+	s, lists := r.settings.all()
+	in := view.Input{
+		Settings: s, Lists: lists, Instance: s.Instance, Version: r.cfg.Version, Started: r.started,
+		Heartbeat: r.heartbeats.get(),
 	}
-	m := gather(r.Settings(), nil, nil)
-	m.heartbeat = r.heartbeats.get()
-	return m
+	if n := r.node.Load(); n != nil {
+		in.Cluster, in.Report = n.cluster.View(), n.loop.Report()
+		in.Ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
+	}
+	return in
 }
 
 // share has the other replicas read what only this one can find.
 func (r *Replica) share(ctx context.Context, n *node) {
-	if err := n.announcement.share(ctx, shared(r.publisher.problems())); err != nil && ctx.Err() == nil {
+	if err := n.member.share(ctx, shared(r.publisher.problems())); err != nil && ctx.Err() == nil {
 		r.log.V(1).Info("Problems were not shared with the other replicas", "error", err.Error())
 	}
 }
 
 // Apply goes on with new task lists. restart names what else has changed and counts only after a restart.
 func (r *Replica) Apply(s *config.Settings, restart []string) {
-	r.lists.set(s)
+	r.settings.set(s)
 	r.problems.clear(api.ProblemConfigInvalid)
 	r.problems.clear(api.ProblemRestartRequired)
 	if len(restart) > 0 {
@@ -217,7 +220,7 @@ func (r *Replica) Apply(s *config.Settings, restart []string) {
 // one event.
 func (r *Replica) Refuse(err error) {
 	p := configInvalid(r.Settings().Instance, err)
-	if n := r.node.Load(); r.lists.refuse(p.Message) && n != nil {
+	if n := r.node.Load(); r.settings.refuse(p.Message) && n != nil {
 		n.cluster.Note(
 			record.Event{
 				Type: eventRefused, Reason: elect.Reason(p.Reason), From: p.Instance, Message: clip(p.Message),
@@ -226,17 +229,6 @@ func (r *Replica) Refuse(err error) {
 	}
 	r.problems.set(p)
 	r.publish()
-}
-
-// clip cuts a text to what the store takes.
-func clip(text string) string { return cut(text, elect.MaxText) }
-
-// cut cuts a text to so many bytes, between two letters.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "")
 }
 
 // Drain hands everything over and waits until nothing is held, or ctx ends. Run goes on: end its context afterwards.
@@ -256,49 +248,4 @@ func (r *Replica) Ended(keys []elect.Key) (all bool, failed int) {
 		return false, 0
 	}
 	return ended(n.cluster.View(), keys)
-}
-
-// Events implements [status.EventSource]: it asks the store.
-func (r *Replica) Events(ctx context.Context, q status.EventQuery) (list []api.Event, err error) {
-	n := r.node.Load()
-	if n == nil {
-		return nil, fmt.Errorf("list events: %w", elect.ErrUnavailable)
-	}
-	defer r.timed("events", &err)()
-	return listEvents(ctx, n.store, q)
-}
-
-// Mutexes implements [status.MutexSource]: it asks the store.
-func (r *Replica) Mutexes(ctx context.Context) (list []api.Lock, err error) {
-	n := r.node.Load()
-	if n == nil {
-		return nil, fmt.Errorf("list mutexes: %w", elect.ErrUnavailable)
-	}
-	defer r.timed("mutexes", &err)()
-	return listMutexes(ctx, n.store, n.cluster.View())
-}
-
-// timed begins to time what the API asks of the store, and returns what ends it.
-func (r *Replica) timed(op string, err *error) (end func()) {
-	begin := time.Now()
-	return func() {
-		result := "ok"
-		if *err != nil {
-			result = "error"
-		}
-		r.cfg.Metrics.StoreOp(op, result, time.Since(begin))
-	}
-}
-
-// EventsChanged implements [status.EventSource]. Replicas count in the store that they have written events, so no one
-// has to look for them.
-func (r *Replica) EventsChanged() <-chan struct{} { return r.written.wait() }
-
-// Output implements [status.LogSource].
-func (r *Replica) Output(key string) (tasks.Output, bool) {
-	n := r.node.Load()
-	if n == nil {
-		return tasks.Output{}, false
-	}
-	return n.tasks.Output(elect.Key(key))
 }

@@ -145,6 +145,8 @@ func predecessors(of []Predecessor, log logr.Logger) []engine.Predecessor {
 var (
 	// ErrUnavailable says the store could not be reached or did not answer in time.
 	ErrUnavailable = store.ErrUnavailable
+	// ErrMoved says that no key can be claimed in this store: its documents were moved to another one.
+	ErrMoved = record.ErrMoved
 	// ErrTooLarge says that something passes the store's limits: a text, a value, what a member says of itself.
 	ErrTooLarge = store.ErrTooLarge
 )

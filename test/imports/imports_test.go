@@ -5,6 +5,7 @@ package imports_test
 import (
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -79,6 +80,15 @@ func TestFencesLeadToNoLock(t *testing.T) {
 	}
 }
 
+// What makes snapshots leads to nothing that runs: commands show a store with it alone.
+func TestTheViewLeadsToNoReplica(t *testing.T) {
+	for _, runs := range []string{"replica", "operate", "guard", "admin"} {
+		if leadsTo(needed(t, "../internal/view"), module+"internal/"+runs) {
+			t.Errorf("it leads to internal/%s", runs)
+		}
+	}
+}
+
 // The client needs the standard library and package api, and nothing else.
 func TestClientNeedsTheStandardLibraryAlone(t *testing.T) {
 	got := slices.DeleteFunc(needed(t, "client"), func(pkg string) bool {
@@ -95,7 +105,7 @@ func needed(t *testing.T, packages string) []string {
 	t.Helper()
 	args := []string{"list", "-deps"}
 	for name := range strings.FieldsSeq(packages) {
-		args = append(args, module+"pkg/"+name)
+		args = append(args, path.Join(module, "pkg", name))
 	}
 	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	if err != nil {

@@ -1,0 +1,81 @@
+package replica
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/view"
+)
+
+// loopTimes notes when each loop of a replica began its last iteration. Its zero value has seen none.
+type loopTimes struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// The loops. Publishing asks the elector's loop for ages every second, so it is stuck when that one is.
+const (
+	loopReconcile = "reconciliation"
+	loopPublish   = "publishing"
+)
+
+func (t *loopTimes) note(loop string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last = map[string]time.Time{}
+	}
+	t.last[loop] = time.Now()
+}
+
+// check says which loop has begun no iteration within the limit.
+func (t *loopTimes) check(limit time.Duration) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, loop := range []string{loopReconcile, loopPublish} {
+		if last, began := t.last[loop]; began && time.Since(last) > limit {
+			return fmt.Errorf("the loop of %s has not turned for %v; it turns every %v at most",
+				loop, time.Since(last).Round(time.Second), loopPeriod)
+		}
+	}
+	return nil
+}
+
+const (
+	loopPeriod   = 5 * time.Second // the longest of a loop, without the time that an iteration takes
+	leastSilence = 6 * loopPeriod  // of a loop that is stuck
+)
+
+// Live says which loop of the replica is stuck: it has begun no iteration for the length of the lease, and for 30 s. It
+// asks neither the loops nor the store, which may be away. Nil before there is a store, and once the session has ended.
+func (r *Replica) Live() error {
+	n := r.node.Load()
+	if n == nil {
+		return nil
+	}
+	select {
+	case <-n.cluster.Done():
+		return nil
+	default:
+		return r.loops.check(r.silence)
+	}
+}
+
+// heartbeats remembers how the last heartbeat went.
+type heartbeats struct {
+	mu   sync.Mutex
+	last view.Heartbeat
+}
+
+func (h *heartbeats) note(took time.Duration, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = view.Heartbeat{Took: took, Err: err}
+}
+
+func (h *heartbeats) get() view.Heartbeat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}

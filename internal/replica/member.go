@@ -1,0 +1,99 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// memberDoc is the member that this replica writes: what it declares, and problems that only it can find.
+type memberDoc struct {
+	set func(context.Context, elect.Member) error
+
+	mu       sync.Mutex // held while it is written, so that an older one never follows a newer
+	member   elect.Member
+	declared bool
+	problems []record.Problem
+}
+
+// maxShared is how many problems an instance shares at most.
+const maxShared = 20
+
+// declare writes what the replica declares.
+func (d *memberDoc) declare(ctx context.Context, m elect.Member) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.member, d.declared = m, true
+	return d.write(ctx)
+}
+
+// share writes the problems of the instance when they have changed. A change of the message alone is not worth a write.
+func (d *memberDoc) share(ctx context.Context, problems []record.Problem) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if slices.EqualFunc(problems, d.problems, sameShared) {
+		return nil
+	}
+	d.problems = problems
+	if !d.declared {
+		return nil // declare writes it
+	}
+	return d.write(ctx)
+}
+
+func sameShared(a, b record.Problem) bool {
+	return a.Reason == b.Reason && a.Task == b.Task && a.Since == b.Since
+}
+
+// write leaves the problems out where the store would not take them beside the lists.
+func (d *memberDoc) write(ctx context.Context) error {
+	m := d.member.Clone()
+	if m.Problems = slices.Clone(d.problems); m.Validate() != nil {
+		m.Problems = nil
+	}
+	return d.set(ctx, m)
+}
+
+// shared are the problems of this instance that no other can find, the worst first. The last one says how many are
+// left out.
+func shared(all []api.Problem, instance string) []record.Problem {
+	mine := slices.DeleteFunc(slices.Clone(all), func(p api.Problem) bool {
+		return p.Instance != instance || !status.OfOneReplica(p.Reason)
+	})
+	problems := make([]record.Problem, min(len(mine), maxShared))
+	for i, p := range mine[:len(problems)] {
+		rest := ""
+		if more := len(mine) - len(problems); more > 0 && i == len(problems)-1 {
+			rest = fmt.Sprintf(" (and %d more: ask %s)", more, instance)
+		}
+		problems[i] = record.Problem{
+			Reason: p.Reason, Severity: string(p.Severity), Message: view.Clip(p.Message, elect.MaxText-len(rest)) + rest,
+			Group: p.Group, Task: p.Task, Since: p.Since.UnixMilli(),
+		}
+	}
+	return problems
+}
+
+// member is what the replica declares.
+func (c *Config) member(s *config.Settings, lists view.StoreLists) elect.Member {
+	m := elect.Member{
+		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: c.Revision,
+		Version: c.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
+		Caps: map[string]int{}, ListHashes: map[string]string{}, WeightRevisions: lists.WeightRevisions(s),
+	}
+	for _, g := range s.Groups {
+		m.ListHashes[g.Name] = g.Hash
+		if g.Cap != nil {
+			m.Caps[g.Name] = *g.Cap
+		}
+	}
+	return m
+}

@@ -1,0 +1,311 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view"
+	"github.com/shardctl/shardctl/internal/weights"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// backlog is a kind of subscription whose task hot is behind while its replica has more than most tasks of the kind.
+type backlog struct {
+	hot  string
+	most int
+
+	mu    sync.Mutex
+	count map[string]int // by instance
+}
+
+func (*backlog) Name() string { return "backlog" }
+
+func (*backlog) Schema() string { return `{"type": "boolean"}` }
+
+func (*backlog) Fields() tasks.Fields { return tasks.Fields{Owned: []string{"deliver"}} }
+
+func (*backlog) TaskFields() []tasks.TaskField { return nil }
+
+func (c *backlog) Parse(*decode.Node, *decode.Reader) tasks.Runner { return member{c} }
+
+func (c *backlog) ParseTask(*decode.Node, *decode.Reader) tasks.TaskRunner { return member{c} }
+
+// join notes that a task runs on an instance, or does not any more.
+func (c *backlog) join(instance string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count == nil {
+		c.count = map[string]int{}
+	}
+	c.count[instance] += n
+}
+
+// allow sets how many of its tasks a replica may have before the hot one is behind.
+func (c *backlog) allow(most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most = most
+}
+
+func (c *backlog) lag(name, instance string) elect.Lag {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lag := elect.Lag{Known: true, Seconds: -1}
+	if name == c.hot && c.count[instance] > c.most {
+		lag.Messages = 1_000_000
+	}
+	return lag
+}
+
+// member is a task of a backlog.
+type member struct{ of *backlog }
+
+func (member) Kind() string { return "backlog" }
+
+func (member) Validate(tasks.Use) []decode.FieldError { return nil }
+
+func (member) Print(tasks.Use) any { return true }
+
+func (member) PrintTask(tasks.Use) decode.Fields { return nil }
+
+func (member) NeedsRestart(tasks.Runner) bool { return false }
+
+func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	m.of.join(env.Instance, 1)
+	defer m.of.join(env.Instance, -1)
+	env.Status.Running()
+	said, again := elect.Lag{}, time.NewTicker(20*time.Millisecond)
+	defer again.Stop()
+	for {
+		if lag := m.of.lag(env.Name, env.Instance); lag != said {
+			said = lag
+			env.Status.Lag(lag)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return tasks.Ending{}
+		}
+	}
+}
+
+// weighty is a group whose weights follow the lag; so is c.
+func weighty(t *testing.T, instance, uri string, c *backlog) *config.Settings {
+	t.Helper()
+	with, err := tasks.NewKinds(append(kinds.All().All(), c)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	text := fmt.Sprintf(`
+version: 1
+instance: %s
+store: {uri: %q}
+lease: {duration: 5s}
+rebalance: {settle: 500ms}
+groups:
+  - name: g
+    weightFrom: lag
+    tasks:
+      - {name: "t{01..12}", backlog: true}
+      - {name: command, exec: {command: [sleep, "1000"]}}
+`, instance, uri)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := config.Load([]string{path}, config.Options{Env: os.LookupEnv, Kinds: with, Listers: kinds.Listers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// startReplica runs a replica until the test ends.
+func startReplica(t *testing.T, s *config.Settings, rules weights.Rules) *Replica {
+	t.Helper()
+	db, err := store.Open(t.Context(), s.StoreConfig(logr.Discard()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(Config{
+		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Weights: &rules,
+		OnStuck: func([]elect.Key) { t.Error("runs outlived their lease") },
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx, db) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		_ = db.Close(context.Background())
+	})
+	return r
+}
+
+// Three replicas share twelve subscriptions. One of them is behind as long as it has more than one neighbour: it ends
+// on a replica of its own, or nearly so. All replicas plan with the same weights, and show them.
+func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
+	c := &backlog{hot: "t07", most: 2}
+	rules := weights.DefaultRules()
+	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Again = 50*time.Millisecond, 200*time.Millisecond,
+		300*time.Millisecond, 300*time.Millisecond, time.Second
+	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
+	var all []*Replica
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, startReplica(t, weighty(t, name, uri, c), rules))
+	}
+	awaitSnapshots(t, all, "all tasks run", func(s *status.Snapshot) bool { return s.Status.Groups[0].Running == 13 })
+	awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *status.Snapshot) bool {
+		hot := hotIn(s)
+		return s.Status.Groups[0].Running == 13 && hot.Weight == 8 && ownedBy(s, hot.Instance) <= 2
+	})
+	revision := int64(0)
+	awaitSnapshots(t, all, "the same weights everywhere", func(s *status.Snapshot) bool {
+		w := s.Status.Groups[0].Weights
+		if w == nil || w.From != "lag" || w.Revision == 0 || w.Raised != 1 || w.By == "" {
+			return false
+		}
+		revision = max(revision, w.Revision)
+		return w.Revision == revision
+	})
+	awaitSnapshots(t, all, "a task says why it has moved", func(s *status.Snapshot) bool {
+		return slices.ContainsFunc(s.Tasks, func(task api.Task) bool {
+			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow the lag")
+		})
+	})
+	s := all[0].Board().Snapshot()
+	for i := range s.Tasks {
+		task := &s.Tasks[i]
+		if task.Key != "g/t07" && task.Weight != 1 || task.DeclaredWeight != 1 {
+			t.Errorf("%s weighs %d, declared is %d", task.Key, task.Weight, task.DeclaredWeight)
+		}
+	}
+	// Who starts without a replica reads the same.
+	offline, err := view.NewOffline(all[0].Settings(), all[0].node.Load().store).Snapshot(t.Context(), "1", time.Now())
+	if err != nil || hotIn(offline).Weight != 8 {
+		t.Errorf("read from the store: %+v, %v", hotIn(offline), err)
+	}
+}
+
+// Time passes for a weight also while nothing else happens in the cluster: it falls.
+func TestAWeightFallsInAQuietCluster(t *testing.T) {
+	c := &backlog{hot: "t07", most: 2}
+	rules := weights.DefaultRules()
+	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
+		300*time.Millisecond, 0, 700*time.Millisecond
+	r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), c), rules)}
+	awaitSnapshots(t, r, "it weighs most", func(s *status.Snapshot) bool { return hotIn(s).Weight == 8 })
+	c.allow(100)
+	for _, want := range []int{4, 2, 1} {
+		awaitSnapshots(t, r, "it falls step by step", func(s *status.Snapshot) bool {
+			return hotIn(s).Weight == want
+		})
+	}
+}
+
+func hotIn(s *status.Snapshot) *api.Task {
+	for i := range s.Tasks {
+		if s.Tasks[i].Key == "g/t07" {
+			return &s.Tasks[i]
+		}
+	}
+	return &api.Task{}
+}
+
+func ownedBy(s *status.Snapshot, instance string) (n int) {
+	for i := range s.Tasks {
+		if s.Tasks[i].Instance == instance {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitSnapshots waits until the snapshots of all replicas are so.
+func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*status.Snapshot) bool) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for _, r := range all {
+		for !so(r.Board().Snapshot()) {
+			if time.Now().After(deadline) {
+				s := r.Board().Snapshot()
+				for i := range s.Tasks {
+					t.Logf("%+v", s.Tasks[i])
+				}
+				t.Fatalf("not on %s within a minute: %s; %+v", s.Status.Instance, what, s.Status.Groups)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
+	c := &backlog{}
+	l := newSettings(weighty(t, "a", "sqlite:x.db", c))
+	listed := func(revision int64, entries ...weights.Entry) weights.Published {
+		return weights.Published{Revision: revision, Entries: entries, Status: weights.Status{By: "b", At: 5000}}
+	}
+	declaredAgain := func() bool {
+		select {
+		case <-l.changed:
+			return true
+		default:
+			return false
+		}
+	}
+	if l.setWeights("g", listed(0)); declaredAgain() {
+		t.Error("nothing was published, and was declared")
+	}
+	p := listed(4, weights.Entry{Name: "t03", Level: 2}, weights.Entry{Name: "command", Level: 3},
+		weights.Entry{Name: "gone", Level: 1})
+	if l.setWeights("g", p); !declaredAgain() {
+		t.Error("new weights were not declared")
+	}
+	if l.setWeights("g", p); declaredAgain() {
+		t.Error("the same weights were declared again")
+	}
+	s, lists := l.all()
+	d := lists.Declared(s)
+	if g := d.Groups[0]; g.WeightRevision != 4 || len(d.Chores) != 1 || d.Chores[0] != record.GroupWeights {
+		t.Errorf("%+v", d)
+	}
+	for _, k := range d.Groups[0].Keys {
+		if want := map[elect.Key]int{"g/t03": 4}[k.Key]; k.Weight != max(want, 1) {
+			t.Errorf("%s weighs %d", k.Key, k.Weight)
+		}
+	}
+	if got := (&Config{}).member(s, lists).WeightRevisions; len(got) != 1 || got["g"] != 4 {
+		t.Errorf("the member says %v", got)
+	}
+	made := view.Make(view.Input{Settings: s, Lists: lists}, nil, time.Now())
+	if shown := made.Snapshot.Status.Groups[0].Weights; shown.Raised != 1 || shown.Revision != 4 || shown.By != "b" ||
+		shown.PublishedAt.UnixMilli() != 5000 {
+		t.Errorf("%+v", shown)
+	}
+	plain := *s
+	plain.Groups = []config.Group{{Name: "g", WeightFrom: config.WeightDeclared, Tasks: s.Groups[0].Tasks}}
+	made = view.Make(view.Input{Settings: &plain, Lists: lists}, nil, time.Now())
+	if g := lists.Declared(&plain).Groups[0]; made.Snapshot.Status.Groups[0].Weights != nil || g.WeightRevision != 0 ||
+		g.Keys[2].Weight != 1 {
+		t.Error("a group whose weights are declared has others")
+	}
+}

@@ -1,0 +1,148 @@
+package view
+
+import (
+	"time"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+// isClient says whether a session declares no groups: it uses locks of its own and takes no part in running tasks.
+func isClient(v cluster.Session) bool { return v.Known && v.Member.Client() }
+
+// instanceIndex shows sessions as instances. The view is nil before there is a store.
+type instanceIndex struct {
+	view      *cluster.View
+	owned     map[string]api.Counts    // session → group → keys whose lock names it
+	ages      map[string]time.Duration // of sessions' newest heartbeats, as of now
+	overrides overrideIndex
+}
+
+func newInstanceIndex(
+	view *cluster.View, ages map[string]time.Duration, overrides overrideIndex,
+) instanceIndex {
+	ix := instanceIndex{view: view, owned: map[string]api.Counts{}, ages: ages, overrides: overrides}
+	if view == nil {
+		return ix
+	}
+	for key, lock := range view.Locks {
+		if lock.Session == "" || key.Chore() {
+			continue
+		}
+		if ix.owned[lock.Session] == nil {
+			ix.owned[lock.Session] = api.Counts{}
+		}
+		ix.owned[lock.Session][key.Group()]++
+	}
+	return ix
+}
+
+// age is how long ago the session's newest heartbeat was seen.
+func (ix instanceIndex) age(v cluster.Session) time.Duration {
+	if age, ok := ix.ages[v.ID]; ok {
+		return age
+	}
+	return v.Age
+}
+
+// deadShown is how long a dead session is still shown. One that ended gracefully is shown for as long as it is known.
+const deadShown = 5 * time.Minute
+
+// list is all instances, in any order. started is when this replica did, where its session does not say so.
+func (ix instanceIndex) list(started time.Time) []api.Instance {
+	if ix.view == nil {
+		return nil
+	}
+	var list []api.Instance
+	for _, v := range ix.view.Sessions {
+		if v.State == record.Dead && !v.Left && ix.age(v) > deadShown || isClient(v) {
+			continue
+		}
+		opened := v.Member.Opened
+		if v.ID == ix.view.Session && opened == 0 {
+			opened = started.UnixMilli()
+		}
+		held := ix.owned[v.ID]
+		if v.State == record.Dead {
+			held = nil // its orphans have no owner
+		}
+		list = append(list, api.Instance{
+			Name: v.Member.Instance, Session: v.ID, State: ix.state(v), Message: ix.message(v),
+			Zone: v.Member.Zone, Labels: v.Member.Labels, Version: v.Member.Version, Revision: v.Member.Revision,
+			Address: v.Member.Address, StartedAt: api.Millis(opened),
+			HeartbeatAgeSeconds: ix.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
+			Overrides: ix.overrides.instances[v.Member.Instance],
+		})
+	}
+	return list
+}
+
+// state is draining also where only an operator drains the instance.
+func (ix instanceIndex) state(v cluster.Session) api.InstanceState {
+	drained := ix.overrides.has(v.Member.Instance, record.OverrideDrain)
+	switch {
+	case v.State == record.Dead && v.Left:
+		return api.Left
+	case v.State == record.Live && drained:
+		return api.Draining
+	default:
+		return api.InstanceState(v.State)
+	}
+}
+
+// message says why an instance is in its state, where that is not the usual one.
+func (ix instanceIndex) message(v cluster.Session) string {
+	switch v.State {
+	case record.Dead:
+		return v.Cause
+	case record.Draining:
+		return "it is stopping"
+	default:
+		return ix.overrides.describeInstance(v.Member.Instance)
+	}
+}
+
+// offers are what the live instances that may own tasks of a group offer it.
+func (ix instanceIndex) offers(g *config.Group, owned map[string]int) []status.Offer {
+	if ix.view == nil {
+		return nil
+	}
+	var offers []status.Offer
+	for _, member := range ix.view.Sessions {
+		if member.State != record.Live || !member.Known || isClient(member) ||
+			ix.overrides.has(member.Member.Instance, record.OverrideDrain) ||
+			!balancer.Selects(g.Selector, member.Member.Labels) {
+			continue
+		}
+		offer := status.Offer{Cap: -1, Owned: owned[member.ID]}
+		if limit, ok := member.Member.Caps[g.Name]; ok {
+			offer.Cap = limit
+		}
+		if limit := member.Member.MaxTasks; limit > 0 {
+			free := max(0, limit-ix.ownedInOtherGroups(member.ID, g.Name))
+			if offer.Cap < 0 || free < offer.Cap {
+				offer.Cap = free
+			}
+		}
+		if ix.overrides.has(member.Member.Instance, record.OverrideCordon) {
+			offer.Cap = offer.Owned // it keeps what it has
+		}
+		offers = append(offers, offer)
+	}
+	return offers
+}
+
+// ownedInOtherGroups counts what a session owns in other groups.
+func (ix instanceIndex) ownedInOtherGroups(session, group string) int {
+	n := 0
+	for name, owned := range ix.owned[session] {
+		if name != group {
+			n += owned
+		}
+	}
+	return n
+}

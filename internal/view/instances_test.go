@@ -1,0 +1,111 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/view/viewtest"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+)
+
+func TestCapacity(t *testing.T) {
+	s := viewtest.Settings(t)
+	for name, test := range map[string]struct {
+		change             func(*cluster.View)
+		capacity, headroom int
+	}{
+		"two with a cap of two": {func(*cluster.View) {}, 4, 2 - 6},
+		"one drains":            {func(v *cluster.View) { v.Sessions[1].State = record.Draining }, 2, 0 - 6},
+		"one is not known yet":  {func(v *cluster.View) { v.Sessions[1].Known = false }, 2, 0 - 6},
+		"one is filled by others": {func(v *cluster.View) {
+			v.Sessions[1].Member.MaxTasks = 2
+			v.Locks["free/u"] = viewtest.Lock("free/u", "B", "running")
+		}, 3, 1 - 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view := viewtest.Cluster()
+			test.change(view)
+			m := makerOf(s, view, nil)
+			var shown []api.Task
+			for i := range s.Groups[0].Tasks {
+				shown = append(shown, m.tasks.task(&s.Groups[0].Tasks[i]))
+			}
+			g := m.group(&s.Groups[0], shown)
+			if g.Capacity == nil || *g.Capacity != test.capacity || g.Headroom == nil || *g.Headroom != test.headroom {
+				t.Errorf("got %+v", g)
+			}
+			if free := m.group(&s.Groups[1], nil); free.Capacity != nil || free.Headroom != nil {
+				t.Errorf("a group without cap has no capacity: %+v", free)
+			}
+		})
+	}
+}
+
+// TestClients holds that a session that declares no groups is no instance and offers no capacity, while its locks show.
+func TestClients(t *testing.T) {
+	view := viewtest.Cluster(viewtest.Lock("locks/backup", "B", "running"))
+	view.Sessions[1].Member.ListHashes, view.Sessions[1].Member.Caps = nil, nil
+	s := viewtest.Settings(t)
+	m := makerOf(s, view, nil)
+	for _, in := range m.instances.list(time.Now()) {
+		if in.Session == "B" {
+			t.Errorf("a client is shown among the instances: %+v", in)
+		}
+	}
+	if g := m.group(&s.Groups[0], nil); g.Capacity == nil || *g.Capacity != 2 {
+		t.Errorf("capacity of %+v: want that of the one replica", g)
+	}
+	if locks := m.tasks.locks(); len(locks) != 1 || locks[0].Instance != "iB" {
+		t.Errorf("locks %+v", locks)
+	}
+}
+
+func TestInstances(t *testing.T) {
+	view := viewtest.Cluster(
+		viewtest.Lock("g/t1", "A", "running"), viewtest.Lock("g/t2", "A", "running"), viewtest.Lock("free/u", "A", "running"),
+		viewtest.Lock("g/t3", "", ""),
+	)
+	m := makerOf(viewtest.Settings(t), view, nil)
+	m.instances.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
+	list := m.instances.list(time.Now())
+	if len(list) != 3 {
+		t.Fatalf("%+v", list)
+	}
+	if a := list[0]; a.Name != "a" || a.State != api.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 ||
+		a.Owned["free"] != 1 {
+		t.Errorf("%+v", a)
+	}
+	if c := list[2]; c.State != api.Dead {
+		t.Errorf("%+v", c)
+	}
+	m.instances.ages["C"] = deadShown + time.Second
+	if list := m.instances.list(time.Now()); len(list) != 2 {
+		t.Errorf("dead sessions are shown for a while only: %+v", list)
+	}
+}
+
+func TestInstancesSayWhy(t *testing.T) {
+	view := viewtest.Cluster()
+	view.Sessions[2].Left, view.Sessions[2].Cause = true, "it left in order"
+	view.Sessions = append(view.Sessions, viewtest.Session("D", "d", record.Dead), viewtest.Session("E", "e", record.Live))
+	view.Sessions[3].Cause = "no heartbeat for 20 s"
+	view.Overrides = []record.Override{
+		{Kind: record.OverrideDrain, Scope: record.ScopeInstance, Name: "b", By: "alice", Reason: "new kernel"},
+		{Kind: record.OverrideCordon, Scope: record.ScopeInstance, Name: "e", By: "bob"},
+	}
+	m := makerOf(viewtest.Settings(t), view, nil)
+	got := map[string]string{}
+	for _, i := range m.instances.list(time.Now()) {
+		got[i.Name] = string(i.State) + ": " + i.Message
+	}
+	for name, want := range map[string]string{
+		"a": "live: ", "b": "draining: drained by alice (new kernel)", "c": "left: it left in order",
+		"d": "dead: no heartbeat for 20 s", "e": "live: cordoned by bob",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+}

@@ -1,0 +1,10 @@
+package view
+
+import (
+	"os"
+	"testing"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
+)
+
+func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

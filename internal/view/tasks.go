@@ -1,0 +1,215 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// taskIndex shows tasks and locks. The view is nil before there is a store.
+type taskIndex struct {
+	view      *cluster.View
+	live      map[string]string // session → instance, of those not dead
+	refusals  refusals
+	overrides overrideIndex
+}
+
+func newTaskIndex(view *cluster.View, report *balancer.Report, overrides overrideIndex) taskIndex {
+	ix := taskIndex{view: view, live: map[string]string{}, refusals: refusals{}, overrides: overrides}
+	if report != nil {
+		for _, u := range report.Unassigned {
+			ix.refusals[u.Key] = u
+		}
+	}
+	if view != nil {
+		for _, v := range view.Sessions {
+			if v.State != record.Dead {
+				ix.live[v.ID] = v.Member.Instance
+			}
+		}
+	}
+	return ix
+}
+
+// lock is what is known of a key's lock; without a view, nothing. Of a key that this replica owns its status is what
+// the run said last, written or not: what happens here is known also while the store is away.
+func (ix taskIndex) lock(key record.Key) record.Lock {
+	if ix.view == nil {
+		return record.Lock{Key: key}
+	}
+	lock := ix.view.Lock(key)
+	if held, own := ix.own(key, lock); own && held.Status != nil {
+		lock.Status = *held.Status
+	}
+	return lock
+}
+
+// own is the key as this replica holds it; own is false where it does not.
+func (ix taskIndex) own(key record.Key, lock record.Lock) (held cluster.Held, own bool) {
+	if ix.view == nil || lock.Session != ix.view.Session {
+		return cluster.Held{}, false
+	}
+	held, own = ix.view.Held[key]
+	return held, own
+}
+
+// expired says whether this replica has stopped the task since its lease is over. Whether another one has it by now is
+// not known then.
+func (ix taskIndex) expired(key record.Key, lock record.Lock) bool {
+	held, own := ix.own(key, lock)
+	return own && held.Phase == cluster.PhaseWaiting
+}
+
+// task is one task as it is shown, with its declared weight.
+func (ix taskIndex) task(t *tasks.Task) api.Task {
+	key := t.Key()
+	lock := ix.lock(key)
+	owner, owned := ix.live[lock.Session]
+	owned = owned && lock.Session != "" && !ix.expired(key, lock)
+	shown := api.Task{
+		Key: string(key), Group: t.Group, Name: t.Name, Kind: t.Kind(), Labels: t.Labels,
+		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
+		Restarts: lock.Status.Restarts, LastError: lock.Status.LastError, PinnedTo: ix.overrides.pinnedTo(key),
+		Overrides: ix.overrides.ofTask(key),
+		Weight:    t.Weight, DeclaredWeight: t.Weight,
+		StateSince: api.Millis(max(lock.Status.Since, lock.Since)),
+	}
+	if lag := lock.Status.Lag; lag.Known {
+		shown.Lag = &api.Lag{Messages: lag.Messages, Seconds: lag.Seconds}
+	}
+	if owned {
+		shown.Instance, shown.Session, shown.OwnedSince = owner, lock.Session, api.Millis(lock.Since)
+		shown.State = ix.ownedState(key, lock)
+		shown.NextRunAt = api.Millis(lock.Status.NextRunAt)
+		return shown
+	}
+	shown.State = ix.freeState(key, lock)
+	switch shown.State {
+	case api.Unassigned:
+		shown.Reason, shown.Message = ix.whyUnassigned(t, lock)
+	case api.Paused:
+		shown.Reason, shown.Message = string(record.ReasonPaused), whyPaused(ix.overrides.pause(key))
+	default:
+	}
+	return shown
+}
+
+func (ix taskIndex) ownedState(key record.Key, lock record.Lock) api.TaskState {
+	held, _ := ix.own(key, lock)
+	switch held.Phase {
+	case cluster.PhaseStopping, cluster.PhaseReleasing:
+		return api.Stopping
+	case cluster.PhaseClaiming: // again, after its lease was over
+		return api.Starting
+	case cluster.PhaseWaiting, cluster.PhaseRunning:
+	}
+	state := api.TaskState(lock.Status.State)
+	if state == api.Done || state == api.Failed {
+		return api.Stopping // its outcome is written, its key not released yet
+	}
+	if !slices.Contains(api.TaskStates(), state) || state == api.Unassigned || state == api.Paused {
+		return api.Starting
+	}
+	return state
+}
+
+func (ix taskIndex) freeState(key record.Key, lock record.Lock) api.TaskState {
+	switch {
+	case ix.overrides.pause(key) != nil:
+		return api.Paused
+	case lock.Suspended && lock.Status.Outcome != nil && lock.Status.Outcome.Succeeded:
+		return api.Done
+	case lock.Suspended && lock.Status.Outcome != nil:
+		return api.Failed
+	}
+	return api.Unassigned
+}
+
+// whyUnassigned says in one word and one sentence why the task has no owner now.
+func (ix taskIndex) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, message string) {
+	if ix.view == nil || !ix.view.Loaded {
+		return api.ProblemStoreUnreachable, "the store has not been read yet: who owns it is not known"
+	}
+	if why, refused := ix.refusals[t.Key()]; refused {
+		return why.Reason, why.Message
+	}
+	switch {
+	case ix.expired(t.Key(), lock):
+		return api.ProblemStoreUnreachable, ix.view.Instance + " stopped it when its lease was over, since the store " +
+			"did not answer. Whether another replica runs it by now is not known"
+	case lock.Session != "":
+		return string(record.ReasonOrphaned), ix.orphaned(&lock)
+	case lock.Token != 0:
+		return string(lock.Reason), "released by " + lock.From + ": about to be claimed"
+	}
+	return string(record.ReasonCreated), "about to be claimed for the first time"
+}
+
+// orphaned says what a key whose owner is dead waits for.
+func (ix taskIndex) orphaned(lock *record.Lock) string {
+	for i := range ix.view.Sessions {
+		v := &ix.view.Sessions[i]
+		switch {
+		case v.ID != lock.Session:
+		case v.Remote[lock.Key] > 0:
+			return fmt.Sprintf("%s died: %s. It waits for the remote lease that an HTTP endpoint has of it",
+				lock.Instance, v.Cause)
+		case v.Cause != "":
+			return fmt.Sprintf("%s died: %s. It is about to be taken over", lock.Instance, v.Cause)
+		}
+	}
+	return lock.Instance + " is gone: about to be taken over"
+}
+
+// locks are the locks of tasks and chores, in any order.
+func (ix taskIndex) locks() []api.Lock {
+	if ix.view == nil {
+		return nil
+	}
+	list := make([]api.Lock, 0, len(ix.view.Locks))
+	for key, l := range ix.view.Locks {
+		shown := api.Lock{
+			Key: string(key), Group: key.Group(), Name: key.Name(),
+			Owner:  api.Owner{Instance: l.Instance, Session: l.Session, FencingToken: l.Token},
+			Reason: string(l.Reason), Message: l.Message, Next: l.Next, Suspended: l.Suspended, Kind: api.LockTask,
+		}
+		if key.Chore() {
+			shown.Kind = api.LockChore
+		}
+		if l.Session != "" {
+			shown.OwnedSince = api.Millis(l.Since)
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// refusals say why keys are unassigned.
+type refusals map[record.Key]balancer.Refusal
+
+// count counts a group's keys that are unassigned for this reason.
+func (r refusals) count(group, reason string) int {
+	n := 0
+	for key, why := range r {
+		if key.Group() == group && why.Reason == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// message is that of the first of a group's keys that are unassigned for this reason.
+func (r refusals) message(group, reason string) string {
+	first := balancer.Refusal{}
+	for key, why := range r {
+		if key.Group() == group && why.Reason == reason && (first.Key == "" || key < first.Key) {
+			first = why
+		}
+	}
+	return first.Message
+}

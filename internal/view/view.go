@@ -1,0 +1,151 @@
+// Package view makes snapshots of the cluster: it turns documents of the store and the configuration into what `get`,
+// the page and the metrics show.
+//
+// [Make] is pure: the time is an argument. A replica calls it with the view of its elector, [Offline] with what it has
+// read from a store. The latter needs no replica.
+package view
+
+import (
+	"maps"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+)
+
+// Input is what a snapshot is made from.
+type Input struct {
+	Settings  *config.Settings // with the tasks of what was discovered
+	Lists     StoreLists
+	Instance  string                   // the replica that makes it; empty: the store is read without one
+	Version   string                   // of the program
+	Started   time.Time                // when the replica started
+	Cluster   *cluster.View            // nil before there is a store
+	Report    *balancer.Report         // of the last plan; nil before the first
+	Ages      map[string]time.Duration // of the newest heartbeats by session; for others that of Cluster counts
+	Heartbeat Heartbeat                // the replica's last
+}
+
+// Heartbeat is how long one took, or why there could be none.
+type Heartbeat struct {
+	Took time.Duration
+	Err  error
+}
+
+// Result is a snapshot and what is wrong in it.
+type Result struct {
+	Input    Input
+	Snapshot *status.Snapshot // in order, and without problems
+	Findings []Finding
+	// Reused says that the tasks, locks, overrides and groups are those of the result before.
+	Reused bool
+}
+
+// Make makes a snapshot as of now. before is the last result of the same maker, nil for the first. Where nothing has
+// changed that its large lists depend on, they are shared. While the store is unreachable, the snapshot is of when the
+// store last answered.
+func Make(in Input, before *Result, now time.Time) *Result {
+	m := newMaker(in)
+	s := &status.Snapshot{Instances: m.instances.list(in.Started)}
+	reused := before != nil && in.sameLists(&before.Input)
+	if !reused {
+		m.fillLists(s)
+	}
+	s.Sort()
+	if reused {
+		old := before.Snapshot // in order already
+		s.Tasks, s.Locks, s.Overrides, s.Status.Groups = old.Tasks, old.Locks, old.Overrides, old.Status.Groups
+	}
+	groups := s.Status.Groups
+	s.Status = in.head(before, now)
+	s.Status.Groups = groups
+	return &Result{Input: in, Snapshot: s, Findings: m.find(s, now), Reused: reused}
+}
+
+// head is the status of a snapshot without groups and problems. Before anything was read it is stale, and of no time.
+func (in *Input) head(before *Result, now time.Time) api.Status {
+	head := api.Status{
+		Cluster: in.Settings.Cluster, Instance: in.Instance, Version: in.Version,
+		Store: api.Store{Kind: in.Settings.Store.Kind()},
+	}
+	if c := in.Cluster; c != nil {
+		head.Stale, head.Draining = c.Stale, c.Draining
+		head.Store.Reachable = !c.Stale && (c.Session != "" || in.Instance == "")
+		head.Ready = in.Instance != "" && in.Report != nil && !c.Draining
+	}
+	if err := in.Heartbeat.Err; !head.Store.Reachable && err != nil {
+		head.Store.Error = err.Error()
+	}
+	var last api.Time
+	if before != nil {
+		last = before.Snapshot.Status.ObservedAt
+	}
+	switch {
+	case last.IsZero() && !in.loaded():
+		head.Stale = true
+	case head.Stale && !last.IsZero():
+		head.ObservedAt = last
+	default:
+		head.ObservedAt = api.Millis(now.UnixMilli())
+	}
+	return head
+}
+
+// loaded says whether the store has been read.
+func (in *Input) loaded() bool { return in.Cluster != nil && in.Cluster.Loaded }
+
+// sameLists says whether two inputs show the same tasks, locks, overrides and groups.
+func (in *Input) sameLists(other *Input) bool {
+	return in.Settings == other.Settings && in.Cluster == other.Cluster && in.Report == other.Report &&
+		maps.Equal(in.Lists.found, other.Lists.found) && maps.Equal(in.Lists.weights, other.Lists.weights)
+}
+
+// maker makes a snapshot of an input, with what it looks up there for each task and each instance.
+type maker struct {
+	in        Input
+	overrides overrideIndex
+	tasks     taskIndex
+	instances instanceIndex
+}
+
+func newMaker(in Input) *maker {
+	o := newOverrideIndex(in.Cluster)
+	return &maker{
+		in: in, overrides: o, tasks: newTaskIndex(in.Cluster, in.Report, o),
+		instances: newInstanceIndex(in.Cluster, in.Ages, o),
+	}
+}
+
+// fillLists adds the tasks, locks, overrides and groups to a snapshot, in any order.
+func (m *maker) fillLists(s *status.Snapshot) {
+	s.Locks, s.Overrides = m.tasks.locks(), m.overrides.all
+	s.Tasks = make([]api.Task, 0, m.in.Settings.Tasks())
+	for i := range m.in.Settings.Groups {
+		g := &m.in.Settings.Groups[i]
+		first := len(s.Tasks)
+		for j := range g.Tasks {
+			shown := m.tasks.task(&g.Tasks[j])
+			shown.Weight = m.in.Lists.weight(g, &g.Tasks[j])
+			s.Tasks = append(s.Tasks, shown)
+		}
+		s.Status.Groups = append(s.Status.Groups, m.group(g, s.Tasks[first:]))
+	}
+}
+
+// group counts a group's tasks, and its capacity on the live instances that may own them.
+func (m *maker) group(g *config.Group, shown []api.Task) api.Group {
+	group := api.Group{
+		Name: g.Name, Cap: g.Cap, Overrides: m.overrides.groups[g.Name], Discovery: m.in.Lists.showDiscovery(g),
+		Weights: m.in.Lists.showWeights(g),
+	}
+	owned := map[string]int{}
+	for i := range shown {
+		group.Count(shown[i].State)
+		owned[shown[i].Session]++
+	}
+	status.Measure(&group, m.instances.offers(g, owned))
+	return group
+}

@@ -1,0 +1,64 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/view/viewtest"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/balancer"
+)
+
+// Large lists are shared from one snapshot to the next until something that they show has changed.
+func TestListsAreReusedUntilTheyChange(t *testing.T) {
+	at := time.UnixMilli(1_000_000)
+	in := Input{Settings: viewtest.Settings(t), Instance: "a", Cluster: viewtest.Cluster()}
+	first := Make(in, nil, at)
+	in.Ages = map[string]time.Duration{"B": 3 * time.Second}
+	second := Make(in, first, at.Add(time.Second))
+	if first.Reused || !second.Reused || &first.Snapshot.Tasks[0] != &second.Snapshot.Tasks[0] ||
+		len(second.Snapshot.Status.Groups) != 2 {
+		t.Errorf("reused %t, %t: %+v", first.Reused, second.Reused, second.Snapshot.Status)
+	}
+	if age := second.Snapshot.Instance("b").HeartbeatAgeSeconds; age != 3 {
+		t.Errorf("the heartbeat of b is shown as %v s old, want 3", age)
+	}
+	weighed, discovered, planned, reloaded := in, in, in, in
+	reloaded.Settings = viewtest.Settings(t)
+	planned.Report = &balancer.Report{}
+	discovered.Lists, _ = discovered.Lists.WithDiscovered("g", viewtest.Discovered(1, "x"), "")
+	weighed.Lists.weights = with(weighed.Lists.weights, "g", &weightedGroup{})
+	for name, changed := range map[string]Input{
+		"settings": reloaded, "report": planned, "discovered": discovered, "weights": weighed,
+		"view": {Settings: in.Settings, Instance: "a", Cluster: viewtest.Cluster()},
+	} {
+		if Make(changed, second, at).Reused {
+			t.Errorf("other %s, and the lists of before", name)
+		}
+	}
+}
+
+// While the store is unreachable a snapshot is of when the store last answered. Before, it is of no time.
+func TestASnapshotIsOfWhenTheStoreAnswered(t *testing.T) {
+	at := time.UnixMilli(1_000_000)
+	in := Input{Settings: viewtest.Settings(t), Instance: "a"}
+	none := Make(in, nil, at)
+	if head := none.Snapshot.Status; !head.Stale || !head.ObservedAt.IsZero() || head.Ready {
+		t.Errorf("before there is a store: %+v", head)
+	}
+	in.Cluster, in.Report = viewtest.Cluster(), &balancer.Report{}
+	loaded := Make(in, none, at)
+	if head := loaded.Snapshot.Status; head.Stale || head.ObservedAt != api.Millis(1_000_000) || !head.Ready {
+		t.Errorf("once it is read: %+v", head)
+	}
+	in.Cluster = viewtest.Cluster()
+	in.Cluster.Stale = true
+	for range 2 {
+		at = at.Add(time.Minute)
+		loaded = Make(in, loaded, at)
+	}
+	if head := loaded.Snapshot.Status; !head.Stale || head.ObservedAt != api.Millis(1_000_000) ||
+		head.Store.Reachable {
+		t.Errorf("while it is unreachable: %+v", head)
+	}
+}
