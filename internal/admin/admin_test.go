@@ -308,36 +308,6 @@ func TestOneListenerOnlyReads(t *testing.T) {
 	}
 }
 
-// After ten wrong tokens further ones have to wait. One that is known does not, though it comes from the same address:
-// behind a proxy all do.
-func TestWrongTokensHaveToWait(t *testing.T) {
-	l := serve(t, true)
-	const path = "/api/v1/instances/a/drain"
-	wrong := func(want int) http.Header {
-		t.Helper()
-		code, header, body := l.ask(http.MethodPost, path, "", bearer("wrongwrongwrongwrong")...)
-		l.nothingChanged("a wrong token", code, want, body)
-		return header
-	}
-	for range 10 {
-		wrong(401)
-	}
-	if wrong(429).Get("Retry-After") == "" {
-		t.Error("does not say until when")
-	}
-	code, _, body := l.ask(http.MethodPost, path, "")
-	l.nothingChanged("no token", code, 401, body)
-	code, _, body = l.ask(http.MethodPost, path, "", bearer(readToken)...)
-	l.nothingChanged("too low a role", code, 403, body)
-	if code, _, body := l.ask(http.MethodPost, path, "", bearer(adminToken)...); code != 202 {
-		t.Errorf("%d %s: a token that is known is held back", code, body)
-	}
-	l.changer.forget()
-	wrong(429)
-	l.now = l.now.Add(time.Minute)
-	wrong(401)
-}
-
 func TestRequestsAreUnderstood(t *testing.T) {
 	l := serve(t, true)
 	ask := func(path, body string) string {

@@ -3,11 +3,14 @@ package admin
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -127,4 +130,95 @@ func bearer(r *http.Request) (string, bool) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	text = strings.TrimSpace(text)
 	return text, strings.EqualFold(scheme, "Bearer") && text != ""
+}
+
+// caller says who sends requests to a listener, and which changes it takes from them. Without tokens, open says
+// whether everyone sees what tasks write there.
+func (g *Guard) caller(open bool) func(*http.Request) (api.Caller, *httperr.Error) {
+	return func(r *http.Request) (api.Caller, *httperr.Error) {
+		who, bad := g.identify(r, open)
+		if bad != nil {
+			return api.Caller{}, bad
+		}
+		caller := api.Caller{Name: who.Name, Role: api.Role(who.Role.String())}
+		if status.TakenBy(r) != status.ChangesNone {
+			caller.Verbs = verbsOf(who.Role)
+		}
+		return caller, nil
+	}
+}
+
+// identify is who sent a request. A token that is not known is refused, and counts as a failure of its address.
+func (g *Guard) identify(r *http.Request, open bool) (access.Identity, *httperr.Error) {
+	if !access.SameOrigin(r) {
+		return access.Identity{}, httperr.New(
+			http.StatusForbidden, api.ReasonForbidden, "who asks is not said to pages of other origins",
+		)
+	}
+	text, given := bearer(r)
+	switch {
+	case g.Tokens == nil && status.TakenBy(r) != status.ChangesNone:
+		return access.Identity{Name: local, Role: access.Admin}, nil
+	case g.Tokens == nil && open:
+		return access.Identity{Name: local, Role: access.Read}, nil
+	case g.Tokens == nil || !given:
+		return access.Identity{}, nil
+	}
+	who, known := g.Tokens.Find(text)
+	if !known {
+		return access.Identity{}, g.failed(r)
+	}
+	return who, nil
+}
+
+// verbsOf are the changes that a role may ask for.
+func verbsOf(has access.Role) []api.Verb {
+	verbs := slices.Concat(operate.OfTasks(), operate.OfGroups(), operate.OfInstances())
+	verbs = slices.DeleteFunc(verbs, func(v api.Verb) bool { return has < role(v) })
+	slices.Sort(verbs)
+	return slices.Compact(verbs)
+}
+
+// Output has next show what tasks wrote only to those who may see it, and say who asks. Where there are tokens, that
+// takes one; a wrong one is refused. Without tokens open decides for all.
+func (g *Guard) Output(next http.Handler, open bool) http.Handler {
+	next = status.WithCaller(next, g.caller(open))
+	none := status.HideOutput(next, status.NoOutput())
+	unknown := status.HideOutput(next, unauthorized("output needs a token (Authorization: Bearer TOKEN)"))
+	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+		text, given := bearer(r)
+		switch {
+		case g.Tokens == nil && open, g.vouched(r):
+			next.ServeHTTP(w, r)
+		case g.Tokens == nil || !open:
+			none.ServeHTTP(w, r)
+		case !given || !strings.HasPrefix(r.URL.Path, "/api/"): // some scrape metrics with a token of their own
+			unknown.ServeHTTP(w, r)
+		default:
+			if _, bad := g.Allow(r, access.Read); bad != nil {
+				return bad
+			}
+			next.ServeHTTP(w, status.WhileAllowed(r, func() bool {
+				_, known := g.Tokens.Find(text)
+				return known
+			}))
+		}
+		return nil
+	})
+}
+
+// Vouch is for [status.Config]: it proves to another replica that who asks has a token, which that replica never sees.
+func (g *Guard) Vouch(r *http.Request, instance, target string) string {
+	text, ok := bearer(r)
+	if g.Tokens == nil || !ok {
+		return ""
+	}
+	proof, _ := g.Tokens.Vouch(text, instance+" "+target, g.now())
+	return proof
+}
+
+// vouched says whether another replica proves that who asks it has a token.
+func (g *Guard) vouched(r *http.Request) bool {
+	proof := r.Header.Get(status.ProofHeader)
+	return proof != "" && g.Tokens != nil && g.Tokens.Vouched(proof, g.Instance+" "+r.URL.RequestURI(), g.now())
 }

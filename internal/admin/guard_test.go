@@ -3,12 +3,15 @@ package admin_test
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/watchfile"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -117,4 +120,72 @@ func TestWhoAsksIsGuarded(t *testing.T) {
 	if got := l.caller(l.url, bearer(adminToken)...); got.Name != "ann" {
 		t.Errorf("the known token is held back: %+v", got)
 	}
+}
+
+// Tokens that are replaced while the listener runs end within two seconds.
+func TestRotatedTokensEnd(t *testing.T) {
+	if watchfile.Recheck >= 2*time.Second {
+		t.Errorf("the file is looked at every %v", watchfile.Recheck)
+	}
+	l := serve(t, true)
+	ask := func(token string) int {
+		code, _, _ := l.ask(http.MethodPost, "/api/v1/instances/a/drain", "{}", bearer(token)...)
+		return code
+	}
+	if code := ask(adminToken); code != http.StatusAccepted {
+		t.Fatal(code)
+	}
+	const newer = "anotheranotheranother"
+	if err := os.WriteFile(l.tokens+".new", []byte("ann "+newer+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(l.tokens+".new", l.tokens); err != nil {
+		t.Fatal(err)
+	}
+	// What is asked later than two seconds after is refused, however long the answers take.
+	rotated := time.Now()
+	for asked := rotated; ask(adminToken) == http.StatusAccepted; asked = time.Now() {
+		if after := asked.Sub(rotated); after > 2*time.Second {
+			t.Fatalf("the old token is good for %v", after)
+		}
+	}
+	if code := ask(newer); code != http.StatusAccepted {
+		t.Errorf("the new token: %d", code)
+	}
+	if code := ask(adminToken); code != http.StatusUnauthorized {
+		t.Errorf("the old token: %d", code)
+	}
+	if code := ask(operateToken); code != http.StatusUnauthorized {
+		t.Errorf("the token that was taken out: %d", code)
+	}
+}
+
+// After ten wrong tokens further ones have to wait. One that is known does not, though it comes from the same address:
+// behind a proxy all do.
+func TestWrongTokensHaveToWait(t *testing.T) {
+	l := serve(t, true)
+	const path = "/api/v1/instances/a/drain"
+	wrong := func(want int) http.Header {
+		t.Helper()
+		code, header, body := l.ask(http.MethodPost, path, "", bearer("wrongwrongwrongwrong")...)
+		l.nothingChanged("a wrong token", code, want, body)
+		return header
+	}
+	for range 10 {
+		wrong(401)
+	}
+	if wrong(429).Get("Retry-After") == "" {
+		t.Error("does not say until when")
+	}
+	code, _, body := l.ask(http.MethodPost, path, "")
+	l.nothingChanged("no token", code, 401, body)
+	code, _, body = l.ask(http.MethodPost, path, "", bearer(readToken)...)
+	l.nothingChanged("too low a role", code, 403, body)
+	if code, _, body := l.ask(http.MethodPost, path, "", bearer(adminToken)...); code != 202 {
+		t.Errorf("%d %s: a token that is known is held back", code, body)
+	}
+	l.changer.forget()
+	wrong(429)
+	l.now = l.now.Add(time.Minute)
+	wrong(401)
 }
