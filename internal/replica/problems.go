@@ -81,7 +81,7 @@ func (r *problemRegistry) with(findings []view.Finding, now time.Time) []api.Pro
 		if now.Sub(since[id]) < f.Lasting {
 			continue
 		}
-		f.Since = api.Millis(since[id].UnixMilli())
+		f.Problem.Since = api.Millis(since[id].UnixMilli())
 		all = append(all, f.Problem)
 	}
 	r.since = since

@@ -139,45 +139,57 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		return err
 	})
 	n.noteJoined(r.cfg.member(r.Settings(), view.StoreLists{}))
-	group.Go(func() error { n.runs.Run(publishing); return nil })
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
-	drains := drainLog{log: r.log, instance: r.Settings().Instance}
-	group.Go(func() error {
-		watchOverrides(publishing, n.cluster, func() {
-			n.tasks.Asked()
-			drains.note(n.cluster.View().Overrides)
-		})
-		return nil
-	})
-	group.Go(func() error { tendOverrides(publishing, n.cluster.View, n.changes.Tend, r.log); return nil })
-	group.Go(func() error { endOverrides(publishing, n.cluster, n.changes.End, r.log); return nil })
-	group.Go(func() error {
-		keepPublishing(publishing, n.cluster.Changed, func() {
-			r.publish()
-			r.share(publishing, n)
-			r.loops.note(loopPublish)
-		})
-		return nil
-	})
-	reader := newListReader(db, r.settings, r.Settings().Lease.Duration/6, r.log)
-	group.Go(func() error {
-		first, cancel := context.WithTimeout(publishing, firstRead)
-		reader.readAll(first)
-		cancel()
-		group.Go(func() error { reader.keepReading(publishing, r.newLists.wait, r.publish); return nil })
-		return r.settings.keepDeclared(publishing, r.log, func(
-			ctx context.Context, s *config.Settings, lists view.StoreLists,
-		) error {
-			return n.declare(ctx, r.cfg.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
-				r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
-			})
-		})
-	})
-	chores := chores{node: n, settings: r.settings, functions: r.cfg.Functions, rules: *r.cfg.Weights, log: r.log}
-	for _, c := range chores.all() {
-		group.Go(func() error { c.run(publishing); return nil })
+	group.Go(func() error { return r.declareLists(publishing, n, group) })
+	for _, loop := range r.loopsOf(n) {
+		group.Go(func() error { loop(publishing); return nil })
 	}
 	return group.Wait()
+}
+
+// loopsOf are what a replica that takes part does until it has left.
+func (r *Replica) loopsOf(n *node) []func(context.Context) {
+	drains := drainLog{log: r.log, instance: r.Settings().Instance}
+	loops := []func(context.Context){
+		n.runs.Run,
+		func(ctx context.Context) {
+			watchOverrides(ctx, n.cluster, func() {
+				n.tasks.Asked()
+				drains.note(n.cluster.View().Overrides)
+			})
+		},
+		func(ctx context.Context) { tendOverrides(ctx, n.cluster.View, n.changes.Tend, r.log) },
+		func(ctx context.Context) { endOverrides(ctx, n.cluster, n.changes.End, r.log) },
+		func(ctx context.Context) {
+			keepPublishing(ctx, n.cluster.Changed, func() {
+				r.publish()
+				r.share(ctx, n)
+				r.loops.note(loopPublish)
+			})
+		},
+	}
+	chores := chores{node: n, settings: r.settings, functions: r.cfg.Functions, rules: *r.cfg.Weights, log: r.log}
+	for _, c := range chores.all() {
+		loops = append(loops, c.run)
+	}
+	return loops
+}
+
+// declareLists reads the lists of the store and declares the settings with them, again whenever either changes. Only
+// the first declaration may fail.
+func (r *Replica) declareLists(ctx context.Context, n *node, group *errgroup.Group) error {
+	reader := newListReader(n.store, r.settings, r.Settings().Lease.Duration/6, r.log)
+	first, cancel := context.WithTimeout(ctx, firstRead)
+	reader.readAll(first)
+	cancel()
+	group.Go(func() error { reader.keepReading(ctx, r.newLists.wait, r.publish); return nil })
+	return r.settings.keepDeclared(ctx, r.log, func(
+		ctx context.Context, s *config.Settings, lists view.StoreLists,
+	) error {
+		return n.declare(ctx, r.cfg.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
+			r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
+		})
+	})
 }
 
 func (r *Replica) publish() {

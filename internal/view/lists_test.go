@@ -23,10 +23,11 @@ func TestDiscoveredWithoutATaskIsAProblem(t *testing.T) {
 	}
 	said := map[string]string{}
 	for _, f := range l.findDiscovery(s.Groups) {
-		if f.Group != "g" || f.Severity != api.SeverityWarning {
+		p := f.Problem
+		if p.Group != "g" || p.Severity != api.SeverityWarning {
 			t.Errorf("%+v", f)
 		}
-		said[f.Reason] = f.Message
+		said[p.Reason] = p.Message
 	}
 	if got := said[api.ProblemDiscoveryFailed]; got !=
 		"r2 cannot tell what exists: file: a: no such file; nothing is removed meanwhile" {

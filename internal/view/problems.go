@@ -15,9 +15,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// Finding is a problem found in a snapshot. It counts once it has lasted for a while, 0: at once.
+// Finding is a problem found in a snapshot. It counts once it has lasted so long.
 type Finding struct {
-	api.Problem
+	Problem api.Problem
 	Lasting time.Duration
 }
 
@@ -97,27 +97,27 @@ func (m *maker) findStore(head *api.Status) []Finding {
 
 // findCapacity finds at most one problem of a group: the one that explains the others.
 func (m *maker) findCapacity(g *api.Group) []Finding {
-	f := Finding{Problem: api.Problem{Severity: api.SeverityError, Group: g.Name}}
+	p, lasting := api.Problem{Severity: api.SeverityError, Group: g.Name}, time.Duration(0)
 	without := m.tasks.refusals.count(g.Name, balancer.NoInstance)
 	left := m.tasks.refusals.count(g.Name, balancer.NoCapacity)
 	switch {
 	case without > 0:
-		f.Reason, f.Message = api.ProblemNoInstance, noInstance(m.in.Settings.Groups, g, without)
+		p.Reason, p.Message = api.ProblemNoInstance, noInstance(m.in.Settings.Groups, g, without)
 	case left > 0:
-		f.Reason, f.Message = api.ProblemNoCapacity, noCapacity(g, left)
+		p.Reason, p.Message = api.ProblemNoCapacity, noCapacity(g, left)
 		if message := m.tasks.refusals.message(g.Name, balancer.NoCapacity); message != "" {
-			f.Message += " (" + message + ")"
+			p.Message += " (" + message + ")"
 		}
 	case g.Headroom != nil && *g.Headroom < 0 && m.in.loaded():
-		f.Reason, f.Severity, f.Lasting = api.ProblemNoHeadroom, api.SeverityWarning, m.in.Settings.Lease.Duration/2
-		f.Message = fmt.Sprintf(
+		p.Reason, p.Severity, lasting = api.ProblemNoHeadroom, api.SeverityWarning, m.in.Settings.Lease.Duration/2
+		p.Message = fmt.Sprintf(
 			"%s would have no owner if the largest instance were lost: capacity %d for %s",
 			countTasks(-*g.Headroom), *g.Capacity, countTasks(g.Demand()),
 		)
 	default:
 		return nil
 	}
-	return []Finding{f}
+	return []Finding{{p, lasting}}
 }
 
 func noCapacity(g *api.Group, left int) string {
@@ -168,28 +168,6 @@ func findDiffering(report *balancer.Report, s *config.Settings) []Finding {
 	return found
 }
 
-// SharedProblems are those that the other replicas say they have.
-func SharedProblems(view *cluster.View) []api.Problem {
-	if view == nil {
-		return nil
-	}
-	var all []api.Problem
-	for _, v := range view.Sessions {
-		if v.State == record.Dead || v.ID == view.Session {
-			continue
-		}
-		for _, p := range v.Member.Problems {
-			if status.OfOneReplica(p.Reason) {
-				all = append(all, api.Problem{
-					Reason: p.Reason, Severity: api.Severity(p.Severity), Message: p.Message,
-					Group: p.Group, Task: p.Task, Instance: v.Member.Instance, Since: api.Millis(p.Since),
-				})
-			}
-		}
-	}
-	return all
-}
-
 // countTasks is "1 task", or "2 tasks".
 func countTasks(n int) string {
 	if n == 1 {
@@ -198,7 +176,12 @@ func countTasks(n int) string {
 	return strconv.Itoa(n) + " tasks"
 }
 
-// failing says in what way a task fails, nothing when it does not.
+const (
+	failingAfter  = 3                // restarts from which on a task in backoff is a problem
+	troubledAfter = 10 * time.Second // from when on trouble of a run that goes on is a problem
+)
+
+// failing says in what way a task fails, empty when it does not.
 func failing(t *api.Task, st record.TaskStatus, now time.Time) string {
 	switch {
 	case t.State == api.Failed:
@@ -213,12 +196,6 @@ func failing(t *api.Task, st record.TaskStatus, now time.Time) string {
 		return ""
 	}
 }
-
-// troubledAfter is from when on trouble of a run that goes on is a problem.
-const troubledAfter = 10 * time.Second
-
-// failingAfter is from how many restarts on a task in backoff is a problem.
-const failingAfter = 3
 
 // findSilent finds replicas without a heartbeat for three quarters of a lease that are not known to be dead. In large
 // clusters half a lease may pass between two readings of all sessions.
@@ -296,4 +273,26 @@ func (ix instanceIndex) duplicates(lease time.Duration) map[string]int {
 		}
 	}
 	return counts
+}
+
+// SharedProblems are those that the other replicas say they have.
+func SharedProblems(view *cluster.View) []api.Problem {
+	if view == nil {
+		return nil
+	}
+	var all []api.Problem
+	for _, v := range view.Sessions {
+		if v.State == record.Dead || v.ID == view.Session {
+			continue
+		}
+		for _, p := range v.Member.Problems {
+			if status.OfOneReplica(p.Reason) {
+				all = append(all, api.Problem{
+					Reason: p.Reason, Severity: api.Severity(p.Severity), Message: p.Message,
+					Group: p.Group, Task: p.Task, Instance: v.Member.Instance, Since: api.Millis(p.Since),
+				})
+			}
+		}
+	}
+	return all
 }

@@ -45,7 +45,7 @@ func TestTroubleOfARunThatGoesOn(t *testing.T) {
 func problemsOf(in Input) map[string]api.Problem {
 	found := map[string]api.Problem{}
 	for _, f := range Make(in, nil, time.Now()).Findings {
-		found[f.Reason] = f.Problem
+		found[f.Problem.Reason] = f.Problem
 	}
 	for _, p := range SharedProblems(in.Cluster) {
 		found[p.Reason] = p

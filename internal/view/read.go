@@ -45,7 +45,7 @@ func (o *Offline) Snapshot(ctx context.Context, version string, now time.Time) (
 	}, nil, now)
 	head := &made.Snapshot.Status
 	for _, f := range made.Findings {
-		f.Since = head.ObservedAt
+		f.Problem.Since = head.ObservedAt
 		head.Problems = append(head.Problems, f.Problem)
 	}
 	status.SortProblems(head.Problems)
