@@ -30,7 +30,7 @@ func mutexStores(t *testing.T) map[string]func() store.Store {
 	db := memory.New()
 	opened := func(uri string) func() store.Store {
 		return func() store.Store {
-			s, err := store.Open(t.Context(), store.Config{URI: uri})
+			s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: 30 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
