@@ -106,20 +106,21 @@ func TestSnapshotsOfWatchesAreSmall(t *testing.T) {
 	lines := bufio.NewReaderSize(unzipped, 1<<20)
 	next := func(kind, key string) {
 		t.Helper()
-		text := ""
+		var event strings.Builder
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {
-				t.Fatalf("%v after %d bytes", err, len(text))
+				t.Fatalf("%v after %d bytes", err, event.Len())
 			}
-			if text += line; line != "\n" {
+			if event.WriteString(line); line != "\n" {
 				continue
 			}
-			if !strings.HasPrefix(text, ":") {
+			if !strings.HasPrefix(event.String(), ":") {
 				break
 			}
-			text = "" // a comment, after a while in which nothing changed
+			event.Reset() // a comment, after a while in which nothing changed
 		}
+		text := event.String()
 		if !strings.HasPrefix(text, "event: "+kind+"\n") || !strings.Contains(text, `"`+key+`"`) {
 			t.Fatalf("%.200s, want %s of %s", text, kind, key)
 		}
