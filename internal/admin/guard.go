@@ -9,8 +9,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
-	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -173,10 +173,14 @@ func (g *Guard) identify(r *http.Request, open bool) (access.Identity, *httperr.
 
 // verbsOf are the changes that a role may ask for.
 func verbsOf(has access.Role) []api.Verb {
-	verbs := slices.Concat(operate.OfTasks(), operate.OfGroups(), operate.OfInstances())
-	verbs = slices.DeleteFunc(verbs, func(v api.Verb) bool { return has < role(v) })
-	slices.Sort(verbs)
-	return slices.Compact(verbs)
+	var may []api.Verb
+	for _, route := range verbs.Routes() {
+		if has >= route.Role {
+			may = append(may, route.Verb)
+		}
+	}
+	slices.Sort(may)
+	return slices.Compact(may)
 }
 
 // Output has next show what tasks wrote only to those who may see it, and say who asks. Where there are tokens, that

@@ -10,18 +10,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/internal/watchfile"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 const whoami = "/api/v1/whoami"
 
 // all are the changes that there are.
 func all() []api.Verb {
-	verbs := slices.Concat(operate.OfTasks(), operate.OfGroups(), operate.OfInstances())
-	slices.Sort(verbs)
-	return slices.Compact(verbs)
+	every := slices.Concat(verbs.Of(record.ScopeTask), verbs.Of(record.ScopeGroup), verbs.Of(record.ScopeInstance))
+	slices.Sort(every)
+	return slices.Compact(every)
 }
 
 // caller is what a listener says of who asks.

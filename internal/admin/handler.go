@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -43,20 +43,12 @@ func New(c Config) http.Handler {
 		takes = status.ChangesToken
 	}
 	mux.Handle("/", c.Guard.Output(status.WithChanges(c.Read, takes), true))
-	for scope, on := range map[record.Scope]struct {
-		path  string
-		verbs []api.Verb
-	}{
-		record.ScopeTask:     {"/api/v1/tasks/{group}/{name}/", operate.OfTasks()},
-		record.ScopeGroup:    {"/api/v1/groups/{name}/", operate.OfGroups()},
-		record.ScopeInstance: {"/api/v1/instances/{name}/", operate.OfInstances()},
-	} {
-		for _, verb := range on.verbs {
-			mux.Handle(on.path+string(verb), postOnly(c.change(scope, verb, named(scope))))
+	for _, route := range verbs.Routes() {
+		names := named(route.Scope)
+		if route.Many {
+			names = c.selected
 		}
-	}
-	for _, verb := range operate.OfTasks() {
-		mux.Handle("/api/v1/tasks/"+string(verb), postOnly(c.change(record.ScopeTask, verb, c.selected)))
+		mux.Handle(route.Path, postOnly(c.change(route, names)))
 	}
 	return c.Guard.checkHost(mux)
 }
@@ -73,16 +65,6 @@ func postOnly(h httperr.Handler) http.Handler {
 		}
 		return h(w, r)
 	})
-}
-
-// role is what a verb needs.
-func role(verb api.Verb) access.Role {
-	switch verb {
-	case api.Restart, api.Rerun, api.Trigger, api.Pause, api.Resume:
-		return access.Operate
-	default:
-		return access.Admin
-	}
 }
 
 // names are what a request is about.
@@ -105,9 +87,9 @@ func named(scope record.Scope) names {
 }
 
 // change answers one kind of request.
-func (c Config) change(scope record.Scope, verb api.Verb, names names) httperr.Handler {
+func (c Config) change(route verbs.Route, names names) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *httperr.Error {
-		who, bad := c.Guard.Change(r, role(verb))
+		who, bad := c.Guard.Change(r, route.Role)
 		if bad != nil {
 			return bad
 		}
@@ -127,7 +109,7 @@ func (c Config) change(scope record.Scope, verb api.Verb, names names) httperr.H
 			return refusedField(err)
 		}
 		request := operate.Request{
-			Verb: verb, Scope: scope, Names: about, To: b.Instance, Strict: b.Strict, For: lasts, By: who,
+			Verb: route.Verb, Scope: route.Scope, Names: about, To: b.Instance, Strict: b.Strict, For: lasts, By: who,
 			Reason: b.Reason, ID: b.ID,
 		}
 		if err := request.Validate(); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -113,17 +113,11 @@ func TestReasonsAreBoundedAsDescribed(t *testing.T) {
 	}
 }
 
-// posts are the paths that change something, as the verbs make them.
+// posts are the paths that change something.
 func posts() []string {
 	var paths []string
-	for _, verb := range operate.OfTasks() {
-		paths = append(paths, "/api/v1/tasks/{group}/{name}/"+string(verb), "/api/v1/tasks/"+string(verb))
-	}
-	for _, verb := range operate.OfGroups() {
-		paths = append(paths, "/api/v1/groups/{name}/"+string(verb))
-	}
-	for _, verb := range operate.OfInstances() {
-		paths = append(paths, "/api/v1/instances/{name}/"+string(verb))
+	for _, route := range verbs.Routes() {
+		paths = append(paths, route.Path)
 	}
 	slices.Sort(paths)
 	return paths

@@ -13,20 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
-
-// OfInstances lists the verbs that are about instances.
-func OfInstances() []api.Verb { return []api.Verb{api.Drain, api.Undrain, api.Cordon, api.Uncordon} }
-
-// OfTasks lists the verbs that are about tasks.
-func OfTasks() []api.Verb {
-	return []api.Verb{api.Pause, api.Resume, api.Restart, api.Rerun, api.Trigger, api.Pin, api.Unpin, api.Move}
-}
-
-// OfGroups lists the verbs that are about a group as a whole.
-func OfGroups() []api.Verb { return []api.Verb{api.Pause, api.Resume, api.Rebalance} }
 
 // Request is one thing asked for.
 type Request struct {
@@ -66,11 +56,9 @@ var ErrInvalid = errors.New("invalid request")
 
 // Validate says what is wrong with the request, whatever the cluster is like.
 func (r Request) Validate() error {
-	verbs := map[record.Scope][]api.Verb{
-		record.ScopeTask: OfTasks(), record.ScopeGroup: OfGroups(), record.ScopeInstance: OfInstances(),
-	}[r.Scope]
-	if !slices.Contains(verbs, r.Verb) {
-		return r.invalid("verb", "%q does not go with a %s; want one of %s", r.Verb, r.Scope, join(verbs))
+	fit := verbs.Of(r.Scope)
+	if !slices.Contains(fit, r.Verb) {
+		return r.invalid("verb", "%q does not go with a %s; want one of %s", r.Verb, r.Scope, join(fit))
 	}
 	if len(r.Names) == 0 {
 		return r.invalid(string(r.Scope), "none is named")

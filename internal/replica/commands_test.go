@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -88,10 +88,10 @@ func drawCommand(t *rapid.T) command {
 	case record.ScopeGroup:
 		c.verb, c.names = rapid.SampledFrom([]api.Verb{api.Pause, api.Resume}).Draw(t, "verb"), []string{"g"}
 	case record.ScopeInstance:
-		c.verb = rapid.SampledFrom(operate.OfInstances()).Draw(t, "verb")
+		c.verb = rapid.SampledFrom(verbs.Of(record.ScopeInstance)).Draw(t, "verb")
 		c.names = []string{rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "instance")}
 	default:
-		c.verb = rapid.SampledFrom(operate.OfTasks()).Draw(t, "verb")
+		c.verb = rapid.SampledFrom(verbs.Of(record.ScopeTask)).Draw(t, "verb")
 		c.names = slices.Sorted(slices.Values(rapid.SliceOfNDistinct(
 			rapid.SampledFrom([]string{"g/t1", "g/t2", "g/tick"}), 1, 2, rapid.ID[string],
 		).Draw(t, "tasks")))

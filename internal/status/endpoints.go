@@ -200,6 +200,9 @@ func (h health) snapshotReady() error {
 	}
 }
 
+// openAPI is made by TestOpenAPIIsGenerated, from the routes, the changes and the types of package api.
+//
+//go:generate go test -run ^TestOpenAPIIsGenerated$ -update
 //go:embed openapi.json
 var openAPI []byte
 

@@ -77,8 +77,13 @@ func (q *query) onlyGroup() string {
 	return ""
 }
 
+const eventsPath = "/api/v1/events"
+
+// eventParams are the conditions that the list of events takes.
+var eventParams = []string{"group", "task", "instance", "q", "since"}
+
 func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
-	q, bad := s.query(r, "/api/v1/events", []string{"group", "task", "instance", "q", "since"}, nil)
+	q, bad := s.query(r, eventsPath, eventParams, nil)
 	if bad != nil {
 		return bad
 	}

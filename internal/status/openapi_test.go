@@ -29,7 +29,6 @@ type openAPIDoc struct {
 	Components struct {
 		Schemas map[string]struct {
 			Pattern    string         `json:"pattern"`
-			Required   []string       `json:"required"`
 			Properties map[string]any `json:"properties"`
 		} `json:"schemas"`
 	} `json:"components"`
@@ -47,7 +46,9 @@ func TestSelectorsAreDescribed(t *testing.T) {
 		t.Errorf("described %s\nwant      %s", selector.Pattern, selectorForm)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(selectorForm.String()).Draw(t, "selector")
+		text := rapid.StringMatching(selectorForm.String()).Filter(func(s string) bool {
+			return strings.Count(s, ",") < 50 // how many parts there may be, a pattern does not say
+		}).Draw(t, "selector")
 		if _, err := ParseSelector(text); err != nil {
 			t.Error(err)
 		}
@@ -70,7 +71,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
 		t.Errorf("version %s", doc.OpenAPI)
 	}
-	routes := slices.Sorted(maps.Keys(declaredRoutes()))
+	routes := declaredRoutes()
 	var reads []string
 	ids := map[string]bool{}
 	for path, methods := range doc.Paths {
@@ -101,94 +102,25 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 }
 
-func TestParametersAreThoseThatListsTake(t *testing.T) {
-	doc := readOpenAPI(t)
-	check := func(path string, params []string) {
-		var got []string
-		for _, p := range doc.Paths[path]["get"].Parameters {
-			got = append(got, p.Name)
-		}
-		if want := append(slices.Clone(params), "limit", "continue", "watch"); !slices.Equal(got, want) {
-			t.Errorf("%s: described %v, takes %v", path, got, want)
-		}
-	}
-	check(taskCollection().path, taskCollection().params)
-	check(groupCollection().path, groupCollection().params)
-	check(instanceCollection().path, instanceCollection().params)
-	check(lockCollection().path, lockCollection().params)
-	check(overrideCollection().path, overrideCollection().params)
-}
-
-func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
-	doc := readOpenAPI(t)
-	types := map[string]any{
-		"Status": api.Status{}, "Store": api.Store{}, "Group": api.Group{}, "Problem": api.Problem{},
-		"Task":     api.Task{},
-		"Instance": api.Instance{},
-		"Lock":     api.Lock{}, "Event": api.Event{}, "Error": api.Error{}, "FieldError": api.FieldError{},
-		"Stale":    api.One[api.Task]{},
-		"TaskList": api.List[api.Task]{}, "GroupList": api.List[api.Group]{}, "InstanceList": api.List[api.Instance]{},
-		"LockHolder": api.LockHolder{}, "LockWaiter": api.LockWaiter{},
-		"LockList":  api.List[api.Lock]{},
-		"EventList": api.List[api.Event]{}, "Run": api.Run{}, "RunList": api.List[api.Run]{},
-		"Override": api.Override{}, "OverrideList": api.List[api.Override]{}, "Result": api.ChangeResult{},
-		"Refusal":     api.Refusal{},
-		"PlannedMove": api.PlannedMove{}, "Caller": api.Caller{}, "Discovery": api.Discovery{},
-		"Weights": api.Weights{},
-	}
-	bodies := []string{
-		"Change", "StandingChange", "MoveChange", "PinChange",
-		"SelectedChange", "SelectedStandingChange", "SelectedMoveChange", "SelectedPinChange",
-	}
-	texts := []string{"Selector", "Pattern", "WatchEvent"}
-	if len(types)+len(bodies)+len(texts) != len(doc.Components.Schemas) {
-		t.Errorf("schemas: %v", slices.Sorted(maps.Keys(doc.Components.Schemas)))
-	}
-	for name, value := range types {
-		want, required := jsonFields(value)
-		slices.Sort(want)
-		schema := doc.Components.Schemas[name]
-		if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, want) {
-			t.Errorf("%s: described %v\nfields of the type %v", name, got, want)
-		}
-		if !slices.Equal(schema.Required, required) {
-			t.Errorf("%s: required %v, always there %v", name, schema.Required, required)
-		}
-	}
-	// The body of a change is one type; which of its fields a request takes depends on the verb.
+// The body of a change is one type; which of its fields a request takes depends on the verb.
+func TestBodiesHaveTheFieldsOfTheRequest(t *testing.T) {
 	described := map[string]bool{}
-	for _, name := range bodies {
-		for field := range doc.Components.Schemas[name].Properties {
-			described[field] = true
+	for name, schema := range readOpenAPI(t).Components.Schemas {
+		if strings.HasSuffix(name, "Change") {
+			for field := range schema.Properties {
+				described[field] = true
+			}
 		}
 	}
-	want, _ := jsonFields(api.ChangeRequest{})
+	fields, _ := new(schemas).fields(reflect.TypeFor[api.ChangeRequest](), "")
+	var want []string
+	for _, f := range fields {
+		want = append(want, f.name)
+	}
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(described)); !slices.Equal(got, want) {
-		t.Errorf("bodies of changes: described %v\nfields of the type %v", got, want)
+		t.Errorf("described %v\nfields of the type %v", got, want)
 	}
-}
-
-// jsonFields are the names of a type's fields in JSON, in order, and those that are never left out, as they are
-// declared.
-func jsonFields(value any) (all, always []string) {
-	for field := range reflect.TypeOf(value).Fields() {
-		if field.Anonymous { // its fields stand here in JSON
-			inner, innerAlways := jsonFields(reflect.Zero(field.Type).Interface())
-			all, always = append(all, inner...), append(always, innerAlways...)
-			continue
-		}
-		tag, ok := field.Tag.Lookup("json")
-		if !ok || tag == "-" {
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		all = append(all, name)
-		if options == "" {
-			always = append(always, name)
-		}
-	}
-	return all, always
 }
 
 // What is answered must be as described, in types too.
@@ -210,6 +142,7 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	s.Instances[0].Overrides = api.Overrides{{Kind: "drain", Scope: "instance", Name: "a", By: "ann", Reason: "kernel"}}
 	s.Overrides = []api.Override{s.Tasks[0].Overrides[0], s.Instances[0].Overrides[0]}
 	s.Overrides[1].Until = api.Millis(5)
+	s.Overrides = append(s.Overrides, api.Override{Kind: "rebalance", Scope: "group", Name: "topics"})
 	runs := fakeRuns{{Result: "Running"}, {Result: "Failed", EndedAt: api.Millis(5)}}
 	h := New(Config{Source: boardWith(s), Events: store, Runs: runs})
 	for path, name := range map[string]string{
@@ -238,7 +171,12 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	}
 }
 
-func declaredRoutes() map[string]endpoint {
+func declaredRoutes() []string {
 	c := Config{Source: &Board{}}.withDefaults()
-	return routes(c, newServer(c))
+	var paths []string
+	for _, route := range newServer(c).routes(c) {
+		paths = append(paths, strings.TrimSuffix(route.path, "{$}"))
+	}
+	slices.Sort(paths)
+	return paths
 }

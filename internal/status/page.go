@@ -117,7 +117,7 @@ var plainParams = []string{"q", "state"}
 // plainPage answers with tables of a page of everything.
 func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 	values := url.Values{}
-	for _, name := range append([]string{"limit", "continue"}, plainParams...) {
+	for _, name := range slices.Concat(pageParams, plainParams) {
 		if value := r.URL.Query().Get(name); value != "" {
 			values.Set(name, value)
 		}

@@ -42,7 +42,13 @@ type query struct {
 	scope                     string // the conditions as text, so that a token is used with the same ones
 }
 
-// parseQuery reads the parameters, of which only the allowed ones (and limit, continue, watch) may stand. All that is
+// pageParams are the parameters of everything that comes in pages.
+var pageParams = []string{"limit", "continue"}
+
+// listParams are those of every list.
+var listParams = append(slices.Clone(pageParams), "watch")
+
+// parseQuery reads the parameters, of which only the allowed ones and those of every list may stand. All that is
 // wrong is reported together.
 func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *Error) {
 	q := query{limit: api.DefaultLimit, scope: scope(path, values)}
@@ -50,7 +56,7 @@ func parseQuery(values url.Values, path string, allowed []string, states []strin
 	bad := func(field, format string, args ...any) {
 		errs = append(errs, api.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
-	allowed = append(slices.Clone(allowed), "limit", "continue", "watch")
+	allowed = slices.Concat(allowed, listParams)
 	for _, name := range sortedKeys(values) {
 		if !slices.Contains(allowed, name) {
 			bad(name, "not a parameter of %s; it takes %s", path, strings.Join(allowed, ", "))

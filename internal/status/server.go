@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
@@ -52,23 +51,6 @@ const maxWatchers = 2000
 func New(c Config) http.Handler {
 	c = c.withDefaults()
 	return handler(c, newServer(c))
-}
-
-func handler(c Config, s *server) http.Handler {
-	mux := http.NewServeMux()
-	for path, e := range routes(c, s) {
-		if path == "/" {
-			path = "/{$}"
-		}
-		if !unlimited[path] {
-			e = s.limited(e)
-		}
-		mux.Handle(path, readOnly(e))
-	}
-	mux.Handle("/", httperr.Handler(func(_ http.ResponseWriter, r *http.Request) *Error {
-		return httperr.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
-	}))
-	return shielded(compressed(mux), c.Logger)
 }
 
 func (c Config) withDefaults() Config {
@@ -130,34 +112,6 @@ func newServer(c Config) *server {
 
 // endpoint answers a request, or says why not.
 type endpoint func(w http.ResponseWriter, r *http.Request) *Error
-
-// routes are all paths there are; openapi.json describes each of them, and a test compares.
-func routes(c Config, s *server) map[string]endpoint {
-	metrics := promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
-	})
-	health := health{source: c.Source, alive: c.Live, ready: c.Ready}
-	return map[string]endpoint{
-		"/":                                 s.page,
-		"/livez":                            health.livez,
-		"/readyz":                           health.readyz,
-		"/openapi.json":                     openapi,
-		"/metrics":                          plain(metrics),
-		"/api/v1/whoami":                    whoami,
-		"/api/v1/status":                    s.status,
-		"/api/v1/groups":                    list(s, s.groups),
-		"/api/v1/tasks":                     list(s, s.tasks),
-		"/api/v1/instances":                 list(s, s.instances),
-		"/api/v1/locks":                     s.listLocks,
-		"/api/v1/overrides":                 list(s, s.overrides),
-		"/api/v1/events":                    s.listEvents,
-		"/api/v1/tasks/{group}/{name}":      s.task,
-		"/api/v1/tasks/{group}/{name}/logs": taskLogs{s, c.Logs, c.peers(), c.Logger}.get,
-		"/api/v1/tasks/{group}/{name}/runs": s.runs(c.Runs),
-		"/api/v1/groups/{name}":             s.group,
-		"/api/v1/instances/{name}":          s.instance,
-	}
-}
 
 func readOnly(e endpoint) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *Error {
@@ -227,9 +181,6 @@ const (
 
 // watchShare is the part of all watches that one client may have.
 const watchShare = 4
-
-// unlimited are answered however many others are: probes must not fail for them, and metrics have a limit of their own.
-var unlimited = map[string]bool{"/livez": true, "/readyz": true, "/metrics": true}
 
 type answeringKey struct{}
 

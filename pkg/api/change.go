@@ -42,7 +42,8 @@ type ChangeRequest struct {
 	Selector string   `json:"selector,omitzero"`
 }
 
-// ChangeResult is what became of a request for many tasks, or of a dry run. Its lists are never null.
+// ChangeResult is what became of a change, or would: of a request for many tasks, or of a dry run. Its lists are never
+// null.
 type ChangeResult struct {
 	Changed   []string      `json:"changed"`   // keys, a group or an instance
 	Unchanged []string      `json:"unchanged"` // all was as asked already
@@ -55,7 +56,7 @@ const UnchangedHeader = "Shardctl-Unchanged"
 
 // Refusal says why something cannot be, in one word and in a sentence.
 type Refusal struct {
-	Name    string `json:"name"` // the key, group or instance
+	Name    string `json:"name"` // a key, a group or an instance
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
@@ -63,7 +64,7 @@ type Refusal struct {
 // PlannedMove is one key that would change its owner.
 type PlannedMove struct {
 	Key    string `json:"key"`
-	From   string `json:"from"` // names of instances; empty: none
+	From   string `json:"from"` // an instance; empty: none
 	To     string `json:"to"`
 	Reason string `json:"reason"`
 }
@@ -84,15 +85,15 @@ const (
 // Override is what an operator asked for, and who, when and why. Those that stand are shown until they are taken back,
 // requests for one effect until they have had it.
 type Override struct {
-	Kind   string `json:"kind"`  // drain, cordon, pause, pin, restart, rerun, move, trigger or rebalance
-	Scope  string `json:"scope"` // task, group or instance
+	Kind   string `json:"kind"`  // one of drain, cordon, pause, pin, restart, rerun, move, trigger and rebalance
+	Scope  string `json:"scope"` // one of task, group and instance
 	Name   string `json:"name"`  // of what it is about: a key, a group or an instance
-	To     string `json:"to"`    // pin: an instance, a pattern or zone=ZONE; move: an instance
+	To     string `json:"to"`    // of a pin: an instance, a pattern or zone=ZONE; of a move: an instance
 	Strict bool   `json:"strict"`
 	By     string `json:"by"` // the name of a token, or of a user of the operating system
 	Reason string `json:"reason"`
 	At     Time   `json:"at"`
-	Until  Time   `json:"until"` // when it ends by itself, on the store's clock; none: when it is taken back
+	Until  Time   `json:"until"` // when it ends by itself, by the store's clock; zero: when it is taken back
 }
 
 // Overrides is a list of them, the newest first. Nil is written as [].
@@ -123,11 +124,11 @@ const (
 	RoleAdmin   Role = "admin"   // it asks for every change
 )
 
-// Caller is /api/v1/whoami: who asks, and what the listener that answers does for them.
+// Caller is who asks, and what the listener that answers does for them: /api/v1/whoami.
 type Caller struct {
-	// Name is that of the token; local where changes need none; empty without a token.
+	// of the token; local where changes need none; empty without a token
 	Name  string `json:"name"`
-	Role  Role   `json:"role"`
+	Role  Role   `json:"role"`  // what the token allows; each role includes those before it
 	Verbs []Verb `json:"verbs"` // changes that this listener takes from the caller, in alphabetical order; never null
 }
 

@@ -5,5 +5,7 @@
 // lists and maps are never null. Who reads it ignores fields that it does not know, and takes words that it does not
 // know, such as a new reason or a new type of event, as they are.
 //
+// The comments on types and their fields are the descriptions in openapi.json.
+//
 // Everything here is a plain value. The package needs the standard library alone.
 package api

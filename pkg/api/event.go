@@ -21,16 +21,16 @@ type Event struct {
 
 // Run is one run of a task with ticks, or of one that may end for good.
 type Run struct {
-	ScheduledAt  Time   `json:"scheduledAt"` // its tick; none without ticks
+	ScheduledAt  Time   `json:"scheduledAt"` // its tick; null for a task without ticks
 	StartedAt    Time   `json:"startedAt"`
-	EndedAt      Time   `json:"endedAt"` // none while it goes on, or when it was cut off by the end of its replica
-	Result       string `json:"result"`  // Running, Succeeded, Failed, TimedOut, Interrupted or Skipped
+	EndedAt      Time   `json:"endedAt"` // null while it goes on, or when it was cut off by the end of its replica
+	Result       string `json:"result"`  // one of Running, Succeeded, Failed, TimedOut, Interrupted and Skipped
 	ExitCode     int    `json:"exitCode"`
 	Error        string `json:"error"`
 	Attempt      int    `json:"attempt"` // of its tick, from 1; 0: not known
 	Instance     string `json:"instance"`
 	FencingToken int64  `json:"fencingToken"`
-	Output       string `json:"output"` // its last lines, if it failed
+	Output       string `json:"output"` // its last lines, if it failed; at most 2 KiB
 }
 
 // LogOptions select from what a task wrote.

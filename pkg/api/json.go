@@ -12,12 +12,11 @@ const (
 	MaxLimit     = 5000
 )
 
-// List is a page of a list. Continue is opaque, and empty on the last page. A page may hold fewer items than asked for,
-// or none, and yet be continued. Stale says that the store is unreachable and this is how it was last seen.
+// List is a page of a list. A page may hold fewer items than asked for, or none, and yet be continued.
 type List[T any] struct {
 	Items    []T    `json:"items"`
-	Continue string `json:"continue"`
-	Stale    bool   `json:"stale"`
+	Continue string `json:"continue"` // opaque; empty on the last page
+	Stale    bool   `json:"stale"`    // the store is unreachable: this is how it was last seen
 }
 
 // MarshalJSON writes a list that is nil as an empty one.

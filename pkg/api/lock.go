@@ -4,10 +4,11 @@ import "encoding/json"
 
 // Owner is who owns a key, or owned it last.
 type Owner struct {
-	Instance     string `json:"instance"` // empty when there is none
-	Session      string `json:"session"`
-	FencingToken int64  `json:"fencingToken"` // rises with each owner, and each restart
-	OwnedSince   Time   `json:"ownedSince"`
+	Instance string `json:"instance"` // the owner, or the only holder; empty where there are none or several
+	Session  string `json:"session"`
+	// rises with each owner, and each restart; where there is no single holder, the largest that was given
+	FencingToken int64 `json:"fencingToken"`
+	OwnedSince   Time  `json:"ownedSince"`
 }
 
 // LockKind is what a lock is for.
@@ -31,12 +32,13 @@ func (k LockKind) OfProgram() bool { return k == LockMutex || k == LockRW || k =
 // MaxQueueShown is how many of those who wait for a lock are in [Lock.Queue].
 const MaxQueueShown = 100
 
-// Lock is who holds a lock, and who waits for it. Those of tasks are the records of who owns a key, whether a task is
-// declared for it or not. Those of programs, such as mutexes, are shown while they are held, waited for or kept.
+// Lock is who holds a lock, and who waits for it: the record of who owns a task, or a lock of a program. Those of tasks
+// are there whether a task is declared for the key or not. Those of programs, such as mutexes, are shown while they are
+// held, waited for or kept.
 type Lock struct {
-	Key   string `json:"key"`
-	Group string `json:"group"` // empty of those of programs
-	Name  string `json:"name"`  // of those of programs the key
+	Key   string `json:"key"`   // GROUP/NAME of a task, the name of a lock of a program
+	Group string `json:"group"` // empty of locks of programs
+	Name  string `json:"name"`  // of locks of programs the key
 
 	// Owner is the only holder, in JSON in the lock itself. Where there are none or several its instance is empty. The
 	// token is then the largest that was given.
@@ -44,14 +46,14 @@ type Lock struct {
 
 	Reason    string `json:"reason"`
 	Message   string `json:"message"`
-	Next      string `json:"next"`      // the session that it is reserved for, empty when none
+	Next      string `json:"next"`      // the session that it is reserved for; empty: none
 	Suspended bool   `json:"suspended"` // paused, done or not declared
 
 	Kind      LockKind    `json:"kind"`
 	Limit     int         `json:"limit"` // how many may hold it; 0: readers together, or one writer
 	Holders   LockHolders `json:"holders"`
 	Waiting   int         `json:"waiting"`   // how many wait for it
-	Queue     LockQueue   `json:"queue"`     // the first of them, at most MaxQueueShown, in the order of their turns
+	Queue     LockQueue   `json:"queue"`     // the first of those who wait, the next one first
 	KeptUntil Time        `json:"keptUntil"` // no one else gets it before
 }
 

@@ -2,13 +2,13 @@ package api
 
 import "encoding/json"
 
-// Status is /api/v1/status: the cluster on one screen.
+// Status is the cluster on one screen. It is what /api/v1/status answers.
 type Status struct {
 	Cluster    string    `json:"cluster"`
 	Instance   string    `json:"instance"`   // the replica that answers
 	Version    string    `json:"version"`    // of the program that answers
 	ObservedAt Time      `json:"observedAt"` // zero: nothing was read yet
-	Stale      bool      `json:"stale"`      // the store is unreachable: this is how it was at ObservedAt
+	Stale      bool      `json:"stale"`      // the store is unreachable: this is how it was at observedAt
 	Ready      bool      `json:"ready"`
 	Draining   bool      `json:"draining"`
 	Store      Store     `json:"store"`
@@ -54,7 +54,7 @@ type Instance struct {
 	Labels    Labels        `json:"labels"`
 	Version   string        `json:"version"`
 	Revision  string        `json:"revision"`
-	Address   string        `json:"address"` // host:port of its server.listen, as others reach it
+	Address   string        `json:"address"` // HOST:PORT of its server.listen, as others reach it
 	StartedAt Time          `json:"startedAt"`
 	// since its newest heartbeat was seen, as measured by the replica that answers
 	HeartbeatAgeSeconds float64   `json:"heartbeatAgeSeconds"`

@@ -26,27 +26,28 @@ type Task struct {
 	Key    string    `json:"key"` // GROUP/NAME
 	Group  string    `json:"group"`
 	Name   string    `json:"name"`
-	Kind   string    `json:"kind"` // exec, http, callback or a subscription kind
+	Kind   string    `json:"kind"` // one of exec, http, callback and the subscription kinds
 	Labels Labels    `json:"labels"`
 	State  TaskState `json:"state"`
 
 	Owner // in JSON its fields stand in the task
 
-	StateSince Time      `json:"stateSince"`
-	Reason     string    `json:"reason"`  // of the last move; of an unassigned task: why it has no owner
-	Message    string    `json:"message"` // the same for people
-	Restarts   int       `json:"restarts"`
-	LastError  string    `json:"lastError"`
-	NextRunAt  Time      `json:"nextRunAt"`
-	PinnedTo   string    `json:"pinnedTo"`
-	Overrides  Overrides `json:"overrides"` // of the task, and a pause of its group
-	Lag        *Lag      `json:"lag"`       // of a subscription, as its owner said last; null: not known
-	// Weight is the task's share of the load as it is planned with. It is DeclaredWeight, or more by weightFrom.
+	StateSince Time   `json:"stateSince"`
+	Reason     string `json:"reason"`  // of the last move; of an unassigned task: why it has no owner
+	Message    string `json:"message"` // the reason, for people
+	Restarts   int    `json:"restarts"`
+	LastError  string `json:"lastError"`
+	NextRunAt  Time   `json:"nextRunAt"`
+	PinnedTo   string `json:"pinnedTo"`
+	// of the task, and a pause of its group. Requests for one effect are shown until they have had it.
+	Overrides Overrides `json:"overrides"`
+	Lag       *Lag      `json:"lag"` // how far a subscription is behind, as its owner said last; nil: not known
+	// share of the load that it is planned with: declaredWeight, or more by weightFrom
 	Weight         int `json:"weight"`
 	DeclaredWeight int `json:"declaredWeight"`
 }
 
-// Lag is how far a subscription is behind. A number below 0 is not known.
+// Lag is how far a subscription is behind; a number below 0 is not known.
 type Lag struct {
 	Messages int64 `json:"messages"` // published and not yet acknowledged
 	Seconds  int64 `json:"seconds"`  // age of the oldest of them
@@ -66,13 +67,13 @@ type Group struct {
 
 	Overrides Overrides `json:"overrides"` // a pause of the group, a rebalance under way
 
-	Discovery *Discovery `json:"discovery"` // nil: the group discovers no tasks
-	Weights   *Weights   `json:"weights"`   // nil: tasks have the weights that are declared
+	Discovery *Discovery `json:"discovery"` // what its discover has found; nil: it discovers no tasks
+	Weights   *Weights   `json:"weights"`   // what its tasks are weighed by; nil: what is declared
 }
 
 // Weights says what a group's tasks are weighed by, other than what is declared.
 type Weights struct {
-	From        string `json:"from"`        // lag
+	From        string `json:"from"`        // what raises them: lag
 	Revision    int64  `json:"revision"`    // of the published weights; 0: nothing was published yet
 	Raised      int    `json:"raised"`      // tasks that weigh more than is declared
 	PublishedAt Time   `json:"publishedAt"` // zero: never
@@ -95,7 +96,7 @@ type Discovery struct {
 
 // TaskCounts are the tasks of a group, in all and by state. The states add up to Tasks: [TaskCounts.Count] fills them.
 type TaskCounts struct {
-	Tasks      int `json:"tasks"`
+	Tasks      int `json:"tasks"` // the counts of states add up to it
 	Waiting    int `json:"waiting"`
 	Running    int `json:"running"`
 	Starting   int `json:"starting"`

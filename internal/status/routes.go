@@ -1,0 +1,126 @@
+package status
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// route is a path that answers GET and HEAD: what answers, and what openapi.json says of it. Its path parameters are in
+// the path. Paths under /api take a token.
+type route struct {
+	path    string
+	id      string // operationId
+	summary string
+	params  []string // of the query
+	answer  any      // a value of the type that is answered as JSON; a string: the media type of a text
+	handle  endpoint
+
+	unlimited   bool   // answered however many others are
+	forbidden   bool   // a token or a listener may be refused
+	unavailable string // the response in openapi.json of a 503; empty: NotReady
+}
+
+// routes are all paths that can be read. The page and the probes come first, then the API. Probes are unlimited: they
+// must not fail because many others ask. Metrics have a limit of their own.
+func (s *server) routes(c Config) []route {
+	return append(s.otherRoutes(c), append(s.listRoutes(), s.objectRoutes(c)...)...)
+}
+
+func (s *server) otherRoutes(c Config) []route {
+	health := health{source: c.Source, alive: c.Live, ready: c.Ready}
+	metrics := promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
+	})
+	return []route{{
+		path: "/{$}", id: "page", handle: s.page, answer: "text/html",
+		summary: "The page for people. Without JavaScript it is a plain table, which view=plain asks for.",
+		params:  slices.Concat([]string{"view"}, plainParams, pageParams),
+	}, {
+		path: "/livez", id: "livez", handle: health.livez, answer: "text/plain", unlimited: true,
+		summary:     "The process answers, and its loops turn; the store is not asked.",
+		unavailable: "NotAlive",
+	}, {
+		path: "/readyz", id: "readyz", handle: health.readyz, answer: "text/plain", unlimited: true,
+		summary: "This replica takes part: started, not draining.", unavailable: "NotKnownYet",
+	}, {
+		path: "/metrics", id: "metrics", handle: plain(metrics), answer: "text/plain", unlimited: true,
+		summary: "Prometheus metrics.", unavailable: "NotKnownYet",
+	}, {
+		path: "/openapi.json", id: "openapi", handle: openapi, answer: map[string]any{},
+		summary: "This description.", unavailable: "TooManyRequests",
+	}, {
+		path: "/api/v1/whoami", id: "whoami", handle: whoami, answer: api.Caller{}, forbidden: true,
+		summary: "Who asks, and which changes this listener takes from them.", unavailable: "TooManyRequests",
+	}}
+}
+
+func (s *server) listRoutes() []route {
+	return []route{
+		{
+			path: s.statuses.list.path, id: "status", handle: s.status, answer: api.Status{},
+			params: []string{"watch"}, summary: "The cluster on one screen.",
+		},
+		listRoute(s.groups, "groups", "Groups, by name.", list(s, s.groups), api.List[api.Group]{}),
+		listRoute(s.tasks, "tasks", "Tasks, by key.", list(s, s.tasks), api.List[api.Task]{}),
+		listRoute(s.instances, "instances", "Instances, by name.", list(s, s.instances), api.List[api.Instance]{}),
+		listRoute(s.locks, "locks", "Who holds which lock and who waits for it, by key.",
+			s.listLocks, api.List[api.Lock]{}),
+		listRoute(s.overrides, "overrides", "What operators asked for and what still counts, by kind, scope and name.",
+			list(s, s.overrides), api.List[api.Override]{}),
+		{
+			path: eventsPath, id: "events", handle: s.listEvents, answer: api.List[api.Event]{},
+			summary: "What happened, newest first. A watcher that sends Last-Event-ID goes on after that event.",
+			params:  slices.Concat(eventParams, listParams),
+		},
+	}
+}
+
+func listRoute[T any](t *topic[T], id, summary string, handle endpoint, answer any) route {
+	return route{
+		path: t.list.path, id: id, summary: summary, handle: handle, answer: answer,
+		params: slices.Concat(t.list.params, listParams),
+	}
+}
+
+func (s *server) objectRoutes(c Config) []route {
+	return []route{{
+		path: "/api/v1/tasks/{group}/{name}", id: "task", handle: s.task, answer: api.One[api.Task]{},
+		summary: "One task.",
+	}, {
+		path: "/api/v1/tasks/{group}/{name}/logs", id: "logs", handle: taskLogs{s, c.Logs, c.peers(), c.Logger}.get,
+		summary: "The last lines that a task wrote since its owner has it; asked of the owner. " +
+			"While no instance owns it: what it wrote last, if that is still kept.",
+		params: logParams, answer: "text/plain", forbidden: true,
+	}, {
+		path: "/api/v1/tasks/{group}/{name}/runs", id: "runs", handle: s.runs(c.Runs), answer: api.List[api.Run]{},
+		summary: "The last ten runs of a task with ticks, or of one that may end for good, newest first.",
+	}, {
+		path: "/api/v1/groups/{name}", id: "group", handle: s.group, answer: api.One[api.Group]{},
+		summary: "One group.",
+	}, {
+		path: "/api/v1/instances/{name}", id: "instance", handle: s.instance, answer: api.One[api.Instance]{},
+		summary: "One instance.",
+	}}
+}
+
+// handler serves the routes.
+func handler(c Config, s *server) http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range s.routes(c) {
+		handle := route.handle
+		if !route.unlimited {
+			handle = s.limited(handle)
+		}
+		mux.Handle(route.path, readOnly(handle))
+	}
+	mux.Handle("/", httperr.Handler(func(_ http.ResponseWriter, r *http.Request) *Error {
+		return httperr.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
+	}))
+	return shielded(compressed(mux), c.Logger)
+}
