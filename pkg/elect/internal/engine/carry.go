@@ -171,6 +171,7 @@ func (e *Engine) readGathered() {
 	for batch := range slices.Chunk(g.suspects, store.MaxBatch) {
 		e.readSuspects(batch)
 	}
+	e.readNamed()
 }
 
 func (e *Engine) sessionBegun(id string) {

@@ -48,6 +48,7 @@ type Engine struct {
 	audit    *Audit
 	lineage  int // counts those that the store has followed: see enter
 	gathered gathered
+	named    named
 	out      *Effects
 }
 
@@ -221,7 +222,7 @@ type Notification struct {
 	Session *record.Session    // what it says, for the kinds that are decoded
 	Lock    *record.Lock       //
 	Counter *store.Doc         //
-	ID      string             // of a mutex
+	ID      string             // of a lock or a mutex
 	Mutex   *protocol.MutexDoc // nil: it is not shown
 	Arrived protocol.Instant   // here
 }
@@ -244,6 +245,8 @@ func (e *Engine) Notified(x Notification) {
 		e.cache.Look()
 	case x.Lock != nil:
 		e.cache.Put(x.Lock)
+	case x.Kind == store.KindLock:
+		e.lockNamed(x.ID)
 	case x.Kind == store.KindOverride:
 		e.cache.LookAtOverrides()
 	case x.Counter != nil && x.Counter.ID == CounterEvents:
