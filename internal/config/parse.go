@@ -3,13 +3,15 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -34,7 +36,7 @@ func parse(file string, content []byte, schema *jsonschema.Schema, p *decode.Pro
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		p.Errs = append(p.Errs, syntaxError(file, content, decoder, err))
+		p.Errs = append(p.Errs, syntaxError(file, content, err))
 		return nil
 	}
 	c := &converter{file: file, problems: p, open: map[*yaml.Node]bool{}}
@@ -44,6 +46,22 @@ func parse(file string, content []byte, schema *jsonschema.Schema, p *decode.Pro
 	}
 	root.Parent = nil
 	return root
+}
+
+// syntaxError is at the place where the YAML parser stopped. The message adds where the value that it parsed begins.
+func syntaxError(file string, content []byte, err error) decode.Error {
+	stop := &yaml.LoadError{Message: err.Error()}
+	errors.As(err, &stop)
+	at, message := stop.Mark, "is not YAML: "+stop.Message
+	if at.Line == 0 { // a character that is not allowed, of which the offset in bytes is known
+		before := content[:min(at.Index, len(content))]
+		at.Line = 1 + bytes.Count(before, []byte("\n"))
+		at.Column = 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	}
+	if begin := stop.ContextMark; begin.Line > 0 && begin != at {
+		message += fmt.Sprintf(", %s at %s", stop.ContextMsg, begin)
+	}
+	return decode.Error{File: file, Line: at.Line, Col: max(at.Column, 1), Message: message}
 }
 
 // converter makes nodes of one file.

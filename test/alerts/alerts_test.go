@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/api"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 const chart = "../../helm/shardctl"

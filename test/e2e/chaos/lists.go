@@ -5,7 +5,7 @@ package chaos
 import (
 	"fmt"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )

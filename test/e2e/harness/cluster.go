@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/test/e2e/history"
 )

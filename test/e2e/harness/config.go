@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // Options describe the cluster of a scenario. Every replica gets them all; only name and ports are its own.
