@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
-	_ "github.com/shardctl/shardctl/pkg/store/quorum"
-	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/quorum"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
-	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
 )
 

@@ -102,8 +102,8 @@ func TestHostileFilesTakeMemoryInProportion(t *testing.T) {
 		"keys of ?":  repeat("? "),
 		"characters": func(size int) string { return "a: '" + repeat("ä\n")(size) + "\x01" },
 	} {
-		few := allocated(func() { refused(t, text(small)) })
-		many := allocated(func() { refused(t, text(factor*small)) })
+		few := allocated(func() { _ = refused(t, text(small)) })
+		many := allocated(func() { _ = refused(t, text(factor*small)) })
 		if many > 2*factor*few {
 			t.Errorf("%s: %d bytes are allocated for a file, and %d for one %d times as large", name, few, many, factor)
 		}

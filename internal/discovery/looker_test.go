@@ -384,7 +384,7 @@ func TestLookersRace(t *testing.T) {
 	}
 	for token := range int64(8) {
 		lookers.Go(func() {
-			client := db.Client()
+			client := db.Client() //nolint:contextcheck // it has none
 			n := 0
 			client.Fault(func(c memory.Call) memory.Verdict {
 				if n++; c.Op == memory.OpApply && n%5 == int(token)%5 {

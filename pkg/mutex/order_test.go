@@ -120,7 +120,7 @@ func TestLaterCallsStayBehind(t *testing.T) {
 		db := memory.New()
 		c := &crowd{t: t, db: db, calls: map[string]waited{}}
 		first := must(t)(process(t, db.Client(), "first").Mutex("m").Lock(t.Context()))
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+		random := rand.New(rand.NewPCG(1, 2))
 		ms := func(most int) time.Duration { return time.Duration(1+random.IntN(most)) * time.Millisecond }
 		var calls sync.WaitGroup
 		for i := range size {

@@ -17,7 +17,7 @@ import (
 func memoryDatabase(spoil func(store.Store) store.Store) database {
 	db := memory.New()
 	return database{name: "memory", freshLists: true, open: func(context.Context) (store.Store, error) {
-		return spoil(db.Client()), nil
+		return spoil(db.Client()), nil //nolint:contextcheck // it has none
 	}}
 }
 

@@ -45,7 +45,7 @@ func (a *acceptors) database(name string) database {
 	for i := range a.servers {
 		a.options.Servers = append(a.options.Servers, quorum.Server{
 			Name: fmt.Sprint("memory ", i),
-			Open: func(context.Context) (store.Store, error) { return a.client(i), nil },
+			Open: func(context.Context) (store.Store, error) { return a.client(i), nil }, //nolint:contextcheck // it has none
 		})
 	}
 	if _, err := quorum.Init(context.Background(), a.options); err != nil {

@@ -20,7 +20,8 @@ func mutexOfAll() protocol.MutexDoc {
 			{Session: "t", Claim: "c2", Token: 9, Shared: true},
 		},
 		Queue: []protocol.MutexTicket{
-			{Session: "u", Claim: "c3", Seen: 5}, {Session: "v", Claim: "c4", Shared: true, Seen: 5},
+			{Session: "u", Claim: "c3", Seen: 5},
+			{Session: "v", Claim: "c4", Shared: true, Seen: 5},
 			{Session: "u", Claim: "c5", Seen: 8},
 		},
 		Hold: protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},

@@ -119,13 +119,13 @@ const (
 )
 
 // around is what happened around a violation: the time line, and what the logs in dir say of its key.
-func (t *Timeline) around(dir string, v Violation) string {
+func (l *Timeline) around(dir string, v Violation) string {
 	from, to := v.At.Add(-shownBefore), v.At.Add(shownAfter)
-	text := fmt.Sprintf("at %s: %s\n%s", t.since(v.At), v.Text, t.Between(from, to))
+	text := fmt.Sprintf("at %s: %s\n%s", l.since(v.At), v.Text, l.Between(from, to))
 	if v.Key == "" {
 		return text
 	}
-	return text + "logs:\n" + t.logs(dir, v.Key, from, to)
+	return text + "logs:\n" + l.logs(dir, v.Key, from, to)
 }
 
 type logLine struct {
@@ -134,7 +134,7 @@ type logLine struct {
 }
 
 // logs are the lines of all replicas that name something, in order of time.
-func (t *Timeline) logs(dir, name string, from, to history.Instant) string {
+func (l *Timeline) logs(dir, name string, from, to history.Instant) string {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 	var lines []logLine
 	for _, path := range files {
@@ -144,22 +144,22 @@ func (t *Timeline) logs(dir, name string, from, to history.Instant) string {
 		}
 		file := strings.TrimSuffix(filepath.Base(path), ".log")
 		for scan := bufio.NewScanner(bytes.NewReader(data)); scan.Scan(); {
-			var l struct {
+			var line struct {
 				Time time.Time `json:"ts"`
 			}
-			if !bytes.Contains(scan.Bytes(), []byte(name)) || json.Unmarshal(scan.Bytes(), &l) != nil {
+			if !bytes.Contains(scan.Bytes(), []byte(name)) || json.Unmarshal(scan.Bytes(), &line) != nil {
 				continue
 			}
-			if !l.Time.Before(t.wallAt(from)) && !l.Time.After(t.wallAt(to)) {
-				offset := l.Time.Sub(t.wall).Seconds()
-				lines = append(lines, logLine{l.Time, fmt.Sprintf("  %+8.3fs  %s %s\n", offset, file, scan.Bytes())})
+			if !line.Time.Before(l.wallAt(from)) && !line.Time.After(l.wallAt(to)) {
+				offset := line.Time.Sub(l.wall).Seconds()
+				lines = append(lines, logLine{line.Time, fmt.Sprintf("  %+8.3fs  %s %s\n", offset, file, scan.Bytes())})
 			}
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b logLine) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 	var b strings.Builder
-	for _, l := range lines[max(0, len(lines)-mostLines):] {
-		b.WriteString(l.text)
+	for _, line := range lines[max(0, len(lines)-mostLines):] {
+		b.WriteString(line.text)
 	}
 	return b.String()
 }

@@ -46,7 +46,7 @@ func (c *client) body(request *http.Request, env discover.Env, field, caFile str
 }
 
 func get(client *http.Client, request *http.Request) ([]byte, error) {
-	response, err := client.Do(request) //nolint:gosec // G704: the configuration names who is asked
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, withoutURL(request.Context(), err)
 	}
