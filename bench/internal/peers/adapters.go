@@ -10,6 +10,14 @@ import (
 
 	"cirello.io/pglock"
 	_ "github.com/lib/pq" // the driver that pglock asks for
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	// The stores that are measured.
+	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,16 +26,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
-
-	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/mutex"
-	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
-
-	// The stores that are measured.
-	_ "github.com/shardctl/shardctl/pkg/store/etcd"
-	_ "github.com/shardctl/shardctl/pkg/store/postgres"
-	_ "github.com/shardctl/shardctl/pkg/store/redis"
 )
 
 // electLocks are locks of package elect, on MongoDB.
