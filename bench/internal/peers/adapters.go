@@ -13,11 +13,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
-	// The stores that are measured.
-	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd" // it is measured
 	"github.com/shardctl/shardctl/pkg/store/mongo"
-	_ "github.com/shardctl/shardctl/pkg/store/postgres"
-	_ "github.com/shardctl/shardctl/pkg/store/redis"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres" // it is measured
+	_ "github.com/shardctl/shardctl/pkg/store/redis"    // it is measured
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
