@@ -35,15 +35,14 @@ type client struct {
 func (*client) Traits() engine.Traits { return engine.Traits{} }
 
 // CAS implements [engine.Backend]. All changes happen at once.
-func (c *client) CAS(ctx context.Context, changes []store.Change, _ int) (results []engine.Result, err error) {
-	err = c.call(ctx, Call{Op: OpApply, Changes: changes}, func() {
+func (c *client) CAS(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
+	results := make([]engine.Result, len(changes)) // of a late request no one sees them
+	err := c.call(ctx, Call{Op: OpApply, Changes: changes}, func() {
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
-		all := make([]engine.Result, len(changes))
 		for i, change := range changes {
-			all[i] = c.db.cas(change)
+			results[i] = c.db.cas(change)
 		}
-		results = all
 	})
 	if err != nil {
 		return nil, err
@@ -94,11 +93,10 @@ func (c *client) Scan(ctx context.Context, kind store.Kind, q store.Query) (engi
 	return c.find(ctx, Call{Op: OpList, Kind: kind, Query: q}, func(t *table) ([]*store.Doc, int) { return t.find(q) })
 }
 
-func (c *client) find(
-	ctx context.Context, of Call, in func(*table) ([]*store.Doc, int),
-) (page engine.Page, err error) {
+func (c *client) find(ctx context.Context, of Call, in func(*table) ([]*store.Doc, int)) (engine.Page, error) {
 	var docs []*store.Doc
-	err = c.call(ctx, of, func() {
+	var page engine.Page
+	err := c.call(ctx, of, func() {
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
 		now := c.db.now().UnixMilli()
