@@ -67,7 +67,6 @@ func (db *database) cas(c store.Change) engine.Result {
 		next = &raised
 		t.put(next)
 	case store.Put:
-		next.Body = slices.Clone(next.Body)
 		t.put(next)
 	}
 	if store.Notable(old, next) {

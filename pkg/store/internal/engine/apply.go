@@ -20,10 +20,14 @@ func (s *Store) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 	for i := range changes {
 		changes[i].Doc.Body = slices.Clone(changes[i].Doc.Body)
 	}
+	parts := s.traits.divide(changes)
+	if len(parts) == 1 { // a heartbeat, or a claim
+		return s.apply(ctx, changes), nil
+	}
 	outcomes := make([]store.Outcome, len(changes))
 	var sending sync.WaitGroup
 	free := make(chan struct{}, max(1, s.traits.AtOnce))
-	for _, p := range s.traits.divide(changes) {
+	for _, p := range parts {
 		free <- struct{}{}
 		sending.Go(func() {
 			defer func() { <-free }()

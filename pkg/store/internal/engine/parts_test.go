@@ -113,14 +113,19 @@ func TestIncremented(t *testing.T) {
 
 func TestUnreadableIsLoggedOnce(t *testing.T) {
 	var lines []string
-	u := engine.NewUnreadable(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	s := engine.New(t.Context(), &backend{scan: func(store.Query) engine.Page {
+		return engine.Page{Docs: []store.Doc{
+			{Kind: store.KindLock, ID: "g/a"}, {Kind: store.KindLock, ID: "g/b", Rev: 1},
+		}}
+	}}, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	for range 2 {
-		if u.Usable(store.Doc{Kind: store.KindLock, ID: "g/a"}) {
-			t.Fatal("a document without a revision is usable")
+		reply, err := s.List(t.Context(), store.KindLock, store.Query{})
+		if err != nil || len(reply.Unreadable) != 1 || reply.Unreadable[0].ID != "g/a" {
+			t.Fatalf("a document without a revision is usable: %+v, %v", reply, err)
 		}
-	}
-	if !u.Usable(store.Doc{Kind: store.KindLock, ID: "g/a", Rev: 1}) || len(lines) != 1 {
-		t.Fatalf("logged %q, want one line", lines)
+		if len(reply.Docs) != 1 || reply.Docs[0].ID != "g/b" || len(lines) != 1 {
+			t.Fatalf("found %+v, logged %q, want one line", reply.Docs, lines)
+		}
 	}
 }
 

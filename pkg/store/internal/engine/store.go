@@ -63,11 +63,16 @@ func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store
 		var unreadable []store.Unreadable
 		for left := q; ; {
 			page, err := s.backend.Scan(ctx, kind, left)
-			last := page.last(q.Reverse)
+			last := ""
+			if page.More {
+				last = page.last(q.Reverse)
+			}
 			reply := s.reply(page)
-			docs, unreadable = append(docs, reply.Docs...), append(unreadable, reply.Unreadable...)
+			if docs != nil || unreadable != nil { // most lists are one page
+				reply.Docs, reply.Unreadable = append(docs, reply.Docs...), append(unreadable, reply.Unreadable...)
+			}
+			docs, unreadable = reply.Docs, reply.Unreadable
 			if err != nil || !page.More || len(docs) >= q.Limit || q.Reverse && last == "" {
-				reply.Docs, reply.Unreadable = docs, unreadable
 				return reply, err
 			}
 			left.Limit = q.Limit - len(docs)
@@ -243,24 +248,6 @@ type Unreadable struct {
 // NewUnreadable logs to log.
 func NewUnreadable(log logr.Logger) *Unreadable {
 	return &Unreadable{log: log, logged: map[string]struct{}{}}
-}
-
-// Usable says whether d is a document.
-func (u *Unreadable) Usable(d store.Doc) bool {
-	err := store.CheckFound(d)
-	if err != nil {
-		u.Report(d.Kind, d.ID, err)
-	}
-	return err == nil
-}
-
-// Add adds d to a reply, as a document or as one that is none.
-func (u *Unreadable) Add(to *store.Reply, d store.Doc) {
-	if err := store.CheckFound(d); err != nil {
-		to.Unreadable = append(to.Unreadable, u.Report(d.Kind, d.ID, err))
-		return
-	}
-	to.Docs = append(to.Docs, d)
 }
 
 // Report logs that a document cannot be read, and why, unless that was logged before. It returns what replies say.
