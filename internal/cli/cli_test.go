@@ -329,11 +329,11 @@ func TestOffline(t *testing.T) {
 }
 
 func TestColourIsBesideTheWord(t *testing.T) {
-	v := view{now: epoch, colour: true}
+	v := View{Now: epoch, Colour: true}
 	if got := v.state("failed"); got != "\x1b[31mfailed\x1b[0m" {
 		t.Errorf("%q", got)
 	}
-	v.colour = false
+	v.Colour = false
 	if got := v.state("failed"); got != "failed" {
 		t.Errorf("%q", got)
 	}

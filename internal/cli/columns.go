@@ -11,102 +11,102 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-func taskColumns() []column[api.Task] {
+func taskColumns() []Column[api.Task] {
 	type T = api.Task
-	return []column[T]{
-		{title: "task", cell: func(_ *view, t *T) string { return orDash(t.Key) }},
-		{title: "state", keep: keepState, cell: func(v *view, t *T) string { return v.state(string(t.State)) }},
-		{title: "instance", keep: keepState, cell: func(_ *view, t *T) string { return orDash(t.Instance) }},
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, t *T) string { return v.age(t.StateSince) }},
+	return []Column[T]{
+		{Title: "task", Cell: func(_ *View, t *T) string { return orDash(t.Key) }},
+		{Title: "state", Keep: KeepState, Cell: func(v *View, t *T) string { return v.state(string(t.State)) }},
+		{Title: "instance", Keep: KeepState, Cell: func(_ *View, t *T) string { return orDash(t.Instance) }},
+		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, t *T) string { return v.age(t.StateSince) }},
 		{
-			title: "restarts", keep: keepUseful, right: true,
-			cell: func(_ *view, t *T) string { return strconv.Itoa(t.Restarts) },
+			Title: "restarts", Keep: KeepUseful, Right: true,
+			Cell: func(_ *View, t *T) string { return strconv.Itoa(t.Restarts) },
 		},
-		{title: "reason", keep: keepReason, cell: func(_ *view, t *T) string { return orDash(t.Reason) }},
-		{title: "kind", wide: true, cell: func(_ *view, t *T) string { return orDash(t.Kind) }},
-		{title: "lag", wide: true, right: true, cell: func(_ *view, t *T) string { return orDash(behind(t.Lag)) }},
-		{title: "token", wide: true, right: true, cell: func(_ *view, t *T) string { return number(t.FencingToken) }},
-		{title: "next run", wide: true, cell: func(v *view, t *T) string { return v.age(t.NextRunAt) }},
-		{title: "pinned to", wide: true, cell: func(_ *view, t *T) string { return pinText(t) }},
+		{Title: "reason", Keep: KeepReason, Cell: func(_ *View, t *T) string { return orDash(t.Reason) }},
+		{Title: "kind", Wide: true, Cell: func(_ *View, t *T) string { return orDash(t.Kind) }},
+		{Title: "lag", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return orDash(behind(t.Lag)) }},
+		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return number(t.FencingToken) }},
+		{Title: "next run", Wide: true, Cell: func(v *View, t *T) string { return v.age(t.NextRunAt) }},
+		{Title: "pinned to", Wide: true, Cell: func(_ *View, t *T) string { return pinText(t) }},
 		{
-			title: "override", prose: true, wide: true,
-			cell: func(v *view, t *T) string { return v.asked(t.Overrides, "task") },
+			Title: "override", Prose: true, Wide: true,
+			Cell: func(v *View, t *T) string { return v.asked(t.Overrides, "task") },
 		},
-		{title: "labels", wide: true, cell: func(_ *view, t *T) string { return labelText(t.Labels) }},
+		{Title: "labels", Wide: true, Cell: func(_ *View, t *T) string { return labelText(t.Labels) }},
 		{
-			title: "message", prose: true, keep: keepReason, wide: true,
-			cell: func(_ *view, t *T) string { return orDash(first(t.LastError, t.Message)) },
+			Title: "message", Prose: true, Keep: KeepReason, Wide: true,
+			Cell: func(_ *View, t *T) string { return orDash(first(t.LastError, t.Message)) },
 		},
 	}
 }
 
-func instanceColumns() []column[api.Instance] {
+func instanceColumns() []Column[api.Instance] {
 	type T = api.Instance
-	return []column[T]{
-		{title: "name", cell: func(_ *view, i *T) string { return orDash(i.Name) }},
-		{title: "state", keep: keepState, cell: func(v *view, i *T) string { return v.stateOf(i) }},
+	return []Column[T]{
+		{Title: "name", Cell: func(_ *View, i *T) string { return orDash(i.Name) }},
+		{Title: "state", Keep: KeepState, Cell: func(v *View, i *T) string { return v.stateOf(i) }},
 		{
-			title: "tasks", keep: keepUseful, right: true,
-			cell: func(_ *view, i *T) string { return strconv.Itoa(total(i.Owned)) },
+			Title: "tasks", Keep: KeepUseful, Right: true,
+			Cell: func(_ *View, i *T) string { return strconv.Itoa(total(i.Owned)) },
 		},
-		{title: "owned/cap", cell: func(_ *view, i *T) string { return ownedText(i) }},
-		{title: "zone", cell: func(_ *view, i *T) string { return orDash(i.Zone) }},
-		{title: "version", cell: func(_ *view, i *T) string { return orDash(i.Version) }},
+		{Title: "owned/cap", Cell: func(_ *View, i *T) string { return ownedText(i) }},
+		{Title: "zone", Cell: func(_ *View, i *T) string { return orDash(i.Zone) }},
+		{Title: "version", Cell: func(_ *View, i *T) string { return orDash(i.Version) }},
 		{
-			title: "heartbeat", right: true,
-			cell: func(_ *view, i *T) string { return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds) },
+			Title: "heartbeat", Right: true,
+			Cell: func(_ *View, i *T) string { return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds) },
 		},
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, i *T) string { return v.age(i.StartedAt) }},
-		{title: "session", wide: true, cell: func(_ *view, i *T) string { return orDash(i.Session) }},
-		{title: "address", wide: true, cell: func(_ *view, i *T) string { return orDash(i.Address) }},
-		{title: "revision", wide: true, cell: func(_ *view, i *T) string { return orDash(i.Revision) }},
-		{title: "labels", wide: true, cell: func(_ *view, i *T) string { return labelText(i.Labels) }},
+		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, i *T) string { return v.age(i.StartedAt) }},
+		{Title: "session", Wide: true, Cell: func(_ *View, i *T) string { return orDash(i.Session) }},
+		{Title: "address", Wide: true, Cell: func(_ *View, i *T) string { return orDash(i.Address) }},
+		{Title: "revision", Wide: true, Cell: func(_ *View, i *T) string { return orDash(i.Revision) }},
+		{Title: "labels", Wide: true, Cell: func(_ *View, i *T) string { return labelText(i.Labels) }},
 		{
-			title: "override", prose: true, wide: true,
-			cell: func(v *view, i *T) string { return v.asked(i.Overrides, "instance") },
+			Title: "override", Prose: true, Wide: true,
+			Cell: func(v *View, i *T) string { return v.asked(i.Overrides, "instance") },
 		},
 	}
 }
 
-func groupColumns() []column[api.Group] {
+func groupColumns() []Column[api.Group] {
 	type T = api.Group
-	columns := []column[T]{
-		{title: "name", cell: func(_ *view, g *T) string { return orDash(g.Name) }},
+	columns := []Column[T]{
+		{Title: "name", Cell: func(_ *View, g *T) string { return orDash(g.Name) }},
 		{
-			title: "tasks", keep: keepUseful, right: true,
-			cell: func(_ *view, g *T) string { return strconv.Itoa(g.Tasks) },
+			Title: "tasks", Keep: KeepUseful, Right: true,
+			Cell: func(_ *View, g *T) string { return strconv.Itoa(g.Tasks) },
 		},
 	}
 	for _, state := range api.TaskStates() {
 		rare := state == api.Stopping || state == api.Paused || state == api.Done
-		cell := func(v *view, g *T) string {
+		cell := func(v *View, g *T) string {
 			n := g.InState(state)
 			bad := state == api.Unassigned || state == api.Failed || state == api.Backoff
 			if bad && n > 0 {
-				return v.paint("31", strconv.Itoa(n))
+				return v.Paint("31", strconv.Itoa(n))
 			}
 			return strconv.Itoa(n)
 		}
-		columns = append(columns, column[T]{
-			title: string(state), keep: worth(state), right: true, wide: rare, cell: cell,
+		columns = append(columns, Column[T]{
+			Title: string(state), Keep: worth(state), Right: true, Wide: rare, Cell: cell,
 		})
 	}
 	return append(
 		columns,
-		column[T]{title: "cap", right: true, cell: func(_ *view, g *T) string { return limitText(g.Cap) }},
-		column[T]{title: "capacity", right: true, cell: func(_ *view, g *T) string { return limitText(g.Capacity) }},
-		column[T]{title: "headroom", keep: keepUseful, right: true, cell: func(v *view, g *T) string {
+		Column[T]{Title: "cap", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Cap) }},
+		Column[T]{Title: "capacity", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Capacity) }},
+		Column[T]{Title: "headroom", Keep: KeepUseful, Right: true, Cell: func(v *View, g *T) string {
 			if g.Headroom != nil && *g.Headroom < 0 {
-				return v.paint("31", limitText(g.Headroom))
+				return v.Paint("31", limitText(g.Headroom))
 			}
 			return limitText(g.Headroom)
 		}},
-		column[T]{
-			title: "imbalance", right: true, cell: func(_ *view, g *T) string { return strconv.Itoa(g.Imbalance) },
+		Column[T]{
+			Title: "imbalance", Right: true, Cell: func(_ *View, g *T) string { return strconv.Itoa(g.Imbalance) },
 		},
-		column[T]{
-			title: "override", prose: true, wide: true,
-			cell: func(v *view, g *T) string { return v.asked(g.Overrides, "group") },
+		Column[T]{
+			Title: "override", Prose: true, Wide: true,
+			Cell: func(v *View, g *T) string { return v.asked(g.Overrides, "group") },
 		},
 	)
 }
@@ -114,25 +114,25 @@ func groupColumns() []column[api.Group] {
 // worth is how much the number of tasks in a state is worth on a narrow terminal.
 func worth(state api.TaskState) int {
 	if state == api.Running || state == api.Unassigned || state == api.Failed {
-		return keepState
+		return KeepState
 	}
-	return keepUseful
+	return KeepUseful
 }
 
-func eventColumns() []column[api.Event] {
+func eventColumns() []Column[api.Event] {
 	type T = api.Event
-	return []column[T]{
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, e *T) string { return v.age(e.Time) }},
-		{title: "type", keep: keepUseful, cell: func(_ *view, e *T) string { return orDash(e.Type) }},
-		{title: "reason", keep: keepReason, cell: func(_ *view, e *T) string { return orDash(e.Reason) }},
-		{title: "task", keep: keepState, cell: func(_ *view, e *T) string { return orDash(e.Key) }},
-		{title: "from", keep: keepUseful, cell: func(_ *view, e *T) string { return orDash(e.From) }},
-		{title: "to", keep: keepUseful, cell: func(_ *view, e *T) string { return orDash(e.To) }},
-		{title: "time", wide: true, cell: func(_ *view, e *T) string { return e.Time.String() }},
-		{title: "token", wide: true, right: true, cell: func(_ *view, e *T) string { return number(e.FencingToken) }},
+	return []Column[T]{
+		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, e *T) string { return v.age(e.Time) }},
+		{Title: "type", Keep: KeepUseful, Cell: func(_ *View, e *T) string { return orDash(e.Type) }},
+		{Title: "reason", Keep: KeepReason, Cell: func(_ *View, e *T) string { return orDash(e.Reason) }},
+		{Title: "task", Keep: KeepState, Cell: func(_ *View, e *T) string { return orDash(e.Key) }},
+		{Title: "from", Keep: KeepUseful, Cell: func(_ *View, e *T) string { return orDash(e.From) }},
+		{Title: "to", Keep: KeepUseful, Cell: func(_ *View, e *T) string { return orDash(e.To) }},
+		{Title: "time", Wide: true, Cell: func(_ *View, e *T) string { return e.Time.String() }},
+		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, e *T) string { return number(e.FencingToken) }},
 		{
-			title: "message", prose: true, keep: keepReason,
-			cell: func(_ *view, e *T) string { return orDash(saidBy(e)) },
+			Title: "message", Prose: true, Keep: KeepReason,
+			Cell: func(_ *View, e *T) string { return orDash(saidBy(e)) },
 		},
 	}
 }
@@ -149,16 +149,16 @@ func saidBy(e *api.Event) string {
 	}
 }
 
-func problemColumns() []column[api.Problem] {
+func problemColumns() []Column[api.Problem] {
 	type T = api.Problem
-	return []column[T]{
-		{title: "severity", keep: keepUseful, cell: func(v *view, p *T) string { return v.state(string(p.Severity)) }},
-		{title: "reason", keep: keepState, cell: func(_ *view, p *T) string { return orDash(p.Reason) }},
-		{title: "about", keep: keepReason, cell: func(_ *view, p *T) string { return orDash(about(p)) }},
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, p *T) string { return v.age(p.Since) }},
+	return []Column[T]{
+		{Title: "severity", Keep: KeepUseful, Cell: func(v *View, p *T) string { return v.state(string(p.Severity)) }},
+		{Title: "reason", Keep: KeepState, Cell: func(_ *View, p *T) string { return orDash(p.Reason) }},
+		{Title: "about", Keep: KeepReason, Cell: func(_ *View, p *T) string { return orDash(about(p)) }},
+		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, p *T) string { return v.age(p.Since) }},
 		{
-			title: "message", prose: true, keep: keepReason,
-			cell: func(_ *view, p *T) string { return orDash(p.Message) },
+			Title: "message", Prose: true, Keep: KeepReason,
+			Cell: func(_ *View, p *T) string { return orDash(p.Message) },
 		},
 	}
 }
@@ -216,28 +216,28 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func lockColumns() []column[api.Lock] {
+func lockColumns() []Column[api.Lock] {
 	type T = api.Lock
-	return []column[T]{
-		{title: "key", cell: func(_ *view, l *T) string { return orDash(l.Key) }},
-		{title: "kind", keep: keepUseful, cell: func(_ *view, l *T) string { return orDash(string(l.Kind)) }},
-		{title: "instance", keep: keepState, cell: func(_ *view, l *T) string { return holdersText(l) }},
-		{title: "held", cell: func(_ *view, l *T) string { return heldText(l) }},
+	return []Column[T]{
+		{Title: "key", Cell: func(_ *View, l *T) string { return orDash(l.Key) }},
+		{Title: "kind", Keep: KeepUseful, Cell: func(_ *View, l *T) string { return orDash(string(l.Kind)) }},
+		{Title: "instance", Keep: KeepState, Cell: func(_ *View, l *T) string { return holdersText(l) }},
+		{Title: "held", Cell: func(_ *View, l *T) string { return heldText(l) }},
 		{
-			title: "waiting", keep: keepState, right: true,
-			cell: func(_ *view, l *T) string { return strconv.Itoa(l.Waiting) },
+			Title: "waiting", Keep: KeepState, Right: true,
+			Cell: func(_ *View, l *T) string { return strconv.Itoa(l.Waiting) },
 		},
-		{title: "token", right: true, cell: func(_ *view, l *T) string { return number(l.FencingToken) }},
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, l *T) string { return v.age(heldSince(l)) }},
-		{title: "reason", keep: keepReason, cell: func(_ *view, l *T) string { return orDash(l.Reason) }},
-		{title: "session", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Session) }},
-		{title: "next", wide: true, cell: func(_ *view, l *T) string { return orDash(l.Next) }},
-		{title: "queue", wide: true, cell: func(_ *view, l *T) string { return queueText(l) }},
-		{title: "kept until", wide: true, right: true, cell: func(v *view, l *T) string { return v.age(l.KeptUntil) }},
-		{title: "suspended", wide: true, cell: func(_ *view, l *T) string { return strconv.FormatBool(l.Suspended) }},
+		{Title: "token", Right: true, Cell: func(_ *View, l *T) string { return number(l.FencingToken) }},
+		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, l *T) string { return v.age(heldSince(l)) }},
+		{Title: "reason", Keep: KeepReason, Cell: func(_ *View, l *T) string { return orDash(l.Reason) }},
+		{Title: "session", Wide: true, Cell: func(_ *View, l *T) string { return orDash(l.Session) }},
+		{Title: "next", Wide: true, Cell: func(_ *View, l *T) string { return orDash(l.Next) }},
+		{Title: "queue", Wide: true, Cell: func(_ *View, l *T) string { return queueText(l) }},
+		{Title: "kept until", Wide: true, Right: true, Cell: func(v *View, l *T) string { return v.age(l.KeptUntil) }},
+		{Title: "suspended", Wide: true, Cell: func(_ *View, l *T) string { return strconv.FormatBool(l.Suspended) }},
 		{
-			title: "message", prose: true, keep: keepReason, wide: true,
-			cell: func(_ *view, l *T) string { return orDash(l.Message) },
+			Title: "message", Prose: true, Keep: KeepReason, Wide: true,
+			Cell: func(_ *View, l *T) string { return orDash(l.Message) },
 		},
 	}
 }
@@ -300,7 +300,7 @@ func heldSince(l *api.Lock) api.Time {
 }
 
 // asked says what operators asked for: "pin to b (strict) by ann 5m ago: near its data". What is shown has the scope.
-func (v *view) asked(list api.Overrides, scope string) string {
+func (v *View) asked(list api.Overrides, scope string) string {
 	parts := make([]string, len(list))
 	for i := range list {
 		parts[i] = v.override(&list[i], scope)
@@ -308,7 +308,7 @@ func (v *view) asked(list api.Overrides, scope string) string {
 	return orDash(strings.Join(parts, "; "))
 }
 
-func (v *view) override(o *api.Override, scope string) string {
+func (v *View) override(o *api.Override, scope string) string {
 	text := o.Kind
 	if o.To != "" {
 		text += " to " + o.To
@@ -335,26 +335,26 @@ func (v *view) override(o *api.Override, scope string) string {
 }
 
 // until is when something ends, and in how long: "2026-11-27T12:00:00Z (in 90m)"; a dash for never.
-func (v *view) until(t api.Time) string {
+func (v *View) until(t api.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339) + " (" + v.age(t) + ")"
 }
 
-func overrideColumns() []column[api.Override] {
+func overrideColumns() []Column[api.Override] {
 	type T = api.Override
-	return []column[T]{
-		{title: "kind", keep: keepState, cell: func(_ *view, o *T) string { return orDash(kindText(o)) }},
-		{title: "about", cell: func(_ *view, o *T) string { return orDash(o.Name) }},
-		{title: "to", keep: keepState, cell: func(_ *view, o *T) string { return orDash(o.To) }},
-		{title: "by", keep: keepUseful, cell: func(_ *view, o *T) string { return orDash(o.By) }},
-		{title: "age", keep: keepUseful, right: true, cell: func(v *view, o *T) string { return v.age(o.At) }},
-		{title: "ends", keep: keepState, right: true, cell: func(v *view, o *T) string { return v.age(o.Until) }},
-		{title: "scope", wide: true, cell: func(_ *view, o *T) string { return orDash(o.Scope) }},
-		{title: "asked at", wide: true, cell: func(_ *view, o *T) string { return orDash(o.At.String()) }},
-		{title: "until", wide: true, cell: func(_ *view, o *T) string { return orDash(o.Until.String()) }},
-		{title: "reason", prose: true, keep: keepReason, cell: func(_ *view, o *T) string { return orDash(o.Reason) }},
+	return []Column[T]{
+		{Title: "kind", Keep: KeepState, Cell: func(_ *View, o *T) string { return orDash(kindText(o)) }},
+		{Title: "about", Cell: func(_ *View, o *T) string { return orDash(o.Name) }},
+		{Title: "to", Keep: KeepState, Cell: func(_ *View, o *T) string { return orDash(o.To) }},
+		{Title: "by", Keep: KeepUseful, Cell: func(_ *View, o *T) string { return orDash(o.By) }},
+		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, o *T) string { return v.age(o.At) }},
+		{Title: "ends", Keep: KeepState, Right: true, Cell: func(v *View, o *T) string { return v.age(o.Until) }},
+		{Title: "scope", Wide: true, Cell: func(_ *View, o *T) string { return orDash(o.Scope) }},
+		{Title: "asked at", Wide: true, Cell: func(_ *View, o *T) string { return orDash(o.At.String()) }},
+		{Title: "until", Wide: true, Cell: func(_ *View, o *T) string { return orDash(o.Until.String()) }},
+		{Title: "reason", Prose: true, Keep: KeepReason, Cell: func(_ *View, o *T) string { return orDash(o.Reason) }},
 	}
 }
 
@@ -367,10 +367,10 @@ func kindText(o *api.Override) string {
 }
 
 // stateOf is an instance's state, and that it takes no new tasks where that is so.
-func (v *view) stateOf(i *api.Instance) string {
+func (v *View) stateOf(i *api.Instance) string {
 	state := v.state(string(i.State))
 	if i.State == api.Live && i.Overrides.Find("cordon") != nil {
-		state += "," + v.paint("33", "cordoned")
+		state += "," + v.Paint("33", "cordoned")
 	}
 	return state
 }
@@ -383,28 +383,28 @@ func pinText(t *api.Task) string {
 	return orDash(t.PinnedTo)
 }
 
-func runColumns() []column[api.Run] {
+func runColumns() []Column[api.Run] {
 	type T = api.Run
-	return []column[T]{
-		{title: "scheduled", cell: func(_ *view, r *T) string { return orDash(r.ScheduledAt.String()) }},
-		{title: "started", cell: func(_ *view, r *T) string { return orDash(r.StartedAt.String()) }},
-		{title: "took", keep: keepUseful, right: true, cell: took},
-		{title: "result", keep: keepState, cell: func(v *view, r *T) string { return v.runResult(r.Result) }},
-		{title: "exit", right: true, cell: func(_ *view, r *T) string { return exitText(r) }},
-		{title: "attempt", right: true, cell: func(_ *view, r *T) string { return orDash(positive(r.Attempt)) }},
-		{title: "instance", keep: keepUseful, cell: func(_ *view, r *T) string { return orDash(r.Instance) }},
-		{title: "token", wide: true, right: true, cell: func(_ *view, r *T) string { return number(r.FencingToken) }},
-		{title: "error", prose: true, keep: keepReason, cell: func(_ *view, r *T) string { return orDash(r.Error) }},
+	return []Column[T]{
+		{Title: "scheduled", Cell: func(_ *View, r *T) string { return orDash(r.ScheduledAt.String()) }},
+		{Title: "started", Cell: func(_ *View, r *T) string { return orDash(r.StartedAt.String()) }},
+		{Title: "took", Keep: KeepUseful, Right: true, Cell: took},
+		{Title: "result", Keep: KeepState, Cell: func(v *View, r *T) string { return v.runResult(r.Result) }},
+		{Title: "exit", Right: true, Cell: func(_ *View, r *T) string { return exitText(r) }},
+		{Title: "attempt", Right: true, Cell: func(_ *View, r *T) string { return orDash(positive(r.Attempt)) }},
+		{Title: "instance", Keep: KeepUseful, Cell: func(_ *View, r *T) string { return orDash(r.Instance) }},
+		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, r *T) string { return number(r.FencingToken) }},
+		{Title: "error", Prose: true, Keep: KeepReason, Cell: func(_ *View, r *T) string { return orDash(r.Error) }},
 	}
 }
 
 // took is how long a run took, or goes on for.
-func took(v *view, r *api.Run) string {
+func took(v *View, r *api.Run) string {
 	switch {
 	case r.StartedAt.IsZero():
 		return "-"
 	case r.EndedAt.IsZero() && r.Result == "Running":
-		return span(v.now.Sub(r.StartedAt.Time))
+		return span(v.Now.Sub(r.StartedAt.Time))
 	case r.EndedAt.IsZero():
 		return "-"
 	}
@@ -421,7 +421,7 @@ func exitText(r *api.Run) string {
 	return strconv.Itoa(r.ExitCode)
 }
 
-func (v *view) runResult(word string) string {
+func (v *View) runResult(word string) string {
 	code := ""
 	switch word {
 	case "Succeeded":
@@ -431,5 +431,5 @@ func (v *view) runResult(word string) string {
 	case "Interrupted", "Skipped", "Running":
 		code = "33"
 	}
-	return v.paint(code, plainText(word))
+	return v.Paint(code, plainText(word))
 }

@@ -72,7 +72,7 @@ failed runs wrote.` + staleHelp,
 			if !o.Table() {
 				return o.Write(out, api.One[facts]{Item: all, Stale: g.stale.heard.Load()})
 			}
-			d := &description{sections: sections{w: out}, view: g.view(out)}
+			d := &description{sections: sections{w: out}, view: g.View(out)}
 			all.show(d)
 			return d.err
 		},
@@ -154,7 +154,7 @@ func filled[T any](list []T) []T {
 // description is the text of one describe.
 type description struct {
 	sections
-	view *view
+	view *View
 }
 
 // field writes one line, unless there is nothing to say.

@@ -111,12 +111,12 @@ func (f *instanceFacts) shares() []share {
 	return list
 }
 
-func shareColumns() []column[share] {
-	return []column[share]{
-		{title: "group", cell: func(_ *view, s *share) string { return orDash(s.group) }},
-		{title: "owned", right: true, cell: func(_ *view, s *share) string { return strconv.Itoa(s.owned) }},
-		{title: "cap", right: true, cell: func(_ *view, s *share) string { return s.limit }},
-		{title: "states", cell: func(_ *view, s *share) string {
+func shareColumns() []Column[share] {
+	return []Column[share]{
+		{Title: "group", Cell: func(_ *View, s *share) string { return orDash(s.group) }},
+		{Title: "owned", Right: true, Cell: func(_ *View, s *share) string { return strconv.Itoa(s.owned) }},
+		{Title: "cap", Right: true, Cell: func(_ *View, s *share) string { return s.limit }},
+		{Title: "states", Cell: func(_ *View, s *share) string {
 			return orDash(others(&api.Group{TaskCounts: s.TaskCounts}))
 		}},
 	}
@@ -230,12 +230,12 @@ func (d *description) tasks(title string, tasks []api.Task) {
 }
 
 // describedTaskColumns are those of a list within a description: with the sentence, which says why.
-func describedTaskColumns() []column[api.Task] {
-	columns := slices.DeleteFunc(taskColumns(), func(c column[api.Task]) bool {
-		return !slices.Contains([]string{"task", "state", "age", "restarts", "reason", "message"}, c.title)
+func describedTaskColumns() []Column[api.Task] {
+	columns := slices.DeleteFunc(taskColumns(), func(c Column[api.Task]) bool {
+		return !slices.Contains([]string{"task", "state", "age", "restarts", "reason", "message"}, c.Title)
 	})
 	for i := range columns {
-		columns[i].wide = false
+		columns[i].Wide = false
 	}
 	return columns
 }

@@ -42,18 +42,18 @@ func (l *lister[T]) follow(ctx context.Context) error {
 
 // clocked are the columns of rows that are watched: each begins with the time of day, since rows stay as they were
 // written.
-func clocked[T any](res resource[T]) []column[T] {
+func clocked[T any](res resource[T]) []Column[T] {
 	columns := slices.Clone(res.columns)
-	when := func(v *view, item *T) string {
+	when := func(v *View, item *T) string {
 		if res.at != nil {
-			return res.at(item).In(v.now.Location()).Format(time.TimeOnly)
+			return res.at(item).In(v.Now.Location()).Format(time.TimeOnly)
 		}
-		return v.now.Format(time.TimeOnly)
+		return v.Now.Format(time.TimeOnly)
 	}
 	if res.at != nil { // the age of what has happened says the same
-		columns = slices.DeleteFunc(columns, func(c column[T]) bool { return c.title == "age" || c.title == "time" })
+		columns = slices.DeleteFunc(columns, func(c Column[T]) bool { return c.Title == "age" || c.Title == "time" })
 	}
-	return append([]column[T]{{title: "time", keep: keepState, cell: when}}, columns...)
+	return append([]Column[T]{{Title: "time", Keep: KeepState, Cell: when}}, columns...)
 }
 
 func (l *lister[T]) change(c client.Change[T], again, stale bool) error {

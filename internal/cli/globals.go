@@ -218,10 +218,10 @@ func (g *Globals) colour(w io.Writer) bool {
 	return terminal(w) && g.getenv("NO_COLOR") == "" && g.getenv("TERM") != "dumb"
 }
 
-// view is how things are shown on w.
-func (g *Globals) view(w io.Writer) *view {
-	width, _ := sizeOf(w)
-	return &view{now: g.now(), colour: g.colour(w), width: width}
+// View is how things are shown on w.
+func (g *Globals) View(w io.Writer) *View {
+	width, height := sizeOf(w)
+	return &View{Now: g.now(), Colour: g.colour(w), Width: width, Height: height}
 }
 
 // sizeOf is the size of a terminal in columns and rows; 0: w is none, and everything fits.

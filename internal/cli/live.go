@@ -137,7 +137,7 @@ func (g *Globals) followStatus(ctx context.Context, c *client.Client, w, note io
 	var d display = &liveLines{globals: g, w: w}
 	if terminal(w) {
 		link.note = nil // the screen says it
-		d = newLiveScreen(g, w, link)
+		d = &liveScreen{OpenScreen(w), g, link}
 	}
 	defer d.close()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -191,7 +191,7 @@ type liveLines struct {
 func (d *liveLines) close() {}
 
 func (d *liveLines) show(l *live, happened []api.Event) error {
-	v := d.globals.view(d.w)
+	v := d.globals.View(d.w)
 	var out strings.Builder
 	if d.status == nil {
 		if err := writeStatus(&out, v, l.status, l.shown()); err != nil {
@@ -203,10 +203,10 @@ func (d *liveLines) show(l *live, happened []api.Event) error {
 		for i := range happened {
 			d.line(&out, happened[i].Time.Time, eventText(&happened[i]))
 		}
-		d.groups(&out, v.now, l.status)
-		d.difficulties(&out, v.now, l.status)
+		d.groups(&out, v.Now, l.status)
+		d.difficulties(&out, v.Now, l.status)
 	}
-	d.ofInstances(&out, v.now, l)
+	d.ofInstances(&out, v.Now, l)
 	d.status = l.status
 	if out.Len() == 0 {
 		return nil
@@ -271,7 +271,7 @@ func problemsOf(s *api.Status) map[string]api.Problem {
 
 // ofInstances says which instances are in another state than before.
 func (d *liveLines) ofInstances(out *strings.Builder, now time.Time, l *live) {
-	plain, begun := view{}, d.instances != nil
+	plain, begun := View{}, d.instances != nil
 	for _, id := range slices.Sorted(maps.Keys(l.instances)) {
 		i, before := l.instances[id], d.instances[id]
 		state := plain.stateOf(&i)

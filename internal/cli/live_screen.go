@@ -17,42 +17,52 @@ const (
 	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[2J" // the other screen, no cursor, empty
 	leaveScreen = "\x1b[0m\x1b[?25h\x1b[?1049l"
 	cursorHome  = "\x1b[H"
-	clearLine   = "\x1b[K\n"
+	clearLine   = "\x1b[K\r\n" // in raw mode a line ends with both
 	clearRest   = "\x1b[K\x1b[J"
 )
 
-// liveScreen draws on the other screen of a terminal, so that what was there comes back.
-type liveScreen struct {
-	globals *Globals
-	w       io.Writer
-	link    *link
-	drawn   string
+// Screen draws on the other screen of a terminal, so that what was there comes back.
+type Screen struct {
+	w     io.Writer
+	drawn string
 }
 
-func newLiveScreen(g *Globals, w io.Writer, link *link) *liveScreen {
+// OpenScreen takes the terminal over until [Screen.Close].
+func OpenScreen(w io.Writer) *Screen {
 	_, _ = io.WriteString(w, enterScreen) // a terminal that is gone ends the drawing
-	return &liveScreen{globals: g, w: w, link: link}
+	return &Screen{w: w}
 }
 
-func (d *liveScreen) close() { _, _ = io.WriteString(d.w, leaveScreen) } // as above
+// Close gives the terminal back as it was.
+func (s *Screen) Close() { _, _ = io.WriteString(s.w, leaveScreen) } // as above
 
-func (d *liveScreen) show(l *live, _ []api.Event) error {
-	v := d.globals.view(d.w)
-	_, height := sizeOf(d.w)
-	lost := ""
-	if since, is := d.link.lostFor(v.now); is {
-		lost = fmt.Sprintf("Not connected to %s for %s; trying again", d.link.url, span(since))
-	}
-	screen, err := renderLive(l, v, max(height, leastHeight), lost)
-	if err != nil {
-		return err
-	}
-	if screen = cursorHome + strings.ReplaceAll(screen, "\n", clearLine) + clearRest; screen == d.drawn {
+// Draw shows lines that fit the terminal, and nothing else. It writes only what differs from the last drawing.
+func (s *Screen) Draw(lines []string) error {
+	text := cursorHome + strings.Join(lines, clearLine) + clearRest
+	if text == s.drawn {
 		return nil
 	}
-	d.drawn = screen
-	_, err = io.WriteString(d.w, screen)
+	s.drawn = text
+	_, err := io.WriteString(s.w, text)
 	return err
+}
+
+// liveScreen shows a live cluster on a terminal.
+type liveScreen struct {
+	screen  *Screen
+	globals *Globals
+	link    *link
+}
+
+func (d *liveScreen) close() { d.screen.Close() }
+
+func (d *liveScreen) show(l *live, _ []api.Event) error {
+	v := d.globals.View(d.screen.w)
+	lost := ""
+	if since, is := d.link.lostFor(v.Now); is {
+		lost = fmt.Sprintf("Not connected to %s for %s; trying again", d.link.url, span(since))
+	}
+	return d.screen.Draw(renderLive(l, v, max(v.Height, leastHeight), lost))
 }
 
 // What is kept free on the screen, in lines.
@@ -64,40 +74,27 @@ const (
 
 // renderLive draws the cluster: no more lines than the height, none wider than the view. Groups and problems come
 // first, instances get most of the rest, and moves what is left.
-func renderLive(l *live, v *view, height int, lost string) (string, error) {
-	lines := []string{v.cut(v.summary(l.status) + "   " + v.now.Format(time.TimeOnly))}
+func renderLive(l *live, v *View, height int, lost string) []string {
+	lines := []string{v.Cut(v.summary(l.status) + "   " + v.Now.Format(time.TimeOnly))}
 	if lost != "" {
-		lines = append(lines, v.cut(v.paint("33", plainText(lost))))
+		lines = append(lines, v.Cut(v.Paint("33", plainText(lost))))
 	}
-	groups, err := tableLines(liveGroupColumns(), v, l.status.Groups, height/3)
-	if err != nil {
-		return "", err
-	}
-	lines = append(append(lines, ""), groups...)
-	problems, err := tableLines(problemColumns(), v, l.status.Problems, fewProblems)
-	if err != nil {
-		return "", err
-	}
-	after := 0
+	lines = append(append(lines, ""), TableLines(liveGroupColumns(), v, l.status.Groups, height/3)...)
+	problems := TableLines(problemColumns(), v, l.status.Problems, fewProblems)
 	if len(problems) > 0 {
-		after = len(problems) + 1
+		problems = append([]string{""}, problems...)
 	}
-	instances, err := tableLines(liveInstanceColumns(), v, l.shown(), height-len(lines)-after-fewMoves-1)
-	if err != nil {
-		return "", err
-	}
-	lines = append(append(lines, ""), instances...)
-	if after > 0 {
-		lines = append(append(lines, ""), problems...)
-	}
+	most := height - len(lines) - len(problems) - fewMoves - 1
+	lines = append(append(lines, ""), TableLines(liveInstanceColumns(), v, l.shown(), most)...)
+	lines = append(lines, problems...)
 	lines = append(lines, moveLines(l.events, v, height-len(lines))...)
-	return strings.Join(lines[:min(len(lines), height)], "\n"), nil
+	return lines[:min(len(lines), height)]
 }
 
-// tableLines are a table of at most so many lines; the last one says how many items are left out.
-func tableLines[T any](columns []column[T], v *view, items []T, most int) ([]string, error) {
+// TableLines is a table of at most so many lines; the last one says how many items are left out.
+func TableLines[T any](columns []Column[T], v *View, items []T, most int) []string {
 	if len(items) == 0 {
-		return nil, nil
+		return nil
 	}
 	most = max(most, 2)
 	shown := items
@@ -106,23 +103,19 @@ func tableLines[T any](columns []column[T], v *view, items []T, most int) ([]str
 	}
 	var lines []string
 	if len(shown) > 0 {
-		var out strings.Builder
-		if err := newPrinter(columns, false, true).print(&out, v, shown); err != nil {
-			return nil, err
-		}
-		lines = strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+		lines = strings.Split(newPrinter(columns, false, true).render(v, shown), "\n")
 	}
 	if more := len(items) - len(shown); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	for i := range lines {
-		lines[i] = v.cut(lines[i])
+		lines[i] = v.Cut(lines[i])
 	}
-	return lines, nil
+	return lines
 }
 
 // moveLines are what happened lately, the newest last, in at most so many lines.
-func moveLines(events []api.Event, v *view, most int) []string {
+func moveLines(events []api.Event, v *View, most int) []string {
 	n := min(most-1, len(events))
 	if n <= 0 {
 		return nil
@@ -130,22 +123,22 @@ func moveLines(events []api.Event, v *view, most int) []string {
 	lines := []string{""}
 	for i := range events[len(events)-n:] {
 		e := &events[len(events)-n+i]
-		at := e.Time.In(v.now.Location()).Format(time.TimeOnly)
-		lines = append(lines, v.cut(at+"  "+plainText(eventText(e))))
+		at := e.Time.In(v.Now.Location()).Format(time.TimeOnly)
+		lines = append(lines, v.Cut(at+"  "+plainText(eventText(e))))
 	}
 	return lines
 }
 
-// cut keeps a line within the terminal, and ends it at the end of a word.
-func (v *view) cut(line string) string {
-	if v.width <= 0 || text.StringWidthWithoutEscSequences(line) <= v.width {
+// Cut keeps a line within the terminal, and ends it at the end of a word.
+func (v *View) Cut(line string) string {
+	if v.Width <= 0 || text.StringWidthWithoutEscSequences(line) <= v.Width {
 		return line
 	}
-	line = text.Trim(line, v.width-1)
-	if i := strings.LastIndex(line, " "); i > v.width/2 {
+	line = text.Trim(line, v.Width-1)
+	if i := strings.LastIndex(line, " "); i > v.Width/2 {
 		line = strings.TrimRight(line[:i], " ")
 	}
-	if v.colour {
+	if v.Colour {
 		line += "\x1b[0m"
 	}
 	return line + "…"
@@ -154,32 +147,32 @@ func (v *view) cut(line string) string {
 // barWidth is how many columns a bar takes.
 const barWidth = 20
 
-// bar shows parts of a whole: what is well, what is not yet, and what is free or missing.
-func (v *view) bar(well, other, whole int) string {
+// Bar shows parts of a whole: what is well, what is not yet, and what is free or missing.
+func (v *View) Bar(well, other, whole int) string {
 	if whole <= 0 {
 		return ""
 	}
 	at := func(n int) int { return min((n*barWidth+whole-1)/whole, barWidth) }
 	full := at(well)
 	part := max(at(well+other), full)
-	return v.paint("32", strings.Repeat("█", full)) + v.paint("33", strings.Repeat("▒", part-full)) +
+	return v.Paint("32", strings.Repeat("█", full)) + v.Paint("33", strings.Repeat("▒", part-full)) +
 		strings.Repeat("·", barWidth-part)
 }
 
 // liveGroupColumns show how much of each group runs.
-func liveGroupColumns() []column[api.Group] {
+func liveGroupColumns() []Column[api.Group] {
 	type T = api.Group
-	return []column[T]{
-		{title: "group", cell: func(_ *view, g *T) string { return orDash(g.Name) }},
-		{title: "runs", keep: keepUseful, cell: func(v *view, g *T) string {
+	return []Column[T]{
+		{Title: "group", Cell: func(_ *View, g *T) string { return orDash(g.Name) }},
+		{Title: "runs", Keep: KeepUseful, Cell: func(v *View, g *T) string {
 			well := g.Running + g.Waiting + g.Done
-			return v.bar(well, g.Tasks-well-g.Unassigned-g.Failed, g.Tasks)
+			return v.Bar(well, g.Tasks-well-g.Unassigned-g.Failed, g.Tasks)
 		}},
-		{title: "tasks", keep: keepState, prose: true, cell: func(_ *view, g *T) string { return groupText(g) }},
-		{title: "capacity", right: true, cell: func(_ *view, g *T) string { return limitText(g.Capacity) }},
-		{title: "headroom", right: true, keep: keepUseful, cell: func(v *view, g *T) string {
+		{Title: "tasks", Keep: KeepState, Prose: true, Cell: func(_ *View, g *T) string { return groupText(g) }},
+		{Title: "capacity", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Capacity) }},
+		{Title: "headroom", Right: true, Keep: KeepUseful, Cell: func(v *View, g *T) string {
 			if g.Headroom != nil && *g.Headroom < 0 {
-				return v.paint("31", limitText(g.Headroom))
+				return v.Paint("31", limitText(g.Headroom))
 			}
 			return limitText(g.Headroom)
 		}},
@@ -187,16 +180,16 @@ func liveGroupColumns() []column[api.Group] {
 }
 
 // liveInstanceColumns show how full each instance is.
-func liveInstanceColumns() []column[api.Instance] {
+func liveInstanceColumns() []Column[api.Instance] {
 	type T = api.Instance
-	return []column[T]{
-		{title: "instance", cell: func(_ *view, i *T) string { return orDash(i.Name) }},
-		{title: "state", keep: keepState, cell: func(v *view, i *T) string { return v.stateOf(i) }},
+	return []Column[T]{
+		{Title: "instance", Cell: func(_ *View, i *T) string { return orDash(i.Name) }},
+		{Title: "state", Keep: KeepState, Cell: func(v *View, i *T) string { return v.stateOf(i) }},
 		{
-			title: "tasks", right: true, keep: keepState,
-			cell: func(_ *view, i *T) string { return strconv.Itoa(total(i.Owned)) },
+			Title: "tasks", Right: true, Keep: KeepState,
+			Cell: func(_ *View, i *T) string { return strconv.Itoa(total(i.Owned)) },
 		},
-		{title: "of its caps", keep: keepUseful, cell: func(v *view, i *T) string {
+		{Title: "of its caps", Keep: KeepUseful, Cell: func(v *View, i *T) string {
 			if i.State == api.Dead {
 				return ""
 			}
@@ -204,13 +197,13 @@ func liveInstanceColumns() []column[api.Instance] {
 			for group := range i.Caps {
 				capped += i.Owned[group]
 			}
-			return v.bar(capped, 0, total(i.Caps))
+			return v.Bar(capped, 0, total(i.Caps))
 		}},
-		{title: "owned/cap", keep: keepReason, cell: func(_ *view, i *T) string { return ownedText(i) }},
-		{title: "zone", cell: func(_ *view, i *T) string { return orDash(i.Zone) }},
-		{title: "heartbeat", right: true, keep: keepUseful, cell: func(_ *view, i *T) string {
+		{Title: "owned/cap", Keep: KeepReason, Cell: func(_ *View, i *T) string { return ownedText(i) }},
+		{Title: "zone", Cell: func(_ *View, i *T) string { return orDash(i.Zone) }},
+		{Title: "heartbeat", Right: true, Keep: KeepUseful, Cell: func(_ *View, i *T) string {
 			return fmt.Sprintf("%.0fs", i.HeartbeatAgeSeconds)
 		}},
-		{title: "age", right: true, cell: func(v *view, i *T) string { return v.age(i.StartedAt) }},
+		{Title: "age", Right: true, Cell: func(v *View, i *T) string { return v.age(i.StartedAt) }},
 	}
 }

@@ -40,20 +40,16 @@ func TestLiveScreen(t *testing.T) {
 		"live-many.txt":   {many, 100, 24, ""},
 		"live-lost.txt":   {lively(), 100, 24, "Not connected to http://127.0.0.1:8081 for 3s; trying again"},
 	} {
-		got, err := renderLive(c.l, &view{now: epoch, width: c.width}, c.height, c.lost)
-		if err != nil {
-			t.Fatal(err)
+		got := renderLive(c.l, &View{Now: epoch, Width: c.width}, c.height, c.lost)
+		if len(got) > c.height {
+			t.Errorf("%s: %d lines of %d", file, len(got), c.height)
 		}
-		rows := strings.Split(got, "\n")
-		if len(rows) > c.height {
-			t.Errorf("%s: %d lines of %d", file, len(rows), c.height)
-		}
-		for _, row := range rows {
+		for _, row := range got {
 			if text.StringWidthWithoutEscSequences(row) > c.width {
-				t.Errorf("%s: too wide: %s", file, row)
+				t.Errorf("%s: too Wide: %s", file, row)
 			}
 		}
-		golden(t, file, got+"\n")
+		golden(t, file, strings.Join(got, "\n")+"\n")
 	}
 }
 
@@ -104,7 +100,7 @@ func TestLiveLines(t *testing.T) {
 func TestLiveScreenIsLeft(t *testing.T) {
 	var out strings.Builder
 	g := globals()
-	d := newLiveScreen(g, &out, &link{globals: g, url: "http://a"})
+	d := &liveScreen{OpenScreen(&out), g, &link{globals: g, url: "http://a"}}
 	for range 2 {
 		if err := d.show(lively(), nil); err != nil {
 			t.Fatal(err)
@@ -115,5 +111,23 @@ func TestLiveScreenIsLeft(t *testing.T) {
 	if !strings.HasPrefix(got, enterScreen+cursorHome) || !strings.HasSuffix(got, clearRest+leaveScreen) ||
 		strings.Count(got, cursorHome) != 1 {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, test := range []struct {
+		well, other, whole int
+		want               string
+	}{
+		{2, 1, 5, "████████▒▒▒▒········"},
+		{0, 0, 5, "····················"},
+		{5, 0, 5, "████████████████████"},
+		{1, 0, 1000, "█···················"}, // what is there shows
+		{31, 0, 30, "████████████████████"},  // never, but no panic
+		{1, 0, 0, ""},
+	} {
+		if got := (&View{}).Bar(test.well, test.other, test.whole); got != test.want {
+			t.Errorf("%+v: got %q", test, got)
+		}
 	}
 }

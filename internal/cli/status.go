@@ -75,7 +75,7 @@ func (g *Globals) showStatus(ctx context.Context, c *client.Client, w io.Writer,
 	if err != nil {
 		return err
 	}
-	return writeStatus(w, g.view(w), s, instances)
+	return writeStatus(w, g.View(w), s, instances)
 }
 
 // streamStatus writes the status as a line of JSON, and again at each change.
@@ -103,7 +103,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // maxProblems is how many problems fit on one screen.
 const maxProblems = 20
 
-func writeStatus(w io.Writer, v *view, s *api.Status, instances []api.Instance) error {
+func writeStatus(w io.Writer, v *View, s *api.Status, instances []api.Instance) error {
 	out := &sections{w: w}
 	out.line(v.summary(s))
 	out.title("groups")
@@ -116,7 +116,7 @@ func writeStatus(w io.Writer, v *view, s *api.Status, instances []api.Instance) 
 }
 
 // problems lists what is wrong, and where it is said what to do about it.
-func (s *sections) problems(v *view, all []api.Problem) {
+func (s *sections) problems(v *View, all []api.Problem) {
 	shown := all[:min(len(all), maxProblems)]
 	section(s, v, problemColumns(), shown, "none")
 	if more := len(all) - len(shown); more > 0 {
@@ -131,10 +131,10 @@ func (s *sections) problems(v *view, all []api.Problem) {
 	}
 }
 
-func (v *view) summary(s *api.Status) string {
+func (v *View) summary(s *api.Status) string {
 	store := "store " + plainText(first(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
-		store = v.paint(
+		store = v.Paint(
 			"31",
 			strings.TrimSuffix("store "+plainText(s.Store.Kind)+" not reachable: "+plainText(s.Store.Error), ": "),
 		)
@@ -147,7 +147,7 @@ func (v *view) summary(s *api.Status) string {
 		if !s.ObservedAt.IsZero() {
 			word = "stale: as it was " + v.age(s.ObservedAt) + " ago"
 		}
-		line += ", " + v.paint("33", word)
+		line += ", " + v.Paint("33", word)
 	}
 	if s.Draining {
 		line += ", " + v.state("draining")
@@ -172,7 +172,7 @@ func (s *sections) title(text string) {
 	s.line(strings.ToUpper(text[:1]) + text[1:])
 }
 
-func section[T any](s *sections, v *view, columns []column[T], items []T, none string) {
+func section[T any](s *sections, v *View, columns []Column[T], items []T, none string) {
 	switch {
 	case s.err != nil:
 	case len(items) == 0:
@@ -227,7 +227,7 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 			if !o.Table() {
 				return o.Write(out, who)
 			}
-			d := &description{sections: sections{w: out}, view: g.view(out)}
+			d := &description{sections: sections{w: out}, view: g.View(out)}
 			who.show(d)
 			return d.err
 		},

@@ -15,35 +15,35 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// column is one column of a table: how it is headed and what stands in it.
-type column[T any] struct {
-	title string
-	wide  bool // only with -o wide
-	right bool // numbers
-	prose bool // sentences, which may go on in the next line at the end of a word
-	keep  int  // where a terminal is narrow, columns with less are left out before those with more
-	cell  func(v *view, item *T) string
+// Column is one column of a table: its title and its cells.
+type Column[T any] struct {
+	Title string
+	Wide  bool // only with -o wide
+	Right bool // numbers
+	Prose bool // sentences, which may be broken between words
+	Keep  int  // on a narrow terminal, columns with less are left out before those with more
+	Cell  func(v *View, item *T) string
 }
 
 // How much columns are worth where not all of them fit. The first one always stays.
 const (
-	keepExtra = iota
-	keepUseful
-	keepReason
-	keepState
+	KeepExtra = iota
+	KeepUseful
+	KeepReason
+	KeepState
 )
 
-// view is what cells depend on besides their item.
-type view struct {
-	now    time.Time
-	colour bool
-	width  int // of the terminal; 0: no limit
+// View is what cells depend on besides their item.
+type View struct {
+	Now           time.Time
+	Colour        bool
+	Width, Height int // of the terminal; 0: no limit
 }
 
 // printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps columns and widths from
 // one table to the next, so that what a watch adds stands under what was there.
 type printer[T any] struct {
-	columns []column[T]
+	columns []Column[T]
 	header  bool
 	widths  []int
 	fitted  bool
@@ -55,10 +55,10 @@ const (
 	minProse = 24
 )
 
-func newPrinter[T any](columns []column[T], wide, header bool) *printer[T] {
+func newPrinter[T any](columns []Column[T], wide, header bool) *printer[T] {
 	p := &printer[T]{header: header}
 	for _, c := range columns {
-		if wide || !c.wide {
+		if wide || !c.Wide {
 			p.columns = append(p.columns, c)
 		}
 	}
@@ -67,30 +67,34 @@ func newPrinter[T any](columns []column[T], wide, header bool) *printer[T] {
 }
 
 // print writes the items, and the header before the first ones.
-func (p *printer[T]) print(w io.Writer, v *view, items []T) error {
-	p.measure(func(c column[T]) string { return c.title }, p.header)
+func (p *printer[T]) print(w io.Writer, v *View, items []T) error {
+	_, err := fmt.Fprintln(w, p.render(v, items))
+	return err
+}
+
+func (p *printer[T]) render(v *View, items []T) string {
+	p.measure(func(c Column[T]) string { return c.Title }, p.header)
 	for i := range items {
-		p.measure(func(c column[T]) string { return c.cell(v, &items[i]) }, true)
+		p.measure(func(c Column[T]) string { return c.Cell(v, &items[i]) }, true)
 	}
-	if v.width > 0 && !p.fitted {
-		p.fit(v.width)
+	if v.Width > 0 && !p.fitted {
+		p.fit(v.Width)
 	}
 	t := table.NewWriter()
 	t.SetStyle(bare())
 	t.SuppressTrailingSpaces()
 	if p.header {
-		t.AppendHeader(p.row(func(c column[T]) string { return c.title }))
+		t.AppendHeader(p.row(func(c Column[T]) string { return c.Title }))
 		p.header = false
 	}
 	for i := range items {
-		t.AppendRow(p.row(func(c column[T]) string { return c.cell(v, &items[i]) }))
+		t.AppendRow(p.row(func(c Column[T]) string { return c.Cell(v, &items[i]) }))
 	}
-	t.SetColumnConfigs(p.configs(v.width))
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
+	t.SetColumnConfigs(p.configs(v.Width))
+	return t.Render()
 }
 
-func (p *printer[T]) measure(cell func(column[T]) string, shown bool) {
+func (p *printer[T]) measure(cell func(Column[T]) string, shown bool) {
 	for i, c := range p.columns {
 		if shown {
 			p.widths[i] = max(p.widths[i], text.StringWidthWithoutEscSequences(cell(c)))
@@ -104,7 +108,7 @@ func (p *printer[T]) fit(width int) {
 	for len(p.columns) > 1 && p.needs() > width {
 		least := len(p.columns) - 1
 		for i := least; i > 0; i-- {
-			if p.columns[i].keep < p.columns[least].keep {
+			if p.columns[i].Keep < p.columns[least].Keep {
 				least = i
 			}
 		}
@@ -117,7 +121,7 @@ func (p *printer[T]) fit(width int) {
 func (p *printer[T]) needs() int {
 	sum := gap * (len(p.columns) - 1)
 	for i, c := range p.columns {
-		if c.prose {
+		if c.Prose {
 			sum += min(p.widths[i], minProse)
 			continue
 		}
@@ -131,10 +135,10 @@ func (p *printer[T]) configs(width int) []table.ColumnConfig {
 	free := width - p.needs()
 	for i, c := range p.columns {
 		configs[i] = table.ColumnConfig{Number: i + 1, WidthMin: p.widths[i]}
-		if c.right {
+		if c.Right {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
-		if least := min(p.widths[i], minProse); width > 0 && c.prose && p.widths[i] > least+free {
+		if least := min(p.widths[i], minProse); width > 0 && c.Prose && p.widths[i] > least+free {
 			most := least + max(free, 0)
 			configs[i].WidthMin, configs[i].WidthMax, configs[i].WidthMaxEnforcer = most, most, wrap
 		}
@@ -159,7 +163,7 @@ func wrap(sentence string, width int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-func (p *printer[T]) row(cell func(column[T]) string) table.Row {
+func (p *printer[T]) row(cell func(Column[T]) string) table.Row {
 	row := make(table.Row, len(p.columns))
 	for i, c := range p.columns {
 		row[i] = cell(c)
@@ -187,7 +191,7 @@ func plainText(s string) string {
 }
 
 // state colours a word by how well it is; the word says the same.
-func (v *view) state(word string) string {
+func (v *View) state(word string) string {
 	word = plainText(word)
 	code := ""
 	switch word {
@@ -200,22 +204,22 @@ func (v *view) state(word string) string {
 	case string(api.Starting), string(api.Stopping), string(api.Draining), string(api.SeverityWarning):
 		code = "33"
 	}
-	return v.paint(code, word)
+	return v.Paint(code, word)
 }
 
-func (v *view) paint(code, word string) string {
-	if !v.colour || code == "" || word == "" {
+func (v *View) Paint(code, word string) string {
+	if !v.Colour || code == "" || word == "" {
 		return word
 	}
 	return "\x1b[" + code + "m" + word + "\x1b[0m"
 }
 
 // age is how long ago, as kubectl says it: 12s, 5m30s, 3h, 2d.
-func (v *view) age(t api.Time) string {
+func (v *View) age(t api.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	d := v.now.Sub(t.Time)
+	d := v.Now.Sub(t.Time)
 	if d < 0 {
 		return "in " + span(-d)
 	}

@@ -232,7 +232,7 @@ func (p *progress) show(text string) {
 	if terminal(p.w) {
 		p.shown = true
 		width, _ := sizeOf(p.w)
-		line := (&view{width: width - 1}).cut("waiting: " + plainText(text)) // a line that wraps could not be erased
+		line := (&View{Width: width - 1}).Cut("waiting: " + plainText(text)) // a line that wraps could not be erased
 		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                              // decoration: nothing hangs on it
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -67,25 +68,24 @@ func troubled() *screen {
 
 func TestScreen(t *testing.T) {
 	for name, test := range map[string]struct {
-		s      *screen
-		at     size
-		colour bool
+		s             *screen
+		width, height int
+		colour        bool
 	}{
-		"calm":    {sample(5), size{100, 24}, false},
-		"colour":  {sample(2), size{100, 14}, true},
-		"narrow":  {sample(3), size{50, 16}, false},
-		"trouble": {troubled(), size{110, 26}, false},
-		"many":    {sample(50), size{100, 24}, false},
-		"small":   {troubled(), size{100, 10}, false},
+		"calm":    {sample(5), 100, 24, false},
+		"colour":  {sample(2), 100, 14, true},
+		"narrow":  {sample(3), 50, 16, false},
+		"trouble": {troubled(), 110, 26, false},
+		"many":    {sample(50), 100, 24, false},
+		"small":   {troubled(), 100, 10, false},
 		"start": {
 			&screen{view: &View{Options: Defaults(), URL: "http://127.0.0.1:8080", Logs: "/tmp/x"}},
-			size{100, 24},
+			100, 24,
 			false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := test.s.render(test.at, test.colour)
-			fits(t, got, test.at)
+			got := fits(t, test.s, test.width, test.height, test.colour)
 			file := filepath.Join("testdata", "screen-"+name+".txt")
 			if *update {
 				if err := os.WriteFile(file, []byte(got+"\n"), 0o600); err != nil {
@@ -105,17 +105,19 @@ func TestScreen(t *testing.T) {
 
 var attributes = regexp.MustCompile("\x1b\\[[0-9]+m")
 
-func fits(t *testing.T, text string, at size) {
+// fits draws a screen, and fails where that has more lines or columns than the terminal.
+func fits(t *testing.T, s *screen, width, height int, colour bool) string {
 	t.Helper()
-	rows := strings.Split(attributes.ReplaceAllString(text, ""), "\n")
-	if len(rows) > at.height {
-		t.Errorf("%d lines on %d", len(rows), at.height)
+	lines := s.render(&cli.View{Now: epoch, Colour: colour, Width: width, Height: height})
+	if len(lines) > height {
+		t.Errorf("%d lines on %d", len(lines), height)
 	}
-	for _, row := range rows {
-		if n := utf8.RuneCountInString(row); n > at.width {
-			t.Errorf("%d columns on %d: %q", n, at.width, row)
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(attributes.ReplaceAllString(line, "")); n > width {
+			t.Errorf("%d columns on %d: %q", n, width, line)
 		}
 	}
+	return strings.Join(lines, "\n")
 }
 
 // A terminal of any size, down to one character, is drawn on.
@@ -123,41 +125,20 @@ func TestScreenFitsEverywhere(t *testing.T) {
 	for width := 1; width < 120; width += 7 {
 		for height := 1; height < 40; height++ {
 			for _, s := range []*screen{sample(1), sample(50), troubled()} {
-				fits(t, s.render(size{width, height}, true), size{width, height})
+				fits(t, s, width, height, true)
 			}
 		}
 	}
 }
 
-func TestBar(t *testing.T) {
-	for _, test := range []struct {
-		owned, running, limit, free int
-		want                        string
-	}{
-		{3, 2, 5, 100, "██▒··"},
-		{0, 0, 5, 100, "·····"},
-		{5, 5, 5, 100, "█████"},
-		{1, 1, 1000, 20, "█···················"}, // what is there shows
-		{999, 999, 1000, 20, "████████████████████"},
-		{31, 31, 30, 10, "██████████"}, // never, but no panic
-	} {
-		var b strings.Builder
-		bar(test.owned, test.running, test.limit, test.free).paint(&b, 200, false)
-		if b.String() != test.want {
-			t.Errorf("%+v: got %q", test, b.String())
-		}
-	}
-}
-
-func TestChosenReplicas(t *testing.T) {
+func TestOrderOfReplicas(t *testing.T) {
 	all := sample(6).view.Replicas
-	all[0].State, all[2].State, all[4].State = Dead, Left, Dead
-	for lines, want := range map[int]string{
-		9: "r1 r2 r3 r4 r5 r6", 6: "r1 r2 r3 r4 r5 r6", 5: "r2 r4 r5 r6", 4: "r2 r4 r6", 3: "r2 r4", 1: "", 0: "",
-		-1: "",
-	} {
+	for i, state := range map[int]State{0: Dead, 2: Left, 4: Dead} {
+		all[i].State, all[i].Ended = state, epoch.Add(time.Duration(i)*time.Second)
+	}
+	for lines, want := range map[int]string{7: "r1 r2 r3 r4 r5 r6", 6: "r2 r4 r6 r5 r3 r1", -1: "r2 r4 r6 r5 r3 r1"} {
 		var names []string
-		for _, r := range chosen(all, lines) {
+		for _, r := range ordered(all, lines) {
 			names = append(names, r.Name)
 		}
 		if got := strings.Join(names, " "); got != want {

@@ -3,11 +3,11 @@ package dev
 import (
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/shardctl/shardctl/internal/cli"
 )
 
 // action is what a key asks for.
@@ -104,7 +104,6 @@ func target(v *View, number int) string {
 // output is where changes are reported: a terminal or lines.
 type output interface {
 	show(s *screen, reported []event)
-	close()
 }
 
 // printer prints each change as a line with its time.
@@ -116,54 +115,30 @@ func (p printer) show(_ *screen, reported []event) {
 	}
 }
 
-func (printer) close() {}
-
-// raw is a terminal without echo and line editing, on its other screen, so that what was there comes back.
+// raw is a terminal without echo and line editing.
 type raw struct {
 	t      *Terminal
 	before *term.State
-	colour bool
-	drawn  string
+	screen *cli.Screen
 }
-
-const (
-	enter   = "\x1b[?1049h\x1b[?25l\x1b[2J" // the other screen, no cursor, empty
-	leave   = "\x1b[0m\x1b[?25h\x1b[?1049l"
-	home    = "\x1b[H"
-	endLine = "\x1b[K\r\n" // raw mode ends a line with both
-	endAll  = "\x1b[K\x1b[J"
-)
 
 func newRaw(t *Terminal) (*raw, error) {
 	before, err := term.MakeRaw(int(t.In.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("read single keys: %w", err)
 	}
-	r := &raw{t: t, before: before, colour: os.Getenv("NO_COLOR") == ""}
-	r.write(enter)
-	return r, nil
+	return &raw{t, before, cli.OpenScreen(t.Out)}, nil
 }
 
 func (r *raw) show(s *screen, _ []event) {
-	width, height, err := term.GetSize(int(r.t.Out.Fd()))
-	if err != nil || width < 1 || height < 1 {
-		width, height = 80, 24
+	v := new(cli.Globals).View(r.t.Out)
+	if v.Width < 1 || v.Height < 1 {
+		v.Width, v.Height = 80, 24
 	}
-	text := s.render(size{width, height}, r.colour)
-	if text = home + strings.ReplaceAll(text, "\n", endLine) + endAll; text != r.drawn {
-		r.write(text)
-		r.drawn = text
-	}
+	_ = r.screen.Draw(s.render(v)) // a terminal that is gone sends SIGHUP
 }
 
-// close gives the terminal back as it was. It may be called twice.
 func (r *raw) close() {
-	if r.before == nil {
-		return
-	}
-	r.write(leave)
+	r.screen.Close()
 	_ = term.Restore(int(r.t.In.Fd()), r.before) // the terminal is gone, or it works
-	r.before = nil
 }
-
-func (r *raw) write(s string) { _, _ = r.t.Out.WriteString(s) } // a terminal that is gone sends SIGHUP
