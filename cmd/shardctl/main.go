@@ -115,16 +115,6 @@ func usage(format string, args ...any) error {
 	return cli.Exit{Code: cli.CodeUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// arguments makes a wrong number of arguments a usage error.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usage("%w; see %s --help", err, cmd.CommandPath())
-		}
-		return nil
-	}
-}
-
 // version and revision are set by the linker for releases.
 var (
 	version  = "dev"
@@ -185,22 +175,18 @@ func (a about) String() string {
 }
 
 func versionCommand() *cobra.Command {
-	var output string
+	var o cli.Output
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Args: cli.Arguments(cobra.NoArgs),
 		Example: "  shardctl version\n  shardctl version -o jsonpath=.version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := cli.ParseOutput(output)
-			if err != nil {
-				return err
-			}
 			if o.Table() {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), build())
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), build())
 				return err
 			}
 			return o.Write(cmd.OutOrStdout(), build())
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "table", cli.OutputUsage)
+	cli.OutputFlag(cmd, &o)
 	return cmd
 }

@@ -229,7 +229,7 @@ groups: [{name: g, cap: 2, tasks: [{name: "t{1..4}", exec: {command: [date]}}]}]
 	}
 }
 
-// What is wrong on the command line is told by the flag, its value and what is allowed, and nothing is started.
+// An error of the command line names the flag, its value and what is allowed, and nothing is started.
 func TestLockUsage(t *testing.T) {
 	t.Setenv(envStoreURI, "")
 	uri := "sqlite:" + filepath.Join(t.TempDir(), "none", "a.db")

@@ -27,6 +27,9 @@ func openToRun(ctx context.Context, c store.Config) (store.Store, error) {
 	return db, nil
 }
 
+// hooked is the store that this program works with. A build for tests can have it write what a later version might.
+var hooked = func(db store.Store) store.Store { return db }
+
 const (
 	openTry    = 5 * time.Second // one try to open the store
 	openPause  = 200 * time.Millisecond

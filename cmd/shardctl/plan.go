@@ -17,8 +17,7 @@ import (
 type planOptions struct {
 	replicas, lose int
 	labels         []string
-	output         string
-	format         cli.Output
+	output         cli.Output
 }
 
 // maxReplicas bounds what plan computes: who owns what of each group is kept for each replica, before and after.
@@ -36,7 +35,7 @@ func planCommand() *cobra.Command {
 			"of them. Exit code 1 when tasks would be left over.",
 		Example: "  shardctl plan tasks.yaml --replicas 10 --lose 5\n  shardctl plan tasks.yaml --replicas 10 " +
 			"--labels pool=gpu:4",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: cli.Arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -53,37 +52,35 @@ func planCommand() *cobra.Command {
 		&o.labels, "labels", nil, "K=V,...:N: N of the replicas have these labels; may be given several times",
 	)
 	cmd.Flags().IntVar(&o.lose, "lose", 0, "how many of them are lost")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", cli.OutputUsage)
-	cli.FixedWords(cmd, "output", "table", "json", "yaml", "jsonpath=")
+	cli.OutputFlag(cmd, &o.output)
 	return cmd
 }
 
-func (o *planOptions) check() (err error) {
-	o.format, err = cli.ParseOutput(o.output)
+func (o *planOptions) check() error {
 	switch {
 	case o.replicas < 1 || o.replicas > maxReplicas:
 		return usage("--replicas %d: required, 1 to %d", o.replicas, maxReplicas)
 	case o.lose < 0 || o.lose > o.replicas:
 		return usage("--lose %d: want 0 to %d, the number of replicas", o.lose, o.replicas)
 	}
-	return err
+	return nil
 }
 
-func (o planOptions) plan(w io.Writer, s *config.Settings) error {
+func (o *planOptions) plan(w io.Writer, s *config.Settings) error {
 	members := balancer.Replicas(o.replicas, planMember(s))
 	if err := o.relabel(members); err != nil {
 		return err
 	}
 	f := balancer.Simulate(planGroups(s), members, o.lose)
-	if !o.format.Table() {
-		if err := o.format.Write(w, f); err != nil {
+	if !o.output.Table() {
+		if err := o.output.Write(w, f); err != nil {
 			return err
 		}
 	} else if _, err := io.WriteString(w, o.table(f, s)); err != nil {
 		return err
 	}
 	if f.LeftOver > 0 {
-		return cli.Exit{Code: cli.CodeNo, Err: fmt.Errorf("%s would be left over", count(f.LeftOver, "task"))}
+		return cli.Exit{Code: cli.CodeNo, Err: fmt.Errorf("%s would be left over", cli.Count(f.LeftOver, "task"))}
 	}
 	return nil
 }
@@ -111,7 +108,7 @@ func planMember(s *config.Settings) balancer.Member {
 }
 
 // relabel gives the replicas the labels of --labels, the first ones first.
-func (o planOptions) relabel(members []balancer.Member) error {
+func (o *planOptions) relabel(members []balancer.Member) error {
 	for _, text := range o.labels {
 		list, number, _ := cutLast(text, ":")
 		n, err := strconv.Atoi(number)
@@ -119,7 +116,8 @@ func (o planOptions) relabel(members []balancer.Member) error {
 			return usage("--labels %q: want K=V,...:N, for N of the replicas", text)
 		}
 		if n > len(members) {
-			return usage("--labels %q: only %s left of --replicas %d", text, count(len(members), "replica"), o.replicas)
+			left := cli.Count(len(members), "replica")
+			return usage("--labels %q: only %s left of --replicas %d", text, left, o.replicas)
 		}
 		labels := map[string]string{}
 		for pair := range strings.SplitSeq(list, ",") {
@@ -146,7 +144,7 @@ func cutLast(text, at string) (before, after string, found bool) {
 }
 
 // table shows it at one glance: a verdict for each group first, then who owns how many.
-func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
+func (o *planOptions) table(f balancer.Forecast, s *config.Settings) string {
 	if len(f.Groups) == 0 {
 		return "no tasks: the configuration has no groups\n"
 	}
@@ -157,7 +155,7 @@ func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 	for i := range f.Groups {
 		g := &f.Groups[i]
 		fmt.Fprintf(
-			&b, "%s: %s, %s, %s\n", g.Name, count(g.Tasks, "task"), o.owners(g.Before, s.Groups[i].Selector),
+			&b, "%s: %s, %s, %s\n", g.Name, cli.Count(g.Tasks, "task"), o.owners(g.Before, s.Groups[i].Selector),
 			capText(g.Cap),
 		)
 		fmt.Fprintf(&b, "  with %-3d %s\n", o.replicas, verdict(g.Before, g.Tasks, f.MaxTasks))
@@ -166,7 +164,7 @@ func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 		}
 		shares(&b, g.Before, g.After, o.lose > 0)
 		if d := s.Groups[i].Discover; d != nil && d.Lister != nil {
-			fmt.Fprintf(&b, "  not counted: at most %s that %s makes of what exists\n", count(d.Limit, "task"),
+			fmt.Fprintf(&b, "  not counted: at most %s that %s makes of what exists\n", cli.Count(d.Limit, "task"),
 				d.Lister.Kind())
 		}
 		if i < len(f.Groups)-1 {
@@ -177,7 +175,7 @@ func (o planOptions) table(f balancer.Forecast, s *config.Settings) string {
 }
 
 // maxTasks is what the limit over all groups allows.
-func (o planOptions) maxTasks(f balancer.Forecast) string {
+func (o *planOptions) maxTasks(f balancer.Forecast) string {
 	tasks := 0
 	for _, g := range f.Groups {
 		tasks += g.Tasks
@@ -188,7 +186,7 @@ func (o planOptions) maxTasks(f balancer.Forecast) string {
 			verdict = "TOO FEW"
 		}
 		return fmt.Sprintf("%s: %d × %d = capacity %d for %s of all groups",
-			verdict, replicas, f.MaxTasks, replicas*f.MaxTasks, count(tasks, "task"))
+			verdict, replicas, f.MaxTasks, replicas*f.MaxTasks, cli.Count(tasks, "task"))
 	}
 	text := fmt.Sprintf("maxTasks: %d on each replica\n  with %-3d %s\n", f.MaxTasks, o.replicas, line(o.replicas))
 	if o.lose > 0 {
@@ -198,16 +196,17 @@ func (o planOptions) maxTasks(f balancer.Forecast) string {
 }
 
 // owners says how many replicas may own tasks of a group.
-func (o planOptions) owners(s balancer.Share, selector map[string]string) string {
+func (o *planOptions) owners(s balancer.Share, selector map[string]string) string {
 	if len(selector) == 0 {
-		return count(o.replicas, "replica")
+		return cli.Count(o.replicas, "replica")
 	}
 	labels := make([]string, 0, len(selector))
 	for name, value := range selector {
 		labels = append(labels, name+"="+value)
 	}
 	slices.Sort(labels)
-	return fmt.Sprintf("%d of %s with %s", len(s.Instances), count(o.replicas, "replica"), strings.Join(labels, ","))
+	all := cli.Count(o.replicas, "replica")
+	return fmt.Sprintf("%d of %s with %s", len(s.Instances), all, strings.Join(labels, ","))
 }
 
 func moved(n int) string {
@@ -231,7 +230,7 @@ func verdict(s balancer.Share, tasks, maxTasks int) string {
 		if tasks == 0 {
 			return "ok: no tasks"
 		}
-		return fmt.Sprintf("LEFT OVER: %s, no replica may own them", count(s.LeftOver, "task"))
+		return fmt.Sprintf("LEFT OVER: %s, no replica may own them", cli.Count(s.LeftOver, "task"))
 	}
 	most, fewest := 0, tasks
 	for _, in := range s.Instances {
@@ -243,22 +242,23 @@ func verdict(s balancer.Share, tasks, maxTasks int) string {
 	}
 	if s.Capacity == nil {
 		if s.LeftOver > 0 {
-			return fmt.Sprintf("LEFT OVER: %s (%s)", count(s.LeftOver, "task"), each)
+			return fmt.Sprintf("LEFT OVER: %s (%s)", cli.Count(s.LeftOver, "task"), each)
 		}
 		return "ok: " + each + ", no limit"
 	}
+	left := cli.Count(s.LeftOver, "task")
 	sum := fmt.Sprintf("%d × %d = capacity %d", replicas, *s.Capacity/replicas, *s.Capacity)
 	switch {
 	case s.LeftOver > 0 && tasks-s.LeftOver < *s.Capacity && maxTasks > 0:
-		return fmt.Sprintf("LEFT OVER: %s, %s, but maxTasks allows no more (%s)", count(s.LeftOver, "task"), sum, each)
+		return fmt.Sprintf("LEFT OVER: %s, %s, but maxTasks allows no more (%s)", left, sum, each)
 	case s.LeftOver > 0:
-		return fmt.Sprintf("LEFT OVER: %s, %s for %d tasks (%s)", count(s.LeftOver, "task"), sum, tasks, each)
+		return fmt.Sprintf("LEFT OVER: %s, %s for %d tasks (%s)", left, sum, tasks, each)
 	case *s.Free == 0:
 		return fmt.Sprintf("FULL: %s, %s, no headroom", each, sum)
 	case s.Headroom != nil && *s.Headroom < 0:
 		return fmt.Sprintf(
 			"fits, no headroom: %s, %s, %d free; losing one more leaves %s over", each, sum, *s.Free,
-			count(-*s.Headroom, "task"),
+			cli.Count(-*s.Headroom, "task"),
 		)
 	}
 	return fmt.Sprintf("ok: %s, %s, %d free; %d still free after losing one more", each, sum, *s.Free, *s.Headroom)
@@ -291,11 +291,4 @@ func shares(b *strings.Builder, before, after balancer.Share, lost bool) {
 		}
 		b.WriteByte('\n')
 	}
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +41,7 @@ func runCommand() *cobra.Command {
 		Example: `  shardctl run --config shardctl.yaml
   shardctl run --config base.yaml --config tasks.d/
   shardctl run --config jobs.yaml --until-done`,
-		Args: arguments(cobra.NoArgs),
+		Args: cli.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(o.paths) == 0 {
 				return usage("--config: required, a file or a directory")
@@ -171,14 +169,15 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check a configuration and report everything that is wrong with it",
-		Long: `Check files and directories of configuration, as run would read them, and report everything that is wrong at once:
+		Long: `Check files and directories of configuration, as run would read them, and report everything ` +
+			`that is wrong at once:
 FILE:LINE:COL: field: what is wrong, what is allowed. The path - is standard input. No store is asked.
 
 Exit code 0: it is good; 2: it is not. What is allowed and probably not meant is a warning, and leaves it at 0.`,
 		Example: `  shardctl validate shardctl.yaml
   shardctl validate --print conf.d/
   sed s/20s/10s/ shardctl.yaml | shardctl validate -`,
-		Args: arguments(func(_ *cobra.Command, args []string) error {
+		Args: cli.Arguments(func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("name a file or a directory, or - for standard input")
 			}
@@ -202,7 +201,8 @@ Exit code 0: it is good; 2: it is not. What is allowed and probably not meant is
 				more = ", and those that are discovered for " + strings.Join(names, ", ")
 			}
 			_, err = fmt.Fprintf(
-				cmd.OutOrStdout(), "ok: %s in %s%s\n", count(s.Tasks(), "task"), count(len(s.Groups), "group"), more,
+				cmd.OutOrStdout(), "ok: %s in %s%s\n", cli.Count(s.Tasks(), "task"),
+				cli.Count(len(s.Groups), "group"), more,
 			)
 			return err
 		},
@@ -216,7 +216,8 @@ func devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a cluster to play with: real replicas on this machine, a screen and the page",
-		Long: `Run a cluster to play with: real replica processes on this machine, on a SQLite file of their own with a lease of 2 s,
+		Long: `Run a cluster to play with: real replica processes on this machine, on a SQLite file of their ` +
+			`own with a lease of 2 s,
 and the page, which takes changes as well. On a terminal single keys act on the replica with the highest number, or on
 the one whose number was typed before (3k): k kill -9 it, w kill -9 its worker only, s stop it in order, a add one,
 q quit. Without a terminal every change is printed as a line. Everything it started ends with it.
@@ -229,7 +230,7 @@ With --store the replicas use that store instead. There the cluster is called de
   shardctl drain r2 --server http://127.0.0.1:8080
   shardctl dev --replicas 3 --tasks 12 --cap 6
   shardctl dev --store '$(SHARDCTL_STORE_URI)'`,
-		Args: arguments(cobra.NoArgs),
+		Args: cli.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			expanded, err := decode.Expand(o.Store, os.LookupEnv)
 			if err != nil {
@@ -239,7 +240,7 @@ With --store the replicas use that store instead. There the cluster is called de
 			if err := o.Validate(); err != nil {
 				return usage("%w", err)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, stop := interruptible(cmd.Context())
 			defer stop()
 			err = dev.Run(ctx, o, cmd.OutOrStdout(), terminal())
 			if errors.Is(err, dev.ErrPort) {

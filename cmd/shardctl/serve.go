@@ -38,12 +38,13 @@ func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error 
 		Registry: status.NewRegistry(board, w.metrics),
 		Live:     w.replica.Live, Logger: log, Peers: peers, PeerScheme: scheme(server), Vouch: guard.Vouch,
 	})
+	readOnly := guard.ReadOnly(guard.Output(read, w.settings.ShowsOutput()))
 	for _, l := range []struct {
 		field, address string
 		tls            config.TLS
 		handler        http.Handler
 	}{
-		{"server.listen", w.settings.Server.Listen, server, guard.ReadOnly(guard.Output(read, w.settings.ShowsOutput()))},
+		{"server.listen", w.settings.Server.Listen, server, readOnly},
 		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS, admin.New(admin.Config{
 			Read: read, Source: board, Changer: w.replica, Guard: guard, Logger: log,
 		})},

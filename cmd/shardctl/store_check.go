@@ -24,10 +24,11 @@ import (
 const storeTimeout = time.Minute
 
 type storeCheckOptions struct {
-	database, cluster, output string
-	paths                     []string
-	readOnly                  bool
-	timeout                   time.Duration
+	database, cluster string
+	output            cli.Output
+	paths             []string
+	readOnly          bool
+	timeout           time.Duration
 }
 
 func storeCheckCommand() *cobra.Command {
@@ -35,7 +36,8 @@ func storeCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [URI]",
 		Short: "Show what a store is, how fast it answers, and what is missing for the promises",
-		Long: `Connect to a store as a replica would, and show its version, the settings that promises hang on, how far its clock is
+		Long: `Connect to a store as a replica would, and show its version, the settings that promises hang ` +
+			`on, how far its clock is
 from this machine's, how long reads, durable writes and notifications take, and what is missing. Without URI it is that
 of --config, or of SHARDCTL_STORE_URI.
 
@@ -47,7 +49,7 @@ the database's layout is wrong.`,
 		Example: `  shardctl store check sqlite:/var/lib/shardctl/locks.db
   shardctl store check 'mongodb://app:$(PASSWORD)@db-0,db-1,db-2/shardctl?replicaSet=rs0'
   shardctl store check --config shardctl.yaml -o json`,
-		Args: arguments(cobra.MaximumNArgs(1)),
+		Args: cli.Arguments(cobra.MaximumNArgs(1)),
 		RunE: o.run,
 	}
 	flags := cmd.Flags()
@@ -56,16 +58,11 @@ the database's layout is wrong.`,
 	flags.StringVar(&o.cluster, "cluster", "", "cluster whose documents to look at (default default)")
 	flags.BoolVar(&o.readOnly, "read-only", false, "make and write no document, and measure reads alone")
 	cli.DurationFlag(flags, &o.timeout, "timeout", storeTimeout, "how long it may take")
-	flags.StringVarP(&o.output, "output", "o", "table", cli.OutputUsage)
-	cli.FixedWords(cmd, "output", "table", "json", "yaml", "jsonpath=")
+	cli.OutputFlag(cmd, &o.output)
 	return cmd
 }
 
 func (o *storeCheckOptions) run(cmd *cobra.Command, args []string) error {
-	format, err := cli.ParseOutput(o.output)
-	if err != nil {
-		return err
-	}
 	if o.timeout <= 0 {
 		return usage("--timeout %s: want above 0", o.timeout)
 	}
@@ -81,10 +78,10 @@ func (o *storeCheckOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return storeFailed(err)
 	}
-	if format.Table() {
+	if o.output.Table() {
 		err = writeCheck(cmd.OutOrStdout(), found)
 	} else {
-		err = format.Write(cmd.OutOrStdout(), found)
+		err = o.output.Write(cmd.OutOrStdout(), found)
 	}
 	if err == nil && !found.Holds {
 		err = cli.Exit{Code: cli.CodeNo}

@@ -21,7 +21,7 @@ import (
 type storeCopyOptions struct {
 	database, toDatabase string
 	cluster, toCluster   string
-	output               string
+	output               cli.Output
 	undo                 bool
 }
 
@@ -30,7 +30,8 @@ func storeCopyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Move a stopped cluster's documents to another store, without a token ever going back",
-		Long: `Move a stopped cluster's documents to another store. Stop all replicas first: the copy waits for as long as the longest
+		Long: `Move a stopped cluster's documents to another store. Stop all replicas first: the copy waits ` +
+			`for as long as the longest
 lease to see that none sends heartbeats, and refuses when one does. The target must be empty.
 
 First FROM is marked: no replica runs a task there any more, whenever it starts. Then everything is copied with its
@@ -44,7 +45,7 @@ Exit code 0: all is moved; 1: it is not; 2: a URI, a log-in, a right or a layout
 		Example: `  shardctl store copy 'mongodb://db-0/shardctl?replicaSet=rs0' sqlite:/var/lib/shardctl/locks.db
   shardctl store copy '$(OLD_STORE_URI)' '$(NEW_STORE_URI)' --cluster blue
   shardctl store copy '$(OLD_STORE_URI)' '$(NEW_STORE_URI)' --undo`,
-		Args: arguments(cobra.ExactArgs(2)),
+		Args: cli.Arguments(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0], args[1]) },
 	}
 	flags := cmd.Flags()
@@ -53,16 +54,11 @@ Exit code 0: all is moved; 1: it is not; 2: a URI, a log-in, a right or a layout
 	flags.StringVar(&o.cluster, "cluster", "", "cluster to move (default default)")
 	flags.StringVar(&o.toCluster, "to-cluster", "", "what it is called at TO; default as at FROM")
 	flags.BoolVar(&o.undo, "undo", false, "give up a copy that was cut off: replicas may run on FROM again")
-	flags.StringVarP(&o.output, "output", "o", "table", cli.OutputUsage)
-	cli.FixedWords(cmd, "output", "table", "json", "yaml", "jsonpath=")
+	cli.OutputFlag(cmd, &o.output)
 	return cmd
 }
 
 func (o *storeCopyOptions) run(cmd *cobra.Command, fromURI, toURI string) error {
-	format, err := cli.ParseOutput(o.output)
-	if err != nil {
-		return err
-	}
 	from, err := storeConfig(fromURI, o.database, o.cluster)
 	if err != nil {
 		return err
@@ -99,8 +95,8 @@ func (o *storeCopyOptions) run(cmd *cobra.Command, fromURI, toURI string) error 
 	if err != nil {
 		return copyFailed(ctx, err)
 	}
-	if !format.Table() {
-		return format.Write(cmd.OutOrStdout(), report)
+	if !o.output.Table() {
+		return o.output.Write(cmd.OutOrStdout(), report)
 	}
 	return writeCopy(cmd.OutOrStdout(), report)
 }

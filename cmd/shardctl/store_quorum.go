@@ -57,7 +57,8 @@ func storeInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init URI",
 		Short: "Set a quorum up, once",
-		Long: `Set a quorum up, once, before the first replica starts. Each server is given an identity, which says its place in the
+		Long: `Set a quorum up, once, before the first replica starts. Each server is given an identity, ` +
+			`which says its place in the
 URI. All servers must answer and be empty. Where it was cut off, run it again. Other stores need no such command.
 
 Replicas never do this themselves. So servers that have lost all their disks are not taken for new ones.
@@ -66,7 +67,7 @@ Exit code 0: it is set up, by this run or before; 1: a server does not answer; 2
 disk, or the URI is wrong.`,
 		Example: `  shardctl store init 'quorum:redis://a,redis://b,redis://c'
   shardctl store init '$(STORE_URI)' --cluster blue`,
-		Args: arguments(cobra.ExactArgs(1)),
+		Args: cli.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop, c, err := o.quorum(cmd.Context(), args[0])
 			if err != nil {
@@ -94,18 +95,19 @@ func storeReadmitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "readmit URI INDEX",
 		Short: "Take a server back into a quorum that lost its disk",
-		Long: `Take a server back into a quorum that lost its disk. Until then it does not count, however it answers. INDEX is its
+		Long: `Take a server back into a quorum that lost its disk. Until then it does not count, however it ` +
+			`answers. INDEX is its
 place in the URI, from 1. The server must run and be empty. A backup of it must not be used: it has forgotten what the
 server acknowledged since.
 
-All documents that the other servers have are decided again, and accepted by it. More than half of all servers must count
+All documents of the other servers are decided again, and accepted by it. More than half of all servers must count
 without it. Replicas may run. Where it was cut off, run it again.
 
 Exit code 0: it counts again; 1: too few servers answer; 2: the server did not lose its disk, is not empty, or the URI
 is wrong.`,
 		Example: `  shardctl store readmit 'quorum:redis://a,redis://b,redis://c' 2
   shardctl store readmit '$(STORE_URI)' 3 --cluster blue`,
-		Args: arguments(cobra.ExactArgs(2)),
+		Args: cli.Arguments(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.readmit(cmd, args[0], args[1]) },
 	}
 	o.add(cmd, readmitTimeout)

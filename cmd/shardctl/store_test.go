@@ -115,7 +115,7 @@ func TestStoreCopyOfUnreadableDocuments(t *testing.T) {
 	}
 }
 
-// A moved cluster runs on the new store alone: who starts on the old one is told where it is.
+// A moved cluster runs on the new store alone: an error on the old one names the new one.
 func TestStoreCopy(t *testing.T) {
 	dir := t.TempDir()
 	from, to := "sqlite:"+filepath.Join(dir, "a.db"), "sqlite:"+filepath.Join(dir, "b.db")
@@ -184,8 +184,8 @@ func TestStoreBadInput(t *testing.T) {
 	}
 }
 
-// told is a driver of stores in memory that say of themselves what a test wants.
-type told struct{}
+// reporting is a driver of stores in memory that report what their URI says.
+type reporting struct{}
 
 // inspected is such a store; its URI says what is wrong.
 type inspected struct {
@@ -193,15 +193,15 @@ type inspected struct {
 	uri string
 }
 
-func init() { store.Register("told", told{}) }
+func init() { store.Register("reporting", reporting{}) }
 
-func (told) Name() string                               { return "told" }
-func (told) Form(scheme string) string                  { return scheme + ":WORDS" }
-func (told) Parse(c store.Config) (store.Config, error) { return c, nil }
-func (told) Redact(uri string) string                   { return uri }
-func (told) Obstructs(store.Config, int) (bool, error)  { return false, nil }
-func (told) Limits() store.Limits                       { return store.Limits{} }
-func (told) Open(_ context.Context, c store.Config) (store.Store, error) {
+func (reporting) Name() string                               { return "reporting" }
+func (reporting) Form(scheme string) string                  { return scheme + ":WORDS" }
+func (reporting) Parse(c store.Config) (store.Config, error) { return c, nil }
+func (reporting) Redact(uri string) string                   { return uri }
+func (reporting) Obstructs(store.Config, int) (bool, error)  { return false, nil }
+func (reporting) Limits() store.Limits                       { return store.Limits{} }
+func (reporting) Open(_ context.Context, c store.Config) (store.Store, error) {
 	return inspected{memory.New(), c.URI}, nil
 }
 
@@ -227,10 +227,10 @@ func TestStoreCheckSaysWhatIsMissing(t *testing.T) {
 		uri, says, saysNot string
 		code               int
 	}{
-		{"told:nothing", "ok: nothing is missing", "worth knowing", 0},
-		{"told:StorePolled", "worth knowing:\n  StorePolled: so it is", "missing for the promises:", 0},
-		{"told:StoreNotDurable", "missing for the promises:\n  StoreNotDurable: so it is", "ok:", cli.CodeNo},
-		{"told:setting", "StoreSetting: durable is maybe, the promises need yes", "ok:", cli.CodeNo},
+		{"reporting:nothing", "ok: nothing is missing", "worth knowing", 0},
+		{"reporting:StorePolled", "worth knowing:\n  StorePolled: so it is", "missing for the promises:", 0},
+		{"reporting:StoreNotDurable", "missing for the promises:\n  StoreNotDurable: so it is", "ok:", cli.CodeNo},
+		{"reporting:setting", "StoreSetting: durable is maybe, the promises need yes", "ok:", cli.CodeNo},
 	} {
 		stdout, stderr, code := execute(t, "store", "check", tt.uri)
 		if code != tt.code || !strings.Contains(stdout, tt.says) || strings.Contains(stdout, tt.saysNot) ||

@@ -222,7 +222,7 @@ func (w *workerProcess) drain(ctx context.Context, leave context.CancelCauseFunc
 	leave(errDrained)
 }
 
-// warn tells what is allowed in a configuration, and probably not meant.
+// warn logs what is allowed in a configuration, and probably not meant.
 func (w *workerProcess) warn(s *config.Settings) {
 	for _, warning := range s.Warnings {
 		w.log.Info("The configuration has something that is probably not meant", "message", warning.Error())

@@ -78,10 +78,10 @@ func (c *change) askReplica(cmd *cobra.Command, a asking) (api.ChangeResult, err
 	switch a.request.Scope {
 	case record.ScopeInstance:
 		result, err = replica.Instances().Change(ctx, c.verb, name, body)
-		err = suggest(ctx, replica, instanceNames, name, err)
+		err = suggest(ctx, replica, instances().names, name, err)
 	case record.ScopeGroup:
 		result, err = replica.Groups().Change(ctx, c.verb, name, body)
-		err = suggest(ctx, replica, groupNames, name, err)
+		err = suggest(ctx, replica, groups().names, name, err)
 	default:
 		tasks := client.Selection{Tasks: a.which.Patterns, Selector: c.selector}
 		result, err = replica.Tasks().Change(ctx, c.verb, tasks, body)

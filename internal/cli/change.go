@@ -124,7 +124,7 @@ func instanceCommand(c *change, h help) *cobra.Command {
 	cmd := c.command(h, oneInstance, func(cmd *cobra.Command, args []string) error {
 		return c.ofInstance(cmd, args[0])
 	})
-	cmd.ValidArgsFunction = c.globals.complete(instanceNames)
+	cmd.ValidArgsFunction = c.globals.complete(instances().names)
 	return cmd
 }
 
@@ -157,7 +157,7 @@ func (c *change) completeTasksAndInstance(cmd *cobra.Command) {
 	) ([]string, cobra.ShellCompDirective) {
 		found, directive := c.globals.complete(taskNames(&c.group))(cmd, args, typed)
 		if len(args) > 0 || c.selector != "" {
-			instances, _ := c.globals.complete(instanceNames)(cmd, args, typed)
+			instances, _ := c.globals.complete(instances().names)(cmd, args, typed)
 			found = append(instances, found...)
 		}
 		return found, directive

@@ -15,7 +15,8 @@ import (
 )
 
 func describeCommand(g *Globals) *cobra.Command {
-	var group, output string
+	var group string
+	var o Output
 	cmd := finish(&cobra.Command{
 		Use:   "describe task [NAME] | instance NAME | group NAME",
 		Short: "Show everything known of a task, an instance or a group, with history and reasons",
@@ -54,10 +55,6 @@ failed runs wrote.` + staleHelp,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := ParseOutput(output)
-			if err != nil {
-				return err
-			}
 			client, err := g.Client(cmd.Context())
 			if err != nil {
 				return err
@@ -83,8 +80,7 @@ failed runs wrote.` + staleHelp,
 	cmd.Flags().StringVarP(
 		&group, "group", "g", "", "the group of a task that is named without it, or the only one to look at",
 	)
-	cmd.Flags().StringVarP(&output, "output", "o", string(formatTable), OutputUsage)
-	FixedWords(cmd, "output", "table", "json", "yaml", jsonpathPrefix)
+	OutputFlag(cmd, &o)
 	g.completeGroup(cmd)
 	return cmd
 }

@@ -170,8 +170,8 @@ const silence = 5 * time.Second
 // showSilence says when the owner of a task has not been heard of lately.
 func (f *taskFacts) showSilence(d *description) {
 	if f.owner != nil && f.owner.HeartbeatAgeSeconds >= silence.Seconds() {
-		d.field("Waits", fmt.Sprintf("for the lease of %s, silent for %.0f s: when it ends, a replica that is up takes "+
-			"the task over", plainText(f.owner.Name), f.owner.HeartbeatAgeSeconds))
+		d.field("Waits", fmt.Sprintf("for the lease of %s, silent for %.0f s: when it ends, a replica that is up "+
+			"takes the task over", plainText(f.owner.Name), f.owner.HeartbeatAgeSeconds))
 	}
 }
 

@@ -35,7 +35,7 @@ Exit code 0: it owns nothing; 1: it could not be asked for, or it still owns tas
 		}
 		return c.awaitEmpty(cmd, args[0])
 	})
-	cmd.ValidArgsFunction = g.complete(instanceNames)
+	cmd.ValidArgsFunction = g.complete(instances().names)
 	cmd.Flags().BoolVar(&c.wait, "wait", true, "wait until it owns nothing")
 	DurationFlag(cmd.Flags(), &c.timeout, "timeout", 0, "how long to wait at most; 0: no limit")
 	return cmd

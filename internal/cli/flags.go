@@ -16,6 +16,9 @@ import (
 
 // FlagError is a usage error about a flag. It names the flag that was probably meant.
 func FlagError(cmd *cobra.Command, err error) error {
+	if exit, ok := errors.AsType[Exit](err); ok { // the value says all there is to say
+		return exit
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		if near := nearest.Name(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
@@ -196,13 +199,18 @@ func usage(format string, args ...any) error {
 func finish(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(FlagError)
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usage("%w; see %s --help", err, cmd.CommandPath())
-			}
-			return nil
-		}
+	if cmd.Args != nil {
+		cmd.Args = Arguments(cmd.Args)
 	}
 	return cmd
+}
+
+// Arguments makes what is wrong with arguments a usage error.
+func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usage("%w; see %s --help", err, cmd.CommandPath())
+		}
+		return nil
+	}
 }

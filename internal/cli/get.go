@@ -16,13 +16,14 @@ import (
 
 // getOptions are the flags of get.
 type getOptions struct {
-	group, selector, output string
-	sortBy                  string // JSONPath
-	state                   string // all but those that are hidden: empty
-	kind                    string // of locks
-	since                   since  // of events
-	limit                   int    // of events
-	watch, noHeaders        bool
+	group, selector  string
+	output           Output
+	sortBy           string // JSONPath
+	state            string // all but those that are hidden: empty
+	kind             string // of locks
+	since            since  // of events
+	limit            int    // of events
+	watch, noHeaders bool
 }
 
 func getCommand(g *Globals) *cobra.Command {
@@ -30,14 +31,14 @@ func getCommand(g *Globals) *cobra.Command {
 	cmd := finish(&cobra.Command{
 		Use:   "get tasks|instances|groups|events|locks|overrides|problems|runs [NAME...]",
 		Short: "List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks",
-		Long: `List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks: all of ` +
-			`them, or those
+		Long: `List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks: all ` +
+			`of them, or those
 that are named, by name or by a pattern in quotes.
 
 Overrides are what operators asked for and what still counts: who, when, why and until when. They are named by the task,
 group or instance that they are about. Problems are named by their reason, and the worst and oldest come first.
 
-Locks are those of tasks, and the mutexes, read-write locks and semaphores of programs that are held, waited for or kept.
+Locks are those of tasks, and mutexes, read-write locks and semaphores of programs that are held, waited for or kept.
 --kind selects among them.
 
 With -w each change is a row with the time of day, until Ctrl-C. A replica that goes away is reported on standard error,
@@ -75,7 +76,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	fs := cmd.Flags()
 	fs.StringVarP(&o.group, "group", "g", "", "only of this group")
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")
-	fs.StringVarP(&o.output, "output", "o", string(formatTable), outputUsage(getOutputs))
+	outputFlag(cmd, &o.output, formatTable, formatWide, formatJSON, formatYAML, formatName, formatPath)
 	fs.StringVar(&o.kind, "kind", "", "only locks of these kinds: "+strings.Join(lockKinds(), ","))
 	fs.Var(&o.since, "since", "only events from then on: how long ago, as 1h, or a moment, as 2026-01-31T12:00:00Z")
 	fs.IntVar(&o.limit, "limit", api.DefaultLimit, "at most so many events, the newest ones")
@@ -84,14 +85,10 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	fs.BoolVar(&o.noHeaders, "no-headers", false, "leave out the first line")
 	g.completeGroup(cmd)
 	FixedWords(cmd, "kind", lockKinds()...)
-	FixedWords(cmd, "output", "table", "wide", "json", "yaml", "name", jsonpathPrefix)
 	return cmd
 }
 
-var (
-	kinds      = []string{"tasks", "instances", "groups", "events", "locks", "overrides", "problems", "runs"}
-	getOutputs = []format{formatTable, formatWide, formatJSON, formatYAML, formatName, formatPath}
-)
+var kinds = []string{"tasks", "instances", "groups", "events", "locks", "overrides", "problems", "runs"}
 
 // complete offers the lists there are, and then names of what is in one.
 func (o *getOptions) complete(g *Globals) cobra.CompletionFunc {
@@ -105,34 +102,16 @@ func (o *getOptions) complete(g *Globals) cobra.CompletionFunc {
 
 // kindOf is the list that the word means, in the singular and short forms too; empty for none.
 func kindOf(word string) string {
-	switch strings.ToLower(word) {
-	case "tasks", "task":
-		return "tasks"
-	case "instances", "instance":
-		return "instances"
-	case "groups", "group":
-		return "groups"
-	case "events", "event":
-		return "events"
-	case "locks", "lock":
-		return "locks"
-	case "overrides", "override":
-		return "overrides"
-	case "problems", "problem":
-		return "problems"
-	case "runs", "run":
-		return "runs"
-	default:
-		return ""
+	for _, kind := range kinds {
+		if word = strings.ToLower(word); word == kind || word+"s" == kind {
+			return kind
+		}
 	}
+	return ""
 }
 
 func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []string) error {
-	f, err := parseOutput(o.output, getOutputs)
-	if err != nil {
-		return err
-	}
-	if err := o.check(g, kind, f.format); err != nil {
+	if err := o.check(g, kind); err != nil {
 		return err
 	}
 	replica, err := g.Client(cmd.Context())
@@ -140,31 +119,20 @@ func (o getOptions) get(g *Globals, cmd *cobra.Command, kind string, names []str
 		return err
 	}
 	r := request{
-		globals: g, client: replica, options: o, output: f, names: names,
+		globals: g, client: replica, options: o, output: &o.output, names: names,
 		filter: client.Filter{
 			Group: o.group, Selector: o.selector, State: o.state, Kind: o.kind,
 			Since: o.since.from(g.now()),
 		},
 		out: cmd.OutOrStdout(), note: cmd.ErrOrStderr(),
 	}
-	switch kind {
-	case "tasks":
-		err = run(cmd.Context(), &r, tasks())
-	case "instances":
-		err = run(cmd.Context(), &r, instances())
-	case "groups":
-		err = run(cmd.Context(), &r, groups())
-	case "events":
+	if kind == "events" {
 		r.filter.Limit = o.limit
-		err = run(cmd.Context(), &r, events())
-	case "overrides":
-		err = run(cmd.Context(), &r, overrides())
-	case "problems":
-		err = run(cmd.Context(), &r, problems())
-	case "runs":
+	}
+	if kind == "runs" {
 		err = r.runs(cmd.Context())
-	default:
-		err = run(cmd.Context(), &r, locks())
+	} else {
+		err = lists[kind].get(cmd.Context(), &r)
 	}
 	return g.explain(cmd, replica, err)
 }
@@ -186,7 +154,7 @@ func (o *getOptions) ofEvents(cmd *cobra.Command, kind string) error {
 	}
 }
 
-func (o *getOptions) check(g *Globals, kind string, f format) error {
+func (o *getOptions) check(g *Globals, kind string) error {
 	if o.selector != "" {
 		if kind != "tasks" && kind != "instances" && kind != "overrides" {
 			return usage("-l selects by labels, which %s do not have", kind)
@@ -207,10 +175,10 @@ func (o *getOptions) check(g *Globals, kind string, f format) error {
 	if kind == "events" && g.isOffline() && g.Past == nil {
 		return usage("events are read from a replica; leave out --config")
 	}
-	if kind == "instances" && f == formatWide && o.state == "" {
+	if kind == "instances" && o.output.format == formatWide && o.state == "" {
 		o.state = strings.Join(allInstanceStates(), ",")
 	}
-	if o.watch && f == formatYAML {
+	if o.watch && o.output.format == formatYAML {
 		return usage("-w goes with -o table, wide, json, name or jsonpath")
 	}
 	if o.watch && o.sortBy != "" {
@@ -224,7 +192,7 @@ type request struct {
 	globals   *Globals
 	client    *client.Client
 	options   getOptions
-	output    Output
+	output    *Output
 	names     []string
 	filter    client.Filter
 	out, note io.Writer
@@ -282,8 +250,8 @@ func (r *request) runs(ctx context.Context) error {
 	return out.rows(all)
 }
 
-// run lists what is asked for, or watches it.
-func run[T any](ctx context.Context, r *request, res resource[T]) error {
+// get implements [list].
+func (res resource[T]) get(ctx context.Context, r *request) error {
 	w, err := res.wanted(r.names, r.options.group)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestOnlyWhatIsNamedIsRead(t *testing.T) {
 		}
 		mu.Unlock()
 	}
-	// A name that is not there is told from those that are.
+	// A name that is not there is an error, and those that are there are listed.
 	asked = nil
 	got := shardctl(t, globals(), "get", "tasks", "topics/topic-01", "--server", server.URL)
 	if got.code != CodeNo || !strings.Contains(got.err, "did you mean topics/topic-") ||
@@ -204,7 +204,7 @@ func TestLocksOfPrograms(t *testing.T) {
 	}
 }
 
-// A watched lock that nobody holds any more is not shown as held.
+// A watched lock that is released is not shown as held.
 func TestFreedLockIsFree(t *testing.T) {
 	for _, kind := range api.LockKinds() {
 		l := programs[0]

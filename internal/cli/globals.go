@@ -281,34 +281,30 @@ func (g *Globals) isOffline() bool { return len(g.config) > 0 }
 // past reads events, runs and mutexes from the store, each time that it is asked.
 type past struct{ globals *Globals }
 
-// Events implements [status.EventSource].
-func (p past) Events(ctx context.Context, q status.EventQuery) (found []api.Event, err error) {
+func pastOf[T any](ctx context.Context, p past, read func(status.StoreSource) (T, error)) (found T, err error) {
 	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
-		found, err = s.Events(ctx, q)
+		found, err = read(s)
 		return err
 	})
 	return found, err
+}
+
+// Events implements [status.EventSource].
+func (p past) Events(ctx context.Context, q status.EventQuery) ([]api.Event, error) {
+	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Event, error) { return s.Events(ctx, q) })
 }
 
 // EventsChanged implements [status.EventSource].
 func (p past) EventsChanged() <-chan struct{} { return nil }
 
 // Runs implements [status.RunSource].
-func (p past) Runs(ctx context.Context, key string) (found []api.Run, err error) {
-	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
-		found, err = s.Runs(ctx, key)
-		return err
-	})
-	return found, err
+func (p past) Runs(ctx context.Context, key string) ([]api.Run, error) {
+	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Run, error) { return s.Runs(ctx, key) })
 }
 
 // Mutexes implements [status.MutexSource].
-func (p past) Mutexes(ctx context.Context) (found []api.Lock, err error) {
-	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
-		found, err = s.Mutexes(ctx)
-		return err
-	})
-	return found, err
+func (p past) Mutexes(ctx context.Context) ([]api.Lock, error) {
+	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Lock, error) { return s.Mutexes(ctx) })
 }
 
 // direct hands requests to a handler without a network. Answers are whole: it cannot stream.

@@ -33,7 +33,7 @@ func logsCommand(g *Globals) *cobra.Command {
 		Long: `Print what the command of a task wrote lately, on standard output and standard error. The replica ` +
 			`that runs it keeps
 the last 1,000 lines (256 KiB), restarts in place included; what was written elsewhere before a move is in that
-replica's log. While no replica runs the task, what it wrote last is printed if it is still kept; standard error says so.
+replica's log. While no replica runs the task, what it wrote last is printed if still kept; standard error says so.
 
 With -f it goes on until Ctrl-C, also when the task moves to another replica: that, and a time without an owner, are
 reported on standard error. Where admin.tokensFile is set, output needs a token.`,

@@ -182,7 +182,7 @@ func (g *Globals) complete(of names) cobra.CompletionFunc {
 
 // completeGroup offers groups for -g.
 func (g *Globals) completeGroup(cmd *cobra.Command) {
-	_ = cmd.RegisterFlagCompletionFunc("group", g.complete(groupNames)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("group", g.complete(groups().names)) // the flag is there
 }
 
 // completeTask offers tasks for the first argument.
@@ -195,62 +195,23 @@ func (g *Globals) completeTask(group *string) cobra.CompletionFunc {
 	}
 }
 
-// namesOfKind lists what a word such as tasks stands for.
+// namesOfKind lists what a word such as tasks stands for. Events and runs are of tasks.
 func namesOfKind(kind string, group *string) names {
-	switch kind {
-	case "instances":
-		return instanceNames
-	case "groups":
-		return groupNames
-	case "locks":
-		return lockNames
-	case "overrides":
-		return overriddenNames
-	case "problems":
-		return problemReasons
-	default: // events and runs are of tasks
-		return taskNames(group)
+	if l := lists[kind]; l != nil && kind != "tasks" && kind != "events" {
+		return l.names
 	}
-}
-
-func lockNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return namesOf(c.Locks().List(ctx, client.Filter{}))(func(l *api.Lock) string { return l.Key })
-}
-
-func overriddenNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return namesOf(c.Overrides().List(ctx, client.Filter{}))(func(o *api.Override) string { return o.Name })
-}
-
-func problemReasons(ctx context.Context, c *client.Client) ([]string, error) {
-	return namesOf(problemSource{c}.List(ctx, client.Filter{}))(func(p *api.Problem) string { return p.Reason })
-}
-
-func instanceNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return namesOf(c.Instances().List(ctx, client.Filter{}))(func(i *api.Instance) string { return i.Name })
-}
-
-func groupNames(ctx context.Context, c *client.Client) ([]string, error) {
-	return namesOf(c.Groups().List(ctx, client.Filter{}))(func(g *api.Group) string { return g.Name })
+	return taskNames(group)
 }
 
 // taskNames are keys, or the names of a group's tasks.
 func taskNames(group *string) names {
 	return func(ctx context.Context, c *client.Client) ([]string, error) {
-		return namesOf(c.Tasks().List(ctx, client.Filter{Group: *group}))(func(t *api.Task) string {
+		tasks, err := c.Tasks().List(ctx, client.Filter{Group: *group})
+		return namesOf(tasks, func(t *api.Task) string {
 			if *group != "" {
 				return t.Name
 			}
 			return t.Key
-		})
-	}
-}
-
-func namesOf[T any](items []T, err error) func(name func(*T) string) ([]string, error) {
-	return func(name func(*T) string) ([]string, error) {
-		list := make([]string, len(items))
-		for i := range items {
-			list[i] = name(&items[i])
-		}
-		return list, err
+		}), err
 	}
 }

@@ -11,14 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Output is how a command shows what it found: what -o says.
+// Output is how a command shows what it found. It is the [pflag.Value] of -o.
 type Output struct {
 	format   format
 	template string // of jsonpath
+	allowed  []format
 }
 
 type format string
@@ -35,23 +37,27 @@ const (
 // jsonpathPrefix is what a template follows.
 const jsonpathPrefix = string(formatPath) + "="
 
-// outputs are what commands take that show one thing; those that show lists take more.
-var outputs = []format{formatTable, formatJSON, formatYAML, formatPath}
+// OutputFlag adds -o to a command that shows one thing: table, json, yaml or jsonpath=TEMPLATE.
+func OutputFlag(cmd *cobra.Command, o *Output) {
+	outputFlag(cmd, o, formatTable, formatJSON, formatYAML, formatPath)
+}
 
-// ParseOutput reads what -o says: table, json, yaml, or jsonpath=TEMPLATE.
-func ParseOutput(text string) (Output, error) { return parseOutput(text, outputs) }
+// outputFlag adds -o with these formats, the first of them by default.
+func outputFlag(cmd *cobra.Command, o *Output, allowed ...format) {
+	o.format, o.allowed = allowed[0], allowed
+	cmd.Flags().VarP(o, "output", "o", anyOf(o.words("TEMPLATE")))
+	FixedWords(cmd, "output", o.words("")...)
+}
 
-// OutputUsage is the help of -o for commands that use [ParseOutput].
-var OutputUsage = outputUsage(outputs)
-
-func outputUsage(allowed []format) string {
-	words := make([]string, len(allowed))
-	for i, f := range allowed {
+// words are the allowed formats as they are typed.
+func (o *Output) words(template string) []string {
+	words := make([]string, len(o.allowed))
+	for i, f := range o.allowed {
 		if words[i] = string(f); f == formatPath {
-			words[i] = jsonpathPrefix + "TEMPLATE"
+			words[i] = jsonpathPrefix + template
 		}
 	}
-	return anyOf(words)
+	return words
 }
 
 // anyOf writes "a, b or c".
@@ -60,32 +66,46 @@ func anyOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-func parseOutput(text string, allowed []format) (Output, error) {
-	o := Output{format: format(text)}
-	if template, ok := strings.CutPrefix(text, jsonpathPrefix); ok {
-		o = Output{formatPath, template}
+// String implements [pflag.Value].
+func (o *Output) String() string {
+	if o.format == formatPath {
+		return jsonpathPrefix + o.template
+	}
+	return string(o.format)
+}
+
+// Type implements [pflag.Value].
+func (o *Output) Type() string { return "string" }
+
+// Set implements [pflag.Value].
+func (o *Output) Set(text string) error {
+	template, isPath := strings.CutPrefix(text, jsonpathPrefix)
+	switch {
+	case isPath:
 		if _, err := parsePath(template); err != nil {
-			return Output{}, usage("-o %s: %w; a template is as '{.items[*].key}'", text, err)
+			return usage("-o %s: %w; a template is as '{.items[*].key}'", text, err)
 		}
-	} else if o.format == formatPath {
-		return Output{}, usage("-o jsonpath: add a template, as jsonpath='{.items[*].key}'")
+		o.format, o.template = formatPath, template
+	case text == string(formatPath):
+		return usage("-o jsonpath: add a template, as jsonpath='{.items[*].key}'")
+	case !slices.Contains(o.allowed, format(text)):
+		return usage("-o %q: want %s", text, anyOf(o.words("TEMPLATE")))
+	default:
+		o.format = format(text)
 	}
-	if !slices.Contains(allowed, o.format) {
-		return Output{}, usage("-o %q: want %s", text, outputUsage(allowed))
-	}
-	return o, nil
+	return nil
 }
 
 // Table says that it is for people: nothing but [Output.Write] is left otherwise.
-func (o Output) Table() bool { return o.format == formatTable || o.format == formatWide }
+func (o *Output) Table() bool { return o.format == formatTable || o.format == formatWide }
 
 // whole says that all is written as one object.
-func (o Output) whole() bool {
+func (o *Output) whole() bool {
 	return o.format == formatJSON || o.format == formatYAML || o.format == formatPath
 }
 
 // Write writes v as JSON, as YAML, or what the template finds in it.
-func (o Output) Write(w io.Writer, v any) error {
+func (o *Output) Write(w io.Writer, v any) error {
 	switch o.format {
 	case formatYAML:
 		return writeYAML(w, v)

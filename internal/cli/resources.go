@@ -30,6 +30,32 @@ type resource[T any] struct {
 	at   func(*T) api.Time // when it happened; nil: the time of a watched row is that of its change
 }
 
+// list is a [resource] of any type.
+type list interface {
+	// get lists what is asked for, or watches it.
+	get(ctx context.Context, r *request) error
+	names(ctx context.Context, c *client.Client) ([]string, error)
+}
+
+var lists = map[string]list{
+	"tasks": tasks(), "instances": instances(), "groups": groups(), "events": events(), "locks": locks(),
+	"overrides": overrides(), "problems": problems(),
+}
+
+// names implements [list].
+func (res resource[T]) names(ctx context.Context, c *client.Client) ([]string, error) {
+	items, err := res.of(c).List(ctx, client.Filter{})
+	return namesOf(items, res.name), err
+}
+
+func namesOf[T any](items []T, name func(*T) string) []string {
+	list := make([]string, len(items))
+	for i := range items {
+		list[i] = name(&items[i])
+	}
+	return list
+}
+
 func tasks() resource[api.Task] {
 	return resource[api.Task]{
 		kind: "tasks", columns: taskColumns(), wanted: wantTasks,
@@ -163,7 +189,7 @@ func locks() resource[api.Lock] {
 	}
 }
 
-// free is a lock of a program once nobody holds it, waits for it or keeps it: it is not listed any more.
+// free makes a lock of a program look as it is when it is neither held, waited for nor kept: the API then deletes it.
 func free(l *api.Lock) {
 	if l.Kind.OfProgram() {
 		l.Owner = api.Owner{FencingToken: l.FencingToken}
@@ -228,7 +254,8 @@ func (s problemSource) Watch(
 		}{{client.Upsert, now, before}, {client.Delete, before, now}} {
 			for _, p := range step.in {
 				same := func(other api.Problem) bool {
-					return sameProblem(&p, &other) && (step.kind == client.Delete || p.Message == other.Message)
+					unchanged := step.kind == client.Delete || p.Message == other.Message
+					return unchanged && problemID(&p) == problemID(&other)
 				}
 				if slices.ContainsFunc(step.not, same) {
 					continue
@@ -240,11 +267,6 @@ func (s problemSource) Watch(
 		}
 		return nil
 	})
-}
-
-// sameProblem says whether two problems are one, whose message may have changed.
-func sameProblem(a, b *api.Problem) bool {
-	return a.Reason == b.Reason && a.Group == b.Group && a.Task == b.Task && a.Instance == b.Instance
 }
 
 // selectedProblems are those of a group, or all.

@@ -17,7 +17,7 @@ import (
 
 func statusCommand(g *Globals) *cobra.Command {
 	var watch bool
-	var output string
+	var o Output
 	cmd := finish(&cobra.Command{
 		Use:   "status",
 		Short: "Show groups, instances, and what is wrong and why, on one screen",
@@ -28,10 +28,6 @@ happen. Elsewhere the screen is printed once, and then a line with the time of d
 		Example: "  shardctl status\n  shardctl status -w\n  shardctl status -o jsonpath='{.problems[*].reason}'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := ParseOutput(output)
-			if err != nil {
-				return err
-			}
 			if watch && g.isOffline() {
 				return usage("-w needs a replica to watch; leave out --config")
 			}
@@ -49,7 +45,7 @@ happen. Elsewhere the screen is printed once, and then a line with the time of d
 			case watch:
 				err = g.followStatus(cmd.Context(), client, out, cmd.ErrOrStderr())
 			default:
-				err = g.showStatus(cmd.Context(), client, out, o)
+				err = g.showStatus(cmd.Context(), client, out, &o)
 			}
 			return g.explain(cmd, client, err)
 		},
@@ -58,12 +54,11 @@ happen. Elsewhere the screen is printed once, and then a line with the time of d
 	g.addConfig(cmd)
 	g.addStale(cmd, staleWarn)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with each change")
-	cmd.Flags().StringVarP(&output, "output", "o", string(formatTable), OutputUsage)
-	FixedWords(cmd, "output", "table", "json", "yaml", jsonpathPrefix)
+	OutputFlag(cmd, &o)
 	return cmd
 }
 
-func (g *Globals) showStatus(ctx context.Context, c *client.Client, w io.Writer, o Output) error {
+func (g *Globals) showStatus(ctx context.Context, c *client.Client, w io.Writer, o *Output) error {
 	s, err := c.Status(ctx)
 	if err != nil {
 		return err
@@ -191,7 +186,7 @@ type identity struct {
 }
 
 func whoamiCommand(g *Globals) *cobra.Command {
-	var output string
+	var o Output
 	cmd := finish(&cobra.Command{
 		Use:   "whoami",
 		Short: "Show which token and role a replica takes this client for, and what it may change",
@@ -210,10 +205,6 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := ParseOutput(output)
-			if err != nil {
-				return err
-			}
 			replica, err := g.Client(cmd.Context())
 			if err != nil {
 				return err
@@ -233,8 +224,7 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 		},
 	})
 	g.AddFlags(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", string(formatTable), OutputUsage)
-	FixedWords(cmd, "output", "table", "json", "yaml", jsonpathPrefix)
+	OutputFlag(cmd, &o)
 	return cmd
 }
 
@@ -254,7 +244,8 @@ func healthcheckCommand(g *Globals) *cobra.Command {
 	cmd := finish(&cobra.Command{
 		Use:   "healthcheck",
 		Short: "Ask the replica on this machine whether it is alive: exit code 0 or 1",
-		Long: `Ask the replica on this machine whether its process answers: exit code 0 or 1. It is meant for the health check of a
+		Long: `Ask the replica on this machine whether its process answers: exit code 0 or 1. It is meant for ` +
+			`the health check of a
 container. A replica whose store is unreachable is alive.`,
 		Example: "  shardctl healthcheck\n  shardctl healthcheck --server http://127.0.0.1:8080 --timeout 2s",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -259,3 +259,11 @@ func limitText(n *int) string {
 	}
 	return strconv.Itoa(*n)
 }
+
+// Count is a number of things: "1 task", "2 tasks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

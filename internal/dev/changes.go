@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -301,11 +302,4 @@ func signed(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-func tasks(n int) string { return plural(n, "task") }
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func tasks(n int) string { return cli.Count(n, "task") }

@@ -69,14 +69,14 @@ func (s *screen) head(v *cli.View) []string {
 	return []string{
 		v.Paint(bold, "shardctl dev") + "   " +
 			v.Paint(colour, fmt.Sprintf("%d of %s running", running, tasks(most))) +
-			fmt.Sprintf(" on %s, cap %d   ", plural(living, "replica"), s.view.Options.Cap) +
+			fmt.Sprintf(" on %s, cap %d   ", cli.Count(living, "replica"), s.view.Options.Cap) +
 			v.Paint(cyan, s.view.URL),
 		"",
 	}
 }
 
-// ordered are the replicas in the order of their lines. Where not all fit, those that ended come last, and the newest of
-// these first.
+// ordered are the replicas in the order of their lines. Where not all fit, those that ended come last, the newest of
+// them first.
 func ordered(all []Replica, lines int) []Replica {
 	if len(all) < lines {
 		return all
@@ -148,7 +148,7 @@ func (s *screen) troubles(v *cli.View, limit int) []string {
 	}
 	for i, p := range s.view.Problems {
 		if i == limit {
-			lines = append(lines, v.Paint(red, "and "+plural(len(s.view.Problems)-i, "more problem")))
+			lines = append(lines, v.Paint(red, "and "+cli.Count(len(s.view.Problems)-i, "more problem")))
 			break
 		}
 		lines = append(lines, v.Paint(red, p.Reason)+strings.TrimPrefix(p.String(), p.Reason))

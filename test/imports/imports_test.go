@@ -57,7 +57,7 @@ func TestStoresOfTheProgramAreInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile("../../cmd/shardctl/stores.go")
+	program, err := os.ReadFile("../../cmd/shardctl/store.go")
 	if err != nil {
 		t.Fatal(err)
 	}
