@@ -23,7 +23,7 @@ const (
 	planTarget  = 100 * time.Millisecond
 )
 
-// measureBalance measures one plan on one core, in the cases that happen, and whether the order of what is known changes it.
+// measureBalance measures one plan on one core, in the cases that happen, and whether the order of its input matters.
 func measureBalance(_ context.Context, b *lab.Lab) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	cold := planInput(false)

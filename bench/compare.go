@@ -22,8 +22,8 @@ import (
 	"github.com/shardctl/shardctl/bench/internal/replicas"
 )
 
-// This file compares two builds in turn, by one harness. It measures their programs from outside, and their plans by the
-// benchmark of package balancer that each has.
+// This file compares two builds in turn, by one harness. It measures their programs from outside, and their plans by
+// the benchmark of package balancer that each has.
 
 // compareCommand measures another revision and this tree in turn.
 func compareCommand(ctx context.Context, args []string, out, errs io.Writer) int {
@@ -95,7 +95,7 @@ var comparisons = []comparison{
 	}},
 }
 
-// compareBuilds measures a baseline and the tree of the working directory in turn, n times, and prints medians side by side.
+// compareBuilds measures a baseline and the tree of the working directory in turn, n times, and prints medians.
 func compareBuilds(ctx context.Context, l *lab.Lab, baseline string, n int) error {
 	before, err := buildAt(ctx, l, baseline)
 	if err != nil {

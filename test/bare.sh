@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bare.sh COMMAND… runs a command with a PATH of exactly these: Go's tool chain, git, make, Python, a C compiler where
 # there is one, and the programs of the base system. On Debian those are the packages of priority "required". Elsewhere
-# nobody knows them: the command runs with the PATH as it is, and that is said.
+# no one knows them: the command runs with the PATH as it is, and that is said.
 set -euo pipefail
 
 if ! command -v dpkg-query >/dev/null; then

@@ -52,7 +52,7 @@ func TestReplicaThatLostItsLeaseIsStartedAgain(t *testing.T) {
 	<-first.done
 	back := until(t, c, "back", func(r Replica) bool { return r.State == Starting && r.Guard != first.cmd.Process.Pid })
 	if back.Address == first.address {
-		t.Errorf("it has the address %s of the process before, by which it is told from that", back.Address)
+		t.Errorf("it has the address %s of the process before, from which that must differ", back.Address)
 	}
 	if c.list()[0].Again {
 		t.Error("a replica that runs is to be started again")

@@ -177,7 +177,7 @@ func revOf(t *testing.T, db store.Store) int64 {
 	return found.Docs[0].Rev
 }
 
-// A lister that has failed from the beginning is told of, before there is any list.
+// A lister that has failed from the beginning is reported before there is any list.
 func TestFailingFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, at := memory.New(), &place{}

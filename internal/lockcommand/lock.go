@@ -71,8 +71,8 @@ func (r Request) explain(err error) error {
 	switch {
 	case errors.Is(err, mutex.ErrLimit):
 		return fmt.Errorf(
-			"%s/%s is in use by a program as a mutex or a semaphore, and this is a read-write lock: have the program use "+
-				"RWMutex(%q), or name another KEY", Group, r.Key, r.Key,
+			"%s/%s is in use by a program as a mutex or a semaphore, and this is a read-write lock: have the program "+
+				"use RWMutex(%q), or name another KEY", Group, r.Key, r.Key,
 		)
 	case errors.Is(err, mutex.ErrQueueFull):
 		return fmt.Errorf("%s/%s: as many wait as a lock can have, try again later: %w", Group, r.Key, err)

@@ -29,7 +29,7 @@ func TestWhoMayLook(t *testing.T) {
 		view cluster.View
 		want bool
 	}{
-		"nobody looks":           {cluster.View{Loaded: true, Open: true, Sessions: both}, true},
+		"no replica looks":       {cluster.View{Loaded: true, Open: true, Sessions: both}, true},
 		"nothing is known yet":   {cluster.View{Open: true, Sessions: both}, false},
 		"the lease is not valid": {cluster.View{Loaded: true, Sessions: both}, false},
 		"it drains":              {cluster.View{Loaded: true, Open: true, Draining: true, Sessions: both}, false},

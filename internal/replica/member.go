@@ -75,8 +75,8 @@ func shared(all []api.Problem, instance string) []record.Problem {
 			rest = fmt.Sprintf(" (and %d more: ask %s)", more, instance)
 		}
 		problems[i] = record.Problem{
-			Reason: p.Reason, Severity: string(p.Severity), Message: view.Clip(p.Message, elect.MaxText-len(rest)) + rest,
-			Group: p.Group, Task: p.Task, Since: p.Since.UnixMilli(),
+			Reason: p.Reason, Severity: string(p.Severity), Group: p.Group, Task: p.Task, Since: p.Since.UnixMilli(),
+			Message: view.Clip(p.Message, elect.MaxText-len(rest)) + rest,
 		}
 	}
 	return problems

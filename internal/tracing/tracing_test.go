@@ -114,7 +114,7 @@ func TestDeliveriesAreTracesOfTheirOwn(t *testing.T) {
 		within, delivery := r.BeginDelivery(ctx, run, "orders/3/42", 2)
 		is := trace.SpanContextFromContext(within)
 		if got := delivery.Trace(); got.ID() != is.TraceID().String() {
-			t.Errorf("the receiver is told %s, the span is %+v", got.Parent, is)
+			t.Errorf("the receiver gets %s, the span is %+v", got.Parent, is)
 		}
 		delivery.End(failed)
 		got := r.spans.GetSpans()[len(r.spans.GetSpans())-1]

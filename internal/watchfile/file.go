@@ -93,7 +93,7 @@ func (w *Value[T]) renew(now time.Time) {
 	w.log.Info("Files were read again", "file", w.what, "files", w.paths)
 }
 
-// files are what was read. What they hold tells a change. The time and size of a file can stay the same where it is
+// files are what was read. Their content shows a change. The time and size of a file can stay the same where it is
 // replaced twice at once.
 type files struct {
 	contents [][]byte

@@ -98,7 +98,7 @@ func TestSwappedSymlinkCountsAtTheFirstLook(t *testing.T) {
 	w.later(Recheck, "again")
 }
 
-// A file system tells times in steps, so that two contents of one length can look alike.
+// A file system rounds times, so that two contents of one length can look alike.
 func TestSecondChangeAtTheSameTimeIsSeen(t *testing.T) {
 	w := watch(t, "token 1")
 	at := w.now

@@ -89,7 +89,7 @@ var (
 type tab struct {
 	t        *testing.T
 	ctx      context.Context
-	noScript bool // of the page as it is shown: no one can tell what a click meets
+	noScript bool // of the page as it is shown: what a click meets is not known
 
 	mu         sync.Mutex
 	complaints []string // what came on the console that should not

@@ -215,7 +215,7 @@ var _ = Describe("Tasks made of what exists", func() {
 		}, SpecTimeout(ScenarioTimeout))
 	})
 
-	It("makes tasks of the lines of a file, beside those of the list, and tells what has no task", Label("sqlite"),
+	It("makes tasks of the lines of a file, beside those of the list, and reports what has no task", Label("sqlite"),
 		func(ctx SpecContext) {
 			c := NewCluster("discovery-file", harness.Options{StoreURI: SQLiteURI()})
 			DeferCleanup(func() { LogsOnFailure(c) })

@@ -74,7 +74,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// An output tells what was tried again, cut short and not run.
+// An output says what was tried again, cut short and not run.
 func TestVerdict(t *testing.T) {
 	output := []byte("tried again: one\n  tried again: two\n↺ [FLAKEY TEST - TOOK 2 ATTEMPTS TO PASS] [9 s]\nthree\nok\ncut short: 40 of 90 states\n")
 	if is := verdict("a", output, nil); is.Status != passed || len(is.TriedAgain) != 3 || is.TriedAgain[2] != "three" ||
@@ -92,7 +92,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// The table tells how tests failed, also those whose second attempt passed: the output before it may be long, and cut.
+// The table shows how tests failed, also those whose second attempt passed: the output before it may be long, and cut.
 func TestFailuresAreInTheTable(t *testing.T) {
 	ginkgo := "  [FAILED] Timed out after 10.0s.\n  Expected 1 to be 2\n  In [It] at: /x_test.go:7\n"
 	long := "--- FAIL: TestLong (1.00s)\n" + strings.Repeat("    x_test.go:9: more\n", 40)
@@ -189,7 +189,7 @@ func TestAFailureIsTold(t *testing.T) {
 	}
 	kept, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), dirPrefix+"*"))
 	if len(kept) != 1 || !strings.Contains(err.Error(), kept[0]) {
-		t.Errorf("kept %v, and told: %v", kept, err)
+		t.Errorf("kept %v, and reported: %v", kept, err)
 	}
 	// the next run takes it away
 	dir, unlock, err := temporary()

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 type options struct {
 	tries, record string
 	skip          map[string]string // why jobs do not run, by name
-	clean         bool              // what is left behind is a failure; without it, it is told
+	clean         bool              // what is left behind is a failure; else it is only reported
 }
 
 // play installs what the jobs need, runs them, and prints the table.

@@ -30,7 +30,7 @@ const markEnv = "SHARDCTL_TEST_RUN"
 // endPatience is how long a job that was asked to end may take, until it is killed.
 const endPatience = 20 * time.Second
 
-// Lines of a job's output that the table tells.
+// Lines of a job's output that the table repeats.
 var (
 	triedAgain = regexp.MustCompile(`(?m)^\s*tried again: (.*)$|\[FLAKEY TEST - TOOK \d+ ATTEMPTS TO PASS\].*\n(.*)$`)
 	cutShort   = regexp.MustCompile(`(?m)^\s*cut short: (.*)$`)
@@ -158,7 +158,7 @@ func lines(of *regexp.Regexp, output []byte) []string {
 }
 
 // make runs a job's targets within its limit. All its processes are a group and a session, which ends when it fails.
-// What a job that passed leaves is told by [leftovers].
+// [leftovers] reports what a job that passed leaves.
 func (r *runner) make(ctx context.Context, j job) (output []byte, cpu time.Duration, err error) {
 	limited, cancel := context.WithTimeout(ctx, j.limit)
 	defer cancel()
@@ -227,7 +227,7 @@ const (
 	mostColumns  = 240 // of a line, in bytes
 )
 
-// failures are the first lines of the first failures in a job's output. What is told twice is in it once.
+// failures are the first lines of the first failures in a job's output. What comes twice is in it once.
 func failures(output []byte) []string {
 	all := strings.Split(string(output), "\n")
 	var found []string

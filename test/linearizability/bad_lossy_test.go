@@ -62,7 +62,7 @@ func TestBadLosses(t *testing.T) {
 				in("c", read(11, 12, doc(1, 1))), in("b", read(13, 14, doc(2, 9))),
 			},
 		},
-		"a write is built upon one of the same revision that nobody was shown": {
+		"a write is built upon one of the same revision that no one was shown": {
 			good: []access{
 				created, second, in("b", read(5, 6, doc(1, 1))), in("", put(7, 8, 1, 2, 9, store.Unknown, nil)),
 				in("b", put(9, 10, 2, 3, 3, store.Applied, nil)),

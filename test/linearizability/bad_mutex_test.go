@@ -181,7 +181,7 @@ func TestBadKeptMutexes(t *testing.T) {
 	}
 }
 
-// How a document came about is told by the writes that happened, whatever became of their answers. Where two may have
+// How a document came about follows from the writes that happened, whatever became of their answers. Where two may have
 // been before another, it is not guessed.
 func TestBadChainIsNotGuessed(t *testing.T) {
 	t.Parallel()

@@ -308,7 +308,7 @@ func TestBadValues(t *testing.T) {
 				unknown(sets(1, 2, 5, 1)), reads(3, 4, 5, 1), sets(5, 6, 5, 2), reads(7, 8, 5, 2), reads(9, 10, 5, 1),
 			},
 		},
-		"one that nobody has set": {
+		"one that no one has set": {
 			good: []valueCall{reads(1, 2, 5, 0)},
 			bad:  []valueCall{reads(1, 2, 5, -1)},
 		},

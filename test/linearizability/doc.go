@@ -6,8 +6,8 @@
 //     and increment a few documents at once. Each document is a history: a register with versions.
 //   - of locks: electors lock and unlock keys, and are cut off, killed and closed meanwhile. Each key is a history: a
 //     lock with one holder whose tokens rise.
-//   - of mutexes: the same electors lock, try and unlock mutexes, unfair ones, read-write locks and semaphores. Each is a
-//     history: as many holders as it allows, for as long as their contexts go on, and tokens that rise.
+//   - of mutexes: the same electors lock, try and unlock mutexes, unfair ones, read-write locks and semaphores. Each is
+//     a history: as many holders as it allows, for as long as their contexts go on, and tokens that rise.
 //   - of values: the runs of those keys read and set what is kept with them, also under tokens that are not the newest.
 //     Each value is a history: a register that refuses a token smaller than one that has used it.
 //
@@ -20,7 +20,7 @@
 // might hold it. In the end, every key and mutex can be locked.
 //
 // The order of waiting is judged by what was written: each document of a mutex, from the last one back. Tickets come at
-// the end and keep their order. Nobody enters before one who stays and could have entered, but for unfair mutexes. No
+// the end and keep their order. No one enters before one who stays and could have entered, but for unfair mutexes. No
 // ticket of a session that lives is taken out while its call waits.
 //
 // Not judged are notifications of Watch, runs that share a lease (LockOptions.Reentrant), and whether List is up to

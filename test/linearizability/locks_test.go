@@ -160,7 +160,7 @@ func (r *lockRun) disturb(ctx context.Context, x *elector) bool {
 	return false
 }
 
-// last locks every key and mutex once more: none is left locked without an owner, or without one that was told.
+// last locks every key and mutex once more: none is left locked without an owner that knows it.
 func (r *lockRun) last(ctx context.Context, t *testing.T, keys []*lockKey, m *mutexes) {
 	t.Helper()
 	rest := slices.DeleteFunc(slices.Clone(keys), func(k *lockKey) bool { return !k.used() })

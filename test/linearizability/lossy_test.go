@@ -181,7 +181,7 @@ func (a access) counts() bool {
 }
 
 // beginnings are the moments at which a course may have begun: before the first answer that counts in it. What happens
-// in it before that answer no one is told of, as the copy of a write that arrives.
+// in it before that answer no caller has seen, as the copy of a write that arrives.
 func beginnings(history []access) []porcupine.Operation {
 	first := map[string]access{}
 	for _, a := range history {

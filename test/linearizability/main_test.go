@@ -72,7 +72,7 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	group.Go(func() { wrongDocuments = d.run(ctx) })
 	lacks := func() []string {
 		missing := lacking(*seconds, d.tally.histories.Load()+l.tally.histories.Load(), faults, d.faults)
-		// Faults every second leave room for few: on a Redis that dies 7 had a turn in 24 s.
+		// Faults every second leave time for few: on a Redis that dies 7 had a turn in 24 s.
 		if turns := l.turns.turns.Load(); turns < int64(*seconds/2) {
 			missing = append(missing,
 				fmt.Sprintf("%d turns of mutexes in %d s, want one in two seconds at least", turns, *seconds))

@@ -115,7 +115,7 @@ func (l *locker) leave(ctx context.Context, c *contended, held *mutex.Held) erro
 	return held.Unlock(ctx)
 }
 
-// ask makes the call. What its process was not informed of, since it was killed, nobody has.
+// ask makes the call. What a killed process was not informed of, it does not have.
 func (l *locker) ask(ctx context.Context, c *contended, t *turn) *mutex.Held {
 	lock, try := calls(l.locks, c, t.shared)
 	if t.try {
@@ -203,7 +203,7 @@ func (r *lockRun) lockMutexes(ctx context.Context, t *testing.T, x *elector, all
 	return rest
 }
 
-// last locks it once and gives it back. A writer gets it only when nobody else has it.
+// last locks it once and gives it back. A writer gets it only when no one else has it.
 func (l *locker) last(ctx context.Context, c *contended, t *turn) (*mutex.Held, error) {
 	held := l.ask(ctx, c, t)
 	if held == nil {

@@ -124,7 +124,7 @@ type sentinelFaults struct {
 
 func (f *sentinelFaults) run(ctx context.Context) {
 	for f.failed == nil && pauseBetween(ctx, f.random, 1500, 4000) {
-		master := f.set.Master(context.WithoutCancel(ctx)) // it fails the test when it is not told
+		master := f.set.Master(context.WithoutCancel(ctx)) // without an answer the test fails
 		node := master
 		what := "master"
 		if f.random.IntN(3) == 0 {

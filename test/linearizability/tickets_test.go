@@ -62,7 +62,7 @@ func (q *queues) sent(at int64, c store.Change, status store.Status) {
 	}
 }
 
-// shown notes a document that the store has shown: whoever wrote it, it happened.
+// shown notes a document that the store has shown: its write happened.
 func (q *queues) shown(docs ...store.Doc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -160,7 +160,7 @@ func (u *valueUser) call(ctx context.Context, on tokenValue, sets bool) {
 	}
 	end, lives := u.x.alive(now())
 	if c.end = end; !lives {
-		c.err = errCut // no one was told
+		c.err = errCut // no caller saw it
 	}
 	if c.call <= c.end { // else it was dead before
 		u.of.note(c)

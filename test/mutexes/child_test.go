@@ -30,7 +30,7 @@ const (
 
 func lasts(c *elect.Config) { c.LeaseDuration = lease }
 
-// child does what it is told, a line each, until its input ends. It says what became of each call:
+// child carries out commands, a line each, until its input ends. It says what became of each call:
 //
 //	pass N       waits, and gives it back: got N and its turn, after that: gave N
 //	hold N       waits, and then acts until its context ends: got N and its turn, acts N, …, after that: lost N CAUSE

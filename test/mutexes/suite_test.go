@@ -187,7 +187,7 @@ func freeze(t *testing.T, uri string) {
 	}
 }
 
-// More readers wait behind a writer than there is room for in a document. All of them enter.
+// More readers wait behind a writer than a document holds. All of them enter.
 func readers(t *testing.T, uri string) {
 	t.Helper()
 	writer, err := here(t, uri).RWMutex(name).Lock(t.Context())
@@ -230,7 +230,7 @@ func readers(t *testing.T, uri string) {
 	}
 }
 
-// A process that closes in the middle of a section lets nobody else in before that has ended.
+// A process that closes in the middle of a section lets no one else in before that has ended.
 func closing(t *testing.T, uri string) {
 	t.Helper()
 	locks, err := mutex.Open(t.Context(), uri, lasts)

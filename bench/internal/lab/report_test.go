@@ -44,7 +44,7 @@ func TestQuietSaysWhenAndHowQuiet(t *testing.T) {
 		}
 		q.Close()
 		q.Load = "0.12"
-		time.Sleep(time.Minute) // that nobody wakes up meanwhile
+		time.Sleep(time.Minute) // so that no goroutine wakes up meanwhile
 		for _, want := range []string{
 			"run of 4 min on 1 January 2000,", "load 0.12 at the start", "machine\nstood still for 25.0 % of the time.",
 		} {

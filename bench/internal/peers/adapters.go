@@ -195,7 +195,7 @@ func createPglock(client *pglock.Client) (err error) {
 	return err
 }
 
-// acquire uses Do: its context is how a holder is told.
+// acquire uses Do: it ends the context of a holder that has lost the lock.
 //
 //nolint:contextcheck // the context of Do is its own
 func (l *pgLocks) acquire(ctx context.Context, key string) (held, error) {

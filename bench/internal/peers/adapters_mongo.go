@@ -103,7 +103,7 @@ func (l *mongoLocks) until(owner any) mongo.Pipeline {
 
 // shedLocks are documents as those of ShedLock's MongoLockProvider: {_id, lockUntil, lockedAt, lockedBy}, by the
 // application's clock. They are unlocked by _id alone, and prolonged at half their time as its KeepAliveLockProvider
-// does. Its tasks are not told when that fails. ShedLock never waits; here a waiter looks every 250 ms.
+// does. Its tasks do not learn when that fails. ShedLock never waits; here a waiter looks every 250 ms.
 type shedLocks struct {
 	locks  *mongo.Collection
 	target target

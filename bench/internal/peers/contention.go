@@ -22,7 +22,7 @@ const (
 	holdFor = 5 * time.Millisecond
 )
 
-// crowd is what many who wait for one lock saw.
+// crowd is what many waiters of one lock measured.
 type crowd struct {
 	gaps      []time.Duration // from a release to the return of the next acquire
 	overtaken []int           // of each round: how many later askers got it before one, at most
@@ -125,7 +125,7 @@ func overtaken(served []int, n int) (most int) {
 	return most
 }
 
-// gap shows the hand-overs of a crowd.
+// gap shows the hand-overs among many waiters.
 func (c crowd) gap() string {
 	if len(c.gaps) == 0 {
 		return none
@@ -237,7 +237,7 @@ func (c *column) clash(ctx context.Context, holds *member, key string, disturb f
 	return clash{overlap: max(0, last.Sub(max(taken.end, awake))), told: told != 0}, nil
 }
 
-// clashes shows the longest overlap, and whether the holder was told each time.
+// clashes shows the longest overlap, and whether the loss was reported each time.
 func clashes(all []clash) string {
 	if len(all) == 0 {
 		return none
@@ -254,7 +254,7 @@ func clashes(all []clash) string {
 	case told == len(all) && longest == 0:
 		return "0; told"
 	case told == len(all) && longest < 5*time.Millisecond:
-		return "some ms; told" // it acted again before it was told
+		return "some ms; told" // it acted again before the report
 	case told == len(all):
 		return fmt.Sprintf("%.2f s; told", longest.Seconds())
 	case told == 0:

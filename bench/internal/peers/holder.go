@@ -30,7 +30,7 @@ type target struct {
 //	acquire KEY   acquired KEY BEGIN END
 //	release KEY   released KEY BEGIN END
 //	work KEY      works KEY BEGIN END      it begins to act under the lock
-//	report KEY    reports KEY LAST TOLD    when it acted last, and when it was told that the lock is lost; 0: never
+//	report KEY    reports KEY LAST TOLD    when it acted last, and when the loss was reported to it; 0: never
 //
 // or "failed KEY TEXT". A key LOCK#CALLER is a lock and one of several callers, each with a client of its own. It ends
 // with its input, and releases nothing then.
@@ -194,7 +194,7 @@ type locks interface {
 type held struct {
 	// release gives it back and returns when that is acknowledged.
 	release func(context.Context) error
-	// lost says whether the system has told its user that the lock is held no more. nil: it never tells.
+	// lost says whether the system has reported that the lock is lost. nil: it never does.
 	lost func() bool
 }
 
@@ -217,7 +217,7 @@ type renewal struct {
 	broken atomic.Bool
 }
 
-// renewed calls renew again and again until stop. After an error it goes on: the caller is told by failed.
+// renewed calls renew again and again until stop. After an error it goes on: failed reports that to the caller.
 func renewed(ctx context.Context, every time.Duration, renew func(context.Context) error) *renewal {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &renewal{cancel: cancel, done: make(chan struct{})}
@@ -251,7 +251,7 @@ func (r *renewal) failed() bool { return r.broken.Load() }
 // stampEvery is the time between two looks of work.
 const stampEvery = time.Millisecond
 
-// work is what a holder does that believes itself alone: it takes the time again and again, until it is told.
+// work is what a holder does that believes itself alone: it takes the time again and again, until the loss is reported.
 type work struct {
 	mu   sync.Mutex
 	last history.Instant // when it acted last

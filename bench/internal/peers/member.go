@@ -51,7 +51,7 @@ func startMember(ctx context.Context, p Peer, t target) (*member, error) {
 	}
 	m := &member{errs: &strings.Builder{}, ended: make(chan struct{}), waiting: map[string]chan answer{}}
 	args = append(args, "-peer", p.id, "-uri", t.uri, "-token", t.token, "-name", t.name, "-lease", t.lease.String())
-	m.cmd = exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // this program, or one that the bench has made
+	m.cmd = exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // a program of the bench
 	m.cmd.Stderr = m.errs
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err

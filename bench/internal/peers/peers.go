@@ -190,7 +190,7 @@ func startRedisAlways(ctx context.Context, l *lab.Lab, dir string) (site, error)
 	}, nil
 }
 
-// startPostgres starts one with room for the connections of many clients.
+// startPostgres starts one that takes the connections of many clients.
 func startPostgres(ctx context.Context, l *lab.Lab, dir string) (site, error) {
 	s, err := testservers.Open(ctx, testservers.KindPostgres, filepath.Join(dir, "data"),
 		testprocess.Options{Config: []string{"max_connections = 600"}})

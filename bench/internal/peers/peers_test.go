@@ -68,7 +68,7 @@ func TestOvertaken(t *testing.T) {
 		{"the first comes last", []int{1, 2, 3, 0}, 4, 3},
 		{"two are swapped", []int{0, 2, 1, 3}, 4, 1},
 		{"who gets nothing is last", []int{0, 2, 3}, 4, 2},
-		{"nobody got it", nil, 4, 0},
+		{"no waiter got it", nil, 4, 0},
 	} {
 		if got := overtaken(tt.served, tt.n); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
@@ -108,7 +108,7 @@ func TestPromotionsSayWhoWasAcknowledged(t *testing.T) {
 	}
 }
 
-// Work ends once it is told, and says when it acted last.
+// Work ends once the loss is reported, and says when it acted last.
 func TestWorkAsksBeforeEachAct(t *testing.T) {
 	var w work
 	asked := 0

@@ -26,7 +26,7 @@ const ackTime = 2 * time.Second
 
 // promotion is what became of a lock whose master was killed while no replica had it.
 type promotion struct {
-	acked bool          // its holder was told that it has the lock
+	acked bool          // its holder got an answer that it has the lock
 	until time.Duration // from the kill until a holder has it by the new master
 	clash clash
 }
@@ -135,7 +135,7 @@ func promotions(version string, columns []*column) string {
 	})
 }
 
-// acknowledged is what became of the locks that no replica had, and that a holder was told to have.
+// acknowledged is what became of the locks that no replica had, and that were granted to a holder.
 func (c *column) acknowledged() (all []clash) {
 	for _, p := range c.promoted {
 		if p.acked {

@@ -157,7 +157,7 @@ func drain(notices <-chan store.Notification) error {
 	}
 }
 
-// awaitNotice waits until the write of a revision is noticed. It is not where a Resync comes instead, which tells of
+// awaitNotice waits until the write of a revision is noticed. It is not where a Resync comes instead, which names
 // none.
 func awaitNotice(ctx context.Context, notices <-chan store.Notification, rev int64) (noticed bool, err error) {
 	limit := time.NewTimer(noticeLimit)

@@ -31,11 +31,11 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("the parent's %v, %v are less than its child's %v", all, err, mine)
 	}
 	if none, err := usage(nil); err != nil || none != 0 {
-		t.Fatalf("nobody's: %v, %v", none, err)
+		t.Fatalf("of no holder: %v, %v", none, err)
 	}
 }
 
-// What is told of an earlier write, or of another document, is not the notification of this one.
+// A notification of an earlier write, or of another document, is not that of this one.
 func TestAwaitNotice(t *testing.T) {
 	at := func(rev int64) store.Notification {
 		return store.Notification{Kind: store.KindOverride, ID: noted, Doc: &store.Doc{Rev: rev}}
@@ -63,7 +63,7 @@ func TestAwaitNotice(t *testing.T) {
 		}
 		close(notices)
 		if _, err := awaitNotice(t.Context(), notices, 7); err == nil {
-			t.Errorf("%s: a watch that ended tells", name)
+			t.Errorf("%s: a watch that ended notifies", name)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// variant is a kind with other settings, and how it is told from others.
+// variant is a kind with other settings, and its name.
 type variant struct {
 	kind
 	words    string

@@ -151,7 +151,7 @@ func (r *Replica) Running() bool {
 	}
 }
 
-// Sound is the time in which it lived and nobody had asked it to end, or stopped a part of it, up to now.
+// Sound is the time in which it lived and no one had asked it to end, or stopped a part of it, up to now.
 func (r *Replica) Sound() (from, to history.Instant) {
 	to = history.Now()
 	if !r.Running() {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stallEvery is how often a watch, and a recorder that is not told otherwise, wakes up.
+// stallEvery is how often a watch, and a recorder without another interval, wakes up.
 const stallEvery = 20 * time.Millisecond
 
 // Watch measures how late this process wakes up. It may be used by several goroutines.

@@ -103,7 +103,7 @@ func (r *rig) dies(ctx SpecContext, part harness.Part) {
 		what = "worker"
 		ExpectWithin(r.cluster, WorkerDied, at, last, "the last key elsewhere")
 	} else {
-		Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "nobody marked the session")
+		Expect(first.Sub(at)).To(BeNumerically(">", Lease/2), "no one marked the session")
 		ExpectWithin(r.cluster, Lease+AfterLease, at, last, "the last key elsewhere")
 	}
 	Figure(r.name(), "kill -9 of a %s: %d keys elsewhere from %s to %s after (T is %v)", what, len(keys),

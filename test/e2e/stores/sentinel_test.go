@@ -118,7 +118,7 @@ func (s *sentinels) beside(ctx context.Context, master int) *harness.Replica {
 	return started
 }
 
-// restarts wants that all keys run, and that none has started more than once since then. It tells of those that did.
+// restarts wants that all keys run, and that none has started more than once since then. It names those that did.
 func (s *sentinels) restarts(since history.Instant) string {
 	GinkgoHelper()
 	h := Load(s.cluster)

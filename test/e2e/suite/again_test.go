@@ -162,7 +162,7 @@ func TestTerms(t *testing.T) {
 			terms: terms{always: []string{"k"}}, ran: []history.Process{ran("k", "x", 1, 1, 5)}, lives: live(1, 51),
 			stall: 10 * time.Second,
 		},
-		"lost while nobody could run it": {
+		"lost while no one could run it": {
 			terms: terms{always: []string{"k"}}, ran: []history.Process{ran("k", "x", 1, 1, 5)}, lives: live(1, 20),
 		},
 		"never run": {terms: terms{always: []string{"k"}}, lives: live(1, 51), want: 1},

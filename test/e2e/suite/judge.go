@@ -15,7 +15,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
-// lostAfter is how long a key may be without a run while a replica lives that nobody disturbs. It is far above what is
+// lostAfter is how long a key may be without a run while a replica lives that no one disturbs. It is far above what is
 // promised, and below Patience: a scenario that waits for a lost key in vain gives up only then.
 const lostAfter = Patience * 3 / 4
 
@@ -33,7 +33,7 @@ type limit struct {
 	keys     int
 }
 
-// span is a time in which a replica lived and nobody had disturbed it.
+// span is a time in which a replica lived and no one had disturbed it.
 type span struct{ from, to history.Instant }
 
 // agreed are the terms of the clusters of this process.
@@ -69,7 +69,7 @@ func AtMost(c *harness.Cluster, keys int, instances ...string) {
 }
 
 // NothingLost declares that all keys of a cluster run, but for pauses of up to 45 s, as long as a replica lives that
-// nobody disturbs. So the store may not be away for longer, and there must be room for all keys.
+// no one disturbs. So the store may not be away for longer, and the caps must suffice for all keys.
 func NothingLost(c *harness.Cluster) {
 	agree(c, func(t *terms) { t.always = c.Keys() })
 }
@@ -151,7 +151,7 @@ const (
 	AfterLease = time.Second
 	WorkerDied = time.Second            // P11
 	HandedOver = 500 * time.Millisecond // P4: after the moment at which the task has stopped
-	onePeriod  = 20 * time.Millisecond  // how exactly records tell that moment
+	onePeriod  = 20 * time.Millisecond  // how exactly records have that moment
 )
 
 // stalls are those of this process.

@@ -166,8 +166,8 @@ func (l *AMQP) ask(ctx context.Context, env discover.Env) ([]queue, error) {
 	}
 	var queues []queue
 	if err := json.Unmarshal(content, &queues); err != nil || queues == nil {
-		return nil, errors.New("the answer is no list of queues: amqp.management must be the address of the management " +
-			"plugin")
+		return nil, errors.New("the answer is no list of queues: amqp.management must be the address of the " +
+			"management plugin")
 	}
 	return queues, nil
 }
