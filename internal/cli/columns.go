@@ -14,101 +14,86 @@ import (
 func taskColumns() []Column[api.Task] {
 	type T = api.Task
 	return []Column[T]{
-		{Title: "task", Cell: func(_ *View, t *T) string { return orDash(t.Key) }},
+		ofText("task", KeepExtra, func(t *T) string { return t.Key }),
 		{Title: "state", Keep: KeepState, Cell: func(v *View, t *T) string { return v.state(string(t.State)) }},
-		{Title: "instance", Keep: KeepState, Cell: func(_ *View, t *T) string { return orDash(t.Instance) }},
-		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, t *T) string { return v.age(t.StateSince) }},
-		{
-			Title: "restarts", Keep: KeepUseful, Right: true,
-			Cell: func(_ *View, t *T) string { return strconv.Itoa(t.Restarts) },
-		},
-		{Title: "reason", Keep: KeepReason, Cell: func(_ *View, t *T) string { return orDash(t.Reason) }},
-		{Title: "kind", Wide: true, Cell: func(_ *View, t *T) string { return orDash(t.Kind) }},
+		ofText("instance", KeepState, func(t *T) string { return t.Instance }),
+		ofAge("age", KeepUseful, func(t *T) api.Time { return t.StateSince }),
+		ofCount("restarts", KeepUseful, func(t *T) int { return t.Restarts }),
+		ofText("reason", KeepReason, func(t *T) string { return t.Reason }),
+		onlyWide(ofText("kind", KeepExtra, func(t *T) string { return t.Kind })),
 		{Title: "lag", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return orDash(behind(t.Lag)) }},
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return number(t.FencingToken) }},
 		{Title: "next run", Wide: true, Cell: func(v *View, t *T) string { return v.age(t.NextRunAt) }},
 		{Title: "pinned to", Wide: true, Cell: func(_ *View, t *T) string { return pinText(t) }},
-		{
-			Title: "override", Prose: true, Wide: true,
-			Cell: func(v *View, t *T) string { return v.asked(t.Overrides, "task") },
-		},
+		ofOverrides("task", func(t *T) api.Overrides { return t.Overrides }),
 		{Title: "labels", Wide: true, Cell: func(_ *View, t *T) string { return labelText(t.Labels) }},
-		{
-			Title: "message", Prose: true, Keep: KeepReason, Wide: true,
-			Cell: func(_ *View, t *T) string { return orDash(first(t.LastError, t.Message)) },
-		},
+		onlyWide(ofProse("message", KeepReason, func(t *T) string { return first(t.LastError, t.Message) })),
 	}
 }
 
 func instanceColumns() []Column[api.Instance] {
 	type T = api.Instance
 	return []Column[T]{
-		{Title: "name", Cell: func(_ *View, i *T) string { return orDash(i.Name) }},
+		ofText("name", KeepExtra, func(i *T) string { return i.Name }),
 		{Title: "state", Keep: KeepState, Cell: func(v *View, i *T) string { return v.stateOf(i) }},
-		{
-			Title: "tasks", Keep: KeepUseful, Right: true,
-			Cell: func(_ *View, i *T) string { return strconv.Itoa(total(i.Owned)) },
-		},
+		ofCount("tasks", KeepUseful, func(i *T) int { return total(i.Owned) }),
 		{Title: "owned/cap", Cell: func(_ *View, i *T) string { return ownedText(i) }},
-		{Title: "zone", Cell: func(_ *View, i *T) string { return orDash(i.Zone) }},
-		{Title: "version", Cell: func(_ *View, i *T) string { return orDash(i.Version) }},
-		{
-			Title: "heartbeat", Right: true,
-			Cell: func(_ *View, i *T) string { return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds) },
-		},
-		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, i *T) string { return v.age(i.StartedAt) }},
-		{Title: "session", Wide: true, Cell: func(_ *View, i *T) string { return orDash(i.Session) }},
-		{Title: "address", Wide: true, Cell: func(_ *View, i *T) string { return orDash(i.Address) }},
-		{Title: "revision", Wide: true, Cell: func(_ *View, i *T) string { return orDash(i.Revision) }},
+		ofText("zone", KeepExtra, func(i *T) string { return i.Zone }),
+		ofText("version", KeepExtra, func(i *T) string { return i.Version }),
+		{Title: "heartbeat", Right: true, Cell: func(_ *View, i *T) string {
+			return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds)
+		}},
+		ofAge("age", KeepUseful, func(i *T) api.Time { return i.StartedAt }),
+		onlyWide(ofText("session", KeepExtra, func(i *T) string { return i.Session })),
+		onlyWide(ofText("address", KeepExtra, func(i *T) string { return i.Address })),
+		onlyWide(ofText("revision", KeepExtra, func(i *T) string { return i.Revision })),
 		{Title: "labels", Wide: true, Cell: func(_ *View, i *T) string { return labelText(i.Labels) }},
-		{
-			Title: "override", Prose: true, Wide: true,
-			Cell: func(v *View, i *T) string { return v.asked(i.Overrides, "instance") },
-		},
+		ofOverrides("instance", func(i *T) api.Overrides { return i.Overrides }),
 	}
 }
 
 func groupColumns() []Column[api.Group] {
 	type T = api.Group
 	columns := []Column[T]{
-		{Title: "name", Cell: func(_ *View, g *T) string { return orDash(g.Name) }},
-		{
-			Title: "tasks", Keep: KeepUseful, Right: true,
-			Cell: func(_ *View, g *T) string { return strconv.Itoa(g.Tasks) },
-		},
+		ofText("name", KeepExtra, func(g *T) string { return g.Name }),
+		ofCount("tasks", KeepUseful, func(g *T) int { return g.Tasks }),
 	}
 	for _, state := range api.TaskStates() {
 		rare := state == api.Stopping || state == api.Paused || state == api.Done
-		cell := func(v *View, g *T) string {
-			n := g.InState(state)
-			bad := state == api.Unassigned || state == api.Failed || state == api.Backoff
-			if bad && n > 0 {
-				return v.Paint("31", strconv.Itoa(n))
+		column := ofCount(string(state), worth(state), func(g *T) int { return g.InState(state) })
+		if column.Wide = rare; state == api.Unassigned || state == api.Failed || state == api.Backoff {
+			column.Cell = func(v *View, g *T) string {
+				return v.red(g.InState(state) > 0, strconv.Itoa(g.InState(state)))
 			}
-			return strconv.Itoa(n)
 		}
-		columns = append(columns, Column[T]{
-			Title: string(state), Keep: worth(state), Right: true, Wide: rare, Cell: cell,
-		})
+		columns = append(columns, column)
 	}
 	return append(
 		columns,
 		Column[T]{Title: "cap", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Cap) }},
 		Column[T]{Title: "capacity", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Capacity) }},
-		Column[T]{Title: "headroom", Keep: KeepUseful, Right: true, Cell: func(v *View, g *T) string {
-			if g.Headroom != nil && *g.Headroom < 0 {
-				return v.Paint("31", limitText(g.Headroom))
-			}
-			return limitText(g.Headroom)
-		}},
-		Column[T]{
-			Title: "imbalance", Right: true, Cell: func(_ *View, g *T) string { return strconv.Itoa(g.Imbalance) },
-		},
-		Column[T]{
-			Title: "override", Prose: true, Wide: true,
-			Cell: func(v *View, g *T) string { return v.asked(g.Overrides, "group") },
-		},
+		Column[T]{Title: "headroom", Keep: KeepUseful, Right: true, Cell: headroom},
+		ofCount("imbalance", KeepExtra, func(g *T) int { return g.Imbalance }),
+		ofOverrides("group", func(g *T) api.Overrides { return g.Overrides }),
 	)
+}
+
+func headroom(v *View, g *api.Group) string {
+	return v.red(g.Headroom != nil && *g.Headroom < 0, limitText(g.Headroom))
+}
+
+// red colours a text if something is wrong.
+func (v *View) red(wrong bool, text string) string {
+	if wrong {
+		return v.Paint("31", text)
+	}
+	return text
+}
+
+// ofOverrides is a column of what operators asked for.
+func ofOverrides[T any](scope string, list func(*T) api.Overrides) Column[T] {
+	cell := func(v *View, item *T) string { return v.asked(list(item), scope) }
+	return Column[T]{Title: "override", Prose: true, Wide: true, Cell: cell}
 }
 
 // worth is how much the number of tasks in a state is worth on a narrow terminal.
@@ -122,18 +107,15 @@ func worth(state api.TaskState) int {
 func eventColumns() []Column[api.Event] {
 	type T = api.Event
 	return []Column[T]{
-		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, e *T) string { return v.age(e.Time) }},
-		{Title: "type", Keep: KeepUseful, Cell: func(_ *View, e *T) string { return orDash(e.Type) }},
-		{Title: "reason", Keep: KeepReason, Cell: func(_ *View, e *T) string { return orDash(e.Reason) }},
-		{Title: "task", Keep: KeepState, Cell: func(_ *View, e *T) string { return orDash(e.Key) }},
-		{Title: "from", Keep: KeepUseful, Cell: func(_ *View, e *T) string { return orDash(e.From) }},
-		{Title: "to", Keep: KeepUseful, Cell: func(_ *View, e *T) string { return orDash(e.To) }},
+		ofAge("age", KeepUseful, func(e *T) api.Time { return e.Time }),
+		ofText("type", KeepUseful, func(e *T) string { return e.Type }),
+		ofText("reason", KeepReason, func(e *T) string { return e.Reason }),
+		ofText("task", KeepState, func(e *T) string { return e.Key }),
+		ofText("from", KeepUseful, func(e *T) string { return e.From }),
+		ofText("to", KeepUseful, func(e *T) string { return e.To }),
 		{Title: "time", Wide: true, Cell: func(_ *View, e *T) string { return e.Time.String() }},
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, e *T) string { return number(e.FencingToken) }},
-		{
-			Title: "message", Prose: true, Keep: KeepReason,
-			Cell: func(_ *View, e *T) string { return orDash(saidBy(e)) },
-		},
+		ofProse("message", KeepReason, saidBy),
 	}
 }
 
@@ -153,13 +135,10 @@ func problemColumns() []Column[api.Problem] {
 	type T = api.Problem
 	return []Column[T]{
 		{Title: "severity", Keep: KeepUseful, Cell: func(v *View, p *T) string { return v.state(string(p.Severity)) }},
-		{Title: "reason", Keep: KeepState, Cell: func(_ *View, p *T) string { return orDash(p.Reason) }},
-		{Title: "about", Keep: KeepReason, Cell: func(_ *View, p *T) string { return orDash(about(p)) }},
-		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, p *T) string { return v.age(p.Since) }},
-		{
-			Title: "message", Prose: true, Keep: KeepReason,
-			Cell: func(_ *View, p *T) string { return orDash(p.Message) },
-		},
+		ofText("reason", KeepState, func(p *T) string { return p.Reason }),
+		ofText("about", KeepReason, about),
+		ofAge("age", KeepUseful, func(p *T) api.Time { return p.Since }),
+		ofProse("message", KeepReason, func(p *T) string { return p.Message }),
 	}
 }
 
@@ -219,26 +198,20 @@ func number(n int64) string {
 func lockColumns() []Column[api.Lock] {
 	type T = api.Lock
 	return []Column[T]{
-		{Title: "key", Cell: func(_ *View, l *T) string { return orDash(l.Key) }},
-		{Title: "kind", Keep: KeepUseful, Cell: func(_ *View, l *T) string { return orDash(string(l.Kind)) }},
+		ofText("key", KeepExtra, func(l *T) string { return l.Key }),
+		ofText("kind", KeepUseful, func(l *T) string { return string(l.Kind) }),
 		{Title: "instance", Keep: KeepState, Cell: func(_ *View, l *T) string { return holdersText(l) }},
 		{Title: "held", Cell: func(_ *View, l *T) string { return heldText(l) }},
-		{
-			Title: "waiting", Keep: KeepState, Right: true,
-			Cell: func(_ *View, l *T) string { return strconv.Itoa(l.Waiting) },
-		},
+		ofCount("waiting", KeepState, func(l *T) int { return l.Waiting }),
 		{Title: "token", Right: true, Cell: func(_ *View, l *T) string { return number(l.FencingToken) }},
-		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, l *T) string { return v.age(heldSince(l)) }},
-		{Title: "reason", Keep: KeepReason, Cell: func(_ *View, l *T) string { return orDash(l.Reason) }},
-		{Title: "session", Wide: true, Cell: func(_ *View, l *T) string { return orDash(l.Session) }},
-		{Title: "next", Wide: true, Cell: func(_ *View, l *T) string { return orDash(l.Next) }},
+		ofAge("age", KeepUseful, heldSince),
+		ofText("reason", KeepReason, func(l *T) string { return l.Reason }),
+		onlyWide(ofText("session", KeepExtra, func(l *T) string { return l.Session })),
+		onlyWide(ofText("next", KeepExtra, func(l *T) string { return l.Next })),
 		{Title: "queue", Wide: true, Cell: func(_ *View, l *T) string { return queueText(l) }},
-		{Title: "kept until", Wide: true, Right: true, Cell: func(v *View, l *T) string { return v.age(l.KeptUntil) }},
+		onlyWide(ofAge("kept until", KeepExtra, func(l *T) api.Time { return l.KeptUntil })),
 		{Title: "suspended", Wide: true, Cell: func(_ *View, l *T) string { return strconv.FormatBool(l.Suspended) }},
-		{
-			Title: "message", Prose: true, Keep: KeepReason, Wide: true,
-			Cell: func(_ *View, l *T) string { return orDash(l.Message) },
-		},
+		onlyWide(ofProse("message", KeepReason, func(l *T) string { return l.Message })),
 	}
 }
 
@@ -345,16 +318,16 @@ func (v *View) until(t api.Time) string {
 func overrideColumns() []Column[api.Override] {
 	type T = api.Override
 	return []Column[T]{
-		{Title: "kind", Keep: KeepState, Cell: func(_ *View, o *T) string { return orDash(kindText(o)) }},
-		{Title: "about", Cell: func(_ *View, o *T) string { return orDash(o.Name) }},
-		{Title: "to", Keep: KeepState, Cell: func(_ *View, o *T) string { return orDash(o.To) }},
-		{Title: "by", Keep: KeepUseful, Cell: func(_ *View, o *T) string { return orDash(o.By) }},
-		{Title: "age", Keep: KeepUseful, Right: true, Cell: func(v *View, o *T) string { return v.age(o.At) }},
-		{Title: "ends", Keep: KeepState, Right: true, Cell: func(v *View, o *T) string { return v.age(o.Until) }},
-		{Title: "scope", Wide: true, Cell: func(_ *View, o *T) string { return orDash(o.Scope) }},
-		{Title: "asked at", Wide: true, Cell: func(_ *View, o *T) string { return orDash(o.At.String()) }},
-		{Title: "until", Wide: true, Cell: func(_ *View, o *T) string { return orDash(o.Until.String()) }},
-		{Title: "reason", Prose: true, Keep: KeepReason, Cell: func(_ *View, o *T) string { return orDash(o.Reason) }},
+		ofText("kind", KeepState, kindText),
+		ofText("about", KeepExtra, func(o *T) string { return o.Name }),
+		ofText("to", KeepState, func(o *T) string { return o.To }),
+		ofText("by", KeepUseful, func(o *T) string { return o.By }),
+		ofAge("age", KeepUseful, func(o *T) api.Time { return o.At }),
+		ofAge("ends", KeepState, func(o *T) api.Time { return o.Until }),
+		onlyWide(ofText("scope", KeepExtra, func(o *T) string { return o.Scope })),
+		onlyWide(ofText("asked at", KeepExtra, func(o *T) string { return o.At.String() })),
+		onlyWide(ofText("until", KeepExtra, func(o *T) string { return o.Until.String() })),
+		ofProse("reason", KeepReason, func(o *T) string { return o.Reason }),
 	}
 }
 
@@ -386,15 +359,15 @@ func pinText(t *api.Task) string {
 func runColumns() []Column[api.Run] {
 	type T = api.Run
 	return []Column[T]{
-		{Title: "scheduled", Cell: func(_ *View, r *T) string { return orDash(r.ScheduledAt.String()) }},
-		{Title: "started", Cell: func(_ *View, r *T) string { return orDash(r.StartedAt.String()) }},
+		ofText("scheduled", KeepExtra, func(r *T) string { return r.ScheduledAt.String() }),
+		ofText("started", KeepExtra, func(r *T) string { return r.StartedAt.String() }),
 		{Title: "took", Keep: KeepUseful, Right: true, Cell: took},
 		{Title: "result", Keep: KeepState, Cell: func(v *View, r *T) string { return v.runResult(r.Result) }},
 		{Title: "exit", Right: true, Cell: func(_ *View, r *T) string { return exitText(r) }},
 		{Title: "attempt", Right: true, Cell: func(_ *View, r *T) string { return orDash(positive(r.Attempt)) }},
-		{Title: "instance", Keep: KeepUseful, Cell: func(_ *View, r *T) string { return orDash(r.Instance) }},
+		ofText("instance", KeepUseful, func(r *T) string { return r.Instance }),
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, r *T) string { return number(r.FencingToken) }},
-		{Title: "error", Prose: true, Keep: KeepReason, Cell: func(_ *View, r *T) string { return orDash(r.Error) }},
+		ofProse("error", KeepReason, func(r *T) string { return r.Error }),
 	}
 }
 

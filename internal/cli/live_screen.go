@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -163,19 +162,14 @@ func (v *View) Bar(well, other, whole int) string {
 func liveGroupColumns() []Column[api.Group] {
 	type T = api.Group
 	return []Column[T]{
-		{Title: "group", Cell: func(_ *View, g *T) string { return orDash(g.Name) }},
+		ofText("group", KeepExtra, func(g *T) string { return g.Name }),
 		{Title: "runs", Keep: KeepUseful, Cell: func(v *View, g *T) string {
 			well := g.Running + g.Waiting + g.Done
 			return v.Bar(well, g.Tasks-well-g.Unassigned-g.Failed, g.Tasks)
 		}},
 		{Title: "tasks", Keep: KeepState, Prose: true, Cell: func(_ *View, g *T) string { return groupText(g) }},
 		{Title: "capacity", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Capacity) }},
-		{Title: "headroom", Right: true, Keep: KeepUseful, Cell: func(v *View, g *T) string {
-			if g.Headroom != nil && *g.Headroom < 0 {
-				return v.Paint("31", limitText(g.Headroom))
-			}
-			return limitText(g.Headroom)
-		}},
+		{Title: "headroom", Right: true, Keep: KeepUseful, Cell: headroom},
 	}
 }
 
@@ -183,12 +177,9 @@ func liveGroupColumns() []Column[api.Group] {
 func liveInstanceColumns() []Column[api.Instance] {
 	type T = api.Instance
 	return []Column[T]{
-		{Title: "instance", Cell: func(_ *View, i *T) string { return orDash(i.Name) }},
+		ofText("instance", KeepExtra, func(i *T) string { return i.Name }),
 		{Title: "state", Keep: KeepState, Cell: func(v *View, i *T) string { return v.stateOf(i) }},
-		{
-			Title: "tasks", Right: true, Keep: KeepState,
-			Cell: func(_ *View, i *T) string { return strconv.Itoa(total(i.Owned)) },
-		},
+		ofCount("tasks", KeepState, func(i *T) int { return total(i.Owned) }),
 		{Title: "of its caps", Keep: KeepUseful, Cell: func(v *View, i *T) string {
 			if i.State == api.Dead {
 				return ""
@@ -200,10 +191,10 @@ func liveInstanceColumns() []Column[api.Instance] {
 			return v.Bar(capped, 0, total(i.Caps))
 		}},
 		{Title: "owned/cap", Keep: KeepReason, Cell: func(_ *View, i *T) string { return ownedText(i) }},
-		{Title: "zone", Cell: func(_ *View, i *T) string { return orDash(i.Zone) }},
+		ofText("zone", KeepExtra, func(i *T) string { return i.Zone }),
 		{Title: "heartbeat", Right: true, Keep: KeepUseful, Cell: func(_ *View, i *T) string {
 			return fmt.Sprintf("%.0fs", i.HeartbeatAgeSeconds)
 		}},
-		{Title: "age", Right: true, Cell: func(v *View, i *T) string { return v.age(i.StartedAt) }},
+		ofAge("age", KeepExtra, func(i *T) api.Time { return i.StartedAt }),
 	}
 }

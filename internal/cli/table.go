@@ -25,6 +25,35 @@ type Column[T any] struct {
 	Cell  func(v *View, item *T) string
 }
 
+// ofText is a column of texts; a dash for none.
+func ofText[T any](title string, keep int, text func(*T) string) Column[T] {
+	return Column[T]{Title: title, Keep: keep, Cell: func(_ *View, item *T) string { return orDash(text(item)) }}
+}
+
+// ofProse is a column of sentences; a dash for none.
+func ofProse[T any](title string, keep int, text func(*T) string) Column[T] {
+	c := ofText(title, keep, text)
+	c.Prose = true
+	return c
+}
+
+// ofCount is a column of numbers.
+func ofCount[T any](title string, keep int, count func(*T) int) Column[T] {
+	cell := func(_ *View, item *T) string { return strconv.Itoa(count(item)) }
+	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+}
+
+// ofAge is a column of times ago; a dash for none.
+func ofAge[T any](title string, keep int, at func(*T) api.Time) Column[T] {
+	cell := func(v *View, item *T) string { return v.age(at(item)) }
+	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+}
+
+func onlyWide[T any](c Column[T]) Column[T] {
+	c.Wide = true
+	return c
+}
+
 // How much columns are worth where not all of them fit. The first one always stays.
 const (
 	KeepExtra = iota
