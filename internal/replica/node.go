@@ -8,6 +8,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -99,28 +100,23 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 
 // taskAlarms keeps a problem for as long as a task does not end or start.
 func taskAlarms(problems *problemRegistry, instance string) tasks.Alarms {
+	begins := func(reason, message string) func(tasks.Task, time.Time) {
+		return func(t tasks.Task, since time.Time) {
+			problems.set(api.Problem{
+				Reason: reason, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: instance,
+				Message: fmt.Sprintf(message, since.UTC().Format(time.RFC3339)),
+			})
+		}
+	}
+	ends := func(reason string) func(tasks.Task) {
+		return func(t tasks.Task) { problems.clearTask(reason, string(t.Key())) }
+	}
 	return tasks.Alarms{
-		OnStuck: func(t tasks.Task, since time.Time) {
-			problems.set(api.Problem{
-				Reason: api.ProblemStopStuck, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()),
-				Instance: instance,
-				Message: fmt.Sprintf(
-					"does not stop since %s; its key is not handed over while it runs",
-					since.UTC().Format(time.RFC3339),
-				),
-			})
-		},
-		OnUnstuck: func(t tasks.Task) { problems.clearTask(api.ProblemStopStuck, string(t.Key())) },
-		OnStartStuck: func(t tasks.Task, since time.Time) {
-			problems.set(api.Problem{
-				Reason: api.ProblemStartStuck, Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()),
-				Instance: instance,
-				Message: fmt.Sprintf("does not start since %s: the file system of its program or directory does not "+
-					"answer",
-					since.UTC().Format(time.RFC3339)),
-			})
-		},
-		OnStartUnstuck: func(t tasks.Task) { problems.clearTask(api.ProblemStartStuck, string(t.Key())) },
+		OnStuck:   begins(api.ProblemStopStuck, "does not stop since %s; its key is not handed over while it runs"),
+		OnUnstuck: ends(api.ProblemStopStuck),
+		OnStartStuck: begins(api.ProblemStartStuck,
+			"does not start since %s: the file system of its program or directory does not answer"),
+		OnStartUnstuck: ends(api.ProblemStartStuck),
 	}
 }
 
@@ -169,4 +165,51 @@ func taskList(s *config.Settings) []*tasks.Task {
 		}
 	}
 	return list
+}
+
+// taskMetrics counts runs.
+type taskMetrics struct{ m *status.Metrics }
+
+func (t taskMetrics) TaskRestart(key elect.Key) { t.m.TaskRestart(key.Group(), key.Name()) }
+
+func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Duration) {
+	if result == tasks.ResultSkipped {
+		took = -1 // nothing ran
+	}
+	t.m.TaskRun(key.Group(), key.Name(), string(result), took)
+}
+
+// Tracer makes spans of what happens to keys, and of the runs of tasks.
+type Tracer interface {
+	tasks.Tracer
+	Key(change elect.KeyChange)
+}
+
+// hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events and who
+// read lists. Locks that are no tasks' are not counted.
+func hooks(m *status.Metrics, h *heartbeats, events, lists *signal) elect.Hooks {
+	return elect.Hooks{
+		Heartbeat: func(took time.Duration, err error) {
+			m.Heartbeat(took, err)
+			h.note(took, err)
+		},
+		StoreOp:  m.StoreOp,
+		Claim:    ofTasks(func(group, result string) { m.Claim(group, result, 1) }),
+		Release:  ofTasks(func(group string, reason elect.Reason) { m.Release(group, string(reason)) }),
+		Move:     ofTasks(func(group string, reason elect.Reason) { m.Move(group, string(reason)) }),
+		Failover: ofTasks(m.ObserveFailover),
+		Handover: ofTasks(m.ObserveHandover),
+
+		Mutex:  m.Lock,
+		Events: events.wake, Lists: lists.wake,
+	}
+}
+
+// ofTasks leaves the groups of chores out.
+func ofTasks[T any](count func(string, T)) func(string, T) {
+	return func(group string, what T) {
+		if !elect.Key(group).Chore() {
+			count(group, what)
+		}
+	}
 }
