@@ -99,7 +99,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 			o := newOwn("taken", "groups: [{name: a, tasks: [{name: b, exec: {command: [sleep, \"1000\"]}}]}]\n")
 			address := taken.Addr().String()
 			r := o.start(ctx, "r1", map[string]any{field: map[string]any{"listen": address}})
-			Expect(exit(ctx, r)).To(Equal(2), r.Log())
+			Expect(ExitCode(ctx, r)).To(Equal(2), r.Log())
 			expectOneError(r.Log(), "error: "+field+".listen: listen tcp "+address+": bind: address already in use")
 			Expect(o.Leftovers()).To(BeEmpty())
 		},
@@ -110,7 +110,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 			o := newOwn("nofile", "groups: []\n")
 			o.header["store"] = map[string]any{"uri": "sqlite:" + strings.ReplaceAll(path, "$(DIR)", o.dir)}
 			r := o.start(ctx, "r1")
-			Expect(exit(ctx, r)).To(Equal(2), r.Log())
+			Expect(ExitCode(ctx, r)).To(Equal(2), r.Log())
 			expectOneError(r.Log(), "error: store: "+strings.ReplaceAll(want, "$(DIR)", o.dir))
 		},
 		Entry(
@@ -179,7 +179,7 @@ var _ = Describe("A MongoDB that asks for a password", Label("mongodb"), Ordered
 		o := newOwn("password", "groups: [{name: a, tasks: [{name: b, exec: {command: [sleep, \"1000\"]}}]}]\n")
 		o.header["store"] = map[string]any{"uri": withUser(rs, "wrong"+secret)}
 		r := o.start(ctx, "r1")
-		Expect(exit(ctx, r)).To(Equal(2), "trying again would not help: %s", r.Log())
+		Expect(ExitCode(ctx, r)).To(Equal(2), "trying again would not help: %s", r.Log())
 		Expect(r.Log()).To(And(
 			ContainSubstring("the log-in failed: wrong user or password"), Not(ContainSubstring(secret)),
 			Not(ContainSubstring("goroutine ")),

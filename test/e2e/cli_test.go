@@ -39,7 +39,7 @@ groups:
 		a, b = o.start(ctx, "a"), o.start(ctx, "b")
 		server = a.Client.AdminURL()
 		for _, r := range o.Live() {
-			eventuallyReady(ctx, r)
+			EventuallyReady(ctx, r)
 		}
 		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(
 			And(HaveLen(2), ContainElement(BeNumerically(">=", 2))),
@@ -117,10 +117,10 @@ groups:
 
 	It("reads the store itself when no replica is up", func(ctx SpecContext) {
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero())
+		Expect(ExitCode(ctx, a)).To(BeZero())
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 6}))
 		Expect(b.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, b)).To(BeZero())
+		Expect(ExitCode(ctx, b)).To(BeZero())
 
 		away := shardctl(ctx, "get", "tasks", "--server", server)
 		Expect(away.Code).To(Equal(1))

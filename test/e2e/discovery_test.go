@@ -205,7 +205,7 @@ var _ = Describe("Tasks made of what exists", func() {
 			i = slices.IndexFunc(left, func(r *harness.Replica) bool { return r.Name == d.By })
 			_, err = left[i].Kill(harness.Guard, syscall.SIGTERM)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(exit(ctx, left[i])).To(BeZero(), left[i].LogTail(20))
+			Expect(ExitCode(ctx, left[i])).To(BeZero(), left[i].LogTail(20))
 			last := left[1-i]
 			at.set(0, many("last", 3)...)
 			Eventually(func() (discovery, error) { return discoveryOf(ctx, last) }).Should(And(

@@ -94,9 +94,9 @@ groups:
 
 			By("handing over: what has failed stays so")
 			b := o.start(ctx, "b")
-			eventuallyReady(ctx, b)
+			EventuallyReady(ctx, b)
 			Expect(a.Kill(harness.Guard, 15)).Error().NotTo(HaveOccurred())
-			Expect(exit(ctx, a)).To(BeZero())
+			Expect(ExitCode(ctx, a)).To(BeZero())
 			eventuallyTask(ctx, b, "g/steady", And(HaveField("State", "running"), HaveField("Instance", "b")))
 			Expect(task(ctx, b, "g/crash")).To(HaveField("State", "failed"))
 			Expect(task(ctx, b, "g/third-time-lucky")).To(HaveField("State", "done"))

@@ -124,7 +124,7 @@ groups:
 
 		By("killing the worker: others wait until what was granted is over")
 		b := o.start(ctx, "b")
-		eventuallyReady(ctx, b)
+		EventuallyReady(ctx, b)
 		token = calls()[len(calls())-1].Token()
 		Expect(a.Kill(harness.Worker, syscall.SIGKILL)).Error().NotTo(HaveOccurred())
 		eventuallyTask(ctx, b, "g/t", And(HaveField("State", "running"), HaveField("Instance", "b")))
@@ -147,9 +147,9 @@ groups:
 
 		By("draining: the HTTP endpoint is asked to stop")
 		c := o.start(ctx, "c")
-		eventuallyReady(ctx, c)
+		EventuallyReady(ctx, c)
 		Expect(b.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, b)).To(BeZero())
+		Expect(ExitCode(ctx, b)).To(BeZero())
 		eventuallyTask(ctx, c, "g/t", And(HaveField("State", "running"), HaveField("Instance", "c")))
 		var order []string
 		for _, call := range calls() {
@@ -167,7 +167,7 @@ groups:
 			return http.StatusNoContent
 		})
 		d := o.start(ctx, "d")
-		eventuallyReady(ctx, d)
+		EventuallyReady(ctx, d)
 		Expect(c.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		eventuallyTask(ctx, d, "g/t", And(HaveField("State", "running"), HaveField("Instance", "d")))
 		granted = time.Time{}

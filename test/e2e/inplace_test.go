@@ -91,7 +91,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 		}, NodeTimeout(ScenarioTimeout))
 
 		It("takes its keys back at once, and no other's move", func(ctx SpecContext) {
-			keys := keysOf(c, b)
+			keys := KeysOf(c, b)
 			at := dieWhole(ctx, b)
 			b = pods["b"].start(ctx, c, "b")
 			Eventually(func() error {
@@ -125,7 +125,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("waits for the lease as another pod, or with a record that is torn", func(ctx SpecContext) {
-			keys := append(keysOf(c, b), keysOf(c, d)...)
+			keys := append(KeysOf(c, b), KeysOf(c, d)...)
 			at := dieWhole(ctx, b)
 			dieWhole(ctx, d)
 			pods["b"] = pod{"uid-of-another", pods["b"].dir}
@@ -158,7 +158,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("has nothing to do where its guard has marked its session already", func(ctx SpecContext) {
-			keys := keysOf(c, d)
+			keys := KeysOf(c, d)
 			at, err := d.Kill(harness.Worker, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
 			_, err = d.Wait(ctx)

@@ -42,9 +42,9 @@ groups:
 
 		By("draining its replica")
 		c := o.start(ctx, "c")
-		eventuallyReady(ctx, c)
+		EventuallyReady(ctx, c)
 		Expect(b.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, b)).To(BeZero())
+		Expect(ExitCode(ctx, b)).To(BeZero())
 		Eventually(func() []string { return o.lines("long") }).Should(HaveLen(3))
 		eventuallyTask(ctx, c, "g/long", And(HaveField("State", "running"), HaveField("Instance", "c")))
 
@@ -56,7 +56,7 @@ groups:
 
 		By("starting all again")
 		d := o.startWith(ctx, "d", []string{"--until-done"})
-		Expect(exit(ctx, d)).To(BeZero(), d.LogTail(20))
+		Expect(ExitCode(ctx, d)).To(BeZero(), d.LogTail(20))
 		expectRising(o.lines("long"), 3)
 		Expect(o.lines("ended")).To(HaveLen(1))
 		Expect(o.lines("quick")).To(HaveLen(1))
@@ -73,7 +73,7 @@ groups:
 `)
 		for range 2 { // the outcome is in the store: the second does not run anything
 			r := o.startWith(ctx, "r", []string{"--until-done"})
-			Expect(exit(ctx, r)).To(Equal(1), r.LogTail(20))
+			Expect(ExitCode(ctx, r)).To(Equal(1), r.LogTail(20))
 			expectOneError(r.Log(), "error: 1 of 2: a task has failed")
 		}
 		Expect(o.Leftovers()).To(BeEmpty())
@@ -87,8 +87,8 @@ groups:
     tasks: [{name: "j{1..8}", restart: never, exec: {command: [sh, -c, 'sleep 0.5; echo "$SHARDCTL_INSTANCE" >> $(DIR)/ran']}}]
 `)
 		a, b := o.startWith(ctx, "a", []string{"--until-done"}), o.startWith(ctx, "b", []string{"--until-done"})
-		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
-		Expect(exit(ctx, b)).To(BeZero(), b.LogTail(20))
+		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
+		Expect(ExitCode(ctx, b)).To(BeZero(), b.LogTail(20))
 		Expect(o.lines("ran")).To(And(HaveLen(8), ContainElements("a", "b")))
 	}, SpecTimeout(ScenarioTimeout))
 
@@ -97,7 +97,7 @@ groups:
 groups: [{name: g, tasks: [{name: t, exec: {command: [sleep, "1000"]}}]}]
 `)
 		r := o.startWith(ctx, "r", []string{"--until-done"})
-		Expect(exit(ctx, r)).To(Equal(2), r.Log())
+		Expect(ExitCode(ctx, r)).To(Equal(2), r.Log())
 		expectOneError(r.Log(), "error: --until-done: no task has restart: never")
 	}, SpecTimeout(ScenarioTimeout))
 })

@@ -89,7 +89,7 @@ groups:
 `)
 		answer := hanging(filepath.Join(o.dir, "scan"))
 		a, b := o.start(ctx, "web-1"), o.start(ctx, "web-2")
-		eventuallyReady(ctx, a)
+		EventuallyReady(ctx, a)
 		eventuallyState(ctx, a, "reports/sales", "running")
 		done(ctx, a, "pin", "reports/sales", "web-9", "--strict", "--reason", "near its data")
 		for _, name := range []string{"no-capacity", "no-headroom", "no-instance", "pinned-away", "crash-loop"} {
@@ -114,8 +114,8 @@ groups:
     tasks: [{name: "topic-{1..4}", exec: {command: [sleep, "1000"]}}]
 `)
 			a, b := o.start(ctx, "web-1"), o.start(ctx, "web-2")
-			eventuallyReady(ctx, a)
-			eventuallyReady(ctx, b)
+			EventuallyReady(ctx, a)
+			EventuallyReady(ctx, b)
 			good := o.body
 			o.body = strings.Replace(good, "{1..4}", "{1..5}", 1)
 			o.rewrite(b)

@@ -41,7 +41,7 @@ var _ = Describe("Draining an instance", func() {
 				names := []string{"r1", "r2", "r3", "r4", "r5"}
 				const drained = "r1"
 				asked := c.Live()[1]
-				keys := keysOf(c, c.Live()[0])
+				keys := KeysOf(c, c.Live()[0])
 				Expect(keys).To(HaveLen(20))
 				rest := map[string]int{"r2": 25, "r3": 25, "r4": 25, "r5": 25}
 
@@ -83,10 +83,10 @@ var _ = Describe("Draining an instance", func() {
 				rolling := history.Now()
 				for _, r := range c.Live() {
 					Expect(r.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-					Expect(exit(ctx, r)).To(BeZero())
+					Expect(ExitCode(ctx, r)).To(BeZero())
 					again, err := c.Start(ctx, r.Name)
 					Expect(err).NotTo(HaveOccurred())
-					eventuallyReady(ctx, again)
+					EventuallyReady(ctx, again)
 					Eventually(func() (map[string]int, error) { return owned(ctx, again) }).Should(
 						Equal(rest), "with %s again", r.Name,
 					)
@@ -101,7 +101,7 @@ var _ = Describe("Draining an instance", func() {
 				}
 				live := c.Live()
 				for _, r := range live {
-					eventuallyReady(ctx, r)
+					EventuallyReady(ctx, r)
 				}
 				Eventually(func() (map[string]int, error) { return owned(ctx, live[1]) }).Should(Equal(rest))
 				Expect(startedOn(c, drained, restarted)).To(BeEmpty(), "tasks that came back")
@@ -147,7 +147,7 @@ groups:
 		o.rewrite(a)
 		o.rewrite(b)
 		c := o.start(ctx, "c")
-		eventuallyReady(ctx, c)
+		EventuallyReady(ctx, c)
 		for _, r := range []*harness.Replica{a, b, c} {
 			eventuallyState(ctx, r, "g/t3", "paused")
 		}
@@ -182,7 +182,7 @@ groups:
 		}
 		a := replicas[0]
 		for _, r := range replicas {
-			eventuallyReady(ctx, r)
+			EventuallyReady(ctx, r)
 		}
 		done(ctx, a, "wait", "--for=running")
 		ranOn := func(name string) func() []string {
@@ -298,7 +298,7 @@ groups:
 			)
 		}
 		Expect(b.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, b)).To(BeZero())
+		Expect(ExitCode(ctx, b)).To(BeZero())
 		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(
 			Equal(map[string]int{"a": 4, "c": 2}),
 		)

@@ -103,7 +103,7 @@ var _ = Describe("A store that is unreachable", func() {
 				Expect(shardctl(ctx, args...)).To(Equal(harness.CommandResult{}), "what was stale is fresh again")
 			}
 			Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
-				lastStart(Load(c), returned, history.Now()).Sub(returned).Round(time.Millisecond))
+				Load(c).LastStart(returned, history.Now()).Sub(returned).Round(time.Millisecond))
 			Expect(c.Live()).To(HaveLen(3), "no replica crashed")
 		})
 	}, SpecTimeout(ScenarioTimeout))

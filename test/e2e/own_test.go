@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,24 +149,10 @@ func eventuallyNoProblem(ctx context.Context, r *harness.Replica, reason string)
 	}).Should(BeEmpty(), reason)
 }
 
-// eventuallyReady waits until a replica takes part.
-func eventuallyReady(ctx context.Context, r *harness.Replica) {
-	GinkgoHelper()
-	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).Should(Equal(http.StatusOK))
-}
-
 // shardctl runs a command and waits for it.
 func shardctl(ctx context.Context, args ...string) harness.CommandResult {
 	GinkgoHelper()
 	result, err := harness.Command(ctx, Bins.Shardctl, args...)
 	Expect(err).NotTo(HaveOccurred())
 	return result
-}
-
-// exit waits for a replica to end and returns its code.
-func exit(ctx context.Context, r *harness.Replica) int {
-	GinkgoHelper()
-	ended, err := r.Wait(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return ended.ExitCode()
 }

@@ -85,7 +85,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			eventuallyState(ctx, r, "pings/ping", "waiting")
 			expectNoFailing(ctx, r)
 			Expect(clusters["webhooks"].Scale(ctx, 0)).To(Succeed())
-			Expect(exit(ctx, r)).To(BeZero())
+			Expect(ExitCode(ctx, r)).To(BeZero())
 			for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
 				Expect(far.events("tenants/" + name)).To(HaveExactElements("start", "stop"))
 			}
@@ -102,13 +102,13 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 
 	It("jobs.yaml is done once, and stays done", Label("jobs"), func(ctx SpecContext) {
 		r := replicas["jobs"][0]
-		Expect(exit(ctx, r)).To(BeZero(), r.LogTail(20))
+		Expect(ExitCode(ctx, r)).To(BeZero(), r.LogTail(20))
 		for i := range 10 {
 			Expect(strings.Count(r.Log(), fmt.Sprintf(`"part %d is done"`, i))).To(Equal(1), "part %d", i)
 		}
 		GinkgoT().Setenv("SHARDCTL_STORE_URI", stores["jobs"])
 		again := startSample(ctx, clusters["jobs"], "r2", "jobs", "--until-done")
-		Expect(exit(ctx, again)).To(BeZero())
+		Expect(ExitCode(ctx, again)).To(BeZero())
 		Expect(again.Log()).NotTo(ContainSubstring("is done"))
 	}, SpecTimeout(ScenarioTimeout))
 

@@ -30,12 +30,12 @@ groups:
 		eventuallyState(ctx, a, "g/stubborn", "running")
 		Eventually(func() []string { return o.lines("log") }).Should(Equal([]string{"started a"}))
 		b := o.start(ctx, "b")
-		eventuallyReady(ctx, b)
+		EventuallyReady(ctx, b)
 
 		began := time.Now()
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		eventuallyState(ctx, b, "g/stubborn", "stopping")
-		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
+		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
 		Expect(time.Since(began)).To(BeNumerically(">=", 900*time.Millisecond))
 		eventuallyTask(
 			ctx, b, "g/stubborn",
@@ -51,7 +51,7 @@ groups:
 		eventuallyState(ctx, a, "g/stubborn", "running")
 		Eventually(func() []string { return o.lines("log") }).Should(HaveLen(1))
 		b := o.start(ctx, "b")
-		eventuallyReady(ctx, b)
+		EventuallyReady(ctx, b)
 
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		Eventually(func() []string { return o.lines("log") }).Should(HaveLen(2))
@@ -59,7 +59,7 @@ groups:
 		Expect(procs).To(HaveLen(1))
 		began := time.Now()
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).NotTo(BeZero())
+		Expect(ExitCode(ctx, a)).NotTo(BeZero())
 		Expect(time.Since(began)).To(BeNumerically("<", 8*time.Second), "the drain alone would take 10 s")
 		Expect(procs[0].Alive()).To(BeFalse())
 		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b")))
@@ -86,7 +86,7 @@ groups:
 
 		By("restarting it in order")
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero())
+		Expect(ExitCode(ctx, a)).To(BeZero())
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 2}))
 		Consistently(
 			func() (map[string]int, error) { return owned(ctx, b) }, "1s",
@@ -117,7 +117,7 @@ groups:
 			Equal(map[string]int{"a": 2, "b": 2}),
 		)
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero())
+		Expect(ExitCode(ctx, a)).To(BeZero())
 		gone := time.Now()
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 4}))
 		Expect(time.Since(gone)).To(BeNumerically(">", time.Second))
@@ -163,7 +163,7 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 
 			By("draining one")
 			leaving := c.Live()[0]
-			keys := keysOf(c, leaving)
+			keys := KeysOf(c, leaving)
 			at, err := leaving.Kill(harness.Guard, syscall.SIGTERM)
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
@@ -174,11 +174,12 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			By("killing the worker of another, whose guard ends the children as well")
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 			dying := c.Live()[0]
-			keys = keysOf(c, dying)
+			keys = KeysOf(c, dying)
 			at, err = dying.Kill(harness.Worker, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
-			ExpectWithin(c, WorkerDied, at, lastStartOf(Load(c), keys, at), "the last key elsewhere")
+			_, last := Load(c).FirstStarts(keys, at)
+			ExpectWithin(c, WorkerDied, at, last, "the last key elsewhere")
 			_, err = dying.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
 

@@ -64,13 +64,13 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			}
 			Expect(h.Started(before, after)).To(HaveLen(16), "every start is a move: nothing restarts in its place")
 			Figure(store, "scale-out 5 to 6: 16 moves, the last %v after the process was started; gaps %s",
-				lastStart(h, before, after).Sub(before).Round(time.Millisecond),
+				h.LastStart(before, after).Sub(before).Round(time.Millisecond),
 				history.Summary(history.Lengths(h.Gaps(before, after))))
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("hands all tasks over on SIGTERM", func(ctx SpecContext) {
 			leaving := c.Live()[0]
-			keys := keysOf(c, leaving)
+			keys := KeysOf(c, leaving)
 			at, err := leaving.Kill(harness.Guard, syscall.SIGTERM)
 			Expect(err).NotTo(HaveOccurred())
 			ended, err := leaving.Wait(ctx)
@@ -85,13 +85,13 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Expect(gapKeys(gaps)).To(ContainElements(keys))
 			Expect(h.AliveAfter(leaving.Name, gone)).To(BeEmpty(), "tasks that outlived their replica")
 			Figure(store, "SIGTERM: %d tasks handed over in %v, gaps %s", len(keys),
-				lastStart(h, at, history.Now()).Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(gaps)))
+				h.LastStart(at, history.Now()).Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(gaps)))
 			ExpectHandedOver(c, leaving.Name, at)
 		}, SpecTimeout(ScenarioTimeout))
 
 		It("takes all tasks over after kill -9 of guard and worker", func(ctx SpecContext) {
 			dying := c.Live()[0]
-			keys := keysOf(c, dying)
+			keys := KeysOf(c, dying)
 			procs := dying.TaskProcs()
 			Expect(procs).To(HaveLen(len(keys)))
 			at, err := dying.Kill(harness.Both, syscall.SIGKILL)
@@ -100,7 +100,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
 			h := Load(c)
-			last := lastStartOf(h, keys, at)
+			_, last := h.FirstStarts(keys, at)
 			Figure(store, "kill -9 of guard and worker: %d tasks elsewhere within %v (T + 1 s is %v)", len(keys),
 				last.Sub(at).Round(time.Millisecond), Lease+AfterLease)
 			ExpectWithin(c, Lease+AfterLease, at, last, "the last key elsewhere")
@@ -114,7 +114,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 
 		It("takes all tasks over at once after kill -9 of the worker alone", func(ctx SpecContext) {
 			dying := c.Live()[0]
-			keys := keysOf(c, dying)
+			keys := KeysOf(c, dying)
 			at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
@@ -124,7 +124,7 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
 			h := Load(c)
-			last := lastStartOf(h, keys, at)
+			_, last := h.FirstStarts(keys, at)
 			Figure(store, "kill -9 of the worker alone: %d tasks elsewhere within %v, gaps %s", len(keys),
 				last.Sub(at).Round(time.Millisecond), history.Summary(history.Lengths(h.Gaps(at, history.Now()))))
 			ExpectWithin(c, WorkerDied, at, last, "the guard marks the session dead: nothing waits for T")
@@ -145,37 +145,6 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 		}, SpecTimeout(ScenarioTimeout))
 	}, Ordered, ContinueOnFailure, Serial, Label("P1", "P2", "P4", "P5", "P11")) // twenty tasks start at a time
 })
-
-func keysOf(c *harness.Cluster, r *harness.Replica) []string {
-	GinkgoHelper()
-	keys, err := c.KeysOf(r.Name)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(keys).NotTo(BeEmpty())
-	return keys
-}
-
-// lastStart is when the last run that started within [from, to] did.
-func lastStart(h *history.History, from, to history.Instant) history.Instant {
-	last := from
-	for _, run := range h.Started(from, to) {
-		last = max(last, run.Start)
-	}
-	return last
-}
-
-// lastStartOf is when the last of these keys was started for the first time after since.
-func lastStartOf(h *history.History, keys []string, since history.Instant) history.Instant {
-	last := since
-	for _, key := range keys {
-		for _, run := range h.Runs(key) {
-			if run.Start >= since {
-				last = max(last, run.Start)
-				break
-			}
-		}
-	}
-	return last
-}
 
 func gapKeys(gaps []history.Gap) []string {
 	keys := make([]string, 0, len(gaps))
@@ -200,7 +169,7 @@ var _ = Describe("Two rollouts of one program side by side", Label("sqlite"), fu
 		}
 		leaving, staying := start("a", "one"), start("b", "one")
 		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		its, others := keysOf(c, leaving), keysOf(c, staying)
+		its, others := KeysOf(c, leaving), KeysOf(c, staying)
 
 		at := history.Now()
 		start("c", "two")
@@ -212,7 +181,7 @@ var _ = Describe("Two rollouts of one program side by side", Label("sqlite"), fu
 		_, err = leaving.Wait(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(c.KeysOf).WithArguments("c").Should(Equal(its))
-		Expect(keysOf(c, staying)).To(Equal(others))
+		Expect(KeysOf(c, staying)).To(Equal(others))
 		Expect(Load(c).Started(at, history.Now())).To(HaveLen(len(its)), "each key moves once")
 		ExpectOneRunEach(c)
 	}, SpecTimeout(ScenarioTimeout))

@@ -52,9 +52,9 @@ groups:
 		Expect(parents).To(ContainElement(called.traceparent()))
 
 		b := o.start(ctx, "b")
-		eventuallyReady(ctx, b)
+		EventuallyReady(ctx, b)
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
+		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
 		eventuallyTask(ctx, b, "g/keep", And(HaveField("State", "running"), HaveField("Instance", "b")))
 
 		By("looking at what the old owner exported at its end, and the new one since")
@@ -91,10 +91,10 @@ groups:
 		eventuallyState(ctx, a, "g/keep", "running")
 		Eventually(func() int { return len(o.lines("log")) }).Should(BeNumerically(">=", 10))
 		b := o.start(ctx, "b")
-		eventuallyReady(ctx, b)
+		EventuallyReady(ctx, b)
 		began := time.Now()
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero(), a.LogTail(20))
+		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
 		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second), "the time for a shutdown")
 		eventuallyTask(ctx, b, "g/keep", And(HaveField("State", "running"), HaveField("Instance", "b")))
 	}, SpecTimeout(ScenarioTimeout))
@@ -111,7 +111,7 @@ groups:
 		eventuallyState(ctx, a, "g/keep", "running")
 		Eventually(func() []string { return o.lines("log") }).Should(Equal([]string{"<>"}))
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero())
+		Expect(ExitCode(ctx, a)).To(BeZero())
 		Expect(c.spans).To(BeEmpty())
 	}, SpecTimeout(ScenarioTimeout))
 })
@@ -145,7 +145,7 @@ groups:
 
 		By("ending one")
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
-		Expect(exit(ctx, a)).To(BeZero())
+		Expect(ExitCode(ctx, a)).To(BeZero())
 		for _, message := range []string{
 			"Claimed", "Task started", "Handing all tasks over", "Task ended", "Released", "All tasks are handed over",
 		} {

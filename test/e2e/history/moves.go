@@ -27,6 +27,41 @@ func (h *History) Gaps(from, to Instant) []Gap {
 	return found
 }
 
+// LastStart is when the last run that started within [from, to] did; from without any.
+func (h *History) LastStart(from, to Instant) Instant {
+	last := from
+	for _, run := range h.Started(from, to) {
+		last = max(last, run.Start)
+	}
+	return last
+}
+
+// FirstStarts are when the first and the last of these keys were started for the first time since then; 0 and since
+// where none was.
+func (h *History) FirstStarts(keys []string, since Instant) (first, last Instant) {
+	last = since
+	for _, key := range keys {
+		runs := h.runs[key]
+		i := slices.IndexFunc(runs, func(r Run) bool { return r.Start >= since })
+		if i < 0 {
+			continue
+		}
+		if first == 0 || runs[i].Start < first {
+			first = runs[i].Start
+		}
+		last = max(last, runs[i].Start)
+	}
+	return first, last
+}
+
+// LastSign is the last sign of life of these runs; 0 without any.
+func LastSign(runs []Run) (last Instant) {
+	for _, run := range runs {
+		last = max(last, run.End)
+	}
+	return last
+}
+
 // Lengths are the lengths of gaps.
 func Lengths(gaps []Gap) []time.Duration {
 	lengths := make([]time.Duration, 0, len(gaps))

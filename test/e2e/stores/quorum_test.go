@@ -115,7 +115,7 @@ func (q *quorum) minority(ctx SpecContext, by loss) {
 	reached := q.reached(ctx, at, at.Add(2*failoverLease)) // had anybody lost a lease, it would show by then
 	q.undisturbed(at)
 	dying := q.cluster.Live()[0]
-	keys := q.keysOf(dying)
+	keys := KeysOf(q.cluster, dying)
 	dies := hit(dying, harness.Both, syscall.SIGKILL)
 	_, err := dying.Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -86,15 +85,6 @@ func (r *rig) start(ctx context.Context, name string, linked bool) *harness.Repl
 	return started
 }
 
-// keysOf are the keys that a replica runs.
-func (r *rig) keysOf(one *harness.Replica) []string {
-	GinkgoHelper()
-	keys, err := r.cluster.KeysOf(one.Name)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(keys).NotTo(BeEmpty(), one.Name)
-	return keys
-}
-
 // hit signals a part of a replica.
 func hit(one *harness.Replica, part harness.Part, sig syscall.Signal) history.Instant {
 	GinkgoHelper()
@@ -107,20 +97,7 @@ func hit(one *harness.Replica, part harness.Part, sig syscall.Signal) history.In
 func (r *rig) taken(ctx context.Context, keys []string, since history.Instant) (first, last history.Instant) {
 	GinkgoHelper()
 	Eventually(r.cluster.CheckTaken).WithContext(ctx).WithArguments(keys, since).Should(Succeed())
-	h := Load(r.cluster)
-	for _, key := range keys {
-		for _, run := range h.Runs(key) {
-			if run.Start < since {
-				continue
-			}
-			if first == 0 || run.Start < first {
-				first = run.Start
-			}
-			last = max(last, run.Start)
-			break
-		}
-	}
-	return first, last
+	return Load(r.cluster).FirstStarts(keys, since)
 }
 
 // ended waits for the orderly end of a replica.
@@ -129,13 +106,6 @@ func ended(ctx context.Context, one *harness.Replica) {
 	state, err := one.Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(state.ExitCode()).To(Equal(0), "%s: %s", one.Name, one.LogTail(5))
-}
-
-// ready waits until a replica says so.
-func ready(ctx context.Context, one *harness.Replica) {
-	GinkgoHelper()
-	Eventually(func() (int, error) { return one.Client.Health(ctx, "/readyz") }).WithContext(ctx).
-		Should(Equal(http.StatusOK), one.Name)
 }
 
 // restart starts the server again.

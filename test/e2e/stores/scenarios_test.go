@@ -80,7 +80,7 @@ func scenarios(kind testservers.Kind) {
 func (r *rig) leave(ctx SpecContext) {
 	GinkgoHelper()
 	leaving := r.cluster.Live()[0]
-	keys := r.keysOf(leaving)
+	keys := KeysOf(r.cluster, leaving)
 	at := hit(leaving, harness.Guard, syscall.SIGTERM)
 	ended(ctx, leaving)
 	r.taken(ctx, keys, at)
@@ -93,7 +93,7 @@ func (r *rig) leave(ctx SpecContext) {
 func (r *rig) dies(ctx SpecContext, part harness.Part) {
 	GinkgoHelper()
 	dying := r.cluster.Live()[0]
-	keys := r.keysOf(dying)
+	keys := KeysOf(r.cluster, dying)
 	at := hit(dying, part, syscall.SIGKILL)
 	_, err := dying.Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -115,7 +115,7 @@ func (r *rig) dies(ctx SpecContext, part harness.Part) {
 func (r *rig) freeze(ctx SpecContext) {
 	GinkgoHelper()
 	frozen := r.cluster.Live()[0]
-	keys := r.keysOf(frozen)
+	keys := KeysOf(r.cluster, frozen)
 	at := hit(frozen, harness.Worker, syscall.SIGSTOP)
 	first, last := r.taken(ctx, keys, at)
 	ExpectWithin(r.cluster, Lease+AfterLease, at, last, "the last key elsewhere")
@@ -171,7 +171,7 @@ func (r *rig) cut(ctx SpecContext) {
 	Expect(r.cluster.Scale(ctx, replicas-1)).To(Succeed())
 	far := r.start(ctx, fmt.Sprintf("far-%d", history.Now()), true)
 	r.spread(ctx)
-	keys := r.keysOf(far)
+	keys := KeysOf(r.cluster, far)
 	r.link.Block()
 	at := history.Now()
 	first, last := r.taken(ctx, keys, at)
@@ -194,7 +194,7 @@ func (r *rig) roll(ctx SpecContext) {
 	GinkgoHelper()
 	at := history.Now()
 	for i, old := range r.cluster.Live() {
-		ready(ctx, r.start(ctx, fmt.Sprintf("new-%d-%d", i, at), false))
+		EventuallyReady(ctx, r.start(ctx, fmt.Sprintf("new-%d-%d", i, at), false))
 		hit(old, harness.Guard, syscall.SIGTERM)
 		ended(ctx, old)
 	}

@@ -86,7 +86,7 @@ func (s *sentinels) parted(ctx SpecContext) {
 	old := s.set.Master(ctx)
 	beside := s.beside(ctx, old)
 	s.spread(ctx)
-	keys := s.keysOf(beside)
+	keys := KeysOf(s.cluster, beside)
 	at := history.Now()
 	s.set.Links[old].Block()
 	s.set.WaitMaster(ctx, old)

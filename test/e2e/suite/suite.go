@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -152,6 +153,30 @@ func Load(c *harness.Cluster) *history.History {
 	h, err := c.History()
 	Expect(err).NotTo(HaveOccurred())
 	return h
+}
+
+// KeysOf are the keys that a replica runs. It must run some.
+func KeysOf(c *harness.Cluster, r *harness.Replica) []string {
+	GinkgoHelper()
+	keys, err := c.KeysOf(r.Name)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(keys).NotTo(BeEmpty(), r.Name)
+	return keys
+}
+
+// EventuallyReady waits until a replica is ready: as an orchestrator does before it stops an old one.
+func EventuallyReady(ctx context.Context, r *harness.Replica) {
+	GinkgoHelper()
+	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).
+		Should(Equal(http.StatusOK), r.Name)
+}
+
+// ExitCode waits for a replica to end.
+func ExitCode(ctx context.Context, r *harness.Replica) int {
+	GinkgoHelper()
+	ended, err := r.Wait(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return ended.ExitCode()
 }
 
 // SQLiteURI is the URI of a database file that does not exist yet.

@@ -86,13 +86,5 @@ func (c *cluster) logsOnFailure() {
 	}
 }
 
-func keysOf(c *cluster, r *harness.Replica) []string {
-	GinkgoHelper()
-	keys, err := c.KeysOf(r.Name)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(keys).NotTo(BeEmpty())
-	return keys
-}
-
 // ms is a duration as figures show it.
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -47,7 +47,7 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 	DescribeTable("stops its tasks by itself, the others take over, and it takes its share again after", func(
 		ctx SpecContext, what string, ways ...testmongo.Direction,
 	) {
-		b, keys := now(c), keysOf(c, cut)
+		b, keys := now(c), KeysOf(c.Cluster, cut)
 		link.Cut(ways...)
 		at := history.Now()
 		Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
@@ -60,13 +60,13 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		Expect(cut.Running()).To(BeTrue(), "it waits for the store")
 		Figure("mongodb", "a replica cut off, %s: its tasks gone after %v (0.9 T is %v), all %d elsewhere after %v "+
 			"(T + 1 s is %v)", what,
-			ms(lastSignOf(h, cut.Name).Sub(at)), HardDeadline, len(keys), ms(taken.Sub(at)), Lease+AfterLease)
+			ms(history.LastSign(h.AliveAfter(cut.Name, 0)).Sub(at)), HardDeadline, len(keys), ms(taken.Sub(at)), Lease+AfterLease)
 		ExpectWithin(c.Cluster, Lease+AfterLease, at, taken, "the last key elsewhere")
 
 		healed := now(c)
 		link.Heal()
 		c.expectSound(ctx)
-		Expect(keysOf(c, cut)).To(HaveLen(tasks / replicas))
+		Expect(KeysOf(c.Cluster, cut)).To(HaveLen(tasks / replicas))
 		Figure(
 			"mongodb", "a replica cut off, %s, and healed: it runs its share again after %v", what,
 			ms(healed.lastStart(c).Sub(healed.at)),
@@ -81,12 +81,3 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		),
 	)
 })
-
-// lastSignOf is the last sign of life of any task of an instance.
-func lastSignOf(h *history.History, instance string) history.Instant {
-	var last history.Instant
-	for _, run := range h.AliveAfter(instance, 0) {
-		last = max(last, run.End)
-	}
-	return last
-}

@@ -34,7 +34,7 @@ var _ = Describe("All nodes killed for three leases", func() {
 
 		h := Load(c.Cluster)
 		Expect(h.Started(b.at, history.Now())).To(BeEmpty(), "no replica can have taken a key")
-		last := lastSign(h)
+		last := history.LastSign(aliveAfter(h, 0))
 		Figure("mongodb", "T = %v, all nodes killed under %d tasks on %d replicas: the last sign of a task after %v "+
 			"(0.9 T is %v)",
 			Lease, tasks, replicas, ms(last.Sub(gone)), HardDeadline)
@@ -65,14 +65,3 @@ var _ = Describe("All nodes killed for three leases", func() {
 		Expect(c.Live()).To(HaveLen(replicas), "no replica crashed")
 	}, SpecTimeout(ScenarioTimeout))
 })
-
-// lastSign is the last sign of life of any task.
-func lastSign(h *history.History) history.Instant {
-	var last history.Instant
-	for _, key := range h.Keys() {
-		for _, run := range h.Runs(key) {
-			last = max(last, run.End)
-		}
-	}
-	return last
-}

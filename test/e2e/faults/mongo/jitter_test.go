@@ -92,7 +92,7 @@ var _ = Describe("One replica with a slow network", Ordered, ContinueOnFailure, 
 
 	It("loses its tasks while only its heartbeats are late by a lease: each lands when no one waits for it any "+
 		"more", func(ctx SpecContext) {
-		b, keys := now(c), keysOf(c, slow)
+		b, keys := now(c), KeysOf(c.Cluster, slow)
 		link.Slow(testmongo.Sent, heartbeatsBy(Lease))
 		WaitUntil(ctx, b.at.Add(3*Lease))
 		h := Load(c.Cluster)

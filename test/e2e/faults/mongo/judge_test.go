@@ -205,26 +205,15 @@ func (b before) stayed(c *cluster) int {
 // lastStart is when the last of the first starts of each key since then was.
 func (b before) lastStart(c *cluster) history.Instant {
 	GinkgoHelper()
-	h, last := Load(c.Cluster), b.at
-	for _, key := range h.Keys() {
-		for _, run := range h.Runs(key) {
-			if run.Start >= b.at {
-				last = max(last, run.Start)
-				break
-			}
-		}
-	}
+	h := Load(c.Cluster)
+	_, last := h.FirstStarts(h.Keys(), b.at)
 	return last
 }
 
 // lastStartAfter is when the last run since t was started, t if there is none.
 func (b before) lastStartAfter(c *cluster, t history.Instant) history.Instant {
 	GinkgoHelper()
-	last := t
-	for _, run := range Load(c.Cluster).Started(t, history.Now()) {
-		last = max(last, run.Start)
-	}
-	return last
+	return Load(c.Cluster).LastStart(t, history.Now())
 }
 
 // aliveAfter are the runs of any replica that gave a sign of life after t.

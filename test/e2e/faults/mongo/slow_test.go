@@ -49,7 +49,7 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 
 	It("for one replica: the others take its tasks over, and it takes its share again after", func(ctx SpecContext) {
 		slow := c.Live()[0]
-		b, keys := now(c), keysOf(c, slow)
+		b, keys := now(c), KeysOf(c.Cluster, slow)
 		Expect(blocks(always, Lease/2, commands).begin(ctx, c.rs, slow.Name)).To(Succeed())
 		at := history.Now()
 		Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
@@ -79,7 +79,7 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		Eventually(c.CheckTaken).WithArguments(c.Keys(), at).Should(Succeed())
 		Figure("mongodb", "every command takes T/2: the last sign of a task after %v (0.9 T is %v); all run %v "+
 			"after its end, %d of %d where they were",
-			ms(lastSign(h).Sub(at)), HardDeadline, ms(b.lastStart(c).Sub(ended)), b.stayed(c), faultTasks)
+			ms(history.LastSign(aliveAfter(h, 0)).Sub(at)), HardDeadline, ms(b.lastStart(c).Sub(ended)), b.stayed(c), faultTasks)
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", faultTasks-1), "no reshuffle")
 	}, SpecTimeout(ScenarioTimeout))

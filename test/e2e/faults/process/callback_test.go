@@ -79,7 +79,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 			began := history.Now()
 			back := holdWriteLock(ctx, path(uri))
 			WaitUntil(ctx, began.Add(2*Lease))
-			Expect(exit(ctx, stuck)).To(Equal(75), "the process goes rather than let another run at the same time")
+			Expect(ExitCode(ctx, stuck)).To(Equal(75), "the process goes rather than let another run at the same time")
 			h := Load(c)
 			for _, r := range others {
 				Expect(
@@ -87,7 +87,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				).To(BeEmpty(), "nothing outlives the hard deadline")
 				Expect(r == stuck || r.Running()).To(BeTrue(), "%s had no reason to go", r.Name)
 			}
-			blocked := lastSign(oldRuns(h, stuck.Name, began))
+			blocked := history.LastSign(oldRuns(h, stuck.Name, began))
 			returned := history.Now()
 			back(ctx)
 
@@ -105,7 +105,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		service(ctx, "block")
 		runs(keys)
 		stuck := ownerOfBad()
-		moved := keysOf(c, stuck)
+		moved := KeysOf(c, stuck)
 		at, err := stuck.Kill(harness.Guard, syscall.SIGTERM)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(stuck.Log).Should(ContainSubstring(`"msg":"StopStuck","key":"` + badKey + `"`))
@@ -171,11 +171,11 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				By("stopping its owner in order")
 				at, err := owner.Kill(harness.Guard, syscall.SIGTERM)
 				Expect(err).NotTo(HaveOccurred())
-				Expect(exit(ctx, owner)).To(BeZero(), owner.LogTail(10))
+				Expect(ExitCode(ctx, owner)).To(BeZero(), owner.LogTail(10))
 				Eventually(func() []history.Run { return Load(c).Started(at, history.Now()) }).
 					Should(ContainElement(HaveField("Key", badKey)))
 				Eventually(runsSteady).Should(Equal(keys - 1))
-				first, _ := startsOf(Load(c), []string{badKey}, at)
+				first, _ := Load(c).FirstStarts([]string{badKey}, at)
 				Figure(
 					"sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts,
 					watch, ms(first.Sub(at)),

@@ -113,7 +113,7 @@ groups:
 `, name, uri, Lease, shutdown, server, server, admin, far.URL), nil
 		})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).Should(Equal(http.StatusOK))
+		EventuallyReady(ctx, r)
 		return r
 	}
 
@@ -169,7 +169,7 @@ groups:
 			for _, call := range far.of("old") {
 				Expect(call.At).To(BeTemporally("<", first.At), "the old says nothing any more: %+v", call)
 			}
-			exit(ctx, old)
+			ExitCode(ctx, old)
 			Eventually(func() ([]harness.Task, error) { return next.Client.Tasks(ctx) }).
 				Should(
 					ConsistOf(And(HaveField("Key", key), HaveField("State", "running"), HaveField("Instance", "next"))),

@@ -41,7 +41,7 @@ func stop(ctx context.Context, c *harness.Cluster, part harness.Part, andTasks b
 	GinkgoHelper()
 	f := &freeze{c: c, replica: c.Live()[0]}
 	eventuallyChildren(c, f.replica, 1)
-	f.keys = keysOf(c, f.replica)
+	f.keys = KeysOf(c, f.replica)
 	if part == harness.Both {
 		AllowOverlap(c, "all that could end the old runs was stopped, until it woke", f.covers)
 	}
@@ -144,8 +144,8 @@ func (f *freeze) expectUntouched(ctx context.Context, what string) {
 func (f *freeze) expectOldRunsOver(store, what string) {
 	GinkgoHelper()
 	h := Load(f.c)
-	gone := lastSign(f.old())
-	first, _ := startsOf(h, f.keys, f.began)
+	gone := history.LastSign(f.old())
+	first, _ := h.FirstStarts(f.keys, f.began)
 	beside := time.Duration(0)
 	for _, o := range h.Overlaps() {
 		if o.Later.Start > f.began {
@@ -221,7 +221,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 						last := eventuallyTaken(s.c, f.keys, f.began)
 						Figure(s.store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
 							"after %v", d,
-							ms(lastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
+							ms(history.LastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
 						ExpectWithin(s.c, Lease+AfterLease, f.began, last, "the last key elsewhere")
 					}
 					f.thaw(harness.Worker)
@@ -247,11 +247,11 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					}
 					f.last(ctx, d)
 					f.thaw(harness.Guard)
-					Expect(exit(ctx, f.replica)).NotTo(BeZero())
+					Expect(ExitCode(ctx, f.replica)).NotTo(BeZero())
 					last := eventuallyTaken(s.c, f.keys, f.began)
 					Figure(s.store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
 						"after %v", d,
-						ms(lastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
+						ms(history.LastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
 					ExpectWithin(s.c, Lease+AfterLease, ended, last, "the last key elsewhere")
 					s.spread(ctx)
 					ExpectOneRunEach(s.c)

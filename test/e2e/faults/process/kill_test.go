@@ -36,7 +36,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 		It("the guard alone: the worker ends all tasks and itself, and no one takes a key before the lease is "+
 			"over", func(ctx SpecContext) {
 			dying := c.Live()[0]
-			keys := keysOf(c, dying)
+			keys := KeysOf(c, dying)
 			eventuallyChildren(c, dying, children)
 			worker, err := dying.WorkerProc()
 			Expect(err).NotTo(HaveOccurred())
@@ -55,8 +55,8 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			}
 			last := eventuallyTaken(c, keys, at)
 			h := Load(c)
-			first, _ := startsOf(h, keys, at)
-			gone := lastSign(oldRuns(h, dying.Name, at))
+			first, _ := h.FirstStarts(keys, at)
+			gone := history.LastSign(oldRuns(h, dying.Name, at))
 			Figure(store, "kill -9 of the guard alone: %d tasks with children gone after %v, the worker after %v; "+
 				"elsewhere from %v to %v after (T + 1 s is %v)%s", len(keys),
 				ms(gone.Sub(at)), ms(exited.Sub(at)), ms(first.Sub(at)), ms(last.Sub(at)), Lease+AfterLease,
@@ -71,13 +71,13 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 		It("the worker alone: the guard ends the children too, marks the session dead, and no one waits",
 			func(ctx SpecContext) {
 				dying := c.Live()[0]
-				keys := keysOf(c, dying)
+				keys := KeysOf(c, dying)
 				eventuallyChildren(c, dying, children)
 				at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
 				Expect(err).NotTo(HaveOccurred())
 				last := eventuallyTaken(c, keys, at)
-				Expect(exit(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard reports its worker's end")
-				gone := lastSign(oldRuns(Load(c), dying.Name, at))
+				Expect(ExitCode(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard reports its worker's end")
+				gone := history.LastSign(oldRuns(Load(c), dying.Name, at))
 				Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after "+
 					"%v (P11: 1 s)", len(keys),
 					ms(gone.Sub(at)), ms(last.Sub(at)))
@@ -93,7 +93,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 		It("both: the commands die at once, only what they started may live on, under the smaller token",
 			func(ctx SpecContext) {
 				dying := c.Live()[0]
-				keys := keysOf(c, dying)
+				keys := KeysOf(c, dying)
 				eventuallyChildren(c, dying, children)
 				procs := dying.TaskProcs()
 				AllowOverlap(c, "nothing is left that could end the children of commands",
@@ -117,7 +117,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 						}
 					}
 				}
-				first, _ := startsOf(h, keys, at)
+				first, _ := h.FirstStarts(keys, at)
 				Figure(store, "kill -9 of both: %d commands gone after %v, elsewhere from %v to %v after (T + 1 s is "+
 					"%v); %d of their %d children live on, as documented%s",
 					len(keys), ms(max(0, mainEnd.Sub(at))), ms(first.Sub(at)), ms(last.Sub(at)), Lease+AfterLease,

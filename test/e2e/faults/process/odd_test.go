@@ -48,7 +48,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			By(fault.what)
 			balanced(ctx, c)
 			leaving := ownerOf(c, oddKey)
-			keys := keysOf(c, leaving)
+			keys := KeysOf(c, leaving)
 			eventuallyChildren(c, leaving, 1)
 			Eventually(func() []history.Process { return Load(c).OwnersAt(history.Now())[oddKey].Children }).
 				Should(HaveLen(2))
@@ -67,7 +67,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			h := Load(c)
 			Figure("sqlite", "%s with children in sessions of their own, some deaf to SIGTERM for 1s: gone after "+
 				"%v, all %d keys elsewhere after %v", fault.what,
-				ms(lastSign(oldRuns(h, leaving.Name, at)).Sub(at)), len(keys), ms(last.Sub(at)))
+				ms(history.LastSign(oldRuns(h, leaving.Name, at)).Sub(at)), len(keys), ms(last.Sub(at)))
 			if fault.most == 0 {
 				ExpectHandedOver(c, leaving.Name, at)
 			} else {

@@ -38,7 +38,7 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 			func(ctx SpecContext) {
 				balanced(ctx, c)
 				broken := c.Live()[0]
-				keys := keysOf(c, broken)
+				keys := KeysOf(c, broken)
 				eventuallyChildren(c, broken, 2)
 				worker, err := broken.WorkerProc()
 				Expect(err).NotTo(HaveOccurred())
@@ -47,13 +47,13 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 
 				at := history.Now()
 				Expect(broken.BreakSocket(way.how)).To(Succeed())
-				Expect(exit(ctx, broken)).NotTo(BeZero(), "that is no orderly end")
+				Expect(ExitCode(ctx, broken)).NotTo(BeZero(), "that is no orderly end")
 				Expect(worker.Alive()).To(BeFalse())
 				for _, p := range procs {
 					Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
 				}
 				last := eventuallyTaken(c, keys, at)
-				gone := lastSign(oldRuns(Load(c), broken.Name, at))
+				gone := history.LastSign(oldRuns(Load(c), broken.Name, at))
 				Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)",
 					way.what,
 					ms(max(0, gone.Sub(at))), len(keys), ms(last.Sub(at)), Lease)

@@ -32,25 +32,8 @@ func balanced(ctx context.Context, c *harness.Cluster) {
 func eventuallyTaken(c *harness.Cluster, keys []string, since history.Instant) history.Instant {
 	GinkgoHelper()
 	Eventually(c.CheckTaken).WithArguments(keys, since).Should(Succeed())
-	_, last := startsOf(Load(c), keys, since)
+	_, last := Load(c).FirstStarts(keys, since)
 	return last
-}
-
-// startsOf is when the first and the last of these keys were started for the first time after since.
-func startsOf(h *history.History, keys []string, since history.Instant) (first, last history.Instant) {
-	for _, key := range keys {
-		for _, run := range h.Runs(key) {
-			if run.Start < since {
-				continue
-			}
-			if first == 0 || run.Start < first {
-				first = run.Start
-			}
-			last = max(last, run.Start)
-			break
-		}
-	}
-	return first, last
 }
 
 // oldRuns are the runs of an instance that began before t.
@@ -66,23 +49,6 @@ func oldRuns(h *history.History, instance string, t history.Instant) []history.R
 	return old
 }
 
-// lastSign is the last sign of life of any of these runs.
-func lastSign(runs []history.Run) history.Instant {
-	var last history.Instant
-	for _, run := range runs {
-		last = max(last, run.End)
-	}
-	return last
-}
-
-func keysOf(c *harness.Cluster, r *harness.Replica) []string {
-	GinkgoHelper()
-	keys, err := c.KeysOf(r.Name)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(keys).NotTo(BeEmpty())
-	return keys
-}
-
 // eventuallyChildren waits until every task that runs on a replica now has so many children that record.
 func eventuallyChildren(c *harness.Cluster, r *harness.Replica, children int) {
 	GinkgoHelper()
@@ -95,14 +61,6 @@ func eventuallyChildren(c *harness.Cluster, r *harness.Replica, children int) {
 		}
 		return lacking
 	}).Should(BeEmpty(), "tasks whose children do not record yet")
-}
-
-// exit waits for a replica to end and returns its status.
-func exit(ctx context.Context, r *harness.Replica) int {
-	GinkgoHelper()
-	ended, err := r.Wait(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return ended.ExitCode()
 }
 
 // atOnce is a limit for what a guard or worker does when it sees the other's end. It is sooner than the deadline of any

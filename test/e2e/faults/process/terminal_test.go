@@ -35,7 +35,7 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		r, terminal, err := c.StartOnTerminal(ctx, "sits")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-		return r, terminal, keysOf(c, r)
+		return r, terminal, KeysOf(c, r)
 	}
 
 	It("goes on after Ctrl-Z, and drains once after Ctrl-C", func(ctx SpecContext) {
@@ -58,7 +58,7 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		Expect(err).NotTo(HaveOccurred())
 		WaitUntil(ctx, at.Add(grace/2))
 		Expect(Load(c).AliveAfter(r.Name, at.Add(grace/4))).To(HaveLen(len(keys)), "tasks were asked, not interrupted")
-		Expect(exit(ctx, r)).To(BeZero(), "an orderly end")
+		Expect(ExitCode(ctx, r)).To(BeZero(), "an orderly end")
 		gone := history.Now()
 		last := eventuallyTaken(c, keys, at)
 		Expect(strings.Count(terminal.Screen(), `"msg":"Draining"`)).To(Equal(1), "one Ctrl-C is one order")
@@ -80,12 +80,12 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		second, err := terminal.Type(harness.CtrlC)
 		Expect(err).NotTo(HaveOccurred())
 		// The worker's own 1, or that of the signal when it had to be killed.
-		Expect(exit(ctx, r)).To(BeElementOf(1, 128+int(syscall.SIGINT)))
+		Expect(ExitCode(ctx, r)).To(BeElementOf(1, 128+int(syscall.SIGINT)))
 		gone := history.Now()
 		Expect(r.GuardProc().Alive()).To(BeFalse())
 		last := eventuallyTaken(c, keys, at)
 		h := Load(c)
-		end := lastSign(oldRuns(h, r.Name, at))
+		end := history.LastSign(oldRuns(h, r.Name, at))
 		Expect(end).To(BeNumerically("<", at.Add(grace)), "sooner than they would have been killed in the drain")
 		Expect(h.AliveAfter(r.Name, gone)).To(BeEmpty())
 		Figure("sqlite", "second Ctrl-C: old runs gone after %v, the replica ended after %v, all %d keys elsewhere "+

@@ -74,7 +74,7 @@ func (s *oneWrong) play(ctx context.Context, what string, set func()) {
 	at, keys := killAll(s.c, []*harness.Replica{dying})
 	Eventually(s.c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 	eventuallySpread(ctx, s.c, s.c.Tasks)
-	fell := lastStartOf(Load(s.c), keys, at)
+	_, fell := Load(s.c).FirstStarts(keys, at)
 	joined := history.Now()
 	s.next(ctx)
 	eventuallySpread(ctx, s.c, s.c.Tasks)

@@ -31,7 +31,7 @@ var _ = Describe("Many replicas", func() {
 			began := history.Now()
 			Expect(c.Add(ctx, replicas)).To(Succeed())
 			eventuallyAlive(ctx, c)
-			allRun := lastStart(Load(c), began)
+			allRun := Load(c).LastStart(began, history.Now())
 			eventuallySpread(ctx, c, tasks)
 			h := Load(c)
 			counts := history.ByInstance(h.OwnersAt(history.Now()))
@@ -42,7 +42,7 @@ var _ = Describe("Many replicas", func() {
 			starts := len(h.Started(began, history.Now()))
 			Figure(store, "%d replicas started at once (T = %v): all %d keys run %v after the first process was "+
 				"started, evenly after %v, %d starts in all",
-				replicas, lease, tasks, ms(allRun.Sub(began)), ms(lastStart(h, began).Sub(began)), starts)
+				replicas, lease, tasks, ms(allRun.Sub(began)), ms(h.LastStart(began, history.Now()).Sub(began)), starts)
 		}, SpecTimeout(ScenarioTimeout))
 	}, Label(Fleet), Serial)
 })
@@ -73,7 +73,7 @@ var _ = Describe("Many of twenty replicas", func() {
 				)
 			}
 			ExpectOneRunEach(c)
-			last := lastStartOf(h, keys, at)
+			_, last := h.FirstStarts(keys, at)
 			Figure(store, "kill -9 of %d of %d replicas at once, guards and workers: their %d tasks elsewhere "+
 				"within %v (T + 1 s is %v), gaps %s",
 				n, of, len(keys), ms(last.Sub(at)), lease+AfterLease, gapsSince(h, at))

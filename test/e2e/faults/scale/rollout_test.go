@@ -39,7 +39,7 @@ var _ = Describe("A hundred keys on five replicas", func() {
 		// replaced replaces n of the given replicas, the oldest first, as an orchestrator with a surge of one does.
 		replaced := func(ctx context.Context, old []*harness.Replica, n int, by harness.Variant, names string) {
 			for i, r := range old[:n] {
-				eventuallyReady(ctx, start(ctx, c, fmt.Sprintf("%s-%d", names, i+1), by))
+				EventuallyReady(ctx, start(ctx, c, fmt.Sprintf("%s-%d", names, i+1), by))
 				stop(ctx, r)
 			}
 		}
@@ -107,7 +107,7 @@ var _ = Describe("A hundred keys on five replicas", func() {
 				h := Load(c)
 				Figure(store, "all %d replicas restarted at once by %v: all %d keys run again %v after the first "+
 					"signal, %v after the last process was gone",
-					replicas, sig, tasks, ms(lastStart(h, at).Sub(at)), ms(lastStart(h, at).Sub(ended)))
+					replicas, sig, tasks, ms(h.LastStart(at, history.Now()).Sub(at)), ms(h.LastStart(at, history.Now()).Sub(ended)))
 				Expect(len(h.Started(at, history.Now()))).To(BeNumerically(">=", tasks))
 				ExpectOneRunEach(c)
 			}

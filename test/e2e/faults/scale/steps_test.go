@@ -5,7 +5,6 @@ package scale_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"syscall"
 	"time"
@@ -44,15 +43,6 @@ func start(ctx context.Context, c *harness.Cluster, name string, v harness.Varia
 	return r
 }
 
-// eventuallyReady waits until a replica says that it is ready: what an orchestrator waits for before it stops an old
-// one.
-func eventuallyReady(ctx context.Context, r *harness.Replica) {
-	GinkgoHelper()
-	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).Should(
-		Equal(http.StatusOK), r.Name,
-	)
-}
-
 // eventuallySpread waits until, in every replica's eyes and by the records, all tasks run, evenly.
 func eventuallySpread(ctx context.Context, c *harness.Cluster, tasks int) {
 	GinkgoHelper()
@@ -86,7 +76,7 @@ func killAll(c *harness.Cluster, replicas []*harness.Replica) (history.Instant, 
 	GinkgoHelper()
 	var keys []string
 	for _, r := range replicas {
-		keys = append(keys, keysOf(c, r)...)
+		keys = append(keys, KeysOf(c, r)...)
 	}
 	first := history.Now()
 	for _, r := range replicas {
@@ -94,37 +84,6 @@ func killAll(c *harness.Cluster, replicas []*harness.Replica) (history.Instant, 
 		Expect(err).NotTo(HaveOccurred())
 	}
 	return first, keys
-}
-
-func keysOf(c *harness.Cluster, r *harness.Replica) []string {
-	GinkgoHelper()
-	keys, err := c.KeysOf(r.Name)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(keys).NotTo(BeEmpty(), r.Name)
-	return keys
-}
-
-// lastStart is when the last run that started after since did.
-func lastStart(h *history.History, since history.Instant) history.Instant {
-	last := since
-	for _, run := range h.Started(since, history.Now()) {
-		last = max(last, run.Start)
-	}
-	return last
-}
-
-// lastStartOf is when the last of these keys was started for the first time after since.
-func lastStartOf(h *history.History, keys []string, since history.Instant) history.Instant {
-	last := since
-	for _, key := range keys {
-		for _, run := range h.Runs(key) {
-			if run.Start >= since {
-				last = max(last, run.Start)
-				break
-			}
-		}
-	}
-	return last
 }
 
 // gapsSince are the gaps before the runs that started after since.
