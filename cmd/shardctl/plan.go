@@ -110,8 +110,8 @@ func planMember(s *config.Settings) balancer.Member {
 // relabel gives the replicas the labels of --labels, the first ones first.
 func (o *planOptions) relabel(members []balancer.Member) error {
 	for _, text := range o.labels {
-		list, number, _ := cutLast(text, ":")
-		n, err := strconv.Atoi(number)
+		colon := strings.LastIndex(text, ":")
+		n, err := strconv.Atoi(text[colon+1:])
 		if err != nil || n < 1 {
 			return usage("--labels %q: want K=V,...:N, for N of the replicas", text)
 		}
@@ -120,7 +120,7 @@ func (o *planOptions) relabel(members []balancer.Member) error {
 			return usage("--labels %q: only %s left of --replicas %d", text, left, o.replicas)
 		}
 		labels := map[string]string{}
-		for pair := range strings.SplitSeq(list, ",") {
+		for pair := range strings.SplitSeq(text[:colon], ",") {
 			name, value, ok := strings.Cut(pair, "=")
 			if !ok || name == "" {
 				return usage("--labels %q: %q is not K=V", text, pair)
@@ -133,14 +133,6 @@ func (o *planOptions) relabel(members []balancer.Member) error {
 		members = members[n:]
 	}
 	return nil
-}
-
-func cutLast(text, at string) (before, after string, found bool) {
-	i := strings.LastIndex(text, at)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(at):], true
 }
 
 // table shows it at one glance: a verdict for each group first, then who owns how many.

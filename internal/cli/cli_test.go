@@ -337,7 +337,7 @@ func TestColourIsBesideTheWord(t *testing.T) {
 	if got := v.state("failed"); got != "failed" {
 		t.Errorf("%q", got)
 	}
-	if (&Globals{}).colour(&bytes.Buffer{}) {
+	if new(Globals).View(&bytes.Buffer{}).Colour {
 		t.Error("a file is coloured")
 	}
 }

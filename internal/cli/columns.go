@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,7 @@ func taskColumns() []Column[api.Task] {
 		{Title: "pinned to", Wide: true, Cell: func(_ *View, t *T) string { return pinText(t) }},
 		ofOverrides("task", func(t *T) api.Overrides { return t.Overrides }),
 		{Title: "labels", Wide: true, Cell: func(_ *View, t *T) string { return labelText(t.Labels) }},
-		onlyWide(ofProse("message", KeepReason, func(t *T) string { return first(t.LastError, t.Message) })),
+		onlyWide(ofProse("message", KeepReason, func(t *T) string { return cmp.Or(t.LastError, t.Message) })),
 	}
 }
 
@@ -143,7 +144,7 @@ func problemColumns() []Column[api.Problem] {
 }
 
 func about(p *api.Problem) string {
-	what := first(p.Task, p.Group)
+	what := cmp.Or(p.Task, p.Group)
 	switch {
 	case p.Instance == "":
 		return what
@@ -234,7 +235,7 @@ func someOf(names []string, all int) string {
 func holdersText(l *api.Lock) string {
 	names := make([]string, len(l.Holders))
 	for i, h := range l.Holders {
-		names[i] = first(h.Instance, "?")
+		names[i] = cmp.Or(h.Instance, "?")
 	}
 	return someOf(names, len(names))
 }
@@ -256,7 +257,7 @@ func heldText(l *api.Lock) string {
 func queueText(l *api.Lock) string {
 	names := make([]string, len(l.Queue))
 	for i, w := range l.Queue {
-		names[i] = first(w.Instance, "?")
+		names[i] = cmp.Or(w.Instance, "?")
 	}
 	return someOf(names, l.Waiting)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,16 +182,16 @@ func (d *description) why(t *api.Task) string {
 	case api.Unassigned, api.Paused:
 		return reasonText(t.Reason, t.Message)
 	case api.Backoff:
-		text := "to be tried again: " + first(t.LastError, "it ended")
+		text := "to be tried again: " + cmp.Or(t.LastError, "it ended")
 		if t.Restarts >= manyRestarts {
-			text = "crash-looping: " + first(t.LastError, "it ended") + fmt.Sprintf(", %d restarts", t.Restarts)
+			text = "crash-looping: " + cmp.Or(t.LastError, "it ended") + fmt.Sprintf(", %d restarts", t.Restarts)
 		}
 		if !t.NextRunAt.IsZero() {
 			text += ", next " + d.view.age(t.NextRunAt)
 		}
 		return text
 	case api.Failed:
-		return "failed for good: " + first(
+		return "failed for good: " + cmp.Or(
 			t.LastError, "see its runs",
 		) + "; `shardctl rerun " + t.Key + "` runs it again"
 	case api.Done:

@@ -140,8 +140,8 @@ func (s *since) from(now time.Time) time.Time {
 	return s.at
 }
 
-// FixedWords offers words that a flag takes.
-func FixedWords(cmd *cobra.Command, flag string, words ...string) {
+// fixedWords offers words that a flag takes.
+func fixedWords(cmd *cobra.Command, flag string, words ...string) {
 	// the flag is there
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -224,7 +224,7 @@ var errStale = errors.New("what is watched is stale")
 func (g *Globals) addStale(cmd *cobra.Command, byDefault string) {
 	var word string
 	cmd.Flags().StringVar(&word, "stale", byDefault, "when the store is away: warn, or fail with exit code 3")
-	FixedWords(cmd, "stale", staleWarn, staleFail)
+	fixedWords(cmd, "stale", staleWarn, staleFail)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if word != staleWarn && word != staleFail {

@@ -77,14 +77,14 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	fs.StringVarP(&o.group, "group", "g", "", "only of this group")
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")
 	outputFlag(cmd, &o.output, formatTable, formatWide, formatJSON, formatYAML, formatName, formatPath)
-	fs.StringVar(&o.kind, "kind", "", "only locks of these kinds: "+strings.Join(lockKinds(), ","))
+	fs.StringVar(&o.kind, "kind", "", "only locks of these kinds: "+strings.Join(texts(api.LockKinds()), ","))
 	fs.Var(&o.since, "since", "only events from then on: how long ago, as 1h, or a moment, as 2026-01-31T12:00:00Z")
 	fs.IntVar(&o.limit, "limit", api.DefaultLimit, "at most so many events, the newest ones")
 	fs.StringVar(&o.sortBy, "sort-by", "", "order by the field at this JSONPath, as .restarts")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "go on with each change")
 	fs.BoolVar(&o.noHeaders, "no-headers", false, "leave out the first line")
 	g.completeGroup(cmd)
-	FixedWords(cmd, "kind", lockKinds()...)
+	fixedWords(cmd, "kind", texts(api.LockKinds())...)
 	return cmd
 }
 
@@ -176,7 +176,7 @@ func (o *getOptions) check(g *Globals, kind string) error {
 		return usage("events are read from a replica; leave out --config")
 	}
 	if kind == "instances" && o.output.format == formatWide && o.state == "" {
-		o.state = strings.Join(allInstanceStates(), ",")
+		o.state = strings.Join(texts(api.InstanceStates()), ",")
 	}
 	if o.watch && o.output.format == formatYAML {
 		return usage("-w goes with -o table, wide, json, name or jsonpath")
@@ -198,20 +198,13 @@ type request struct {
 	out, note io.Writer
 }
 
-func lockKinds() []string {
-	var kinds []string
-	for _, kind := range api.LockKinds() {
-		kinds = append(kinds, string(kind))
+// texts are words of a type of their own as texts.
+func texts[T ~string](words []T) []string {
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = string(word)
 	}
-	return kinds
-}
-
-func allInstanceStates() []string {
-	var names []string
-	for _, state := range api.InstanceStates() {
-		names = append(names, string(state))
-	}
-	return names
+	return list
 }
 
 // runs lists the last runs of the tasks that are named.

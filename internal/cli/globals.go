@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,8 +25,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/client"
 )
 
-// DefaultServer is the admin listener of a replica on this machine, which serves everything.
-const DefaultServer = "http://127.0.0.1:8081"
+// defaultServer is the admin listener of a replica on this machine, which serves everything.
+const defaultServer = "http://127.0.0.1:8081"
 
 // Globals are what all commands share. The zero value is ready.
 type Globals struct {
@@ -64,7 +65,7 @@ func Commands(g *Globals) []*cobra.Command {
 // AddFlags adds the flags that say which replica a command talks to. [Globals.Client] reads them.
 func (g *Globals) AddFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&g.server, "server", "", "replica to ask (SHARDCTL_SERVER; default "+DefaultServer+")")
+	fs.StringVar(&g.server, "server", "", "replica to ask (SHARDCTL_SERVER; default "+defaultServer+")")
 	fs.StringVar(
 		&g.tokenFile, "token-file", "", "file with the token (SHARDCTL_ADMIN_TOKEN_FILE, SHARDCTL_ADMIN_TOKEN)",
 	)
@@ -115,7 +116,7 @@ func (g *Globals) Client(ctx context.Context) (*client.Client, error) {
 }
 
 func (g *Globals) address() (string, error) {
-	base := first(g.server, g.getenv("SHARDCTL_SERVER"), DefaultServer)
+	base := cmp.Or(g.server, g.getenv("SHARDCTL_SERVER"), defaultServer)
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
@@ -128,7 +129,7 @@ func (g *Globals) address() (string, error) {
 
 // token is that of the environment, or of a file. The file has to be there now, and is read again when a watch goes on.
 func (g *Globals) token() (client.Option, error) {
-	file := first(g.tokenFile, g.getenv("SHARDCTL_ADMIN_TOKEN_FILE"))
+	file := cmp.Or(g.tokenFile, g.getenv("SHARDCTL_ADMIN_TOKEN_FILE"))
 	if file == "" {
 		return client.WithToken(g.getenv("SHARDCTL_ADMIN_TOKEN")), nil
 	}
@@ -213,15 +214,11 @@ func (g *Globals) now() time.Time {
 	return time.Now()
 }
 
-// colour says whether to colour what goes to w: only on a terminal, and not with NO_COLOR.
-func (g *Globals) colour(w io.Writer) bool {
-	return terminal(w) && g.getenv("NO_COLOR") == "" && g.getenv("TERM") != "dumb"
-}
-
-// View is how things are shown on w.
+// View is how things are shown on w: in colours only on a terminal, and not with NO_COLOR.
 func (g *Globals) View(w io.Writer) *View {
 	width, height := sizeOf(w)
-	return &View{Now: g.now(), Colour: g.colour(w), Width: width, Height: height}
+	colour := terminal(w) && g.getenv("NO_COLOR") == "" && g.getenv("TERM") != "dumb"
+	return &View{Now: g.now(), Colour: colour, Width: width, Height: height}
 }
 
 // sizeOf is the size of a terminal in columns and rows; 0: w is none, and everything fits.
@@ -237,15 +234,6 @@ func sizeOf(w io.Writer) (width, height int) {
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // offline answers from the store itself, through the very handler that a replica would answer with. So what is selected

@@ -50,7 +50,7 @@ func (l *live) ofInstances(c *client.Change[api.Instance]) {
 		l.instances, l.listed = map[string]api.Instance{}, true
 	}
 	for i := range c.Items {
-		if id := first(c.Items[i].Session, c.Items[i].Name); c.Kind == client.Delete {
+		if id := cmp.Or(c.Items[i].Session, c.Items[i].Name); c.Kind == client.Delete {
 			delete(l.instances, id)
 		} else {
 			l.instances[id] = c.Items[i]

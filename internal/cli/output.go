@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func OutputFlag(cmd *cobra.Command, o *Output) {
 func outputFlag(cmd *cobra.Command, o *Output, allowed ...format) {
 	o.format, o.allowed = allowed[0], allowed
 	cmd.Flags().VarP(o, "output", "o", anyOf(o.words("TEMPLATE")))
-	FixedWords(cmd, "output", o.words("")...)
+	fixedWords(cmd, "output", o.words("")...)
 }
 
 // words are the allowed formats as they are typed.
@@ -281,14 +282,8 @@ func sortBy[T any](items []T, path string) error {
 }
 
 func fieldsOf(tree any) []string {
-	var names []string
-	if m, ok := tree.(map[string]any); ok {
-		for name := range m {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	fields, _ := tree.(map[string]any)
+	return slices.Sorted(maps.Keys(fields))
 }
 
 func compareValues(a, b any) int {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func (s *sections) problems(v *View, all []api.Problem) {
 }
 
 func (v *View) summary(s *api.Status) string {
-	store := "store " + plainText(first(s.Store.Kind, "unknown")) + " reachable"
+	store := "store " + plainText(cmp.Or(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
 		store = v.Paint(
 			"31",
@@ -229,14 +230,10 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 }
 
 func (i *identity) show(d *description) {
-	verbs := make([]string, len(i.Verbs))
-	for n, verb := range i.Verbs {
-		verbs[n] = string(verb)
-	}
 	d.field("Server", plainText(i.Server))
-	d.field("Name", plainText(first(i.Name, "no token was sent")))
+	d.field("Name", plainText(cmp.Or(i.Name, "no token was sent")))
 	d.field("Role", plainText(string(i.Role)))
-	d.field("Changes", plainText(first(strings.Join(verbs, ", "), "none")))
+	d.field("Changes", plainText(cmp.Or(strings.Join(texts(i.Verbs), ", "), "none")))
 }
 
 func healthcheckCommand(g *Globals) *cobra.Command {

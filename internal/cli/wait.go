@@ -58,7 +58,7 @@ and it is not known, since the store is away. With --stale=warn that is 1.`,
 	DurationFlag(fs, &o.timeout, "timeout", time.Minute, "how long at most; 0: look once")
 	cmd.ValidArgsFunction = g.completeTask(&o.group)
 	g.completeGroup(cmd)
-	FixedWords(cmd, "for", "balanced", "running", "done")
+	fixedWords(cmd, "for", "balanced", "running", "done")
 	return cmd
 }
 

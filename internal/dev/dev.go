@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -150,7 +151,7 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 		select {
 		case s.view = <-views:
 			report(news.step(s.view)...)
-			lived = lived || anyLive(s.view)
+			lived = lived || slices.ContainsFunc(s.view.Replicas, func(r Replica) bool { return r.State == Live })
 			if why, over := ended(s.view); over && (!keyed || !lived) {
 				return fmt.Errorf("no replica is left: %s", why)
 			}
@@ -194,15 +195,6 @@ func (d *session) act(ctx context.Context, a action, v *View, number int) error 
 	case nothing, quit:
 	}
 	return nil
-}
-
-func anyLive(v *View) bool {
-	for _, r := range v.Replicas {
-		if r.State == Live {
-			return true
-		}
-	}
-	return false
 }
 
 // ended says whether all processes have ended for good, and how the last one did.

@@ -156,8 +156,8 @@ func (f *Functions) Names() []string {
 // Patterns say which names are wanted: those that match one of them.
 type Patterns []*regexp.Regexp
 
-// PatternMust is what a pattern must be, in words.
-const PatternMust = "a name in which * stands for any text and ? for one character, or a regular expression as /^a|b$/"
+// patternMust is what a pattern must be, in words.
+const patternMust = "a name in which * stands for any text and ? for one character, or a regular expression as /^a|b$/"
 
 // ParsePatterns reads patterns. In one, * stands for any text and ? for one character; all else stands for itself, and
 // the whole name must match. Between slashes it is a regular expression (RE2), which may match any part of a name.
@@ -167,7 +167,7 @@ func ParsePatterns(texts []string) (Patterns, error) {
 		var source string
 		switch inner, is := strings.CutPrefix(text, "/"); {
 		case text == "":
-			return nil, fmt.Errorf("a pattern is empty, must be %s", PatternMust)
+			return nil, fmt.Errorf("a pattern is empty, must be %s", patternMust)
 		case is && len(inner) > 1 && strings.HasSuffix(inner, "/"):
 			source = strings.TrimSuffix(inner, "/")
 		default:
@@ -187,7 +187,7 @@ func ParsePatterns(texts []string) (Patterns, error) {
 // their values are known.
 func ValidatePatterns(field string, texts []string) []decode.FieldError {
 	if len(texts) == 0 {
-		return []decode.FieldError{{Path: []string{field}, Message: "is required: " + PatternMust}}
+		return []decode.FieldError{{Path: []string{field}, Message: "is required: " + patternMust}}
 	}
 	var wrong []decode.FieldError
 	for i, text := range texts {
@@ -198,7 +198,7 @@ func ValidatePatterns(field string, texts []string) []decode.FieldError {
 		if len(texts) > 1 {
 			at = append(at, strconv.Itoa(i))
 		}
-		wrong = append(wrong, decode.FieldError{Path: at, Must: PatternMust})
+		wrong = append(wrong, decode.FieldError{Path: at, Must: patternMust})
 	}
 	return wrong
 }
@@ -215,7 +215,7 @@ func (e Env) Patterns(field string, texts []string) (Patterns, error) {
 	}
 	patterns, err := ParsePatterns(expanded)
 	if err != nil {
-		return nil, fmt.Errorf("%s: must be %s", field, PatternMust)
+		return nil, fmt.Errorf("%s: must be %s", field, patternMust)
 	}
 	return patterns, nil
 }
