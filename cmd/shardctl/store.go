@@ -19,10 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-
-	// The stores that URIs can name: to import one registers it.
-	_ "github.com/shardctl/shardctl/pkg/store/etcd"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd" // registers a kind of URI, as the other stores do
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
@@ -30,6 +27,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func storeCommand() *cobra.Command {

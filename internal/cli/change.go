@@ -100,7 +100,7 @@ after it.`,
 // command has what all commands share that change something.
 func (c *change) command(h help, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
 	cmd := finish(&cobra.Command{Use: h.use, Short: h.short, Long: h.long, Example: h.example, Args: args, RunE: run})
-	c.globals.AddFlags(cmd)
+	c.globals.addFlags(cmd)
 	if c.globals.Change != nil {
 		cmd.Flags().StringArrayVar(
 			&c.globals.config, "config", nil, "write to the store of this configuration instead of asking a replica",

@@ -74,9 +74,7 @@ failed runs wrote.` + staleHelp,
 			return d.err
 		},
 	})
-	g.AddFlags(cmd)
-	g.addConfig(cmd)
-	g.addStale(cmd, staleWarn)
+	g.addReading(cmd, staleWarn)
 	cmd.Flags().StringVarP(
 		&group, "group", "g", "", "the group of a task that is named without it, or the only one to look at",
 	)

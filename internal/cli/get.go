@@ -70,9 +70,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 			return o.get(g, cmd, kind, args[1:])
 		},
 	})
-	g.AddFlags(cmd)
-	g.addConfig(cmd)
-	g.addStale(cmd, staleWarn)
+	g.addReading(cmd, staleWarn)
 	fs := cmd.Flags()
 	fs.StringVarP(&o.group, "group", "g", "", "only of this group")
 	fs.StringVarP(&o.selector, "selector", "l", "", "only with these labels: k=v,k!=v,k in (a,b),!k")

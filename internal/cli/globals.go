@@ -62,8 +62,8 @@ func Commands(g *Globals) []*cobra.Command {
 	return append(read, changeCommands(g)...)
 }
 
-// AddFlags adds the flags that say which replica a command talks to. [Globals.Client] reads them.
-func (g *Globals) AddFlags(cmd *cobra.Command) {
+// addFlags adds the flags that say which replica a command talks to. [Globals.Client] reads them.
+func (g *Globals) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&g.server, "server", "", "replica to ask (SHARDCTL_SERVER; default "+defaultServer+")")
 	fs.StringVar(
@@ -75,8 +75,10 @@ func (g *Globals) AddFlags(cmd *cobra.Command) {
 	)
 }
 
-// addConfig adds --config to the commands that a store alone can answer.
-func (g *Globals) addConfig(cmd *cobra.Command) {
+// addReading adds the flags of commands that a replica or a store alone can answer.
+func (g *Globals) addReading(cmd *cobra.Command, stale string) {
+	g.addFlags(cmd)
+	g.addStale(cmd, stale)
 	if g.Offline != nil {
 		cmd.Flags().StringArrayVar(
 			&g.config, "config", nil, "read the store of this configuration instead of asking a replica",

@@ -52,7 +52,7 @@ reported on standard error. Where admin.tokensFile is set, output needs a token.
 			return o.logs(g, cmd, args[0])
 		},
 	})
-	g.AddFlags(cmd)
+	g.addFlags(cmd)
 	fs := cmd.Flags()
 	fs.StringVarP(&o.group, "group", "g", "", "the group of a task that is named without it")
 	fs.BoolVarP(&o.follow, "follow", "f", false, "go on with what it writes")

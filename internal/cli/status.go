@@ -51,9 +51,7 @@ happen. Elsewhere the screen is printed once, and then a line with the time of d
 			return g.explain(cmd, client, err)
 		},
 	})
-	g.AddFlags(cmd)
-	g.addConfig(cmd)
-	g.addStale(cmd, staleWarn)
+	g.addReading(cmd, staleWarn)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with each change")
 	OutputFlag(cmd, &o)
 	return cmd
@@ -224,7 +222,7 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 			return d.err
 		},
 	})
-	g.AddFlags(cmd)
+	g.addFlags(cmd)
 	OutputFlag(cmd, &o)
 	return cmd
 }
@@ -252,7 +250,7 @@ container. A replica whose store is unreachable is alive.`,
 			return nil
 		},
 	})
-	g.AddFlags(cmd)
+	g.addFlags(cmd)
 	// A container's health check knows 0 and 1 only; 2 is reserved there.
 	cmd.Args = cobra.NoArgs
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Exit{CodeNo, err} })

@@ -236,6 +236,7 @@ func (v *View) state(word string) string {
 	return v.Paint(code, word)
 }
 
+// Paint colours a text by the number of an ANSI attribute, if colours are shown.
 func (v *View) Paint(code, word string) string {
 	if !v.Colour || code == "" || word == "" {
 		return word

@@ -49,9 +49,7 @@ and it is not known, since the store is away. With --stale=warn that is 1.`,
 			return o.wait(g, cmd, args)
 		},
 	})
-	g.AddFlags(cmd)
-	g.addConfig(cmd)
-	g.addStale(cmd, staleFail)
+	g.addReading(cmd, staleFail)
 	fs := cmd.Flags()
 	fs.StringVar(&o.aim, "for", "", "balanced, running or done")
 	fs.StringVarP(&o.group, "group", "g", "", "only this group")

@@ -173,15 +173,15 @@ func (s *screen) last(v *cli.View, limit int) []string {
 }
 
 func (s *screen) foot(v *cli.View) []string {
-	help := ""
+	var help strings.Builder
 	for _, k := range []struct{ key, does string }{
 		{"k", " kill -9"}, {"w", " its worker only"}, {"s", " stop"}, {"a", " add"}, {"q", " quit"},
 	} {
-		help += v.Paint(bold, k.key) + k.does + "  "
+		help.WriteString(v.Paint(bold, k.key) + k.does + "  ")
 	}
-	help += " acts on " + v.Paint(bold, cmp.Or(target(s.view, s.typed), "none"))
+	help.WriteString(" acts on " + v.Paint(bold, cmp.Or(target(s.view, s.typed), "none")))
 	if s.typed == 0 && len(s.view.Replicas) > 0 {
-		help += v.Paint(faint, ", 3k: on r3")
+		help.WriteString(v.Paint(faint, ", 3k: on r3"))
 	}
-	return []string{"", help, v.Paint(faint, "logs "+s.view.Logs+"   shardctl status --server "+s.view.URL)}
+	return []string{"", help.String(), v.Paint(faint, "logs "+s.view.Logs+"   shardctl status --server "+s.view.URL)}
 }
