@@ -104,7 +104,7 @@ func TestLooking(t *testing.T) {
 		first := read(t, r)
 		if shown(first.Entries) != "a b" || first.Revision != 1 || first.Status.By != "r1" || first.Status.Found != 2 ||
 			first.Status.Lister != "place" || first.Status.Error != "" || told(t, db) != 1 {
-			t.Fatalf("at first %+v, told %d times", first, told(t, db))
+			t.Fatalf("at first %+v, reported %d times", first, told(t, db))
 		}
 
 		at.set("a b c", nil)
@@ -124,7 +124,7 @@ func TestLooking(t *testing.T) {
 			t.Errorf("a failing lister changed the list: %+v", p)
 		}
 		if p.Status.Error != "place: no route to postgres://u:xxxxx@db" || p.Status.Since == 0 || told(t, db) != 3 {
-			t.Errorf("status %+v, told %d times", p.Status, told(t, db))
+			t.Errorf("status %+v, reported %d times", p.Status, told(t, db))
 		}
 		if asked := at.asked() - before; asked < 18 || asked > 24 {
 			t.Errorf("asked %d times in three minutes", asked)

@@ -217,7 +217,7 @@ func (f *fairness) madeAfter(token, rev int64) bool {
 	return rev == 0 || f.known[rev] > 0 && f.asked[token] > f.known[rev]
 }
 
-// keeps says so when somebody enters a mutex that is kept, or when it is not kept any more although nobody has entered.
+// keeps says so when somebody enters a mutex that is kept, or when it is not kept any more although no one has entered.
 // It is over by the store's clock, of which the claim that follows says what it was, or when as much time has passed.
 func (f *fairness) keeps(before protocol.MutexDoc, w *written) {
 	hold, after := before.Hold, w.doc
