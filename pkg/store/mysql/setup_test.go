@@ -17,7 +17,7 @@ func TestTablesComeWithTheirIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	database := databaseOf(uri)
-	exec(t, server, fmt.Sprintf("DROP TABLE `%s`.`default_mutexes`", database))
+	exec(t, server, fmt.Sprintf("DROP TABLE `%[1]s`.`default_steps`, `%[1]s`.`default_mutexes`", database))
 	exec(t, server, fmt.Sprintf("REVOKE INDEX ON `%s`.* FROM `%s`@`%%`", database, database))
 	if s, err := mysql.Open(t.Context(), uri, mysql.Options{}); err == nil {
 		_ = s.Close(t.Context())
@@ -37,24 +37,28 @@ func TestTablesComeWithTheirIndexes(t *testing.T) {
 	}
 }
 
-// A table that an older program made gets the indexes that a newer one adds.
+// A table that an older program made gets the indexes that a newer one adds, whether that program recorded its steps or
+// not.
 func TestOldTablesGetNewIndexes(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
-	uri := server.Database()
-	if err := open(t, uri, mysql.Options{}).Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	exec(t, server, fmt.Sprintf("DROP INDEX `default_locks_3` ON `%s`.`default_locks`", databaseOf(uri)))
-	open(t, uri, mysql.Options{})
-	db, err := mysql.DB(uri)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	var columns string
-	if err := db.QueryRowContext(t.Context(), "SELECT group_concat(column_name ORDER BY seq_in_index) FROM "+
-		"information_schema.statistics WHERE table_schema = ? AND index_name = 'default_locks_3'", databaseOf(uri)).
-		Scan(&columns); err != nil || columns != "grp,id" {
-		t.Errorf("an index on %q, %v; want grp,id", columns, err)
+	for _, older := range []string{"DROP TABLE `%s`.default_steps", "DELETE FROM `%s`.default_steps WHERE step > 3"} {
+		uri := server.Database()
+		if err := open(t, uri, mysql.Options{}).Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, server, fmt.Sprintf(older, databaseOf(uri)))
+		exec(t, server, fmt.Sprintf("DROP INDEX `default_locks_3` ON `%s`.`default_locks`", databaseOf(uri)))
+		open(t, uri, mysql.Options{})
+		db, err := mysql.DB(uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		var columns string
+		if err := db.QueryRowContext(t.Context(), "SELECT group_concat(column_name ORDER BY seq_in_index) FROM "+
+			"information_schema.statistics WHERE table_schema = ? AND index_name = 'default_locks_3'", databaseOf(uri)).
+			Scan(&columns); err != nil || columns != "grp,id" {
+			t.Errorf("%s: an index on %q, %v; want grp,id", older, columns, err)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 		},
 		Forget: func(ctx context.Context, kind store.Kind) error {
 			return testservers.MariaDBExec(ctx, server.Server(),
-				fmt.Sprintf("DROP TABLE `%s`.default_%s", database, kind.Info().Plural))
+				fmt.Sprintf("DROP TABLE `%[1]s`.default_steps, `%[1]s`.default_%[2]s", database, kind.Info().Plural))
 		},
 		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
 			return testservers.MariaDBExec(ctx, server.Server(),

@@ -50,8 +50,8 @@ func codeOf(err error) string {
 var passing = map[string]string{
 	tooManyConnections: "raise max_connections: each replica uses up to six",
 	lockNotAvailable:   "somebody else has the table or the row: see pg_locks",
-	noTable: "search_path leads to another schema, or the tables were dropped: mend that, or restart the replicas to have " +
-		"them made",
+	noTable: "search_path leads to another schema, or a table was dropped: mend that, or drop all tables of the cluster " +
+		"and restart the replicas",
 }
 
 func adviceOn(code string) string {

@@ -81,7 +81,7 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 		return struct{}{}, nil
 	})
 	if first == nil {
-		first = s.prepare(ctx, c.Cluster, o.Existing)
+		first = s.prepare(ctx, o.Existing)
 	}
 	if first != nil {
 		_ = s.Close(context.WithoutCancel(ctx))
@@ -144,37 +144,20 @@ func lockTimeout(call time.Duration) string {
 func prefix(cluster string) string { return sqlstore.Prefix(cluster, maxName) }
 
 // prepare finds out what operators should know.
-func (s *server) prepare(ctx context.Context, cluster string, existing bool) error {
+func (s *server) prepare(ctx context.Context, existing bool) error {
 	f, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
 	s.problems = f.problems()
-	switch {
-	case existing:
+	if existing || s.poll > 0 {
 		return nil
-	case s.poll > 0:
-		return s.renewNote(ctx, prefix(cluster))
 	}
 	hears, err := s.listener.start(ctx)
 	if err == nil && !hears {
 		s.problems = append(s.problems, polled())
 	}
 	return err
-}
-
-// renewNote replaces the function of a cluster's triggers where it is of a program that knew no quiet clients.
-func (s *server) renewNote(ctx context.Context, prefix string) error {
-	outdated := 0
-	if err := s.Query(ctx, sqlstore.Common, sqlstore.Statement{
-		Text: outdatedNote, Args: []any{noteFunction(prefix), "%" + quietSetting + "%"},
-		Row: func(row sqlstore.Row) error { return row.Scan(&outdated) },
-	}); err != nil || outdated == 0 {
-		return err
-	}
-	return s.SetUp(ctx, prefix, func(run sqlstore.Run) error {
-		return run(ctx, sqlstore.Statement{Text: createNote(prefix)})
-	})
 }
 
 // scheme of a store's URI.

@@ -26,7 +26,7 @@ func TestPolling(t *testing.T) {
 	if err := open(t, uri).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.Exec(t.Context(), uri, olderNote); err != nil {
+	if err := postgres.Exec(t.Context(), uri, olderNote, `DROP TABLE default_steps`); err != nil {
 		t.Fatal(err)
 	}
 	s := openBrief(t, polling(t, uri, "20"))

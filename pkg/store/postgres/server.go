@@ -165,10 +165,7 @@ const relations = `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AN
 // ServerTexts implements [sqlstore.Server].
 func (dialect) ServerTexts() sqlstore.ServerTexts {
 	return sqlstore.ServerTexts{
-		Now:       clock,
-		Create:    create,
-		Increment: increment,
-		Notify:    notify,
+		Now: clock, Create: create, Increment: increment, NoteFunction: createNote, Notify: notify,
 		Trim: func(log string) string {
 			return fmt.Sprintf(`DELETE FROM %[1]s WHERE seq <= (SELECT max(seq) FROM %[1]s) - ?`, log)
 		},
@@ -222,8 +219,8 @@ func increment(table string, columns []string) string {
 // notify makes the triggers of a table. Their conditions are those of [store.Notable], and are tested before a function
 // is called: a heartbeat calls none.
 func notify(info store.KindInfo, table, log string) []string {
-	prefix := strings.Trim(strings.TrimSuffix(log, `notifications"`), `"`)
-	texts := []string{createNote(prefix)}
+	prefix := prefixOf(log)
+	var texts []string
 	for event, condition := range map[string]string{
 		"INSERT": conditions[info.Notify][0], "UPDATE": conditions[info.Notify][1], "DELETE": "true",
 	} {
@@ -241,8 +238,12 @@ func notify(info store.KindInfo, table, log string) []string {
 // noteFunction is the name of the function that the triggers of a cluster call.
 func noteFunction(prefix string) string { return prefix + "note" }
 
+// prefixOf begins the names of a cluster's tables, of which one is the log.
+func prefixOf(log string) string { return strings.Trim(strings.TrimSuffix(log, `notifications"`), `"`) }
+
 // createNote makes that function, or replaces it.
-func createNote(prefix string) string {
+func createNote(log string) string {
+	prefix := prefixOf(log)
 	return fmt.Sprintf(`CREATE OR REPLACE FUNCTION "%s"() RETURNS trigger LANGUAGE plpgsql AS $note$
 DECLARE
 	named record;
@@ -262,10 +263,6 @@ BEGIN
 	RETURN NULL;
 END $note$`, noteFunction(prefix), prefix, quietSetting, quietOn, channel(prefix))
 }
-
-// outdatedNote counts functions of a name that know nothing of a setting.
-const outdatedNote = `SELECT count(*) FROM pg_catalog.pg_proc WHERE proname = $1 AND prosrc NOT LIKE $2 AND ` +
-	`pronamespace IN (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = ANY(current_schemas(false)))`
 
 // conditions are those of an INSERT and of an UPDATE.
 var conditions = map[store.Notify][2]string{

@@ -34,7 +34,7 @@ func database(uri string) storetest.Database {
 			return postgres.Exec(ctx, uri, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
 		},
 		Forget: func(ctx context.Context, kind store.Kind) error {
-			return postgres.Exec(ctx, uri, `DROP TABLE "default_`+kind.Info().Plural+`"`)
+			return postgres.Exec(ctx, uri, `DROP TABLE default_steps, "default_`+kind.Info().Plural+`"`)
 		},
 		Spoil: func(ctx context.Context, kind store.Kind, id string) error {
 			return postgres.Exec(ctx, uri, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)

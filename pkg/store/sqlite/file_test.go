@@ -95,28 +95,6 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// A table that an older program made gets the indexes that a newer one adds.
-func TestOldTablesGetNewIndexes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store.db")
-	if err := open(t, path, sqlite.Options{}).Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), `DROP INDEX default_locks_3`); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path, sqlite.Options{})
-	var text string
-	if err := db.QueryRowContext(t.Context(), `SELECT sql FROM sqlite_schema WHERE name = 'default_locks_3'`).
-		Scan(&text); err != nil || !strings.Contains(text, "(grp, id)") {
-		t.Errorf("an index by %q, %v; want one on grp and id", text, err)
-	}
-}
-
 // While somebody else keeps the write lock, as a stopped process would, reads go on. A write ends with its context as
 // unknown and is answered when it is repeated.
 func TestLocked(t *testing.T) {

@@ -103,7 +103,7 @@ func (b *Backend) begin(ctx context.Context, o Options) error {
 	}
 	tables := &schema{b.core, b.database}
 	if o.Existing {
-		return tables.look(ctx)
+		return tables.find(ctx)
 	}
 	return tables.setUp(ctx)
 }

@@ -134,9 +134,10 @@ type ServerTexts struct {
 	// Increment is a statement that counts one up, as [store.Increment] says. Its parameters are the id and the larger
 	// of Doc.Rev and 1. See Counted for what it does where somebody edited the row.
 	Increment func(table string, columns []string) string
+	// NoteFunction makes or replaces a function that triggers call. Nil: there is none.
+	NoteFunction func(log string) string
 	// Notify are the statements that have changes of a table noted in the log, as far as [store.Notable] says so. They
-	// are run once in SetUp, and again after a SetUp that failed.
-	// Nil: Note does it.
+	// come behind the function. Nil: Note does it.
 	Notify func(info store.KindInfo, table, log string) []string
 	// Note are statements before and behind a change, in its transaction, that write the log as far as [store.Notable]
 	// asks for it, or more. Nil: triggers that Notify made do it.

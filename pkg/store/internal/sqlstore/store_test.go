@@ -33,7 +33,7 @@ func TestStore(t *testing.T) {
 				return onFile(ctx, path, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))
 			},
 			Forget: func(ctx context.Context, kind store.Kind) error {
-				return onFile(ctx, path, `DROP TABLE "default_`+kind.Info().Plural+`"`)
+				return onFile(ctx, path, `DROP TABLE default_steps; DROP TABLE "default_`+kind.Info().Plural+`"`)
 			},
 			Spoil: func(ctx context.Context, kind store.Kind, id string) error {
 				return onFile(ctx, path, `UPDATE "default_`+kind.Info().Plural+`" SET rev = 0 WHERE id = '`+id+`'`)

@@ -1,0 +1,206 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// schemaVersion is that of the layout. Programs that know another one refuse the database. Steps do not change it.
+const schemaVersion = 2
+
+// lastStep is the number of the newest step. A step adds something that older programs do not mind: a table, an index, a
+// function. What a released step makes never changes. The table of steps has the numbers of those that were taken.
+const lastStep = 5
+
+// addedBy are the steps of tables and indexes that came after the first layout, by their names without prefix.
+var addedBy = map[string]int{"mutexes": 2, "requests": 3, "locks_3": 4}
+
+// quietStep replaces the function that notes changes by one that knows quiet clients.
+const quietStep = 5
+
+// piece is a table or an index that a step makes, where it is missing. Databases that were made before steps were
+// recorded have some of them. Without a name it is made in any case.
+type piece struct {
+	step   int
+	name   string
+	count  string // counts those of the name
+	create []string
+}
+
+// schemaStatements are the texts that find and make the tables of a cluster.
+type schemaStatements struct {
+	name, steps              string // of the tables that hold the version and the steps
+	version, step            string
+	setVersion, record, keep string // keep makes the table of steps
+	pieces                   []piece
+}
+
+func newSchemaStatements(w writing, d Dialect) schemaStatements {
+	meta, steps, log := w.name("schema"), w.name("steps"), w.name("notifications")
+	st := schemaStatements{
+		name:       w.prefix + "schema",
+		steps:      w.prefix + "steps",
+		version:    w.fill(meta, `SELECT version FROM $table`),
+		setVersion: w.fill(meta, `INSERT INTO $table (one, version) VALUES (1, ?)`),
+		step:       w.fill(steps, `SELECT coalesce(max(step), 0) FROM $table`),
+		record:     w.fill(steps, `INSERT INTO $table (step) VALUES (?)`),
+		keep:       w.fill(steps, `CREATE TABLE IF NOT EXISTS $table (step $integer NOT NULL PRIMARY KEY) $options`),
+	}
+	st.pieces = []piece{
+		w.table("schema", `one $integer PRIMARY KEY CHECK (one = 1), version $integer NOT NULL`),
+		w.table("notifications", `seq $sequence, kind $text NOT NULL, id $text NOT NULL, grp $text NOT NULL, `+
+			`next $text NOT NULL`),
+	}
+	var texts ServerTexts
+	if server, ok := d.(Server); ok {
+		texts = server.ServerTexts()
+	}
+	if texts.NoteFunction != nil {
+		note := []string{texts.NoteFunction(log)}
+		st.pieces = append(st.pieces, piece{step: 1, create: note}, piece{step: quietStep, create: note})
+	}
+	for _, info := range store.Table() {
+		if info.Kind == store.KindGroup {
+			info.Indexes = append(info.Indexes, []store.Field{store.FieldRev})
+		}
+		made := w.kind(info)
+		if info.Notify != store.NotifyNever && texts.Notify != nil {
+			made[0].create = append(made[0].create, texts.Notify(info, w.name(info.Plural), log)...)
+		}
+		st.pieces = append(st.pieces, made...)
+	}
+	return st
+}
+
+// table is a table with its columns.
+func (w writing) table(name, columns string) piece {
+	return piece{max(1, addedBy[name]), w.prefix + name, w.texts.numbered(w.texts.Tables), []string{
+		w.fill(w.name(name), `CREATE TABLE IF NOT EXISTS $table (`+columns+`) $options`),
+	}}
+}
+
+// kind is the table of a kind, and its indexes. With Texts.Inline those of the same step come with the table, so that a
+// set-up that ends between them leaves no table without its indexes.
+func (w writing) kind(info store.KindInfo) []piece {
+	inline, indexes := "", []piece(nil)
+	for i, fields := range info.Indexes {
+		name := fmt.Sprintf("%s_%d", info.Plural, i+1)
+		on := w.name(name) + ` %s(` + w.on(fields)
+		step := max(1, addedBy[info.Plural], addedBy[name])
+		if w.texts.Inline && addedBy[name] == 0 {
+			inline += `, INDEX ` + fmt.Sprintf(on, "")
+		}
+		indexes = append(indexes, piece{step, w.prefix + name, w.texts.numbered(w.texts.Indexes), []string{
+			w.fill(w.name(info.Plural), `CREATE INDEX `+fmt.Sprintf(on, "ON $table ")),
+		}})
+	}
+	return append([]piece{w.table(info.Plural, `id $text NOT NULL PRIMARY KEY, rev $integer NOT NULL, `+
+		`writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, session $text NOT NULL, `+
+		`next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, count $integer NOT NULL, `+
+		`expires $integer NOT NULL, body $body NOT NULL`+inline)}, indexes...)
+}
+
+// on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.
+func (w writing) on(fields []store.Field) string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = columnOf[f]
+	}
+	text := strings.Join(names, ", ") + `)`
+	if fields[0] == store.FieldExpires && w.texts.Partial {
+		text += ` WHERE expires > 0`
+	}
+	return text
+}
+
+// schema is the tables of one cluster.
+type schema struct {
+	*core
+	database database
+}
+
+// setUp takes the steps that were not taken yet, and refuses tables of another version. Several processes may do so at
+// once: the first one does it, the others find it done.
+func (s *schema) setUp(ctx context.Context) error {
+	_, taken, err := s.look(ctx, s.query)
+	if err != nil || taken >= lastStep {
+		return err
+	}
+	return s.database.setUp(ctx, func(run Run) error {
+		version, taken, err := s.look(ctx, run) // another process may have been faster
+		if err == nil && taken < lastStep {
+			err = run(ctx, Statement{Text: s.sql.schema.keep})
+		}
+		for step := taken + 1; err == nil && step <= lastStep; step++ {
+			if err = s.take(ctx, run, step); err == nil && version == 0 {
+				version = schemaVersion
+				err = run(ctx, Statement{Text: s.sql.schema.setVersion, Args: []any{int64(version)}})
+			}
+			if err == nil {
+				err = run(ctx, Statement{Text: s.sql.schema.record, Args: []any{int64(step)}})
+			}
+		}
+		return err
+	})
+}
+
+// take makes what is missing of a step.
+func (s *schema) take(ctx context.Context, run Run, step int) error {
+	for _, p := range s.sql.schema.pieces {
+		if p.step != step {
+			continue
+		}
+		there := 0
+		if p.name != "" {
+			if err := run(ctx, counting(p.count, p.name, &there)); err != nil {
+				return err
+			}
+		}
+		for i := 0; there == 0 && i < len(p.create); i++ {
+			if err := run(ctx, Statement{Text: p.create[i]}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// counting is a query for one number about a name.
+func counting(text, name string, into *int) Statement {
+	return Statement{Text: text, Args: []any{name}, Row: func(row Row) error { return row.Scan(into) }}
+}
+
+// find is for those who only read: what is not there they do not make.
+func (s *schema) find(ctx context.Context) error {
+	version, _, err := s.look(ctx, s.query)
+	if err == nil && version == 0 {
+		err = fmt.Errorf("%w: no replica has set up this cluster here yet", store.ErrInvalid)
+	}
+	return err
+}
+
+// query runs queries that only set variables, again when another connection was in the way.
+func (s *schema) query(ctx context.Context, queries ...Statement) error {
+	return s.retry(ctx, func() error { return s.database.query(ctx, Common, queries...) })
+}
+
+// look reads the version of the tables and the last step that was taken; 0: none. Another version than this program's is
+// an error. Without a version the first step ended half way, where a database cannot make tables in a transaction.
+func (s *schema) look(ctx context.Context, run Run) (version, taken int, err error) {
+	st := s.sql.schema
+	there, steps, count := 0, 0, s.texts.numbered(s.texts.Tables)
+	if err := run(ctx, counting(count, st.name, &there), counting(count, st.steps, &steps)); err != nil || there == 0 {
+		return 0, 0, err
+	}
+	ask := []Statement{{Text: st.version, Row: func(row Row) error { return row.Scan(&version) }}}
+	if steps > 0 {
+		ask = append(ask, Statement{Text: st.step, Row: func(row Row) error { return row.Scan(&taken) }})
+	}
+	if err := run(ctx, ask...); err != nil || version == 0 {
+		return 0, 0, err
+	}
+	return version, taken, store.CheckSchema(st.name, version, schemaVersion)
+}
