@@ -3,7 +3,6 @@
 package testmongo
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -136,22 +135,15 @@ func open(ctx context.Context, dir string, opts Options) (_ *ReplicaSet, err err
 // startNodes starts all at once.
 func (rs *ReplicaSet) startNodes(ctx context.Context, dir string) error {
 	count, key := rs.opts.nodes(), rs.opts.makeKey()
-	opened, errs := make([]*testprocess.Server, count), make([]error, count)
-	var all sync.WaitGroup
-	for i := range count {
-		all.Go(func() {
-			name := fmt.Sprintf("n%d", i)
-			opened[i], errs[i] = testprocess.Open(ctx, "mongod "+name, &mongod{opts: rs.opts, key: key},
-				filepath.Join(dir, name), testprocess.Options{Host: rs.opts.Host})
-		})
-	}
-	all.Wait()
+	opened, err := testprocess.OpenAll(count, func(i int) (*testprocess.Server, error) {
+		name := fmt.Sprintf("n%d", i)
+		return testprocess.Open(ctx, "mongod "+name, &mongod{opts: rs.opts, key: key}, filepath.Join(dir, name),
+			testprocess.Options{Host: rs.opts.Host})
+	})
 	for _, server := range opened {
-		if server != nil {
-			rs.nodes = append(rs.nodes, &Node{Server: server, rs: rs})
-		}
+		rs.nodes = append(rs.nodes, &Node{Server: server, rs: rs})
 	}
-	return cmp.Or(errs...)
+	return err
 }
 
 // initiate makes the nodes a replica set with an election time-out of a second, and waits until each is primary or

@@ -3,12 +3,14 @@
 package testprocess
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +79,18 @@ func (f *Family) Open(ctx context.Context, name string, s Software, dir string, 
 		return nil, err
 	}
 	return open(ctx, name, s, dir, o)
+}
+
+// OpenAll opens so many servers at once, of which perhaps none is ready before others run. With an error it returns those
+// that were opened.
+func OpenAll(servers int, open func(i int) (*Server, error)) ([]*Server, error) {
+	opened, errs := make([]*Server, servers), make([]error, servers)
+	var opening sync.WaitGroup
+	for i := range servers {
+		opening.Go(func() { opened[i], errs[i] = open(i) })
+	}
+	opening.Wait()
+	return slices.DeleteFunc(opened, func(s *Server) bool { return s == nil }), cmp.Or(errs...)
 }
 
 // Need skips or fails a test that needs what cannot be had: the error is that of provide.

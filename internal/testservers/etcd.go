@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -128,11 +127,7 @@ func StartEtcdCluster(tb testing.TB, config ...string) *EtcdCluster {
 	all := testprocess.Fresh(tb, family, string(KindEtcd), func(ctx context.Context, dir string) (*servers, error) {
 		return openEtcdCluster(ctx, dir, config)
 	})
-	c := &EtcdCluster{tb: tb}
-	for _, s := range all.all {
-		c.Members = append(c.Members, use(tb, s))
-	}
-	return c
+	return &EtcdCluster{Members: all.use(tb), tb: tb}
 }
 
 // openEtcdCluster starts the members at once: none is ready before two run.
@@ -147,39 +142,17 @@ func openEtcdCluster(ctx context.Context, dir string, config []string) (*servers
 	for i, p := range part {
 		cluster[i] = fmt.Sprintf("m%d=http://%s:%d", i, testprocess.Loopback, p[etcdPeers])
 	}
-	opened, errs := make([]*testprocess.Server, members), make([]error, members)
-	var starting sync.WaitGroup
-	for i := range members {
-		starting.Go(func() {
-			name := fmt.Sprintf("m%d", i)
-			software := &etcd{name: name, cluster: strings.Join(cluster, ",")}
-			opened[i], errs[i] = family.Open(ctx, string(KindEtcd), software, filepath.Join(dir, name),
-				testprocess.Options{Ports: part[i], Config: config})
-		})
-	}
-	starting.Wait()
-	all := &servers{}
-	for i := range members {
-		if errs[i] == nil {
-			all.all = append(all.all, opened[i])
-		} else {
-			err = errs[i]
-		}
-	}
-	if err != nil {
-		all.Close()
-		return nil, err
-	}
-	return all, nil
+	return openServers(members, func(i int) (*testprocess.Server, error) {
+		name := fmt.Sprintf("m%d", i)
+		software := &etcd{name: name, cluster: strings.Join(cluster, ",")}
+		return family.Open(ctx, string(KindEtcd), software, filepath.Join(dir, name),
+			testprocess.Options{Ports: part[i], Config: config})
+	})
 }
 
 // Database is the URI of an empty prefix, with all members.
 func (c *EtcdCluster) Database() string {
-	addrs := make([]string, len(c.Members))
-	for i, m := range c.Members {
-		addrs[i] = m.Addr
-	}
-	return "etcd://" + strings.Join(addrs, ",") + "/" + Name()
+	return "etcd://" + strings.Join(addrs(c.Members), ",") + "/" + Name()
 }
 
 // Leader is the member that leads, as it says itself over HTTP. It waits until there is one.

@@ -5,7 +5,6 @@ package testservers
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,10 +109,7 @@ func StartRedisSet(tb testing.TB, nodes int, config ...string) *RedisSet {
 	set := testprocess.Fresh(tb, family, string(KindRedis), func(ctx context.Context, dir string) (*redisSet, error) {
 		return openRedisSet(ctx, dir, nodes, config)
 	})
-	all := make([]*Server, 0, len(set.all))
-	for _, server := range set.all {
-		all = append(all, use(tb, server))
-	}
+	all := set.use(tb)
 	return &RedisSet{Nodes: all[:nodes], Links: set.links, Sentinels: all[nodes:], tb: tb}
 }
 
@@ -178,23 +173,12 @@ func (s *redisSet) lines(i int) []string {
 
 func (s *redisSet) openSentinels(ctx context.Context, dir string) error {
 	nodes := len(s.all)
-	errs := make([]error, redisSentinels)
-	opened := make([]*testprocess.Server, redisSentinels)
-	var all sync.WaitGroup
-	for i := range redisSentinels {
-		all.Go(func() {
-			opened[i], errs[i] = family.Open(ctx, fmt.Sprintf("redis sentinel %d", i+1),
-				&sentinel{master: s.links[0].Addr}, filepath.Join(dir, "sentinel"+strconv.Itoa(i+1)),
-				testprocess.Options{})
-		})
-	}
-	all.Wait()
-	for i, server := range opened {
-		if errs[i] == nil {
-			s.all = append(s.all, server)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	opened, err := testprocess.OpenAll(redisSentinels, func(i int) (*testprocess.Server, error) {
+		return family.Open(ctx, fmt.Sprintf("redis sentinel %d", i+1), &sentinel{master: s.links[0].Addr},
+			filepath.Join(dir, "sentinel"+strconv.Itoa(i+1)), testprocess.Options{})
+	})
+	s.all = append(s.all, opened...)
+	if err != nil {
 		return err
 	}
 	want := fmt.Sprintf("slaves=%d,sentinels=%d", nodes-1, redisSentinels)
@@ -294,13 +278,7 @@ func (s *RedisSet) WaitMaster(ctx context.Context, not int) int {
 }
 
 // SentinelAddrs are HOST:PORT of the sentinels.
-func (s *RedisSet) SentinelAddrs() []string {
-	addrs := make([]string, 0, len(s.Sentinels))
-	for _, server := range s.Sentinels {
-		addrs = append(addrs, server.Addr)
-	}
-	return addrs
-}
+func (s *RedisSet) SentinelAddrs() []string { return addrs(s.Sentinels) }
 
 // sentinel is a server that watches over a master.
 type sentinel struct {

@@ -177,6 +177,36 @@ func (s *servers) add(opened *testprocess.Server, err error) (*testprocess.Serve
 	return opened, nil
 }
 
+// openServers opens servers that start at once. An error closes all.
+func openServers(n int, open func(i int) (*testprocess.Server, error)) (*servers, error) {
+	opened, err := testprocess.OpenAll(n, open)
+	s := &servers{opened}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// use has a test use all of them.
+func (s *servers) use(tb testing.TB) []*Server {
+	tb.Helper()
+	all := make([]*Server, len(s.all))
+	for i, server := range s.all {
+		all[i] = use(tb, server)
+	}
+	return all
+}
+
+// addrs are HOST:PORT of servers.
+func addrs(all []*Server) []string {
+	texts := make([]string, len(all))
+	for i, s := range all {
+		texts[i] = s.Addr
+	}
+	return texts
+}
+
 // LogTail is the last lines of each.
 func (s *servers) LogTail(lines int) string {
 	var all strings.Builder

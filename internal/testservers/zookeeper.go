@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -136,11 +135,7 @@ func (z *zookeeper) Ready(ctx context.Context, s *testprocess.Site) error {
 		_, err := zookeeperMode(ctx, s.Addr(0))
 		return err
 	}
-	reply := make([]byte, len("imok"))
-	if err := testprocess.Ask(ctx, s.Addr(0), []byte("ruok"), reply); err != nil {
-		return err
-	}
-	return nil
+	return testprocess.Ask(ctx, s.Addr(0), []byte("ruok"), make([]byte, len("imok")))
 }
 
 // zookeeperMode is leader, follower or standalone. It is an error that there is no majority.
@@ -212,10 +207,7 @@ func StartZooKeepers(tb testing.TB, n int, config ...string) *ZooKeepers {
 		func(ctx context.Context, dir string) (*servers, error) {
 			return openZooKeepers(ctx, dir, n, config)
 		})
-	z := &ZooKeepers{tb: tb}
-	for _, server := range all.all {
-		z.Servers = append(z.Servers, use(tb, server))
-	}
+	z := &ZooKeepers{Servers: all.use(tb), tb: tb}
 	z.Leader()
 	return z
 }
@@ -230,38 +222,14 @@ func openZooKeepers(ctx context.Context, dir string, n int, config []string) (*s
 	for i := range of {
 		of[i] = ports[3*i : 3*i+3]
 	}
-	opened, errs := make([]*testprocess.Server, n), make([]error, n)
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() {
-			opened[i], errs[i] = family.Open(ctx, string(KindZooKeeper), &zookeeper{id: i + 1, ports: of},
-				filepath.Join(dir, strconv.Itoa(i+1)), testprocess.Options{Config: config, Ports: of[i][:1]})
-		})
-	}
-	group.Wait()
-	all := &servers{}
-	for i := range n {
-		if errs[i] == nil {
-			all.all = append(all.all, opened[i])
-		}
-	}
-	for _, err := range errs {
-		if err != nil {
-			all.Close()
-			return nil, err
-		}
-	}
-	return all, nil
+	return openServers(n, func(i int) (*testprocess.Server, error) {
+		return family.Open(ctx, string(KindZooKeeper), &zookeeper{id: i + 1, ports: of},
+			filepath.Join(dir, strconv.Itoa(i+1)), testprocess.Options{Config: config, Ports: of[i][:1]})
+	})
 }
 
 // Addrs are HOST:PORT,… of all.
-func (z *ZooKeepers) Addrs() string {
-	addrs := make([]string, len(z.Servers))
-	for i, s := range z.Servers {
-		addrs[i] = s.Addr
-	}
-	return strings.Join(addrs, ",")
-}
+func (z *ZooKeepers) Addrs() string { return strings.Join(addrs(z.Servers), ",") }
 
 // Database makes a database of its own, and returns its URI, which names all servers.
 func (z *ZooKeepers) Database() string {
