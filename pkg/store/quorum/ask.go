@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 // answerOf is what one server answered.
@@ -18,12 +19,12 @@ type answerOf[T any] struct {
 	err    error
 }
 
-// ask asks all servers at once; each answers once, and the channel has room for all. It goes on when the caller does
+// ask asks all servers at once; each answers once, and the channel holds all answers. It goes on when the caller does
 // not wait any longer: the servers that are slower are to have the same. The calls are bounded by the time-out of
 // requests and by the store's end.
-func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) (T, error)) <-chan answerOf[T] {
-	answers := make(chan answerOf[T], len(s.servers))
-	for i, at := range s.servers {
+func ask[T any](ctx context.Context, m *members, f func(context.Context, *server) (T, error)) <-chan answerOf[T] {
+	answers := make(chan answerOf[T], len(m.all))
+	for i, at := range m.all {
 		one := func() {
 			var got answerOf[T]
 			got.server = i
@@ -32,7 +33,7 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) 
 				answers <- got
 				return
 			}
-			own, release := s.life.Bound(context.WithoutCancel(ctx))
+			own, release := m.life.Bound(context.WithoutCancel(ctx))
 			defer release()
 			got.value, got.err = f(own, at)
 			at.pace.end(own.Err() == nil, time.Now())
@@ -42,7 +43,7 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) 
 			}
 			answers <- got
 		}
-		if !s.life.Go(one) {
+		if !m.life.Go(one) {
 			answers <- answerOf[T]{server: i, err: errClosed}
 		}
 	}
@@ -50,11 +51,9 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context, *server) 
 }
 
 // tooFew says that no majority has answered, and why.
-func (s *Store) tooFew(answered int, why error) error {
-	n := len(s.servers)
-	return fmt.Errorf(
-		"%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, answered, n, quorum.Majority(n), why,
-	)
+func (m *members) tooFew(answered int, why error) error {
+	return fmt.Errorf("%w: %d of %d servers answered, want %d: %w", store.ErrUnavailable, answered, len(m.all),
+		m.majority(), why)
 }
 
 // gather hands answers to take as they come, until that has enough: nil. Else the error says why there are no more:
@@ -143,15 +142,15 @@ const grace = 5 * time.Millisecond
 
 // patience is a timer for one message. Nil waits for ever.
 type patience struct {
-	timer   *time.Timer
-	try     int
-	hurried bool
-	short   bool
+	timer *time.Timer
+	left  time.Duration // as it was set last
+	try   int
 }
 
 func newPatience(try int) *patience {
 	try = min(try, maxDoublings)
-	return &patience{timer: time.NewTimer(patienceAtFirst << try), try: try}
+	left := patienceAtFirst << try
+	return &patience{timer: time.NewTimer(left), left: left, try: try}
 }
 
 func (p *patience) over() <-chan time.Time {
@@ -163,18 +162,52 @@ func (p *patience) over() <-chan time.Time {
 
 // onFailure says that a server has failed.
 func (p *patience) onFailure() {
-	if p != nil && !p.hurried {
-		p.hurried = true
-		p.timer.Reset(patienceAfterward << p.try)
+	if p != nil {
+		p.shorten(patienceAfterward << p.try)
 	}
 }
 
-// onMajority says that a majority has answered, and that they differ: the others may still help, for a moment.
-func (p *patience) onMajority() {
-	if !p.short {
-		p.short, p.hurried = true, true
-		p.timer.Reset(grace)
+// shorten sets the timer again, unless it was set to so short a time before.
+func (p *patience) shorten(to time.Duration) {
+	if to < p.left {
+		p.left = to
+		p.timer.Reset(to)
 	}
 }
 
 func (p *patience) stop() { p.timer.Stop() }
+
+// unavailable says what was tried. What is not about the set-up may succeed when repeated.
+func unavailable(what string, err error) error {
+	for _, known := range []error{store.ErrUnavailable, store.ErrMalformed, store.ErrInvalid, store.ErrCannotWatch} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
+}
+
+// causes are errors of several servers. Unlike those of [errors.Join] they are in one line, as people read them in
+// logs.
+type causes []error
+
+// Error implements error.
+func (c causes) Error() string {
+	texts := make([]string, len(c))
+	for i, err := range c {
+		texts[i] = err.Error()
+	}
+	return strings.Join(slices.Compact(texts), "; ")
+}
+
+// Unwrap returns all of them.
+func (c causes) Unwrap() []error { return c }
+
+// join leaves out what is nil. It is nil where all are.
+func join(errs ...error) error {
+	all := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(all) == 0 {
+		return nil
+	}
+	return causes(all)
+}

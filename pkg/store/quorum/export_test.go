@@ -26,13 +26,13 @@ func identity(by string) quorum.Identity { return quorum.Identity{Incarnation: b
 
 // Fail is as if a call of each server had failed.
 func (s *Store) Fail() {
-	for _, at := range s.servers {
+	for _, at := range s.members.all {
 		at.fail()
 	}
 }
 
 // KeepDocLocks has the store remember so many documents only.
-func (s *Store) KeepDocLocks(n int) { s.docLocks.max = n }
+func (s *Store) KeepDocLocks(n int) { s.proposer.docLocks.max = n }
 
 // ReadIdentity is what a server says of itself; empty: it has no identity.
 func ReadIdentity(ctx context.Context, s store.Store) (incarnation string, confirmed bool, err error) {
@@ -46,7 +46,7 @@ func ReadIdentity(ctx context.Context, s store.Store) (incarnation string, confi
 // Split takes the URIs of servers apart.
 var Split = split
 
-// Place is what tells servers apart.
+// Place is what distinguishes servers.
 var Place = place
 
 // EmptyRecord creates what a replica leaves on a server before it notices that the disk is lost.

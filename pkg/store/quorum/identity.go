@@ -18,6 +18,8 @@ const reserved = "\x01"
 // of the same kind, so that one request shows it with others. Where it is missing the server has lost its disk.
 const metaID = reserved + "quorum"
 
+func isReserved(id string) bool { return strings.HasPrefix(id, reserved) }
+
 // counterID is the document by which a server counts for itself.
 func counterID(group string) string { return reserved + "+" + group }
 
@@ -26,34 +28,15 @@ func groupOf(id string) string { return strings.TrimPrefix(id, reserved+"+") }
 
 // meta is the body of that document.
 type meta struct {
-	Layout      int    `json:"layout"`
-	Cluster     string `json:"cluster"`
-	Index       int    `json:"index"`
-	Members     string `json:"members"`
-	Incarnation string `json:"incarnation"`
-	By          string `json:"by,omitempty"`
-	Turn        int64  `json:"turn,omitempty"`
-	Confirmed   bool   `json:"confirmed"`
-	Floor       int64  `json:"floor"`
-	Base        int64  `json:"base,omitempty"` // below the revisions of new records
+	quorum.Identity
+
+	Layout int   `json:"layout"`
+	Floor  int64 `json:"floor"`
+	Base   int64 `json:"base,omitempty"` // below the revisions of new records
 }
 
 // layout is the version of how records are written.
 const layout = 1
-
-func (m meta) identity() quorum.Identity {
-	return quorum.Identity{
-		Cluster: m.Cluster, Index: m.Index, Members: m.Members, Incarnation: m.Incarnation, By: m.By, Turn: m.Turn,
-		Confirmed: m.Confirmed,
-	}
-}
-
-func metaOf(i quorum.Identity) meta {
-	return meta{
-		Layout: layout, Cluster: i.Cluster, Index: i.Index, Members: i.Members, Incarnation: i.Incarnation, By: i.By,
-		Turn: i.Turn, Confirmed: i.Confirmed,
-	}
-}
 
 func (m meta) document(kind store.Kind, rev, nonce int64) store.Doc {
 	body, err := json.Marshal(m)
@@ -87,7 +70,7 @@ func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, h
 			whole = false
 			continue
 		}
-		id := m.identity()
+		id := m.Identity
 		if first == nil {
 			first = &id
 		}
@@ -99,7 +82,7 @@ func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, h
 	return first, history, nil
 }
 
-// reserve writes an identity that is not confirmed yet. From the first kind's document on, nobody else can confirm it.
+// reserve writes an identity that is not confirmed yet. From the first kind's document on, no one else can confirm it.
 // It replaces none that counts, unless a part of that is missing.
 func reserve(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
 	before, _, err := readMeta(ctx, s, store.Kinds()[0])
@@ -114,9 +97,7 @@ func reserve(ctx context.Context, s store.Store, id quorum.Identity, nonce func(
 			if i == 0 && was != before || id.Turn > 0 && was.Turn >= id.Turn { // it may count by now
 				return was, errReserved
 			}
-			next := metaOf(id)
-			next.Floor, next.Base = was.Floor, was.Base
-			return next, nil
+			return meta{Identity: id, Layout: layout, Floor: was.Floor, Base: was.Base}, nil
 		})
 		if err != nil {
 			return err
@@ -137,7 +118,7 @@ func changeReserved(
 ) error {
 	for _, kind := range slices.Backward(store.Kinds()) {
 		err := changeMeta(ctx, s, kind, nonce, func(m meta) (meta, error) {
-			was := m.identity()
+			was := m.Identity
 			if was.Confirmed = id.Confirmed; was != id { // an earlier try may have confirmed some kinds
 				return m, errReserved
 			}

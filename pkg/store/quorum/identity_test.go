@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 )
 
-// Only who has reserved a server last can confirm it, and nobody reserves one that counts.
+// Only who has reserved a server last can confirm it, and no one reserves one that counts.
 func TestAServerIsConfirmedByWhoReservedItLast(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
@@ -58,7 +58,7 @@ func TestAReservationEndsWithTheDisk(t *testing.T) {
 	}
 }
 
-// What is reserved or confirmed in part does not count, and is reserved anew.
+// What is reserved or confirmed in part does not count, and is reserved again.
 func TestIdentityThatIsNotWhole(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string]func(context.Context, store.Store) error{
@@ -169,7 +169,7 @@ func TestInitAtOnceAndCutOff(t *testing.T) {
 	}
 }
 
-// All disks are lost, and the quorum is set up anew. A process that took part in it before does not take part in this
+// All disks are lost, and the quorum is set up again. A process that took part in it before does not take part in this
 // one: what it remembers is nowhere.
 func TestAProcessBelongsToOneSetUp(t *testing.T) {
 	t.Parallel()

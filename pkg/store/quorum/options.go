@@ -24,7 +24,7 @@ const DefaultTimeout = 3 * time.Second
 
 // Server is one of the servers of a quorum.
 type Server struct {
-	// Name tells servers apart, for people and in the hash of the list: a URI without secrets.
+	// Name distinguishes servers, for people and in the hash of the list: a URI without secrets.
 	Name string
 	// Open opens one client of it, within ctx. It is called again after an error.
 	Open func(ctx context.Context) (store.Store, error)

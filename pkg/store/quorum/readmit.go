@@ -23,19 +23,19 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 		return false, fmt.Errorf("set up: %w", err)
 	}
 	defer func() { err = join(err, s.Close(ctx)) }()
-	for i := range s.servers {
-		if err := s.found.looked(ctx, i); err != nil {
+	for i := range s.members.all {
+		if err := s.members.found.looked(ctx, i); err != nil {
 			return false, unavailable("set up", fmt.Errorf("server %d: %w", i+1, err))
 		}
 	}
-	want, _ := s.found.identities()
-	found, err := s.read(ctx)
+	want, _ := s.members.found.identities()
+	found, err := s.members.identities(ctx)
 	if err != nil {
 		return false, unavailable("set up", err)
 	}
 	fresh, open, err := quorum.SetUp(want, found)
 	if err != nil { // unless another set-up went on meanwhile
-		if found, err = s.read(ctx); err != nil {
+		if found, err = s.members.identities(ctx); err != nil {
 			return false, unavailable("set up", err)
 		}
 		fresh, open, err = quorum.SetUp(want, found)
@@ -43,7 +43,7 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("set up: %w: %w", store.ErrInvalid, err)
 	}
-	last, _, err := readMeta(ctx, s.servers[0].connected(), store.Kinds()[0])
+	last, _, err := readMeta(ctx, s.members.all[0].connected(), store.Kinds()[0])
 	if err != nil {
 		return false, unavailable("set up server 1", err)
 	}
@@ -52,36 +52,23 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 		want.Incarnation, want.Turn = last.Incarnation, last.Turn
 	}
 	want.By = want.Incarnation
-	all := make([]*server, len(s.servers))
-	for i, at := range s.servers {
+	all := make([]*server, len(s.members.all))
+	for i, at := range s.members.all {
 		want.Index = i
 		all[i] = at.as(want)
 		if fresh {
 			open = append(open, i)
-			if err := all[i].reserve(ctx, s.nonce); err != nil {
+			if err := all[i].reserve(ctx, s.members.nonce); err != nil {
 				return false, unavailable(fmt.Sprintf("set up server %d", i+1), err)
 			}
 		}
 	}
 	for _, i := range open {
-		if err := confirm(ctx, all[i].client, all[i].id, s.nonce); err != nil {
+		if err := confirm(ctx, all[i].client, all[i].id, s.members.nonce); err != nil {
 			return false, unavailable(fmt.Sprintf("set up server %d", i+1), err)
 		}
 	}
 	return len(open) > 0, nil
-}
-
-// read reads the identities of all servers, one after the other.
-func (s *Store) read(ctx context.Context) ([]quorum.Found, error) {
-	found := make([]quorum.Found, len(s.servers))
-	for i, at := range s.servers {
-		id, _, err := readIdentity(ctx, at.connected())
-		if err != nil {
-			return nil, fmt.Errorf("server %d: %w", i+1, err)
-		}
-		found[i] = quorum.Found{Reached: true, ID: id}
-	}
-	return found, nil
 }
 
 // as is a connected server under an identity that does not count yet: for who sets it up or re-admits it.
@@ -104,7 +91,7 @@ func (s *server) reserve(ctx context.Context, nonce func() int64) error {
 			return err
 		}
 		for _, d := range reply.Docs {
-			if one, err := parse(d); invalid(d.ID) == nil && (err != nil || !one.harmless()) {
+			if one, err := parse(d); !isReserved(d.ID) && (err != nil || !one.harmless()) {
 				return fmt.Errorf("%w: server %d, %s, must be empty, and holds %d documents of the kind %s, such as %.80q",
 					store.ErrInvalid, s.index+1, s.spec.Name, len(reply.Docs), kind, d.ID)
 			}
@@ -121,27 +108,27 @@ func (r record) harmless() bool {
 
 // Readmit takes a server back that lost its disk: index counts from 0. It takes the steps of [quorum.Readmission]. It
 // may be repeated, also at the same time: then one of them ends with an error that wraps [store.ErrUnavailable].
-// Replicas may run. report, if not nil, is told how many documents were decided again.
+// Replicas may run. report, if not nil, gets how many documents were decided again.
 //
 // The server must be empty. Within ctx it waits until the server answers. An error wraps [store.ErrInvalid] where the
 // server did not lose its identity, or is not empty.
 func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.Kind, documents int)) error {
-	if index < 0 || index >= len(s.servers) {
-		return fmt.Errorf("re-admit: %w: server %d, want 1 to %d", store.ErrInvalid, index+1, len(s.servers))
+	if index < 0 || index >= len(s.members.all) {
+		return fmt.Errorf("re-admit: %w: server %d, want 1 to %d", store.ErrInvalid, index+1, len(s.members.all))
 	}
-	if err := s.found.looked(ctx, index); err != nil {
+	if err := s.members.found.looked(ctx, index); err != nil {
 		return fmt.Errorf("re-admit: server %d: %w", index+1, err)
 	}
-	id, standings := s.found.identities()
+	id, standings := s.members.found.identities()
 	if err := quorum.Readmission(standings, index); err != nil {
 		return fmt.Errorf("re-admit: %w: %w", store.ErrInvalid, err)
 	}
 	id.Index, id.By = index, uuid.NewString()
-	r := &readmission{store: s, back: s.servers[index].as(id), known: map[store.Kind][]string{}}
+	r := &readmission{store: s, back: s.members.all[index].as(id), known: map[store.Kind][]string{}}
 	if err := r.run(ctx, report); err != nil {
 		return unavailable("re-admit", err)
 	}
-	s.servers[index].doubt(errLost) // it is looked at again at once
+	s.members.all[index].doubt(errLost, false) // it is looked at again at once
 	return nil
 }
 
@@ -155,7 +142,7 @@ type readmission struct {
 }
 
 func (r *readmission) run(ctx context.Context, report func(kind store.Kind, documents int)) error {
-	nonce := r.store.nonce
+	nonce := r.store.members.nonce
 	if err := r.back.reserve(ctx, nonce); err != nil {
 		return err
 	}
@@ -191,7 +178,7 @@ func (r *readmission) run(ctx context.Context, report func(kind store.Kind, docu
 // others are the other servers that count, with their clients.
 func (r *readmission) others() iter.Seq2[*server, store.Store] {
 	return func(yield func(*server, store.Store) bool) {
-		for i, at := range r.store.servers {
+		for i, at := range r.store.members.all {
 			client, _, err := at.serving()
 			if i != r.back.index && err == nil && !yield(at, client) {
 				return
@@ -230,7 +217,7 @@ func (r *readmission) survey(ctx context.Context) error {
 			}
 		}
 	}
-	if need := quorum.Majority(len(r.store.servers)); reached < need {
+	if need := r.store.members.majority(); reached < need {
 		return fmt.Errorf("%w: %d of the other servers count, want %d", store.ErrUnavailable, reached, need)
 	}
 	r.floor += quorum.Jump
@@ -240,13 +227,8 @@ func (r *readmission) survey(ctx context.Context) error {
 // decide has all documents of a kind decided again, and accepted by the server that comes back.
 func (r *readmission) decide(ctx context.Context, kind store.Kind) (int, error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(r.known[kind])))
-	var counters []string
-	ids = slices.DeleteFunc(ids, func(id string) bool {
-		if invalid(id) != nil {
-			counters = append(counters, id)
-		}
-		return invalid(id) != nil
-	})
+	counters := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !isReserved(id) })
+	ids = slices.DeleteFunc(ids, isReserved)
 	for part := range slices.Chunk(ids, store.MaxBatch) {
 		if err := r.decidePart(ctx, kind, part); err != nil {
 			return 0, err
@@ -262,16 +244,16 @@ func (r *readmission) decidePart(ctx context.Context, kind store.Kind, ids []str
 			return v, false
 		}}
 	}
-	ctx, release := r.store.life.Bound(ctx)
+	ctx, release := r.store.members.life.Bound(ctx)
 	defer release()
-	if err := r.store.decide(ctx, items); err != nil {
+	if err := r.store.proposer.decide(ctx, items); err != nil {
 		return err
 	}
 	requests := make([]request, len(items))
 	for i, it := range items {
 		requests[i] = request{key: it.key, accept: true, ballot: it.round.Ballot, value: it.round.Value}
 	}
-	answers, err := r.back.execute(ctx, requests, r.store.nonce)
+	answers, err := r.back.execute(ctx, requests, r.store.members.nonce)
 	if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return !a.given }) {
 		err = errNotAccepted
 	}
@@ -313,7 +295,7 @@ func (r *readmission) count(ctx context.Context, ids []string) error {
 	for id, d := range most {
 		d.Count = 2*d.Count + revJump
 		d.Rev = max(d.Rev, revs[id]+1)
-		d.WriterID = store.WriterID{Session: "quorum", Seq: r.store.nonce()}
+		d.WriterID = store.WriterID{Session: "quorum", Seq: r.store.members.nonce()}
 		changes = append(changes, store.Change{IfRev: revs[id], Doc: d})
 	}
 	return written(r.back.client.Apply(ctx, changes...))

@@ -49,7 +49,7 @@ func initURI(ctx context.Context, uri string) error {
 	return err
 }
 
-// setUpURI opens a quorum that nobody has set up.
+// setUpURI opens a quorum that was not set up.
 func setUpURI(t *testing.T, uri string) *quorum.Store {
 	t.Helper()
 	if err := initURI(t.Context(), uri); err != nil {

@@ -35,7 +35,7 @@ func newMemory(n int) *memServers {
 	return m
 }
 
-// blank is servers that nobody has set up.
+// blank is servers that were not set up.
 func blank(n int) *memServers {
 	m := &memServers{clients: make([][]*memory.Store, n), away: make([]bool, n)}
 	for range n {
@@ -119,7 +119,7 @@ func (m *memServers) set(c *memory.Store, away bool) {
 	c.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
 }
 
-// leave has a server answer nobody; back ends that.
+// leave has a server not answer; back ends that.
 func (m *memServers) leave(servers ...int) { m.turn(true, servers) }
 func (m *memServers) back(servers ...int)  { m.turn(false, servers) }
 

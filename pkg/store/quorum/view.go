@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -19,7 +18,6 @@ type view struct {
 	store *Store
 	kind  store.Kind
 	found map[string]quorum.Value
-	sums  map[string]quorum.Count // of counters
 	times []int64
 	floor int64
 
@@ -27,11 +25,8 @@ type view struct {
 	unreadable []store.Unreadable
 }
 
-func (s *Store) view(kind store.Kind) *view {
-	return &view{
-		store: s, kind: kind, found: map[string]quorum.Value{}, sums: map[string]quorum.Count{},
-		foreign: map[string]error{},
-	}
+func newView(s *Store, kind store.Kind) *view {
+	return &view{store: s, kind: kind, found: map[string]quorum.Value{}, foreign: map[string]error{}}
 }
 
 // read finds out about these ids. It never asks for promises while servers agree. With no ids it asks for the time.
@@ -42,7 +37,7 @@ func (v *view) read(ctx context.Context, ids []string) error {
 		left, err = v.look(ctx, left, try)
 		switch {
 		case err == nil && len(left) == 0:
-			v.store.now(v.times)
+			v.store.clock.now(v.times)
 			return nil
 		case err == nil && try+1 >= looks:
 			return v.settle(ctx, left)
@@ -62,16 +57,16 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 			asked = append(slices.Clip(asked), counterID(id))
 		}
 	}
-	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (snapshot, error) {
+	answers := ask(ctx, v.store.members, func(ctx context.Context, at *server) (snapshot, error) {
 		return at.look(ctx, v.kind, asked)
 	})
 	readings := make(map[string]*reading, len(ids))
 	for _, id := range ids {
-		r := quorum.Read[quorum.Value](len(v.store.servers))
+		r := quorum.Read[quorum.Value](len(v.store.members.all))
 		readings[id] = &r
 	}
 	v.times, left = v.times[:0], ids
-	need := quorum.Majority(len(v.store.servers))
+	need := v.store.members.majority()
 	wait := newPatience(try)
 	defer wait.stop()
 	err = gather(ctx, answers, wait, func(got answerOf[snapshot]) bool {
@@ -81,14 +76,14 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 		if left = v.shown(got.server, got.value, readings, left); len(v.times) < need {
 			return false
 		}
-		wait.onMajority()
+		wait.shorten(grace)
 		return len(left) == 0
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return left, err
 	case len(v.times) < need:
-		return left, v.store.tooFew(len(v.times), err)
+		return left, v.store.members.tooFew(len(v.times), err)
 	}
 	if try+1 >= looks {
 		left = slices.DeleteFunc(slices.Clone(left), func(id string) bool {
@@ -109,7 +104,7 @@ func (v *view) shown(from int, seen snapshot, readings map[string]*reading, left
 	v.floor = max(v.floor, seen.Floor)
 	for _, d := range seen.Docs {
 		if isCounter(d) {
-			v.store.sum(groupOf(d.ID), from, quorum.Count{Count: d.Count, Rev: d.Rev})
+			v.store.counters.shown(groupOf(d.ID), from, quorum.Count{Count: d.Count, Rev: d.Rev})
 		}
 	}
 	var open []string
@@ -143,7 +138,7 @@ func (v *view) settle(ctx context.Context, ids []string) error {
 				return found, false
 			}}
 		}
-		if err := v.store.decide(ctx, items); err != nil {
+		if err := v.store.proposer.decide(ctx, items); err != nil {
 			return err
 		}
 	}
@@ -158,7 +153,7 @@ func (v *view) reply() store.Reply {
 			floor = max(floor, x.Doc.Rev)
 		}
 	}
-	return store.Reply{Now: v.store.now(v.times), Floor: floor, Unreadable: v.unreadable}
+	return store.Reply{Now: v.store.clock.now(v.times), Floor: floor, Unreadable: v.unreadable}
 }
 
 // documents are those of these ids that exist. They are the caller's.
@@ -167,7 +162,7 @@ func (v *view) documents(ids []string) []store.Doc {
 	for _, id := range ids {
 		d := v.found[id].Document()
 		if v.kind == store.KindGroup {
-			d = v.store.counted(id, d)
+			d = v.store.counters.with(id, d)
 		}
 		if d == nil {
 			continue
@@ -179,34 +174,6 @@ func (v *view) documents(ids []string) []store.Doc {
 	return docs
 }
 
-// List returns the documents that match, each as a majority has it. The servers filter first, by what each of them
-// holds. What a majority of them lists is read, and filtered again.
-func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	if err := store.ValidateKind(kind); err != nil {
-		return store.Reply{}, fmt.Errorf("list: %w", err)
-	}
-	ctx, release := s.life.Bound(ctx)
-	defer release()
-	v := s.view(kind)
-	docs, err := v.list(ctx, q)
-	if err != nil {
-		return store.Reply{}, unavailable("list "+string(kind), err)
-	}
-	reply := v.reply()
-	if q.CountOnly {
-		reply.Unreadable = nil
-		reply.Total = int64(len(docs))
-		return reply, nil
-	}
-	reply.Docs = docs
-	for i := range reply.Docs {
-		if q.NoBody {
-			reply.Docs[i].Body = nil
-		}
-	}
-	return reply, nil
-}
-
 // list goes through pages of the servers until there is enough.
 func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 	var docs []store.Doc
@@ -214,13 +181,13 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 	if q.CountOnly {
 		limit = 0
 	}
-	for page := q; ; {
-		ids, unreadable, whole, err := v.patiently(ctx, page, limit)
-		last := ""
-		if len(ids) > 0 {
-			last = ids[len(ids)-1]
+	for page, try := q, 0; ; {
+		found, err := v.candidates(ctx, page, limit, try)
+		if err != nil && pause(ctx, try) {
+			try++
+			continue
 		}
-		ids = slices.DeleteFunc(ids, func(id string) bool { return invalid(id) != nil })
+		ids := slices.DeleteFunc(slices.Clone(found.ids), isReserved)
 		if err == nil {
 			err = v.read(ctx, ids)
 		}
@@ -228,39 +195,28 @@ func (v *view) list(ctx context.Context, q store.Query) ([]store.Doc, error) {
 			return nil, err
 		}
 		for _, d := range v.documents(ids) {
-			delete(unreadable, d.ID)
+			delete(found.unreadable, d.ID)
 			if engine.Matches(&d, q) {
 				docs = append(docs, d)
 			}
 		}
-		v.unreadable = slices.AppendSeq(v.unreadable, maps.Values(unreadable))
-		if limit > 0 && len(docs) >= limit {
-			return docs[:limit], nil
-		}
-		if whole {
+		v.unreadable = slices.AppendSeq(v.unreadable, maps.Values(found.unreadable))
+		if found.whole || limit > 0 && len(docs) >= limit {
 			return docs, nil
 		}
-		page = page.After(last)
+		page, try = page.After(found.ids[len(found.ids)-1]), 0
 	}
 }
 
-// patiently asks for candidates until a majority has answered, or ctx ends.
-func (v *view) patiently(
-	ctx context.Context, q store.Query, limit int,
-) (ids []string, unreadable map[string]store.Unreadable, whole bool, err error) {
-	for try := 0; ; try++ {
-		ids, unreadable, whole, err = v.candidates(ctx, q, limit, try)
-		if err == nil || !pause(ctx, try) {
-			return ids, unreadable, whole, err
-		}
-	}
+// candidates are ids that may match, in order. What cannot be read of them is among them.
+type candidates struct {
+	ids        []string
+	unreadable map[string]store.Unreadable
+	whole      bool // none follows
 }
 
-// candidates are ids that may match, in order, as a majority of the servers lists them. What any of them cannot read is
-// among them.
-func (v *view) candidates(
-	ctx context.Context, q store.Query, limit, try int,
-) (ids []string, unreadable map[string]store.Unreadable, whole bool, err error) {
+// candidates are those that a majority of the servers lists.
+func (v *view) candidates(ctx context.Context, q store.Query, limit, try int) (all candidates, err error) {
 	own := store.Query{
 		Group: q.Group, Sessions: q.Sessions, Others: q.Others, States: q.States, Unsuspended: q.Unsuspended,
 		Expired: q.Expired, From: q.From, To: q.To, Reverse: q.Reverse, Limit: limit, MinRev: min(q.MinRev, topRev),
@@ -269,28 +225,28 @@ func (v *view) candidates(
 	if v.kind == store.KindGroup { // few, and counters are listed under other names
 		own = store.Query{Reverse: q.Reverse, NoBody: true}
 	}
-	answers := ask(ctx, v.store, func(ctx context.Context, at *server) (page, error) {
+	answers := ask(ctx, v.store.members, func(ctx context.Context, at *server) (page, error) {
 		return at.list(ctx, v.kind, own, limit)
 	})
 	var pages []quorum.Page
-	need := quorum.Majority(len(v.store.servers))
+	need := v.store.members.majority()
 	wait := newPatience(try)
 	defer wait.stop()
-	unreadable = map[string]store.Unreadable{}
+	all.unreadable = map[string]store.Unreadable{}
 	err = gather(ctx, answers, wait, func(got answerOf[page]) bool {
 		if got.err == nil {
 			pages = append(pages, got.value.Page)
 		}
 		for _, u := range got.value.unreadable {
-			unreadable[u.ID] = u
+			all.unreadable[u.ID] = u
 		}
 		return len(pages) >= need
 	})
 	if len(pages) < need {
-		return nil, nil, false, v.store.tooFew(len(pages), err)
+		return candidates{}, v.store.members.tooFew(len(pages), err)
 	}
-	ids, whole = quorum.Merge(pages, q.Reverse)
-	return ids, unreadable, whole, nil
+	all.ids, all.whole = quorum.Merge(pages, q.Reverse)
+	return all, nil
 }
 
 // page is what one server lists, with what it cannot read.
@@ -322,7 +278,7 @@ func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit
 		if kind == store.KindGroup {
 			d.ID = groupOf(d.ID)
 		}
-		if invalid(d.ID) == nil || p.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
+		if !isReserved(d.ID) || p.Cut && d.ID == reply.Docs[len(reply.Docs)-1].ID {
 			p.IDs = append(p.IDs, d.ID)
 		}
 	}
@@ -334,7 +290,7 @@ func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit
 		if kind == store.KindGroup {
 			u.ID = groupOf(u.ID)
 		}
-		if invalid(u.ID) == nil && (!p.Cut || (u.ID < last) != q.Reverse) { // else it is of the next page
+		if !isReserved(u.ID) && (!p.Cut || (u.ID < last) != q.Reverse) { // else it is of the next page
 			p.IDs, p.unreadable = append(p.IDs, u.ID), append(p.unreadable, u)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 // againAfter is how long a watch of one server waits before it begins again.
@@ -21,9 +20,6 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 	if err := in.Validate(); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	if !s.life.Go(func() {}) {
-		return nil, fmt.Errorf("watch: %w", errClosed)
-	}
 	own := in
 	if in.Groups != nil {
 		own.Groups = slices.Clone(in.Groups)
@@ -34,48 +30,41 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 			own.Groups = nil
 		}
 	}
-	w := &watch{store: s, in: own, notes: make(chan store.Notification), began: make(chan error, len(s.servers))}
+	w := &watch{store: s, in: own, notes: make(chan store.Notification), began: make(chan error, len(s.members.all))}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := s.life.OnEnd(cancel)
-	for _, at := range s.servers {
-		w.running++
-		if !s.life.Go(func() { w.follow(ctx, at) }) {
-			w.running--
-		}
+	stop := s.members.life.OnEnd(cancel)
+	begun := true
+	for _, at := range s.members.all {
+		begun = begun && s.members.life.Go(func() { w.follow(ctx, at) })
+	}
+	err := errClosed
+	if begun {
+		err = w.await(ctx)
 	}
 	out := store.NewNotifier()
-	if err := w.await(ctx); err != nil {
+	if err == nil && !s.members.life.Go(func() { defer stop(); defer cancel(); w.forward(ctx, out) }) {
+		err = errClosed
+	}
+	if err != nil {
 		cancel()
 		stop()
-		return nil, unavailableWatch(err)
-	}
-	if !s.life.Go(func() { defer stop(); defer cancel(); w.forward(ctx, out) }) {
-		cancel()
-		return nil, fmt.Errorf("watch: %w", errClosed)
+		return nil, unavailable("watch", err)
 	}
 	return out.C(), nil
 }
 
-func unavailableWatch(err error) error {
-	if errors.Is(err, store.ErrCannotWatch) {
-		return fmt.Errorf("watch: %w", err)
-	}
-	return unavailable("watch", err)
-}
-
 // watch is one watcher of all servers.
 type watch struct {
-	store   *Store
-	in      store.Interest
-	notes   chan store.Notification
-	began   chan error
-	running int
+	store *Store
+	in    store.Interest
+	notes chan store.Notification
+	began chan error // holds one for each server
 }
 
 // await waits until a majority is watched. One server that cannot be watched is enough to be polled.
 func (w *watch) await(ctx context.Context) error {
 	began := 0
-	for range w.running {
+	for range w.store.members.all {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -87,11 +76,11 @@ func (w *watch) await(ctx context.Context) error {
 				began++
 			}
 		}
-		if began >= quorum.Majority(len(w.store.servers)) {
+		if began >= w.store.members.majority() {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %d of %d servers can be watched", store.ErrUnavailable, began, len(w.store.servers))
+	return fmt.Errorf("%w: %d of %d servers can be watched", store.ErrUnavailable, began, len(w.store.members.all))
 }
 
 // follow watches one server until ctx ends, again and again.
@@ -130,7 +119,7 @@ func (w *watch) forward(ctx context.Context, out *store.Notifier) {
 			if n.Kind == store.KindGroup {
 				n.ID = groupOf(n.ID)
 			}
-			if n.Resync || invalid(n.ID) == nil {
+			if n.Resync || !isReserved(n.ID) {
 				n.Doc = nil
 				out.Send(n)
 			}

@@ -35,7 +35,7 @@ func Majority(n int) int { return n/2 + 1 }
 // values under one ballot.
 type Proposer [16]byte
 
-// Ballot orders attempts to change one document. The zero Ballot is below all others, and nobody proposes under it.
+// Ballot orders attempts to change one document. The zero Ballot is below all others, and no one proposes under it.
 type Ballot struct {
 	Counter  int64
 	Proposer Proposer
@@ -46,7 +46,7 @@ func (b Ballot) Compare(o Ballot) int {
 	return cmp.Or(cmp.Compare(b.Counter, o.Counter), bytes.Compare(b.Proposer[:], o.Proposer[:]))
 }
 
-// Zero says whether b is nobody's.
+// Zero says whether b is of no proposer.
 func (b Ballot) Zero() bool { return b == Ballot{} }
 
 // after is the proposer's first ballot above a counter.
@@ -96,7 +96,7 @@ func (a Acceptor[V]) Accept(b Ballot, v V, next Ballot) (Acceptor[V], bool) {
 
 func (a Acceptor[V]) takes(b Ballot) bool { return b.Counter > a.Floor && b.Compare(a.Promised) >= 0 }
 
-// RefusedBelow is the counter that ballots must exceed here, whoever proposes them.
+// RefusedBelow is the counter that ballots must exceed here, from any proposer.
 func (a Acceptor[V]) RefusedBelow() int64 { return max(a.Floor, a.Promised.Counter) }
 
 // Is says what a register holds.

@@ -19,7 +19,7 @@ func (c *Counter) Shown(server int, n Count) {
 }
 
 // Sum is the counter. Any increment that was acknowledged before a majority was asked has raised it. Rev is the largest
-// revision that any server was told.
+// revision that any server was given.
 func (c *Counter) Sum() Count {
 	var sum Count
 	for _, n := range c.largest {

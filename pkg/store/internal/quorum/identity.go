@@ -4,13 +4,13 @@ import "fmt"
 
 // Identity is the document by which a server says which part of which quorum it is.
 type Identity struct {
-	Cluster     string
-	Index       int    // of the server among those of the quorum, from 0
-	Members     string // hash of the list of servers, in order
-	Incarnation string // of the quorum: made once, when it is set up
-	By          string // the set-up or the re-admission that wrote it
-	Turn        int64  // of the set-up: a reservation of a later one stays. Re-admissions have none
-	Confirmed   bool   // that has ended. Until then the server does not count
+	Cluster     string `json:"cluster"`
+	Index       int    `json:"index"`          // of the server among those of the quorum, from 0
+	Members     string `json:"members"`        // hash of the list of servers, in order
+	Incarnation string `json:"incarnation"`    // of the quorum: made once, when it is set up
+	By          string `json:"by,omitempty"`   // the set-up or the re-admission that wrote it
+	Turn        int64  `json:"turn,omitempty"` // of the set-up: a later one's reservation stays. Re-admissions have none
+	Confirmed   bool   `json:"confirmed"`      // that has ended. Until then the server does not count
 }
 
 // Standing is what a server is to the quorum.

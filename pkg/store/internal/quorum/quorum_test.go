@@ -1,8 +1,6 @@
 package quorum_test
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -162,7 +160,7 @@ func TestReading(t *testing.T) {
 		shown []quorum.Acceptor[string]
 		want  bool
 	}{
-		"nobody":               {nil, false},
+		"none":                 {nil, false},
 		"one":                  {[]quorum.Acceptor[string]{at(1)}, false},
 		"two of three":         {[]quorum.Acceptor[string]{at(1), at(1)}, true},
 		"two that differ":      {[]quorum.Acceptor[string]{at(1), at(2)}, false},
@@ -331,126 +329,6 @@ func TestMerge(t *testing.T) {
 		ids, whole := quorum.Merge(tt.pages, tt.reverse)
 		if strings.Join(ids, " ") != tt.want || whole != tt.whole {
 			t.Errorf("%s: got %v, %t", name, ids, whole)
-		}
-	}
-}
-
-// found is a server that answers, with an identity of a quorum whose incarnation is old.
-func found(index int, change ...func(*quorum.Identity)) quorum.Found {
-	i := quorum.Identity{Cluster: "c", Members: "h", Incarnation: "old", By: "old", Index: index, Confirmed: true}
-	for _, f := range change {
-		f(&i)
-	}
-	return quorum.Found{Reached: true, ID: &i}
-}
-
-func open(i *quorum.Identity)     { i.Confirmed = false }
-func newer(i *quorum.Identity)    { i.Incarnation = "new" }
-func returned(i *quorum.Identity) { i.By = "a re-admission" }
-func stranger(i *quorum.Identity) { i.Members = "other" }
-
-func TestAdmission(t *testing.T) {
-	const (
-		unreached, counts, unset, waits, lost, foreign = quorum.Unreached, quorum.Counts, quorum.Unset, quorum.Waits,
-			quorum.Lost, quorum.Foreign
-	)
-	none, away := quorum.Found{Reached: true}, quorum.Found{}
-	for name, tt := range map[string]struct {
-		known string // incarnation that the process has taken part in
-		found []quorum.Found
-		want  []quorum.Standing
-		makes string
-	}{
-		"all empty":       {"", []quorum.Found{none, none, none}, []quorum.Standing{unset, unset, unset}, ""},
-		"reserved":        {"", []quorum.Found{found(0, open), none, none}, []quorum.Standing{unset, unset, unset}, ""},
-		"one is away":     {"", []quorum.Found{none, none, away}, []quorum.Standing{unset, unset, unreached}, ""},
-		"one confirmed":   {"", []quorum.Found{found(0), found(1, open), away}, []quorum.Standing{waits, waits, unreached}, ""},
-		"in use":          {"", []quorum.Found{found(0), found(1, returned), found(2)}, []quorum.Standing{counts, counts, counts}, "old"},
-		"a majority":      {"", []quorum.Found{away, found(1), found(2)}, []quorum.Standing{unreached, counts, counts}, "old"},
-		"a disk lost":     {"", []quorum.Found{none, found(1), found(2)}, []quorum.Standing{lost, counts, counts}, "old"},
-		"comes back":      {"", []quorum.Found{found(0, open), found(1), found(2)}, []quorum.Standing{lost, counts, counts}, "old"},
-		"two disks lost":  {"", []quorum.Found{none, none, found(2)}, []quorum.Standing{waits, waits, waits}, ""},
-		"known, two lost": {"old", []quorum.Found{none, none, found(2)}, []quorum.Standing{lost, lost, counts}, ""},
-		"strangers":       {"", []quorum.Found{found(0), found(1, stranger), found(2)}, []quorum.Standing{counts, foreign, counts}, "old"},
-		"exchanged":       {"", []quorum.Found{found(0), found(2), found(1)}, []quorum.Standing{waits, foreign, foreign}, ""},
-		"two of another":  {"", []quorum.Found{found(0), found(1, newer), found(2, newer)}, []quorum.Standing{foreign, counts, counts}, "new"},
-		"set up anew":     {"old", []quorum.Found{found(0, newer), found(1, newer), found(2, newer)}, []quorum.Standing{foreign, foreign, foreign}, "new"},
-	} {
-		want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: tt.known}
-		made := quorum.Incarnation(want, tt.found)
-		if made != tt.makes {
-			t.Errorf("%s: incarnation %q, want %q", name, made, tt.makes)
-		}
-		want.Incarnation = cmp.Or(want.Incarnation, made)
-		if got := quorum.Admission(want, tt.found); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %v, want %v", name, got, tt.want)
-		}
-	}
-}
-
-func TestSetUp(t *testing.T) {
-	none := quorum.Found{Reached: true}
-	for name, tt := range map[string]struct {
-		found   []quorum.Found
-		fresh   bool
-		confirm []int
-		fails   string
-	}{
-		"all empty":        {[]quorum.Found{none, none, none}, true, nil, ""},
-		"reserved":         {[]quorum.Found{found(0, open), found(1, open), none}, true, nil, ""},
-		"cut off":          {[]quorum.Found{found(0), found(1, open), found(2, open)}, false, []int{1, 2}, ""},
-		"done":             {[]quorum.Found{found(0), found(1), found(2, returned)}, false, nil, ""},
-		"a disk lost":      {[]quorum.Found{found(0), none, found(2)}, false, nil, "server 2 lost its disk"},
-		"comes back":       {[]quorum.Found{found(0), found(1, open, returned), found(2)}, false, nil, "server 2 lost its disk"},
-		"the first lost":   {[]quorum.Found{found(0, open), found(1), found(2)}, false, nil, "server 1 lost its disk"},
-		"another's server": {[]quorum.Found{found(0), found(1), found(2, stranger)}, false, nil, "server 3 belongs to another"},
-	} {
-		fresh, confirm, err := quorum.SetUp(quorum.Identity{Cluster: "c", Members: "h"}, tt.found)
-		if fresh != tt.fresh || !slices.Equal(confirm, tt.confirm) || (err != nil) != (tt.fails != "") {
-			t.Errorf("%s: %t, %v, %v", name, fresh, confirm, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), tt.fails) {
-			t.Errorf("%s: %v, want %q", name, err, tt.fails)
-		}
-	}
-}
-
-func TestMismatchSaysWhat(t *testing.T) {
-	want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: "i", Index: 1}
-	for text, change := range map[string]func(*quorum.Identity){
-		"cluster":         func(i *quorum.Identity) { i.Cluster = "d" },
-		"list of servers": func(i *quorum.Identity) { i.Members = "d" },
-		"place":           func(i *quorum.Identity) { i.Index = 2 },
-		"incarnation":     func(i *quorum.Identity) { i.Incarnation = "d" },
-	} {
-		got := want
-		change(&got)
-		if err := quorum.Mismatch(want, got); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("got %v, want it to name the %s", err, text)
-		}
-	}
-	if err := quorum.Mismatch(want, want); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestReadmission(t *testing.T) {
-	lost := []quorum.Standing{quorum.Counts, quorum.Lost, quorum.Counts}
-	for name, tt := range map[string]struct {
-		standings []quorum.Standing
-		server    int
-		want      string
-	}{
-		"one lost":      {lost, 1, ""},
-		"not lost":      {lost, 0, "server 1 did not lose"},
-		"no such":       {lost, 3, "want 1 to 3"},
-		"one is away":   {[]quorum.Standing{quorum.Unreached, quorum.Lost, quorum.Counts}, 1, "want 2: a majority of all"},
-		"two lost":      {[]quorum.Standing{quorum.Lost, quorum.Lost, quorum.Counts}, 1, "want 2: a majority of all"},
-		"of five, four": {append([]quorum.Standing{quorum.Unreached, quorum.Counts}, lost...), 3, ""},
-	} {
-		err := quorum.Readmission(tt.standings, tt.server)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (r *Round[V]) Promised(server int, found Acceptor[V], ok bool) {
 }
 
 // Propose sets the value that the servers are to accept: what the change makes of Found, or Found itself where the
-// change is refused. A refusal too is only told when a majority has accepted: what else lies on a minority could be
+// change is refused. A refusal too is only returned when a majority has accepted: what else lies on a minority could be
 // chosen later, and apply a change that was called refused.
 func (r *Round[V]) Propose(v V) {
 	if r.Phase == Judging {

@@ -230,7 +230,7 @@ func (w *redisWorld) waits(node int8, heartbeat, wrote bool) int {
 	if w.without == noWait && heartbeat || !wrote {
 		return 0
 	}
-	k, met := w.told/2, bits.OnesCount8(w.met(node))
+	k, met := w.configured/2, bits.OnesCount8(w.met(node))
 	switch w.without {
 	case countsNoNodes, acksOfNodes:
 		return k

@@ -18,7 +18,7 @@ var limits = search.Limits{Short: 3_000, Large: 200_000}
 
 // three nodes, two clients; A runs the key.
 func threeNodes(change ...func(*redisSetting)) redisSetting {
-	s := redisSetting{nodes: 3, told: 3}
+	s := redisSetting{nodes: 3, configured: 3}
 	for p := range maxClients {
 		s.lease[p], s.run[p] = leaseTicks, runTicks
 	}
@@ -30,11 +30,11 @@ func threeNodes(change ...func(*redisSetting)) redisSetting {
 
 func oneNode() redisSetting {
 	s := threeNodes()
-	s.nodes, s.told = 1, 1
+	s.nodes, s.configured = 1, 1
 	return s
 }
 
-func toldFive(s *redisSetting) { s.told = 5 }
+func configuredFive(s *redisSetting) { s.configured = 5 }
 
 // begun is the state from which a search begins: node 1 is the master that all follow, and A runs the key.
 func (s *redisSetting) begun(left map[dbFault]int8) forgetful {
@@ -43,7 +43,7 @@ func (s *redisSetting) begun(left map[dbFault]int8) forgetful {
 		w.clock = [leaseTicks]int8{7, 5, 3}
 	}
 	id := identity{lineage: 1}
-	d := dataset{gate: w.seen(id), owner: 1, rev: 3, met: 1<<min(s.nodes, s.told) - 1}
+	d := dataset{gate: w.seen(id), owner: 1, rev: 3, met: 1<<min(s.nodes, s.configured) - 1}
 	for i := range maxClients {
 		d.sessions[i] = sessionDoc{docAlive, 1}
 	}
@@ -138,7 +138,7 @@ func scenarios() []scenario {
 			left: map[dbFault]int8{failover: 1, relink: 1, handBack: 1}, large: true,
 		},
 		{
-			name: "five nodes", setting: threeNodes(fiveNodes, toldFive),
+			name: "five nodes", setting: threeNodes(fiveNodes, configuredFive),
 			left:  map[dbFault]int8{failover: 1, relink: 2},
 			large: true,
 		},

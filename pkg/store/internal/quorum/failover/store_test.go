@@ -42,14 +42,14 @@ type redisWorld struct {
 
 // redisSetting is what does not change.
 type redisSetting struct {
-	nodes   int              // there are
-	told    int              // N as configured
-	lag     [maxNodes]int8   // by how many ticks a node's clock is behind
-	lease   [maxClients]int8 // T of each client, in ticks
-	run     [maxClients]int8 // and X
-	disk    dataset          // what every node finds that restarts from an old file
-	clocked bool             // clocks go on, and what hangs on them is looked at; else revisions count alone
-	without redisRule
+	nodes      int              // there are
+	configured int              // how many nodes the URI names
+	lag        [maxNodes]int8   // by how many ticks a node's clock is behind
+	lease      [maxClients]int8 // T of each client, in ticks
+	run        [maxClients]int8 // and X
+	disk       dataset          // what every node finds that restarts from an old file
+	clocked    bool             // clocks go on, and what hangs on them is looked at; else revisions count alone
+	without    redisRule
 }
 
 func (w *redisWorld) say(format string, args ...any) {
@@ -86,7 +86,7 @@ func (w *redisWorld) connected(node int8) uint8 {
 
 // tooMany says whether more nodes are connected than there may be.
 func (w *redisWorld) tooMany(node int8) bool {
-	return bits.OnesCount8(w.connected(node)) > w.told && w.without != countsNoNodes
+	return bits.OnesCount8(w.connected(node)) > w.configured && w.without != countsNoNodes
 }
 
 // met are the nodes that a node knows of once it has run a script.
@@ -100,7 +100,7 @@ func (w *redisWorld) met(node int8) uint8 {
 
 // shut says whether more nodes were met than there may be.
 func (w *redisWorld) shut(d *dataset) bool {
-	return bits.OnesCount8(d.met) > w.told && w.without != countsNoNodes
+	return bits.OnesCount8(d.met) > w.configured && w.without != countsNoNodes
 }
 
 // takes says whether a node executes a script that expects an identity.
@@ -215,7 +215,7 @@ func (w *redisWorld) freshLineage() int8 {
 	return last + 1
 }
 
-// attach lets a node follow a master: from where it had left off, or anew.
+// attach lets a node follow a master: from where it had left off, or from the beginning.
 func (w *redisWorld) attach(node, master int8) {
 	n, m := &w.forgetful.nodes[node], &w.forgetful.nodes[master]
 	if n.stream == m.id.lineage {

@@ -12,8 +12,8 @@ type step struct {
 	*setting
 	*world
 
-	broken string
-	told   string // how an operation has ended
+	broken  string
+	outcome string // how an operation has ended
 }
 
 func (s *step) proposer(p int8) (name quorum.Proposer) {
@@ -156,7 +156,7 @@ func (s *step) begin(p int8) {
 	}
 	switch {
 	case kind == opReadmit && s.lost() < 0:
-		s.told = "no server has lost its disk"
+		s.outcome = "no server has lost its disk"
 		s.end(p)
 	case kind == opReadmit:
 		s.readmit(p, s.lost())
@@ -202,7 +202,7 @@ func (s *step) take(p, from int8, got answer) {
 			return
 		}
 		s.endRound(p)
-		s.tell(p, v, status)
+		s.answer(p, v, status)
 	}
 }
 
@@ -218,11 +218,11 @@ func (s *step) takeRead(p, from int8, got answer) {
 	enough := c.read.Answers() >= quorum.Majority(maxServers)
 	weak := s.without == readsAgree || s.without == filtersLast && c.op.kind == opList && !c.seen.Ballot.Zero()
 	if enough && weak {
-		s.tell(p, c.seen.Value, store.Applied)
+		s.answer(p, c.seen.Value, store.Applied)
 		return
 	}
 	if agreed, ok := c.read.Agreed(); ok {
-		s.tell(p, agreed.Value, store.Applied)
+		s.answer(p, agreed.Value, store.Applied)
 	}
 }
 
@@ -256,7 +256,7 @@ func (s *step) judge(p int8) {
 	atOnce := s.without == acceptsRefusals && !changes && out.Status != store.Applied
 	if atOnce || s.without == acceptsOwn && !changes && out.Status == store.Applied {
 		s.endRound(p)
-		s.tell(p, v, out.Status)
+		s.answer(p, v, out.Status)
 		return
 	}
 	c.round.Propose(v)
@@ -270,8 +270,8 @@ func (s *step) from(found value) value {
 	return found
 }
 
-// tell ends an operation, and checks what it tells against all that was told before.
-func (s *step) tell(p int8, v value, status store.Status) {
+// answer ends an operation, and checks what it answers against all answers before.
+func (s *step) answer(p int8, v value, status store.Status) {
 	c := &s.world.clients[p]
 	held := s.values[v]
 	c.rev, c.highest = 0, max(c.highest, held.rev)
@@ -281,13 +281,13 @@ func (s *step) tell(p int8, v value, status store.Status) {
 	if status == store.Refused {
 		s.refused |= 1 << c.op.writer
 	}
-	s.told = statusNames[status]
+	s.outcome = statusNames[status]
 	if c.op.kind <= opList {
-		s.told = fmt.Sprintf("it reads revision %d", c.rev)
+		s.outcome = fmt.Sprintf("it reads revision %d", c.rev)
 	}
 	v = s.from(v)
 	if !s.descends(v, c.since) {
-		s.broken = "linearizability: what was told before it began is not in it"
+		s.broken = "linearizability: what was answered before it began is not in it"
 	}
 	switch {
 	case s.descends(v, s.latest):
@@ -302,7 +302,7 @@ func (s *step) tell(p int8, v value, status store.Status) {
 	s.checkCourse()
 }
 
-// checkCourse looks at all writes that led to the newest value that was told.
+// checkCourse looks at all writes that led to the newest value that was answered.
 func (s *step) checkCourse() {
 	wrote := uint16(0)
 	for v := s.latest; v != 0; v = s.values[v].before {
@@ -311,7 +311,7 @@ func (s *step) checkCourse() {
 			s.broken = "linearizability: one write is applied twice"
 		}
 		if s.refused&bit != 0 {
-			s.broken = "linearizability: a write that was told to be refused is applied"
+			s.broken = "linearizability: a write that was answered as refused is applied"
 		}
 		wrote |= bit
 		if v <= s.gone {
@@ -446,9 +446,9 @@ func (s *step) join(p int8) {
 func (s *step) commit(p int8) {
 	op := s.world.clients[p].op
 	server := &s.servers[op.server]
-	s.told = "another one has begun, or its disk was lost again"
+	s.outcome = "another one has begun, or its disk was lost again"
 	if server.lost && (server.by == op.writer || s.without == reserves) {
-		server.lost, s.told = false, "it counts again"
+		server.lost, s.outcome = false, "it counts again"
 		if s.without != floorsReadmitted {
 			server.floor = max(server.floor, op.floor)
 		}

@@ -32,7 +32,7 @@ func (s *setting) space() search.Space[world, action] {
 	}
 }
 
-// No order of events within bounds loses a write, applies it twice, or shows less than was told.
+// No order of events within bounds loses a write, applies it twice, or shows less than was answered.
 func TestQuorum(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {

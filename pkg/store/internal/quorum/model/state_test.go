@@ -28,10 +28,10 @@ type world struct {
 	gone    value              // the last of those that were lost with all disks
 	base    value              // the tombstone whose records were removed: what an absent document goes on from
 	latest  value              // the newest that any answer has shown
-	refused uint16             // writers that were told so
+	refused uint16             // writers whose write was answered as refused
 	writers int8
 	names   int8 // of processes
-	setUp   int8 // how often the quorum was set up anew
+	setUp   int8 // how often the quorum was set up again
 }
 
 // server is one of the stores.
@@ -69,7 +69,7 @@ type removal struct {
 	value         value
 }
 
-// packet is a copy of a request that nobody waits for any more.
+// packet is a copy of a request that no one waits for any more.
 type packet struct {
 	request
 	to int8 // 1 + server; 0: none
@@ -162,7 +162,7 @@ const (
 	abandons              // an operation ends unanswered
 	crashes               // a process restarts
 	wipes                 // a disk is lost
-	setups                // all disks are lost, and the quorum is set up anew
+	setups                // all disks are lost, and the quorum is set up again
 	forgets               // a process forgets a document
 	hours
 	removes

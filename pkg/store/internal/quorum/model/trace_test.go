@@ -15,7 +15,7 @@ func (s *setting) trace(begun world, way []action, broken string) string {
 	at := step{setting: s, world: &w}
 	for _, a := range way {
 		before := w
-		at.told = ""
+		at.outcome = ""
 		at.do(a)
 		fmt.Fprintln(&b, describe(&before, a)+at.ending(a))
 	}
@@ -59,7 +59,7 @@ func describe(w *world, a action) string {
 	case actCommit:
 		return who + " gives the server its identity, if it may"
 	case actSetUp:
-		return "all disks are lost, and the quorum is set up anew"
+		return "all disks are lost, and the quorum is set up again"
 	case actForget:
 		return who + " forgets the document"
 	case actHour:
@@ -77,8 +77,8 @@ func describe(w *world, a action) string {
 // ending says what an action began, or what it ended with.
 func (s *step) ending(a action) string {
 	switch {
-	case s.told != "":
-		return ": " + s.told
+	case s.outcome != "":
+		return ": " + s.outcome
 	case a.kind == actBegin:
 		return fmt.Sprint(" to ", s.world.clients[a.p].op)
 	}

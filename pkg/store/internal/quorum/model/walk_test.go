@@ -19,19 +19,19 @@ func TestWalks(t *testing.T) {
 	default:
 		walks = 20_000
 	}
-	steps, told := 0, 0
+	steps, operations := 0, 0
 	for seed := range uint64(walks) {
 		n, answers := walk(t, seed)
-		steps, told = steps+n, told+answers
+		steps, operations = steps+n, operations+answers
 	}
-	if told < 3*walks {
-		t.Errorf("%d answers in %d walks: most operations must come to an end", told, walks)
+	if operations < 3*walks {
+		t.Errorf("%d answers in %d walks: most operations must come to an end", operations, walks)
 	}
-	t.Logf("%d walks, %d steps, %d answers", walks, steps, told)
+	t.Logf("%d walks, %d steps, %d answers", walks, steps, operations)
 }
 
 // walk is one random walk. It fails the test where a promise breaks.
-func walk(t *testing.T, seed uint64) (steps, told int) {
+func walk(t *testing.T, seed uint64) (steps, operations int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 7))
 	sc := scenario{from: start(random.IntN(3)), left: map[fault]int8{}}
@@ -49,15 +49,15 @@ func walk(t *testing.T, seed uint64) (steps, told int) {
 	for {
 		a, possible := pick(&at, random)
 		if !possible {
-			return len(way), told
+			return len(way), operations
 		}
 		way = append(way, a)
-		at.told = ""
+		at.outcome = ""
 		if at.do(a); at.broken != "" {
 			t.Fatalf("walk %d:\n%s", seed, at.trace(begun, way, at.broken))
 		}
-		if at.told != "" {
-			told++
+		if at.outcome != "" {
+			operations++
 		}
 	}
 }

@@ -164,7 +164,7 @@ func weakRounds(two, one []opKind) []weak {
 			faults(map[fault]int8{forgets: 1, abandons: 1}, empty, ops(opCreate, opCreate), ops(opRead)),
 		},
 		{
-			"refusal-not-accepted", "a refusal is told when a majority has accepted what it found", acceptsRefusals,
+			"refusal-not-accepted", "a refusal is answered when a majority has accepted what it found", acceptsRefusals,
 			faults(map[fault]int8{retries: 1, abandons: 1}, live, ops(opPut, opRead), one).preceded(
 				begins(b), asks(b, first, second), asks(b, first),
 				begins(a), asks(a, second, last), asks(a, second),

@@ -1,17 +1,17 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -31,30 +31,37 @@ type item struct {
 	sent    bool
 	done    bool
 
-	change  bool             // else it is a read, which repairs nothing
-	foreign map[int]struct{} // the servers that have no record of it, and something else in its place
+	change  bool  // else it is a read, which repairs nothing
+	foreign uint8 // a bit for each of the servers that have no record of it, and something else in its place
 }
 
 // over says whether a change takes the place of what is no record: so many servers have that, that none could be read
 // by a majority.
 func (it *item) over(servers int) bool {
-	return it.change && servers-len(it.foreign) < quorum.Majority(servers)
+	return it.change && servers-bits.OnesCount8(it.foreign) < quorum.Majority(servers)
+}
+
+// proposer has the servers decide about documents, one call of this process at a time for each.
+type proposer struct {
+	members  *members
+	name     quorum.Proposer // of this store: no other one ever has it
+	docLocks docLocks
 }
 
 // decide runs rounds until every item is decided, or ctx ends. Items must name different documents.
-func (s *Store) decide(ctx context.Context, items []*item) error {
+func (p *proposer) decide(ctx context.Context, items []*item) error {
 	keys := make([]key, len(items))
 	for i, it := range items {
 		keys[i] = it.key
 	}
-	taken, leave, err := s.docLocks.lockAll(ctx, keys)
+	taken, leave, err := p.docLocks.lockAll(ctx, keys)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	for _, it := range items {
 		it.docLock = taken[it.key]
-		for _, at := range s.servers { // else a creation would be refused first
+		for _, at := range p.members.all { // else a creation would be refused first
 			it.docLock.memory.Saw(acceptor{Floor: at.floor(it.kind)})
 		}
 		if it.above > 0 {
@@ -63,7 +70,7 @@ func (s *Store) decide(ctx context.Context, items []*item) error {
 		}
 	}
 	for try := 0; ; try++ {
-		why := s.attempt(ctx, items, try)
+		why := p.attempt(ctx, items, try)
 		if why == nil {
 			return nil
 		}
@@ -76,15 +83,15 @@ func (s *Store) decide(ctx context.Context, items []*item) error {
 var errCollided = errors.New("other rounds were faster")
 
 // attempt is one round for all items that are not decided. Nil: all are.
-func (s *Store) attempt(ctx context.Context, items []*item, try int) error {
+func (p *proposer) attempt(ctx context.Context, items []*item, try int) error {
 	var left []*item
 	for _, it := range items {
 		if !it.done {
-			it.round = it.docLock.memory.Begin(s.name, len(s.servers))
+			it.round = it.docLock.memory.Begin(p.name, len(p.members.all))
 			left = append(left, it)
 		}
 	}
-	err := s.phase(ctx, left, quorum.Preparing, try)
+	err := p.phase(ctx, left, quorum.Preparing, try)
 	for _, it := range left {
 		if it.round.Phase == quorum.Judging {
 			v, changes := it.judge(it.round.Found.Value, it.sent)
@@ -92,7 +99,7 @@ func (s *Store) attempt(ctx context.Context, items []*item, try int) error {
 			it.round.Propose(v)
 		}
 	}
-	err = join(err, s.phase(ctx, left, quorum.Accepting, try))
+	err = join(err, p.phase(ctx, left, quorum.Accepting, try))
 	all := true
 	for _, it := range left {
 		it.docLock.memory.End(it.round)
@@ -110,7 +117,7 @@ func (s *Store) attempt(ctx context.Context, items []*item, try int) error {
 
 // phase asks all servers about the items that are in it, until each of them is through, all servers have answered, or
 // patience is over. Answers that come later are dropped.
-func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try int) error {
+func (p *proposer) phase(ctx context.Context, items []*item, in quorum.Phase, try int) error {
 	var asked []*item
 	var requests []request
 	for _, it := range items {
@@ -121,14 +128,14 @@ func (s *Store) phase(ctx context.Context, items []*item, in quorum.Phase, try i
 		asked = append(asked, it)
 		requests = append(requests, request{
 			key: it.key, accept: in == quorum.Accepting, ballot: r.Ballot, next: r.Next, value: r.Value,
-			over: it.over(len(s.servers)),
+			over: it.over(len(p.members.all)),
 		})
 	}
 	if len(asked) == 0 {
 		return nil
 	}
-	answers := ask(ctx, s, func(ctx context.Context, at *server) ([]answer, error) {
-		return at.execute(ctx, requests, s.nonce)
+	answers := ask(ctx, p.members, func(ctx context.Context, at *server) ([]answer, error) {
+		return at.execute(ctx, requests, p.members.nonce)
 	})
 	wait := newPatience(try)
 	defer wait.stop()
@@ -140,10 +147,7 @@ func take(asked []*item, server int, answers []answer, in quorum.Phase) bool {
 	through := true
 	for i, it := range asked {
 		if i < len(answers) && answers[i].foreign {
-			if it.foreign == nil {
-				it.foreign = map[int]struct{}{}
-			}
-			it.foreign[server] = struct{}{}
+			it.foreign |= 1 << server
 		}
 		if i < len(answers) && answers[i].given {
 			a := answers[i]
@@ -187,10 +191,7 @@ type docLocks struct {
 func (d *docLocks) lockAll(ctx context.Context, keys []key) (map[key]*docLock, func(), error) {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, func(a, b key) int {
-		if a.kind != b.kind {
-			return strings.Compare(string(a.kind), string(b.kind))
-		}
-		return strings.Compare(a.id, b.id)
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
 	})
 	taken := make(map[key]*docLock, len(keys))
 	var held []*docLock
@@ -228,7 +229,8 @@ func (d *docLocks) use(k key) *docLock {
 	return one
 }
 
-// release gives locks back. Those that no one uses are forgotten when there are many: the next change asks for promises.
+// release gives locks back. Those that no one uses are forgotten when there are many: the next change asks for
+// promises.
 func (d *docLocks) release(taken map[key]*docLock) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -244,81 +246,4 @@ func (d *docLocks) release(taken map[key]*docLock) {
 			delete(d.all, k)
 		}
 	}
-}
-
-// count has each server count for itself. An increment is applied when a majority has counted it, so its counter rises
-// by as many as did. of are the indexes of the increments among changes.
-func (s *Store) count(ctx context.Context, changes []store.Change, of []int, outs []store.Outcome) {
-	own := make([]store.Change, len(of))
-	for j, i := range of {
-		own[j] = store.Change{Op: store.Increment, Doc: changes[i].Doc}
-		own[j].Doc.ID, own[j].Doc.Body = counterID(changes[i].Doc.ID), nil
-	}
-	answers := ask(ctx, s, func(ctx context.Context, at *server) ([]store.Outcome, error) {
-		client, _, err := at.serving()
-		if err != nil {
-			return nil, err
-		}
-		outs, err := client.Apply(ctx, own...)
-		if err == nil { // an empty disk counts as well
-			_, err = at.look(ctx, store.KindGroup, nil)
-		}
-		return outs, err
-	})
-	acknowledged := make([]int, len(of))
-	var refused []error
-	need := quorum.Majority(len(s.servers))
-	err := gather(ctx, answers, nil, func(got answerOf[[]store.Outcome]) bool {
-		if got.err != nil {
-			return false
-		}
-		for j, out := range got.value {
-			if out.Status == store.Applied {
-				acknowledged[j]++
-			} else {
-				refused = append(refused, fmt.Errorf("server %d: %w", got.server+1, join(out.Err, errNotCounted)))
-			}
-		}
-		return slices.Min(acknowledged) >= need
-	})
-	err = join(append(refused, err)...)
-	for j, i := range of {
-		outs[i] = store.Outcome{Status: store.Applied}
-		if acknowledged[j] < need {
-			outs[i] = store.AllUnknown(1, err)[0]
-		}
-	}
-}
-
-var errNotCounted = errors.New("not counted")
-
-// sum takes what a server shows of a counter.
-func (s *Store) sum(group string, server int, n quorum.Count) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.counters[group]
-	if c == nil {
-		c = &quorum.Counter{}
-		s.counters[group] = c
-	}
-	c.Shown(server, n)
-}
-
-// counted adds the counter of a group to its document; nil: there is neither.
-func (s *Store) counted(group string, d *store.Doc) *store.Doc {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.counters[group]
-	if c == nil {
-		return d
-	}
-	n := c.Sum()
-	sum := store.Doc{Kind: store.KindGroup, ID: group}
-	if d != nil {
-		sum = *d
-	}
-	sum.Count += n.Count
-	sum.Rev = max(sum.Rev+n.Count, n.Rev)
-	sum.WriterID = store.WriterID{}
-	return &sum
 }
