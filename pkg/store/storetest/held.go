@@ -76,7 +76,7 @@ func (h *held) run(hold func(table string) (release func())) {
 		used[info.Kind] = done
 		users.Go(func() { h.use(ctx, info.Kind, done) })
 	}
-	waits := h.beat(func() (waits string) {
+	waits := h.sendHeartbeats(func() (waits string) {
 		for _, info := range store.Table() {
 			needs := info.Plural == h.table || h.table == notifications && info.Notify != store.NotifyNever
 			if used[info.Kind].Load() == 0 && !needs && !h.HeartbeatsOnly {
@@ -101,20 +101,20 @@ func (h *held) run(hold func(table string) (release func())) {
 	for len(heard) > 0 {
 		<-heard // of before
 	}
-	h.repeat(limited, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "after"}})
-	for told := false; !told; {
+	h.repeat(limited, increment("after"))
+	for seen := false; !seen; {
 		select {
 		case n := <-heard:
-			told = n.Resync || n.ID == "after"
+			seen = n.Resync || n.ID == "after"
 		case <-limited.Done():
 			h.t.Fatalf("not all goes on within %v after %s was held", patience, h.table)
 		}
 	}
 }
 
-// beat sends heartbeats as a replica does, and looks at the session each time: for longer than a lease, and until
-// nobody waits any more, who should not.
-func (h *held) beat(waiting func() string) (waits string) {
+// sendHeartbeats writes as a replica does, and looks at the session each time: for longer than a lease, and until
+// no one waits any more, who should not.
+func (h *held) sendHeartbeats(waiting func() string) (waits string) {
 	tick := time.NewTicker(h.Lease / 10)
 	defer tick.Stop()
 	waits = waiting()
@@ -174,7 +174,7 @@ func (h *held) repeat(ctx context.Context, c store.Change) bool {
 				return false
 			}
 		case store.Refused, store.Overtaken:
-			h.t.Errorf("%s %s, which nobody else writes: %s", c.Doc.Kind, c.Doc.ID, describe(out))
+			h.t.Errorf("%s %s, which no one else writes: %s", c.Doc.Kind, c.Doc.ID, describe(out))
 			return false
 		}
 	}

@@ -53,9 +53,9 @@ func testBatchOutcomes(b *bench) {
 		case 2: // was applied before
 			changes = append(changes, before[i])
 		case 3: // deletes
-			changes = append(changes, store.Change{Op: store.Delete, IfRev: 1, Doc: d})
+			changes = append(changes, remove(d, 1))
 		case 4: // is refused to delete
-			changes = append(changes, store.Change{Op: store.Delete, IfRev: 9, Doc: d})
+			changes = append(changes, remove(d, 9))
 		case 5: // creates, of another kind
 			d.Kind = store.KindValue
 			changes = append(changes, b.put(d, 0))
@@ -63,9 +63,7 @@ func testBatchOutcomes(b *bench) {
 			d.Kind = store.KindMember
 			changes = append(changes, b.put(d, 4))
 		case 7: // counts
-			changes = append(
-				changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}},
-			)
+			changes = append(changes, increment(d.ID))
 		}
 	}
 	outs, err := s.Apply(t.Context(), changes...)
@@ -269,17 +267,13 @@ func testIncrement(b *bench) {
 	t := b.t
 	const writers, each = 10, 20
 	clients := []store.Store{b.open(t), b.open(t)}
-	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
-	must(t, clients[0], increment)
-	b.wantCounter(t, clients[1], store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, Count: 1})
+	must(t, clients[0], increment("g"))
+	b.wantCounter(t, clients[1], counter("g", 1, 1))
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
 			for range each {
-				outs, err := clients[w%2].Apply(
-					t.Context(), increment,
-					store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "other"}},
-				)
+				outs, err := clients[w%2].Apply(t.Context(), increment("g"), increment("other"))
 				if err != nil || outs[0].Status != store.Applied || outs[1].Status != store.Applied {
 					t.Errorf("increment: %v, %v", outs, err)
 				}
@@ -287,10 +281,8 @@ func testIncrement(b *bench) {
 		})
 	}
 	wg.Wait()
-	b.wantCounter(t, clients[0],
-		store.Doc{Kind: store.KindGroup, ID: "g", Rev: writers*each + 1, Count: writers*each + 1})
-	b.wantCounter(t, clients[0],
-		store.Doc{Kind: store.KindGroup, ID: "other", Rev: writers * each, Count: writers * each})
+	b.wantCounter(t, clients[0], counter("g", writers*each+1, writers*each+1))
+	b.wantCounter(t, clients[0], counter("other", writers*each, writers*each))
 }
 
 // Increments and writes of one group respect each other: an increment keeps the body, takes the writer ID away and
@@ -305,7 +297,7 @@ func testIncrementAndPut(b *bench) {
 	must(t, s, first)
 	must(t, s, increment)
 	if b.db.CountsMore {
-		b.wantCounter(t, s, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 2, Count: 6})
+		b.wantCounter(t, s, counter("g", 2, 6))
 		return
 	}
 	raised := store.Doc{Kind: store.KindGroup, ID: "g", Rev: 2, Count: 6, Body: first.Doc.Body}
@@ -327,7 +319,7 @@ func testIncrementCarries(b *bench) {
 	}
 	want := func(id string, rev, count int64) {
 		t.Helper()
-		b.wantCounter(t, s, store.Doc{Kind: store.KindGroup, ID: id, Rev: rev, Count: count})
+		b.wantCounter(t, s, counter(id, rev, count))
 	}
 	after := func(rev, increments int64) int64 {
 		if b.db.CountsMore {

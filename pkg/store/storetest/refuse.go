@@ -109,9 +109,7 @@ func testSetUpAtOnce(b *bench) {
 				return
 			}
 			stores[i] = s
-			outs, err := s.Apply(
-				t.Context(), store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}},
-			)
+			outs, err := s.Apply(t.Context(), increment("g"))
 			if err != nil || outs[0].Status != store.Applied {
 				t.Errorf("client %d: %v, %v", i, outs, err)
 			}
@@ -131,7 +129,7 @@ func testSetUpAtOnce(b *bench) {
 	if t.Failed() {
 		return
 	}
-	b.wantCounter(t, stores[0], store.Doc{Kind: store.KindGroup, ID: "g", Rev: clients, Count: clients})
+	b.wantCounter(t, stores[0], counter("g", clients, clients))
 }
 
 // A database of another version is left alone, and what was in it stays.

@@ -13,6 +13,21 @@ func lock(id string) store.Doc {
 	return store.Doc{Kind: store.KindLock, ID: id, Group: group}
 }
 
+// increment raises a group's counter.
+func increment(group string) store.Change {
+	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}}
+}
+
+// counter is a group's counter as a read returns it.
+func counter(group string, rev, count int64) store.Doc {
+	return store.Doc{Kind: store.KindGroup, ID: group, Rev: rev, Count: count}
+}
+
+// remove deletes a document at a revision.
+func remove(d store.Doc, rev int64) store.Change {
+	return store.Change{Op: store.Delete, IfRev: rev, Doc: d}
+}
+
 func testCreate(b *bench) {
 	t := b.t
 	s := b.open(t)
@@ -60,9 +75,7 @@ func testDelete(b *bench) {
 	first, beside := b.put(lock("g/a"), 0), b.put(lock("g/b"), 0)
 	must(t, s, first, beside)
 	del := func(rev int64) store.Change {
-		return store.Change{
-			Op: store.Delete, IfRev: rev, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()},
-		}
+		return remove(store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}, rev)
 	}
 	wantFound(t, apply(t, s, del(2)), store.Refused, &first.Doc)
 	wantStored(t, s, first.Doc)
@@ -259,9 +272,7 @@ func testOvertaken(b *bench) {
 	wantFound(t, apply(t, s, second), store.Overtaken, &third.Doc)
 	wantStored(t, s, third.Doc)
 
-	must(t, s, store.Change{
-		Op: store.Delete, IfRev: 3, Doc: store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()},
-	})
+	must(t, s, remove(store.Doc{Kind: store.KindLock, ID: "g/a", WriterID: b.writerID()}, 3))
 	wantFound(t, apply(t, s, third), store.Overtaken, nil)
 	wantAbsent(t, s, store.KindLock, "g/a")
 }
@@ -278,7 +289,7 @@ func testRecreated(b *bench) {
 		for writes := range int64(3) { // between creation and read, both times
 			id := fmt.Sprint("g/", writes)
 			before := b.written(s, kind, id, 10, writes)
-			must(t, other, store.Change{Op: store.Delete, IfRev: before.Rev, Doc: before})
+			must(t, other, remove(before, before.Rev))
 			now := b.written(other, kind, id, 20, writes)
 
 			stale := b.put(before, before.Rev)
@@ -286,8 +297,7 @@ func testRecreated(b *bench) {
 			stale = b.put(before, before.Rev)
 			stale.Doc.Rev = 40 // it cannot have been written before
 			wantFound(t, apply(t, s, stale), store.Refused, &now)
-			wantFound(t, apply(t, s, store.Change{Op: store.Delete, IfRev: before.Rev, Doc: before}), store.Overtaken,
-				&now)
+			wantFound(t, apply(t, s, remove(before, before.Rev)), store.Overtaken, &now)
 			wantStored(t, s, now)
 
 			b.list(t, s, kind, store.Query{From: id, To: id + "0", MinRev: now.Rev}, 1)

@@ -116,13 +116,13 @@ func testWatch(b *bench) {
 	expect(b.put(override, 0))
 	override.Body = nil
 	expect(b.put(override, 1))
-	must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: override})
+	must(t, writer, remove(override, 2))
 	b.wantNotified(t, notes, store.Doc{Kind: override.Kind, ID: override.ID})
 
 	mine.Session, mine.Next = "", "me"
 	expect(b.put(mine, 1))
 
-	// A mutex is reserved for whoever is next while others still hold it together, too.
+	// A mutex is reserved for the next one while others still hold it together, too.
 	mutex := store.Doc{Kind: store.KindMutex, ID: "locks/a", Session: "other", Body: body}
 	must(t, writer, b.put(mutex, 0))
 	mutex.Next = "me"
@@ -130,14 +130,13 @@ func testWatch(b *bench) {
 	mutex.Session = ""
 	expect(b.put(mutex, 2))
 
-	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	for count := range int64(3) {
-		must(t, writer, increment)
-		b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: count + 1, Count: count + 1})
+		must(t, writer, increment("g"))
+		b.wantNotified(t, notes, counter("g", count+1, count+1))
 	}
 	// One's own writes are reported as well.
-	must(t, watcher, increment)
-	b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 4, Count: 4})
+	must(t, watcher, increment("g"))
+	b.wantNotified(t, notes, counter("g", 4, 4))
 }
 
 // Of many changes at once, each is reported to each watcher, in a notification or by a Resync. No watcher has to read
@@ -159,13 +158,10 @@ func testWatchMany(b *bench) {
 	for round := range 3 {
 		var changes []store.Change
 		for i := range groups {
-			changes = append(
-				changes,
-				store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("g", i)}},
-			)
+			changes = append(changes, increment(fmt.Sprint("g", i)))
 		}
 		must(t, writer, changes...)
-		last := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: fmt.Sprint("last", round)}}
+		last := increment(fmt.Sprint("last", round))
 		must(t, writer, last)
 	}
 	for _, notes := range watches {
@@ -199,13 +195,13 @@ func testWatchEnds(b *bench) {
 		return
 	}
 	second, _ := b.watch(t.Context(), t, s)
-	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
+	must(t, other, increment("g"))
 	cancel()
 	b.wantClosed(t, notes)
 
 	// The end of one watch leaves the others alone.
-	must(t, other, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "h"}})
-	b.wantNotified(t, second, store.Doc{Kind: store.KindGroup, ID: "h", Rev: 1, Count: 1})
+	must(t, other, increment("h"))
+	b.wantNotified(t, second, counter("h", 1, 1))
 
 	third := b.openForClose(t)
 	last, _ := b.watch(t.Context(), t, third)
@@ -276,8 +272,8 @@ func testInterests(b *bench) {
 		if !ok {
 			return
 		}
-		must(t, writer, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
-		b.wantNotified(t, notes, store.Doc{Kind: store.KindGroup, ID: "g", Rev: 1, Count: 1})
+		must(t, writer, increment("g"))
+		b.wantNotified(t, notes, counter("g", 1, 1))
 	})
 	if b.db.CannotWatch {
 		return
@@ -312,7 +308,7 @@ func testKeysOfInterest(b *bench) {
 			b.wantNotified(t, notes, c.Doc)
 		}
 		gone := store.Doc{Kind: kind, ID: "g/b"}
-		must(t, writer, store.Change{Op: store.Delete, IfRev: 2, Doc: gone})
+		must(t, writer, remove(gone, 2))
 		b.wantNotified(t, notes, gone)
 	}
 }
