@@ -36,7 +36,7 @@ type driver struct {
 
 // run sees the call through. The reply is in d.reply.
 func (d *driver) run(ctx context.Context) (Outcome, error) {
-	held, owner, release, err := d.records.Own(ctx)
+	held, owner, release, err := d.records.BindSession(ctx)
 	if err != nil {
 		return OutcomeUnknown, err
 	}
@@ -66,14 +66,14 @@ func (d *driver) perform(ctx, held context.Context, act action) event {
 			ID: d.req.ID, Fingerprint: d.req.Fingerprint, State: Started, Owner: d.owner, Claim: d.call.Claim,
 			Attempt: act.Attempt,
 		})
-	case condemnIt:
+	case markInterrupted:
 		failed := d.found
 		failed.State, failed.Claim, failed.Interrupted = Failed, d.call.Claim, true
 		failed.Failure = ErrInterrupted.Error()
 		return d.write(ctx, act.Over, &failed)
 	case keepIt:
 		return d.write(ctx, act.Over, d.ended())
-	case freeIt:
+	case deleteClaim:
 		return d.write(ctx, act.Over, nil)
 	case readIt:
 		return d.read(ctx)
@@ -86,14 +86,14 @@ func (d *driver) perform(ctx, held context.Context, act action) event {
 	case pause:
 		return d.rest(ctx)
 	default:
-		return event{Kind: returned, Result: d.perhaps(held)}
+		return event{Kind: returned, Result: d.callWork(held)}
 	}
 }
 
 // write sends one write. Outside of a transaction it goes on when the caller has gone: its answer decides whether the
 // request is anybody's.
 func (d *driver) write(ctx context.Context, over int64, r *Record) event {
-	if !d.call.Rules.Within {
+	if !d.call.Rules.Transactional {
 		if d.call.Phase == claiming && ctx.Err() != nil {
 			return d.failed(ctx, context.Cause(ctx))
 		}
@@ -102,7 +102,7 @@ func (d *driver) write(ctx context.Context, over int64, r *Record) event {
 		defer cancel()
 	}
 	answer, err := d.records.Write(ctx, Write{
-		ID: d.req.ID, Over: over, Record: r, Keep: d.cfg.Keep, Tell: !d.cfg.Wait,
+		ID: d.req.ID, Over: over, Record: r, Keep: d.cfg.Keep, NoWait: !d.cfg.Wait,
 	})
 	switch {
 	case err != nil:
@@ -167,11 +167,11 @@ func (d *driver) rest(ctx context.Context) event {
 	return event{Kind: paused}
 }
 
-// perhaps calls the work. A panic goes on once the failure is kept.
-func (d *driver) perhaps(held context.Context) result {
-	if held.Err() != nil { // the claim took so long that nobody waits any more, or that others may take it
+// callWork calls the work. A panic goes on once the failure is kept.
+func (d *driver) callWork(held context.Context) result {
+	if held.Err() != nil { // the claim took so long that no one waits any more, or that others may take it
 		d.failure = context.Cause(held)
-		return hadNone
+		return noEffect
 	}
 	ctx, cancel := context.WithTimeout(held, d.cfg.Keep)
 	defer cancel()
@@ -190,13 +190,13 @@ func (d *driver) perhaps(held context.Context) result {
 	over = true
 	d.reply.Replayed = false
 	switch {
-	case d.failure == nil && d.call.Rules.Within && d.reply.Size() > MaxReply:
+	case d.failure == nil && d.call.Rules.Transactional && d.reply.Size() > MaxReply:
 		d.failure = d.tooLarge()
 		return failedWork
 	case d.failure == nil:
 		return succeeded
 	case hadNoEffect(d.failure):
-		return hadNone
+		return noEffect
 	}
 	return failedWork
 }

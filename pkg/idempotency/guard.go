@@ -1,3 +1,41 @@
+// Package idempotency does the work of a request at most once, however often the request is sent.
+//
+// A request has an ID, which its sender makes and repeats, and a fingerprint of what it asks for. [Guard.Do] keeps a
+// record under the ID, calls the work, and keeps its reply. Repetitions get that reply:
+//
+//	reply, err := guard.Do(ctx, idempotency.Request{ID: id, Fingerprint: print}, pay)
+//
+// Package idempotencyhttp is the middleware for HTTP.
+//
+// # Exactly once, or at most once
+//
+// It depends on where the record is. Within the transaction of the work ([SQL], [SQLTransactions], and package
+// idempotencymongo) the effect and its record happen together or not at all: exactly one effect. Everything that the
+// work changes has to be in that transaction. A mail that it sends is not.
+//
+// Elsewhere ([Memory], and package idempotencystore) the record is written before the work and after it: at most one
+// effect. A caller that dies in between leaves a record that says so. Whether there was an effect is for people to find
+// out, or for the work itself with [Config.Recover].
+//
+// # States
+//
+//	           claimed               the work returned a reply
+//	(none) ──────────────▶ started ────────────────────────────▶ done
+//	  ▲ ▲                   │  │ ▲
+//	  │ └───────────────────┘  │ │ Recover
+//	  │  NoEffect              ▼ │
+//	  └──────────────────── failed: an error, a panic, or the death of the caller
+//	   after Config.Keep
+//
+// What comes of a repetition:
+//
+//	started, its caller lives   ErrInProgress, or it waits (Config.Wait)
+//	started, its caller is dead ErrInterrupted, or the work is called again (Config.Recover)
+//	failed                      ErrFailed, or the work is called again (Config.Recover)
+//	done                        the reply
+//	any, another fingerprint    ErrMismatch
+//
+// The rules are a pure value, which the tests search for every order of events, with each rule left out in turn.
 package idempotency
 
 import (
@@ -29,11 +67,11 @@ type Config struct {
 	// Wait has a repetition wait while another caller is at work; else it gets ErrInProgress at once. Some databases
 	// have it wait in any case where the record is in the transaction of the work: see [Dialect].
 	Wait bool
-	// Recover calls the work again after a failure, or after the death of a caller half way. [AttemptFrom] tells the
+	// Recover calls the work again after a failure, or after the death of a caller half way. [AttemptFrom] gives the
 	// work. Else repetitions get ErrFailed or ErrInterrupted, since there may have been an effect.
 	Recover bool
 
-	// Observe is told how each call of Do ended, for metrics; nil: nobody. It must not block.
+	// Observe gets how each call of Do ended, for metrics; nil: none does. It must not block.
 	Observe func(Outcome)
 }
 
@@ -90,7 +128,7 @@ func (g *Guard) In(r Records) *Guard {
 }
 
 // Transactional says whether records are in a transaction with the work, so that an error of the work leaves nothing.
-func (g *Guard) Transactional() bool { return g.cfg.Transact != nil || g.cfg.Records.Within() }
+func (g *Guard) Transactional() bool { return g.cfg.Transact != nil || g.cfg.Records.Transactional() }
 
 // Do calls work unless the request was seen before, and returns its reply; or else the reply that was kept, or why
 // there is none. The errors are those above, what work returned, and those of the database and of the context.
@@ -131,7 +169,7 @@ func (g *Guard) try(
 	d := &driver{
 		cfg: g.cfg, records: records, req: r, work: work,
 		call: call{
-			Rules: rules{Wait: g.cfg.Wait, Recover: g.cfg.Recover, Within: records.Within()},
+			Rules: rules{Wait: g.cfg.Wait, Recover: g.cfg.Recover, Transactional: records.Transactional()},
 			Claim: uuid.NewString(), Print: r.Fingerprint,
 		},
 	}
@@ -142,7 +180,7 @@ func (g *Guard) try(
 	return d.reply, outcome, err
 }
 
-// Attempt tells the work what came before it.
+// Attempt says what came before the work.
 type Attempt struct {
 	// Number is 1 for the first call of the work, and larger only with [Config.Recover].
 	Number int
@@ -188,7 +226,7 @@ var (
 	// it was interrupted. The work is done all the same, and may have been done twice.
 	ErrTakenOver = errors.New("request was taken over")
 	// ErrNotKept says that it is not known whether the reply is kept: the database did not answer. The work is done.
-	// Until it does, repetitions are told that the request is in progress. Then they get the reply.
+	// Until it does, repetitions get the error that the request is in progress. Then they get the reply.
 	ErrNotKept = errors.New("not known whether the reply is kept")
 	// ErrUnavailable says that the database did not answer before anything was done.
 	ErrUnavailable = errors.New("records unavailable")

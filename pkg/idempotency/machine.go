@@ -16,9 +16,9 @@ type call struct {
 
 // rules are what the caller chose.
 type rules struct {
-	Wait    bool // for a caller that is at work
-	Recover bool // call the work again after a failure
-	Within  bool // the record is in the transaction of the work
+	Wait          bool // for a caller that is at work
+	Recover       bool // call the work again after a failure
+	Transactional bool // the record is in the transaction of the work
 }
 
 // seen is what a call needs to know of a record; the zero value: there is none.
@@ -36,12 +36,12 @@ type seen struct {
 type phase uint8
 
 const (
-	asking     phase = iota // nothing is written yet
-	claiming                // a write that makes the call the one that works
-	looking                 // a read
-	judging                 // is the owner dead?
-	pausing                 // another is at work
-	condemning              // a write that says the caller before died half way
+	asking       phase = iota // nothing is written yet
+	claiming                  // a write that makes the call the one that works
+	looking                   // a read
+	judging                   // is the owner dead?
+	pausing                   // another is at work
+	interrupting              // a write that says the caller before died half way
 	working
 	keeping // a write of how the work ended
 	ended
@@ -77,7 +77,7 @@ type result uint8
 const (
 	succeeded result = iota
 	failedWork
-	hadNone // failed, and had no effect
+	noEffect // failed, and had no effect
 )
 
 // action is what is to be done.
@@ -90,14 +90,14 @@ type action struct {
 type actionKind uint8
 
 const (
-	claimIt    actionKind = iota // write a record in the state Started
-	condemnIt                    // write Failed, interrupted
-	keepIt                       // write how the work ended
-	freeIt                       // remove the own record
-	readIt                       // read the record
-	judgeOwner                   // find out whether the record's owner is dead
-	pause                        // wait a moment
-	work                         // call the work
+	claimIt         actionKind = iota // write a record in the state Started
+	markInterrupted                   // write Failed, interrupted
+	keepIt                            // write how the work ended
+	deleteClaim                       // remove the own record
+	readIt                            // read the record
+	judgeOwner                        // find out whether the record's owner is dead
+	pause                             // wait a moment
+	work                              // call the work
 	// The call is over:
 	endOwn         // with what the work returned
 	endReplay      // with the reply that is kept
@@ -132,7 +132,7 @@ func (c call) step(e event) (call, action) {
 		return c.keep(e.Result)
 	}
 	switch c.Phase {
-	case claiming, condemning, keeping:
+	case claiming, interrupting, keeping:
 		return c.answered(e)
 	default:
 		return c.end(endUnknown)
@@ -180,8 +180,8 @@ func (c call) judge(dead bool) (call, action) {
 	case dead && (c.Rules.Recover || c.Seen.Expired):
 		return c.claim(c.Seen)
 	case dead:
-		c.Phase = condemning
-		return c, action{Kind: condemnIt, Over: c.Seen.Version}
+		c.Phase = interrupting
+		return c, action{Kind: markInterrupted, Over: c.Seen.Version}
 	case c.Rules.Wait:
 		c.Phase = pausing
 		return c, action{Kind: pause}
@@ -191,12 +191,12 @@ func (c call) judge(dead bool) (call, action) {
 
 // keep goes on from the end of the work. In a transaction an error rolls all of it back, so nothing is to be written.
 func (c call) keep(r result) (call, action) {
-	if r != succeeded && c.Rules.Within {
+	if r != succeeded && c.Rules.Transactional {
 		return c.end(endOwn)
 	}
 	c.Phase = keeping
-	if r == hadNone && c.Before == "" {
-		return c, action{Kind: freeIt, Over: c.Version}
+	if r == noEffect && c.Before == "" {
+		return c, action{Kind: deleteClaim, Over: c.Version}
 	}
 	return c, action{Kind: keepIt, Over: c.Version}
 }
@@ -204,14 +204,14 @@ func (c call) keep(r result) (call, action) {
 // answered goes on from the end of a write.
 func (c call) answered(e event) (call, action) {
 	switch {
-	case e.Kind == unknown && c.Phase == keeping && !c.Rules.Within:
+	case e.Kind == unknown && c.Phase == keeping && !c.Rules.Transactional:
 		return c.end(endNotKept)
 	case e.Kind == unknown:
 		return c.end(endUnknown)
 	case e.Kind == applied && c.Phase == claiming:
 		c.Phase, c.Version = working, e.Version
 		return c, action{Kind: work}
-	case e.Kind == applied && c.Phase == condemning:
+	case e.Kind == applied && c.Phase == interrupting:
 		return c.end(endInterrupted)
 	case e.Kind == applied:
 		return c.end(endOwn)

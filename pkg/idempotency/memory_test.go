@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 func TestMemory(t *testing.T) {
 	idempotencytest.Run(t, idempotencytest.Backend{
-		Tells: true,
+		NoWait: true,
 		Open: func(testing.TB) func(idempotency.Config) idempotency.Config {
 			records := idempotency.Memory()
 			return func(cfg idempotency.Config) idempotency.Config {

@@ -25,7 +25,7 @@ type world struct {
 	Effects int8  // since the request was last unseen
 	Begun   int8  // attempts since then, but for those that had no effect
 	Doubled bool  // a call works while another does whose process is not known to be dead
-	Untold  bool  // a call works that was not told of an attempt before it
+	Unaware bool  // a call works that does not know of an attempt before it
 	Other   bool  // a call got the reply of another request
 	Calls   [callers]caller
 }
@@ -59,7 +59,7 @@ const (
 	secondForgets  weakening = "a second attempt without effect is forgotten"
 	printsIgnored  weakening = "fingerprints are not compared"
 	expiredStarts  weakening = "a record in the state started expires"
-	versionsReused weakening = "versions begin anew when a record was removed"
+	versionsReused weakening = "versions begin again at 1 when a record was removed"
 	workTakenBack  weakening = "a claim is taken back also when its call works"
 )
 
@@ -106,8 +106,8 @@ func (s *search) add(w world) {
 		s.bad = "two effects"
 	case w.Doubled:
 		s.bad = "two at work, none of them known to be dead"
-	case w.Untold:
-		s.bad = "an attempt was not told of the one before"
+	case w.Unaware:
+		s.bad = "an attempt does not know of the one before"
 	case w.Other:
 		s.bad = "the reply of another request"
 	}
@@ -159,7 +159,7 @@ func (s *search) working(w world) bool {
 func (s *search) act(w world, i int) {
 	c := &w.Calls[i]
 	switch c.Act.Kind {
-	case claimIt, condemnIt, keepIt, freeIt:
+	case claimIt, markInterrupted, keepIt, deleteClaim:
 		s.write(w, i)
 	case readIt:
 		s.feed(w, i, event{Kind: found, Seen: w.Record})
@@ -189,17 +189,17 @@ func (s *search) work(w world, i int) {
 	s.add(acted)
 	s.feed(w, i, event{Kind: returned, Result: failedWork})
 	w.Begun-- // it says so, and it is so
-	s.feed(w, i, event{Kind: returned, Result: hadNone})
+	s.feed(w, i, event{Kind: returned, Result: noEffect})
 }
 
 // write is what the call wants written: answered, or not.
 func (s *search) write(w world, i int) {
 	c := &w.Calls[i]
-	l := late{On: true, Over: c.Act.Over, Free: c.Act.Kind == freeIt, Rec: seen{
+	l := late{On: true, Over: c.Act.Over, Free: c.Act.Kind == deleteClaim, Rec: seen{
 		State: Started, Claim: c.Call.Claim, Print: c.Call.Print, Attempt: c.Call.Attempt,
 	}}
 	switch c.Act.Kind {
-	case condemnIt:
+	case markInterrupted:
 		l.Rec = c.Call.Seen
 		l.Rec.State, l.Rec.Interrupted, l.Rec.Claim = Failed, true, c.Call.Claim
 	case keepIt:
@@ -277,8 +277,8 @@ func (s *search) feed(w world, i int, e event) {
 	c := &w.Calls[i]
 	switch {
 	case s.weak == failuresForget && e.Kind == returned && e.Result == failedWork:
-		e.Result = hadNone
-	case s.weak == secondForgets && e.Kind == returned && e.Result == hadNone:
+		e.Result = noEffect
+	case s.weak == secondForgets && e.Kind == returned && e.Result == noEffect:
 		c.Call.Before = ""
 	case s.weak == printsIgnored && (e.Kind == refused || e.Kind == found):
 		e.Seen.Print = c.Call.Print
@@ -301,7 +301,7 @@ func (s *search) feed(w world, i int, e event) {
 }
 
 func (s *search) begin(w *world, i int) {
-	w.Untold = w.Begun > 0 && w.Calls[i].Call.Before == ""
+	w.Unaware = w.Begun > 0 && w.Calls[i].Call.Before == ""
 	w.Begun++
 	for j, other := range w.Calls {
 		if j != i && other.Call.Phase == working && !other.Gone && !other.Marked {

@@ -18,15 +18,15 @@ type Records interface {
 	// happen. After an error of a write in the state Started its caller does not work, and the record is taken back as
 	// soon as the database answers.
 	Write(ctx context.Context, w Write) (Answer, error)
-	// Own names the process that records are written for. The context that it returns is the given one, and ends as
+	// BindSession names the process that records are written for. The context that it returns is the given one, and ends as
 	// well when others may take the process for dead. release is called when the work has returned.
-	Own(ctx context.Context) (work context.Context, owner string, release func(), err error)
+	BindSession(ctx context.Context) (work context.Context, owner string, release func(), err error)
 	// Dead says whether an owner is known to be dead. It is asked only about records in the state Started. False when
 	// it is not known.
 	Dead(ctx context.Context, owner string) (bool, error)
-	// Within says that records are in a transaction of the caller: what is written counts when it is committed, and
+	// Transactional says that records are in a transaction of the caller: a write counts when it is committed, and
 	// only then. So a record of another caller is never seen while that one is at work.
-	Within() bool
+	Transactional() bool
 }
 
 // Write is one change of a record.
@@ -35,8 +35,8 @@ type Write struct {
 	Over   int64         // the version that is written over; 0: there is no record
 	Record *Record       // nil: remove the record, or leave one that has expired
 	Keep   time.Duration // after which the record is forgotten, by the clock of the database
-	// Tell asks for [Answer.Busy] instead of waiting for another transaction, where the database can do so.
-	Tell bool
+	// NoWait asks for [Answer.Busy] instead of waiting for another transaction, where the database can do so.
+	NoWait bool
 }
 
 // Found is a record as it was found. The zero Found says there is none.
@@ -170,11 +170,11 @@ func (m *memory) sweep() {
 	}
 }
 
-func (m *memory) Own(ctx context.Context) (context.Context, string, func(), error) {
+func (m *memory) BindSession(ctx context.Context) (context.Context, string, func(), error) {
 	return ctx, "this process", func() {}, nil
 }
 
-// Dead is false: whoever could ask is this process.
+// Dead is false: only this process could ask.
 func (m *memory) Dead(context.Context, string) (bool, error) { return false, nil }
 
-func (m *memory) Within() bool { return false }
+func (m *memory) Transactional() bool { return false }

@@ -26,7 +26,7 @@ var (
 // it when [Guard.Do] returns no error, and rolls it back otherwise. Then the effect and the record happen together or
 // not at all. The transaction is used by one call of Do at a time.
 //
-// A repetition that comes while another transaction is at work waits for its end; on PostgreSQL it is told instead,
+// A repetition that comes while another transaction is at work waits for its end; on PostgreSQL it is refused at once,
 // unless [Config.Wait] is set. A database may end one of two transactions with a serialization failure or a deadlock:
 // run that one again, as for any other.
 func SQL(tx Execer, d Dialect) Records { return sqlRecords{tx, d} }
@@ -69,7 +69,7 @@ func (s sqlRecords) Write(ctx context.Context, w Write) (Answer, error) {
 	return Answer{Found: found}, err
 }
 
-// create inserts a record unless there is one. Whose row it is tells the claim in it: drivers do not agree on what
+// create inserts a record unless there is one. The claim in a row says whose it is: drivers do not agree on what
 // counts as an affected row.
 func (s sqlRecords) create(ctx context.Context, w Write) (Answer, error) {
 	free, err := s.take(ctx, w)
@@ -93,7 +93,7 @@ func (s sqlRecords) create(ctx context.Context, w Write) (Answer, error) {
 // take has others see that a transaction is at work on the request, where the database has such a lock. False: another
 // one is.
 func (s sqlRecords) take(ctx context.Context, w Write) (bool, error) {
-	query := s.d.take(w.Tell)
+	query := s.d.take(w.NoWait)
 	if query == "" {
 		return true, nil
 	}
@@ -125,14 +125,14 @@ func (s sqlRecords) change(ctx context.Context, w Write) (bool, error) {
 	return rows > 0, err
 }
 
-func (s sqlRecords) Own(ctx context.Context) (context.Context, string, func(), error) {
+func (s sqlRecords) BindSession(ctx context.Context) (context.Context, string, func(), error) {
 	return ctx, "", func() {}, nil
 }
 
-// Dead is true: nobody commits a record in the state Started but a caller that did not roll back after an error.
+// Dead is true: no one commits a record in the state Started but a caller that did not roll back after an error.
 func (s sqlRecords) Dead(context.Context, string) (bool, error) { return true, nil }
 
-func (s sqlRecords) Within() bool { return true }
+func (s sqlRecords) Transactional() bool { return true }
 
 // SQLTransactions runs each request in a transaction of its own.
 type SQLTransactions struct {
@@ -206,7 +206,7 @@ const (
 	// SQLite has one writer at a time, so a repetition waits at the beginning of its transaction. Begin it as a writer
 	// (BEGIN IMMEDIATE; with modernc.org/sqlite the parameter _txlock=immediate), and set a busy time-out.
 	SQLite Dialect = iota
-	// PostgreSQL tells a repetition that the request is in progress, or has it wait. 11 and newer.
+	// PostgreSQL answers a repetition that the request is in progress, or has it wait. 11 and newer.
 	PostgreSQL
 	// MySQL is MySQL and MariaDB. A repetition waits, for innodb_lock_wait_timeout at most.
 	MySQL
@@ -304,11 +304,11 @@ func (d Dialect) clean() string {
 
 // take is a query that locks a request until the end of the transaction, and says whether it could; empty where there
 // is no such lock.
-func (d Dialect) take(tell bool) string {
+func (d Dialect) take(noWait bool) string {
 	switch {
 	case d != PostgreSQL:
 		return ""
-	case tell:
+	case noWait:
 		return d.sql("SELECT pg_try_advisory_xact_lock(hashtextextended('{table} ' || ?, 0))")
 	}
 	return d.sql("SELECT true FROM (SELECT pg_advisory_xact_lock(hashtextextended('{table} ' || ?, 0))) AS taken")

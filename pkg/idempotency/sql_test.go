@@ -123,7 +123,7 @@ func TestSQL(t *testing.T) {
 				t.Skip("needs a server: not run in a short run")
 			}
 			idempotencytest.Run(t, idempotencytest.Backend{
-				Within: true, Tells: dialect == idempotency.PostgreSQL,
+				Transactional: true, NoWait: dialect == idempotency.PostgreSQL,
 				Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
 					tb.Helper()
 					return fresh(tb, dialect).config

@@ -83,7 +83,7 @@ func TestOldTokenIsAConflict(t *testing.T) {
 	}
 }
 
-// transaction tells whether its work was committed. With failure its commit fails.
+// transaction records whether its work was committed. With failure its commit fails.
 type transaction struct {
 	committed bool
 	failure   error
@@ -120,7 +120,7 @@ func TestErrorsOfTheHandlerRollBack(t *testing.T) {
 	}
 }
 
-// No one is told of work that was not committed, nor what a database says.
+// No one gets an answer about work that was not committed, nor what a database says.
 func TestFailedFenceIsUnavailable(t *testing.T) {
 	f := &transaction{failure: errors.New("secret of the database")}
 	w := answered(t, f, func(w http.ResponseWriter, _ *http.Request) {

@@ -29,7 +29,9 @@ func TestMain(m *testing.M) {
 // client writes to a server by POST, under a claim or without one.
 type client struct{ url string }
 
-var kinds = stale.Kinds{"http": func(_ context.Context, target string) (stale.Place, error) { return client{target}, nil }}
+var kinds = stale.Kinds{
+	"http": func(_ context.Context, target string) (stale.Place, error) { return client{target}, nil },
+}
 
 func (c client) send(ctx context.Context, path string, header http.Header, text string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, strings.NewReader(text))

@@ -55,7 +55,8 @@ func open(ctx context.Context, target string) (*database, error) {
 	}
 	for _, table := range []string{
 		"CREATE TABLE IF NOT EXISTS reports (id INTEGER PRIMARY KEY, text VARCHAR(100) NOT NULL)",
-		"CREATE TABLE IF NOT EXISTS log (place INTEGER PRIMARY KEY, log_key VARCHAR(2048) NOT NULL, entry VARCHAR(100) NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS log (place INTEGER PRIMARY KEY, log_key VARCHAR(2048) NOT NULL, " +
+			"entry VARCHAR(100) NOT NULL)",
 	} {
 		if _, err := d.db.ExecContext(ctx, table); err != nil {
 			return nil, err

@@ -133,7 +133,7 @@ func newerWaits(t *testing.T, s Subject) {
 				})
 			})
 			<-asked
-			// Nothing tells that the newer one waits: it gets the time to be wrong.
+			// Nothing shows that the newer one waits: it gets the time to be wrong.
 			select {
 			case <-ctx.Done():
 			case <-time.After(overlap):

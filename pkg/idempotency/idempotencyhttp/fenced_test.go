@@ -184,7 +184,7 @@ func (s *shop) judge(one sending, w *httptest.ResponseRecorder) {
 	case replayed:
 		s.wrong("%+v: a problem was replayed: %s", one, w.Body)
 	case old && one.Token >= s.seen:
-		s.wrong("%+v: the newest owner was told that its token is old", one)
+		s.wrong("%+v: the newest owner got the answer that its token is old", one)
 	}
 }
 

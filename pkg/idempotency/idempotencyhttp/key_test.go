@@ -116,7 +116,7 @@ func TestTheKeysOfTwoCallersNeverMeet(t *testing.T) {
 	}
 }
 
-// A form that is parsed before the middleware leaves an empty body. Its values and files tell requests apart all the
+// A form that is parsed before the middleware leaves an empty body. Its values and files distinguish requests all the
 // same.
 func TestAFormThatIsParsedBefore(t *testing.T) {
 	s := open(t, idempotency.Config{}, idempotencyhttp.Options{Docs: docs})

@@ -1,3 +1,25 @@
+// Package idempotencyhttp is a middleware for net/http that does the work of a request once, by the header
+// Idempotency-Key of draft-ietf-httpapi-idempotency-key-header.
+//
+// A client sends the same key with each repetition of a request:
+//
+//	Idempotency-Key: "8e03978e-40d5-43e8-bc93-6894a57f9324"
+//
+// The value is a string as RFC 8941, section 3.3.3, has them. Tasks and subscriptions of shardctl send theirs without
+// quotes, and are taken as well. The answers, beside those of the handler:
+//
+//	400  the header is missing where it is required, is sent twice, or is no such string
+//	409  another call is at work on the request, or it failed before and may have had an effect
+//	413  the body is larger than Options.MaxBody
+//	422  the key was used for another request
+//	503  the database did not answer
+//
+// They are problem details (RFC 9457). A reply that was kept before has the header Idempotent-Replayed: true.
+//
+// The handler's context does not end when the client gives up: the work is done once, and its reply is kept for the
+// repetition.
+//
+// A reply is sent once it is kept. So it is gathered in memory, and the handler cannot stream, hijack or push.
 package idempotencyhttp
 
 import (
@@ -26,10 +48,10 @@ type Options struct {
 	Required bool
 	// Methods are those that need it; empty: POST and PATCH. Others pass.
 	Methods []string
-	// Caller names who sends a request, such as a user or a tenant. The keys of two callers never meet, so nobody gets
+	// Caller names who sends a request, such as a user or a tenant. The keys of two callers never meet, so no one gets
 	// the reply of another.
 	Caller func(*http.Request) string
-	// OneCaller says instead that all callers are one: whoever sends a key gets the reply that is kept under it.
+	// OneCaller says instead that all callers are one: any sender of a key gets the reply that is kept under it.
 	OneCaller bool
 	// MaxBody is how many bytes the body of a request may have: all of it is read for the fingerprint. 0:
 	// DefaultMaxBody.
@@ -50,7 +72,7 @@ func New(o Options) (func(http.Handler) http.Handler, error) {
 		return nil, fmt.Errorf("%w: Guard is nil", idempotency.ErrInvalid)
 	}
 	if (o.Caller == nil) != o.OneCaller {
-		return nil, fmt.Errorf("%w: Caller is set: %t, OneCaller is %t: set Caller, so that nobody gets the reply of "+
+		return nil, fmt.Errorf("%w: Caller is set: %t, OneCaller is %t: set Caller, so that no one gets the reply of "+
 			"another, or OneCaller, where all callers are one", idempotency.ErrInvalid, o.Caller != nil, o.OneCaller)
 	}
 	if o.MaxBody < 0 {
@@ -124,7 +146,7 @@ func (h handler) unread(w http.ResponseWriter, err error) {
 var errRolledBack = errors.New("the handler's reply is a failure")
 
 // serve works on a request with a key. A client that gives up is waited for no longer until the handler is called. From
-// then on nobody knows what it has done, so its context goes on.
+// then on no one knows what it has done, so its context goes on.
 func (h handler) serve(w http.ResponseWriter, r *http.Request, req idempotency.Request, body []byte) {
 	client := r.Context()
 	waits, cancel := context.WithCancelCause(context.WithoutCancel(client))
@@ -230,7 +252,7 @@ type problem struct {
 	retry bool // sending the same again may help
 }
 
-// problemOf is what a caller is told of an error of idempotency.Guard.Do. within says that the record is in a
+// problemOf is what a caller gets of an error of idempotency.Guard.Do. within says that the record is in a
 // transaction with the work.
 func problemOf(err error, within bool) problem {
 	switch {

@@ -11,7 +11,7 @@
 // MongoDB does not let a second transaction wait for the first: it refuses its write at once. [Transactions] then
 // begins again until the first has ended, or, without idempotency.Config.Wait, says idempotency.ErrInProgress. The
 // transaction of a process that died is ended by the server after transactionLifetimeLimitSeconds, 60 s by default.
-// Until then repetitions wait or are told that the request is in progress.
+// Until then repetitions wait or learn that the request is in progress.
 package idempotencymongo
 
 import (
@@ -123,7 +123,7 @@ func (r records) Write(ctx context.Context, w idempotency.Write) (idempotency.An
 	}
 	if err != nil {
 		var command mongo.CommandError
-		if w.Tell && errors.As(err, &command) && command.Code == writeConflict {
+		if w.NoWait && errors.As(err, &command) && command.Code == writeConflict {
 			return idempotency.Answer{Busy: true}, nil
 		}
 		return idempotency.Answer{}, fmt.Errorf("write record of request %.80q: %w", w.ID, err)
@@ -183,14 +183,14 @@ func (r records) change(ctx context.Context, w idempotency.Write) (idempotency.A
 	return idempotency.Answer{Found: found}, err
 }
 
-func (r records) Own(ctx context.Context) (context.Context, string, func(), error) {
+func (r records) BindSession(ctx context.Context) (context.Context, string, func(), error) {
 	return ctx, "", func() {}, nil
 }
 
-// Dead is true: nobody commits a record in the state Started but a caller that did not abort after an error.
+// Dead is true: no one commits a record in the state Started but a caller that did not abort after an error.
 func (r records) Dead(context.Context, string) (bool, error) { return true, nil }
 
-func (r records) Within() bool { return true }
+func (r records) Transactional() bool { return true }
 
 // Transactions runs each request in a transaction of its own. The collection and whatever the work changes are in one
 // cluster of MongoDB.

@@ -62,7 +62,7 @@ func TestMongo(t *testing.T) {
 		t.Skip("needs a server: not run in a short run")
 	}
 	idempotencytest.Run(t, idempotencytest.Backend{
-		Within: true, Tells: true,
+		Transactional: true, NoWait: true,
 		Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
 			tb.Helper()
 			db := fresh(tb, testmongo.Shared(tb))

@@ -68,7 +68,7 @@ func openClient(ctx context.Context, uri string) (idempotencytest.Client, error)
 }
 
 // Each request is sent five times at once by ten processes, some of which are killed half way. Effects are outside of
-// the store: none happens twice, and who gets no reply is told so.
+// the store: none happens twice, and who gets no reply gets an error that says so.
 func TestProcessesThatAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes: not run in a short run")
@@ -107,11 +107,11 @@ func play(t *testing.T, uri string) {
 		count = 10_000
 	}
 	said, killed := idempotencytest.Processes(t, uri, count)
-	told := idempotencytest.AtMostOnce(t, count, said, effects(t, path))
-	if killed == 0 || told == 0 {
-		t.Errorf("%d processes were killed half way, %d requests were told of it, want some", killed, told)
+	failed := idempotencytest.AtMostOnce(t, count, said, effects(t, path))
+	if killed == 0 || failed == 0 {
+		t.Errorf("%d processes were killed half way, %d requests ended so, want some", killed, failed)
 	}
-	t.Logf("%d requests were told that they were interrupted", told)
+	t.Logf("%d requests were interrupted", failed)
 }
 
 func effects(t *testing.T, path string) map[string][]string {

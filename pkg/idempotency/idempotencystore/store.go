@@ -1,3 +1,14 @@
+// Package idempotencystore keeps the records of requests in a store of package elect: at most one effect.
+//
+// A record is a document of the kind request. It names the session of the process that works on the request. When that
+// session is dead, so is the caller, within the lease duration T: repetitions learn that it was interrupted, or call
+// the work again (idempotency.Config.Recover). The context of the work ends, with cause elect.ErrLeaseLost, before the
+// others may take the process for dead. All requests of a process cost its one heartbeat.
+//
+// Electors of the cluster remove records whose time is over.
+//
+// What a store may lose, the records lose as well. A Redis that fails over may lose acknowledged writes; then a request
+// that was done is new. Where that must not be, keep the record in the transaction of the work.
 package idempotencystore
 
 import (
@@ -48,7 +59,7 @@ type records struct {
 	missing map[string]time.Time // sessions without a document, and when that was first seen
 }
 
-func (s *records) Within() bool { return false }
+func (s *records) Transactional() bool { return false }
 
 func (s *records) Read(ctx context.Context, id string) (idempotency.Found, error) {
 	found, _, err := s.read(ctx, id)
@@ -141,7 +152,7 @@ func (s *records) apply(ctx context.Context, c store.Change) (store.Outcome, err
 	}
 }
 
-// settle sees a write through whose caller has gone without an answer. While the session lives nobody else may take
+// settle sees a write through whose caller has gone without an answer. While the session lives no one else may take
 // what it has started, so a claim is taken back: its caller does not work. When the elector is closed its session is
 // dead, and others find that.
 func (s *records) settle(ctx context.Context, w idempotency.Write, c store.Change) {
@@ -185,7 +196,7 @@ func (s *records) tryWrite(ctx context.Context, w idempotency.Write) error {
 	return err
 }
 
-// takenBack is what a claim is written over with that nobody works under: nothing, as before a first attempt. Before
+// takenBack is what a claim is written over with that no one works under: nothing, as before a first attempt. Before
 // another one a failure was kept.
 func takenBack(r idempotency.Record) *idempotency.Record {
 	if r.Attempt == 1 {
@@ -195,8 +206,8 @@ func takenBack(r idempotency.Record) *idempotency.Record {
 	return &r
 }
 
-// Own names the session of now.
-func (s *records) Own(ctx context.Context) (context.Context, string, func(), error) {
+// BindSession names the session of now.
+func (s *records) BindSession(ctx context.Context) (context.Context, string, func(), error) {
 	session, valid := s.elector.Session()
 	for began := time.Now(); !valid; session, valid = s.elector.Session() {
 		if time.Since(began) > openWithin {

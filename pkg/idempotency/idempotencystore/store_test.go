@@ -53,7 +53,7 @@ func (p process) guard(t *testing.T, cfg idempotency.Config) *idempotency.Guard 
 
 func TestStore(t *testing.T) {
 	idempotencytest.Run(t, idempotencytest.Backend{
-		Tells: true,
+		NoWait: true,
 		Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
 			tb.Helper()
 			db := memory.New()
@@ -76,7 +76,7 @@ func bounded(t *testing.T) context.Context {
 var request = idempotency.Request{ID: "a"}
 
 // halfWay has a process work until its session is marked dead, as others do when it shows no heartbeat. It returns what
-// the process was told at the end.
+// the process was sent at the end.
 func halfWay(t *testing.T, db store.Store, then func()) error {
 	t.Helper()
 	ctx := bounded(t)
@@ -243,7 +243,7 @@ func TestAClaimWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// The next attempt is told of the failure before.
+// The next attempt gets the failure before it.
 func TestALaterClaimWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New()

@@ -36,7 +36,7 @@ func during(t *testing.T, g *idempotency.Guard, r idempotency.Request, then func
 
 func testTold(b bench) {
 	t := b.t
-	if !b.Tells {
+	if !b.NoWait {
 		t.Skip("a repetition waits in any case")
 	}
 	opened := b.Open(t)
@@ -76,7 +76,7 @@ func testWaits(b bench) {
 
 // testVersions is about records by themselves.
 func testVersions(b bench) {
-	if b.Within {
+	if b.Transactional {
 		return // one transaction sees its own writes; those of others are in testMany
 	}
 	t := b.t

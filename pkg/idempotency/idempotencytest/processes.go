@@ -294,7 +294,7 @@ func Once(t *testing.T, count int, said []Said, effects map[string][]string) {
 }
 
 // AtMostOnce checks a run whose effects and records do not share transactions: no effect has happened twice,
-// everybody who got a reply got that of the effect, and all the others were told that it failed. It returns how many
+// each caller with a reply got that of the effect, and all others got the error that it failed. It returns how many
 // requests are known to have failed.
 func AtMostOnce(t *testing.T, count int, said []Said, effects map[string][]string) (failed int) {
 	t.Helper()
@@ -303,12 +303,12 @@ func AtMostOnce(t *testing.T, count int, said []Said, effects map[string][]strin
 			t.Errorf("%s: %d effects, want at most one", id, len(replies))
 		}
 	}
-	told := make(map[string]bool)
+	withError := make(map[string]bool)
 	answered := make(map[string]bool)
 	for _, one := range said {
 		switch {
 		case one.Failed != "":
-			told[one.ID] = true
+			withError[one.ID] = true
 		case !slices.Equal(effects[one.ID], []string{one.Reply}):
 			t.Errorf("%s: answered %+v, the effect was %v", one.ID, one, effects[one.ID])
 		default:
@@ -316,9 +316,9 @@ func AtMostOnce(t *testing.T, count int, said []Said, effects map[string][]strin
 		}
 	}
 	for i := range count {
-		if id := fmt.Sprintf("request-%05d", i); told[id] == answered[id] {
-			t.Errorf("%s: replied: %t, told that it failed: %t, want one of them", id, answered[id], told[id])
+		if id := fmt.Sprintf("request-%05d", i); withError[id] == answered[id] {
+			t.Errorf("%s: replied: %t, got an error: %t, want one of them", id, answered[id], withError[id])
 		}
 	}
-	return len(told)
+	return len(withError)
 }

@@ -1,3 +1,5 @@
+// Package idempotencytest is the suite that every [idempotency.Records] passes, and the test with many processes that
+// are killed half way. Only tests use it.
 package idempotencytest
 
 import (
@@ -18,10 +20,10 @@ import (
 type Backend struct {
 	// Open makes empty records. The guard's configuration is the caller's; Records or Transact is to be filled in.
 	Open func(tb testing.TB) func(idempotency.Config) idempotency.Config
-	// Within says that records are in transactions of the work.
-	Within bool
-	// Tells says that a repetition can be told that a request is in progress.
-	Tells bool
+	// Transactional says that records are in transactions of the work.
+	Transactional bool
+	// NoWait says that a repetition can be refused while a request is in progress.
+	NoWait bool
 }
 
 // bench is a backend in one test.
@@ -37,19 +39,19 @@ const limit = time.Minute
 func Run(t *testing.T, b Backend) {
 	t.Helper()
 	for name, test := range map[string]func(bench){
-		"a reply is kept":                           testKept,
-		"an ID is used for one request":             testMismatch,
-		"one of many calls works":                   testMany,
-		"a failure is kept or leaves nothing":       testFailure,
-		"no effect, no record":                      testNoEffect,
-		"records are forgotten":                     testExpiry,
-		"replies have a limit":                      testLimits,
-		"IDs are told apart":                        testIDs,
-		"a panic goes on":                           testPanic,
-		"a context that has ended":                  testEnded,
-		"a repetition is told of work that goes on": testTold,
-		"a repetition waits for work that goes on":  testWaits,
-		"writes look at the version":                testVersions,
+		"a reply is kept":                            testKept,
+		"an ID is used for one request":              testMismatch,
+		"one of many calls works":                    testMany,
+		"a failure is kept or leaves nothing":        testFailure,
+		"no effect, no record":                       testNoEffect,
+		"records are forgotten":                      testExpiry,
+		"replies have a limit":                       testLimits,
+		"IDs are distinguished":                      testIDs,
+		"a panic goes on":                            testPanic,
+		"a context that has ended":                   testEnded,
+		"a repetition is refused while work goes on": testTold,
+		"a repetition waits for work that goes on":   testWaits,
+		"writes look at the version":                 testVersions,
 	} {
 		t.Run(name, func(t *testing.T) { test(bench{b, t}) })
 	}
@@ -153,7 +155,7 @@ func testMany(b bench) {
 	}
 	group.Wait()
 	for i := range requests {
-		if done[i].Load() != 1 || !b.Within && began[i].Load() != 1 {
+		if done[i].Load() != 1 || !b.Transactional && began[i].Load() != 1 {
 			t.Errorf("request %d: %d calls did the work, begun %d times", i, done[i].Load(), began[i].Load())
 		}
 	}
@@ -170,7 +172,7 @@ func testFailure(b bench) {
 	if got, err := g.Do(ctx, r, fails); !errors.Is(err, errWork) || got.Status != 0 {
 		t.Fatalf("first: %+v, %v, want the work's error and no reply", got, err)
 	}
-	if b.Within { // it was rolled back: nothing has happened
+	if b.Transactional { // it was rolled back: nothing has happened
 		if got, err := g.Do(ctx, r, reply("x")); err != nil || got.Replayed {
 			t.Fatalf("after a rollback: %+v, %v, want the work to be done", got, err)
 		}
@@ -254,7 +256,7 @@ func testLimits(b bench) {
 	if !errors.Is(err, idempotency.ErrReplyTooLarge) || !strings.Contains(err.Error(), "32769 bytes, at most 32768") {
 		t.Fatalf("a reply that is too large: %v, want ErrReplyTooLarge with both sizes", err)
 	}
-	if b.Within {
+	if b.Transactional {
 		if got, err := g.Do(ctx, r, reply("x")); err != nil || got.Replayed {
 			t.Fatalf("after a rollback: %+v, %v", got, err)
 		}
@@ -307,9 +309,9 @@ func testPanic(b bench) {
 	}()
 	got, err := g.Do(ctx, r, reply("x"))
 	switch {
-	case b.Within && (err != nil || got.Replayed):
+	case b.Transactional && (err != nil || got.Replayed):
 		t.Errorf("after a rollback: %+v, %v", got, err)
-	case !b.Within && !errors.Is(err, idempotency.ErrFailed):
+	case !b.Transactional && !errors.Is(err, idempotency.ErrFailed):
 		t.Errorf("repetition: %v, want ErrFailed", err)
 	}
 }

@@ -1,3 +1,7 @@
+// Package stale shows a fence an owner that is frozen and thawed: two real processes, each with a lease on one key. The
+// first is stopped by SIGSTOP beyond its lease. The second takes over and writes. Then the first goes on.
+//
+// Only tests use it. A test's own program is the owner, started again: its TestMain begins with [Main].
 package stale
 
 import (
@@ -59,7 +63,7 @@ func Main(kinds Kinds) {
 	os.Exit(0)
 }
 
-// own waits for the key. From then on it writes what it is told to, under its first token and whatever became of its
+// own waits for the key. From then on it writes what it is sent, under its first token and whatever became of its
 // lease: so does work that looks at no context.
 func own(ctx context.Context, open func(context.Context, string) (Place, error), in io.Reader, out io.Writer) error {
 	place, err := open(ctx, os.Getenv(envTarget))

@@ -76,7 +76,7 @@ func (o owner) owns(t *testing.T) int64 {
 	return token
 }
 
-// freezeBetweenWrites stops the owner while it does not hold the write lock of the store. If it did, no other owner could
+// freezeBetweenWrites stops the owner while it does not hold the write lock of the store. Else no other owner could
 // follow, as long as it is stopped.
 func (o owner) freezeBetweenWrites(t *testing.T, store string) {
 	t.Helper()
