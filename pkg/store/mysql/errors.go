@@ -124,13 +124,3 @@ func isPlugin(err error) bool {
 	return errors.Is(err, mysql.ErrUnknownPlugin) || errors.Is(err, mysql.ErrOldPassword) ||
 		errors.Is(err, mysql.ErrCleartextPassword) || errors.Is(err, mysql.ErrNativePassword)
 }
-
-// wrappedSentinel is the error of package store that err wraps already; nil: none.
-func wrappedSentinel(err error) error {
-	for _, one := range []error{store.ErrInvalid, store.ErrSchema, store.ErrUnavailable} {
-		if errors.Is(err, one) {
-			return one
-		}
-	}
-	return nil
-}

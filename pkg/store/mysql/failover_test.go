@@ -178,7 +178,7 @@ func exhaust(t *testing.T, s store.Store) {
 }
 
 // A primary that crashes while it waits for its replica shows, when it is up again, what the replica does not have. Who
-// sends that again is told that it is applied when the replica has it, and not before.
+// sends that again learns that it is applied when the replica has it, and not before.
 func TestFoundAfterCrash(t *testing.T) {
 	p := newPair(t)
 	s := open(t, p.uri, mysql.Options{Timeout: time.Second})

@@ -102,7 +102,7 @@ func TestFrozen(t *testing.T) {
 }
 
 // Connections that break within a transaction leave it done or not, never in between, and the same change sent again
-// tells which.
+// shows which.
 func TestCut(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()

@@ -16,7 +16,7 @@ import (
 // A day of one replica with a lease of 15 s is 57,600 of them.
 var heartbeats = flag.Int64("heartbeats", 2000, "how many heartbeats TestGarbageOfHeartbeats writes")
 
-// Heartbeats leave no garbage that grows but the binary log, whose growth is what docs/stores/mysql.md tells.
+// Heartbeats leave no garbage that grows but the binary log, whose growth is what docs/stores/mysql.md says.
 func TestGarbageOfHeartbeats(t *testing.T) {
 	const sessions = 10
 	// What fsync costs is not the question.

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
-// Whoever holds one table does not hold up heartbeats, which need another.
+// Who holds one table does not hold up heartbeats, which need another.
 func TestHeldTables(t *testing.T) {
 	const lease = 3 * time.Second
 	server := testservers.Shared(t, testservers.KindMariaDB)

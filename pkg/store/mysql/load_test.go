@@ -55,7 +55,7 @@ func counter(tb testing.TB, db *sql.DB, name string) (n int64) {
 	return n
 }
 
-// BenchmarkHeartbeat writes one session again and again, as a replica does, and tells what each write leaves behind.
+// BenchmarkHeartbeat writes one session again and again, as a replica does, and reports what each write leaves behind.
 func BenchmarkHeartbeat(b *testing.B) {
 	server := testservers.Start(b, testservers.KindMariaDB, "log-bin=binlog", "server-id=1")
 	uri := server.Database()
@@ -116,7 +116,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleWatch tells what a watch costs for a second in which nothing happens: how often it asks, and how much of
+// BenchmarkIdleWatch reports what a watch costs for a second without events: how often it asks, and how much of
 // a processor the server takes for it.
 func BenchmarkIdleWatch(b *testing.B) {
 	server := testservers.Start(b, testservers.KindMariaDB)

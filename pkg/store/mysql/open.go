@@ -6,7 +6,7 @@
 // put into the text by the driver, as literals of bytes, under settings that the connection sets itself.
 //
 // Two connections are for all calls, and two for those of sessions alone. A heartbeat that changes no state writes no
-// other table, whoever has locked that.
+// other table, also where that is locked.
 //
 // Notifications are lines of a log that each change writes in its own transaction. Watches poll the log. Triggers would
 // need the right SUPER wherever the server writes a binary log.
@@ -97,7 +97,7 @@ func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 	}
 	if err := s.look(ctx); err != nil {
 		_ = s.Close(ctx) // nothing was written on it
-		return nil, fmt.Errorf("%s: connect: %w: %w", s, sentinel(err), err)
+		return nil, fmt.Errorf("%s: connect: %w: %w", s, sqlstore.Sentinel(s, err), err)
 	}
 	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
 		Cluster: o.Cluster, PollInterval: s.poll, Existing: o.Existing, Logger: o.Logger,
@@ -110,14 +110,6 @@ func pool(c connector, size int) *sql.DB {
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	return db
-}
-
-// sentinel is the error of package store that err wraps or comes down to.
-func sentinel(err error) error {
-	if wrapped := wrappedSentinel(err); wrapped != nil {
-		return wrapped
-	}
-	return dialect("").Classify(err)
 }
 
 func init() { store.Register(Scheme, registered{}) }
@@ -164,14 +156,9 @@ const Scheme = "mysql"
 // DefaultDatabase is the database of a URI that names none.
 const DefaultDatabase = "shardctl"
 
-const (
-	defaultPort = 3306
-	paramPoll   = "pollMillis"
-	// Bounds of paramPoll.
-	minPoll, maxPoll = 5 * time.Millisecond, time.Minute
-)
+const defaultPort = 3306
 
-var syntax = storeuri.Syntax{DefaultPort: defaultPort, OneHost: true, Params: []string{paramPoll}, TLS: true}
+var syntax = storeuri.Syntax{DefaultPort: defaultPort, OneHost: true, Params: []string{storeuri.ParamPoll}, TLS: true}
 
 var secrets storeuri.Secrets // none but the password
 
@@ -205,14 +192,14 @@ func parse(uri, database string) (target, error) {
 	if u.User == "" {
 		return target{}, &store.FieldError{Field: "uri", Text: "names no user, must be mysql://USER@HOST/DATABASE"}
 	}
-	poll, err := u.Whole(paramPoll, 0, int(minPoll.Milliseconds()), int(maxPoll.Milliseconds()))
+	poll, err := u.Poll()
 	if err != nil {
 		return target{}, err
 	}
 	files, err := u.TLS(false)
 	return target{
 		user: u.User, password: u.Password, addr: u.Hosts[0], database: database,
-		poll: time.Duration(poll) * time.Millisecond, files: files,
+		poll: poll, files: files,
 	}, err
 }
 

@@ -46,9 +46,9 @@ func (w *writing) one(ctx context.Context, s store.Store, i int) {
 			rev++
 			w.acknowledged[i] = rev
 			w.written.Add(1)
-		case outs[0].Status == store.Unknown: // the same again, which tells
+		case outs[0].Status == store.Unknown: // the same again, which shows it
 		default:
-			w.t.Errorf("g/%d at %d, which nobody else writes: %+v", i, rev, outs[0])
+			w.t.Errorf("g/%d at %d, which no one else writes: %+v", i, rev, outs[0])
 			return
 		}
 	}

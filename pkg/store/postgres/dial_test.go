@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 // cancelCode is the number of a request to cancel a statement, in the place of a protocol's version.
 const cancelCode = 80877102
 
-// refuse takes the place of a link, and ends every connection as a server does that starts up. Each is told, with the
+// refuse takes the place of a link, and ends every connection as a server does that starts up. Each gets, with the
 // version of the protocol that it asked for.
 func refuse(t *testing.T, link *testservers.Proxy) <-chan uint32 {
 	t.Helper()
@@ -101,5 +103,33 @@ func TestOtherServer(t *testing.T) {
 	same, restarted, err := postgres.Works(t.Context(), testservers.Shared(t, testservers.KindPostgres).Database())
 	if err != nil || !same || restarted {
 		t.Errorf("works %v, on another server %v, %v; want true and false", same, restarted, err)
+	}
+}
+
+// Close lets go of everything without an error while calls are under way whose callers have left.
+func TestClosedUnderLateCalls(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindPostgres).Database()
+	for round := range 30 {
+		s, err := postgres.Open(t.Context(), postgres.Options{URI: uri})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i := range 4 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = s.Apply(ctx, increment(fmt.Sprintf("g%d", i)))
+				}
+			})
+		}
+		time.Sleep(time.Duration(round) * time.Millisecond)
+		leave()
+		callers.Wait()
+		within, cancel := context.WithTimeout(t.Context(), patience)
+		if err := s.Close(within); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		cancel()
 	}
 }

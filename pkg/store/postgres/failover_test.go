@@ -107,7 +107,7 @@ func wantListener(t *testing.T, uri string) {
 			return
 		}
 	}
-	t.Error("nobody listens at the new primary")
+	t.Error("no watch listens at the new primary")
 }
 
 // While the standby is away that each COMMIT waits for, writes are unknown and no one reads them. No call leaves one
@@ -157,7 +157,7 @@ func await(t *testing.T, uri, text string) {
 	t.Fatalf("nothing within %v: %s", patience, text)
 }
 
-// When an administrator ends the wait for the standby, the outcome is unknown, also where the server is told to keep
+// When an administrator ends the wait for the standby, the outcome is unknown, also where the server is set to keep
 // its warnings to itself.
 func TestWaitForStandbyEnded(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
@@ -218,7 +218,7 @@ func revision(t *testing.T, s store.Store, within time.Duration) (int64, error) 
 }
 
 // A primary that crashes while it waits for its standby has, when it is up again, what the standby does not have. No
-// one is shown that, or told that it is applied, before the standby has it.
+// one is shown that, or gets the answer that it is applied, before the standby has it.
 func TestFoundAfterCrash(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
@@ -245,7 +245,7 @@ func TestFoundAfterCrash(t *testing.T) {
 	}
 }
 
-// What such a primary has is gone when the standby is promoted. So nobody may have seen it.
+// What such a primary has is gone when the standby is promoted. So no one may have seen it.
 func TestLostAfterCrash(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()

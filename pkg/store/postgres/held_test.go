@@ -17,7 +17,7 @@ import (
 // heldLease is that of the replicas whose tables somebody holds.
 const heldLease = 3 * time.Second
 
-// Whoever holds one table does not hold up heartbeats, which need another.
+// Who holds one table does not hold up heartbeats, which need another.
 func TestHeldTables(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {

@@ -42,7 +42,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// A server that may forget what it acknowledged is a problem, and told at the start.
+// A server that may forget what it acknowledged is a problem, and reported at the start.
 func TestNotDurable(t *testing.T) {
 	server := testservers.Start(
 		t, testservers.KindPostgres, "fsync = off", "full_page_writes = off", "synchronous_commit = off",

@@ -104,11 +104,11 @@ func newServer(c store.Config, o Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	every, err := poll(u)
+	every, err := u.Poll()
 	if err != nil {
 		return nil, err
 	}
-	delete(config.RuntimeParams, paramPoll)
+	delete(config.RuntimeParams, storeuri.ParamPoll) // unknown to the server
 	config.Database = c.Database
 	patience := min(max(o.Timeout/2, minPatience), maxPatience)
 	if u.Param("connect_timeout") == "" {
@@ -173,20 +173,8 @@ func init() { store.Register(scheme, driver{}) }
 // syntax is that of libpq's URIs, as far as it is of use here.
 var syntax = storeuri.Syntax{DefaultPort: defaultPort, Params: []string{
 	"application_name", "connect_timeout", "options", "search_path", "sslcert", "sslkey", "sslmode", "sslnegotiation",
-	"sslpassword", "sslrootcert", "sslsni", paramPoll,
+	"sslpassword", "sslrootcert", "sslsni", storeuri.ParamPoll,
 }}
-
-// paramPoll has watches look at intervals, and no change notify. The driver and the server do not know it.
-const (
-	paramPoll        = "pollMillis"
-	minPoll, maxPoll = 5 * time.Millisecond, time.Minute
-)
-
-// poll is what a URI says of it; 0: nothing.
-func poll(u storeuri.URI) (time.Duration, error) {
-	ms, err := u.Whole(paramPoll, 0, int(minPoll.Milliseconds()), int(maxPoll.Milliseconds()))
-	return time.Duration(ms) * time.Millisecond, err
-}
 
 // secretParams are the parameters of a URI that carry secrets.
 var secretParams = storeuri.Secrets{"sslpassword", "password"}
@@ -216,7 +204,7 @@ func (driver) Parse(c store.Config) (store.Config, error) {
 	if _, err := u.Whole("connect_timeout", 0, 1, 300); err != nil {
 		return c, err
 	}
-	if _, err := poll(u); err != nil {
+	if _, err := u.Poll(); err != nil {
 		return c, err
 	}
 	field := "database"

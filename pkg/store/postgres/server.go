@@ -152,7 +152,7 @@ func (dialect) Texts() sqlstore.Texts {
 		Integer:  `bigint`,
 		Body:     `bytea`,
 		Sequence: `bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY`,
-		// Room for the next version of a row in its own page: then an update touches no index (heap-only tuples).
+		// Free space for the next version of a row in its own page: then an update touches no index (heap-only tuples).
 		Table: `WITH (fillfactor = 50)`,
 	}
 }
@@ -172,7 +172,7 @@ func (dialect) ServerTexts() sqlstore.ServerTexts {
 	}
 }
 
-// noRevision is true of a row that is there for nobody.
+// noRevision is true of a row that counts as absent.
 func noRevision(row string) string {
 	return fmt.Sprintf(`(%[1]s.rev < 1 OR %[1]s.rev > %[2]d)`, row, int64(store.MaxRev))
 }
@@ -189,8 +189,8 @@ func create(table string, columns []string) string {
 	)
 }
 
-// increment begins anew where the row is there for nobody. A count or a revision that cannot be raised goes on at the
-// clock, which nobody knows it at.
+// increment begins at 1 where the row counts as absent. A count or a revision that cannot be raised goes on at the
+// clock, which no one has read of it.
 func increment(table string, columns []string) string {
 	sets := make([]string, 0, len(columns)-1)
 	odd := fmt.Sprintf(`old.rev = %[1]d OR old.count < 0 OR old.count >= %[1]d`, int64(store.MaxRev))

@@ -190,10 +190,11 @@ func (c *core) Translate(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %s: %w: %w", c.dialect, doing, c.sentinel(err), err)
+	return fmt.Errorf("%s: %s: %w: %w", c.dialect, doing, Sentinel(c.dialect, err), err)
 }
 
-func (c *core) sentinel(err error) error {
+// Sentinel is the error of package store that an error wraps or comes down to.
+func Sentinel(d Dialect, err error) error {
 	switch {
 	case errors.Is(err, store.ErrSchema):
 		return store.ErrSchema
@@ -203,7 +204,7 @@ func (c *core) sentinel(err error) error {
 		errors.Is(err, sql.ErrConnDone):
 		return store.ErrUnavailable
 	}
-	return c.dialect.Classify(err)
+	return d.Classify(err)
 }
 
 // get is a query for one document, which it puts into d.

@@ -48,8 +48,8 @@ const (
 )
 
 // Server is a database that is reached over a network, and to which many clients write at once. When a context ends,
-// the methods return at once, and what they sent may be done later. Nobody waits long for a lock that another client of
-// the database has: then Busy is true of the error.
+// the methods return at once, and what they sent may be done later. No call waits long for a lock that another client
+// of the database has: then Busy is true of the error.
 type Server interface {
 	Dialect
 	// ServerTexts are the pieces of SQL that a server needs besides. It always returns the same.

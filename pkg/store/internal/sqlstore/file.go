@@ -240,7 +240,7 @@ func (l *versionPoller) Wait(ctx context.Context) error {
 		case changed:
 			return nil
 		case err == nil, l.file.core.dialect.Busy(err):
-		case errors.Is(l.file.sentinel(err), store.ErrInvalid):
+		case errors.Is(Sentinel(l.file.dialect, err), store.ErrInvalid):
 			return err
 		default:
 			l.disconnect()

@@ -38,7 +38,8 @@ func FuzzRow(f *testing.F) {
 		if id == "beside" {
 			return
 		}
-		if _, err := sqlstore.Of(s).DB().ExecContext(t.Context(), `DELETE FROM "default_locks" WHERE id <> 'beside'`); err != nil {
+		const others = `DELETE FROM "default_locks" WHERE id <> 'beside'`
+		if _, err := sqlstore.Of(s).DB().ExecContext(t.Context(), others); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := sqlstore.Of(s).DB().ExecContext(

@@ -11,7 +11,7 @@ import (
 // schemaVersion is that of the layout. Programs that know another one refuse the database. Steps do not change it.
 const schemaVersion = 2
 
-// lastStep is the number of the newest step. A step adds something that older programs do not mind: a table, an index, a
+// lastStep is the number of the newest step. A step adds what does not affect older programs: a table, an index, a
 // function. What a released step makes never changes. The table of steps has the numbers of those that were taken.
 const lastStep = 5
 
@@ -187,8 +187,8 @@ func (s *schema) query(ctx context.Context, queries ...Statement) error {
 	return s.retry(ctx, func() error { return s.database.query(ctx, Common, queries...) })
 }
 
-// look reads the version of the tables and the last step that was taken; 0: none. Another version than this program's is
-// an error. Without a version the first step ended half way, where a database cannot make tables in a transaction.
+// look reads the version of the tables and the last step that was taken; 0: none. Another version than this program's
+// is an error. Without a version the first step ended half way, where a database makes no tables in a transaction.
 func (s *schema) look(ctx context.Context, run Run) (version, taken int, err error) {
 	st := s.sql.schema
 	there, steps, count := 0, 0, s.texts.numbered(s.texts.Tables)

@@ -42,8 +42,8 @@ func (b *Backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 	return w.run(ctx)
 }
 
-// open takes the position in the log from which lines are sent. The signal comes first: what is written between is looked
-// at twice rather than never.
+// open takes the position in the log from which lines are sent. The signal comes first: what is written between is
+// looked at twice rather than never.
 func (w *watch) open(ctx context.Context) error {
 	var err error
 	if w.signal, err = w.backend.database.signal(ctx, w.backend.poll); err != nil {
@@ -92,7 +92,7 @@ func (w *watch) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && errors.Is(w.backend.sentinel(err), store.ErrInvalid) {
+		if err != nil && errors.Is(Sentinel(w.backend.dialect, err), store.ErrInvalid) {
 			return err
 		}
 	}

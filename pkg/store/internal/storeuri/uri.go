@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -179,6 +180,18 @@ func (u URI) Whole(name string, none, low, high int) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// ParamPoll is how often watches look for changes, in ms.
+const (
+	ParamPoll        = "pollMillis"
+	minPoll, maxPoll = 5, 60_000
+)
+
+// Poll is [ParamPoll]; 0 where it is left out. Errors are a [store.FieldError].
+func (u URI) Poll() (time.Duration, error) {
+	ms, err := u.Whole(ParamPoll, 0, minPoll, maxPoll)
+	return time.Duration(ms) * time.Millisecond, err
 }
 
 // Bool is a parameter that is true or false; false where it is left out. Errors are a [store.FieldError].

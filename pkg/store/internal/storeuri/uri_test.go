@@ -38,18 +38,19 @@ func TestParse(t *testing.T) {
 
 func TestWrongURIs(t *testing.T) {
 	for uri, want := range map[string]string{
-		"etcd:h":                  "must be etcd://HOST",
-		"etcd://":                 "names no host, must be etcd://HOST[:PORT][,HOST[:PORT]…]",
-		"etcd://u:secret@":        "names no host",
-		"etcd://h:0":              "has wrong hosts",
-		"etcd://h:65536":          "has wrong hosts",
-		"etcd://h,,i":             "has wrong hosts",
-		"etcd://h,h:2379":         "names h:2379 twice",
-		"etcd://u:sec%zzret@h":    "% that no two hexadecimal digits follow",
-		"etcd://u:sec/ret@h":      "with a /, ? or @ in it",
-		"etcd://h/%zz":            "has a path with a %",
-		"etcd://h?a=%zz":          "are not NAME=VALUE",
-		"etcd://h?node=3":         `a parameter "node", which is none of nodes, strict, tls, tlsCAFile, tlsCertFile, tlsKeyFile`,
+		"etcd:h":               "must be etcd://HOST",
+		"etcd://":              "names no host, must be etcd://HOST[:PORT][,HOST[:PORT]…]",
+		"etcd://u:secret@":     "names no host",
+		"etcd://h:0":           "has wrong hosts",
+		"etcd://h:65536":       "has wrong hosts",
+		"etcd://h,,i":          "has wrong hosts",
+		"etcd://h,h:2379":      "names h:2379 twice",
+		"etcd://u:sec%zzret@h": "% that no two hexadecimal digits follow",
+		"etcd://u:sec/ret@h":   "with a /, ? or @ in it",
+		"etcd://h/%zz":         "has a path with a %",
+		"etcd://h?a=%zz":       "are not NAME=VALUE",
+		"etcd://h?node=3": `a parameter "node", which is none of nodes, strict, tls, tlsCAFile, ` +
+			"tlsCertFile, tlsKeyFile",
 		"etcd://h?nodes=3&nodes=": "the parameter nodes 2 times",
 	} {
 		_, err := syntax.Parse(uri)
