@@ -37,7 +37,7 @@ func (c counting) RaiseFloor(_ context.Context, floor int64) error {
 	return nil
 }
 
-// A store that does not take its floor from a clock is told where it has to begin.
+// A store that does not take its floor from a clock gets where it has to begin.
 func TestFloorIsRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to, raised := memory.New(), memory.New(), int64(0)

@@ -130,7 +130,7 @@ func TestReplicaComesBack(t *testing.T) {
 	})
 }
 
-// lowering is a store that keeps a smaller revision of counters than it was told.
+// lowering is a store that keeps a smaller revision of counters than it was given.
 type lowering struct{ store.Store }
 
 func (l lowering) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
