@@ -18,8 +18,8 @@ type Records interface {
 	// happen. After an error of a write in the state Started its caller does not work, and the record is taken back as
 	// soon as the database answers.
 	Write(ctx context.Context, w Write) (Answer, error)
-	// BindSession names the process that records are written for. The context that it returns is the given one, and ends as
-	// well when others may take the process for dead. release is called when the work has returned.
+	// BindSession names the process that records are written for. The context that it returns is the given one, and
+	// ends as well when others may take the process for dead. release is called when the work has returned.
 	BindSession(ctx context.Context) (work context.Context, owner string, release func(), err error)
 	// Dead says whether an owner is known to be dead. It is asked only about records in the state Started. False when
 	// it is not known.
