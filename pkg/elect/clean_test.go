@@ -11,7 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
-// A mutex that nobody has used for a day goes. What its tokens were stays known: one that is made again must exceed
+// A mutex that was unused for a day goes. What its tokens were stays known: one that is made again must exceed
 // them.
 func TestUnusedMutexesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestAClaimThatIsTooLowIsMadeAgain(t *testing.T) {
 			return nil
 		})
 		if !ok || err != nil {
-			t.Fatalf("Lock = %v, %v; want it to run: nobody else has the key", ok, err)
+			t.Fatalf("Lock = %v, %v; want it to run: no one else has the key", ok, err)
 		}
 		eventually(t, time.Second, "it runs", func() bool { return token.Load() != 0 })
 		if got := token.Load(); got <= s.first.Rev {

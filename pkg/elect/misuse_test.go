@@ -44,7 +44,7 @@ func TestBeforeItIsStartedEveryCallIsAnError(t *testing.T) {
 	}
 }
 
-// Notes are best effort: before the start they hold nobody up, however many they are.
+// Notes are best effort: before the start they block no caller, however many they are.
 func TestNotesBeforeTheStartAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := elect.New(elect.Config{

@@ -27,7 +27,7 @@ func (e *Elector) Mutexes() Mutexes { return Mutexes{e} }
 type MutexRequest struct {
 	Limit  int  // 1: a mutex; n: a semaphore of n; 0: a read-write lock
 	Shared bool // with Limit 0: to read
-	Unfair bool // enters over those who wait, where the mutex is free and none of them was told so
+	Unfair bool // enters over those who wait, where the mutex is free and none of them was notified
 	Try    bool // does not wait
 	// MaxHold ends the hold after so long; 0: never.
 	MaxHold time.Duration
@@ -178,7 +178,7 @@ var _ Checkpoint = (*Hold)(nil)
 // lease can no longer be trusted, [ErrMaxHold], or [ErrClosed]. It has the values of the context that was given to
 // Lock, and does not end with that.
 //
-// Whoever asks it, by Err or Done, has it look at the clock. So a process that was frozen for too long finds it ended
+// Err and Done look at the clock. So a process that was frozen for too long finds it ended
 // before anything else of the process has noticed.
 func (h *Hold) Context() context.Context { return holdContext{h.inner, h} }
 

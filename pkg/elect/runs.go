@@ -314,7 +314,8 @@ func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started 
 	}
 }
 
-// Reserved implements [engine.Runs]: it claims what was handed over. What the caps have no free capacity for is left to the caller of Decline.
+// Reserved implements [engine.Runs]: it claims what was handed over. What the caps forbid is left to the
+// caller of Decline.
 func (rs *runs) Reserved(lock record.Lock) {
 	if rs.takes == nil {
 		return

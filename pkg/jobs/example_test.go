@@ -20,7 +20,7 @@ func ExampleManager_Add() {
 	defer stop()
 	err = m.Add("@every 10ms", "report", func(_ context.Context, run jobs.Run) error {
 		fmt.Println("the job", run.Name, "has a token:", run.Token > 0)
-		stop() // a service goes on until it is told to end
+		stop() // a service goes on until it is asked to end
 		return nil
 	})
 	fmt.Println(err)
@@ -45,7 +45,7 @@ func ExampleManager_AddJob() {
 	ctx, stop := context.WithCancel(context.Background())
 	c.Start()
 	defer c.Stop()
-	stop() // a service goes on until it is told to end
+	stop() // a service goes on until it is asked to end
 	fmt.Println(m.Run(ctx))
 	// Output:
 	// <nil> 1

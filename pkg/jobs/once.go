@@ -73,7 +73,7 @@ func (l *lateJob) Run() {
 	}
 }
 
-// once runs a job for ticks that nobody has run.
+// once runs a job for ticks that no process has run.
 type once struct {
 	m        *Manager
 	name     string

@@ -129,7 +129,7 @@ func TestDetachRefused(t *testing.T) {
 	})
 }
 
-// Unlock whose context has ended says so, and goes on behind. Nobody waits for the dead.
+// Unlock whose context has ended says so, and goes on behind. No one waits for the dead.
 func TestUnlockGoesOnBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()

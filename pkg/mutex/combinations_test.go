@@ -105,7 +105,7 @@ type judge struct {
 	began   time.Time
 	kind    string
 	holds   map[*mutex.Held]lockCall
-	keeps   time.Time // nobody may enter before
+	keeps   time.Time // no one may enter before
 	slack   time.Duration
 	token   int64 // the largest of one who was alone
 	closed  map[string]time.Time
@@ -402,7 +402,7 @@ func with[M interface {
 }
 
 // Whatever options calls have, whatever the store does and whoever closes: no lock is held by too many, tokens rise,
-// nobody enters while it is kept, and every call returns.
+// no one enters while it is kept, and every call returns.
 func TestCombinations(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)

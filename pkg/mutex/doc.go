@@ -1,9 +1,9 @@
 // Package mutex has locks that programs on many machines share: mutexes, read-write locks and semaphores, kept in a
 // database. Each is fenced: it comes with a token, and it says at once when it is lost.
 //
-//	locks, err := mutex.Open(ctx, "sqlite:locks.db")       // or mongodb://, postgres://, etcd://, … : import the driver
-//	held, err := locks.Mutex("reports/monthly").Lock(ctx)  // waits its turn
-//	defer held.Unlock(ctx)                                 // work under held.Context(), and send held.Token() along
+//	locks, err := mutex.Open(ctx, "sqlite:locks.db")      // or mongodb://, postgres://, etcd://, … : import the driver
+//	held, err := locks.Mutex("reports/monthly").Lock(ctx) // waits its turn
+//	defer held.Unlock(ctx)                                // work under held.Context(), and send held.Token() along
 //
 // Calls wait in one queue, across processes. Once a call has had its first answer from the store, a call made after a
 // later write of the lock gets no place before it. It is before it only if it holds the lock by the time the earlier

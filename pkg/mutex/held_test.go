@@ -32,7 +32,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-// Nobody gets it before the minimum hold time is over, also after Unlock and after the death of the process.
+// No one gets it before the minimum hold time is over, also after Unlock and after the death of the process.
 func TestHoldAtLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -126,7 +126,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Close lets nobody in while a section runs: it waits for Unlock. One that never comes holds it up for 0.9 T.
+// Close lets no one in while a section runs: it waits for Unlock. One that never comes holds it up for 0.9 T.
 func TestCloseWaitsForUnlock(t *testing.T) {
 	for _, d := range []struct{ section, wants time.Duration }{
 		{2 * time.Second, 2 * time.Second}, {time.Hour, lease * 9 / 10},
@@ -156,7 +156,7 @@ func TestCloseWaitsForUnlock(t *testing.T) {
 	}
 }
 
-// Close returns with its context while a section runs, and nobody enters before the section has ended all the same.
+// Close returns with its context while a section runs, and no one enters before the section has ended all the same.
 func TestCloseWithinItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()

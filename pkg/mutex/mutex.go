@@ -34,9 +34,8 @@ func (m Mutex) TryLock(ctx context.Context) (*Held, error) {
 // errWithin is the cause of a context whose time LockWithin has limited. To who observes the elector it is a deadline.
 var errWithin = fmt.Errorf("the time to wait is over: %w", context.DeadlineExceeded)
 
-// LockWithin waits at most d, and returns [ErrLocked] then. When the store has not shown in that time that others hold
-// the lock, wait for it or keep it, nobody knows: the error is then [context.DeadlineExceeded] and
-// [elect.ErrUnavailable]. Else it is as Lock.
+// LockWithin waits at most d, and returns [ErrLocked] then. If the store does not answer in time, the lock's state is
+// unknown: the error is then [context.DeadlineExceeded] and [elect.ErrUnavailable]. Else it is as Lock.
 func (m Mutex) LockWithin(ctx context.Context, d time.Duration) (*Held, error) {
 	within, cancel := context.WithTimeoutCause(ctx, d, errWithin)
 	defer cancel()
@@ -53,7 +52,7 @@ func (m Mutex) LockWithin(ctx context.Context, d time.Duration) (*Held, error) {
 	return nil, fmt.Errorf("lock %.80q: not within %v: %w", m.name, d, ErrLocked)
 }
 
-// Unfair enters over those who wait, where the mutex is free and none of them was told so yet. It is faster under
+// Unfair enters over those who wait, where the mutex is free and none of them was notified yet. It is faster under
 // contention. A waiter may then be overtaken without end.
 func (m Mutex) Unfair() Mutex {
 	m.ask.Unfair = true
@@ -235,7 +234,7 @@ func (h *Held) SetValue(ctx context.Context, value []byte) error { return h.h.Se
 
 // Unlock gives the lock back, and returns once others may have it. When ctx ends before, it goes on behind. The errors
 // are clear: [ErrNotHeld] when this Held was unlocked before; [ErrLost], [ErrMaxHold] or [ErrClosed] when it had ended
-// by itself; the cause of ctx. Only a Held can unlock: nobody unlocks what another holds.
+// by itself; the cause of ctx. No one can unlock what another holds.
 func (h *Held) Unlock(ctx context.Context) error {
 	h.mu.Lock()
 	before := h.released

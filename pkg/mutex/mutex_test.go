@@ -178,7 +178,7 @@ func TestHeldLocksCostOneHeartbeat(t *testing.T) {
 		db.Fault(nil)
 		mu.Lock()
 		defer mu.Unlock()
-		if beats := writes[store.KindSession]; beats < 90 || beats > 110 || len(writes) != 1 {
+		if heartbeats := writes[store.KindSession]; heartbeats < 90 || heartbeats > 110 || len(writes) != 1 {
 			t.Errorf("writes of ten leases: %v; want a hundred heartbeats", writes)
 		}
 	})

@@ -143,7 +143,7 @@ func TestSemaphore(t *testing.T) {
 		for _, h := range []*mutex.Held{h, held[0], held[2]} {
 			unlock(t, h)
 		}
-		unlock(t, must(t)(b.Semaphore("m", 2).Lock(t.Context()))) // nobody uses it any more
+		unlock(t, must(t)(b.Semaphore("m", 2).Lock(t.Context()))) // it is unused now
 	})
 }
 
@@ -209,7 +209,7 @@ func TestReentrant(t *testing.T) {
 	})
 }
 
-// As many may wait as the document can hold. One more is told so at once.
+// As many may wait as the document can hold. One more gets an error at once.
 func TestQueueFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := process(t, memory.New(), "a")
@@ -275,7 +275,7 @@ func TestValue(t *testing.T) {
 	})
 }
 
-// A thousand readers behind a writer are more than the document has room for as holders: as many enter as fit, and the
+// A thousand readers behind a writer are more than the document can have as holders: as many enter as fit, and the
 // others after them.
 func TestManyReadersEnter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestPlaceOutlivesSession(t *testing.T) {
 	})
 }
 
-// An owner whose hold has ended by itself is told so: it would wait for what it has to unlock itself. After that it
+// An owner whose hold has ended by itself gets an error: it would wait for what it has to unlock itself. After that it
 // gets another.
 func TestReentrantAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

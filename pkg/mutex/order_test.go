@@ -56,8 +56,8 @@ type waited struct {
 	asked, seen int64 // the document's revision when it was made, and the one that was shown first after that
 }
 
-// crowd are calls of many processes for the lock "m".
-type crowd struct {
+// callers are calls of many processes for the lock "m".
+type callers struct {
 	t  *testing.T
 	db store.Store
 
@@ -67,7 +67,7 @@ type crowd struct {
 	served []string
 }
 
-func (c *crowd) document() protocol.MutexDoc {
+func (c *callers) document() protocol.MutexDoc {
 	c.t.Helper()
 	is, err := record.MutexFrom(only(c.t, c.db, "m"))
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *crowd) document() protocol.MutexDoc {
 }
 
 // call waits its turn, and notes it.
-func (c *crowd) call(l *mutex.Locks, db *looking) {
+func (c *callers) call(l *mutex.Locks, db *looking) {
 	c.mu.Lock()
 	n, asked := c.made, c.document().Rev
 	c.made++
@@ -99,7 +99,7 @@ func (c *crowd) call(l *mutex.Locks, db *looking) {
 }
 
 // overtaken is how many calls were served after a later one.
-func (c *crowd) overtaken() int {
+func (c *callers) overtaken() int {
 	n := 0
 	for i, claim := range c.served {
 		for _, before := range c.served[:i] {
@@ -118,7 +118,7 @@ func TestLaterCallsStayBehind(t *testing.T) {
 	const size = 50
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
-		c := &crowd{t: t, db: db, calls: map[string]waited{}}
+		c := &callers{t: t, db: db, calls: map[string]waited{}}
 		first := must(t)(process(t, db.Client(), "first").Mutex("m").Lock(t.Context()))
 		random := rand.New(rand.NewPCG(1, 2))
 		ms := func(most int) time.Duration { return time.Duration(1+random.IntN(most)) * time.Millisecond }

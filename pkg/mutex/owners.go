@@ -16,12 +16,12 @@ type ownership struct{ name, owner string }
 
 // owned is a lock of an owner.
 type owned struct {
-	ready chan struct{} // closed once it is held, or nobody tries any more
+	ready chan struct{} // closed once it is held, or no one tries any more
 	h     *holding      // set before that; nil: not held
 	count int           // of Held
 }
 
-// settled says whether nobody tries for the first hold any more.
+// settled says whether no one tries for the first hold any more.
 func (o *owned) settled() bool {
 	select {
 	case <-o.ready:

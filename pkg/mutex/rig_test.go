@@ -71,7 +71,7 @@ func wantError(t *testing.T, what string, err, want error) {
 	}
 }
 
-// wantUnanswered says that a call ran out of time, and that nobody knows whether others hold the lock.
+// wantUnanswered says that a call ran out of time, and that the state of the lock is unknown.
 func wantUnanswered(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, elect.ErrUnavailable) ||

@@ -84,7 +84,7 @@ func only(t *testing.T, db store.Store, name string) store.Doc {
 	return reply.Docs[0]
 }
 
-// In a store that a cluster was moved away from nobody gets a lock.
+// In a store that a cluster was moved away from no one gets a lock.
 func TestMovedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -142,7 +142,7 @@ func TestHolderRemovedByHand(t *testing.T) {
 	})
 }
 
-// Of answers that are lost none costs the lock twice, or nobody.
+// No lost answer gives the lock to two, or to none.
 func TestLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -204,7 +204,7 @@ func TestOnElector(t *testing.T) {
 	})
 }
 
-// Mutexes whose holders and waiters have died, and that nobody asks for again, go from the store. Those that the living
+// Mutexes whose holders and waiters have died, and that no one asks for again, go from the store. Those that the living
 // hold stay, and lose the dead alone.
 func TestMutexesOfTheDeadAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -170,7 +170,7 @@ func (k Key) answer(ev KeyEvent) (Key, []KeyAction) {
 }
 
 // unwritable gives up the write under way. A lock that names this session is not forgotten for that: its release, and
-// its claim after an outage, are made anew, and must say something else.
+// its claim after an outage, are made again, and must say something else.
 func (k Key) unwritable() (Key, []KeyAction) {
 	op := k.Op
 	k.Op = NoOp

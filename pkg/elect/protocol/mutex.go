@@ -47,7 +47,7 @@ type MutexWrite struct {
 type MutexAsk struct {
 	Limit  int  // 1: a mutex; n: a semaphore; 0: a read-write lock
 	Shared bool // with Limit 0: to read
-	Unfair bool // enters over the queue where the mutex is free and no one was told that it is
+	Unfair bool // enters over the queue where the mutex is free and Next names no one
 	Try    bool // does not wait
 	// MaxHold ends the call's hold after so long; 0: never.
 	MaxHold time.Duration

@@ -35,7 +35,7 @@ func (r *rig) ask(claim string, ask protocol.MutexAsk) {
 	r.do(protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask})
 }
 
-func (r *rig) tell(kind protocol.MutexEventKind, claim string) {
+func (r *rig) event(kind protocol.MutexEventKind, claim string) {
 	r.do(protocol.MutexEvent{Kind: kind, Claim: claim})
 }
 
@@ -43,11 +43,11 @@ func (r *rig) died(session string) {
 	r.do(protocol.MutexEvent{Kind: protocol.MutexDied, Session: session})
 }
 
-// serve lets the store answer whatever the machine asks for, until it asks for nothing. It returns what was told to
+// serve lets the store answer whatever the machine asks for, until it asks for nothing. It returns what was answered to
 // calls and wanted since.
 func (r *rig) serve() []protocol.MutexAction {
 	r.Helper()
-	var told []protocol.MutexAction
+	var answers []protocol.MutexAction
 	for range 100 {
 		acts := r.acts
 		r.acts = nil
@@ -58,7 +58,7 @@ func (r *rig) serve() []protocol.MutexAction {
 			case protocol.WriteMutex:
 				r.answer(a, r.apply(a))
 			default:
-				told = append(told, a)
+				answers = append(answers, a)
 			}
 		}
 		if d, pauses := r.Due(r.at); len(r.acts) == 0 && pauses && d < 100*time.Millisecond {
@@ -66,7 +66,7 @@ func (r *rig) serve() []protocol.MutexAction {
 			r.on(protocol.MutexTicked)
 		}
 		if len(r.acts) == 0 {
-			return told
+			return answers
 		}
 	}
 	r.Fatalf("never done: %+v", r.Mutex)
@@ -136,7 +136,7 @@ func TestMutexIsTakenAndGivenBack(t *testing.T) {
 	if granted.Token != r.store.Rev || r.store.Session() != "A" || r.store.Expires(1000) != 0 {
 		t.Errorf("granted %+v, document %+v", granted, r.store)
 	}
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	only(t, r.serve(), protocol.MutexDone)
 	if r.store.Session() != "" || r.store.Expires(1000) != 1000+24*60*60*1000 || !r.Idle() {
 		t.Errorf("document %+v, machine %+v", r.store, r.Mutex)
@@ -168,10 +168,10 @@ func TestMutexIsHandedOver(t *testing.T) {
 	b.ask("b1", exclusive())
 	none(t, b.serve(), protocol.MutexGranted)
 	if len(b.store.Queue) != 1 || b.store.Next != "" {
-		t.Fatalf("want a ticket and nobody next: %+v", b.store)
+		t.Fatalf("want a ticket and no one next: %+v", b.store)
 	}
 	a.store = b.store
-	a.tell(protocol.MutexReleased, "a1")
+	a.event(protocol.MutexReleased, "a1")
 	only(t, a.serve(), protocol.MutexDone) // refused once, then on the document as found
 	if a.store.Next != "B" || len(a.store.Holders) != 0 || len(a.store.Queue) != 1 {
 		t.Fatalf("only the receiver makes itself a holder: %+v", a.store)

@@ -188,8 +188,8 @@ func (d MutexDoc) Queued(t MutexTicket) MutexDoc {
 	return d
 }
 
-// full says whether one more ticket of these names is too many. There must be room for a ticket to enter, or nobody
-// ever could.
+// full says whether one more ticket of these names is too many. The size must allow a ticket to enter, or
+// none ever could.
 func (d MutexDoc) full(t MutexTicket) bool {
 	return len(d.Queue) >= MaxTickets || d.Queued(t).atLimit()
 }
@@ -236,7 +236,7 @@ func (d MutexDoc) withoutDead(dead []string) MutexDoc {
 	return d.without(func(session, _ string) bool { return slices.Contains(dead, session) })
 }
 
-// Buried is d without dead sessions, as anybody may write it where nobody waits who would. clock is the store's time
+// Buried is d without dead sessions, as anyone may write it where no waiter does. clock is the store's time
 // for revisions, in ms. false: d names none of them.
 func (d MutexDoc) Buried(dead []string, clock int64) (MutexDoc, bool) {
 	left := d.withoutDead(dead)

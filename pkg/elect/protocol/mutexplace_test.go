@@ -37,7 +37,7 @@ func TestMutexPlaceIsThatOfTheFirstLook(t *testing.T) {
 	}
 }
 
-// Who was told that the mutex is free finds another before it.
+// Who was notified that the mutex is free finds another before it.
 func TestMutexCallBeforeTheNextOneEnters(t *testing.T) {
 	r := late(t, held(1))
 	c := newRig(t, "C")
@@ -51,7 +51,7 @@ func TestMutexCallBeforeTheNextOneEnters(t *testing.T) {
 	c.answer(claim, c.apply(claim))
 	none(t, c.serve(), protocol.MutexGranted)
 	r.store = c.store
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	r.serve()
 	r.shows("", "c1", "C")
 	only(t, c.sees(r), protocol.MutexGranted)
@@ -74,7 +74,7 @@ func TestMutexPlaceIsNotThatOfAnOldDocument(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := holding(t, exclusive())
-			r.tell(protocol.MutexReleased, "a1")
+			r.event(protocol.MutexReleased, "a1")
 			r.serve()
 			looks(r)
 			old := r.store

@@ -60,8 +60,8 @@ func (p *mutexPlan) rename() {
 	}
 }
 
-// bury takes out the dead. That alone is a reason to write for the ticket that follows a dead one: who makes room may
-// not know of the death, and would tell nobody else.
+// bury takes out the dead. That alone is a reason to write for the ticket that follows a dead one: who releases
+// may not know of the death, and would notify no one else.
 func (p *mutexPlan) bury() {
 	dead := func(session string) bool { return slices.Contains(p.x.Dead, session) }
 	follows := slices.ContainsFunc(p.doc.Holders, func(h MutexHolder) bool { return dead(h.Session) })
@@ -73,7 +73,7 @@ func (p *mutexPlan) bury() {
 	p.doc = p.doc.withoutDead(p.x.Dead)
 }
 
-// tidy takes out what names this session without a call of it: a ticket nobody waits on, a claim that was given up.
+// tidy takes out what names this session without a call of it: a ticket without a call, a claim that was given up.
 func (p *mutexPlan) tidy() {
 	before := p.doc.entries()
 	p.doc = p.doc.without(func(session, claim string) bool {
@@ -96,7 +96,7 @@ func (p *mutexPlan) leave() {
 	}
 }
 
-// again claims anew what the document shows as claimed by a call that was not granted. The claim was found, not
+// again makes another claim of what the document shows as claimed by a call that was not granted. The claim was found, not
 // acknowledged, or acknowledged too late. What it rests on may be forgotten.
 func (p *mutexPlan) again() {
 	for _, h := range p.doc.Holders {
@@ -153,12 +153,12 @@ func (p *mutexPlan) refuse(c MutexCall, reason MutexReason) {
 	p.refused = append(p.refused, MutexAction{Kind: MutexRefused, Claim: c.Claim, Reason: reason})
 }
 
-// overtake lets unfair calls in over the queue, where nobody was told that the mutex is free. That is so in the write
+// overtake lets unfair calls in over the queue, where Next names no live session. That is so in the write
 // that releases it. Readers do not overtake writers.
 func (p *mutexPlan) overtake() {
-	told := p.doc.Next != "" && !slices.Contains(p.x.Dead, p.doc.Next)
+	notified := p.doc.Next != "" && !slices.Contains(p.x.Dead, p.doc.Next)
 	enter := func(c MutexCall) {
-		if c.Unfair && !told && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
+		if c.Unfair && !notified && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
 			p.claim(c)
 		}
 	}
@@ -205,7 +205,7 @@ func (p *mutexPlan) queue() {
 	})
 }
 
-// enterInOrder makes holders of the tickets of this process that may enter, of as many as the document has room for.
+// enterInOrder makes holders of the tickets of this process that may enter, of as many as the size of the document allows.
 func (p *mutexPlan) enterInOrder() {
 	for i := 0; i < len(p.doc.Queue); {
 		c, waits := p.waits(p.doc.Queue[i].Claim)

@@ -223,7 +223,7 @@ func (w *mutexWorld) shows(p *mutexProc, rev int64) {
 	}
 }
 
-// behind looks whether a ticket is behind one whose call was made at a later revision than its process had seen by then.
+// behind looks whether a ticket is behind one whose call was made at a later revision than its process had seen.
 func (w *mutexWorld) behind(d protocol.MutexDoc) {
 	latest := int64(0)
 	for _, t := range d.Queue {

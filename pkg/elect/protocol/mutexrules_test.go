@@ -91,7 +91,7 @@ func TestMutexReleaseNeverPauses(t *testing.T) {
 	for i := range 3 {
 		r.others(ticket("B", fmt.Sprint("b", i)))
 		if i == 0 {
-			r.tell(protocol.MutexReleased, "a1")
+			r.event(protocol.MutexReleased, "a1")
 		}
 		w := only(t, r.acts, protocol.WriteMutex)
 		r.answer(w, protocol.Refused)
@@ -129,7 +129,7 @@ func TestMutexPassesOverTheDeadOnly(t *testing.T) {
 		t.Fatalf("want to know three sessions: %+v", acts)
 	}
 	r.died("B")
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	r.serve()
 	r.shows("", "of C of D", "C") // B was taken out with the release
 
@@ -145,7 +145,7 @@ func TestMutexPassesOverTheDeadOnly(t *testing.T) {
 	c.shows("of D", "", "")
 }
 
-// The holder may not know of the death, and would tell the dead one alone.
+// The holder may not know of the death, and would notify the dead one alone.
 func TestMutexTicketBehindADeadOneTakesItOut(t *testing.T) {
 	r := newRig(t, "A")
 	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
@@ -173,18 +173,18 @@ func TestMutexWithADeadHolderGoesToTheFirstTicketAlive(t *testing.T) {
 
 func TestMutexDeclinesWhatNobodyWaitsFor(t *testing.T) {
 	r := newRig(t, "A")
-	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500}).Queued(ticket("A", "nobody's"))
+	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500}).Queued(ticket("A", "left"))
 	r.on(protocol.MutexLook)
 	r.serve()
 	r.shows("b1", "", "")
 
 	r.ask("a1", exclusive())
 	r.serve()
-	r.tell(protocol.MutexGaveUp, "a1")
+	r.event(protocol.MutexGaveUp, "a1")
 	r.serve()
 	r.shows("b1", "", "")
 
-	r.store.Holders[0] = protocol.MutexHolder{Session: "A", Claim: "nobody's", Token: 700}
+	r.store.Holders[0] = protocol.MutexHolder{Session: "A", Claim: "left", Token: 700}
 	r.on(protocol.MutexLook)
 	r.serve()
 	r.shows("", "", "")
@@ -193,7 +193,7 @@ func TestMutexDeclinesWhatNobodyWaitsFor(t *testing.T) {
 // A call that is granted in the moment it gives up is released.
 func TestMutexGivenUpTooLateIsReleased(t *testing.T) {
 	r := holding(t, exclusive())
-	r.tell(protocol.MutexGaveUp, "a1")
+	r.event(protocol.MutexGaveUp, "a1")
 	only(t, r.serve(), protocol.MutexDone)
 	r.shows("", "", "")
 }
@@ -273,7 +273,7 @@ func TestMutexHoldsSoManyTickets(t *testing.T) {
 	}
 }
 
-// A ticket grows when it enters. Where the document has no room for all that may, as many enter as fit, and the others
+// A ticket grows when it enters. Where the document has no space for all that may, as many enter as fit, and the others
 // once those leave.
 func TestMutexEntersAsFarAsItFits(t *testing.T) {
 	long := strings.Repeat("x", 1000)
@@ -290,7 +290,7 @@ func TestMutexEntersAsFarAsItFits(t *testing.T) {
 	var inside []string
 	entered := 0
 	leave := func(claim string) {
-		r.tell(protocol.MutexReleased, claim)
+		r.event(protocol.MutexReleased, claim)
 		for _, a := range r.serve() {
 			if a.Kind == protocol.MutexGranted {
 				inside = append(inside, a.Claim)
@@ -326,7 +326,7 @@ func TestMutexUnwritable(t *testing.T) {
 	if refused := only(t, r.acts, protocol.MutexRefused); refused.Reason != protocol.MutexUnwritable {
 		t.Errorf("%+v", refused)
 	}
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	r.do(protocol.MutexEvent{Kind: protocol.MutexFound, Doc: r.store, Sure: true})
 	r.on(protocol.MutexTicked)
 	r.answer(only(t, r.acts, protocol.WriteMutex), protocol.Unwritable)
@@ -353,17 +353,17 @@ func TestMutexReadersAndWriters(t *testing.T) {
 	}
 
 	a.store = b.store
-	a.tell(protocol.MutexReleased, "a1")
+	a.event(protocol.MutexReleased, "a1")
 	a.serve()
 	b.store = a.store
-	b.tell(protocol.MutexReleased, "b1")
+	b.event(protocol.MutexReleased, "b1")
 	if granted := only(t, b.serve(), protocol.MutexGranted); granted.Claim != "b2" {
 		t.Errorf("%+v", granted)
 	}
 	if b.store.Exclusive != b.store.Holders[0].Token || b.store.Shared == 0 || b.store.Shared >= b.store.Exclusive {
 		t.Errorf("marks: %+v", b.store)
 	}
-	b.tell(protocol.MutexReleased, "b2")
+	b.event(protocol.MutexReleased, "b2")
 	only(t, b.serve(), protocol.MutexGranted)
 	b.shows("b3", "", "")
 }
@@ -395,15 +395,15 @@ func TestSemaphore(t *testing.T) {
 	if refused := only(t, r.serve(), protocol.MutexRefused); refused.Reason != protocol.LimitDiffers {
 		t.Errorf("%+v", refused)
 	}
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	if granted := only(t, r.serve(), protocol.MutexGranted); granted.Slot != 0 {
 		t.Errorf("%+v", granted)
 	}
 	for _, claim := range []string{"a2", "a3"} {
-		r.tell(protocol.MutexReleased, claim)
+		r.event(protocol.MutexReleased, claim)
 		r.serve()
 	}
-	r.ask("a4", protocol.MutexAsk{Limit: 3}) // nobody uses it: its limit may change
+	r.ask("a4", protocol.MutexAsk{Limit: 3}) // it is unused: its limit may change
 	only(t, r.serve(), protocol.MutexGranted)
 }
 
@@ -433,13 +433,13 @@ func TestUnfairEntersWhereNobodyWasTold(t *testing.T) {
 			a.serve()
 			a.ask("a2", tc.ask)
 			a.serve()
-			a.tell(protocol.MutexReleased, "a1")
+			a.event(protocol.MutexReleased, "a1")
 			a.serve()
 			want := strings.Split(tc.wants, "|")
 			a.shows(want[0], want[1], want[2])
 		})
 	}
-	t.Run("where somebody was told", func(t *testing.T) {
+	t.Run("where somebody was notified", func(t *testing.T) {
 		c := newRig(t, "C")
 		c.store = held(1).Queued(ticket("B", "b1"))
 		c.store.Next = "B"
@@ -474,7 +474,7 @@ func TestMutexIsKeptAtLeastSoLong(t *testing.T) {
 			if a.store.Hold.UntilMs != 61_000 || a.store.Hold.Token != a.store.Rev {
 				t.Fatalf("the claim keeps it, also where its process dies: %+v", a.store.Hold)
 			}
-			a.tell(protocol.MutexReleased, "a1")
+			a.event(protocol.MutexReleased, "a1")
 			a.serve()
 			b := newRig(t, "B")
 			b.store = a.store
@@ -534,7 +534,7 @@ func TestMutexTryLooksBeforeItIsRefused(t *testing.T) {
 		t.Errorf("%+v", refused)
 	}
 	r.shows("b1", "", "")
-	r.store.Rev, r.store.Holders = 501, nil // nobody said so
+	r.store.Rev, r.store.Holders = 501, nil // without a notification
 	r.ask("a2", try)
 	only(t, r.serve(), protocol.MutexGranted)
 }
@@ -566,8 +566,8 @@ func TestMutexTryLearnsWhoIsBeforeIt(t *testing.T) {
 		r.do(protocol.MutexEvent{Kind: protocol.MutexAlive, Session: session})
 	}
 	alive("B")
-	none(t, r.serve(), protocol.MutexRefused) // were C and D dead, there would be room
-	alive("D")                                // who would have that room
+	none(t, r.serve(), protocol.MutexRefused) // were C and D dead, a slot would be free
+	alive("D")                                // who would have that slot
 	if refused := only(t, r.serve(), protocol.MutexRefused); refused.Reason != protocol.MutexBusy {
 		t.Errorf("%+v", refused)
 	}
@@ -592,7 +592,7 @@ func TestMutexEndsTheLongestHold(t *testing.T) {
 		t.Errorf("%+v", lost)
 	}
 	r.shows("a1", "", "") // until it is released
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	only(t, r.serve(), protocol.MutexDone)
 	r.shows("", "", "")
 }
@@ -609,7 +609,7 @@ func TestMutexIsLostWithTheLease(t *testing.T) {
 	r.at.Valid = true
 	r.on(protocol.MutexTicked)
 	none(t, r.serve(), protocol.MutexGranted) // a1 was not released
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	acts := r.serve()
 	only(t, acts, protocol.MutexDone)
 	if granted := only(t, acts, protocol.MutexGranted); granted.Claim != "a2" {
@@ -681,7 +681,7 @@ func TestMutexTokensRise(t *testing.T) {
 	if granted := only(t, r.serve(), protocol.MutexGranted); granted.Token != 8001 {
 		t.Errorf("%+v", granted)
 	}
-	r.tell(protocol.MutexReleased, "a1")
+	r.event(protocol.MutexReleased, "a1")
 	r.serve()
 	r.store = protocol.MutexDoc{} // deleted after a day
 	r.ask("a2", protocol.MutexAsk{Shared: true})
@@ -725,7 +725,7 @@ func TestMutexWaitsWhereTheStoreRefusesWhatIsThere(t *testing.T) {
 	only(t, r.serve(), protocol.MutexGranted)
 }
 
-// Where nobody waits who would, anybody takes the dead out. The tokens that they had are not given again.
+// Where no waiter takes the dead out, anyone does. The tokens that they had are not given again.
 func TestMutexIsRidOfTheDead(t *testing.T) {
 	r := newRig(t, "A")
 	d := held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500}).Queued(ticket("C", "c1"))
@@ -734,7 +734,7 @@ func TestMutexIsRidOfTheDead(t *testing.T) {
 	r.on(protocol.MutexLook)
 	none(t, r.serve(), protocol.WantSession)
 	r.died("B")
-	none(t, r.acts, protocol.WriteMutex) // nobody waits here
+	none(t, r.acts, protocol.WriteMutex) // no call waits here
 	var named bool
 	r.store, named = d.Buried([]string{"B"}, 600)
 	r.shows("", "c1", "C")

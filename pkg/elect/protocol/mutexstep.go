@@ -147,7 +147,7 @@ func (s *mutexStep) unwritable() {
 	s.Known, s.Doc, s.Pause = false, MutexDoc{}, true
 }
 
-// grant tells calls whose claims this write made. After D no one may start: the claim is made again later.
+// grant answers the calls whose claims this write made. After D no one may start: the claim is made again later.
 func (s *mutexStep) grant(w MutexWrite) {
 	for _, h := range w.Doc.Holders {
 		c := s.Calls.named(h.Claim)
@@ -158,7 +158,7 @@ func (s *mutexStep) grant(w MutexWrite) {
 	}
 }
 
-// lose tells all who hold it. Their holders stay until they are released, or the session is known to be dead.
+// lose reports the loss of every hold. Their holders stay until they are released, or the session is known to be dead.
 func (s *mutexStep) lose(reason MutexReason) {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Phase == CallHolding {

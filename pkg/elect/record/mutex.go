@@ -75,8 +75,8 @@ func MutexDoc(id string, d protocol.MutexDoc, writer store.WriterID, now int64) 
 	}
 }
 
-// MutexFrom reads a mutex from its document. What makes no sense is left out and is an error with the rest: whoever
-// held it finds itself gone, and stops.
+// MutexFrom reads a mutex from its document. What makes no sense is left out and is an error with the rest: its
+// holder finds itself gone, and stops.
 func MutexFrom(d store.Doc) (protocol.MutexDoc, error) {
 	var b mutexBody
 	err := decode(d, &b)

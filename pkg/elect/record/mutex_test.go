@@ -69,7 +69,7 @@ func TestMutexFitsItsSize(t *testing.T) {
 	}
 }
 
-// An edit by hand costs whoever it concerns the lock, and nobody else.
+// A manual edit costs the lock those whom it concerns, and no one else.
 func TestEditedMutex(t *testing.T) {
 	d := MutexDoc("locks/m", mutexOfAll(), store.WriterID{Session: "w", Seq: 1}, 0)
 	d.Body = []byte(strings.Replace(string(d.Body), `"claim":"c1"`, `"claim":""`, 1))

@@ -40,7 +40,7 @@ func TestACountThatKeysInMotionExplainProvesNothing(t *testing.T) {
 		a.Tick(auditRound(), testAt(time.Duration(round)*5*time.Second))
 		bounds := Bounds{Least: 1, Most: 2}
 		if round == 4 {
-			bounds.Most = 1 // at rest, and as it should be: the count begins anew
+			bounds.Most = 1 // at rest, and as it should be: the count begins again
 		}
 		a.Counted(1, true, bounds)
 		lists := of[listLocks](takeFrom(a.out))

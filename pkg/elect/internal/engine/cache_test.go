@@ -173,7 +173,8 @@ func TestAnEditedLockOfOnesOwnIsWrittenAgain(t *testing.T) {
 		"raised": mine(1006, 2, ""), "other": mine(6, 2, ""), "written": hand,
 	} {
 		c.Put(lock)
-		if got := keys(takeFrom(c.out), func(x lockEdited) record.Key { return x.key }); !slices.Equal(got, []record.Key{"g/k"}) ||
+		got := keys(takeFrom(c.out), func(x lockEdited) record.Key { return x.key })
+		if !slices.Equal(got, []record.Key{"g/k"}) ||
 			c.Lock("g/k").Status.State != "stopping" {
 			t.Errorf("%s: edited %v, known %+v", name, got, c.Lock("g/k"))
 		}
@@ -226,7 +227,8 @@ func TestAReservationIsAnnounced(t *testing.T) {
 	c := testCache(t, "g")
 	c.Put(&record.Lock{Key: "g/1", Rev: 1, Next: "me"})
 	c.Put(&record.Lock{Key: "g/2", Rev: 1, Next: "b"})
-	if got := keys(takeFrom(c.out), func(x keyReserved) record.Key { return x.key }); !slices.Equal(got, []record.Key{"g/1"}) {
+	got := keys(takeFrom(c.out), func(x keyReserved) record.Key { return x.key })
+	if !slices.Equal(got, []record.Key{"g/1"}) {
 		t.Errorf("reserved: %v", got)
 	}
 }

@@ -38,7 +38,7 @@ const (
 	ClaimBegun    ClaimVerdict = iota // its write is under way
 	ClaimHeldHere                     // the key is not free here
 	ClaimTaken                        // another owns it, or it is reserved for another
-	ClaimEdited                       // Taken, for the first time at this revision: it names this session, which did not write it
+	ClaimEdited                       // ClaimTaken, the first time at this revision: this session did not write it
 	ClaimFull                         // a limit is reached
 	ClaimInvalid                      // the lease is not valid
 )

@@ -206,9 +206,11 @@ func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
 	return err
 }
 
-// removeDead takes dead sessions out of the mutexes that name them, before they are removed. Who waits for a mutex does so by
-// itself. One that nobody waits for would name them for ever, and never expire. It says whether none names them now.
-func (c *cleaner) removeDead(ctx context.Context, sessions []store.Doc, id func() store.WriterID) (done bool, err error) {
+// removeDead takes dead sessions out of the mutexes that name them, before they are removed. A waiter does
+// so by itself. One without a waiter would name them for ever, and never expire. It says whether none names them now.
+func (c *cleaner) removeDead(
+	ctx context.Context, sessions []store.Doc, id func() store.WriterID,
+) (done bool, err error) {
 	if len(sessions) == 0 {
 		return true, nil
 	}

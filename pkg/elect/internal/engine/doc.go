@@ -23,8 +23,8 @@
 //
 // From a store's reply to a started run:
 //
-//  1. The answer to a claim enters: Engine.enter lets none pass that belongs to another lineage of the store. Whoever
-//     asked, here Outbox.sendBatch, hands it to [Keys.Answered].
+//  1. The answer to a claim enters: Engine.enter lets none pass that belongs to another lineage of the store. The
+//     sender, here Outbox.sendBatch, hands it to [Keys.Answered].
 //  2. Keys.step feeds it to the key's machine, protocol.Key.Step. Keys.act makes an effect of each action: [Acked] and
 //     [Start].
 //  3. [Engine.Settle] takes the effects in the order in which they came up, and Engine.carry does what each says.

@@ -21,7 +21,7 @@ type Config struct {
 	Clock Clock
 	Store Store
 	Runs  Runs
-	Calls Calls // of mutexes; nil where nobody calls
+	Calls Calls // of mutexes; nil without callers
 	Cache SharedCache
 	// Observe is called with each event as it happens. It must not block.
 	Observe func(Event)
@@ -160,7 +160,8 @@ func (e *Engine) Over() (ended, unheard bool) {
 	}
 	now := e.clock.Now()
 	ended = e.Session.Machine().Phase == protocol.Ended
-	return ended, !ended && e.runs.Count() == 0 && e.Session.ClosingFor(e.p.T, now) && e.Peers.Connectivity.Silent(e.p.T, now)
+	unheard = !ended && e.runs.Count() == 0 && e.Session.ClosingFor(e.p.T, now)
+	return ended, unheard && e.Peers.Connectivity.Silent(e.p.T, now)
 }
 
 // Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock

@@ -92,8 +92,8 @@ func (h *heldKey) waits() bool {
 // freed is the end of the key here. before is its machine before that.
 func (h *heldKey) freed(refused bool, before protocol.Key) Freed {
 	f := Freed{
-		Key: h.key, Refused: refused, Reclaim: refused && h.reclaim, ReleaseUnconfirmed: before.Token > 0 && !h.released,
-		Unwritable: h.unwritable,
+		Key: h.key, Refused: refused, Reclaim: refused && h.reclaim, Unwritable: h.unwritable,
+		ReleaseUnconfirmed: before.Token > 0 && !h.released,
 	}
 	if h.deleted {
 		f.Deleted = h.lock
@@ -312,7 +312,9 @@ type keyTimers struct {
 const reportDelay = 200 * time.Millisecond
 
 func newKeyTimers(p protocol.Params) keyTimers {
-	return keyTimers{pending: map[*heldKey]struct{}{}, reports: delayQueue{by: reportDelay}, lost: delayQueue{by: p.T / 4}}
+	return keyTimers{
+		pending: map[*heldKey]struct{}{}, reports: delayQueue{by: reportDelay}, lost: delayQueue{by: p.T / 4},
+	}
 }
 
 // changed takes note of what an event made of a key.

@@ -81,7 +81,8 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 			case 3:
 				table.Release(key, Release{}, m)
 			case 4, 5:
-				if h := table.heldKeys[key]; h != nil && (h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping) {
+				h := table.heldKeys[key]
+				if h != nil && (h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping) {
 					table.Returned(key, record.TaskStatus{}, false, m)
 				}
 			case 6:

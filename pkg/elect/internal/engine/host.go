@@ -44,8 +44,8 @@ type Calls interface {
 type Event any
 
 type (
-	// LeaseChanged says what the deadlines of all runs count from. It comes before any run is started or stopped because
-	// of it.
+	// LeaseChanged says what the deadlines of all runs count from. It comes before any run is started or stopped
+	// because of it.
 	LeaseChanged struct {
 		Session string
 		Open    bool

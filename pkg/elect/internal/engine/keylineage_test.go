@@ -58,9 +58,13 @@ func TestAClaimThatIsRefusedAndFoundAsWrittenIsMadeAgain(t *testing.T) {
 		found func(sent record.Lock) *record.Lock
 		again bool
 	}{
-		"as it wrote it":      {func(sent record.Lock) *record.Lock { return &sent }, true},
-		"as it was before":    {func(sent record.Lock) *record.Lock { return &record.Lock{Key: sent.Key, Rev: 5} }, true},
-		"as another wrote it": {func(record.Lock) *record.Lock { return &record.Lock{Key: "g/k", Rev: 7, Session: "b"} }, false},
+		"as it wrote it": {func(sent record.Lock) *record.Lock { return &sent }, true},
+		"as it was before": {func(sent record.Lock) *record.Lock {
+			return &record.Lock{Key: sent.Key, Rev: 5}
+		}, true},
+		"as another wrote it": {func(record.Lock) *record.Lock {
+			return &record.Lock{Key: "g/k", Rev: 7, Session: "b"}
+		}, false},
 	} {
 		w := newKeysWorld(t)
 		w.Claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())

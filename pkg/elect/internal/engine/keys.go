@@ -15,8 +15,8 @@ type KeyWrite struct {
 	Report bool // only a status: everything else goes first
 }
 
-// KeyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is wanted
-// as well, since the new token must exceed all that were given before.
+// KeyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is
+// wanted as well, since the new token must exceed all that were given before.
 type KeyRead struct {
 	Key    record.Key
 	Create bool
@@ -105,8 +105,8 @@ type Keys struct {
 // NewKeys is an empty table.
 func NewKeys(out *Effects, p protocol.Params) *Keys {
 	return &Keys{
-		out: out, p: p, heldKeys: heldKeys{}, quota: quota{owned: map[string]int{}}, seen: firstSeen{p: p, at: map[record.Key]seenAt{}},
-		keyTimers: newKeyTimers(p),
+		out: out, p: p, heldKeys: heldKeys{}, quota: quota{owned: map[string]int{}},
+		seen: firstSeen{p: p, at: map[record.Key]seenAt{}}, keyTimers: newKeyTimers(p),
 	}
 }
 

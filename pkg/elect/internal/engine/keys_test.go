@@ -236,7 +236,8 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 	w.run()
 	w.Release("g/k", Release{Next: "b", Reason: record.ReasonDrain}, w.moment())
 	w.Release("g/k", Release{Next: "c"}, w.moment())
-	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseReleased || len(of[KeyWrite](r)) > 0 {
+	r := takeFrom(w.out)
+	if len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseReleased || len(of[KeyWrite](r)) > 0 {
 		t.Fatalf("%+v: want a stop, and nothing written while it runs", r)
 	}
 	w.Returned("g/k", record.TaskStatus{State: "done"}, true, w.moment())
@@ -370,7 +371,8 @@ func TestWhatARunSaidIsKnownBeforeItIsWritten(t *testing.T) {
 	w.now += time.Second
 	w.Tick(w.moment())
 	r := takeFrom(w.out)
-	if got := w.held(key).Status; !r.changes.Held || len(of[KeyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
+	got := w.held(key).Status
+	if !r.changes.Held || len(of[KeyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
 		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.changes.Held, len(of[KeyWrite](r)), got)
 	}
 }

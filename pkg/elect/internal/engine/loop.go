@@ -208,7 +208,7 @@ func (b *mailbox) post(do func()) {
 }
 
 // PostSoon is post for callers that must not wait, the loop itself among them. Before the start nothing empties the
-// inbox: what it has no room for is dropped then.
+// inbox: what it cannot take is dropped then.
 func (b *mailbox) PostSoon(do func()) {
 	select {
 	case b.inbox <- do:

@@ -49,7 +49,7 @@ type localMutex struct {
 	mutexTimers
 }
 
-// maxIdleMutexes is how many mutexes are kept that nobody uses. The next call for one of them needs no read.
+// maxIdleMutexes is how many unused mutexes are kept. The next call for one of them needs no read.
 const maxIdleMutexes = 1000
 
 // NewMutexes is an empty table.
@@ -281,7 +281,7 @@ func (t *Mutexes) LineageChanged(m protocol.Moment) {
 	t.each(protocol.MutexEvent{Kind: protocol.MutexDoubted}, m)
 }
 
-// Close gives up every call that waits, and says of every hold that it is to end. Nobody gets the mutex before its
+// Close gives up every call that waits, and says of every hold that it is to end. No one gets the mutex before its
 // release: see [Mutexes.End].
 func (t *Mutexes) Close(m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {

@@ -53,7 +53,8 @@ func (r *mutexRig) put(d protocol.MutexDoc) {
 // sent are the changes that are to be sent now, and the reads.
 func (r *mutexRig) sent() (changes []store.Change, reads []string) {
 	ready := takeFrom(r.out)
-	r.got, r.want = append(r.got, of[MutexResult](ready)...), append(r.want, keys(ready, func(x wantSession) string { return x.session })...)
+	r.got = append(r.got, of[MutexResult](ready)...)
+	r.want = append(r.want, keys(ready, func(x wantSession) string { return x.session })...)
 	ids := keys(ready, func(x mutexWrite) string { return x.id })
 	return r.Prepare(ids, r.moment()), keys(ready, func(x mutexRead) string { return x.id })
 }

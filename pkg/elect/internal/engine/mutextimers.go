@@ -16,7 +16,7 @@ const (
 	mutexReadGap      = 2 * time.Second
 )
 
-// keepIdleMutex is how long a mutex is kept that nobody uses.
+// keepIdleMutex is how long an unused mutex is kept.
 const keepIdleMutex = 10 * time.Second
 
 // mutexTimers is when time alone changes a mutex.

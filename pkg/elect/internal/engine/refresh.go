@@ -303,8 +303,8 @@ func (r *refresher) read(counts map[string]int64, took time.Duration) (moved []s
 	return moved
 }
 
-// clockSkew is by how many milliseconds the clocks of other writers are behind the own, at most, of late. Revisions of locks
-// follow the clock of their writer, so what such a writer has just written looks so much older than it is. Clocks of
+// clockSkew is by how many ms the clocks of other writers are behind the own, at most, of late. Revisions of locks follow
+// the clock of their writer. So what such a writer has just written looks so much older than it is. Clocks of
 // one store differ for a moment after a failover to a machine with another clock. They also differ where each client
 // has its own, as with SQLite.
 type clockSkew struct{ now, before int64 }

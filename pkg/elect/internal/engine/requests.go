@@ -45,7 +45,7 @@ func (c *Requests) Read(r ReadRequest, then func(Answer)) {
 	c.do("read", answer(then, func(ctx context.Context) Answer { return c.read(ctx, r) }))
 }
 
-// read reads documents, and then the counters. Whoever deletes a document raises its counter before.
+// read reads documents, and then the counters. A deletion raises the counter of the document first.
 func (c *Requests) read(ctx context.Context, r ReadRequest) (a Answer) {
 	var reply store.Reply
 	reply, a.Err = c.Store.Read(ctx, r.Kind, r.IDs...)

@@ -124,8 +124,8 @@ func (o *Session) LineageChanged(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionDoubt}, m)
 }
 
-// Verified says that every key held was compared with the new lineage, and what was lost has ended. The session compares its
-// own document next.
+// Verified says that every key held was compared with the new lineage, and what was lost has ended. The session
+// compares its own document next.
 func (o *Session) Verified(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionSure}, m)
 }

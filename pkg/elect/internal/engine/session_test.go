@@ -58,7 +58,8 @@ func (w *sessionWorld) open() {
 	}
 	w.Member.Answered(*writes[0].Member, store.Outcome{Status: store.Applied}, w.moment().Now)
 	w.Answered(w.ID(), protocol.Applied, w.moment())
-	if got := takeFrom(w.out); len(of[LeaseRenewed](got)) == 0 || !slices.Contains(of[forAllKeys](got), forAllKeys{protocol.KeyResume}) {
+	got := takeFrom(w.out)
+	if len(of[LeaseRenewed](got)) == 0 || !slices.Contains(of[forAllKeys](got), forAllKeys{protocol.KeyResume}) {
 		w.t.Fatalf("after the creation: %+v", got)
 	}
 }

@@ -40,8 +40,8 @@ type (
 	CountOwned struct{ Session string }
 	// ListOwned lists them: Answer.Locks.
 	ListOwned struct{ Session string }
-	// ListUnowned lists the locks, not suspended, whose owner is none of those alive: Answer.Locks. Answer.Member is that
-	// of a session as others read it; nil when it is absent.
+	// ListUnowned lists the locks, not suspended, whose owner is none of those alive: Answer.Locks. Answer.Member is
+	// that of a session as others read it; nil when it is absent.
 	ListUnowned struct {
 		Alive  []string
 		Member string

@@ -118,7 +118,8 @@ func (d *decider) decide(now protocol.Instant) {
 func (d *decider) act(now protocol.Instant) {
 	r := d.r
 	calm := balancer.Calm{
-		Quiet: now.HolderElapsed(d.since), Up: now.HolderElapsed(d.began), Outage: r.node.Peers.Connectivity.SinceOutage(now),
+		Quiet: now.HolderElapsed(d.since), Up: now.HolderElapsed(d.began),
+		Outage: r.node.Peers.Connectivity.SinceOutage(now),
 	}
 	settled, _ := policy.Settled(calm)
 	p := r.w.snap.planner.plan(r, settled)

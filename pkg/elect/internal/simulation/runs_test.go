@@ -174,7 +174,7 @@ func (rs *runs) Reserved(lock record.Lock) {
 	}
 }
 
-// observe hears of what happened in the process. An acknowledged write, and the end of a session, make the next decision
+// observe takes what happened in the process. An acknowledged write, and the end of a session, make the next decision
 // come soon.
 func (r *replica) observe(x engine.Event) {
 	switch x := x.(type) {

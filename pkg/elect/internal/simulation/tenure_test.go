@@ -86,7 +86,7 @@ func (t *tenures) outlived(r *replica, h *mutexHold, m *mutex) {
 	t.w.figures.Thawed++
 }
 
-// full makes room in a semaphore: holds of frozen processes may be over.
+// full frees a slot of a semaphore: holds of frozen processes may be over.
 func (t *tenures) full(r *replica, is *tenure, m *mutex) {
 	var now []*mutexHold
 	for i := range is.holds {

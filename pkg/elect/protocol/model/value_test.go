@@ -92,7 +92,7 @@ func (w *world) stepValue(r int, ev protocol.ValueEvent) {
 	case protocol.ValueDone:
 		w.valueDone(r, op)
 	case protocol.ValueLost:
-		w.say("%s is told that token %d may no longer use the value", name(r), v.Token)
+		w.say("%s learns that token %d may no longer use the value", name(r), v.Token)
 	case protocol.NoValueAction:
 	}
 }
@@ -128,7 +128,7 @@ func (w *world) repeatValue(r int) {
 func (w *world) valueDone(r int, op protocol.ValueOp) {
 	rep := &w.replicas[r]
 	if op == protocol.SetValue {
-		w.say("%s is told that its set %d under token %d is kept", name(r), rep.setting, rep.value.Token)
+		w.say("%s learns that its set %d under token %d is kept", name(r), rep.setting, rep.value.Token)
 		if w.ghost.kept&(1<<rep.setting) == 0 {
 			w.fail("P8: set %d of the value is acknowledged, and has not landed", rep.setting)
 		}

@@ -63,7 +63,7 @@ func (r *recovery) recovers(w *world) string {
 	return ""
 }
 
-// idle: nobody waits for anything.
+// idle: no call waits for anything.
 func (w *world) idle() bool {
 	return !slices.ContainsFunc(w.calls[:], func(c callState) bool { return c.phase == waiting })
 }
@@ -87,7 +87,7 @@ func (w *world) next() (action, bool) {
 	order := []actionKind{strayLands, thaw, renew, kill, reopen, deliver, learn, meet, tick, look, release, detach}
 	best, found := len(order), action{}
 	w.each(func(a action) {
-		if a.kind == kill && w.procs[a.p].up || a.kind == look && !w.told(int(a.p)) {
+		if a.kind == kill && w.procs[a.p].up || a.kind == look && !w.notified(int(a.p)) {
 			return
 		}
 		if n := slices.Index(order, a.kind); n >= 0 && n < best && (a.kind != tick || w.moves(a)) {
@@ -97,10 +97,10 @@ func (w *world) next() (action, bool) {
 	return found, best < len(order)
 }
 
-// told says whether a process looks without being asked to: it may enter, another came before it since it looked, or
-// the document names it and it does not wait. All others are not told of changes here, though they look now and then
+// notified says whether a process looks without being asked to: it may enter, another came before it since it looked, or
+// the document names it and it does not wait. All others are not notified of changes here, though they look now and then
 // where this is built.
-func (w *world) told(p int) bool {
+func (w *world) notified(p int) bool {
 	for c, call := range w.asks {
 		if call.p == p && w.calls[c].phase == waiting {
 			return w.store.Next == w.session(p) || w.passed(p, w.claim(c))

@@ -6,7 +6,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// What is promised, looked at with each change of the document and each call that is told something.
+// What is promised, looked at with each change of the document and each call that is answered.
 
 const (
 	exclusion = "M1: more hold it at once than may"
@@ -17,9 +17,9 @@ const (
 	name      = "M2: a process that came back leaves its ticket under its dead name"
 	tokens    = "M3: a token that is not larger than those before"
 	stuck     = "M4: when all faults have ended, a call waits for ever"
-	ghost     = "M4: when all faults have ended, something of a live session stays that nobody waits for"
+	ghost     = "M4: when all faults have ended, something of a live session stays that no call waits for"
 	early     = "M5: one enters while the mutex is kept"
-	unkept    = "M5: a call is told that the mutex is kept, and it is not"
+	unkept    = "M5: a call learns that the mutex is kept, and it is not"
 	size      = "M6: the document is larger than a store takes"
 	busy      = "M7: a call that does not wait is refused for the dead alone"
 )
@@ -116,7 +116,7 @@ func (w *world) refused(c int, reason protocol.MutexReason) {
 	w.calls[c] = callState{phase: over}
 }
 
-// done is a call that is told that nothing of it is left.
+// done is a call that learns that nothing of it is left.
 func (w *world) done(c int) {
 	if s := w.calls[c]; s.detached && !s.kept {
 		w.breaks(unkept)
@@ -158,7 +158,7 @@ func (w *world) waits(t protocol.MutexTicket) bool {
 	return !w.gone(t.Session) && w.calls[callOf(t.Claim)].phase == waiting
 }
 
-// places: nobody is taken out who waits, and who has come back keeps its place under its new name.
+// places: no waiter is taken out, and who has come back keeps its place under its new name.
 func (w *world) places(before, after protocol.MutexDoc, by string) {
 	for _, t := range before.Queue {
 		if w.waits(t) && ticketOf(after, t.Claim) < 0 && !holds(after, t.Claim) {

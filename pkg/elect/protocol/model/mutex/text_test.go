@@ -44,7 +44,7 @@ func (w *world) describe(a action) {
 	case bury:
 		w.say("somebody who does not use it takes dead sessions out of the document")
 	case remove:
-		w.say("the document is deleted, since nobody uses it")
+		w.say("the document is deleted, since no one uses it")
 	default:
 		w.say("%s %s", p, map[actionKind]string{
 			tick: "goes on", look: "looks", stale: "is shown an old list", freeze: "freezes", thaw: "thaws",

@@ -32,7 +32,7 @@ const (
 	sizeUnchecked
 	readerOverWriter
 	unfairOverNext
-	nobodyTold
+	noneNotified
 	holdDies
 	holdByClockOnly
 	buriesSilent
@@ -63,7 +63,7 @@ func (w *world) unseen(d protocol.MutexDoc) int {
 	return 0
 }
 
-// believedDead says whether a process may be told that a session is dead.
+// believedDead says whether a process may learn that a session is dead.
 func (w *world) believedDead(session string) bool {
 	switch w.without {
 	case believesDeathEarly:
@@ -152,7 +152,7 @@ func (w *world) written(p int, d protocol.MutexDoc) protocol.MutexDoc {
 			t := d.Queue[0]
 			d.Queue = d.Queue[1:]
 			d.Holders = []protocol.MutexHolder{{Session: t.Session, Claim: t.Claim, Token: d.Rev, Slot: given}}
-			d.Next = t.Session // it is told
+			d.Next = t.Session // it is notified
 		}
 	case nameStays:
 		d.Queue = slices.Clone(d.Queue)
@@ -161,7 +161,7 @@ func (w *world) written(p int, d protocol.MutexDoc) protocol.MutexDoc {
 				d.Queue[i].Session = w.store.Queue[at].Session
 			}
 		}
-	case nobodyTold:
+	case noneNotified:
 		d.Next = ""
 	case queuedLast:
 		d = w.placed(p, d, func(int) int64 { return 0 })
@@ -338,7 +338,7 @@ func weaknesses() []weak {
 			budget{},
 			place,
 		},
-		{"nobody-told", "the process that makes room says who may enter", nobodyTold, one, budget{}, stuck},
+		{"none-notified", "the process that releases says who may enter", noneNotified, one, budget{}, stuck},
 		{"dead-not-passed", "a dead waiter is passed over", deadNotPassed, one, budget{dies: 1}, stuck},
 		{
 			"dead-left", "who waits behind a dead one takes it out", deadLeft,
@@ -352,7 +352,7 @@ func weaknesses() []weak {
 			budget{gives: 1},
 			ghost,
 		},
-		{"ghost-stays", "a ticket nobody waits on is declined at once", ghostStays, one, budget{gives: 1}, stuck},
+		{"ghost-stays", "a ticket no call waits on is declined at once", ghostStays, one, budget{gives: 1}, stuck},
 		{
 			"name-stays", "a new session puts its name into the tickets of the one before", nameStays,
 			one,
@@ -372,7 +372,7 @@ func weaknesses() []weak {
 			order,
 		},
 		{
-			"unfair-over-next", "who is unfair enters where nobody was told", unfairOverNext,
+			"unfair-over-next", "who is unfair enters where no one was notified", unfairOverNext,
 			three(call{p: 0, ask: aMutex}, call{p: 1, ask: aMutex}, call{p: 2, ask: unfair}),
 			budget{},
 			order,

@@ -8,7 +8,7 @@ import (
 )
 
 // Up to three processes with up to two sessions each, four calls, and one document. A lease is abstract here: a
-// session may be marked dead once its process was told of D, is frozen, or is gone. The model of sessions shows that
+// session may be marked dead once its process has learned of D, is frozen, or is gone. The model of sessions shows that
 // this is so.
 
 const (
@@ -98,7 +98,7 @@ const (
 	expires // a lease, while its process goes on
 	dies    // a process
 	gives   // a call gives up
-	deletes // the document, when nobody uses it
+	deletes // the document, when no one uses it
 	buries  // a bystander, who takes out the dead
 	passes  // a second
 	faultKinds
@@ -182,7 +182,7 @@ func (w *world) open(p int) {
 	w.step(p, protocol.MutexEvent{Kind: protocol.MutexRenamed, Session: sessionName(p, q.opened)})
 }
 
-// stray lets a copy go on alone, where there is room.
+// stray lets a copy go on alone, where the model has a place for it.
 func (w *world) stray(m message) {
 	for i := range w.strays {
 		if w.strays[i].kind == noMessage && !m.landed {
@@ -225,17 +225,17 @@ func (w *world) act(p int, a protocol.MutexAction) {
 		}
 		w.granted(callOf(a.Claim), a.Token, a.Slot)
 	case protocol.MutexLost:
-		w.tell(p, "is told that %c is lost", a.Claim)
+		w.says(p, "learns that %c is lost", a.Claim)
 		c := &w.calls[callOf(a.Claim)]
 		c.detached = false
 		if c.phase == holding {
 			c.phase = untrusted
 		}
 	case protocol.MutexDone:
-		w.tell(p, "is told that %c is given back", a.Claim)
+		w.says(p, "learns that %c is given back", a.Claim)
 		w.done(callOf(a.Claim))
 	case protocol.MutexRefused:
-		w.tell(p, "is told that %c is refused", a.Claim)
+		w.says(p, "learns that %c is refused", a.Claim)
 		w.refused(callOf(a.Claim), a.Reason)
 	case protocol.WantSession:
 		if w.without == unseenAlive {
@@ -260,7 +260,7 @@ func (w *world) sends(p int, a protocol.MutexAction) {
 	}
 }
 
-func (w *world) tell(p int, text, claim string) {
+func (w *world) says(p int, text, claim string) {
 	if w.say != nil {
 		w.say("%c "+text, 'A'+p, claim[0])
 	}
