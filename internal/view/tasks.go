@@ -106,7 +106,7 @@ func (ix taskIndex) ownedState(key record.Key, lock record.Lock) api.TaskState {
 		return api.Stopping
 	case cluster.PhaseClaiming: // again, after its lease was over
 		return api.Starting
-	case cluster.PhaseWaiting, cluster.PhaseRunning:
+	default:
 	}
 	state := api.TaskState(lock.Status.State)
 	if state == api.Done || state == api.Failed {

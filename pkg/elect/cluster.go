@@ -66,10 +66,10 @@ func (c clusterOf) Done() <-chan struct{} { return c.e.Done() }
 
 func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
-	err := c.ask(ctx, func(l *engine.Loop) {
-		now := l.Clock.Now()
-		ages = l.Peers.All.Ages(now)
-		ages[l.Session.ID()] = now.HolderElapsed(l.Session.Machine().Acked)
+	err := c.ask(ctx, func(n *engine.Engine) {
+		now := c.e.core.Clock.Now()
+		ages = n.Peers.All.Ages(now)
+		ages[n.Session.ID()] = now.HolderElapsed(n.Session.Machine().Acked)
 	})
 	if err != nil {
 		return nil, err // the loop may still be at it
@@ -80,18 +80,18 @@ func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 func (c clusterOf) Heartbeat() time.Duration { return c.e.core.P.Heartbeat }
 
 func (c clusterOf) Track(ctx context.Context, groups ...string) error {
-	return c.ask(ctx, func(l *engine.Loop) { l.Cache.Track(groups...) })
+	return c.ask(ctx, func(*engine.Engine) { c.e.loop.Cache.Track(groups...) })
 }
 
 func (c clusterOf) SetMember(ctx context.Context, m Member) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	return c.ask(ctx, func(l *engine.Loop) { l.SetMember(m) })
+	return c.ask(ctx, func(n *engine.Engine) { n.SetMember(m) })
 }
 
 func (c clusterOf) Drain(ctx context.Context) error {
-	return c.ask(ctx, func(l *engine.Loop) { l.Session.Drain(l.Moment()) })
+	return c.ask(ctx, func(n *engine.Engine) { n.Session.Drain(n.Moment()) })
 }
 
 func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {
@@ -102,10 +102,10 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 			return fmt.Errorf("claim %.80q: %w", key, err)
 		}
 	}
-	return c.ask(ctx, func(l *engine.Loop) {
+	return c.ask(ctx, func(*engine.Engine) {
 		for _, key := range keys {
 			lock := record.Lock{Key: key}
-			if known := l.Cache.Lock(key); known != nil {
+			if known := c.e.loop.Cache.Lock(key); known != nil {
 				lock = *known
 			}
 			if seen != nil && seen.Lock(key).Rev != lock.Rev {
@@ -117,7 +117,7 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 }
 
 func (c clusterOf) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
-	return c.ask(ctx, func(*engine.Loop) { c.e.runs.takes = run })
+	return c.ask(ctx, func(*engine.Engine) { c.e.runs.takes = run })
 }
 
 func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error {
@@ -126,29 +126,28 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 			return err
 		}
 	}
-	return c.ask(ctx, func(l *engine.Loop) {
+	return c.ask(ctx, func(n *engine.Engine) {
 		for _, h := range keys {
-			r := engine.Release{Next: h.Next, Suspend: h.Suspend, Reason: h.Reason, Message: h.Message}
-			l.Keys.Release(h.Key, r, l.Moment())
+			n.Keys.Release(h, n.Moment())
 		}
 	})
 }
 
 func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
-	return c.ask(ctx, func(l *engine.Loop) {
+	return c.ask(ctx, func(n *engine.Engine) {
 		for _, key := range keys {
-			l.Decline(key)
+			n.Decline(key)
 		}
 	})
 }
 
 func (c clusterOf) Note(event record.Event) {
-	c.e.core.Box.PostSoon(func() { c.e.loop.Outbox.Note(event, c.e.loop.Moment()) })
+	c.e.core.Box.PostSoon(func() { c.e.node.Outbox.Note(event, c.e.node.Moment()) })
 }
 
 // ask has do called in the loop, and waits for it.
-func (c clusterOf) ask(ctx context.Context, do func(l *engine.Loop)) error {
-	return c.e.core.Box.Ask(ctx, func() { do(c.e.loop) })
+func (c clusterOf) ask(ctx context.Context, do func(n *engine.Engine)) error {
+	return c.e.core.Box.Ask(ctx, func() { do(c.e.node) })
 }
 
 // checkRelease says why a release could never be written. One such in a batch would hold up all the others in it.

@@ -125,18 +125,19 @@ type Predecessor struct {
 
 // predecessors are those of the configuration whose remote leases a document can hold. The others are left to the
 // lease, as any other is.
-func predecessors(of []Predecessor, log logr.Logger) []engine.Predecessor {
-	var all []engine.Predecessor
+func predecessors(of []Predecessor, log logr.Logger) []record.Session {
+	var all []record.Session
 	for _, p := range of {
 		remote := make(map[Key]int64, len(p.Remote))
 		for key, left := range p.Remote {
 			remote[key] = left.Milliseconds()
 		}
-		if err := (record.Session{Remote: remote}).Validate(); err != nil {
+		session := record.Session{ID: p.Session, Remote: remote}
+		if err := session.Validate(); err != nil {
 			log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.Session)
 			continue
 		}
-		all = append(all, engine.Predecessor{Session: p.Session, Remote: remote})
+		all = append(all, session)
 	}
 	return all
 }

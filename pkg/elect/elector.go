@@ -25,6 +25,7 @@ type Elector struct {
 	claims *claimNames
 	// These are touched by the loop's goroutine only.
 	loop    *engine.Loop
+	node    *engine.Engine
 	runs    *runs
 	mutexes *mutexCalls
 }
@@ -60,14 +61,15 @@ func (e *Elector) Start(ctx context.Context) error {
 		return errors.New("elect: started before")
 	}
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	c := &engine.Requests{Core: e.core, Ctx: background}
-	e.runs = newRuns(c, e.cfg.OnStuck)
-	e.mutexes = newMutexCalls(c, e.runs, e.cfg.Hooks.Mutex)
-	e.loop = engine.NewLoop(c, cancel, engine.LoopConfig{
+	e.core.Ctx = background
+	e.runs = newRuns(e.core, e.cfg.OnStuck)
+	e.mutexes = newMutexCalls(e.core, e.runs, e.cfg.Hooks.Mutex)
+	e.loop = engine.NewLoop(e.core, cancel, engine.LoopConfig{
 		Member: e.cfg.Member, Predecessors: predecessors(e.cfg.Predecessors, e.cfg.Logger), OnStuck: e.cfg.OnStuck,
 		Runs: e.runs, Calls: e.mutexes, Expired: e.runs.expired,
 	})
-	e.runs.node, e.mutexes.node = e.loop.Engine, e.loop.Engine
+	e.node = e.loop.Engine
+	e.runs.node, e.mutexes.node = e.node, e.node
 	close(e.core.Box.Ready)
 	go e.loop.Run(ctx)
 	return nil
@@ -108,7 +110,7 @@ func (e *Elector) Close(ctx context.Context) error {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
 	<-e.core.Box.Ready // Run may have begun a moment ago
-	e.core.Box.PostSoon(e.loop.Close)
+	e.core.Box.PostSoon(e.node.Close)
 	select {
 	case <-e.core.Box.Over:
 		return e.loop.Ended
@@ -121,8 +123,8 @@ func (e *Elector) Close(ctx context.Context) error {
 // does. The ID is empty before the first session is open. It is for those who keep documents of their own under the
 // session: others may take them over once its document says that it is dead.
 func (e *Elector) Session() (id string, valid bool) {
-	v := e.core.Lease.Load()
-	return v.Session, v.Open && !e.core.Clock.Now().Reached(v.Acked, e.core.P.Renew)
+	id = e.core.Lease.Session()
+	return id, e.core.Lease.Valid(id)
 }
 
 // LeaseDuration is T, the duration of this process's lease, as the configuration or the default has it.

@@ -17,7 +17,7 @@ import (
 
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	c       *engine.Requests
+	c       *engine.Core
 	keeper  keeper
 	key     Key
 	session string
@@ -45,7 +45,7 @@ type advanceResult struct {
 	err   error
 }
 
-func newLease(c *engine.Requests, keeper keeper, session string, key Key, token int64, status TaskStatus) *Lease {
+func newLease(c *engine.Core, keeper keeper, session string, key Key, token int64, status TaskStatus) *Lease {
 	l := &Lease{c: c, keeper: keeper, key: key, session: session, status: status}
 	l.token.Store(token)
 	return l
@@ -63,18 +63,17 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	v := l.c.Lease.Load()
-	return !l.lost.Load() && v.Open && v.Session == l.session && !l.c.Clock.Now().Reached(v.Acked, l.c.P.Renew)
+	return !l.lost.Load() && l.c.Lease.Valid(l.session)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	v := l.c.Lease.Load()
-	if l.lost.Load() || v.Session != l.session {
+	left, ok := l.c.Lease.UntilHard(l.session)
+	if l.lost.Load() || !ok {
 		return time.Time{}
 	}
-	return time.Now().Add(l.c.P.Hard - l.c.Clock.Now().HolderElapsed(v.Acked))
+	return time.Now().Add(left)
 }
 
 // Status is what the lock says of the work, as this holder last reported it or an earlier one left it.
@@ -265,7 +264,7 @@ func (v *fencedValue) perform(
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}
 	if act.Kind == protocol.ReadDoc {
-		doc, err := v.l.c.ReadValue(ctx, v.l.key)
+		doc, err := v.l.c.Docs.ReadValue(ctx, v.l.key)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
 			return none, err
 		}
@@ -280,7 +279,7 @@ func (v *fencedValue) perform(
 			return none, err
 		}
 	}
-	out, err := v.l.c.ApplyValue(ctx, v.change)
+	out, err := v.l.c.Docs.ApplyValue(ctx, v.change)
 	if err != nil {
 		return none, err
 	}

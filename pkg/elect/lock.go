@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -34,10 +35,10 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 	var group *engine.WaiterGroup
 	if wait {
-		if err := e.core.Box.Ask(ctx, func() { group = e.loop.Waiters.Enter(engine.CounterOf(key)) }); err != nil {
+		if err := e.core.Box.Ask(ctx, func() { group = e.node.Waiters.Enter(engine.CounterOf(key)) }); err != nil {
 			return false, err
 		}
-		defer e.core.Box.PostSoon(func() { e.loop.Waiters.Leave(group) })
+		defer e.core.Box.PostSoon(func() { e.node.Waiters.Leave(group) })
 	}
 	own, inside := runKey(ctx, e.core)
 	pause := 50 * time.Millisecond
@@ -157,7 +158,7 @@ func checkClaim(key Key, opts LockOptions) error {
 func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.core.P.Op)
 	defer cancel()
-	reply, err := e.core.Store.Read(ctx, store.KindLock, string(key))
+	reply, err := e.core.Docs.Store.Read(ctx, store.KindLock, string(key))
 	if err != nil {
 		return record.Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
 	}
@@ -165,12 +166,12 @@ func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
 		return record.Lock{Key: key}, nil
 	}
 	// also a malformed one: who owns it still counts, and the next claim writes the rest
-	return e.core.DecodeLock(reply.Docs[0]), nil
+	return e.core.Docs.DecodeLock(reply.Docs[0]), nil
 }
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	return e.waitFor(ctx, func() bool { return e.loop.Session.Closing() || e.loop.Session.Valid(e.core.Clock.Now()) })
+	return e.waitFor(ctx, func() bool { return e.node.Session.Closing() || e.node.Session.Valid(e.core.Clock.Now()) })
 }
 
 // waitKnown waits until it is known whether the session lives.
@@ -179,7 +180,7 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 		return nil
 	}
 	return e.waitFor(ctx, func() bool {
-		return session == e.loop.Session.ID() || e.loop.Peers.Known(session, e.loop.Moment())
+		return session == e.node.Session.ID() || e.node.Peers.Known(session, e.node.Moment())
 	})
 }
 
@@ -213,10 +214,10 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	freed := make(chan error, 1)
 	held := false
 	err := e.core.Box.Ask(ctx, func() {
-		if held = e.loop.Keys.Holds(key); held {
+		if held = e.node.Keys.Held.Holds(key); held {
 			r := e.runs.get(key)
 			r.freed = append(r.freed, freed)
-			e.loop.Keys.Release(key, engine.Release{}, e.loop.Moment())
+			e.node.Keys.Release(cluster.HandOver{Key: key}, e.node.Moment())
 		}
 	})
 	switch {
@@ -244,13 +245,13 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 func (e *Elector) HoldingKeys() []Key {
 	var keys []Key
 	// before Run and after its end nothing is held
-	_ = e.core.Box.Ask(context.Background(), func() { keys = e.loop.Keys.Started() })
+	_ = e.core.Box.Ask(context.Background(), func() { keys = e.node.Keys.Held.Started() })
 	return keys
 }
 
 // LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
 func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
-	docs, err := e.core.ListLocks(ctx, store.Query{NoBody: true})
+	docs, err := e.core.Docs.ListLocks(ctx, store.Query{NoBody: true})
 	if err != nil {
 		return nil, fmt.Errorf("list locks: %w", err)
 	}
@@ -276,7 +277,7 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 		Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since),
 	}
 	err = e.core.Box.Ask(ctx, func() {
-		holder.Alive = lock.Session == e.loop.Session.ID() || !e.loop.Peers.Freed(lock.Session, key, e.loop.Moment())
+		holder.Alive = lock.Session == e.node.Session.ID() || !e.node.Peers.Freed(lock.Session, key, e.node.Moment())
 	})
 	return holder, true, err
 }

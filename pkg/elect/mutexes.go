@@ -58,7 +58,7 @@ func (m Mutexes) lock(ctx context.Context, name string, ask MutexRequest) (*Hold
 		return nil, err
 	}
 	call := &mutexCall{
-		name: name, id: record.MutexID(name), claim: m.e.claims.next(), ask: protocol.MutexAsk(ask),
+		name: name, id: record.MutexID(name), claim: m.e.claims.next(), ask: protocol.MutexRequest(ask),
 		values: context.WithoutCancel(ctx), answer: make(chan mutexAnswer, 1),
 	}
 	switch err := m.e.core.Box.Ask(ctx, func() { m.e.mutexes.ask(call) }); {
@@ -118,9 +118,9 @@ func (m Mutexes) checkClock(ctx context.Context, ask MutexRequest) error {
 
 // readClock has a reply of the store set its clock.
 func (e *Elector) readClock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.core.Op)
+	ctx, cancel := context.WithTimeout(ctx, e.core.Docs.Op)
 	defer cancel()
-	_, err := e.core.Store.Read(ctx, store.KindGroup, record.GroupMutexes)
+	_, err := e.core.Docs.Store.Read(ctx, store.KindGroup, record.GroupMutexes)
 	return err
 }
 
@@ -163,7 +163,7 @@ type Hold struct {
 	calls       *mutexCalls
 	name, claim string
 	slot        int
-	ask         protocol.MutexAsk
+	ask         protocol.MutexRequest
 	lease       *Lease
 	run         *engine.WatchedRun
 
@@ -264,7 +264,7 @@ func (h *Hold) check() {
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
 	h.lease.lost.Store(true)
-	h.calls.c.Dog.Remove(h.run)
+	h.calls.c.Watchdog.Remove(h.run)
 }
 
 // holdRun has the watchdog end a hold.
@@ -295,7 +295,7 @@ func (c holdContext) Done() <-chan struct{} {
 // mutexCalls are the calls of this process for mutexes, from the first question until the release. Only the loop
 // touches them.
 type mutexCalls struct {
-	c    *engine.Requests
+	c    *engine.Core
 	node *engine.Engine // set once there is one
 	runs *runs
 	hook func(MutexChange)     // nil: none
@@ -307,7 +307,7 @@ var _ engine.Calls = (*mutexCalls)(nil)
 // mutexCall is one call of Lock.
 type mutexCall struct {
 	name, id, claim string
-	ask             protocol.MutexAsk
+	ask             protocol.MutexRequest
 	values          context.Context // of the hold's
 	answer          chan mutexAnswer
 	since           protocol.Instant // of the last step
@@ -322,7 +322,7 @@ type mutexAnswer struct {
 	err  error
 }
 
-func newMutexCalls(c *engine.Requests, runs *runs, hook func(MutexChange)) *mutexCalls {
+func newMutexCalls(c *engine.Core, runs *runs, hook func(MutexChange)) *mutexCalls {
 	return &mutexCalls{c: c, runs: runs, hook: hook, all: map[string]*mutexCall{}}
 }
 
@@ -446,7 +446,7 @@ func (mc *mutexCalls) granted(call *mutexCall, r engine.MutexResult) *Hold {
 		lease: newLease(mc.c, mc.runs, session, record.NewKey(valuesOfMutexes, call.name), r.Token, TaskStatus{}),
 	}
 	h.run = &engine.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: session, Harmless: true}
-	mc.c.Dog.Add(h.run)
-	mc.c.Dog.Begun(h.run)
+	mc.c.Watchdog.Add(h.run)
+	mc.c.Watchdog.Begun(h.run)
 	return h
 }

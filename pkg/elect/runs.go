@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -29,7 +30,7 @@ type goRun struct {
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
 	c := lease.c
-	ctx, cancel := context.WithCancelCause(context.WithValue(c.Ctx, insideRun{c.Core}, lease.key))
+	ctx, cancel := context.WithCancelCause(context.WithValue(c.Ctx, insideRun{c}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
 	r.mu.Unlock()
@@ -92,7 +93,7 @@ var _ engine.Runs = (*runs)(nil)
 // runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop
 // touches them.
 type runs struct {
-	c       *engine.Requests
+	c       *engine.Core
 	node    *engine.Engine // set once there is one
 	onStuck func([]Key)
 	keys    map[Key]*run
@@ -118,7 +119,7 @@ type lockResult struct {
 
 var _ keeper = (*runs)(nil)
 
-func newRuns(c *engine.Requests, onStuck func([]Key)) *runs {
+func newRuns(c *engine.Core, onStuck func([]Key)) *runs {
 	return &runs{c: c, onStuck: onStuck, keys: map[Key]*run{}}
 }
 
@@ -147,9 +148,9 @@ func (rs *runs) begin(r *run, next Runnable) {
 	a := &engine.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
 	rs.active++
-	rs.c.Dog.Add(a)
+	rs.c.Watchdog.Add(a)
 	next.Start(r.lease, func(err error) {
-		rs.c.Dog.Remove(a)
+		rs.c.Watchdog.Remove(a)
 		rs.c.Box.PostSoon(func() {
 			if err != nil {
 				rs.c.Log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
@@ -157,7 +158,7 @@ func (rs *runs) begin(r *run, next Runnable) {
 			rs.returned(r, a)
 		})
 	})
-	rs.c.Dog.Begun(a)
+	rs.c.Watchdog.Begun(a)
 }
 
 // expired lets a key know whose runs the watchdog has stopped at D.
@@ -169,7 +170,7 @@ func (rs *runs) expired(key Key) {
 
 func (rs *runs) expireOne(r *run) {
 	for _, a := range r.active {
-		if a.Expired.Load() && rs.node.Keys.Running(r.key) {
+		if a.Expired.Load() && rs.node.Keys.Held.Running(r.key) {
 			rs.node.Keys.Expire(r.key, rs.node.Moment())
 			return
 		}
@@ -232,11 +233,11 @@ func (rs *runs) report(l *Lease) {
 // advance implements [keeper].
 func (rs *runs) advance(l *Lease, status TaskStatus, done chan<- advanceResult) {
 	switch held := rs.node.Keys; {
-	case !rs.current(l) || l.lost.Load() || !held.Keeps(l.key):
+	case !rs.current(l) || l.lost.Load() || !held.Held.Keeps(l.key):
 		done <- advanceResult{err: ErrLeaseLost}
-	case held.Advancing(l.key):
+	case held.Held.Advancing(l.key):
 		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
-	case !held.Running(l.key):
+	case !held.Held.Running(l.key):
 		done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
 	default:
 		l.setStatus(status)
@@ -289,8 +290,8 @@ func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started 
 			started <- lockResult{ok, err}
 		}
 	}
-	if rs.node.Keys.Holds(lock.Key) {
-		ok := opts.Reentrant && rs.node.Moment().Valid && rs.node.Keys.Running(lock.Key)
+	if rs.node.Keys.Held.Holds(lock.Key) {
+		ok := opts.Reentrant && rs.node.Moment().Valid && rs.node.Keys.Held.Running(lock.Key)
 		if ok {
 			rs.again(lock.Key, run)
 		}
@@ -363,5 +364,5 @@ func (rs *runs) abandon(key Key, started chan<- lockResult) {
 		return // answered
 	}
 	r.answer(false, nil)
-	rs.node.Keys.Release(key, engine.Release{}, rs.node.Moment())
+	rs.node.Keys.Release(cluster.HandOver{Key: key}, rs.node.Moment())
 }

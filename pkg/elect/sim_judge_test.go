@@ -158,7 +158,7 @@ func (s *sim) views() string {
 		line := fmt.Sprintf("%s, session %.4s, open %v, stale %v:", n.name, v.Session, v.Open, v.Stale)
 		for _, key := range s.list.keys() {
 			l, held := v.Lock(key), v.Held[key]
-			line += fmt.Sprintf(" %s rev %d of %.4s next %.4s held %s,", key, l.Rev, l.Session, l.Next, held.Phase)
+			line += fmt.Sprintf(" %s rev %d of %.4s next %.4s held %d,", key, l.Rev, l.Session, l.Next, held.Phase)
 		}
 		lines = append(lines, line)
 	}

@@ -5,6 +5,7 @@ package cluster
 import (
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
@@ -57,21 +58,20 @@ type Held struct {
 	Releasing bool   // its release was asked for; the run may not have ended yet
 	Next      string // with Releasing: the session it will be reserved for
 	Look      uint64 // the newest look that had begun when it was claimed: see View.Looked
-	// Status is what its run said of itself last, also what the store did not take yet; nil: nothing. It is not
-	// changed.
+	// Status is what its run said of itself last, also what is not written yet; nil: nothing. It is not changed.
 	Status *record.TaskStatus
 }
 
 // Phase is where a key stands that this process holds or claims.
-type Phase string
+type Phase = protocol.KeyPhase
 
 // The phases, in their order.
 const (
-	PhaseClaiming  Phase = "claiming"  // the claim is not acknowledged yet
-	PhaseWaiting   Phase = "waiting"   // owned, and not running: the lease is not valid
-	PhaseRunning   Phase = "running"   // its run goes on
-	PhaseStopping  Phase = "stopping"  // its run was asked to end and has not
-	PhaseReleasing Phase = "releasing" // its run has ended, and the release is not acknowledged yet
+	PhaseClaiming  = protocol.Claiming  // the claim is not acknowledged yet
+	PhaseWaiting   = protocol.Idle      // owned, and not running: the lease is not valid
+	PhaseRunning   = protocol.Running   // its run goes on
+	PhaseStopping  = protocol.Stopping  // its run was asked to end and has not
+	PhaseReleasing = protocol.Releasing // its run has ended, and the release is not acknowledged yet
 )
 
 // HandOver is one key to be released on purpose.

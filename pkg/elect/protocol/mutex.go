@@ -43,8 +43,8 @@ type MutexWrite struct {
 	Enter bool     // it makes a holder
 }
 
-// MutexAsk is what a call asks for.
-type MutexAsk struct {
+// MutexRequest is what a call asks for.
+type MutexRequest struct {
 	Limit  int  // 1: a mutex; n: a semaphore; 0: a read-write lock
 	Shared bool // with Limit 0: to read
 	Unfair bool // enters over the queue where the mutex is free and Next names no one
@@ -57,7 +57,7 @@ type MutexAsk struct {
 }
 
 // alone says whether no one holds the mutex beside the one who asks so.
-func (a MutexAsk) alone() bool { return a.Limit == 1 || a.Limit == 0 && !a.Shared }
+func (a MutexRequest) alone() bool { return a.Limit == 1 || a.Limit == 0 && !a.Shared }
 
 // CallPhase is where a call stands.
 type CallPhase uint8
@@ -73,7 +73,7 @@ const (
 // MutexCall is one call of Lock, named by its claim. No two calls of any process have one claim.
 type MutexCall struct {
 	Claim string
-	MutexAsk
+	MutexRequest
 	Phase CallPhase
 	Token int64     // once granted
 	Since Instant   // once granted: when
@@ -117,7 +117,7 @@ const (
 type MutexEvent struct {
 	Kind    MutexEventKind
 	Claim   string
-	Ask     MutexAsk
+	Request MutexRequest
 	Keep    MutexHold // MutexDetached: UntilMs and ForMs
 	Session string
 	// MutexFound: as read, Rev 0 when absent. MutexAnswered: as found by a refusal.

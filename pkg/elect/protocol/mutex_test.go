@@ -31,8 +31,8 @@ func (r *rig) do(ev protocol.MutexEvent) {
 
 func (r *rig) on(kind protocol.MutexEventKind) { r.do(protocol.MutexEvent{Kind: kind}) }
 
-func (r *rig) ask(claim string, ask protocol.MutexAsk) {
-	r.do(protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask})
+func (r *rig) ask(claim string, ask protocol.MutexRequest) {
+	r.do(protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Request: ask})
 }
 
 func (r *rig) event(kind protocol.MutexEventKind, claim string) {
@@ -126,7 +126,7 @@ func none(t *testing.T, acts []protocol.MutexAction, kinds ...protocol.MutexActi
 	}
 }
 
-func exclusive() protocol.MutexAsk { return protocol.MutexAsk{Limit: 1} }
+func exclusive() protocol.MutexRequest { return protocol.MutexRequest{Limit: 1} }
 
 func TestMutexIsTakenAndGivenBack(t *testing.T) {
 	r := newRig(t, "A")

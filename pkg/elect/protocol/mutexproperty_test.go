@@ -61,10 +61,10 @@ type mutexProc struct {
 	valid   bool
 	write   *protocol.MutexAction
 	reading bool
-	asks    map[string]protocol.MutexAsk // of calls that wait or hold
-	holds   map[string]bool              // granted, and neither lost nor released
-	given   map[string]bool              // granted or lost, and not released
-	last    *protocol.MutexAction        // unanswered: the next write must be the same
+	asks    map[string]protocol.MutexRequest // of calls that wait or hold
+	holds   map[string]bool                  // granted, and neither lost nor released
+	given   map[string]bool                  // granted or lost, and not released
+	last    *protocol.MutexAction            // unanswered: the next write must be the same
 }
 
 func newMutexWorld(t *rapid.T, limit int) *mutexWorld {
@@ -82,7 +82,7 @@ func newMutexWorld(t *rapid.T, limit int) *mutexWorld {
 func (w *mutexWorld) open(p *mutexProc) {
 	w.sessions++
 	if p.asks == nil {
-		p.asks, p.holds, p.given = map[string]protocol.MutexAsk{}, map[string]bool{}, map[string]bool{}
+		p.asks, p.holds, p.given = map[string]protocol.MutexRequest{}, map[string]bool{}, map[string]bool{}
 	}
 	p.valid, p.write, p.last = true, nil, nil
 	w.step(p, protocol.MutexEvent{Kind: protocol.MutexRenamed, Session: fmt.Sprint("s", w.sessions)})
@@ -350,13 +350,13 @@ func (w *mutexWorld) steps() map[string]func(*rapid.T) {
 			}
 			w.claims++
 			claim := fmt.Sprint("c", w.claims)
-			ask := protocol.MutexAsk{
+			ask := protocol.MutexRequest{
 				Limit: w.limit, Shared: w.limit == 0 && rapid.Bool().Draw(t, "shared"),
 				Try: rapid.IntRange(0, 4).Draw(t, "try") == 0,
 			}
 			p.asks[claim] = ask
 			w.places[claim] = &mutexPlace{asked: w.store.Rev}
-			w.step(p, protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask})
+			w.step(p, protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Request: ask})
 		},
 		"give up": func(*rapid.T) {
 			p := w.draw()

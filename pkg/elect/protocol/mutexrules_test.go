@@ -42,7 +42,7 @@ func (r *rig) shows(holders, queue, next string) {
 }
 
 // holding is A with the mutex.
-func holding(t *testing.T, ask protocol.MutexAsk) *rig {
+func holding(t *testing.T, ask protocol.MutexRequest) *rig {
 	t.Helper()
 	r := newRig(t, "A")
 	r.ask("a1", ask)
@@ -277,10 +277,10 @@ func TestMutexHoldsSoManyTickets(t *testing.T) {
 // once those leave.
 func TestMutexEntersAsFarAsItFits(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	r := holding(t, protocol.MutexAsk{})
+	r := holding(t, protocol.MutexRequest{})
 	refused := 0
 	for i := range 70 {
-		r.ask(fmt.Sprint("r", i, long), protocol.MutexAsk{Shared: true})
+		r.ask(fmt.Sprint("r", i, long), protocol.MutexRequest{Shared: true})
 		for _, a := range r.serve() {
 			if a.Kind == protocol.MutexRefused {
 				refused++
@@ -337,7 +337,7 @@ func TestMutexUnwritable(t *testing.T) {
 }
 
 func TestMutexReadersAndWriters(t *testing.T) {
-	read, write := protocol.MutexAsk{Shared: true}, protocol.MutexAsk{}
+	read, write := protocol.MutexRequest{Shared: true}, protocol.MutexRequest{}
 	a := holding(t, read)
 	b := newRig(t, "B")
 	b.store = a.store
@@ -373,17 +373,17 @@ func TestMutexWakesTheNextReader(t *testing.T) {
 	r := newRig(t, "A")
 	r.store = held(0)
 	r.store.Queue = []protocol.MutexTicket{reader("A", "a1"), reader("B", "b1"), ticket("C", "c1"), reader("D", "d1")}
-	r.ask("a1", protocol.MutexAsk{Shared: true})
+	r.ask("a1", protocol.MutexRequest{Shared: true})
 	only(t, r.serve(), protocol.MutexGranted)
 	r.shows("a1", "b1 c1 d1", "B")
 	d := newRig(t, "D")
 	d.store = r.store
-	d.ask("d1", protocol.MutexAsk{Shared: true})
+	d.ask("d1", protocol.MutexRequest{Shared: true})
 	none(t, d.serve(), protocol.MutexGranted)
 }
 
 func TestSemaphore(t *testing.T) {
-	two := protocol.MutexAsk{Limit: 2}
+	two := protocol.MutexRequest{Limit: 2}
 	r := holding(t, two)
 	r.ask("a2", two)
 	if granted := only(t, r.serve(), protocol.MutexGranted); granted.Slot != 1 {
@@ -391,7 +391,7 @@ func TestSemaphore(t *testing.T) {
 	}
 	r.ask("a3", two)
 	none(t, r.serve(), protocol.MutexGranted)
-	r.ask("other", protocol.MutexAsk{Limit: 3})
+	r.ask("other", protocol.MutexRequest{Limit: 3})
 	if refused := only(t, r.serve(), protocol.MutexRefused); refused.Reason != protocol.LimitDiffers {
 		t.Errorf("%+v", refused)
 	}
@@ -403,7 +403,7 @@ func TestSemaphore(t *testing.T) {
 		r.event(protocol.MutexReleased, claim)
 		r.serve()
 	}
-	r.ask("a4", protocol.MutexAsk{Limit: 3}) // it is unused: its limit may change
+	r.ask("a4", protocol.MutexRequest{Limit: 3}) // it is unused: its limit may change
 	only(t, r.serve(), protocol.MutexGranted)
 }
 
@@ -411,16 +411,16 @@ func TestSemaphore(t *testing.T) {
 func TestSemaphoreLeavesAPlaceForThoseBefore(t *testing.T) {
 	r := newRig(t, "A")
 	r.store = held(2, protocol.MutexHolder{Session: "X", Claim: "x", Token: 500}).Queued(ticket("B", "b1"))
-	r.ask("a1", protocol.MutexAsk{Limit: 2})
+	r.ask("a1", protocol.MutexRequest{Limit: 2})
 	none(t, r.serve(), protocol.MutexGranted)
 	r.shows("x", "b1 a1", "B")
 }
 
 func TestUnfairEntersWhereNobodyWasTold(t *testing.T) {
-	unfair := protocol.MutexAsk{Limit: 1, Unfair: true}
+	unfair := protocol.MutexRequest{Limit: 1, Unfair: true}
 	for _, tc := range []struct {
 		name  string
-		ask   protocol.MutexAsk
+		ask   protocol.MutexRequest
 		wants string // who holds it, who waits, who is next
 	}{
 		{"unfair, in the write of the release", unfair, "a2|b1|"},
@@ -453,7 +453,7 @@ func TestUnfairEntersWhereNobodyWasTold(t *testing.T) {
 		c := newRig(t, "C")
 		c.store = held(0, protocol.MutexHolder{Session: "A", Claim: "a1", Token: 5, Shared: true}).Queued(ticket("B",
 			"b1"))
-		c.ask("c1", protocol.MutexAsk{Shared: true, Unfair: true})
+		c.ask("c1", protocol.MutexRequest{Shared: true, Unfair: true})
 		none(t, c.serve(), protocol.MutexGranted)
 	})
 }
@@ -470,7 +470,7 @@ func TestMutexIsKeptAtLeastSoLong(t *testing.T) {
 		{"its clock is set back a year, and the time has passed here", 60 * time.Second, -365 * 86_400_000, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a := holding(t, protocol.MutexAsk{Limit: 1, AtLeast: time.Minute})
+			a := holding(t, protocol.MutexRequest{Limit: 1, AtLeast: time.Minute})
 			if a.store.Hold.UntilMs != 61_000 || a.store.Hold.Token != a.store.Rev {
 				t.Fatalf("the claim keeps it, also where its process dies: %+v", a.store.Hold)
 			}
@@ -512,19 +512,19 @@ func TestMutexIsDetached(t *testing.T) {
 	r.do(protocol.MutexEvent{Kind: protocol.MutexRenamed, Session: "A2"}) // before it was acknowledged
 	only(t, r.acts, protocol.MutexLost)
 
-	r = holding(t, protocol.MutexAsk{Shared: true})
+	r = holding(t, protocol.MutexRequest{Shared: true})
 	r.do(protocol.MutexEvent{Kind: protocol.MutexDetached, Claim: "a1", Keep: keep})
 	if refused := only(t, r.acts, protocol.MutexRefused); refused.Reason != protocol.NotAlone || r.Running() != 1 {
 		t.Errorf("%+v", refused)
 	}
-	r.ask("a2", protocol.MutexAsk{Shared: true, AtLeast: time.Second})
+	r.ask("a2", protocol.MutexRequest{Shared: true, AtLeast: time.Second})
 	if refused := only(t, r.acts, protocol.MutexRefused); refused.Reason != protocol.NotAlone {
 		t.Errorf("%+v", refused)
 	}
 }
 
 func TestMutexTryLooksBeforeItIsRefused(t *testing.T) {
-	try := protocol.MutexAsk{Limit: 1, Try: true}
+	try := protocol.MutexRequest{Limit: 1, Try: true}
 	r := newRig(t, "A")
 	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
 	r.ask("a1", try)
@@ -546,7 +546,7 @@ func TestMutexReadsAgainAtTheNextTick(t *testing.T) {
 	r.store = held(1, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 500})
 	r.ask("a1", exclusive())
 	r.serve()
-	r.ask("a2", protocol.MutexAsk{Limit: 1, Try: true})
+	r.ask("a2", protocol.MutexRequest{Limit: 1, Try: true})
 	only(t, r.acts, protocol.ReadMutex)
 	r.on(protocol.MutexUnread)
 	none(t, r.acts, protocol.ReadMutex)
@@ -555,7 +555,7 @@ func TestMutexReadsAgainAtTheNextTick(t *testing.T) {
 }
 
 func TestMutexTryLearnsWhoIsBeforeIt(t *testing.T) {
-	try := protocol.MutexAsk{Limit: 2, Try: true}
+	try := protocol.MutexRequest{Limit: 2, Try: true}
 	r := newRig(t, "A")
 	r.store = held(2, protocol.MutexHolder{Session: "B", Claim: "b1", Token: 499},
 		protocol.MutexHolder{Session: "C", Claim: "c1", Token: 500, Slot: 1})
@@ -579,7 +579,7 @@ func TestMutexTryLearnsWhoIsBeforeIt(t *testing.T) {
 }
 
 func TestMutexEndsTheLongestHold(t *testing.T) {
-	r := holding(t, protocol.MutexAsk{Limit: 1, MaxHold: time.Minute})
+	r := holding(t, protocol.MutexRequest{Limit: 1, MaxHold: time.Minute})
 	if r.store.Holders[0].Until != 61_000 {
 		t.Errorf("%+v", r.store.Holders)
 	}
@@ -677,14 +677,14 @@ func TestMutexTokensRise(t *testing.T) {
 	r := newRig(t, "A")
 	r.store = held(0)
 	r.store.Exclusive, r.store.Shared = 7000, 8000
-	r.ask("a1", protocol.MutexAsk{Shared: true})
+	r.ask("a1", protocol.MutexRequest{Shared: true})
 	if granted := only(t, r.serve(), protocol.MutexGranted); granted.Token != 8001 {
 		t.Errorf("%+v", granted)
 	}
 	r.event(protocol.MutexReleased, "a1")
 	r.serve()
 	r.store = protocol.MutexDoc{} // deleted after a day
-	r.ask("a2", protocol.MutexAsk{Shared: true})
+	r.ask("a2", protocol.MutexRequest{Shared: true})
 	w := only(t, r.acts, protocol.WriteMutex)
 	r.answer(w, protocol.Refused)
 	only(t, r.acts, protocol.ReadMutex)
@@ -696,7 +696,7 @@ func TestMutexTokensRise(t *testing.T) {
 
 func TestMutexWriteTakesTheClockOfItsSending(t *testing.T) {
 	r := newRig(t, "A")
-	r.ask("a1", protocol.MutexAsk{Limit: 1, AtLeast: time.Second})
+	r.ask("a1", protocol.MutexRequest{Limit: 1, AtLeast: time.Second})
 	r.do(protocol.MutexEvent{Kind: protocol.MutexFound, Sure: true, Floor: 1000})
 	r.Mutex = r.WithClock(4000)
 	d := r.Write.Doc

@@ -53,10 +53,10 @@ func (s *mutexStep) take(ev MutexEvent) {
 func (s *mutexStep) asked(ev MutexEvent) {
 	switch {
 	case s.Calls.named(ev.Claim) != nil:
-	case ev.Ask.AtLeast > 0 && !ev.Ask.alone():
+	case ev.Request.AtLeast > 0 && !ev.Request.alone():
 		s.act(MutexAction{Kind: MutexRefused, Claim: ev.Claim, Reason: NotAlone})
 	default:
-		s.Calls = append(s.Calls, MutexCall{Claim: ev.Claim, MutexAsk: ev.Ask})
+		s.Calls = append(s.Calls, MutexCall{Claim: ev.Claim, MutexRequest: ev.Request})
 	}
 }
 

@@ -1,11 +1,13 @@
 package protocol
 
+import "time"
+
 // Phase is where a session stands.
-type Phase uint8
+type SessionPhase uint8
 
 // The phases of a session, in order; it never goes back.
 const (
-	Opening Phase = iota // the document's creation is not acknowledged yet
+	Opening SessionPhase = iota // the document's creation is not acknowledged yet
 	// Open: its heartbeat renewed; whether keys may run depends on the age of the last acknowledged heartbeat
 	Open
 	Lost   // somebody else ended it: everything is being killed
@@ -51,7 +53,7 @@ type SessionWrite struct {
 
 // Session is this process's membership as a state machine. The zero value is a session about to be opened.
 type Session struct {
-	Phase     Phase
+	Phase     SessionPhase
 	Rev       int64   // of the document, as last acknowledged
 	Heartbeat int64   // as last acknowledged
 	Acked     Instant // when the last acknowledged heartbeat was sent; meaningful once Rev > 0
@@ -128,8 +130,28 @@ type SessionAction struct {
 
 // Valid says whether tasks of the session may be started and go on at now. Its document must have been live or draining
 // when the last heartbeat was acknowledged, and D must not have come since that heartbeat was sent.
-func (s Session) Valid(p Params, now Instant) bool {
-	return s.Phase == Open && !now.Reached(s.Acked, p.Renew)
+func (s Session) Valid(p Params, now Instant) bool { return s.Lease().Valid(p, now) }
+
+// Lease is what the session's deadlines count from.
+func (s Session) Lease() Lease { return Lease{Open: s.Phase == Open, Acked: s.Acked} }
+
+// Lease is what a holder's deadlines count from, wherever they are looked at.
+type Lease struct {
+	Open  bool
+	Acked Instant // when the last acknowledged heartbeat was sent
+}
+
+// Valid says whether tasks may be started and go on.
+func (l Lease) Valid(p Params, now Instant) bool { return l.Open && l.UntilCancel(p, now) > 0 }
+
+// UntilCancel is the time left before D; at 0 it has come.
+func (l Lease) UntilCancel(p Params, now Instant) time.Duration {
+	return p.Renew - now.HolderElapsed(l.Acked)
+}
+
+// UntilHard is the time left before X.
+func (l Lease) UntilHard(p Params, now Instant) time.Duration {
+	return p.Hard - now.HolderElapsed(l.Acked)
 }
 
 // Step is one event at one moment.
@@ -260,9 +282,9 @@ func (s Session) deadlines(p Params, now Instant) (Session, []SessionAction) {
 			acts = append(acts, SessionAction{Kind: kind})
 		}
 	}
-	due(&s.Cancel, now.Reached(s.Acked, p.Renew), CancelTasks)
+	due(&s.Cancel, s.Lease().UntilCancel(p, now) <= 0, CancelTasks)
 	due(&s.Kill, now.Reached(s.Acked, p.Kill), KillTasks)
-	due(&s.Hard, now.Reached(s.Acked, p.Hard), HardStop)
+	due(&s.Hard, s.Lease().UntilHard(p, now) <= 0, HardStop)
 	return s, acts
 }
 

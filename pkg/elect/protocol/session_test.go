@@ -187,7 +187,7 @@ func TestSessionRefusal(t *testing.T) {
 		rev, heartbeat int64
 		state          protocol.State
 		mine           bool
-		want           protocol.Phase
+		want           protocol.SessionPhase
 		acked          bool
 	}{
 		"an earlier copy had landed": {

@@ -266,7 +266,7 @@ func (e *Engine) listLocks(differs bool) {
 		for _, lock := range a.Locks {
 			e.cache.Put(lock)
 		}
-		e.audit.Listed(a.Locks, e.Keys.Holds, e.Keys.AllSettled())
+		e.audit.Listed(a.Locks, e.Keys.Held.Holds, e.Keys.Held.AllSettled())
 	})
 }
 
@@ -274,7 +274,7 @@ func (e *Engine) sweep(alive []string) {
 	id, rev := e.Session.ID(), e.Session.Member.Record().Rev
 	e.list(ListUnowned{Alive: alive, Member: id}, func(a Answer) {
 		ok := a.Err == nil
-		for _, lock := range e.audit.Swept(a.Locks, ok, e.cache, e.Keys.Holds) {
+		for _, lock := range e.audit.Swept(a.Locks, ok, e.cache, e.Keys.Held.Holds) {
 			e.cache.Put(lock)
 		}
 		if ok && e.Session.Machine().Phase == protocol.Open && e.Session.Member.Found(id, rev, a.Member) {
@@ -286,7 +286,7 @@ func (e *Engine) sweep(alive []string) {
 func (e *Engine) readSuspects(keys []record.Key) {
 	reads, before := make([]KeyRead, len(keys)), make(map[record.Key]int64, len(keys))
 	for i, key := range keys {
-		reads[i], before[key] = KeyRead{Key: key, Create: true}, e.Keys.Rev(key)
+		reads[i], before[key] = KeyRead{Key: key, Create: true}, e.Keys.Held.Rev(key)
 	}
 	e.readKeys(reads, func(f KeyFound) { e.judge(f, before[f.Key]) })
 }
@@ -311,8 +311,8 @@ func (e *Engine) judge(f KeyFound, before int64) {
 		return
 	}
 	m := e.Moment()
-	held := e.Keys.Holds(f.Key)
-	settled := e.Keys.Settled(f.Key) && e.Keys.Rev(f.Key) == before
+	held := e.Keys.Held.Holds(f.Key)
+	settled := e.Keys.Held.Settled(f.Key) && e.Keys.Held.Rev(f.Key) == before
 	switch JudgeLock(f.Lock, e.Session.ID(), held, settled) {
 	case LockFine:
 		if f.Lock != nil {

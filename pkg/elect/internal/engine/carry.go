@@ -101,7 +101,7 @@ func (e *Engine) carry(x Effect) {
 	case KeyRead:
 		e.gathered.keys = append(e.gathered.keys, x)
 	case Start:
-		e.runs.Start(x, e.Keys.Status(x.Key))
+		e.runs.Start(x, e.Keys.Held.Status(x.Key))
 		e.observe(RunStarted{x, m})
 	case Advanced:
 		e.runs.Advanced(x)
@@ -117,12 +117,12 @@ func (e *Engine) carry(x Effect) {
 		e.runs.Stuck(x.keys)
 	case keyReserved:
 		lock := e.cache.Lock(x.key)
-		if lock != nil && lock.Session == "" && lock.Next == e.Session.ID() && !e.Keys.Holds(x.key) {
+		if lock != nil && lock.Session == "" && lock.Next == e.Session.ID() && !e.Keys.Held.Holds(x.key) {
 			e.runs.Reserved(*lock)
 		}
 	case lockEdited:
-		if e.Keys.Running(x.key) {
-			e.Keys.Report(x.key, e.Keys.Status(x.key), m.Now)
+		if e.Keys.Held.Running(x.key) {
+			e.Keys.Report(x.key, e.Keys.Held.Status(x.key), m.Now)
 		}
 	case counterMoved:
 		e.counterMoved(x.counter)

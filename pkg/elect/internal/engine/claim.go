@@ -43,14 +43,6 @@ const (
 	ClaimInvalid                      // the lease is not valid
 )
 
-// Release is how a key is given away.
-type Release struct {
-	Next    string // the session it is reserved for; empty: for none
-	Suspend bool   // leave the lock out of the sweeps
-	Reason  record.Reason
-	Message string // the reason for people
-}
-
 // firstSeen remember the locks that are left alone for a while: reserved ones, and those that were edited manually.
 type firstSeen struct {
 	p  protocol.Params

@@ -18,8 +18,8 @@ const (
 
 // Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
-func (c *Requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
-	clean := cleaner{documents: c.documents, box: c.Box, times: c.Times}
+func (c *Core) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+	clean := cleaner{docs: c.Docs, box: c.Box, times: c.Times}
 	c.long("clean", func(ctx context.Context) (func(), error) {
 		removed, err := clean.removeSessions(ctx, at, id)
 		if err == nil {
@@ -37,14 +37,14 @@ func (c *Requests) Clean(at int64, id func() store.WriterID, then func(removed .
 
 // cleaner removes what has expired.
 type cleaner struct {
-	*documents
+	docs  *documents
 	box   *mailbox
 	times *storeClock
 }
 
 // removeSessions removes the sessions that have been dead for long and that no lock and no mutex names any more.
 func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
-	reply, err := c.list(ctx, store.KindSession, store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce})
+	reply, err := c.docs.list(ctx, store.KindSession, store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce})
 	if err != nil {
 		return nil, err
 	}
@@ -84,35 +84,35 @@ func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id
 	if err := c.box.Ask(ctx, func() { s.WriterID = id() }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
 	defer cancel()
 	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.Revisions()), now
-	out, err := c.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+	out, err := c.docs.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 	return errors.Join(out.Err, err)
 }
 
 // removeSession removes one dead session and its member, unless a lock still names it.
 func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
 	defer cancel()
-	named, err := c.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
+	named, err := c.docs.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
 	if err != nil || named.Total > 0 {
 		return false, err
 	}
-	member, err := c.Store.Read(ctx, store.KindMember, d.ID)
+	member, err := c.docs.Store.Read(ctx, store.KindMember, d.ID)
 	if err != nil {
 		return false, err
 	}
-	outs, err := c.Store.Apply(ctx, deletions(append(member.Docs, d))...)
+	outs, err := c.docs.Store.Apply(ctx, deletions(append(member.Docs, d))...)
 	return err == nil, firstError(outs, err)
 }
 
 // removeMutexes removes those that have expired. Their counter first gets the largest of their revisions: a mutex that
 // is made again takes tokens above that.
 func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
 	defer cancel()
-	expired, err := c.Store.List(
+	expired, err := c.docs.Store.List(
 		ctx, store.KindMutex, store.Query{Expired: now, Limit: cleanAtOnce, NoBody: true},
 	)
 	if err != nil || len(expired.Docs) == 0 {
@@ -124,18 +124,18 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 			counter.Rev = max(counter.Rev, d.Rev)
 		}
 	}
-	out, err := c.applyOne(ctx, store.Change{Op: store.Increment, Doc: counter})
+	out, err := c.docs.applyOne(ctx, store.Change{Op: store.Increment, Doc: counter})
 	if err = errors.Join(out.Err, err); err != nil {
 		return err
 	}
-	outs, err := c.Store.Apply(ctx, deletions(expired.Docs)...)
+	outs, err := c.docs.Store.Apply(ctx, deletions(expired.Docs)...)
 	return firstError(outs, err)
 }
 
 // removeRequests removes those that have expired. There may be many more than of anything else. One that was started
 // stays while its session is not known to be dead: its caller may be at work on it.
 func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
-	for page, err := range c.pages(ctx, store.KindRequest, store.Query{Expired: now, NoBody: true}) {
+	for page, err := range c.docs.pages(ctx, store.KindRequest, store.Query{Expired: now, NoBody: true}) {
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
 }
 
 func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
 	defer cancel()
 	owners := map[string]bool{} // of those that were started: whether they may live
 	for _, d := range expired {
@@ -158,7 +158,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 		}
 	}
 	if len(owners) > 0 {
-		found, err := c.Store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
+		found, err := c.docs.Store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 	if len(over) == 0 {
 		return nil
 	}
-	outs, err := c.Store.Apply(ctx, deletions(over)...)
+	outs, err := c.docs.Store.Apply(ctx, deletions(over)...)
 	return firstError(outs, err)
 }
 
@@ -187,22 +187,22 @@ func deletions(docs []store.Doc) []store.Change {
 
 // removeEvents removes those that have expired, and the oldest of too many.
 func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
 	defer cancel()
-	if _, err := store.Clean(ctx, c.Store, store.KindEvent, now, cleanAtOnce); err != nil {
+	if _, err := store.Clean(ctx, c.docs.Store, store.KindEvent, now, cleanAtOnce); err != nil {
 		return err
 	}
-	all, err := c.Store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
+	all, err := c.docs.Store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
 	if err != nil || all.Total <= keepEvents {
 		return err
 	}
-	oldest, err := c.Store.List(
+	oldest, err := c.docs.Store.List(
 		ctx, store.KindEvent, store.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true},
 	)
 	if err != nil {
 		return err
 	}
-	_, err = c.Store.Apply(ctx, deletions(oldest.Docs)...)
+	_, err = c.docs.Store.Apply(ctx, deletions(oldest.Docs)...)
 	return err
 }
 
@@ -219,7 +219,7 @@ func (c *cleaner) removeDead(
 		dead[i] = d.ID
 	}
 	done = true
-	for page, err := range c.pages(ctx, store.KindMutex, store.Query{NoBody: true}) {
+	for page, err := range c.docs.pages(ctx, store.KindMutex, store.Query{NoBody: true}) {
 		if err != nil {
 			return false, err
 		}
@@ -244,9 +244,9 @@ func (c *cleaner) removeDead(
 func (c *cleaner) removeDeadIn(
 	ctx context.Context, ids, dead []string, id func() store.WriterID,
 ) (done bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
 	defer cancel()
-	reply, err := c.Store.Read(ctx, store.KindMutex, ids...)
+	reply, err := c.docs.Store.Read(ctx, store.KindMutex, ids...)
 	if err != nil {
 		return false, err
 	}
@@ -269,7 +269,7 @@ func (c *cleaner) removeDeadIn(
 	if len(changes) == 0 {
 		return true, nil
 	}
-	outs, err := c.Store.Apply(ctx, changes...)
+	outs, err := c.docs.Store.Apply(ctx, changes...)
 	applied := !slices.ContainsFunc(outs, func(o store.Outcome) bool { return o.Status != store.Applied })
 	return err == nil && applied, firstError(outs, err)
 }

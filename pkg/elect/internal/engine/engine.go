@@ -14,8 +14,8 @@ import (
 type Config struct {
 	Params       protocol.Params
 	Member       record.Member
-	Predecessors []Predecessor
-	NewID        func() string // names of sessions, each never used before
+	Predecessors []record.Session // ended before this process began: ID and Remote
+	NewID        func() string    // names of sessions, each never used before
 	Log          logr.Logger
 
 	Clock Clock
@@ -94,12 +94,12 @@ func limitsOf(m record.Member) Limits { return Limits{Caps: m.Caps, MaxTasks: m.
 // Tick lets time pass for every component, and carries what came of it and of the events before.
 func (e *Engine) Tick() {
 	m := e.Moment()
-	if e.Session.Machine().Doubt && !e.Keys.Verifying() && !e.Mutexes.Verifying() {
+	if e.Session.Machine().Doubt && !e.Keys.Held.Verifying() && !e.Mutexes.Verifying() {
 		e.Session.Verified(m)
 	}
 	e.Session.Tick(m)
 	e.Settle()
-	e.Session.Idle(e.runs.Count(), e.Keys.Len()+e.Mutexes.Len(), m)
+	e.Session.Idle(e.runs.Count(), e.Keys.Held.Len()+e.Mutexes.Len(), m)
 	e.Settle()
 	m = e.Moment()
 	e.Peers.EndPredecessors(e.Session.Announced() && e.cache.Loaded(), m)
@@ -126,7 +126,7 @@ func (e *Engine) Sleep() time.Duration {
 	if d, ok := e.Session.Wait(now); ok {
 		wait = min(wait, d)
 	}
-	if d, ok := e.Keys.ReportDelay(now); ok {
+	if d, ok := e.Keys.timers.reports.wait(now); ok {
 		wait = min(wait, d)
 	}
 	if d, ok := e.Mutexes.Wait(now); ok {
@@ -211,7 +211,7 @@ func (e *Engine) refresh(now protocol.Instant) {
 			e.cache.Failed(plan, e.p.Retry, now)
 			return
 		}
-		e.cache.Refreshed(plan, a.Reading, e.Keys.Holds, now)
+		e.cache.Refreshed(plan, a.Reading, e.Keys.Held.Holds, now)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -16,23 +17,33 @@ type heldKey struct {
 	key    record.Key
 	m      protocol.Key
 	lock   *record.Lock // as last acknowledged, or as read before the claim
-	status *record.TaskStatus
+	status heldStatus
 
-	claim       *Claim    // until the run starts; then started
-	write       *keyWrite // under way; nil: none
-	release     Release
-	advance     *record.TaskStatus // of the advance under way
-	newerStatus bool               // status is newer than that of the advance under way
-	adopt       bool               // see Claim
+	claim   *Claim             // until the run starts; then claimOver
+	write   *keyWrite          // under way; nil: none
+	release *cluster.HandOver  // as asked for; nil: not yet
+	advance *record.TaskStatus // of the advance under way
+	adopt   bool               // see Claim
 
 	after      protocol.Instant // no repeat before, after a failure
 	named      uint32           // see OwnedCount
-	due        bool             // status waits to be noted
-	reported   bool             // by the run: else status is what was found
 	deleted    bool             // the lock's document was deleted
 	reclaim    bool             // see Freed
 	released   bool             // the release is acknowledged
 	unwritable bool             // the store could not take the last write
+}
+
+// heldStatus is what the lock says of the key's work, or will say.
+type heldStatus struct {
+	is       *record.TaskStatus
+	newer    bool // than that of the advance under way
+	due      bool // to be noted
+	reported bool // by the run: else it is what was found
+}
+
+// report takes what the run says.
+func (s *heldStatus) report(status record.TaskStatus) {
+	s.is, s.newer, s.reported = &status, true, true
 }
 
 // claimOver is the claim of every key whose run has started: nothing that was known of its lock counts any more.
@@ -54,25 +65,35 @@ func (h *heldKey) sentAs(id store.WriterID) bool {
 // newest is what the run said last of itself, written or not; nil before it has said anything. It is the caller's: what
 // it was copied from is changed by later writes.
 func (h *heldKey) newest() *record.TaskStatus {
-	if !h.reported {
+	if !h.status.reported {
 		return nil
 	}
-	said := *h.status
+	said := *h.status.is
 	return &said
 }
 
 // leaveOutTexts has the next write say no more than it must, since no store could take the last one.
 func (h *heldKey) leaveOutTexts() {
 	h.unwritable = true
-	lock, status := *h.lock, *h.status
+	lock, status := *h.lock, *h.status.is
 	lock.Instance, lock.From, lock.Reason, lock.Message = "", "", "", ""
 	status.LastError = ""
 	if is := status.Outcome; is != nil {
 		outcome := *is
 		outcome.Error, status.Outcome = "", &outcome
 	}
-	h.lock, h.status = &lock, &status
-	h.release.Reason, h.release.Message = "", ""
+	h.lock, h.status.is = &lock, &status
+	if h.release != nil {
+		h.release = &cluster.HandOver{Next: h.release.Next, Suspend: h.release.Suspend}
+	}
+}
+
+// asked is the release as it was asked for.
+func (h *heldKey) asked() cluster.HandOver {
+	if h.release == nil {
+		return cluster.HandOver{}
+	}
+	return *h.release
 }
 
 // met says whether the condition of the write under way holds on the lock as found; nil is absent.
@@ -156,14 +177,14 @@ func (h *heldKey) change(self Self, m protocol.Moment) store.Change {
 func (h *heldKey) acknowledged() Acked {
 	was := h.lock
 	h.lock, h.write = h.write.after, nil
-	if h.m.Op == protocol.Advance && !h.newerStatus || *h.status == h.lock.Status {
-		h.status = &h.lock.Status // the release keeps it: an outcome, the last tick
+	if h.m.Op == protocol.Advance && !h.status.newer || *h.status.is == h.lock.Status {
+		h.status.is = &h.lock.Status // the release keeps it: an outcome, the last tick
 	}
 	h.released = h.m.Op == protocol.Release
-	h.reported = h.reported && h.m.Op != protocol.Claim // of the run before
+	h.status.reported = h.status.reported && h.m.Op != protocol.Claim // of the run before
 	acked := Acked{Op: h.m.Op, Was: was, Is: h.lock}
 	if acked.Op == protocol.Release {
-		acked.Reason = h.release.Reason
+		acked.Reason = h.asked().Reason
 	}
 	return acked
 }
@@ -177,7 +198,7 @@ func (s Self) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.Loc
 	was := h.lock
 	l := *was
 	l.Key, l.Rev, l.WriterID = h.key, a.NewRev, s.IDs.Next()
-	l.Status = *h.status
+	l.Status = *h.status.is
 	switch a.Op {
 	case protocol.Claim:
 		l.Session, l.Next, l.Suspended, l.Token, l.Instance = me, "", false, a.NewRev, s.Instance
@@ -197,12 +218,9 @@ func (s Self) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.Loc
 			l.Status = *h.advance
 		}
 	case protocol.Release:
-		l.Session, l.Next, l.Suspended, l.Instance, l.Since = "", h.release.Next, h.release.Suspend, "", now
-		l.From = s.Instance
-		if h.release.Reason != "" {
-			l.Reason = h.release.Reason
-		}
-		l.Message = h.release.Message
+		asked := h.asked()
+		l.Session, l.Next, l.Suspended, l.Instance, l.Since = "", asked.Next, asked.Suspend, "", now
+		l.From, l.Reason, l.Message = s.Instance, cmp.Or(asked.Reason, l.Reason), asked.Message
 	case protocol.Report, protocol.NoOp:
 	}
 	return &l
@@ -337,11 +355,6 @@ func (a *keyTimers) stuck(now protocol.Instant) []record.Key {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// ReportDelay is how long the loop may sleep while statuses wait; ok is false when none does.
-func (a *keyTimers) ReportDelay(now protocol.Instant) (time.Duration, bool) {
-	return a.reports.wait(now)
 }
 
 // delayQueue are keys that something is to be done about, each so long after it came in: what came first is due first.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -18,7 +19,7 @@ type keyWalk struct {
 
 func (w *keyWalk) begin(t *Keys) {
 	w.always, w.ever = map[record.Key]bool{}, map[record.Key]bool{}
-	for key, h := range t.heldKeys {
+	for key, h := range t.Held {
 		w.ever[key] = true
 		w.always[key] = h.surelyOwned()
 	}
@@ -27,12 +28,12 @@ func (w *keyWalk) begin(t *Keys) {
 func (w *keyWalk) check(t *testing.T, table *Keys) {
 	t.Helper()
 	sure, waiting := 0, 0
-	for key, h := range table.heldKeys {
+	for key, h := range table.Held {
 		w.ever[key] = true
 		if h.surelyOwned() {
 			sure++
 		}
-		_, pending := table.pending[h]
+		_, pending := table.timers.pending[h]
 		if pending != h.waits() {
 			t.Fatalf("%s: pending %v, want %v: %+v", key, pending, h.waits(), h.m)
 		}
@@ -42,7 +43,7 @@ func (w *keyWalk) check(t *testing.T, table *Keys) {
 	}
 	least := 0
 	for key, always := range w.always {
-		h := table.heldKeys[key]
+		h := table.Held[key]
 		w.always[key] = always && h != nil && h.surelyOwned()
 		if w.always[key] {
 			least++
@@ -55,8 +56,8 @@ func (w *keyWalk) check(t *testing.T, table *Keys) {
 			least, len(w.ever),
 		)
 	}
-	if len(table.pending) != waiting {
-		t.Fatalf("%d keys are pending, want %d", len(table.pending), waiting)
+	if len(table.timers.pending) != waiting {
+		t.Fatalf("%d keys are pending, want %d", len(table.timers.pending), waiting)
 	}
 }
 
@@ -79,9 +80,9 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 			case 0, 1, 2:
 				table.Claim(Claim{Lock: record.Lock{Key: key, Rev: int64(5 * r.IntN(2))}, Adopt: r.IntN(2) == 0}, m)
 			case 3:
-				table.Release(key, Release{}, m)
+				table.Release(cluster.HandOver{Key: key}, m)
 			case 4, 5:
-				h := table.heldKeys[key]
+				h := table.Held[key]
 				if h != nil && (h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping) {
 					table.Returned(key, record.TaskStatus{}, false, m)
 				}
@@ -123,7 +124,7 @@ func TestKeysThatRestCostATickNothing(t *testing.T) {
 	for i := range 100 {
 		key := record.Key(fmt.Sprintf("g/%d", i))
 		table.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}}, m)
-		if len(table.pending) > 0 {
+		if len(table.timers.pending) > 0 {
 			t.Fatal("a claim that is sent waits for its answer, not for a tick")
 		}
 		for _, c := range table.Prepare([]record.Key{key}, m) {
@@ -131,21 +132,21 @@ func TestKeysThatRestCostATickNothing(t *testing.T) {
 		}
 		table.Report(key, record.TaskStatus{State: "running"}, m.Now)
 	}
-	if d, ok := table.ReportDelay(m.Now); !ok || d != reportDelay {
+	if d, ok := table.timers.reports.wait(m.Now); !ok || d != reportDelay {
 		t.Errorf("sleeps %v, %v; want the delay of reports", d, ok)
 	}
 	m.Now = m.Now.Add(reportDelay)
 	table.Tick(m)
 	takeFrom(table.out)
-	for key := range table.heldKeys {
+	for key := range table.Held {
 		for _, c := range table.Prepare([]record.Key{key}, m) {
 			table.Answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
 		}
 	}
-	if n := len(table.pending) + len(table.reports.queue) + len(table.lost.queue); n > 0 {
+	if n := len(table.timers.pending) + len(table.timers.reports.queue) + len(table.timers.lost.queue); n > 0 {
 		t.Errorf("%d keys are looked at in each tick although all rest", n)
 	}
-	if _, ok := table.ReportDelay(m.Now); ok {
+	if _, ok := table.timers.reports.wait(m.Now); ok {
 		t.Error("waits for a status although none is left")
 	}
 }

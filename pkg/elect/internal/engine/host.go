@@ -48,8 +48,7 @@ type (
 	// because of it.
 	LeaseChanged struct {
 		Session string
-		Open    bool
-		Acked   protocol.Instant
+		Lease   protocol.Lease
 	}
 	// LeaseRenewed says that a heartbeat was acknowledged: the deadlines count from its sending.
 	LeaseRenewed struct {

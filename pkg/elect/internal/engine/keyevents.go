@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -12,43 +13,33 @@ import (
 
 // All feeds an event of the session to every key: D has come, the lease is valid again, the session is lost.
 func (t *Keys) All(kind protocol.KeyEventKind, m protocol.Moment) {
-	for _, key := range slices.Sorted(maps.Keys(t.heldKeys)) {
-		t.step(t.heldKeys[key], protocol.KeyEvent{Kind: kind}, m)
+	for _, key := range slices.Sorted(maps.Keys(t.Held)) {
+		t.step(t.Held[key], protocol.KeyEvent{Kind: kind}, m)
 	}
 }
 
 // LineageChanged says that the store follows another lineage. Every lock held here is read and compared.
 func (t *Keys) LineageChanged(m protocol.Moment) {
 	clear(t.seen.at)
-	for _, h := range t.heldKeys {
+	for _, h := range t.Held {
 		h.reclaim = true
 	}
 	t.All(protocol.KeyDoubt, m)
 }
 
-// Verifying says whether a key is not compared yet, or runs on although its lock was lost.
-func (t *Keys) Verifying() bool {
-	for _, h := range t.heldKeys {
-		if h.m.Doubt || h.m.Lost {
-			return true
-		}
-	}
-	return false
-}
-
 // Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
 // although their key is another's.
 func (t *Keys) Tick(m protocol.Moment) {
-	if keys := t.stuck(m.Now); len(keys) > 0 {
+	if keys := t.timers.stuck(m.Now); len(keys) > 0 {
 		t.out.add(stuckRuns{keys})
 	}
-	for _, r := range t.reports.due(m.Now) {
-		r.h.due = false
+	for _, r := range t.timers.reports.due(m.Now) {
+		r.h.status.due = false
 		t.out.changedHeld()
 		t.step(r.h, protocol.KeyEvent{Kind: protocol.KeyReport}, m)
 	}
 	var due []*heldKey
-	for h := range t.pending {
+	for h := range t.timers.pending {
 		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid && !h.m.Doubt {
 			continue // what waits for a valid lease may be all that was held
 		}
@@ -63,34 +54,38 @@ func (t *Keys) Tick(m protocol.Moment) {
 }
 
 // Release asks for a key's release. A key that is being released already keeps its first reservation.
-func (t *Keys) Release(key record.Key, r Release, m protocol.Moment) {
-	h := t.heldKeys[key]
+func (t *Keys) Release(r cluster.HandOver, m protocol.Moment) {
+	h := t.Held[r.Key]
 	if h == nil || h.m.GiveUp {
 		return
 	}
-	r.Suspend = r.Suspend || h.release.Suspend
-	h.release = r
+	r.Suspend = r.Suspend || h.asked().Suspend
+	h.release = &r
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp}, m)
 }
 
 // ReleaseAll asks for the release of every key, since this process stops.
 func (t *Keys) ReleaseAll(reason record.Reason, m protocol.Moment) {
-	for _, key := range slices.Sorted(maps.Keys(t.heldKeys)) {
-		t.Release(key, Release{Reason: reason, Message: t.self.Instance + " is stopping"}, m)
+	for _, key := range slices.Sorted(maps.Keys(t.Held)) {
+		t.Release(cluster.HandOver{Key: key, Reason: reason, Message: t.self.Instance + " is stopping"}, m)
 	}
 }
 
 // Returned says that a key's run has returned and nothing of it is left. The release carries status. Suspend leaves
 // the lock out of the sweeps.
 func (t *Keys) Returned(key record.Key, status record.TaskStatus, suspend bool, m protocol.Moment) {
-	h := t.heldKeys[key]
+	h := t.Held[key]
 	if h == nil {
 		return
 	}
-	h.status, h.newerStatus, h.reported = &status, true, true
-	h.release.Suspend = h.release.Suspend || suspend
+	h.status.report(status)
+	if suspend {
+		asked := h.asked()
+		asked.Suspend = true
+		h.release = &asked
+	}
 	if h.m.Expired && !h.adopt {
-		t.Release(key, Release{}, m)
+		t.Release(cluster.HandOver{Key: key}, m)
 	}
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyReturned}, m)
 }
@@ -98,25 +93,25 @@ func (t *Keys) Returned(key record.Key, status record.TaskStatus, suspend bool, 
 // Advance asks for a new token under a new status. The answer is an Advanced. It reports false when the key does
 // not run, was asked to stop, or another advance of it is under way.
 func (t *Keys) Advance(key record.Key, status record.TaskStatus, m protocol.Moment) bool {
-	h := t.heldKeys[key]
+	h := t.Held[key]
 	if h == nil || h.advance != nil || h.m.Phase != protocol.Running {
 		return false
 	}
-	h.advance, h.newerStatus = &status, false
+	h.advance, h.status.newer = &status, false
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAdvance}, m)
 	return true
 }
 
 // Report notes a status in the lock: soon, and at most the newest one.
 func (t *Keys) Report(key record.Key, status record.TaskStatus, now protocol.Instant) {
-	h := t.heldKeys[key]
+	h := t.Held[key]
 	if h == nil {
 		return
 	}
-	h.status, h.newerStatus, h.reported = &status, true, true
-	if !h.due {
-		h.due = true
-		t.reports.add(h, now)
+	h.status.report(status)
+	if !h.status.due {
+		h.status.due = true
+		t.timers.reports.add(h, now)
 	}
 }
 
@@ -125,7 +120,7 @@ func (t *Keys) Report(key record.Key, status record.TaskStatus, now protocol.Ins
 func (t *Keys) Answered(
 	key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,
 ) {
-	h := t.heldKeys[key]
+	h := t.Held[key]
 	if h == nil || !h.m.Sent || !h.sentAs(id) {
 		return
 	}
@@ -153,7 +148,7 @@ type KeyFound struct {
 
 // Found takes the answer to a Read.
 func (t *Keys) Found(f KeyFound, m protocol.Moment) {
-	h := t.heldKeys[f.Key]
+	h := t.Held[f.Key]
 	if h == nil || !h.m.Reading {
 		return
 	}
@@ -186,14 +181,14 @@ func (t *Keys) Found(f KeyFound, m protocol.Moment) {
 
 // Expire says that the key's run was stopped at D.
 func (t *Keys) Expire(key record.Key, m protocol.Moment) {
-	if h := t.heldKeys[key]; h != nil {
+	if h := t.Held[key]; h != nil {
 		t.step(h, protocol.KeyEvent{Kind: protocol.KeyDeadline}, m)
 	}
 }
 
 // Lose lets go of a key whose lock was found to name another, or to be absent.
 func (t *Keys) Lose(key record.Key, absent bool, m protocol.Moment) {
-	h := t.heldKeys[key]
+	h := t.Held[key]
 	if h == nil {
 		return
 	}
@@ -205,7 +200,7 @@ func (t *Keys) Lose(key record.Key, absent bool, m protocol.Moment) {
 func (t *Keys) Claim(c Claim, m protocol.Moment) ClaimVerdict {
 	key := c.Lock.Key
 	switch {
-	case t.heldKeys[key] != nil:
+	case t.Held[key] != nil:
 		return ClaimHeldHere
 	case !m.Valid:
 		return ClaimInvalid
@@ -220,8 +215,8 @@ func (t *Keys) Claim(c Claim, m protocol.Moment) ClaimVerdict {
 	}
 	t.seen.forget(key)
 	status := c.Lock.Status
-	h := &heldKey{key: key, lock: &c.Lock, claim: &c, status: &status, adopt: c.Adopt}
-	t.heldKeys[key] = h
+	h := &heldKey{key: key, lock: &c.Lock, claim: &c, status: heldStatus{is: &status}, adopt: c.Adopt}
+	t.Held[key] = h
 	t.quota.claimed(key.Group())
 	t.Owned.claimed()
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
@@ -231,7 +226,7 @@ func (t *Keys) Claim(c Claim, m protocol.Moment) ClaimVerdict {
 // Free is the change that frees a lock which names this session and is not held here. ok is false when it may not
 // be written yet.
 func (t *Keys) Free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
-	if lock.Session != t.self.IDs.Session || t.heldKeys[lock.Key] != nil || !m.Valid ||
+	if lock.Session != t.self.IDs.Session || t.Held[lock.Key] != nil || !m.Valid ||
 		!t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
 		return store.Change{}, false
 	}
@@ -241,7 +236,7 @@ func (t *Keys) Free(lock record.Lock, m protocol.Moment) (change store.Change, o
 // Restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok
 // is false when it may not be written yet, or need not.
 func (t *Keys) Restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
-	if t.heldKeys[lock.Key] != nil || !m.Valid {
+	if t.Held[lock.Key] != nil || !m.Valid {
 		return store.Change{}, false
 	}
 	floor := max(lock.Rev, mark) + 1
@@ -252,7 +247,7 @@ func (t *Keys) Restore(lock record.Lock, mark int64, m protocol.Moment) (change 
 // Decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
 // none.
 func (t *Keys) Decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
-	if lock.Session != "" || lock.Next != t.self.IDs.Session || t.heldKeys[lock.Key] != nil {
+	if lock.Session != "" || lock.Next != t.self.IDs.Session || t.Held[lock.Key] != nil {
 		return store.Change{}, false
 	}
 	ifRev := lock.Rev

@@ -36,7 +36,7 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	w.now += time.Second
 	w.Tick(w.moment())
 	r := takeFrom(w.out)
-	if len(of[Stop](r)) > 0 || w.Verifying() {
+	if len(of[Stop](r)) > 0 || w.Held.Verifying() {
 		t.Fatalf("found as it was: %+v", r)
 	}
 	if len(of[KeyWrite](r)) != 1 {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -91,22 +92,22 @@ type Corrected struct {
 
 // Keys holds the keys of one process. It is not safe for concurrent use.
 type Keys struct {
-	Owned    OwnedCount
-	heldKeys // those that are not free
+	Held  heldKeys // those that are not free
+	Owned OwnedCount
 
-	p     protocol.Params
-	self  Self
-	quota quota
-	seen  firstSeen
-	keyTimers
-	out *Effects
+	p      protocol.Params
+	self   Self
+	quota  quota
+	seen   firstSeen
+	timers keyTimers
+	out    *Effects
 }
 
 // NewKeys is an empty table.
 func NewKeys(out *Effects, p protocol.Params) *Keys {
 	return &Keys{
-		out: out, p: p, heldKeys: heldKeys{}, quota: quota{owned: map[string]int{}},
-		seen: firstSeen{p: p, at: map[record.Key]seenAt{}}, keyTimers: newKeyTimers(p),
+		out: out, p: p, Held: heldKeys{}, quota: quota{owned: map[string]int{}},
+		seen: firstSeen{p: p, at: map[record.Key]seenAt{}}, timers: newKeyTimers(p),
 	}
 }
 
@@ -121,7 +122,7 @@ func (t *Keys) SetLimits(l Limits) { t.quota.limits = l }
 func (t *Keys) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
 	changes := make([]store.Change, 0, len(keys))
 	for _, key := range keys {
-		if h := t.heldKeys[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
+		if h := t.Held[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
 			change := h.change(t.self, m)
 			if h.m.Op == protocol.Claim {
 				change.Claim = t.p.T
@@ -146,7 +147,7 @@ func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
 		t.act(h, a, before, m)
 	}
 	t.Owned.changed(h)
-	t.changed(h)
+	t.timers.changed(h)
 }
 
 func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m protocol.Moment) {
@@ -165,7 +166,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 		}
 		t.stop(h, before.Token, cause)
 	case protocol.KillKey:
-		t.lost.add(h, m.Now)
+		t.timers.lost.add(h, m.Now)
 		t.stop(h, before.Token, CauseLost)
 	case protocol.Advanced:
 		t.advanced(h, a.Token, m.Valid)
@@ -176,7 +177,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 
 // off forgets a key that is free here.
 func (t *Keys) off(h *heldKey, refused bool, before protocol.Key) {
-	delete(t.heldKeys, h.key)
+	delete(t.Held, h.key)
 	t.quota.freed(h.key.Group())
 	t.Owned.freed()
 	t.out.changedHeld()
@@ -196,7 +197,7 @@ func (k heldKeys) Holds(key record.Key) bool { return k[key] != nil }
 // Status is what the lock says of the key's work, or will say once it has been written.
 func (k heldKeys) Status(key record.Key) record.TaskStatus {
 	if h := k[key]; h != nil {
-		return *h.status
+		return *h.status.is
 	}
 	return record.TaskStatus{}
 }
@@ -225,22 +226,12 @@ func (k heldKeys) Started() []record.Key {
 	return keys
 }
 
-// Held is one key as others may see it.
-type Held struct {
-	Phase     protocol.KeyPhase
-	Token     int64
-	Releasing bool   // it was asked for
-	Next      string // with Releasing: the session it will be reserved for
-	// Status is what its run said of itself last, also what is not written yet; nil: nothing. It is not changed.
-	Status *record.TaskStatus
-}
-
-// Held are all keys that are not free, in no order.
-func (k heldKeys) Held() iter.Seq2[record.Key, Held] {
-	return func(yield func(record.Key, Held) bool) {
+// All are the keys that are not free, in no order. Look is left out.
+func (k heldKeys) All() iter.Seq2[record.Key, cluster.Held] {
+	return func(yield func(record.Key, cluster.Held) bool) {
 		for key, h := range k {
-			held := Held{
-				Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.release.Next, Status: h.newest(),
+			held := cluster.Held{
+				Phase: h.m.Phase, Token: h.m.Token, Releasing: h.m.GiveUp, Next: h.asked().Next, Status: h.newest(),
 			}
 			if !yield(key, held) {
 				return
@@ -276,6 +267,16 @@ func (k heldKeys) Rev(key record.Key) int64 {
 		return h.m.Rev
 	}
 	return 0
+}
+
+// Verifying says whether a key is not compared with the store's lineage yet, or runs on although its lock was lost.
+func (k heldKeys) Verifying() bool {
+	for _, h := range k {
+		if h.m.Doubt || h.m.Lost {
+			return true
+		}
+	}
+	return false
 }
 
 // Advancing says whether an advance of the key is under way.

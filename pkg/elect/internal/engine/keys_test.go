@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -55,13 +56,13 @@ func (w *keysWorld) run() {
 	}
 }
 
-func (w *keysWorld) held(key record.Key) Held {
-	for k, h := range w.Held() {
+func (w *keysWorld) held(key record.Key) cluster.Held {
+	for k, h := range w.Held.All() {
 		if k == key {
 			return h
 		}
 	}
-	return Held{}
+	return cluster.Held{}
 }
 
 func lockOf(t *testing.T, c store.Change) record.Lock {
@@ -163,7 +164,7 @@ func TestCapCountsAKeyUntilItsReleaseIsAcknowledged(t *testing.T) {
 	full("the claim is sent", ClaimFull)
 	w.answer(claim, protocol.Applied)
 	full("it runs", ClaimFull)
-	w.Release("g/k", Release{}, w.moment())
+	w.Release(cluster.HandOver{Key: "g/k"}, w.moment())
 	full("it stops", ClaimFull)
 	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
 	release := w.send()
@@ -221,7 +222,7 @@ func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
 	if r := w.answer(sent, protocol.Applied); len(of[Advanced](r)) != 1 || of[Advanced](r)[0].Token == 0 {
 		t.Fatalf("%+v", of[Advanced](r))
 	}
-	if got := w.Status("g/k").State; got != "running" {
+	if got := w.Held.Status("g/k").State; got != "running" {
 		t.Errorf("status %q after the advance, want the newer one", got)
 	}
 	w.now += time.Second
@@ -234,8 +235,8 @@ func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
 func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
-	w.Release("g/k", Release{Next: "b", Reason: record.ReasonDrain}, w.moment())
-	w.Release("g/k", Release{Next: "c"}, w.moment())
+	w.Release(cluster.HandOver{Key: "g/k", Next: "b", Reason: record.ReasonDrain}, w.moment())
+	w.Release(cluster.HandOver{Key: "g/k", Next: "c"}, w.moment())
 	r := takeFrom(w.out)
 	if len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseReleased || len(of[KeyWrite](r)) > 0 {
 		t.Fatalf("%+v: want a stop, and nothing written while it runs", r)
@@ -255,7 +256,7 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 func TestAKeyLostBeforeItsReleaseIsAcknowledgedSaysSo(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
-	w.Release("g/k", Release{}, w.moment())
+	w.Release(cluster.HandOver{Key: "g/k"}, w.moment())
 	w.Returned("g/k", record.TaskStatus{}, false, w.moment())
 	w.send()
 	w.All(protocol.KeyLose, w.moment())
@@ -295,7 +296,7 @@ func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	m := w.moment()
 	m.Valid = false
 	w.Returned("g/k", record.TaskStatus{}, false, m)
-	if r := takeFrom(w.out); len(of[KeyWrite](r)) > 0 || !w.Holds("g/k") {
+	if r := takeFrom(w.out); len(of[KeyWrite](r)) > 0 || !w.Held.Holds("g/k") {
 		t.Fatalf("%+v without a lease", of[KeyWrite](r))
 	}
 	w.now += time.Second

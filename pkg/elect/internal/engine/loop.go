@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,27 +24,22 @@ var (
 	ErrLeaseLost  = errors.New("lease lost")
 )
 
-// Core is what the loop shares with everything else. Nothing in it changes but by its own methods.
+// Core is what the loop shares with calls, runs and leases. It may be used concurrently.
 type Core struct {
-	*documents
-	P       protocol.Params
-	Clock   SteadyClock
-	Log     logr.Logger
-	Box     *mailbox
-	Times   *storeClock
-	Lineage *Lineage
-	Lease   atomic.Pointer[validity]
-	View    atomic.Pointer[cluster.View]
-	Changed Broadcast
-	Dog     *watchdog
-	observe func(Event)
-}
-
-// validity is what leases need to know, readable without the loop.
-type validity struct {
-	Session string
-	Open    bool
-	Acked   protocol.Instant
+	Docs     *documents
+	P        protocol.Params
+	Clock    SteadyClock
+	Log      logr.Logger
+	Box      *mailbox
+	Times    *storeClock
+	Lineage  *Lineage
+	Lease    heldLease
+	View     atomic.Pointer[cluster.View]
+	Changed  *broadcast
+	Watchdog *watchdog
+	Ctx      context.Context //nolint:containedctx // of all that runs asynchronously; set before Box.Ready is closed
+	Work     sync.WaitGroup  // all that runs asynchronously
+	observe  func(Event)
 }
 
 // NewCore makes a core. observe is called with each event as it happens, also from outside the loop.
@@ -52,24 +48,23 @@ func NewCore(
 ) *Core {
 	c := &Core{
 		P: p, Clock: clock, Log: log, observe: observe, Box: newMailbox(), Times: &storeClock{local: clock},
-		Lineage: newLineage(), Changed: NewBroadcast(),
+		Lineage: newLineage(), Changed: newBroadcast(), Lease: heldLease{p: p, clock: clock},
 	}
-	c.documents = &documents{
+	c.Docs = &documents{
 		Store: timedStore{lineageStore{&movedStore{Store: db}, c.Lineage}, c.Times}, Op: p.Op, log: log,
 	}
-	c.Dog = newWatchdog(p, clock, &c.Lease)
-	c.Lease.Store(&validity{})
+	c.Lease.set(LeaseChanged{})
+	c.Watchdog = newWatchdog(p, &c.Lease)
 	c.View.Store(&cluster.View{})
 	return c
 }
 
 // Loop drives an engine: it is the only select, with the timers. Calls, runs and the publisher do what the engine wants
-// done. Everything but core and calls is touched by the loop's goroutine only.
+// done. Everything but core is touched by the loop's goroutine only.
 type Loop struct {
-	*Core
-	*Engine
+	Engine *Engine
 	Cache  *Cache
-	calls  *Requests
+	core   *Core
 	cfg    LoopConfig
 	page   publisher
 	cancel context.CancelCauseFunc // ends everything asynchronous
@@ -79,18 +74,16 @@ type Loop struct {
 // LoopConfig is what a loop is made of beside its core.
 type LoopConfig struct {
 	Member       record.Member
-	Predecessors []Predecessor
+	Predecessors []record.Session
 	OnStuck      func(keys []record.Key)
 	Runs         Runs
 	Calls        Calls
 	Expired      func(key record.Key) // the watchdog has stopped runs of the key at D
 }
 
-// NewLoop makes a loop of the store operations c. cancel ends what runs asynchronously.
-func NewLoop(c *Requests, cancel context.CancelCauseFunc, cfg LoopConfig) *Loop {
-	l := &Loop{
-		Core: c.Core, Cache: NewCache(c.P, c.Clock.Now()), calls: c, cfg: cfg, cancel: cancel,
-	}
+// NewLoop makes a loop. cancel ends what runs asynchronously.
+func NewLoop(c *Core, cancel context.CancelCauseFunc, cfg LoopConfig) *Loop {
+	l := &Loop{core: c, Cache: NewCache(c.P, c.Clock.Now()), cfg: cfg, cancel: cancel}
 	l.Engine = New(Config{
 		Params: c.P, Member: cfg.Member, Predecessors: cfg.Predecessors, NewID: uuid.NewString, Log: c.Log,
 		Clock: c.Times, Store: c, Runs: cfg.Runs, Calls: cfg.Calls, Cache: l.Cache, Observe: l.note,
@@ -103,71 +96,72 @@ func NewLoop(c *Requests, cancel context.CancelCauseFunc, cfg LoopConfig) *Loop 
 // note shows leases, and the watchdog, what they count from.
 func (l *Loop) note(x Event) {
 	if x, ok := x.(LeaseChanged); ok {
-		l.Lease.Store(&validity{Session: x.Session, Open: x.Open, Acked: x.Acked})
+		l.core.Lease.set(x)
 	}
-	l.Core.observe(x)
+	l.core.observe(x)
 }
 
 // Run runs the loop until its end, and leaves nothing of it.
 func (l *Loop) Run(ctx context.Context) {
-	l.calls.Work.Go(func() { l.Dog.watch(l.calls.Ctx, &l.calls.Work, l.cfg.OnStuck) })
+	c := l.core
+	c.Work.Go(func() { c.Watchdog.watch(c.Ctx, &c.Work, l.cfg.OnStuck) })
 	l.Ended = l.loop(ctx)
-	l.page.publish(l.Core, l.Engine, l.Cache, true)
+	l.page.publish(c, l.Engine, l.Cache, true)
 	l.cancel(ErrClosed)
-	close(l.Box.Over)
-	l.calls.Work.Wait()
-	close(l.Box.Gone)
+	close(c.Box.Over)
+	c.Work.Wait()
+	close(c.Box.Gone)
 }
 
 // loop takes events until nothing is left to do. Its error says why the session could not be ended.
 func (l *Loop) loop(ctx context.Context) error {
-	l.Settle()
-	watch := watcher{calls: l.calls, notified: l.Notified}
-	watch.follow()
+	box, n := l.core.Box, l.Engine
+	n.Settle()
+	l.core.watch(n.Notified)
 	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
-		case do := <-l.Box.inbox:
+		case do := <-box.inbox:
 			// Effects are carried before the next event: a caller must not find a key running whose run has not
 			// been started.
 			do()
-			l.Settle()
-			l.Box.drain(l.Settle)
+			n.Settle()
+			box.drain(n.Settle)
 		case <-timer.C:
 		case <-stop:
 			stop = nil
-			l.Close()
+			n.Close()
 		}
-		for _, key := range l.Dog.takeExpired() {
+		for _, key := range l.core.Watchdog.takeExpired() {
 			l.cfg.Expired(key)
 		}
-		l.Tick()
-		l.page.publish(l.Core, l.Engine, l.Cache, false)
-		switch ended, unheard := l.Over(); {
+		n.Tick()
+		l.page.publish(l.core, n, l.Cache, false)
+		switch ended, unheard := n.Over(); {
 		case ended:
-			l.last("increment", l.Outbox.LastIncrements())
-			if events := l.Outbox.LastEvents(); len(events) > 0 {
+			l.last("increment", n.Outbox.LastIncrements())
+			if events := n.Outbox.LastEvents(); len(events) > 0 {
 				l.last("event", events)
 				l.last("increment", []store.Change{record.EventsWritten()})
 			}
 			return nil
 		case unheard:
 			return fmt.Errorf(
-				"end the session: nothing runs any more, but the store has not answered for %v: %w", l.P.T,
+				"end the session: nothing runs any more, but the store has not answered for %v: %w", l.core.P.T,
 				store.ErrUnavailable,
 			)
 		}
-		timer.Reset(min(l.Sleep(), l.page.wait(l.Cache.Size(), l.Clock.Now())))
+		timer.Reset(min(n.Sleep(), l.page.wait(l.Cache.Size(), l.core.Clock.Now())))
 	}
 }
 
 // lineageChanged has the loop change the lineage, when a reply has named another one.
 func (l *Loop) lineageChanged(from, to string) {
-	l.Box.PostSoon(func() {
-		if l.Lineage.become(from, to) {
-			l.LineageChanged()
+	l.core.Box.PostSoon(func() {
+		if l.core.Lineage.become(from, to) {
+			l.Engine.LineageChanged()
 		}
 	})
 }
@@ -177,10 +171,10 @@ func (l *Loop) last(what string, changes []store.Change) {
 	if len(changes) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.calls.Ctx, l.P.Op)
+	ctx, cancel := context.WithTimeout(l.core.Ctx, l.core.P.Op)
 	defer cancel()
-	if outs, err := l.Store.Apply(ctx, changes...); firstError(outs, err) != nil {
-		l.Log.V(1).Info("The end of the session could not be written", "session", l.Session.ID(), "op", what)
+	if outs, err := l.core.Docs.Store.Apply(ctx, changes...); firstError(outs, err) != nil {
+		l.core.Log.V(1).Info("The end of the session could not be written", "session", l.Engine.Session.ID(), "op", what)
 	}
 }
 

@@ -157,8 +157,8 @@ func (t *Mutexes) Begin(ids *record.WriterIDs, m protocol.Moment) {
 }
 
 // Ask lets a call wait for a mutex. No two calls of any process have one claim.
-func (t *Mutexes) Ask(id, claim string, ask protocol.MutexAsk, m protocol.Moment) {
-	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Ask: ask}, m)
+func (t *Mutexes) Ask(id, claim string, ask protocol.MutexRequest, m protocol.Moment) {
+	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexAsked, Claim: claim, Request: ask}, m)
 }
 
 // Behind says whether the store has shown, since a call asked, that others are before it.

@@ -99,7 +99,7 @@ func (r *mutexRig) result(kind protocol.MutexActionKind) MutexResult {
 	return one
 }
 
-func oneHolder() protocol.MutexAsk { return protocol.MutexAsk{Limit: 1} }
+func oneHolder() protocol.MutexRequest { return protocol.MutexRequest{Limit: 1} }
 
 // The first call reads, since the mutex may be anything; the next one soon after does not.
 func TestAMutexIsKeptForTheNextCall(t *testing.T) {

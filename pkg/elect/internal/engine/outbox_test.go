@@ -34,7 +34,7 @@ func (p *posted) answer(status store.Status) {
 // writer is a session in some phase.
 type writer struct {
 	ids   *record.WriterIDs
-	phase protocol.Phase
+	phase protocol.SessionPhase
 }
 
 func (w *writer) ID() string                { return w.ids.Session }

@@ -274,22 +274,17 @@ func (r *Connectivity) succeeded(last *protocol.Instant, at protocol.Instant) (o
 	return at.HolderElapsed(before)
 }
 
-// Predecessor is a session of a process before this one, of which it is certain that nothing is left.
-type Predecessor struct {
-	Session string
-	Remote  map[record.Key]int64 // remote leases of its keys, and the ms that are left of each once the session is dead
-}
-
-// predecessors are those that are not known to be dead yet.
+// predecessors are sessions of processes before this one, of which it is certain that nothing is left, and which are
+// not known to be dead yet. Only ID and Remote count.
 type predecessors struct {
-	left  map[string]Predecessor
+	left  map[string]record.Session
 	shown protocol.Instant // since when the own session can be seen by others
 }
 
-func newPredecessors(all []Predecessor) predecessors {
-	ps := predecessors{left: make(map[string]Predecessor, len(all))}
+func newPredecessors(all []record.Session) predecessors {
+	ps := predecessors{left: make(map[string]record.Session, len(all))}
 	for _, before := range all {
-		ps.left[before.Session] = before
+		ps.left[before.ID] = before
 	}
 	return ps
 }

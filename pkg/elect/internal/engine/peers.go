@@ -31,7 +31,7 @@ type Peers struct {
 }
 
 // NewPeers knows no session. The sessions of predecessors are marked dead once the own one can be seen by others.
-func NewPeers(out *Effects, p protocol.Params, now protocol.Instant, before []Predecessor) *Peers {
+func NewPeers(out *Effects, p protocol.Params, now protocol.Instant, before []record.Session) *Peers {
 	long := now.Add(-p.T)
 	return &Peers{
 		out: out, p: p, All: Sessions{}, predecessors: newPredecessors(before),

@@ -122,7 +122,7 @@ func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
 func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 	w := newPeersWorld(t)
 	w.Peers = NewPeers(
-		&Effects{}, w.p, w.at(), []Predecessor{{Session: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
+		&Effects{}, w.p, w.at(), []record.Session{{ID: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
 	)
 	w.Begin(&record.WriterIDs{Session: "me"})
 	old := otherSession("old", 7)

@@ -2,26 +2,22 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// Requests runs store operations asynchronously: each in a goroutine of its own, its result in the loop. It is the
-// engine's store.
-type Requests struct {
-	*Core
-	Ctx  context.Context // of everything that runs asynchronously
-	Work sync.WaitGroup
-}
-
-var _ Store = (*Requests)(nil)
+// A Core is the engine's store: it runs store operations asynchronously, each in a goroutine of its own, its result in
+// the loop.
+var _ Store = (*Core)(nil)
 
 // do runs one store operation, limited in time, and then its result in the loop.
-func (c *Requests) do(op string, do func(ctx context.Context) (then func(), err error)) {
+func (c *Core) do(op string, do func(ctx context.Context) (then func(), err error)) {
 	c.long(op, func(ctx context.Context) (func(), error) {
 		ctx, cancel := context.WithTimeout(ctx, c.P.Op)
 		defer cancel()
@@ -30,7 +26,7 @@ func (c *Requests) do(op string, do func(ctx context.Context) (then func(), err 
 }
 
 // long is do for what takes many operations: do limits each of them.
-func (c *Requests) long(op string, do func(ctx context.Context) (then func(), err error)) {
+func (c *Core) long(op string, do func(ctx context.Context) (then func(), err error)) {
 	ctx := c.Lineage.In(c.Ctx)
 	c.Work.Go(func() {
 		begin := c.Clock.Now()
@@ -41,14 +37,14 @@ func (c *Requests) long(op string, do func(ctx context.Context) (then func(), er
 }
 
 // Read implements [engine.Store].
-func (c *Requests) Read(r ReadRequest, then func(Answer)) {
+func (c *Core) Read(r ReadRequest, then func(Answer)) {
 	c.do("read", answer(then, func(ctx context.Context) Answer { return c.read(ctx, r) }))
 }
 
 // read reads documents, and then the counters. A deletion raises the counter of the document first.
-func (c *Requests) read(ctx context.Context, r ReadRequest) (a Answer) {
+func (c *Core) read(ctx context.Context, r ReadRequest) (a Answer) {
 	var reply store.Reply
-	reply, a.Err = c.Store.Read(ctx, r.Kind, r.IDs...)
+	reply, a.Err = c.Docs.Store.Read(ctx, r.Kind, r.IDs...)
 	a.Arrived = c.Clock.Now()
 	found := make(map[string]*store.Doc, len(reply.Docs))
 	for i := range reply.Docs {
@@ -57,12 +53,12 @@ func (c *Requests) read(ctx context.Context, r ReadRequest) (a Answer) {
 	for _, id := range r.IDs {
 		switch doc := found[id]; r.Kind {
 		case store.KindLock:
-			a.Locks = append(a.Locks, c.found(doc))
+			a.Locks = append(a.Locks, c.Docs.found(doc))
 		case store.KindMutex:
-			a.Mutexes = append(a.Mutexes, c.foundMutex(doc))
+			a.Mutexes = append(a.Mutexes, c.Docs.foundMutex(doc))
 		default:
 			if doc != nil {
-				a.Sessions = append(a.Sessions, c.decodeSession(*doc))
+				a.Sessions = append(a.Sessions, c.Docs.decodeSession(*doc))
 			}
 		}
 	}
@@ -71,7 +67,7 @@ func (c *Requests) read(ctx context.Context, r ReadRequest) (a Answer) {
 	}
 	counters := slices.Clone(r.Counters)
 	slices.Sort(counters)
-	reply, a.Err = c.Store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
+	reply, a.Err = c.Docs.Store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
 	a.Marks = make(map[string]int64, len(reply.Docs))
 	for _, d := range reply.Docs {
 		if d.Rev <= store.MaxMark {
@@ -82,7 +78,7 @@ func (c *Requests) read(ctx context.Context, r ReadRequest) (a Answer) {
 }
 
 // List implements [engine.Store].
-func (c *Requests) List(r ListRequest, then func(Answer)) {
+func (c *Core) List(r ListRequest, then func(Answer)) {
 	switch r := r.(type) {
 	case SessionPoll:
 		c.do("observe", answer(then, func(ctx context.Context) Answer { return c.poll(ctx, r) }))
@@ -90,14 +86,14 @@ func (c *Requests) List(r ListRequest, then func(Answer)) {
 		c.do("count", answer(then, func(ctx context.Context) Answer { return c.count(ctx, r) }))
 	case ListOwned:
 		c.long("list", answer(then, func(ctx context.Context) (a Answer) {
-			a.Locks, a.Err = c.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
+			a.Locks, a.Err = c.Docs.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
 			return a
 		}))
 	case ListUnowned:
 		c.long("sweep", answer(then, func(ctx context.Context) Answer { return c.sweep(ctx, r) }))
 	case RefreshPlan:
 		c.long("refresh", answer(then, func(ctx context.Context) (a Answer) {
-			a.Reading, a.Err = c.refresh(ctx, r)
+			a.Reading, a.Err = c.Docs.refresh(ctx, r)
 			return a
 		}))
 	}
@@ -113,26 +109,26 @@ func answer(
 	}
 }
 
-func (c *Requests) poll(ctx context.Context, r SessionPoll) Answer {
-	docs, err := c.listSessions(ctx, r)
+func (c *Core) poll(ctx context.Context, r SessionPoll) Answer {
+	docs, err := c.Docs.listSessions(ctx, r)
 	a := Answer{Err: err, Arrived: c.Clock.Now(), Sessions: make([]record.Session, len(docs))}
 	for i, d := range docs {
-		a.Sessions[i] = c.decodeSession(d)
+		a.Sessions[i] = c.Docs.decodeSession(d)
 	}
 	return a
 }
 
-func (c *Requests) count(ctx context.Context, r CountOwned) Answer {
-	reply, err := c.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
+func (c *Core) count(ctx context.Context, r CountOwned) Answer {
+	reply, err := c.Docs.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
 	return Answer{Total: reply.Total, Err: err}
 }
 
-func (c *Requests) sweep(ctx context.Context, r ListUnowned) (a Answer) {
-	if a.Locks, a.Err = c.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
+func (c *Core) sweep(ctx context.Context, r ListUnowned) (a Answer) {
+	if a.Locks, a.Err = c.Docs.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
 		return a
 	}
 	var members store.Reply
-	members, a.Err = c.list(ctx, store.KindMember, store.Query{From: r.Member, To: r.Member + "\x00"})
+	members, a.Err = c.Docs.list(ctx, store.KindMember, store.Query{From: r.Member, To: r.Member + "\x00"})
 	if len(members.Docs) > 0 {
 		a.Member = &members.Docs[0]
 	}
@@ -140,18 +136,18 @@ func (c *Requests) sweep(ctx context.Context, r ListUnowned) (a Answer) {
 }
 
 // Apply implements [engine.Store]. What refusals show is decoded here, outside the loop.
-func (c *Requests) Apply(r ApplyRequest, then func(Answer)) {
+func (c *Core) Apply(r ApplyRequest, then func(Answer)) {
 	c.do(r.Op, func(ctx context.Context) (func(), error) {
 		sent := c.Clock.Now()
 		var outs []store.Outcome
 		if !r.InOrder {
 			var err error
-			if outs, err = c.Store.Apply(ctx, r.Changes...); err != nil {
+			if outs, err = c.Docs.Store.Apply(ctx, r.Changes...); err != nil {
 				outs = nil
 			}
 		}
 		if outs == nil {
-			outs = c.applyEach(ctx, r.Changes)
+			outs = c.Docs.applyEach(ctx, r.Changes)
 		}
 		err := firstError(outs, nil)
 		if r.Op == "heartbeat" {
@@ -163,9 +159,9 @@ func (c *Requests) Apply(r ApplyRequest, then func(Answer)) {
 		for i, out := range outs {
 			switch r.Changes[i].Doc.Kind {
 			case store.KindLock:
-				a.Locks[i] = c.found(out.Doc)
+				a.Locks[i] = c.Docs.found(out.Doc)
 			case store.KindMutex:
-				a.Mutexes[i] = c.foundMutex(out.Doc)
+				a.Mutexes[i] = c.Docs.foundMutex(out.Doc)
 			default:
 			}
 		}
@@ -173,10 +169,10 @@ func (c *Requests) Apply(r ApplyRequest, then func(Answer)) {
 	})
 }
 
-func (c *Requests) heartbeatDone(sent protocol.Instant, err error) {
+func (c *Core) heartbeatDone(sent protocol.Instant, err error) {
 	c.observe(HeartbeatAnswered{Took: c.Clock.Now().HolderElapsed(sent), Err: err})
 	if err != nil {
-		c.Log.V(1).Info("Heartbeat failed", "session", c.Lease.Load().Session, "error", err.Error())
+		c.Log.V(1).Info("Heartbeat failed", "session", c.Lease.Session(), "error", err.Error())
 	}
 }
 
@@ -187,4 +183,76 @@ func firstError(outs []store.Outcome, err error) error {
 		}
 	}
 	return err
+}
+
+// watch hands the store's notifications to the loop, for as long as there are any. Where the store has none, the
+// counters are polled.
+func (c *Core) watch(notified func(Notification)) {
+	c.Work.Go(func() {
+		logged := false // the first of a row of failures is logged: without a watch all works, only later
+		for c.Ctx.Err() == nil {
+			session := c.Lease.Session()
+			ctx, cancel := context.WithCancel(c.Ctx)
+			slow := time.AfterFunc(c.P.Op, cancel) // opening it is a store operation as any other
+			notifications, err := c.Docs.Store.Watch(ctx, store.Interest{Session: session})
+			slow.Stop()
+			if errors.Is(err, store.ErrCannotWatch) {
+				cancel()
+				return
+			}
+			switch {
+			case err == nil:
+				if logged {
+					logged = false
+					c.Log.Info("The store is watched again")
+				}
+				c.deliver(ctx, session, notifications, notified)
+			case !logged && c.Ctx.Err() == nil:
+				logged = true
+				c.Log.Error(err, "Cannot watch the store: looking now and then until it can")
+			}
+			cancel()
+			c.Box.post(func() { notified(Notification{Broken: true}) })
+			_ = sleep.For(c.Ctx, c.P.Retry) // the loop looks at Ctx
+		}
+	})
+}
+
+// deliver hands notifications to the loop until the watch breaks or the session is another.
+func (c *Core) deliver(
+	ctx context.Context, session string, notifications <-chan store.Notification, notified func(Notification),
+) {
+	for {
+		select {
+		case notification, ok := <-notifications:
+			if !ok {
+				return
+			}
+			decoded := c.decode(notification)
+			c.Box.post(func() { notified(decoded) })
+			if c.Lease.Session() != session {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// decode reads what a notification says, outside the loop.
+func (c *Core) decode(x store.Notification) Notification {
+	n := Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.Clock.Now()}
+	switch {
+	case x.Resync || x.Doc == nil:
+	case x.Kind == store.KindSession:
+		s := c.Docs.decodeSession(*x.Doc)
+		n.Session = &s
+	case x.Kind == store.KindLock:
+		n.Lock = c.Docs.found(x.Doc)
+	case x.Kind == store.KindGroup:
+		n.Counter = x.Doc
+	case x.Kind == store.KindMutex:
+		n.Mutex = c.Docs.foundMutex(x.Doc)
+	}
+	return n
 }

@@ -59,7 +59,7 @@ func (o *Session) begin() {
 
 // deadlines is what the deadlines of all runs count from.
 func (o *Session) deadlines() LeaseChanged {
-	return LeaseChanged{o.ids.Session, o.m.Phase == protocol.Open, o.m.Acked}
+	return LeaseChanged{o.ids.Session, o.m.Lease()}
 }
 
 // ID is the session's name.

@@ -82,7 +82,7 @@ func (e *Engine) LineageChanged() {
 	e.lineage++
 	e.log.Info(
 		"The store follows another course of writes, after a failover perhaps: comparing what is held", "session",
-		e.Session.ID(), "keys", e.Keys.Len(),
+		e.Session.ID(), "keys", e.Keys.Held.Len(),
 	)
 	e.Session.LineageChanged(m)
 	e.Keys.LineageChanged(m)

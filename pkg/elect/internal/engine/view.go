@@ -12,13 +12,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// phases are the phases of keys in the words of the View. A key that is free is not in it.
-var phases = map[protocol.KeyPhase]cluster.Phase{
-	protocol.Claiming: cluster.PhaseClaiming, protocol.Idle: cluster.PhaseWaiting,
-	protocol.Running:  cluster.PhaseRunning,
-	protocol.Stopping: cluster.PhaseStopping, protocol.Releasing: cluster.PhaseReleasing,
-}
-
 // publisher is when views are made.
 type publisher struct {
 	dirty  bool // something of the view has changed
@@ -73,16 +66,13 @@ func (p *publisher) publish(c *Core, n *Engine, known *Cache, last bool) {
 		v.Locks = known.Locks()
 	}
 	if p.held || before.Held == nil {
-		v.Held = make(map[record.Key]cluster.Held, n.Keys.Len())
-		for key, h := range n.Keys.Held() {
-			look := known.Begun()
+		v.Held = make(map[record.Key]cluster.Held, n.Keys.Held.Len())
+		for key, h := range n.Keys.Held.All() {
+			h.Look = known.Begun()
 			if was, ok := before.Held[key]; ok && was.Phase != cluster.PhaseClaiming {
-				look = was.Look
+				h.Look = was.Look
 			}
-			v.Held[key] = cluster.Held{
-				Phase: phases[h.Phase], Token: h.Token, Releasing: h.Releasing, Next: h.Next, Look: look,
-				Status: h.Status,
-			}
+			v.Held[key] = h
 		}
 	}
 	p.dirty, p.locks, p.held, p.last = false, false, false, now

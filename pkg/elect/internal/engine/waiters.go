@@ -12,7 +12,7 @@ type Waiters struct {
 // WaiterGroup is where those wait who want a key of one group. It is there for as long as someone waits.
 type WaiterGroup struct {
 	name  string
-	wake  Broadcast
+	wake  *broadcast
 	count int
 }
 
@@ -23,7 +23,7 @@ func NewWaiters() *Waiters { return &Waiters{groups: map[string]*WaiterGroup{}} 
 func (w *Waiters) Enter(name string) *WaiterGroup {
 	g := w.groups[name]
 	if g == nil {
-		g = &WaiterGroup{name: name, wake: NewBroadcast()}
+		g = &WaiterGroup{name: name, wake: newBroadcast()}
 		w.groups[name] = g
 	}
 	g.count++
@@ -56,30 +56,25 @@ func (w *Waiters) WakeAll() {
 // Woken returns a channel that is closed at the next wake-up. It may be called concurrently.
 func (g *WaiterGroup) Woken() <-chan struct{} { return g.wake.Wait() }
 
-// Broadcast wakes everyone who waits on the channel that Wait returns. Its methods may be called concurrently.
-type Broadcast struct {
-	state *broadcast
-}
-
+// broadcast wakes everyone who waits on the channel that Wait returns. Its methods may be called concurrently.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// NewBroadcast is a Broadcast without waiters.
-func NewBroadcast() Broadcast { return Broadcast{&broadcast{ch: make(chan struct{})}} }
+func newBroadcast() *broadcast { return &broadcast{ch: make(chan struct{})} }
 
 // Wait returns a channel that is closed by the next Wake.
-func (b Broadcast) Wait() <-chan struct{} {
-	b.state.mu.Lock()
-	defer b.state.mu.Unlock()
-	return b.state.ch
+func (b *broadcast) Wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ch
 }
 
 // Wake closes the channel that Wait returned, and begins another.
-func (b Broadcast) Wake() {
-	b.state.mu.Lock()
-	defer b.state.mu.Unlock()
-	close(b.state.ch)
-	b.state.ch = make(chan struct{})
+func (b *broadcast) Wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.ch)
+	b.ch = make(chan struct{})
 }

@@ -11,13 +11,36 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
-// blocks. It reads nothing but the published validity, on a goroutine of its own. The loop that comes back finds
-// out by takeExpired.
-type watchdog struct {
+// heldLease is the lease as the session's machine has it, for those who look at the clock without the loop. It may be
+// used concurrently. When D and X come is said by [protocol.Lease] alone.
+type heldLease struct {
 	p     protocol.Params
 	clock SteadyClock
-	lease *atomic.Pointer[validity]
+	shown atomic.Pointer[LeaseChanged]
+}
+
+func (l *heldLease) set(x LeaseChanged) { l.shown.Store(&x) }
+
+// Session is the session that holds it; empty before the first.
+func (l *heldLease) Session() string { return l.shown.Load().Session }
+
+// Valid says whether the session's runs may go on.
+func (l *heldLease) Valid(session string) bool {
+	v := l.shown.Load()
+	return v.Session == session && v.Lease.Valid(l.p, l.clock.Now())
+}
+
+// UntilHard is the time left before X; ok is false when the session is another.
+func (l *heldLease) UntilHard(session string) (left time.Duration, ok bool) {
+	v := l.shown.Load()
+	return v.Lease.UntilHard(l.p, l.clock.Now()), v.Session == session
+}
+
+// watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
+// blocks. It reads nothing but the lease, on a goroutine of its own. The loop that comes back finds out by takeExpired.
+type watchdog struct {
+	p     protocol.Params
+	lease *heldLease
 
 	mu      sync.Mutex
 	runs    map[*WatchedRun]struct{}
@@ -40,8 +63,8 @@ type WatchedRun struct {
 	Expired  atomic.Bool
 }
 
-func newWatchdog(p protocol.Params, clock SteadyClock, lease *atomic.Pointer[validity]) *watchdog {
-	return &watchdog{p: p, clock: clock, lease: lease, runs: map[*WatchedRun]struct{}{}}
+func newWatchdog(p protocol.Params, lease *heldLease) *watchdog {
+	return &watchdog{p: p, lease: lease, runs: map[*WatchedRun]struct{}{}}
 }
 
 func (w *watchdog) Add(r *WatchedRun) {
@@ -68,14 +91,14 @@ func (w *watchdog) Remove(r *WatchedRun) {
 func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record.Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	v := w.lease.Load()
-	elapsed := now.HolderElapsed(v.Acked)
-	hard := elapsed >= w.p.Hard && w.hard != v.Acked
+	v := w.lease.shown.Load()
+	toCancel, toHard := v.Lease.UntilCancel(w.p, now), v.Lease.UntilHard(w.p, now)
+	hard := toHard <= 0 && w.hard != v.Lease.Acked
 	for r := range w.runs {
 		if r.Session != v.Session {
 			continue
 		}
-		if elapsed >= w.p.Renew && r.begun && r.Expired.CompareAndSwap(false, true) {
+		if toCancel <= 0 && r.begun && r.Expired.CompareAndSwap(false, true) {
 			stop = append(stop, r)
 			w.expired = append(w.expired, r.Key)
 		}
@@ -84,11 +107,11 @@ func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record
 		}
 	}
 	if hard {
-		w.hard = v.Acked
+		w.hard = v.Lease.Acked
 	}
 	wait = w.p.Wake
-	for _, d := range []time.Duration{w.p.Renew, w.p.Hard} {
-		if left := d - elapsed; left > 0 {
+	for _, left := range []time.Duration{toCancel, toHard} {
+		if left > 0 {
 			wait = min(wait, left)
 		}
 	}
@@ -126,7 +149,7 @@ func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func
 		case <-ctx.Done():
 			return
 		}
-		stop, stuck, wait := w.due(w.clock.Now())
+		stop, stuck, wait := w.due(w.lease.clock.Now())
 		for _, r := range stop {
 			work.Go(func() { w.stop(r) })
 		}

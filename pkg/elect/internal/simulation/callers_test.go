@@ -19,7 +19,7 @@ type callers struct {
 type call struct {
 	on    *mutex
 	claim string
-	ask   protocol.MutexAsk
+	ask   protocol.MutexRequest
 	asked time.Duration
 	holds bool // its context goes on
 }

@@ -13,7 +13,7 @@ import (
 type mutex struct {
 	id    string
 	at    int32
-	ask   protocol.MutexAsk // what all its calls ask for
+	ask   protocol.MutexRequest // what all its calls ask for
 	users []*replica
 }
 
@@ -24,7 +24,7 @@ const (
 
 // newMutexes gives each replica some, of all kinds in turn.
 func newMutexes(replicas []*replica) map[string]*mutex {
-	kinds := []protocol.MutexAsk{{Limit: 1}, {Limit: 0}, {Limit: 1, Unfair: true}, {Limit: 2}}
+	kinds := []protocol.MutexRequest{{Limit: 1}, {Limit: 0}, {Limit: 1, Unfair: true}, {Limit: 2}}
 	all := make([]*mutex, max(1, len(replicas)/usersEach))
 	byID := map[string]*mutex{}
 	for i := range all {

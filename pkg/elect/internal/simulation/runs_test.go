@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -49,7 +50,7 @@ func (rs *runs) release(h *holding, next string) {
 	}
 	h.hold = balancer.Releasing
 	n := rs.r.node
-	n.Keys.Release(rs.r.list.name(h.key), engine.Release{Next: next}, n.Moment())
+	n.Keys.Release(cluster.HandOver{Key: rs.r.list.name(h.key), Next: next}, n.Moment())
 }
 
 // releaseRemoved releases what is held and no longer declared.
@@ -179,7 +180,7 @@ func (rs *runs) Reserved(lock record.Lock) {
 func (r *replica) observe(x engine.Event) {
 	switch x := x.(type) {
 	case engine.LeaseChanged:
-		r.acked = x.Acked
+		r.acked = x.Lease.Acked
 	case engine.SessionOver:
 		r.decider.stale = true
 	case engine.Acked:

@@ -61,7 +61,7 @@ func (t *tenures) enters(r *replica, c *call, token int64, slot int) {
 
 // passes is the largest token before, of those that a fence would compare this one with. One of several who may hold it
 // together may learn of its claim after others learned of later ones.
-func (is *tenure) passes(ask protocol.MutexAsk, token int64, slot int) (newest int64) {
+func (is *tenure) passes(ask protocol.MutexRequest, token int64, slot int) (newest int64) {
 	mark := &is.exclusive
 	newest = is.newest
 	switch {

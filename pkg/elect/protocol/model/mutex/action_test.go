@@ -205,7 +205,7 @@ func (w *world) do(a action) {
 		w.asked(q, int(a.c))
 		w.tries()
 		w.step(p, protocol.MutexEvent{
-			Kind: protocol.MutexAsked, Claim: w.claim(int(a.c)), Ask: w.asks[a.c].ask,
+			Kind: protocol.MutexAsked, Claim: w.claim(int(a.c)), Request: w.asks[a.c].ask,
 		})
 	case giveUp:
 		w.budget[gives]--

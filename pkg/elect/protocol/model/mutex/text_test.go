@@ -54,7 +54,7 @@ func (w *world) describe(a action) {
 	}
 }
 
-func asked(a protocol.MutexAsk) string {
+func asked(a protocol.MutexRequest) string {
 	text := ""
 	if a.Limit == 0 {
 		text = " to write"

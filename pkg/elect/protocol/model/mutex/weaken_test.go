@@ -253,7 +253,7 @@ type weak struct {
 }
 
 // calls are calls of Lock, each by the process of its number.
-func calls(ask protocol.MutexAsk, procs ...int) []call {
+func calls(ask protocol.MutexRequest, procs ...int) []call {
 	var all []call
 	for _, p := range procs {
 		all = append(all, call{p: p, ask: ask})
@@ -262,13 +262,13 @@ func calls(ask protocol.MutexAsk, procs ...int) []call {
 }
 
 var (
-	aMutex = protocol.MutexAsk{Limit: 1}
-	writer = protocol.MutexAsk{}
-	reader = protocol.MutexAsk{Shared: true}
-	unfair = protocol.MutexAsk{Limit: 1, Unfair: true}
-	asTwo  = protocol.MutexAsk{Limit: 2}
-	trying = protocol.MutexAsk{Limit: 1, Try: true}
-	aWhile = protocol.MutexAsk{Limit: 1, AtLeast: time.Second}
+	aMutex = protocol.MutexRequest{Limit: 1}
+	writer = protocol.MutexRequest{}
+	reader = protocol.MutexRequest{Shared: true}
+	unfair = protocol.MutexRequest{Limit: 1, Unfair: true}
+	asTwo  = protocol.MutexRequest{Limit: 2}
+	trying = protocol.MutexRequest{Limit: 1, Try: true}
+	aWhile = protocol.MutexRequest{Limit: 1, AtLeast: time.Second}
 )
 
 func two(calls ...call) setting   { return setting{n: 2, asks: calls} }

@@ -109,7 +109,7 @@ type budget map[fault]int8
 // call is one call of Lock.
 type call struct {
 	p      int
-	ask    protocol.MutexAsk
+	ask    protocol.MutexRequest
 	detach bool
 }
 
