@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The words of package protocol stay inside. What passes is an alias, or a constant of one: it has a name of its own here.
+// The words of package protocol stay inside. What passes is an alias, or a constant of one: it has its own name here.
 func TestNothingOfTheProtocolIsExported(t *testing.T) {
 	for _, dir := range []string{".", "cluster"} {
 		for _, decl := range exported(t, dir) {

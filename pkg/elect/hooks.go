@@ -137,26 +137,6 @@ type MutexChange struct {
 	Err error
 }
 
-// step reports a step of a call. Its time counts from the step before.
-func (mc *mutexCalls) step(call *mutexCall, step MutexStep, err error) {
-	now, took := mc.node.Moment().Now, time.Duration(0)
-	if step != MutexAsked {
-		took = now.HolderElapsed(call.since)
-	}
-	call.since = now
-	if mc.hook != nil {
-		mc.hook(MutexChange{Step: step, Name: call.name, Took: took, Err: err})
-	}
-}
-
-// over reports the end of a hold, once.
-func (mc *mutexCalls) over(call *mutexCall, step MutexStep, err error) {
-	if call.hold != nil && !call.over {
-		call.over = true
-		mc.step(call, step, err)
-	}
-}
-
 // observe hands what has happened to guard and hooks.
 func (c *Config) observe(p protocol.Params, x engine.Event) {
 	hooks, guard := c.Hooks, c.Guard

@@ -24,63 +24,54 @@ type Mutexes struct{ e *Elector }
 func (e *Elector) Mutexes() Mutexes { return Mutexes{e} }
 
 // MutexRequest is what a call of [Mutexes.Lock] asks for.
-type MutexRequest struct {
-	Limit  int  // 1: a mutex; n: a semaphore of n; 0: a read-write lock
-	Shared bool // with Limit 0: to read
-	Unfair bool // enters over those who wait, where the mutex is free and none of them was notified
-	Try    bool // does not wait
-	// MaxHold ends the hold after so long; 0: never.
-	MaxHold time.Duration
-	// AtLeast keeps others out for so long from the beginning of the hold on, also after its release; 0: not. Only for
-	// a holder that is alone.
-	AtLeast time.Duration
-}
+type MutexRequest = protocol.MutexRequest
 
 // Lock waits until the mutex is held, for as long as ctx goes on. Calls get it in the order in which they were written
 // to the store. It goes on through failures of the store, and through the loss of a session, which keeps its place.
 //
-// The values of ctx are those of the hold's context. Errors: [ErrLocked] when ask does not wait, [ErrQueueFull],
-// [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning] or the cause of ctx. The latter is
+// The values of ctx are those of the hold's context. Errors: [ErrLocked] when the request does not wait,
+// [ErrQueueFull], [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning] or the cause of ctx. The latter is
 // [ErrUnavailable] as well when the store has not shown since the call began that others were before it.
-func (m Mutexes) Lock(ctx context.Context, name string, ask MutexRequest) (*Hold, error) {
-	hold, err := m.lock(ctx, name, ask)
+func (m Mutexes) Lock(ctx context.Context, name string, request MutexRequest) (*Hold, error) {
+	hold, err := m.lock(ctx, name, request)
 	if err != nil {
 		return nil, fmt.Errorf("lock %.80q: %w", name, err)
 	}
 	return hold, nil
 }
 
-func (m Mutexes) lock(ctx context.Context, name string, ask MutexRequest) (*Hold, error) {
+func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*Hold, error) {
 	if err := CheckMutexName(name); err != nil {
 		return nil, err
 	}
-	if err := m.checkClock(ctx, ask); err != nil {
+	if err := m.checkClock(ctx, request); err != nil {
 		return nil, err
 	}
-	call := &mutexCall{
-		name: name, id: record.MutexID(name), claim: m.e.claims.next(), ask: protocol.MutexRequest(ask),
-		values: context.WithoutCancel(ctx), answer: make(chan mutexAnswer, 1),
-	}
-	switch err := m.e.core.Box.Ask(ctx, func() { m.e.mutexes.ask(call) }); {
+	h := &Hold{name: name, claim: m.e.claims.next(), request: request, answer: make(chan error, 1)}
+	h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	switch err := m.e.core.Box.Ask(ctx, func() { m.e.mutexes.ask(h) }); {
 	case err != nil && ctx.Err() != nil:
 		return nil, endedUnanswered(ctx)
 	case err != nil:
 		return nil, err
 	}
 	select {
-	case is := <-call.answer:
-		return is.hold, is.err
+	case err := <-h.answer:
+		if err != nil {
+			return nil, err
+		}
+		return h, nil
 	case <-ctx.Done():
-		return nil, m.gaveUp(ctx, call)
+		return nil, m.gaveUp(ctx, h)
 	case <-m.e.core.Box.Over:
 		return nil, ErrClosed
 	}
 }
 
 // gaveUp ends a call whose context has ended.
-func (m Mutexes) gaveUp(ctx context.Context, call *mutexCall) error {
+func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 	why := make(chan error, 1)
-	m.e.core.Box.PostSoon(func() { why <- m.e.mutexes.giveUp(ctx, call) })
+	m.e.core.Box.PostSoon(func() { why <- m.e.mutexes.giveUp(ctx, h) })
 	select {
 	case err := <-why:
 		return err
@@ -94,8 +85,8 @@ func endedUnanswered(ctx context.Context) error {
 }
 
 // checkClock refuses what the store's clock is needed for where it has none. Its first reply says so.
-func (m Mutexes) checkClock(ctx context.Context, ask MutexRequest) error {
-	if ask.AtLeast <= 0 || !m.e.core.Box.Started.Load() {
+func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
+	if request.AtLeast <= 0 || !m.e.core.Box.Started.Load() {
 		return nil
 	}
 	for m.e.core.Times.Revisions() == 0 {
@@ -155,234 +146,95 @@ func newClaimNames() *claimNames {
 
 func (c *claimNames) next() string { return c.process + "." + strconv.FormatInt(c.last.Add(1), 36) }
 
-// valuesOfMutexes is the group of the values that are kept with mutexes. No group's name begins so.
-const valuesOfMutexes = "~locks"
-
-// Hold is a mutex that is held. All methods may be called concurrently.
-type Hold struct {
-	calls       *mutexCalls
-	name, claim string
-	slot        int
-	ask         protocol.MutexRequest
-	lease       *Lease
-	run         *engine.WatchedRun
-
-	inner    context.Context //nolint:containedctx // what Context returns, without the look at the clock
-	cancel   context.CancelCauseFunc
-	released atomic.Bool // by Unlock or Detach
-}
-
-var _ Checkpoint = (*Hold)(nil)
-
-// Context ends when the hold does: with the cause [ErrReleased] at its release, [ErrLeaseLost] the moment that the
-// lease can no longer be trusted, [ErrMaxHold], or [ErrClosed]. It has the values of the context that was given to
-// Lock, and does not end with that.
-//
-// Err and Done look at the clock. So a process that was frozen for too long finds it ended
-// before anything else of the process has noticed.
-func (h *Hold) Context() context.Context { return holdContext{h.inner, h} }
-
-// Token is the fencing token: give it to whatever the work changes, and let that refuse a token smaller than the
-// largest it has seen. The tokens of a mutex rise for ever.
-func (h *Hold) Token() int64 { return h.lease.Token() }
-
-// Slot is the place of a holder of a semaphore of n: 0 to n - 1, no two at once the same. It is 0 of others.
-func (h *Hold) Slot() int { return h.slot }
-
-// Shared says whether others may hold it at the same time: readers, and holders of a semaphore.
-func (h *Hold) Shared() bool { return h.ask.Shared || h.ask.Limit > 1 }
-
-// Value implements [Checkpoint]: what is kept with the mutex, under this hold's token.
-func (h *Hold) Value(ctx context.Context) ([]byte, error) { return h.lease.Value(ctx) }
-
-// SetValue implements [Checkpoint].
-func (h *Hold) SetValue(ctx context.Context, value []byte) error { return h.lease.SetValue(ctx, value) }
-
-// Unlock ends the hold and its context, and returns once others may have the mutex. When ctx ends before that, it goes
-// on behind. Errors: [ErrNotHeld] when it was unlocked before; [ErrLeaseLost], [ErrMaxHold] or [ErrClosed] when the
-// hold had ended by itself; the cause of ctx.
-func (h *Hold) Unlock(ctx context.Context) error { return h.leave(ctx, "unlock", 0) }
-
-// Detach ends the hold and its context as Unlock does, and has the store keep others out for d, also when this process
-// ends. It is advisory: the token is what protects. An error says that nothing is kept. Errors: those of Unlock; those
-// of Detachable, after which the hold goes on.
-func (h *Hold) Detach(ctx context.Context, d time.Duration) error {
-	if err := h.Detachable(d); err != nil {
-		return err
-	}
-	return h.leave(ctx, "detach", d)
-}
-
-// Detachable says why Detach would be refused, and changes nothing: [ErrShared] for readers and semaphores;
-// [ErrNoClock]; d must be above 0.
-func (h *Hold) Detachable(d time.Duration) error {
-	switch {
-	case d <= 0:
-		return fmt.Errorf("detach %.80q: %v: must be above 0", h.name, d)
-	case h.Shared():
-		return fmt.Errorf("detach %.80q: %w", h.name, ErrShared)
-	case !h.calls.c.Times.Has():
-		return fmt.Errorf("detach %.80q: %w", h.name, ErrNoClock)
-	}
-	return nil
-}
-
-func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) error {
-	if !h.released.CompareAndSwap(false, true) {
-		return fmt.Errorf("%s %.80q: unlocked before: %w", what, h.name, ErrNotHeld)
-	}
-	h.check()
-	lost := context.Cause(h.inner)
-	h.end(ErrReleased)
-	box := h.calls.c.Box
-	done := make(chan error, 1)
-	box.PostSoon(func() { h.calls.release(h.claim, detached, lost, done) })
-	if lost != nil {
-		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)
-	}
-	select {
-	case err := <-done:
-		if err != nil {
-			err = fmt.Errorf("%s %.80q: %w", what, h.name, err)
-		}
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%s %.80q: %w", what, h.name, context.Cause(ctx))
-	case <-box.Over:
-		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)
-	}
-}
-
-// check ends the hold when its lease is over.
-func (h *Hold) check() {
-	if h.inner.Err() == nil && !h.lease.Valid() {
-		h.end(ErrLeaseLost)
-	}
-}
-
-// end ends the context; only the first cause counts.
-func (h *Hold) end(cause error) {
-	h.cancel(cause)
-	h.lease.lost.Store(true)
-	h.calls.c.Watchdog.Remove(h.run)
-}
-
-// holdRun has the watchdog end a hold.
-type holdRun struct{ h *Hold }
-
-// Stop ends the hold.
-func (r holdRun) Stop(cause error) { r.h.end(cause) }
-
-// holdContext looks at the clock whenever it is asked.
-type holdContext struct {
-	context.Context //nolint:containedctx // it is one
-
-	h *Hold
-}
-
-// Err implements [context.Context].
-func (c holdContext) Err() error {
-	c.h.check()
-	return c.Context.Err()
-}
-
-// Done implements [context.Context].
-func (c holdContext) Done() <-chan struct{} {
-	c.h.check()
-	return c.Context.Done()
-}
-
-// mutexCalls are the calls of this process for mutexes, from the first question until the release. Only the loop
-// touches them.
+// mutexCalls are the calls of this process for mutexes, from the request until the release. Only the loop touches them.
 type mutexCalls struct {
 	c    *engine.Core
 	node *engine.Engine // set once there is one
 	runs *runs
-	hook func(MutexChange)     // nil: none
-	all  map[string]*mutexCall // by claim
+	hook func(MutexChange) // nil: none
+	all  map[string]*Hold  // by claim
 }
 
 var _ engine.Calls = (*mutexCalls)(nil)
 
-// mutexCall is one call of Lock.
-type mutexCall struct {
-	name, id, claim string
-	ask             protocol.MutexRequest
-	values          context.Context // of the hold's
-	answer          chan mutexAnswer
-	since           protocol.Instant // of the last step
-	hold            *Hold            // nil until it is granted
-	over            bool             // the hold's end was reported
-	lost            error            // why the hold ended, when it did not end by its release
-	released        []chan<- error
-}
-
-type mutexAnswer struct {
-	hold *Hold
-	err  error
-}
-
 func newMutexCalls(c *engine.Core, runs *runs, hook func(MutexChange)) *mutexCalls {
-	return &mutexCalls{c: c, runs: runs, hook: hook, all: map[string]*mutexCall{}}
+	return &mutexCalls{c: c, runs: runs, hook: hook, all: map[string]*Hold{}}
+}
+
+// step reports a step of a call. Its time counts from the step before.
+func (mc *mutexCalls) step(h *Hold, step MutexStep, err error) {
+	now, took := mc.node.Moment().Now, time.Duration(0)
+	if step != MutexAsked {
+		took = now.HolderElapsed(h.since)
+	}
+	h.since = now
+	if mc.hook != nil {
+		mc.hook(MutexChange{Step: step, Name: h.name, Took: took, Err: err})
+	}
+}
+
+// over reports the end of a hold, once.
+func (mc *mutexCalls) over(h *Hold, step MutexStep, err error) {
+	if h.lease != nil && !h.over {
+		h.over = true
+		mc.step(h, step, err)
+	}
 }
 
 // ask begins a call.
-func (mc *mutexCalls) ask(call *mutexCall) {
-	mc.step(call, MutexAsked, nil)
+func (mc *mutexCalls) ask(h *Hold) {
+	h.calls = mc
+	mc.step(h, MutexAsked, nil)
 	if mc.node.Session.Closing() {
-		mc.refuse(call, ErrClosed)
+		mc.refuse(h, ErrClosed)
 		return
 	}
-	mc.all[call.claim] = call
-	mc.node.Mutexes.Ask(call.id, call.claim, call.ask, mc.node.Moment())
+	mc.all[h.claim] = h
+	mc.node.Mutexes.Ask(h.id(), h.claim, h.request, mc.node.Moment())
 }
 
 // refuse answers a call that gets nothing.
-func (mc *mutexCalls) refuse(call *mutexCall, err error) {
-	delete(mc.all, call.claim)
-	mc.step(call, MutexRefused, err)
-	call.answer <- mutexAnswer{err: err}
+func (mc *mutexCalls) refuse(h *Hold, err error) {
+	delete(mc.all, h.claim)
+	mc.step(h, MutexRefused, err)
+	h.cancel(err)
+	h.answer <- err
 }
 
 // giveUp ends a call whose context has ended, also when it was granted a moment ago. The error is what the call
 // returns: it says where the store has not shown that others are before it.
-func (mc *mutexCalls) giveUp(ctx context.Context, call *mutexCall) error {
+func (mc *mutexCalls) giveUp(ctx context.Context, h *Hold) error {
 	err := context.Cause(ctx)
-	if mc.all[call.claim] == nil {
+	if mc.all[h.claim] == nil {
 		return err // it was answered
 	}
-	if call.hold == nil && !mc.node.Mutexes.Behind(call.id, call.claim) {
-		err = endedUnanswered(ctx)
-	}
-	if call.hold != nil {
-		call.hold.end(ErrReleased)
-		mc.over(call, MutexReleased, nil)
+	if h.lease == nil {
+		if !mc.node.Mutexes.Behind(h.id(), h.claim) {
+			err = endedUnanswered(ctx)
+		}
+		mc.refuse(h, err)
 	} else {
-		mc.refuse(call, err)
+		h.end(ErrReleased)
+		mc.over(h, MutexReleased, nil)
 	}
-	mc.node.Mutexes.GiveUp(call.id, call.claim, mc.node.Moment())
+	mc.node.Mutexes.GiveUp(h.id(), h.claim, mc.node.Moment())
 	return err
 }
 
-// release takes a holder out. What keeps the mutex then is detached; 0: nothing. lost is why it had ended before; nil:
-// it had not.
-func (mc *mutexCalls) release(claim string, detached time.Duration, lost error, done chan<- error) {
-	call := mc.all[claim]
-	if call == nil {
+// release takes a holder out. The store keeps the mutex for another detached; 0: not at all. lost is why the hold had
+// ended before; nil: it had not.
+func (mc *mutexCalls) release(h *Hold, detached time.Duration, lost error, done chan<- error) {
+	if mc.all[h.claim] == nil {
 		done <- nil
 		return
 	}
 	if lost != nil {
-		mc.over(call, MutexLost, lost)
+		mc.over(h, MutexLost, lost)
 	} else {
-		mc.over(call, MutexReleased, nil)
+		mc.over(h, MutexReleased, nil)
 	}
-	call.released = append(call.released, done)
-	if detached > 0 {
-		mc.node.Mutexes.Detach(call.id, claim, detached, mc.node.Moment())
-	} else {
-		mc.node.Mutexes.Release(call.id, claim, mc.node.Moment())
-	}
+	h.releasing = append(h.releasing, done)
+	mc.node.Mutexes.Release(h.id(), h.claim, detached, mc.node.Moment())
 }
 
 // reasons are the errors of the reasons of a machine.
@@ -399,8 +251,8 @@ var reasons = map[protocol.MutexReason]error{
 
 // Became implements [engine.Calls].
 func (mc *mutexCalls) Became(r engine.MutexResult) {
-	call := mc.all[r.Claim]
-	if call == nil {
+	h := mc.all[r.Claim]
+	if h == nil {
 		return
 	}
 	err := reasons[r.Reason]
@@ -409,44 +261,32 @@ func (mc *mutexCalls) Became(r engine.MutexResult) {
 	}
 	switch r.Kind {
 	case protocol.MutexGranted:
-		mc.step(call, MutexObtained, nil)
-		call.hold = mc.granted(call, r)
-		call.answer <- mutexAnswer{hold: call.hold}
+		mc.step(h, MutexObtained, nil)
+		mc.begin(h, r)
+		h.answer <- nil
 	case protocol.MutexRefused:
-		if call.hold == nil {
-			mc.refuse(call, err)
+		if h.lease == nil {
+			mc.refuse(h, err)
 			return
 		}
-		call.answerReleased(err) // of a detachment
+		h.answerReleases(err) // of a detachment
 	case protocol.MutexLost:
-		call.lost = err
-		call.hold.end(err)
-		mc.over(call, MutexLost, err)
+		h.lost = err
+		h.end(err)
+		mc.over(h, MutexLost, err)
 	case protocol.MutexDone:
 		delete(mc.all, r.Claim)
-		call.answerReleased(call.lost)
+		h.answerReleases(h.lost)
 	default:
 	}
 }
 
-// answerReleased answers those who wait for the release.
-func (call *mutexCall) answerReleased(err error) {
-	for _, done := range call.released {
-		done <- err
-	}
-	call.released = nil
-}
-
-// granted begins a hold.
-func (mc *mutexCalls) granted(call *mutexCall, r engine.MutexResult) *Hold {
+// begin begins a hold.
+func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
 	session := mc.node.Session.ID()
-	ctx, cancel := context.WithCancelCause(call.values)
-	h := &Hold{
-		calls: mc, claim: call.claim, name: call.name, slot: r.Slot, ask: call.ask, inner: ctx, cancel: cancel,
-		lease: newLease(mc.c, mc.runs, session, record.NewKey(valuesOfMutexes, call.name), r.Token, TaskStatus{}),
-	}
+	h.slot = r.Slot
+	h.lease = newLease(mc.c, mc.runs, session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
 	h.run = &engine.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: session, Harmless: true}
 	mc.c.Watchdog.Add(h.run)
 	mc.c.Watchdog.Begun(h.run)
-	return h
 }

@@ -199,15 +199,14 @@ type Held struct {
 
 // holding is what one or, of a re-entrant owner, several Held share.
 type holding struct {
-	*elect.Hold
-
+	hold  *elect.Hold
 	mutex Mutex
 	ctx   context.Context //nolint:containedctx // the hold's
 	share *share          // of a re-entrant owner; nil: no other Held can share it
 }
 
 func newHolding(m Mutex, hold *elect.Hold) *holding {
-	h := &holding{Hold: hold, mutex: m}
+	h := &holding{hold: hold, mutex: m}
 	h.ctx = context.WithValue(hold.Context(), inside{m.locks, m.name}, h)
 	return h
 }
@@ -221,16 +220,18 @@ func (h *holding) over() bool { return h.ctx.Err() != nil }
 func (h *Held) Context() context.Context { return h.h.ctx }
 
 // Token is the fencing token. The tokens of one lock rise for ever.
-func (h *Held) Token() int64 { return h.h.Token() }
+func (h *Held) Token() int64 { return h.h.hold.Token() }
 
 // Slot is the place among the holders of a semaphore of n: 0 to n - 1, none twice at once. Else it is 0.
-func (h *Held) Slot() int { return h.h.Slot() }
+func (h *Held) Slot() int { return h.h.hold.Slot() }
 
 // Value is what is kept with the lock, under this token: see [elect.Checkpoint].
-func (h *Held) Value(ctx context.Context) ([]byte, error) { return h.h.Value(ctx) }
+func (h *Held) Value(ctx context.Context) ([]byte, error) { return h.h.hold.Value(ctx) }
 
 // SetValue keeps another value with the lock: see [elect.Checkpoint].
-func (h *Held) SetValue(ctx context.Context, value []byte) error { return h.h.SetValue(ctx, value) }
+func (h *Held) SetValue(ctx context.Context, value []byte) error {
+	return h.h.hold.SetValue(ctx, value)
+}
 
 // Unlock gives the lock back, and returns once others may have it. When ctx ends before, it goes on behind. The errors
 // are clear: [ErrNotHeld] when this Held was unlocked before; [ErrLost], [ErrMaxHold] or [ErrClosed] when it had ended
@@ -246,7 +247,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 	if h.h.share != nil && !h.h.share.leave() {
 		return nil
 	}
-	return h.h.Unlock(ctx)
+	return h.h.hold.Unlock(ctx)
 }
 
 // Detach ends the hold as Unlock does, and has the store keep others out until a time, also when this process ends. It
@@ -258,7 +259,7 @@ func (h *Held) Detach(ctx context.Context, until time.Time) error {
 	if err := h.detached(d); err != nil {
 		return err
 	}
-	return h.h.Detach(ctx, d)
+	return h.h.hold.Detach(ctx, d)
 }
 
 // detached notes the release unless it is refused.
@@ -268,7 +269,7 @@ func (h *Held) detached(d time.Duration) error {
 	if h.released {
 		return fmt.Errorf("detach %.80q: unlocked before: %w", h.h.mutex.name, ErrNotHeld)
 	}
-	if err := h.h.Detachable(d); err != nil {
+	if err := h.h.hold.Detachable(d); err != nil {
 		return err
 	}
 	if h.h.share != nil && !h.h.share.leaveLast() {

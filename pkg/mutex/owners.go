@@ -95,30 +95,29 @@ func (os owners) again(o *owned, m Mutex) (*Held, error) {
 
 // share is one owner's hold, as those see it that share it.
 type share struct {
-	owners
-
+	all owners
 	key ownership
 	of  *owned
 }
 
 // leave takes one Held away, and says whether it was the last.
 func (s *share) leave() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
 	return s.less()
 }
 
 // leaveLast takes the last Held away. Where there are more it says so, and takes none.
 func (s *share) leaveLast() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
 	return s.of.count == 1 && s.less()
 }
 
 func (s *share) less() (last bool) {
 	s.of.count--
 	if s.of.count == 0 {
-		delete(s.all, s.key)
+		delete(s.all.all, s.key)
 	}
 	return s.of.count == 0
 }

@@ -27,21 +27,21 @@ const (
 
 // Key is one key in this process as a state machine, with at most one write under way. The zero value is free.
 type Key struct {
-	Phase   KeyPhase
-	Rev     int64 // of the lock, as last acknowledged
-	Token   int64 // of the last acknowledged claim or advance
-	Op      KeyOp
-	Sent    bool // a copy of Op is out and not answered
-	IfRev   int64
-	NewRev  int64
-	GiveUp  bool // wanted: release once nothing runs
-	Lost    bool // no longer ours: nothing may be written
-	Expired bool // stopped by the deadline: ours still, adopted once the lease is valid again
-	Advance bool // wanted
-	Report  bool // wanted
-	Check   bool // a refusal is to be understood by a read
-	Reading bool
-	Doubt   bool // the store follows another course of writes: only a read says whether the lock is still as it was
+	Phase     KeyPhase
+	Rev       int64 // of the lock, as last acknowledged
+	Token     int64 // of the last acknowledged claim or advance
+	Op        KeyOp
+	Sent      bool // a copy of Op is out and not answered
+	IfRev     int64
+	NewRev    int64
+	GiveUp    bool // wanted: release once nothing runs
+	Lost      bool // no longer ours: nothing may be written
+	Expired   bool // stopped by the deadline: ours still, adopted once the lease is valid again
+	Advance   bool // wanted
+	Report    bool // wanted
+	Check     bool // a refusal is to be understood by a read
+	Reading   bool
+	Verifying bool // the store follows another lineage: only a read says whether the lock is still as it was
 }
 
 // KeyEventKind is what happened to a key.
@@ -49,18 +49,18 @@ type KeyEventKind uint8
 
 // What can happen to a key.
 const (
-	KeyTick     KeyEventKind = iota // time has passed: repeat what was not answered
-	KeyClaim                        // take it: the lock as read at Rev is free, of a dead session, or says me
-	KeyAnswer                       // of a WriteKey
-	KeyRead                         // of a ReadKey
-	KeyReturned                     // its callback has returned and nothing of it is left
-	KeyGiveUp                       // stop it and release
-	KeyAdvance                      // a new token is wanted
-	KeyReport                       // a new status is to be noted
-	KeyDeadline                     // D has come
-	KeyResume                       // the lease is valid again
-	KeyLose                         // the session is lost, or the lock names somebody else
-	KeyDoubt                        // the store follows another course of writes
+	KeyTick           KeyEventKind = iota // time has passed: repeat what was not answered
+	KeyClaim                              // take it: the lock as read at Rev is free, of a dead session, or says me
+	KeyAnswer                             // of a WriteKey
+	KeyRead                               // of a ReadKey
+	KeyReturned                           // its callback has returned and nothing of it is left
+	KeyGiveUp                             // stop it and release
+	KeyAdvance                            // a new token is wanted
+	KeyReport                             // a new status is to be noted
+	KeyDeadline                           // D has come
+	KeyResume                             // the lease is valid again
+	KeyLose                               // the session is lost, or the lock names somebody else
+	KeyLineageChanged                     // the store follows another lineage
 )
 
 // KeyEvent is an event for a key. Which fields count depends on Kind.
@@ -140,8 +140,8 @@ func (k Key) Step(ev KeyEvent) (Key, []KeyAction) {
 		k.Expired = k.Expired && k.Phase == Stopping
 	case KeyLose:
 		k, acts = k.lose()
-	case KeyDoubt:
-		k, acts = k.doubt()
+	case KeyLineageChanged:
+		k, acts = k.lineageChanged()
 	case KeyTick:
 	}
 	k, more := k.next(ev)
@@ -219,7 +219,7 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 		return k, nil
 	}
 	k.Check = false
-	if k.Doubt {
+	if k.Verifying {
 		return k.compared(ev)
 	}
 	switch {
@@ -244,9 +244,9 @@ func (k Key) read(ev KeyEvent) (Key, []KeyAction) {
 	return k.off(k.Phase == Claiming)
 }
 
-// doubt begins to compare the lock with another course of writes. A claim that has given no token yet is given up: what
+// lineageChanged begins to compare the lock with another lineage. A claim that has given no token yet is given up: what
 // it rests on may be forgotten.
-func (k Key) doubt() (Key, []KeyAction) {
+func (k Key) lineageChanged() (Key, []KeyAction) {
 	switch {
 	case k.Phase == Free || k.Lost:
 		return k, nil
@@ -254,7 +254,7 @@ func (k Key) doubt() (Key, []KeyAction) {
 		return k.off(true)
 	}
 	// the answer to a copy says nothing any more, and one that waits must not go out before
-	k.Doubt, k.Sent = true, false
+	k.Verifying, k.Sent = true, false
 	if k.Reading {
 		return k, nil
 	}
@@ -262,10 +262,10 @@ func (k Key) doubt() (Key, []KeyAction) {
 	return k, []KeyAction{{Kind: ReadKey}}
 }
 
-// compared takes the lock as it is in another course of writes. The key is kept when the lock is exactly as the last
+// compared takes the lock as it is in another lineage. The key is kept when the lock is exactly as the last
 // acknowledged write left it, or the one under way. A claim found so is not started: it is made again.
 func (k Key) compared(ev KeyEvent) (Key, []KeyAction) {
-	k.Doubt = false
+	k.Verifying = false
 	switch {
 	case ev.Mine && ev.Ours && k.Op == Claim && ev.Rev == k.NewRev:
 		return k.landed()
@@ -326,7 +326,7 @@ func (k Key) lose() (Key, []KeyAction) {
 			return k, nil
 		}
 		k.Phase, k.Lost = Stopping, true
-		k.Op, k.Sent, k.Check, k.Reading, k.Doubt = NoOp, false, false, false, false
+		k.Op, k.Sent, k.Check, k.Reading, k.Verifying = NoOp, false, false, false, false
 		return k, []KeyAction{{Kind: KillKey}}
 	case Claiming, Idle, Releasing:
 		return k.off(k.Phase == Claiming)
@@ -344,7 +344,7 @@ func (k Key) next(ev KeyEvent) (Key, []KeyAction) {
 	if k.Phase == Free || k.Lost || k.Reading {
 		return k, nil
 	}
-	if k.Doubt {
+	if k.Verifying {
 		if ev.Kind != KeyTick {
 			return k, nil // a read that failed waits for the tick
 		}

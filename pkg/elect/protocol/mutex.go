@@ -17,20 +17,30 @@ type Mutex struct {
 	Floor   int64 // Doc is absent: revisions must not be below it
 	Reading bool  // a read is under way
 	Unread  bool  // it failed: again at the next tick
-	Doubt   bool  // the store follows another course of writes: holders have to be compared with a read
+	// Verifying: the store follows another lineage, and holders have to be compared with a read.
+	Verifying bool
 
 	Write    MutexWrite
-	Seq      int64   // of the last write
-	Refusals int     // in a row
-	NotTill  Instant // new tickets alone are not written before
-	Pause    bool    // a write was refused although nothing had changed: none before the next tick
-
-	Dead   []string // sessions known to be dead that the document names
-	Wanted []string // sessions that were asked for
-	Alive  []string // of these, the ones that were seen since, and are not known to be dead
+	Seq      int64 // of the last write
+	Backoff  MutexBackoff
+	Sessions MutexSessions
 	// Seen is the hold of the document and when this process saw it first.
 	Seen   MutexHold
 	SeenAt Instant
+}
+
+// MutexBackoff is what refused writes leave.
+type MutexBackoff struct {
+	Refusals int     // in a row
+	Until    Instant // new tickets alone are not written before
+	Pause    bool    // a write was refused although nothing had changed: none before the next tick
+}
+
+// MutexSessions is what is known of the sessions that the document names.
+type MutexSessions struct {
+	Dead   []string // known to be dead
+	Wanted []string // those asked for
+	Alive  []string // of these, the ones that were seen since, and are not known to be dead
 }
 
 // MutexWrite is the write under way. An unanswered one is repeated as it is.
@@ -97,20 +107,20 @@ type MutexEventKind uint8
 
 // What can happen to a mutex.
 const (
-	MutexTicked   MutexEventKind = iota // time has passed: repeat what was not answered
-	MutexAsked                          // a call waits: Claim, Ask
-	MutexGaveUp                         // a call does not wait any more; one that was granted meanwhile is released
-	MutexReleased                       // a holder is done
-	MutexDetached                       // a holder is done, and Keep is to keep the mutex
-	MutexFound                          // Doc was read
-	MutexUnread                         // the read failed
-	MutexLook                           // the document may have changed: read it
-	MutexAnswered                       // of a WriteMutex
-	MutexDied                           // Session is known to be dead
-	MutexAlive                          // Session was seen, and is not known to be dead
-	MutexExpired                        // D has come, or the session is lost: every hold is
-	MutexRenamed                        // the session before is over, and nothing of it runs; Session is the new one
-	MutexDoubted                        // the store follows another course of writes
+	MutexTicked         MutexEventKind = iota // time has passed: repeat what was not answered
+	MutexAsked                                // a call waits: Claim, Ask
+	MutexGaveUp                               // a call does not wait any more; one that was granted meanwhile is released
+	MutexReleased                             // a holder is done
+	MutexDetached                             // a holder is done, and Keep is to keep the mutex
+	MutexFound                                // Doc was read
+	MutexUnread                               // the read failed
+	MutexLook                                 // the document may have changed: read it
+	MutexAnswered                             // of a WriteMutex
+	MutexDied                                 // Session is known to be dead
+	MutexAlive                                // Session was seen, and is not known to be dead
+	MutexExpired                              // D has come, or the session is lost: every hold is
+	MutexRenamed                              // the session before is over, and nothing of it runs; Session is the new one
+	MutexLineageChanged                       // the store follows another lineage
 )
 
 // MutexEvent is an event for a mutex. Which fields count depends on Kind.
@@ -235,7 +245,7 @@ func (x Mutex) Dated(clock int64) Mutex {
 // Idle says whether the machine may be forgotten: no call, nothing under way, and nothing of this session in the
 // document as far as it is known.
 func (x Mutex) Idle() bool {
-	if len(x.Calls) > 0 || x.Write.Under || x.Reading || x.Doubt {
+	if len(x.Calls) > 0 || x.Write.Under || x.Reading || x.Verifying {
 		return false
 	}
 	mine := false
@@ -274,7 +284,7 @@ func (x Mutex) Due(m Moment) (time.Duration, bool) {
 		at(ms(x.Doc.Hold.UntilMs - m.Clock))
 		at(ms(x.Doc.Hold.ForMs) - m.Now.KillerElapsed(x.SeenAt))
 	}
-	if d := -m.Now.HolderElapsed(x.NotTill); waiting && d > 0 {
+	if d := -m.Now.HolderElapsed(x.Backoff.Until); waiting && d > 0 {
 		at(d)
 	}
 	return due, found

@@ -98,14 +98,15 @@ func (x Mutex) wants() (_ Mutex, asked []string) {
 	var named []string
 	x.Doc.Sessions(func(session string) { named = append(named, session) })
 	gone := func(session string) bool { return !slices.Contains(named, session) }
-	for _, known := range []*[]string{&x.Dead, &x.Wanted, &x.Alive} {
+	for _, known := range []*[]string{&x.Sessions.Dead, &x.Sessions.Wanted, &x.Sessions.Alive} {
 		if slices.ContainsFunc(*known, gone) {
 			*known = slices.DeleteFunc(slices.Clone(*known), gone)
 		}
 	}
 	for _, session := range named[:x.concerns()] {
-		if session != x.Session && !slices.Contains(x.Dead, session) && !slices.Contains(x.Wanted, session) {
-			x.Wanted = append(slices.Clip(x.Wanted), session)
+		known := &x.Sessions
+		if session != x.Session && !slices.Contains(known.Dead, session) && !slices.Contains(known.Wanted, session) {
+			x.Sessions.Wanted = append(slices.Clip(x.Sessions.Wanted), session)
 			asked = append(asked, session)
 		}
 	}
@@ -115,8 +116,9 @@ func (x Mutex) wants() (_ Mutex, asked []string) {
 // unseen are the sessions named by the document of which it is not known yet whether they live.
 func (x Mutex) unseen() []string {
 	var names []string
+	known := x.Sessions
 	x.Doc.Sessions(func(session string) {
-		if session != x.Session && !slices.Contains(x.Dead, session) && !slices.Contains(x.Alive, session) {
+		if session != x.Session && !slices.Contains(known.Dead, session) && !slices.Contains(known.Alive, session) {
 			names = append(names, session)
 		}
 	})

@@ -63,14 +63,14 @@ func (p *mutexPlan) rename() {
 // bury takes out the dead. That alone is a reason to write for the ticket that follows a dead one: who releases
 // may not know of the death, and would notify no one else.
 func (p *mutexPlan) bury() {
-	dead := func(session string) bool { return slices.Contains(p.x.Dead, session) }
+	dead := func(session string) bool { return slices.Contains(p.x.Sessions.Dead, session) }
 	follows := slices.ContainsFunc(p.doc.Holders, func(h MutexHolder) bool { return dead(h.Session) })
 	for _, t := range p.doc.Queue {
 		_, mine := p.waits(t.Claim)
 		p.wants(follows && mine)
 		follows = dead(t.Session)
 	}
-	p.doc = p.doc.withoutDead(p.x.Dead)
+	p.doc = p.doc.withoutDead(p.x.Sessions.Dead)
 }
 
 // tidy takes out what names this session without a call of it: a ticket without a call, a claim that was given up.
@@ -96,8 +96,8 @@ func (p *mutexPlan) leave() {
 	}
 }
 
-// again makes another claim of what the document shows as claimed by a call that was not granted. The claim was found, not
-// acknowledged, or acknowledged too late. What it rests on may be forgotten.
+// again makes another claim of what the document shows as claimed by a call that was not granted. The claim was found,
+// not acknowledged, or acknowledged too late. What it rests on may be forgotten.
 func (p *mutexPlan) again() {
 	for _, h := range p.doc.Holders {
 		if c, waits := p.waits(h.Claim); waits {
@@ -156,7 +156,7 @@ func (p *mutexPlan) refuse(c MutexCall, reason MutexReason) {
 // overtake lets unfair calls in over the queue, where Next names no live session. That is so in the write
 // that releases it. Readers do not overtake writers.
 func (p *mutexPlan) overtake() {
-	notified := p.doc.Next != "" && !slices.Contains(p.x.Dead, p.doc.Next)
+	notified := p.doc.Next != "" && !slices.Contains(p.x.Sessions.Dead, p.doc.Next)
 	enter := func(c MutexCall) {
 		if c.Unfair && !notified && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
 			p.claim(c)
@@ -205,7 +205,7 @@ func (p *mutexPlan) queue() {
 	})
 }
 
-// enterInOrder makes holders of the tickets of this process that may enter, of as many as the size of the document allows.
+// enterInOrder makes holders of the tickets of this process that may enter, as many as the document can have.
 func (p *mutexPlan) enterInOrder() {
 	for i := 0; i < len(p.doc.Queue); {
 		c, waits := p.waits(p.doc.Queue[i].Claim)
@@ -234,7 +234,7 @@ func (p *mutexPlan) hurry() {
 func (p *mutexPlan) busy(c MutexCall) {
 	if unseen := p.x.unseen(); len(unseen) > 0 && c.Look == Looked {
 		free := p.x
-		free.Dead = append(slices.Clip(free.Dead), unseen...)
+		free.Sessions.Dead = append(slices.Clip(free.Sessions.Dead), unseen...)
 		if planMutex(free, p.m).doc.holder(c.Claim) >= 0 {
 			return
 		}

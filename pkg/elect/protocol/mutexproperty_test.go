@@ -318,7 +318,7 @@ func (w *mutexWorld) end(p *mutexProc, dies bool) {
 	}
 	w.open(p)
 	for _, q := range w.procs {
-		if slices.Contains(q.Wanted, over) {
+		if slices.Contains(q.Sessions.Wanted, over) {
 			w.step(q, protocol.MutexEvent{Kind: protocol.MutexDied, Session: over})
 		}
 	}

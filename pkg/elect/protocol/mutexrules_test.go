@@ -652,22 +652,22 @@ func TestMutexInDoubtIsCompared(t *testing.T) {
 	r := holding(t, exclusive())
 	r.ask("a2", exclusive())
 	w := only(t, r.acts, protocol.WriteMutex)
-	r.on(protocol.MutexDoubted)
+	r.on(protocol.MutexLineageChanged)
 	only(t, r.acts, protocol.ReadMutex)
 	r.answer(w, protocol.Applied) // says nothing any more
-	if !r.Doubt || r.Write.Under {
+	if !r.Verifying || r.Write.Under {
 		t.Fatalf("%+v", r.Mutex)
 	}
 	r.do(protocol.MutexEvent{Kind: protocol.MutexUnread})
 	none(t, r.acts, protocol.ReadMutex)
 	r.on(protocol.MutexTicked)
 	none(t, r.serve(), protocol.MutexLost, protocol.MutexGranted)
-	if r.Doubt {
-		t.Error("still in doubt")
+	if r.Verifying {
+		t.Error("still verifying")
 	}
 	r.shows("a1", "a2", "")
 
-	r.on(protocol.MutexDoubted)
+	r.on(protocol.MutexLineageChanged)
 	r.store.Holders = nil // the claim is forgotten
 	only(t, r.serve(), protocol.MutexLost)
 }

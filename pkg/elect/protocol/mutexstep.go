@@ -29,23 +29,23 @@ func (s *mutexStep) take(ev MutexEvent) {
 			s.answered(ev)
 		}
 	case MutexDied:
-		if ev.Session != s.Session && !slices.Contains(s.Dead, ev.Session) {
-			s.Dead = append(slices.Clip(s.Dead), ev.Session)
+		if ev.Session != s.Session && !slices.Contains(s.Sessions.Dead, ev.Session) {
+			s.Sessions.Dead = append(slices.Clip(s.Sessions.Dead), ev.Session)
 		}
 	case MutexAlive:
-		if slices.Contains(s.Wanted, ev.Session) && !slices.Contains(s.Alive, ev.Session) {
-			s.Alive = append(slices.Clip(s.Alive), ev.Session)
+		if slices.Contains(s.Sessions.Wanted, ev.Session) && !slices.Contains(s.Sessions.Alive, ev.Session) {
+			s.Sessions.Alive = append(slices.Clip(s.Sessions.Alive), ev.Session)
 		}
 	case MutexExpired:
 		s.lose(LeaseExpired)
 	case MutexRenamed:
 		s.rename(ev.Session)
-	case MutexDoubted:
+	case MutexLineageChanged:
 		// What is under way was decided on what may be forgotten, and so were deaths.
-		s.Doubt, s.Known, s.Doc, s.Write = true, false, MutexDoc{}, MutexWrite{}
-		s.Dead, s.Wanted, s.Alive = nil, nil, nil
+		s.Verifying, s.Known, s.Doc, s.Write = true, false, MutexDoc{}, MutexWrite{}
+		s.Sessions.Dead, s.Sessions.Wanted, s.Sessions.Alive = nil, nil, nil
 	case MutexTicked:
-		s.Pause = false
+		s.Backoff.Pause = false
 	case MutexLook:
 	}
 }
@@ -88,7 +88,7 @@ func (s *mutexStep) found(ev MutexEvent) {
 		}
 		return
 	}
-	s.Reading, s.Unread, s.Doubt = false, false, false
+	s.Reading, s.Unread, s.Verifying = false, false, false
 	s.Floor = ev.Floor
 	s.Mutex = s.knows(ev.Doc, s.m.Now)
 	s.Calls.looked(s.Doc.Rev)
@@ -101,7 +101,7 @@ func (s *mutexStep) answered(ev MutexEvent) {
 	case Unknown:
 		return // repeated at the next tick
 	case Applied:
-		s.Write, s.Refusals = MutexWrite{}, 0
+		s.Write, s.Backoff.Refusals = MutexWrite{}, 0
 		if w.Doc.Rev > s.Doc.Rev {
 			s.Mutex = s.knows(w.Doc, s.m.Now)
 		}
@@ -110,13 +110,13 @@ func (s *mutexStep) answered(ev MutexEvent) {
 	case Refused:
 		// An earlier copy may have landed. Claims that the document shows are made again: see mutexPlan.
 		s.Write = MutexWrite{}
-		s.Refusals++
-		s.NotTill = s.m.Now.Add(pause(s.Session, s.Seq, s.Refusals))
+		s.Backoff.Refusals++
+		s.Backoff.Until = s.m.Now.Add(pause(s.Session, s.Seq, s.Backoff.Refusals))
 		switch {
 		case ev.Doc.Rev == 0 || ev.Doc.Rev < s.Doc.Rev:
 			s.Known, s.Doc = false, MutexDoc{} // only a read says what revisions must exceed
 		case ev.Doc.Rev == w.IfRev:
-			s.Pause = true
+			s.Backoff.Pause = true
 			s.Mutex = s.knows(ev.Doc, s.m.Now)
 		default:
 			s.Mutex = s.knows(ev.Doc, s.m.Now)
@@ -144,7 +144,7 @@ func (s *mutexStep) unwritable() {
 	s.Calls = slices.DeleteFunc(s.Calls, func(c MutexCall) bool {
 		return c.Phase == CallWaiting || c.Phase == CallLeaving
 	})
-	s.Known, s.Doc, s.Pause = false, MutexDoc{}, true
+	s.Known, s.Doc, s.Backoff.Pause = false, MutexDoc{}, true
 }
 
 // grant answers the calls whose claims this write made. After D no one may start: the claim is made again later.
@@ -185,12 +185,12 @@ func (s *mutexStep) rename(session string) {
 		}
 	}
 	s.Calls = slices.DeleteFunc(s.Calls, func(c MutexCall) bool { return c.Phase != CallWaiting })
-	s.Write, s.Pause = MutexWrite{}, false
+	s.Write, s.Backoff.Pause = MutexWrite{}, false
 	if s.Session != "" {
-		s.Dead = append(slices.Clip(s.Dead), s.Session)
+		s.Sessions.Dead = append(slices.Clip(s.Sessions.Dead), s.Session)
 	}
 	s.Session = session
-	s.Dead = slices.DeleteFunc(slices.Clone(s.Dead), func(d string) bool { return d == session })
+	s.Sessions.Dead = slices.DeleteFunc(slices.Clone(s.Sessions.Dead), func(d string) bool { return d == session })
 }
 
 // settle compares the calls with the document.
@@ -230,8 +230,8 @@ func (s *mutexStep) send(ev MutexEvent) {
 	switch {
 	case s.Reading || s.Write.Sent:
 		return
-	case s.Doubt, !s.Known && !s.Write.Under:
-		needed := s.Doubt || len(s.Calls) > 0 || ev.Kind == MutexLook || s.Unread
+	case s.Verifying, !s.Known && !s.Write.Under:
+		needed := s.Verifying || len(s.Calls) > 0 || ev.Kind == MutexLook || s.Unread
 		if needed && (!s.Unread || s.tick) {
 			s.read()
 		}
@@ -250,7 +250,7 @@ func (s *mutexStep) send(ev MutexEvent) {
 
 // change writes what the calls and the document ask for, if anything.
 func (s *mutexStep) change() {
-	if s.Session == "" || s.Pause {
+	if s.Session == "" || s.Backoff.Pause {
 		return
 	}
 	p := planMutex(s.Mutex, s.m)
@@ -259,7 +259,7 @@ func (s *mutexStep) change() {
 		s.Calls = s.Calls.without(r.Claim)
 	}
 	switch {
-	case p.need && (p.urgent || s.m.Now.HolderElapsed(s.NotTill) >= 0):
+	case p.need && (p.urgent || s.m.Now.HolderElapsed(s.Backoff.Until) >= 0):
 		s.Seq++
 		s.Write = MutexWrite{Under: true, Seq: s.Seq, IfRev: s.Doc.Rev, Doc: p.doc, Enter: p.enter}
 		s.write()

@@ -59,37 +59,41 @@ type Session struct {
 	Acked     Instant // when the last acknowledged heartbeat was sent; meaningful once Rev > 0
 	Drain     bool    // wanted: say draining, take no new keys
 	End       bool    // wanted: mark it dead once nothing runs
-	Off       bool    // and nothing runs any more: no further heartbeat is begun
-	SaysDrn   bool    // the acknowledged document says draining
-	Write     SessionWrite
-	NotTill   Instant // no repeat before, after a failure
-	Reading   bool    // a read of the own document is under way
-	Look      bool    // a refusal is to be understood by a read
-	Said              // since the last acknowledged heartbeat
-	FoundRev  int64   // Ending: the revision to mark dead at
-	Forgot    bool    // a read showed the document below the revision acknowledged
-	// Doubt: the store follows another course of writes, and the keys held were not compared with it yet. No heartbeat
-	// is sent, and none counts.
-	Doubt   bool
-	Compare bool // and the session's own document was not yet
+	Idle      bool    // and nothing runs any more: no further heartbeat is begun
+
+	AnnouncedDraining bool // the acknowledged document says draining
+	Write             SessionWrite
+	RetryAt           Instant           // no repeat before, after a failure
+	Reading           bool              // a read of the own document is under way
+	Look              bool              // a refusal is to be understood by a read
+	Reported          DeadlinesReported // since the last acknowledged heartbeat
+	FoundRev          int64             // Ending: the revision to mark dead at
+	Lineage           SessionLineage
 }
 
-// Said is which deadlines were said to have come: each is said once.
-type Said struct{ Cancel, Kill, Hard bool }
+// SessionLineage is what a change of the store's lineage leaves to be verified.
+type SessionLineage struct {
+	Verifying    bool // the keys held: no heartbeat is sent, and none counts
+	VerifyingOwn bool // the own document: it is read once the keys are verified
+	Forgot       bool // a read showed the document below the revision acknowledged
+}
+
+// DeadlinesReported is which deadlines were said to have come: each is said once.
+type DeadlinesReported struct{ Cancel, Kill, Hard bool }
 
 // SessionEventKind is what happened to a session.
 type SessionEventKind uint8
 
 // What can happen to a session.
 const (
-	SessionTick        SessionEventKind = iota // time has passed
-	SessionAnswer                              // of a SendHeartbeat or MarkDead
-	SessionRead                                // of a ReadSession
-	SessionDrain                               // say draining, and end once nothing runs
-	SessionSayDraining                         // say draining, and go on
-	SessionTasksOff                            // nothing of any task is left
-	SessionDoubt                               // the store follows another course of writes: what is held is in doubt
-	SessionSure                                // every key held was compared, and what was lost has ended
+	SessionTick           SessionEventKind = iota // time has passed
+	SessionAnswer                                 // of a SendHeartbeat or MarkDead
+	SessionRead                                   // of a ReadSession
+	SessionDrain                                  // say draining, and end once nothing runs
+	SessionSayDraining                            // say draining, and go on
+	SessionTasksOff                               // nothing of any task is left
+	SessionLineageChanged                         // the store follows another lineage: what is held is to be verified
+	SessionVerified                               // every key held was compared, and what was lost has ended
 )
 
 // SessionEvent is an event for a session. Which fields count depends on Kind.
@@ -168,10 +172,12 @@ func (s Session) Step(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 		s.Drain = true
 	case SessionTasksOff:
 		s = s.tasksOff()
-	case SessionDoubt:
-		s.Doubt = s.Phase == Open
-	case SessionSure:
-		s.Look, s.Compare, s.Doubt = s.Look || s.Doubt, s.Compare || s.Doubt, false
+	case SessionLineageChanged:
+		s.Lineage.Verifying = s.Phase == Open
+	case SessionVerified:
+		if s.Lineage.Verifying {
+			s.Look, s.Lineage.VerifyingOwn, s.Lineage.Verifying = true, true, false
+		}
 	case SessionTick:
 	}
 	s, more := s.deadlines(p, now)
@@ -188,8 +194,8 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 	w.Sent = false
 	s.Write = w
 	switch {
-	case ev.Status == Unknown || s.Doubt:
-		s.NotTill = now.Add(p.Retry)
+	case ev.Status == Unknown || s.Lineage.Verifying:
+		s.RetryAt = now.Add(p.Retry)
 		s.Look = s.Look || s.Phase == Opening // a creation is sent once
 		return s, nil
 	case s.Phase == Ending && ev.Status == Applied:
@@ -209,22 +215,22 @@ func (s Session) answer(p Params, ev SessionEvent, now Instant) (Session, []Sess
 func (s Session) acknowledge(w SessionWrite) (Session, []SessionAction) {
 	s.Write, s.Look = SessionWrite{}, false
 	s.Rev, s.Heartbeat, s.Acked = w.NewRev, w.Heartbeat, w.FirstSent
-	s.SaysDrn = w.State == Draining
+	s.AnnouncedDraining = w.State == Draining
 	s.Phase = Open
-	s.Said = Said{}
+	s.Reported = DeadlinesReported{}
 	return s, []SessionAction{{Kind: Renewed, Acked: s.Acked}}
 }
 
 func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []SessionAction) {
 	s.Reading = false
 	if !ev.OK {
-		s.NotTill = now.Add(p.Retry)
+		s.RetryAt = now.Add(p.Retry)
 		return s, nil
 	}
 	s.Look = false
 	alive := ev.State == Live || ev.State == Draining
-	s.Forgot = s.Forgot || ev.Rev < s.Rev && !s.Compare
-	s.Compare = false
+	s.Lineage.Forgot = s.Lineage.Forgot || ev.Rev < s.Rev && !s.Lineage.VerifyingOwn
+	s.Lineage.VerifyingOwn = false
 	w := s.Write
 	switch {
 	case s.Phase == Ending && ev.State == Dead:
@@ -244,7 +250,7 @@ func (s Session) read(p Params, ev SessionEvent, now Instant) (Session, []Sessio
 		return s, nil // still as I left it: again
 	}
 	s.Phase, s.Write, s.FoundRev = Lost, SessionWrite{}, ev.Rev
-	s.Kill, s.Cancel = true, true
+	s.Reported.Kill, s.Reported.Cancel = true, true
 	return s, []SessionAction{{Kind: KillTasks}}
 }
 
@@ -256,7 +262,7 @@ func (s Session) tasksOff() Session {
 		// Whether it was ever created is not known: created as dead, it cannot be any more.
 		s.Phase, s.Write, s.Look, s.FoundRev = Ending, SessionWrite{}, false, 0
 	case s.Phase == Open && s.End:
-		s.Off = true
+		s.Idle = true
 	}
 	return s.mayEnd()
 }
@@ -264,7 +270,7 @@ func (s Session) tasksOff() Session {
 // mayEnd goes from the last answered heartbeat to the end. Where each answer takes longer than the pause between two
 // heartbeats there is no moment without one under way. So it is asked before another is begun.
 func (s Session) mayEnd() Session {
-	if s.Phase == Open && s.Off && !s.Write.Under {
+	if s.Phase == Open && s.Idle && !s.Write.Under {
 		s.Phase, s.FoundRev = Ending, s.Rev
 	}
 	return s
@@ -282,15 +288,16 @@ func (s Session) deadlines(p Params, now Instant) (Session, []SessionAction) {
 			acts = append(acts, SessionAction{Kind: kind})
 		}
 	}
-	due(&s.Cancel, s.Lease().UntilCancel(p, now) <= 0, CancelTasks)
-	due(&s.Kill, now.Reached(s.Acked, p.Kill), KillTasks)
-	due(&s.Hard, s.Lease().UntilHard(p, now) <= 0, HardStop)
+	due(&s.Reported.Cancel, s.Lease().UntilCancel(p, now) <= 0, CancelTasks)
+	due(&s.Reported.Kill, now.Reached(s.Acked, p.Kill), KillTasks)
+	due(&s.Reported.Hard, s.Lease().UntilHard(p, now) <= 0, HardStop)
 	return s, acts
 }
 
 // send decides what goes to the store now: at most one write or read at a time.
 func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAction) {
-	if clock == 0 || s.Reading || s.Write.Sent || s.Doubt && s.Phase == Open || now.HolderElapsed(s.NotTill) < 0 {
+	under := s.Reading || s.Write.Sent || s.Lineage.Verifying && s.Phase == Open
+	if clock == 0 || under || now.HolderElapsed(s.RetryAt) < 0 {
 		return s, nil
 	}
 	if s.Look {
@@ -305,7 +312,7 @@ func (s Session) send(p Params, clock int64, now Instant) (Session, []SessionAct
 		if s.Drain {
 			state = Draining
 		}
-		if s.Write.Under || now.Reached(s.Acked, p.Heartbeat) || s.Drain != s.SaysDrn {
+		if s.Write.Under || now.Reached(s.Acked, p.Heartbeat) || s.Drain != s.AnnouncedDraining {
 			return s.heartbeat(state, clock, now)
 		}
 	case Ending:

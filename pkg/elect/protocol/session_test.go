@@ -395,8 +395,8 @@ func TestSessionReadBelowItsAcknowledgedRevisionIsForgotten(t *testing.T) {
 			s.tick(2 * s.p.Heartbeat)
 			s.answer(2*s.p.Heartbeat, protocol.Refused)
 			s.wants(s.found(2*s.p.Heartbeat, c.rev, c.heartbeat, c.state, true), protocol.KillTasks)
-			if s.Forgot != c.want {
-				t.Errorf("forgot %v, want %v", s.Forgot, c.want)
+			if s.Lineage.Forgot != c.want {
+				t.Errorf("forgot %v, want %v", s.Lineage.Forgot, c.want)
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -13,8 +15,8 @@ import (
 // cleanEvery is how often what has expired is removed from the store.
 const cleanEvery = 5 * time.Minute
 
-// Audit is not safe for concurrent use.
-type Audit struct {
+// audit is not safe for concurrent use.
+type audit struct {
 	p       protocol.Params
 	count   lockCount
 	sweep   lockSweep
@@ -42,32 +44,32 @@ type lockSweep struct {
 	alive map[string]bool
 }
 
-// NewAudit is an audit that begins its first round at now.
-func NewAudit(out *Effects, p protocol.Params, now protocol.Instant) *Audit {
-	return &Audit{
+// newAudit is an audit that begins its first round at now.
+func newAudit(out *Effects, p protocol.Params, now protocol.Instant) *audit {
+	return &audit{
 		out: out, p: p, count: lockCount{last: now}, sweep: lockSweep{last: now.Add(-p.T)}, cleaned: now,
 		deleted: map[record.Key]*record.Lock{}, reading: map[record.Key]bool{},
 	}
 }
 
-// Begin says that the own session is another one: what was counted of the one before means nothing.
-func (a *Audit) Begin() { a.count.busy, a.count.missed = false, 0 }
+// begin says that the own session is another one: what was counted of the one before means nothing.
+func (a *audit) begin() { a.count.busy, a.count.missed = false, 0 }
 
-// LineageChanged forgets what was found in another lineage.
-func (a *Audit) LineageChanged() {
-	a.Begin()
+// lineageChanged forgets what was found in another lineage.
+func (a *audit) lineageChanged() {
+	a.begin()
 	clear(a.deleted)
 }
 
-// AuditRound is what a round begins with.
-type AuditRound struct {
+// auditRound is what a round begins with.
+type auditRound struct {
 	Open  bool            // the own session is open
 	Valid bool            // and its lease valid
 	Alive func() []string // sessions that live, the own one included
 }
 
-// Tick begins what is due. It reports whether a sweep began.
-func (a *Audit) Tick(t AuditRound, now protocol.Instant) bool {
+// tick begins what is due. It reports whether a sweep began.
+func (a *audit) tick(t auditRound, now protocol.Instant) bool {
 	if t.Valid && now.Reached(a.restored, a.p.Retry) {
 		a.restored = now
 		for _, key := range slices.Sorted(maps.Keys(a.deleted)) {
@@ -98,14 +100,14 @@ func (a *Audit) Tick(t AuditRound, now protocol.Instant) bool {
 	return began
 }
 
-// Bounds are how many locks may have named the own session when they were counted. The least are those that were sure
+// ownedBounds are how many locks may have named the own session when they were counted. The least are those that were sure
 // to do so all the time. The most are those of all keys that were not free at some moment. A replica is seldom without
 // a claim or a release under way while answers are lost, and must notice all the same.
-type Bounds struct{ Least, Most int }
+type ownedBounds struct{ Least, Most int }
 
-// Counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is
+// counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is
 // held here.
-func (a *Audit) Counted(total int, ok bool, of Bounds) {
+func (a *audit) counted(total int, ok bool, of ownedBounds) {
 	busy := a.count.busy
 	a.count.busy = false
 	if !ok || !busy {
@@ -127,9 +129,9 @@ func (a *Audit) Counted(total int, ok bool, of Bounds) {
 	a.out.add(listLocks{differs})
 }
 
-// Listed takes the locks that name the own session. held says which keys are not free here, settled are those that
+// listed takes the locks that name the own session. held says which keys are not free here, settled are those that
 // run without a write under way.
-func (a *Audit) Listed(locks []*record.Lock, held func(record.Key) bool, settled []record.Key) {
+func (a *audit) listed(locks []*record.Lock, held func(record.Key) bool, settled []record.Key) {
 	listed := make(map[record.Key]bool, len(locks))
 	for _, lock := range locks {
 		listed[lock.Key] = true
@@ -150,13 +152,13 @@ type Known interface {
 	Each(do func(*record.Lock))
 }
 
-// Swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed
+// swept takes the locks whose owner is not alive; ok is false when they could not be listed: then they are listed
 // again soon. held says which keys are not free here. It returns the locks that the cache may take as they are.
 //
 // A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned, or a
 // dead session's, and was not listed may have been deleted. Nothing else shows that, and replicas that differ about its
 // last owner would wait for each other.
-func (a *Audit) Swept(locks []*record.Lock, ok bool, known Known, held func(record.Key) bool) []*record.Lock {
+func (a *audit) swept(locks []*record.Lock, ok bool, known Known, held func(record.Key) bool) []*record.Lock {
 	alive := a.sweep.alive
 	a.sweep.busy, a.sweep.alive, a.sweep.due = false, nil, !ok
 	if !ok {
@@ -180,190 +182,205 @@ func (a *Audit) Swept(locks []*record.Lock, ok bool, known Known, held func(reco
 	return fresh
 }
 
-// Deleted takes note of a lock whose document was deleted while its key was held here. Others read what has changed,
-// and an absent lock is no change. They would leave the key for ever to an owner that no longer has it. So it is
+// noteDeleted takes a lock whose document was deleted while its key was held here. Others read what has changed, and an
+// absent lock is no change. They would leave the key for ever to an owner that no longer has it. So it is
 // created again, once the lease is valid.
-func (a *Audit) Deleted(lock *record.Lock) { a.deleted[lock.Key] = lock }
+func (a *audit) noteDeleted(lock *record.Lock) { a.deleted[lock.Key] = lock }
 
-// Lost is the last known state of a deleted lock; nil for any other.
-func (a *Audit) Lost(key record.Key) *record.Lock { return a.deleted[key] }
+// lost is the last known state of a deleted lock; nil for any other.
+func (a *audit) lost(key record.Key) *record.Lock { return a.deleted[key] }
 
-// Settled says that the deleted lock needs no further care: it is there again.
-func (a *Audit) Settled(key record.Key) { delete(a.deleted, key) }
+// settled says that the deleted lock needs no further care: it is there again.
+func (a *audit) settled(key record.Key) { delete(a.deleted, key) }
 
-// Done says that a suspect has been read and judged, or could not be read.
-func (a *Audit) Done(key record.Key) { delete(a.reading, key) }
+// done says that a suspect has been read and judged, or could not be read.
+func (a *audit) done(key record.Key) { delete(a.reading, key) }
 
-func (a *Audit) suspect(key record.Key) {
+func (a *audit) suspect(key record.Key) {
 	if !a.reading[key] {
 		a.reading[key] = true
 		a.out.add(lockSuspected{key})
 	}
 }
 
-// AuditVerdict is what is to be done about a lock that was suspected and read.
-type AuditVerdict uint8
+// lockVerdict is what is to be done about a lock that was suspected and read.
+type lockVerdict uint8
 
 // The verdicts on a lock.
 const (
-	LockFine    AuditVerdict = iota // nothing but to remember what was read
-	LockWrong                       // what was known is wrong: remember what was read, also at a lower revision
-	LockLost                        // correct, and let go of the key: its lock names another or is absent
-	LockNotHeld                     // the lock names the own session and is not held here: free it
-	LockDeleted                     // the lock was deleted: create it again, without an owner
+	lockFine    lockVerdict = iota // nothing but to remember what was read
+	lockWrong                      // what was known is wrong: remember what was read, also at a lower revision
+	lockLost                       // correct, and let go of the key: its lock names another or is absent
+	lockNotHeld                    // the lock names the own session and is not held here: free it
+	lockDeleted                    // the lock was deleted: create it again, without an owner
 )
 
-// JudgeLock says what is to be done about a lock as a linearizable read found it; found is nil when it is absent.
+// judgeLock says what is to be done about a lock as a linearizable read found it; found is nil when it is absent.
 // session is the own one. held says that the key is not free here, settled that it runs without a write under way:
 // where one is, its answer says.
-func JudgeLock(found *record.Lock, session string, held, settled bool) AuditVerdict {
+func judgeLock(found *record.Lock, session string, held, settled bool) lockVerdict {
 	switch {
 	case held && !settled:
-		return LockFine
+		return lockFine
 	case held && found != nil && found.Session == session:
-		return LockFine
+		return lockFine
 	case held:
-		return LockLost
+		return lockLost
 	case found == nil:
-		return LockDeleted
+		return lockDeleted
 	case found.Session == session:
-		return LockNotHeld
+		return lockNotHeld
 	}
-	return LockWrong
+	return lockWrong
 }
 
-// tickAudit begins a round of the audit when it is time.
-func (e *Engine) tickAudit(m protocol.Moment) {
-	began := e.audit.Tick(AuditRound{
-		Open: e.Session.Machine().Phase == protocol.Open, Valid: m.Valid,
-		Alive: func() []string { return append(e.Peers.All.Alive(), e.Session.ID()) },
+// auditor does what the audit asks for: it counts, lists and reads locks, and repairs those that were edited manually.
+type auditor struct {
+	audit   *audit
+	sender  *sender
+	cache   SharedCache
+	session *Session
+	peers   *Peers
+	keys    *Keys
+	outbox  *Outbox
+	waiters *Waiters
+	log     logr.Logger
+	clock   Clock
+	moment  func() protocol.Moment
+}
+
+// tick begins a round of the audit when it is time.
+func (a *auditor) tick(m protocol.Moment) {
+	began := a.audit.tick(auditRound{
+		Open: a.session.Machine().Phase == protocol.Open, Valid: m.Valid,
+		Alive: func() []string { return append(a.peers.All.Alive(), a.session.ID()) },
 	}, m.Now)
 	if began {
-		e.cache.Turn()
+		a.cache.Turn()
 	}
 }
 
-func (e *Engine) countLocks() {
-	id := e.Session.ID()
-	e.Keys.Owned.Begin()
-	e.list(CountOwned{id}, func(a Answer) {
-		if e.Session.ID() == id {
-			least, most := e.Keys.Owned.Counted()
-			e.audit.Counted(int(a.Total), a.Err == nil, Bounds{Least: least, Most: most})
+func (a *auditor) countLocks() {
+	id := a.session.ID()
+	a.keys.owned.begin()
+	a.sender.list(CountOwned{id}, func(got Answer) {
+		if a.session.ID() == id {
+			least, most := a.keys.owned.counted()
+			a.audit.counted(int(got.Total), got.Err == nil, ownedBounds{Least: least, Most: most})
 		}
 	})
 }
 
-func (e *Engine) listLocks(differs bool) {
-	id := e.Session.ID()
+func (a *auditor) listLocks(differs bool) {
+	id := a.session.ID()
 	if differs {
-		e.log.Info("The locks do not name what is held here: looking at each", "session", id)
+		a.log.Info("The locks do not name what is held here: looking at each", "session", id)
 	}
-	e.list(ListOwned{id}, func(a Answer) {
-		if e.Session.ID() != id || a.Err != nil {
+	a.sender.list(ListOwned{id}, func(got Answer) {
+		if a.session.ID() != id || got.Err != nil {
 			return
 		}
-		for _, lock := range a.Locks {
-			e.cache.Put(lock)
+		for _, lock := range got.Locks {
+			a.cache.Put(lock)
 		}
-		e.audit.Listed(a.Locks, e.Keys.Held.Holds, e.Keys.Held.AllSettled())
+		a.audit.listed(got.Locks, a.keys.Held.Holds, a.keys.Held.allSettled())
 	})
 }
 
-func (e *Engine) sweep(alive []string) {
-	id, rev := e.Session.ID(), e.Session.Member.Record().Rev
-	e.list(ListUnowned{Alive: alive, Member: id}, func(a Answer) {
-		ok := a.Err == nil
-		for _, lock := range e.audit.Swept(a.Locks, ok, e.cache, e.Keys.Held.Holds) {
-			e.cache.Put(lock)
+func (a *auditor) sweepLocks(alive []string) {
+	id, rev := a.session.ID(), a.session.Member.Record().Rev
+	a.sender.list(ListUnowned{Alive: alive, Member: id}, func(got Answer) {
+		ok := got.Err == nil
+		for _, lock := range a.audit.swept(got.Locks, ok, a.cache, a.keys.Held.Holds) {
+			a.cache.Put(lock)
 		}
-		if ok && e.Session.Machine().Phase == protocol.Open && e.Session.Member.Found(id, rev, a.Member) {
-			e.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
+		if ok && a.session.Machine().Phase == protocol.Open && a.session.Member.found(id, rev, got.Member) {
+			a.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
 		}
 	})
 }
 
-func (e *Engine) readSuspects(keys []record.Key) {
-	reads, before := make([]KeyRead, len(keys)), make(map[record.Key]int64, len(keys))
+func (a *auditor) readSuspects(keys []record.Key) {
+	reads, before := make([]keyRead, len(keys)), make(map[record.Key]int64, len(keys))
 	for i, key := range keys {
-		reads[i], before[key] = KeyRead{Key: key, Create: true}, e.Keys.Held.Rev(key)
+		reads[i], before[key] = keyRead{Key: key, Create: true}, a.keys.Held.rev(key)
 	}
-	e.readKeys(reads, func(f KeyFound) { e.judge(f, before[f.Key]) })
+	a.sender.readKeys(reads, func(f keyFound) { a.judge(f, before[f.Key]) })
 }
 
-func (e *Engine) clean() {
-	m := e.clock.Moment()
-	e.cache.ForgetMembers(e.Peers.ForgetDead(m.Now)...) // else it would be taken for one that never came to be
+func (a *auditor) clean() {
+	m := a.clock.Moment()
+	a.cache.ForgetMembers(a.peers.ForgetDead(m.Now)...) // else it would be taken for one that never came to be
 	// One whose session never came to be is marked dead, and removed with it.
-	for id := range e.cache.Members() {
-		if id != e.Session.ID() {
-			e.Peers.Want(id, m)
+	for id := range a.cache.Members() {
+		if id != a.session.ID() {
+			a.peers.Want(id, m)
 		}
 	}
-	e.store.Clean(m.Clock, e.Session.IDs().Next, e.cache.ForgetMembers)
+	a.sender.store.Clean(m.Clock, a.session.IDs().Next, a.cache.ForgetMembers)
 }
 
 // judge does what is to be done about a lock that was suspected and read. before is its revision as held here when
 // the read was sent: what was claimed or written since, the read may not show.
-func (e *Engine) judge(f KeyFound, before int64) {
-	e.audit.Done(f.Key)
+func (a *auditor) judge(f keyFound, before int64) {
+	a.audit.done(f.Key)
 	if !f.OK {
 		return
 	}
-	m := e.Moment()
-	held := e.Keys.Held.Holds(f.Key)
-	settled := e.Keys.Held.Settled(f.Key) && e.Keys.Held.Rev(f.Key) == before
-	switch JudgeLock(f.Lock, e.Session.ID(), held, settled) {
-	case LockFine:
+	m := a.moment()
+	held := a.keys.Held.Holds(f.Key)
+	settled := a.keys.Held.settled(f.Key) && a.keys.Held.rev(f.Key) == before
+	switch judgeLock(f.Lock, a.session.ID(), held, settled) {
+	case lockFine:
 		if f.Lock != nil {
-			e.cache.Put(f.Lock)
-			e.audit.Settled(f.Key)
+			a.cache.Put(f.Lock)
+			a.audit.settled(f.Key)
 		}
-	case LockWrong:
-		e.cache.Correct(f.Key, f.Lock)
-		e.audit.Settled(f.Key)
-	case LockLost:
-		e.cache.Correct(f.Key, f.Lock)
-		e.Keys.Lose(f.Key, f.Lock == nil, m)
-		e.audit.Settled(f.Key)
-	case LockNotHeld:
-		e.cache.Put(f.Lock)
-		e.audit.Settled(f.Key)
-		if change, ok := e.Keys.Free(*f.Lock, m); ok {
-			e.repair(change)
+	case lockWrong:
+		a.cache.Correct(f.Key, f.Lock)
+		a.audit.settled(f.Key)
+	case lockLost:
+		a.cache.Correct(f.Key, f.Lock)
+		a.keys.lose(f.Key, f.Lock == nil, m)
+		a.audit.settled(f.Key)
+	case lockNotHeld:
+		a.cache.Put(f.Lock)
+		a.audit.settled(f.Key)
+		if change, ok := a.keys.free(*f.Lock, m); ok {
+			a.repair(change)
 		}
-	case LockDeleted:
-		lock := e.audit.Lost(f.Key)
+	case lockDeleted:
+		lock := a.audit.lost(f.Key)
 		if lock == nil {
-			lock = e.cache.Lock(f.Key)
+			lock = a.cache.Lock(f.Key)
 		}
 		if lock != nil {
-			if change, ok := e.Keys.Restore(*lock, f.Mark, m); ok {
-				e.repair(change)
+			if change, ok := a.keys.restore(*lock, f.Mark, m); ok {
+				a.repair(change)
 			}
 		}
 	}
 }
 
 // repair writes a lock without an owner. It is not repeated: what is still wrong is found by the next audit.
-func (e *Engine) repair(change store.Change) {
+func (a *auditor) repair(change store.Change) {
 	key := record.Key(change.Doc.ID)
 	counter := CounterOf(key)
-	e.apply(ApplyRequest{Op: "repair", Changes: []store.Change{change}}, func(a Answer) {
-		switch record.StatusOf(a.Outcomes[0]) {
+	a.sender.apply(ApplyRequest{Op: "repair", Changes: []store.Change{change}}, func(got Answer) {
+		switch record.StatusOf(got.Outcomes[0]) {
 		case protocol.Applied:
 			lock, _ := record.LockFrom(change.Doc) // made here
-			e.cache.Correct(key, &lock)
-			e.Outbox.counters.Mark(counter, change.Doc.Rev)
-			e.Outbox.counters.Urgent(counter, e.clock.Now())
-			e.Waiters.Wake(counter)
+			a.cache.Correct(key, &lock)
+			a.outbox.counters.mark(counter, change.Doc.Rev)
+			a.outbox.counters.addUrgent(counter, a.clock.Now())
+			a.waiters.wake(counter)
 		case protocol.Refused:
-			if a.Locks[0] != nil {
-				e.cache.Correct(key, a.Locks[0])
+			if got.Locks[0] != nil {
+				a.cache.Correct(key, got.Locks[0])
 			}
 		case protocol.Unknown, protocol.Unwritable:
 			return
 		}
-		e.audit.Settled(key)
+		a.audit.settled(key)
 	})
 }

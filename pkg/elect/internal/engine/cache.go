@@ -12,16 +12,16 @@ import (
 
 // Counters of what belongs to no group. Their names cannot be a group's.
 const (
-	CounterMembers   = "~members"
-	CounterOverrides = record.CounterOverrides
-	CounterEvents    = record.CounterEvents
-	CounterUngrouped = "~ungrouped" // all keys without a group share one
+	counterMembers   = "~members"
+	counterOverrides = record.CounterOverrides
+	counterEvents    = record.CounterEvents
+	counterUngrouped = "~ungrouped" // all keys without a group share one
 )
 
 // CounterOf is the counter that reports changes to the key's lock.
 func CounterOf(key record.Key) string {
 	if key.Name() == "" {
-		return CounterUngrouped
+		return counterUngrouped
 	}
 	return key.Group()
 }
@@ -129,8 +129,8 @@ func (c *Cache) Overrides() []record.Override { return c.overrides }
 
 // EventsCounted takes what a notification says of the counter of events. Nothing else hangs on it, so nothing is read.
 func (c *Cache) EventsCounted(count int64) {
-	if c.note(CounterEvents, count) {
-		c.out.add(counterMoved{CounterEvents})
+	if c.note(counterEvents, count) {
+		c.out.add(counterMoved{counterEvents})
 	}
 }
 

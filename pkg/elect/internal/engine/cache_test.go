@@ -51,7 +51,7 @@ func refreshCache(t *testing.T, c *Cache, now time.Duration, counts map[string]i
 }
 
 func TestKeysWithoutAGroupShareOneCounter(t *testing.T) {
-	for key, want := range map[record.Key]string{"g/k": "g", "a": CounterUngrouped, "b": CounterUngrouped} {
+	for key, want := range map[record.Key]string{"g/k": "g", "a": counterUngrouped, "b": counterUngrouped} {
 		if got := CounterOf(key); got != want {
 			t.Errorf("%s: counter %q, want %q", key, got, want)
 		}
@@ -308,8 +308,8 @@ func TestWhatIsReadAgainIsNoNews(t *testing.T) {
 func TestEventsAreNewsWithoutAReading(t *testing.T) {
 	c := testCache(t, "g")
 	c.Watching(true)
-	refreshCache(t, c, time.Second, map[string]int64{"g": 1, CounterEvents: 1})
-	if got := moved(takeFrom(c.out)); !slices.Contains(got, CounterEvents) {
+	refreshCache(t, c, time.Second, map[string]int64{"g": 1, counterEvents: 1})
+	if got := moved(takeFrom(c.out)); !slices.Contains(got, counterEvents) {
 		t.Errorf("moved %q in the first reading", got)
 	}
 	c.EventsCounted(1)
@@ -318,7 +318,7 @@ func TestEventsAreNewsWithoutAReading(t *testing.T) {
 	}
 	c.EventsCounted(2)
 	c.EventsCounted(2)
-	if r := takeFrom(c.out); !slices.Equal(moved(r), []string{CounterEvents}) || r.changes.View {
+	if r := takeFrom(c.out); !slices.Equal(moved(r), []string{counterEvents}) || r.changes.View {
 		t.Errorf("%+v, want the counter once, and no new view", r)
 	}
 	if _, ok := c.Plan(testAt(2 * time.Second)); ok {

@@ -75,7 +75,7 @@ func (s *firstSeen) seenFor(lock record.Lock, now protocol.Instant) time.Duratio
 func (s *firstSeen) forget(key record.Key) { delete(s.at, key) }
 
 // facts are what package protocol decides a claim by.
-func (s *firstSeen) facts(self Self, c Claim, m protocol.Moment) protocol.LockFacts {
+func (s *firstSeen) facts(self holder, c Claim, m protocol.Moment) protocol.LockFacts {
 	me := self.IDs.Session
 	lock := c.Lock
 	f := protocol.LockFacts{Owner: protocol.OwnerOther}
@@ -132,14 +132,14 @@ func (q *quota) freed(group string) {
 	}
 }
 
-// Self is the session on whose behalf keys are held.
-type Self struct {
+// holder is the session on whose behalf keys are held.
+type holder struct {
 	IDs      *record.WriterIDs
 	Instance string
 }
 
 // unowned is the lock without an owner, written over revision ifRev.
-func (s Self) unowned(lock record.Lock, ifRev, floor int64, m protocol.Moment) store.Change {
+func (s holder) unowned(lock record.Lock, ifRev, floor int64, m protocol.Moment) store.Change {
 	lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", m.Clock
 	lock.Rev, lock.WriterID = protocol.NextRev(ifRev, max(m.Rev, floor)), s.IDs.Next()
 	return store.Change{IfRev: ifRev, Doc: lock.Doc()}

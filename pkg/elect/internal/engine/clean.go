@@ -44,7 +44,8 @@ type cleaner struct {
 
 // removeSessions removes the sessions that have been dead for long and that no lock and no mutex names any more.
 func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store.WriterID) ([]string, error) {
-	reply, err := c.docs.list(ctx, store.KindSession, store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce})
+	dead := store.Query{States: []string{string(record.Dead)}, Limit: cleanAtOnce}
+	reply, err := c.docs.list(ctx, store.KindSession, dead)
 	if err != nil {
 		return nil, err
 	}

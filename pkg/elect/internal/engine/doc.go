@@ -1,8 +1,8 @@
 // Package engine is one process's part in the protocol: the components, and what connects them.
 //
-// A component owns its state, starts no goroutine, does no I/O and reads no clock. Its methods take events and the time.
-// What is to be done they add to the [Effects] that all of them share. Components never call each other: the [Engine]
-// carries each effect to another component or to one of the interfaces of [Config].
+// A component owns its state, starts no goroutine, does no I/O and reads no clock. Its methods take events and the
+// time. What is to be done they add to the [Effects] that all of them share. Components never call each other: the
+// [Engine] carries each effect to another component or to one of the interfaces of [Config].
 //
 //   - [Session] is this process's own session, and [Member] what the instance says of itself.
 //   - [Peers] are the other sessions: which of them live, which are dead, and when the store was away.
@@ -10,21 +10,22 @@
 //   - [Mutexes] are the mutexes, read-write locks and semaphores that this process uses. They stand beside keys, as in
 //     package protocol.
 //   - [Cache] is what is known of the store: counters, locks, members and overrides.
-//   - [Outbox] batches what is written: keys, mutexes, counters and events.
-//   - [Audit] compares what this process believes with what the store holds, every T/4 and every T.
+//   - [Outbox] batches what is written: keys, mutexes, counters and events. reads does so for what is read.
+//   - audit compares what this process believes with what the store holds, every T/4 and every T. auditor does what
+//     that asks for.
 //   - [Waiters] are the calls that wait for a key.
 //
 // A caller hands over one event after the other, calls [Engine.Settle] after each, and [Engine.Tick] after a few of
 // them and whenever [Engine.Sleep] has passed. [Loop] does so with goroutines, timers and a store: it is the only
-// select. [Requests] are its store operations, and a watchdog ends runs at their deadlines where the loop is held up. A
-// simulation drives engines with a queue of events.
+// select. [Core] has the store operations (read, list, apply, watch), and a watchdog, which ends runs at their
+// deadlines where the loop is held up. A simulation drives engines with a queue of events.
 //
 // # The way of an event
 //
 // From a store's reply to a started run:
 //
-//  1. The answer to a claim enters: Engine.enter lets none pass that belongs to another lineage of the store. The
-//     sender, here Outbox.sendBatch, hands it to [Keys.Answered].
+//  1. The answer to a claim enters: sender.enter lets none pass that belongs to another lineage of the store. The
+//     caller of sender.apply, here Outbox.sendBatch, hands it to Keys.answered.
 //  2. Keys.step feeds it to the key's machine, protocol.Key.Step. Keys.act makes an effect of each action: [Acked] and
 //     [Start].
 //  3. [Engine.Settle] takes the effects in the order in which they came up, and Engine.carry does what each says.
@@ -38,11 +39,14 @@
 // alone while that one lives. firstSeen.facts, in claim.go, collects what is known of it: how long the lock has been
 // reserved by the store's clock, and how long it was seen here. protocol.LockFacts.Claimable decides.
 //
-// What happens at a missed heartbeat? [Session].Tick repeats the write after T/40. At D without an acknowledged one the
-// session's machine says CancelTasks. Session.act makes an effect for all keys of it, and [Keys.All] stops each key's
-// run. The other sessions count T from the last heartbeat that they saw: [Peers.Tick] lets protocol.Peer kill it then.
+// What happens at a missed heartbeat? [Session].Tick, in session.go, repeats the write after T/40. protocol.Lease says
+// when D and X come. At D the session's machine says CancelTasks: Session.act makes an effect for all keys of it, and
+// [Keys].All stops each key's run. A held-up loop does not delay that: watchdog.due, in watchdog.go, stops runs at D
+// and reports those that are left at X. The other sessions count T from the last heartbeat that they saw: [Peers].Tick, in
+// peers.go, lets protocol.Peer kill it then.
 //
-// Where must a claim wait after an outage? A claim needs a valid lease: [Keys.Claim] answers ClaimInvalid, and the
-// machine starts nothing, until a heartbeat is acknowledged again. The keys of others are not free before their age has
-// reached T. All ages start from zero with the first success after an outage, in Peers.succeeded.
+// Where must a claim wait after an outage? A claim needs a valid lease: Keys.claim, in keyevents.go, answers
+// [ClaimInvalid], and the machine starts nothing, until a heartbeat is acknowledged again. The keys of others are not
+// free before their age has reached T. All ages start from zero with the first success after an outage, in
+// Peers.succeeded.
 package engine

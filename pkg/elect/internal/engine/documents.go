@@ -225,12 +225,12 @@ func (d *documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error)
 		}
 		r.Locks[name] = d.decodeLocks(docs)
 	}
-	if p.Members || p.Full || p.Changed(CounterMembers, r.Counts[CounterMembers]) {
+	if p.Members || p.Full || p.Changed(counterMembers, r.Counts[counterMembers]) {
 		if err := d.readMembers(ctx, &r); err != nil {
 			return r, err
 		}
 	}
-	if p.Overrides || p.Full || p.Changed(CounterOverrides, r.Counts[CounterOverrides]) {
+	if p.Overrides || p.Full || p.Changed(counterOverrides, r.Counts[counterOverrides]) {
 		reply, err := d.list(ctx, store.KindOverride, store.Query{})
 		if err != nil {
 			return r, err

@@ -18,9 +18,8 @@ type Effects struct {
 	changes Changes
 }
 
-// Effect is one of the types of this file, and of [LeaseChanged], [LeaseRenewed],
-// [SessionWrite], [SessionPoll], [KeyWrite], [KeyRead], [Start], [Stop],
-// [Advanced], [Freed], [Acked], [Corrected] and [MutexResult].
+// Effect is one of the types of this file, or [LeaseChanged], [LeaseRenewed], sessionWrite, [SessionPoll], keyWrite,
+// keyRead, [Start], [Stop], [Advanced], [Freed], [Acked], corrected or [MutexResult].
 type Effect any
 
 // Changes is what is new to a view.
@@ -139,10 +138,10 @@ type (
 	lockEdited    struct{ key record.Key }    // the own one, by others: it is to be written again
 	counterMoved  struct{ counter string }
 	mutexWrite    struct{ id string }
-	mutexRead     struct{ id string }      // linearizably: the answer goes to Mutexes.Found
-	countLocks    struct{}                 // that name the own session: the answer goes to Audit.Counted
-	listLocks     struct{ differs bool }   // the same: the answer goes to Audit.Listed
-	sweepLocks    struct{ alive []string } // whose owner is none of these: the answer goes to Audit.Swept
-	lockSuspected struct{ key record.Key } // linearizably: the answer goes to JudgeLock
+	mutexRead     struct{ id string }      // linearizably: the answer goes to Mutexes.found
+	countLocks    struct{}                 // that name the own session: the answer goes to audit.counted
+	listLocks     struct{ differs bool }   // the same: the answer goes to audit.listed
+	sweepLocks    struct{ alive []string } // whose owner is none of these: the answer goes to audit.swept
+	lockSuspected struct{ key record.Key } // linearizably: the answer goes to judgeLock
 	cleanStore    struct{}                 // of what has expired
 )

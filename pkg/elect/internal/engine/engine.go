@@ -27,8 +27,8 @@ type Config struct {
 	Observe func(Event)
 }
 
-// Engine is one process's part in the protocol. It is not safe for concurrent use. Who drives it may ask the
-// components, and hand them events of their own.
+// Engine is one process's part in the protocol. It is not safe for concurrent use. The driver may query the components,
+// and hand them events of their own.
 type Engine struct {
 	Session *Session
 	Peers   *Peers
@@ -37,46 +37,40 @@ type Engine struct {
 	Outbox  *Outbox
 	Waiters *Waiters
 
-	p        protocol.Params
-	log      logr.Logger
-	clock    Clock
-	store    Store
-	runs     Runs
-	calls    Calls
-	cache    SharedCache
-	observe  func(Event)
-	audit    *Audit
-	lineage  int // counts those that the store has followed: see enter
-	gathered gathered
-	named    named
-	out      *Effects
+	cfg     Config
+	sender  *sender
+	reads   reads
+	auditor *auditor
+	out     *Effects
 }
 
 // New is an engine that is about to open its first session.
 func New(c Config) *Engine {
 	now := c.Clock.Now()
-	e := &Engine{
-		out: &Effects{}, Waiters: NewWaiters(),
-		p: c.Params, log: c.Log, clock: c.Clock, runs: c.Runs, calls: c.Calls, cache: c.Cache, observe: c.Observe,
-		store: c.Store,
-	}
-	e.cache.bind(e.out)
-	e.Session = NewSession(e.out, c.Params, c.Member, c.NewID)
+	e := &Engine{cfg: c, out: &Effects{}, Waiters: newWaiters(), sender: &sender{store: c.Store}}
+	c.Cache.bind(e.out)
+	e.Session = newSession(e.out, c.Params, c.Member, c.NewID)
 	e.Peers = NewPeers(e.out, c.Params, now, c.Predecessors)
-	e.Keys = NewKeys(e.out, c.Params)
-	e.Mutexes = NewMutexes(e.out, c.Params)
-	e.audit = NewAudit(e.out, c.Params, now)
+	e.Keys = newKeys(e.out, c.Params)
+	e.Mutexes = newMutexes(e.out, c.Params)
 	e.Outbox = &Outbox{
-		send: e.apply, cache: c.Cache, keys: e.Keys, mutexTable: e.Mutexes, session: e.Session, moment: e.Moment,
+		send: e.sender.apply, cache: c.Cache, keys: e.Keys, mutexTable: e.Mutexes, session: e.Session, moment: e.Moment,
 		retry: c.Params.Retry,
 	}
-	e.Keys.SetLimits(limitsOf(e.Session.Member.Record()))
+	e.auditor = &auditor{
+		audit: newAudit(e.out, c.Params, now), sender: e.sender, cache: c.Cache, session: e.Session, peers: e.Peers,
+		keys: e.Keys, outbox: e.Outbox, waiters: e.Waiters, log: c.Log, clock: c.Clock, moment: e.Moment,
+	}
+	e.reads = reads{
+		sender: e.sender, cache: c.Cache, held: e.Keys, table: e.Mutexes, auditor: e.auditor, moment: e.Moment,
+	}
+	e.Keys.setLimits(limitsOf(e.Session.Member.Record()))
 	return e
 }
 
 // Moment is one look at all clocks and at the lease.
 func (e *Engine) Moment() protocol.Moment {
-	m := e.clock.Moment()
+	m := e.cfg.Clock.Moment()
 	m.Valid = e.Session.Valid(m.Now)
 	return m
 }
@@ -85,7 +79,7 @@ func (e *Engine) Moment() protocol.Moment {
 func (e *Engine) SetMember(m record.Member) {
 	e.Session.Member.Set(m)
 	e.out.changedSessions()
-	e.Keys.SetLimits(limitsOf(e.Session.Member.Record()))
+	e.Keys.setLimits(limitsOf(e.Session.Member.Record()))
 }
 
 // limitsOf are what the member allows.
@@ -94,25 +88,25 @@ func limitsOf(m record.Member) Limits { return Limits{Caps: m.Caps, MaxTasks: m.
 // Tick lets time pass for every component, and carries what came of it and of the events before.
 func (e *Engine) Tick() {
 	m := e.Moment()
-	if e.Session.Machine().Doubt && !e.Keys.Held.Verifying() && !e.Mutexes.Verifying() {
-		e.Session.Verified(m)
+	if e.Session.Machine().Lineage.Verifying && !e.Keys.Held.verifying() && !e.Mutexes.verifying() {
+		e.Session.verified(m)
 	}
 	e.Session.Tick(m)
 	e.Settle()
-	e.Session.Idle(e.runs.Count(), e.Keys.Held.Len()+e.Mutexes.Len(), m)
+	e.Session.Idle(e.cfg.Runs.Count(), e.Keys.Held.len()+e.Mutexes.len(), m)
 	e.Settle()
 	m = e.Moment()
-	e.Peers.EndPredecessors(e.Session.Announced() && e.cache.Loaded(), m)
-	e.Peers.Tick(e.Session.Machine(), e.cache.LongestLease(), m)
+	e.Peers.EndPredecessors(e.Session.announced() && e.cfg.Cache.Loaded(), m)
+	e.Peers.Tick(e.Session.Machine(), e.cfg.Cache.LongestLease(), m)
 	e.Settle()
-	e.Keys.Tick(m)
-	e.Mutexes.Tick(m)
-	if e.Session.ClosingFor(e.p.Hard, m.Now) { // as long as after a lost lease
-		e.Mutexes.End(m)
+	e.Keys.tick(m)
+	e.Mutexes.tick(m)
+	if e.Session.closingFor(e.cfg.Params.Hard, m.Now) { // as long as after a lost lease
+		e.Mutexes.end(m)
 	}
-	e.Session.Announce(m)
+	e.Session.announce(m)
 	e.Settle()
-	e.tickAudit(m)
+	e.auditor.tick(m)
 	e.refresh(m.Now)
 	e.Settle()
 	e.Outbox.flush(m)
@@ -121,15 +115,16 @@ func (e *Engine) Tick() {
 // Sleep is how long the caller may wait before the next Tick: no longer than T/50, so that no deadline hangs on one
 // timer.
 func (e *Engine) Sleep() time.Duration {
-	now := e.clock.Now()
-	wait := min(e.p.Wake, e.Peers.Wait(e.Session.Machine(), now), e.Outbox.counters.Wait(now), e.cache.Wait(now))
+	now := e.cfg.Clock.Now()
+	wait := min(e.cfg.Params.Wake, e.Outbox.counters.wait(now), e.cfg.Cache.Wait(now))
+	wait = min(wait, e.Peers.Wait(e.Session.Machine(), now))
 	if d, ok := e.Session.Wait(now); ok {
 		wait = min(wait, d)
 	}
 	if d, ok := e.Keys.timers.reports.wait(now); ok {
 		wait = min(wait, d)
 	}
-	if d, ok := e.Mutexes.Wait(now); ok {
+	if d, ok := e.Mutexes.timers.wait(now); ok {
 		wait = min(wait, d)
 	}
 	return max(wait, time.Millisecond)
@@ -147,8 +142,8 @@ func (e *Engine) Changes() Changes {
 func (e *Engine) Close() {
 	m := e.Moment()
 	if e.Session.Close(m) {
-		e.Keys.ReleaseAll(record.ReasonShutdown, m)
-		e.Mutexes.Close(m)
+		e.Keys.releaseAll(record.ReasonShutdown, m)
+		e.Mutexes.close(m)
 	}
 }
 
@@ -158,10 +153,10 @@ func (e *Engine) Over() (ended, unheard bool) {
 	if !e.Session.Closing() {
 		return false, false
 	}
-	now := e.clock.Now()
+	now := e.cfg.Clock.Now()
 	ended = e.Session.Machine().Phase == protocol.Ended
-	unheard = !ended && e.runs.Count() == 0 && e.Session.ClosingFor(e.p.T, now)
-	return ended, unheard && e.Peers.Connectivity.Silent(e.p.T, now)
+	unheard = !ended && e.cfg.Runs.Count() == 0 && e.Session.closingFor(e.cfg.Params.T, now)
+	return ended, unheard && e.Peers.Connectivity.Silent(e.cfg.Params.T, now)
 }
 
 // Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock
@@ -174,14 +169,14 @@ func (e *Engine) Claim(c Claim) ClaimVerdict {
 		c.Cause, c.Died = e.Peers.All.Death(lock.Session)
 	}
 	if lock.Rev == 0 {
-		c.Floor = e.cache.MaxRev(lock.Key.Group()) + 1 // it may have been there once
+		c.Floor = e.cfg.Cache.MaxRev(lock.Key.Group()) + 1 // it may have been there once
 	}
-	verdict := e.Keys.Claim(c, m)
+	verdict := e.Keys.claim(c, m)
 	if verdict == ClaimBegun {
-		e.observe(KeyClaiming{lock.Key})
+		e.cfg.Observe(KeyClaiming{lock.Key})
 	}
 	if verdict == ClaimEdited {
-		e.log.Info(
+		e.cfg.Log.Info(
 			"A lock names this session, which did not claim it: leaving it alone for a lease", "key", lock.Key,
 			"session", e.Session.ID(),
 		)
@@ -191,28 +186,47 @@ func (e *Engine) Claim(c Claim) ClaimVerdict {
 
 // Decline clears a reservation that this instance cannot take, so that others need not wait.
 func (e *Engine) Decline(key record.Key) {
-	if lock := e.cache.Lock(key); lock != nil {
-		if change, ok := e.Keys.Decline(*lock, e.Moment()); ok {
-			e.repair(change)
+	if lock := e.cfg.Cache.Lock(key); lock != nil {
+		if change, ok := e.Keys.decline(*lock, e.Moment()); ok {
+			e.auditor.repair(change)
 		}
 	}
 }
 
 // refresh reads what the cache wants to know, when it is time.
 func (e *Engine) refresh(now protocol.Instant) {
-	plan, ok := e.cache.Plan(now)
+	plan, ok := e.cfg.Cache.Plan(now)
 	if !ok {
 		return
 	}
-	e.list(plan, func(a Answer) {
-		now := e.clock.Now()
+	e.sender.list(plan, func(a Answer) {
+		now := e.cfg.Clock.Now()
 		if a.Err != nil {
-			e.log.V(1).Info("Reading the locks failed", "error", a.Err.Error())
-			e.cache.Failed(plan, e.p.Retry, now)
+			e.cfg.Log.V(1).Info("Reading the locks failed", "error", a.Err.Error())
+			e.cfg.Cache.Failed(plan, e.cfg.Params.Retry, now)
 			return
 		}
-		e.cache.Refreshed(plan, a.Reading, e.Keys.Held.Holds, now)
+		e.cfg.Cache.Refreshed(plan, a.Reading, e.Keys.Held.Holds, now)
 	})
+}
+
+// LineageChanged says that the store follows another lineage: writes that it had acknowledged may be lost.
+// What was known is forgotten, what is held is compared, and no heartbeat counts before that. Runs go on meanwhile,
+// under the deadlines that they have.
+func (e *Engine) LineageChanged() {
+	m := e.Moment()
+	e.sender.lineage++
+	e.cfg.Log.Info(
+		"The store follows another lineage, after a failover perhaps: comparing what is held", "session",
+		e.Session.ID(), "keys", e.Keys.Held.len(),
+	)
+	e.Session.lineageChanged(m)
+	e.Keys.lineageChanged(m)
+	e.Mutexes.lineageChanged(m)
+	e.Peers.Forget(m.Now)
+	e.cfg.Cache.Forget()
+	e.auditor.audit.lineageChanged()
+	e.Waiters.wakeAll()
 }
 
 // Notification is something that the store has reported, decoded. It may be late, or never come.
@@ -232,29 +246,29 @@ type Notification struct {
 func (e *Engine) Notified(x Notification) {
 	switch {
 	case x.Broken:
-		e.cache.Watching(false)
-		e.Mutexes.Watching(false, e.Moment())
+		e.cfg.Cache.Watching(false)
+		e.Mutexes.watching(false, e.Moment())
 	case x.Resync:
-		e.cache.Watching(true)
-		e.Mutexes.Watching(true, e.Moment())
+		e.cfg.Cache.Watching(true)
+		e.Mutexes.watching(true, e.Moment())
 	case x.Kind == store.KindMutex:
-		e.Mutexes.Notified(x.ID, x.Mutex, e.Moment())
+		e.Mutexes.notified(x.ID, x.Mutex, e.Moment())
 	case x.Session != nil:
 		e.Peers.See(x.Session, false, x.Arrived, e.Moment())
 	case x.Kind == store.KindSession:
 		e.Peers.PollSoon() // one may have begun: others that leave count on it
-		e.cache.Look()
+		e.cfg.Cache.Look()
 	case x.Lock != nil:
-		e.cache.Put(x.Lock)
+		e.cfg.Cache.Put(x.Lock)
 	case x.Kind == store.KindLock:
-		e.lockNamed(x.ID)
+		e.reads.named = append(e.reads.named, x.ID)
 	case x.Kind == store.KindOverride:
-		e.cache.LookAtOverrides()
-	case x.Counter != nil && x.Counter.ID == CounterEvents:
-		e.cache.EventsCounted(x.Counter.Count)
-	case x.Counter != nil && e.cache.Counted(x.Counter.ID, x.Counter.Count):
+		e.cfg.Cache.LookAtOverrides()
+	case x.Counter != nil && x.Counter.ID == counterEvents:
+		e.cfg.Cache.EventsCounted(x.Counter.Count)
+	case x.Counter != nil && e.cfg.Cache.Counted(x.Counter.ID, x.Counter.Count):
 		// It was read before.
 	default:
-		e.cache.Look()
+		e.cfg.Cache.Look()
 	}
 }

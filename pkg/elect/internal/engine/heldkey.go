@@ -20,13 +20,13 @@ type heldKey struct {
 	status heldStatus
 
 	claim   *Claim             // until the run starts; then claimOver
-	write   *keyWrite          // under way; nil: none
+	write   *pendingWrite      // under way; nil: none
 	release *cluster.HandOver  // as asked for; nil: not yet
 	advance *record.TaskStatus // of the advance under way
 	adopt   bool               // see Claim
 
 	after      protocol.Instant // no repeat before, after a failure
-	named      uint32           // see OwnedCount
+	named      uint32           // see ownedCount
 	deleted    bool             // the lock's document was deleted
 	reclaim    bool             // see Freed
 	released   bool             // the release is acknowledged
@@ -49,8 +49,8 @@ func (s *heldStatus) report(status record.TaskStatus) {
 // claimOver is the claim of every key whose run has started: nothing that was known of its lock counts any more.
 var claimOver Claim
 
-// keyWrite is a write under way.
-type keyWrite struct {
+// pendingWrite is a write under way.
+type pendingWrite struct {
 	queued bool
 	action protocol.KeyAction
 	after  *record.Lock // what the write makes of the lock; nil before it is sent for the first time
@@ -106,7 +106,7 @@ func (h *heldKey) met(lock *record.Lock) bool {
 
 // waits says whether a key waits for time to pass: to repeat what was not answered, or for a valid lease.
 func (h *heldKey) waits() bool {
-	return h.m.Doubt || h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle ||
+	return h.m.Verifying || h.m.Op != protocol.NoOp && !h.m.Sent || h.m.Phase == protocol.Idle ||
 		h.m.Seeking() && !h.m.Reading
 }
 
@@ -151,17 +151,17 @@ func (t *Keys) refuse(h *heldKey, cause Cause) {
 }
 
 // queue asks for the key's write. A repeat is the very same write; a new one is made when it is sent.
-func (h *heldKey) queue(a protocol.KeyAction) KeyWrite {
+func (h *heldKey) queue(a protocol.KeyAction) keyWrite {
 	if w := h.write; w == nil || w.after == nil || w.change.IfRev != a.IfRev || w.change.Doc.Rev != a.NewRev {
-		h.write = &keyWrite{action: a}
+		h.write = &pendingWrite{action: a}
 	}
 	h.write.queued = true
-	return KeyWrite{Key: h.key, Report: a.Op == protocol.Report}
+	return keyWrite{Key: h.key, Report: a.Op == protocol.Report}
 }
 
 // change is the write that is about to be sent. One that is sent for the first time gets a revision of this moment.
 // Others read what has changed lately by revisions, and a long queue must not make it look old.
-func (h *heldKey) change(self Self, m protocol.Moment) store.Change {
+func (h *heldKey) change(self holder, m protocol.Moment) store.Change {
 	w := h.write
 	w.queued = false
 	if w.after == nil {
@@ -193,7 +193,7 @@ func (h *heldKey) acknowledged() Acked {
 const stateWaiting = "waiting"
 
 // lockAfter is the lock as the write would leave it.
-func (s Self) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.Lock {
+func (s holder) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.Lock {
 	me := s.IDs.Session
 	was := h.lock
 	l := *was
@@ -228,7 +228,7 @@ func (s Self) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.Loc
 
 // reason says why a key is claimed. It is what the claimer gave, what its last owner noted when it released it, or what
 // the lock shows.
-func (s Self) reason(h *heldKey) (record.Reason, string) {
+func (s holder) reason(h *heldKey) (record.Reason, string) {
 	was := h.lock
 	switch {
 	case was.Session != "" && was.Session != s.IDs.Session:
@@ -249,7 +249,7 @@ func (s Self) reason(h *heldKey) (record.Reason, string) {
 }
 
 // start is the start of a key that has just been claimed.
-func (s Self) start(h *heldKey, token int64) Start {
+func (s holder) start(h *heldKey, token int64) Start {
 	start := Start{Key: h.key, Token: token}
 	switch owner := h.claim.Lock.Session; {
 	case owner != "" && owner != s.IDs.Session:
@@ -260,9 +260,9 @@ func (s Self) start(h *heldKey, token int64) Start {
 	return start
 }
 
-// OwnedCount bounds how many locks name this session while the store counts them. It looks at keys as they change,
+// ownedCount bounds how many locks name this session while the store counts them. It looks at keys as they change,
 // never at all of them.
-type OwnedCount struct {
+type ownedCount struct {
 	held  int    // keys that are not free
 	named uint32 // keys whose locks are sure to name this session, unless somebody edited them manually
 	round uint32 // counts the counts
@@ -270,29 +270,29 @@ type OwnedCount struct {
 	most  int    // keys that were not free at any time since then
 }
 
-// Begin begins a count of the locks that name this session: the answer is compared with Counted.
-func (c *OwnedCount) Begin() {
+// begin begins a count of the locks that name this session: the answer is compared with Counted.
+func (c *ownedCount) begin() {
 	c.round++
 	c.least, c.most = int(c.named), c.held
 }
 
-// Counted is how many locks may have named this session at some moment since Begin, unless somebody edited one
+// counted is how many locks may have named this session at some moment since Begin, unless somebody edited one
 // manually. The least are those that were sure to do so all the time. The most are all whose keys were not free at any
 // time.
-func (c *OwnedCount) Counted() (least, most int) { return c.least, c.most }
+func (c *ownedCount) counted() (least, most int) { return c.least, c.most }
 
 // claimed takes note of a key that was free.
-func (c *OwnedCount) claimed() {
+func (c *ownedCount) claimed() {
 	c.held++
 	c.most++
 }
 
 // freed takes note of a key that is free.
-func (c *OwnedCount) freed() { c.held-- }
+func (c *ownedCount) freed() { c.held-- }
 
 // changed takes note of what an event made of a key. A key remembers in which round its lock became sure to
 // name this session, plus one.
-func (c *OwnedCount) changed(h *heldKey) {
+func (c *ownedCount) changed(h *heldKey) {
 	switch sure := h.surelyOwned(); {
 	case sure && h.named == 0:
 		c.named++

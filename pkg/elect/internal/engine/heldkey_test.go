@@ -49,10 +49,10 @@ func (w *keyWalk) check(t *testing.T, table *Keys) {
 			least++
 		}
 	}
-	if gotLeast, gotMost := table.Owned.Counted(); int(table.Owned.named) != sure || gotLeast != least ||
+	if gotLeast, gotMost := table.owned.counted(); int(table.owned.named) != sure || gotLeast != least ||
 		gotMost < len(w.ever) {
 		t.Fatalf(
-			"named %d, counted %d to %d; want %d, %d to at least %d", table.Owned.named, gotLeast, gotMost, sure,
+			"named %d, counted %d to %d; want %d, %d to at least %d", table.owned.named, gotLeast, gotMost, sure,
 			least, len(w.ever),
 		)
 	}
@@ -65,8 +65,8 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 	p := testParams(t)
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		table, now := NewKeys(&Effects{}, p), time.Hour
-		table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
+		table, now := newKeys(&Effects{}, p), time.Hour
+		table.begin(holder{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 		var w keyWalk
 		w.begin(table)
 		for range 400 {
@@ -78,7 +78,7 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 			key := record.Key(fmt.Sprintf("g/%d", r.IntN(6)))
 			switch r.IntN(14) {
 			case 0, 1, 2:
-				table.Claim(Claim{Lock: record.Lock{Key: key, Rev: int64(5 * r.IntN(2))}, Adopt: r.IntN(2) == 0}, m)
+				table.claim(Claim{Lock: record.Lock{Key: key, Rev: int64(5 * r.IntN(2))}, Adopt: r.IntN(2) == 0}, m)
 			case 3:
 				table.Release(cluster.HandOver{Key: key}, m)
 			case 4, 5:
@@ -91,25 +91,25 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 			case 7:
 				table.Advance(key, record.TaskStatus{}, m)
 			case 8:
-				table.Lose(key, r.IntN(2) == 0, m)
+				table.lose(key, r.IntN(2) == 0, m)
 			case 9:
 				table.All([]protocol.KeyEventKind{
 					protocol.KeyDeadline, protocol.KeyResume, protocol.KeyResume, protocol.KeyLose,
 				}[r.IntN(4)], m)
 			case 10:
-				table.Found(KeyFound{Key: key, OK: r.IntN(2) == 0, Mark: 7}, m)
+				table.found(keyFound{Key: key, OK: r.IntN(2) == 0, Mark: 7}, m)
 			case 11:
-				table.Tick(m)
+				table.tick(m)
 			default:
-				for _, c := range table.Prepare([]record.Key{key}, m) {
-					table.Answered(key, c.Doc.WriterID, []protocol.Status{
+				for _, c := range table.prepare([]record.Key{key}, m) {
+					table.answered(key, c.Doc.WriterID, []protocol.Status{
 						protocol.Applied, protocol.Applied, protocol.Refused, protocol.Unknown,
 					}[r.IntN(4)], nil, m)
 				}
 			}
 			w.check(t, table)
 			if r.IntN(20) == 0 {
-				table.Owned.Begin()
+				table.owned.begin()
 				w.begin(table)
 			}
 		}
@@ -118,17 +118,17 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 
 func TestKeysThatRestCostATickNothing(t *testing.T) {
 	p := testParams(t)
-	table := NewKeys(&Effects{}, p)
-	table.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
+	table := newKeys(&Effects{}, p)
+	table.begin(holder{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 	m := testMoment(0)
 	for i := range 100 {
 		key := record.Key(fmt.Sprintf("g/%d", i))
-		table.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}}, m)
+		table.claim(Claim{Lock: record.Lock{Key: key, Rev: 5}}, m)
 		if len(table.timers.pending) > 0 {
 			t.Fatal("a claim that is sent waits for its answer, not for a tick")
 		}
-		for _, c := range table.Prepare([]record.Key{key}, m) {
-			table.Answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
+		for _, c := range table.prepare([]record.Key{key}, m) {
+			table.answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
 		}
 		table.Report(key, record.TaskStatus{State: "running"}, m.Now)
 	}
@@ -136,11 +136,11 @@ func TestKeysThatRestCostATickNothing(t *testing.T) {
 		t.Errorf("sleeps %v, %v; want the delay of reports", d, ok)
 	}
 	m.Now = m.Now.Add(reportDelay)
-	table.Tick(m)
+	table.tick(m)
 	takeFrom(table.out)
 	for key := range table.Held {
-		for _, c := range table.Prepare([]record.Key{key}, m) {
-			table.Answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
+		for _, c := range table.prepare([]record.Key{key}, m) {
+			table.answered(key, c.Doc.WriterID, protocol.Applied, nil, m)
 		}
 	}
 	if n := len(table.timers.pending) + len(table.timers.reports.queue) + len(table.timers.lost.queue); n > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Clock gives the time.
@@ -13,6 +14,70 @@ type Clock interface {
 	Now() protocol.Instant
 	// Moment is one look at all clocks. Whether the lease is valid is filled in by the engine.
 	Moment() protocol.Moment
+}
+
+// Store takes requests. Its methods return at once, and each answer is an event. The function given is called once,
+// where the engine's other methods are, and never from inside one of them. The locks that it hands out are shared
+// and must not be changed.
+type Store interface {
+	// Read reads documents by their ids, linearizably.
+	Read(r ReadRequest, then func(Answer))
+	// List lists documents. What it shows may be stale.
+	List(r ListRequest, then func(Answer))
+	// Apply sends changes.
+	Apply(r ApplyRequest, then func(Answer))
+	// Clean removes sessions that have been dead for long, and the oldest events. id gives writer IDs; it is called
+	// as answers are.
+	Clean(at int64, id func() store.WriterID, then func(removed ...string))
+}
+
+// ReadRequest asks for sessions, locks or mutexes.
+type ReadRequest struct {
+	Kind store.Kind
+	IDs  []string
+	// Counters are read after them: Answer.Marks has the high-water mark of each. With mutexes they are read only where
+	// one is absent.
+	Counters []string
+}
+
+// ListRequest is a [SessionPoll], a [CountOwned], a [ListOwned], a [ListUnowned] or a [RefreshPlan].
+type ListRequest any
+
+type (
+	// CountOwned counts the locks that name a session: Answer.Total.
+	CountOwned struct{ Session string }
+	// ListOwned lists them: Answer.Locks.
+	ListOwned struct{ Session string }
+	// ListUnowned lists the locks, not suspended, whose owner is none of those alive: Answer.Locks. Answer.Member is
+	// that of a session as others read it; nil when it is absent.
+	ListUnowned struct {
+		Alive  []string
+		Member string
+	}
+)
+
+// ApplyRequest asks for changes. One that the store cannot take at all holds up no other.
+type ApplyRequest struct {
+	Op      string // names it in metrics
+	Changes []store.Change
+	InOrder bool // each is sent once the one before is answered
+}
+
+// Answer is the answer to a request.
+type Answer struct {
+	Err     error // a read or list failed
+	Arrived protocol.Instant
+
+	Sessions []record.Session // as found
+	// Locks and Mutexes of a read are in the order of the ids, and nil where one is absent. Of changes they are what
+	// refusals found.
+	Locks    []*record.Lock
+	Mutexes  []*protocol.MutexDoc
+	Marks    map[string]int64 // by counter
+	Total    int64
+	Member   *store.Doc
+	Reading  Reading
+	Outcomes []store.Outcome // of the changes
 }
 
 // Runs are the runs of this process.

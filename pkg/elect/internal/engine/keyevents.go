@@ -18,18 +18,18 @@ func (t *Keys) All(kind protocol.KeyEventKind, m protocol.Moment) {
 	}
 }
 
-// LineageChanged says that the store follows another lineage. Every lock held here is read and compared.
-func (t *Keys) LineageChanged(m protocol.Moment) {
+// lineageChanged says that the store follows another lineage. Every lock held here is read and compared.
+func (t *Keys) lineageChanged(m protocol.Moment) {
 	clear(t.seen.at)
 	for _, h := range t.Held {
 		h.reclaim = true
 	}
-	t.All(protocol.KeyDoubt, m)
+	t.All(protocol.KeyLineageChanged, m)
 }
 
-// Tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
+// tick repeats what was not answered, notes statuses that have waited long enough, and finds runs that go on
 // although their key is another's.
-func (t *Keys) Tick(m protocol.Moment) {
+func (t *Keys) tick(m protocol.Moment) {
 	if keys := t.timers.stuck(m.Now); len(keys) > 0 {
 		t.out.add(stuckRuns{keys})
 	}
@@ -40,7 +40,7 @@ func (t *Keys) Tick(m protocol.Moment) {
 	}
 	var due []*heldKey
 	for h := range t.timers.pending {
-		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid && !h.m.Doubt {
+		if h.m.Phase == protocol.Idle && h.m.Op == protocol.NoOp && !m.Valid && !h.m.Verifying {
 			continue // what waits for a valid lease may be all that was held
 		}
 		if m.Now.HolderElapsed(h.after) >= 0 {
@@ -64,8 +64,8 @@ func (t *Keys) Release(r cluster.HandOver, m protocol.Moment) {
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp}, m)
 }
 
-// ReleaseAll asks for the release of every key, since this process stops.
-func (t *Keys) ReleaseAll(reason record.Reason, m protocol.Moment) {
+// releaseAll asks for the release of every key, since this process stops.
+func (t *Keys) releaseAll(reason record.Reason, m protocol.Moment) {
 	for _, key := range slices.Sorted(maps.Keys(t.Held)) {
 		t.Release(cluster.HandOver{Key: key, Reason: reason, Message: t.self.Instance + " is stopping"}, m)
 	}
@@ -115,9 +115,9 @@ func (t *Keys) Report(key record.Key, status record.TaskStatus, now protocol.Ins
 	}
 }
 
-// Answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
+// answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
 // lock is absent.
-func (t *Keys) Answered(
+func (t *Keys) answered(
 	key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,
 ) {
 	h := t.Held[key]
@@ -129,7 +129,7 @@ func (t *Keys) Answered(
 		t.out.add(h.acknowledged())
 	case protocol.Refused:
 		h.reclaim = h.met(lock) || lock != nil && h.sentAs(lock.WriterID)
-		t.out.add(Corrected{h.key, lock})
+		t.out.add(corrected{h.key, lock})
 	case protocol.Unknown:
 		h.after = m.Now.Add(t.p.Retry)
 	case protocol.Unwritable:
@@ -138,16 +138,16 @@ func (t *Keys) Answered(
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status}, m)
 }
 
-// KeyFound is the answer to a Read.
-type KeyFound struct {
+// keyFound is the answer to a Read.
+type keyFound struct {
 	Key  record.Key
 	Lock *record.Lock // nil: absent
 	Mark int64        // of a Read with Create: the group's high-water mark
 	OK   bool         // the read succeeded
 }
 
-// Found takes the answer to a Read.
-func (t *Keys) Found(f KeyFound, m protocol.Moment) {
+// found takes the answer to a Read.
+func (t *Keys) found(f keyFound, m protocol.Moment) {
 	h := t.Held[f.Key]
 	if h == nil || !h.m.Reading {
 		return
@@ -161,10 +161,10 @@ func (t *Keys) Found(f KeyFound, m protocol.Moment) {
 		h.claim.Floor = max(h.claim.Floor, f.Mark+1)
 	case h.m.Seeking():
 		ev.Rev = lock.Rev
-		t.out.add(Corrected{f.Key, lock})
+		t.out.add(corrected{f.Key, lock})
 	case lock == nil:
 		h.deleted = h.m.Token > 0
-		t.out.add(Corrected{Key: f.Key})
+		t.out.add(corrected{Key: f.Key})
 	default:
 		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
 		ev.Ours = h.sentAs(lock.WriterID)
@@ -186,8 +186,8 @@ func (t *Keys) Expire(key record.Key, m protocol.Moment) {
 	}
 }
 
-// Lose lets go of a key whose lock was found to name another, or to be absent.
-func (t *Keys) Lose(key record.Key, absent bool, m protocol.Moment) {
+// lose lets go of a key whose lock was found to name another, or to be absent.
+func (t *Keys) lose(key record.Key, absent bool, m protocol.Moment) {
 	h := t.Held[key]
 	if h == nil {
 		return
@@ -196,8 +196,8 @@ func (t *Keys) Lose(key record.Key, absent bool, m protocol.Moment) {
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyLose}, m)
 }
 
-// Claim begins to take a key.
-func (t *Keys) Claim(c Claim, m protocol.Moment) ClaimVerdict {
+// claim begins to take a key.
+func (t *Keys) claim(c Claim, m protocol.Moment) ClaimVerdict {
 	key := c.Lock.Key
 	switch {
 	case t.Held[key] != nil:
@@ -218,14 +218,14 @@ func (t *Keys) Claim(c Claim, m protocol.Moment) ClaimVerdict {
 	h := &heldKey{key: key, lock: &c.Lock, claim: &c, status: heldStatus{is: &status}, adopt: c.Adopt}
 	t.Held[key] = h
 	t.quota.claimed(key.Group())
-	t.Owned.claimed()
+	t.owned.claimed()
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
 	return ClaimBegun
 }
 
-// Free is the change that frees a lock which names this session and is not held here. ok is false when it may not
+// free is the change that frees a lock which names this session and is not held here. ok is false when it may not
 // be written yet.
-func (t *Keys) Free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+func (t *Keys) free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
 	if lock.Session != t.self.IDs.Session || t.Held[lock.Key] != nil || !m.Valid ||
 		!t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
 		return store.Change{}, false
@@ -233,9 +233,9 @@ func (t *Keys) Free(lock record.Lock, m protocol.Moment) (change store.Change, o
 	return t.self.unowned(lock, lock.Rev, 0, m), true
 }
 
-// Restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok
+// restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok
 // is false when it may not be written yet, or need not.
-func (t *Keys) Restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
+func (t *Keys) restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
 	if t.Held[lock.Key] != nil || !m.Valid {
 		return store.Change{}, false
 	}
@@ -244,9 +244,9 @@ func (t *Keys) Restore(lock record.Lock, mark int64, m protocol.Moment) (change 
 	return t.self.unowned(lock, 0, floor, m), true
 }
 
-// Decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
+// decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
 // none.
-func (t *Keys) Decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+func (t *Keys) decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
 	if lock.Session != "" || lock.Next != t.self.IDs.Session || t.Held[lock.Key] != nil {
 		return store.Change{}, false
 	}

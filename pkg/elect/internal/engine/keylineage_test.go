@@ -12,7 +12,7 @@ import (
 func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	const key = "g/k"
 	w := newKeysWorld(t)
-	w.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment())
+	w.claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment())
 	acked := of[Acked](w.answer(w.send(), protocol.Applied))
 	if len(acked) != 1 {
 		t.Fatalf("acknowledged %+v, want the claim", acked)
@@ -20,29 +20,29 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	lock := *acked[0].Is
 	w.Report(key, record.TaskStatus{State: "working"}, w.moment().Now)
 	w.now += time.Second
-	w.Tick(w.moment())
-	queued := of[KeyWrite](takeFrom(w.out))
+	w.tick(w.moment())
+	queued := of[keyWrite](takeFrom(w.out))
 	if len(queued) != 1 {
 		t.Fatalf("writes %+v, want the report", queued)
 	}
-	w.LineageChanged(w.moment())
-	if sent := w.Prepare([]record.Key{key}, w.moment()); len(sent) > 0 {
+	w.lineageChanged(w.moment())
+	if sent := w.prepare([]record.Key{key}, w.moment()); len(sent) > 0 {
 		t.Errorf("sent before the comparison: %+v", sent)
 	}
-	if r := takeFrom(w.out); len(of[KeyRead](r)) != 1 || len(of[KeyWrite](r)) > 0 {
-		t.Fatalf("in doubt: %+v, want a read", r)
+	if r := takeFrom(w.out); len(of[keyRead](r)) != 1 || len(of[keyWrite](r)) > 0 {
+		t.Fatalf("verifying: %+v, want a read", r)
 	}
-	w.Found(KeyFound{Key: key, Lock: &lock, OK: true}, w.moment())
+	w.found(keyFound{Key: key, Lock: &lock, OK: true}, w.moment())
 	w.now += time.Second
-	w.Tick(w.moment())
+	w.tick(w.moment())
 	r := takeFrom(w.out)
-	if len(of[Stop](r)) > 0 || w.Held.Verifying() {
+	if len(of[Stop](r)) > 0 || w.Held.verifying() {
 		t.Fatalf("found as it was: %+v", r)
 	}
-	if len(of[KeyWrite](r)) != 1 {
-		t.Fatalf("writes %+v, want the report again", of[KeyWrite](r))
+	if len(of[keyWrite](r)) != 1 {
+		t.Fatalf("writes %+v, want the report again", of[keyWrite](r))
 	}
-	sent := w.Prepare([]record.Key{key, key}, w.moment())
+	sent := w.prepare([]record.Key{key, key}, w.moment())
 	if len(sent) != 1 || sent[0].IfRev != lock.Rev {
 		t.Fatalf("sent %+v, want one on top of revision %d", sent, lock.Rev)
 	}
@@ -67,10 +67,10 @@ func TestAClaimThatIsRefusedAndFoundAsWrittenIsMadeAgain(t *testing.T) {
 		}, false},
 	} {
 		w := newKeysWorld(t)
-		w.Claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
+		w.claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
 		sent := w.send()
 		found := tc.found(lockOf(t, sent[0]))
-		w.Answered("g/k", sent[0].Doc.WriterID, protocol.Refused, found, w.moment())
+		w.answered("g/k", sent[0].Doc.WriterID, protocol.Refused, found, w.moment())
 		if f := of[Freed](takeFrom(w.out)); len(f) != 1 || !f[0].Refused || f[0].Reclaim != tc.again {
 			t.Errorf("%s: freed %+v, want again %v", name, f, tc.again)
 		}

@@ -10,15 +10,15 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// KeyWrite asks for the write that a key has under way.
-type KeyWrite struct {
+// keyWrite asks for the write that a key has under way.
+type keyWrite struct {
 	Key    record.Key
 	Report bool // only a status: everything else goes first
 }
 
-// KeyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is
+// keyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is
 // wanted as well, since the new token must exceed all that were given before.
-type KeyRead struct {
+type keyRead struct {
 	Key    record.Key
 	Create bool
 }
@@ -84,8 +84,8 @@ type Acked struct {
 // Moved says whether the key has another owner than before.
 func (a Acked) Moved() bool { return a.Op == protocol.Claim && a.Was.Session != a.Is.Session }
 
-// Corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
-type Corrected struct {
+// corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
+type corrected struct {
 	Key  record.Key
 	Lock *record.Lock
 }
@@ -93,33 +93,33 @@ type Corrected struct {
 // Keys holds the keys of one process. It is not safe for concurrent use.
 type Keys struct {
 	Held  heldKeys // those that are not free
-	Owned OwnedCount
+	owned ownedCount
 
 	p      protocol.Params
-	self   Self
+	self   holder
 	quota  quota
 	seen   firstSeen
 	timers keyTimers
 	out    *Effects
 }
 
-// NewKeys is an empty table.
-func NewKeys(out *Effects, p protocol.Params) *Keys {
+// newKeys is an empty table.
+func newKeys(out *Effects, p protocol.Params) *Keys {
 	return &Keys{
 		out: out, p: p, Held: heldKeys{}, quota: quota{owned: map[string]int{}},
 		seen: firstSeen{p: p, at: map[record.Key]seenAt{}}, timers: newKeyTimers(p),
 	}
 }
 
-// Begin makes the table hold keys on behalf of a new session. No key may be held.
-func (t *Keys) Begin(self Self) { t.self = self }
+// begin makes the table hold keys on behalf of a new session. No key may be held.
+func (t *Keys) begin(self holder) { t.self = self }
 
-// SetLimits sets what may be claimed from now on. Keys above the new limits stay.
-func (t *Keys) SetLimits(l Limits) { t.quota.limits = l }
+// setLimits sets what may be claimed from now on. Keys above the new limits stay.
+func (t *Keys) setLimits(l Limits) { t.quota.limits = l }
 
-// Prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left
+// prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left
 // out.
-func (t *Keys) Prepare(keys []record.Key, m protocol.Moment) []store.Change {
+func (t *Keys) prepare(keys []record.Key, m protocol.Moment) []store.Change {
 	changes := make([]store.Change, 0, len(keys))
 	for _, key := range keys {
 		if h := t.Held[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
@@ -146,7 +146,7 @@ func (t *Keys) step(h *heldKey, ev protocol.KeyEvent, m protocol.Moment) {
 	for _, a := range acts {
 		t.act(h, a, before, m)
 	}
-	t.Owned.changed(h)
+	t.owned.changed(h)
 	t.timers.changed(h)
 }
 
@@ -155,7 +155,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 	case protocol.WriteKey:
 		t.out.add(h.queue(a))
 	case protocol.ReadKey:
-		t.out.add(KeyRead{Key: h.key, Create: h.m.Seeking()})
+		t.out.add(keyRead{Key: h.key, Create: h.m.Seeking()})
 	case protocol.StartKey:
 		t.out.add(t.self.start(h, a.Token))
 		h.claim = &claimOver
@@ -179,7 +179,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 func (t *Keys) off(h *heldKey, refused bool, before protocol.Key) {
 	delete(t.Held, h.key)
 	t.quota.freed(h.key.Group())
-	t.Owned.freed()
+	t.owned.freed()
 	t.out.changedHeld()
 	t.refuse(h, CauseLost)
 	t.out.add(h.freed(refused, before))
@@ -188,8 +188,8 @@ func (t *Keys) off(h *heldKey, refused bool, before protocol.Key) {
 // heldKeys are the keys that are not free here. Its methods are questions: they change nothing.
 type heldKeys map[record.Key]*heldKey
 
-// Len is the number of keys that are not free.
-func (k heldKeys) Len() int { return len(k) }
+// len is the number of keys that are not free.
+func (k heldKeys) len() int { return len(k) }
 
 // Holds says whether the key is not free here.
 func (k heldKeys) Holds(key record.Key) bool { return k[key] != nil }
@@ -240,9 +240,9 @@ func (k heldKeys) All() iter.Seq2[record.Key, cluster.Held] {
 	}
 }
 
-// Settled says whether the key runs, also one that is being stopped, and has no write under way. Then what a read finds
+// settled says whether the key runs, also one that is being stopped, and has no write under way. Then what a read finds
 // can be compared with it.
-func (k heldKeys) Settled(key record.Key) bool {
+func (k heldKeys) settled(key record.Key) bool {
 	h := k[key]
 	if h == nil || h.m.Op != protocol.NoOp {
 		return false
@@ -250,29 +250,29 @@ func (k heldKeys) Settled(key record.Key) bool {
 	return h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping && !h.m.Lost
 }
 
-// AllSettled lists the keys that are settled, in no order.
-func (k heldKeys) AllSettled() []record.Key {
+// allSettled lists the keys that are settled, in no order.
+func (k heldKeys) allSettled() []record.Key {
 	var keys []record.Key
 	for key := range k {
-		if k.Settled(key) {
+		if k.settled(key) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// Rev is the revision of the key's lock as last acknowledged; 0 for a key that is free here.
-func (k heldKeys) Rev(key record.Key) int64 {
+// rev is the revision of the key's lock as last acknowledged; 0 for a key that is free here.
+func (k heldKeys) rev(key record.Key) int64 {
 	if h := k[key]; h != nil {
 		return h.m.Rev
 	}
 	return 0
 }
 
-// Verifying says whether a key is not compared with the store's lineage yet, or runs on although its lock was lost.
-func (k heldKeys) Verifying() bool {
+// verifying says whether a key is not compared with the store's lineage yet, or runs on although its lock was lost.
+func (k heldKeys) verifying() bool {
 	for _, h := range k {
-		if h.m.Doubt || h.m.Lost {
+		if h.m.Verifying || h.m.Lost {
 			return true
 		}
 	}

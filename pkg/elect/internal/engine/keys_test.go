@@ -20,8 +20,8 @@ type keysWorld struct {
 
 func newKeysWorld(t *testing.T) *keysWorld {
 	t.Helper()
-	w := &keysWorld{Keys: NewKeys(&Effects{}, testParams(t)), t: t}
-	w.Begin(Self{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
+	w := &keysWorld{Keys: newKeys(&Effects{}, testParams(t)), t: t}
+	w.begin(holder{IDs: &record.WriterIDs{Session: "me"}, Instance: "a"})
 	return w
 }
 
@@ -30,16 +30,16 @@ func (w *keysWorld) moment() protocol.Moment { return testMoment(w.now) }
 // send prepares what is queued.
 func (w *keysWorld) send() []store.Change {
 	var keys []record.Key
-	for _, write := range of[KeyWrite](takeFrom(w.out)) {
+	for _, write := range of[keyWrite](takeFrom(w.out)) {
 		keys = append(keys, write.Key)
 	}
-	return w.Prepare(keys, w.moment())
+	return w.prepare(keys, w.moment())
 }
 
 // answer says that these changes ended so.
 func (w *keysWorld) answer(changes []store.Change, status protocol.Status) taken {
 	for _, c := range changes {
-		w.Answered(record.Key(c.Doc.ID), c.Doc.WriterID, status, nil, w.moment())
+		w.answered(record.Key(c.Doc.ID), c.Doc.WriterID, status, nil, w.moment())
 	}
 	return takeFrom(w.out)
 }
@@ -48,7 +48,7 @@ func (w *keysWorld) answer(changes []store.Change, status protocol.Status) taken
 func (w *keysWorld) run() {
 	w.t.Helper()
 	const key = "g/k"
-	if v := w.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment()); v != ClaimBegun {
+	if v := w.claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, Adopt: true}, w.moment()); v != ClaimBegun {
 		w.t.Fatalf("claim: %v", v)
 	}
 	if r := w.answer(w.send(), protocol.Applied); len(of[Start](r)) != 1 || of[Start](r)[0].Key != key {
@@ -108,7 +108,7 @@ func TestWhoMayClaim(t *testing.T) {
 	} {
 		w := newKeysWorld(t)
 		c.claim.Lock.Key = "g/k"
-		if got := w.Claim(c.claim, w.moment()); got != c.want {
+		if got := w.claim(c.claim, w.moment()); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestAHoldOffEndsByTheLocalClockToo(t *testing.T) {
 		w.now = step.after
 		m := w.moment()
 		m.Clock = still
-		if got := w.Claim(c, m); got != step.want {
+		if got := w.claim(c, m); got != step.want {
 			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
 		}
 	}
@@ -136,15 +136,15 @@ func TestAHoldOffEndsByTheLocalClockToo(t *testing.T) {
 func TestALockThatNamesMeByAnothersWriteIsLeftAloneForT(t *testing.T) {
 	w := newKeysWorld(t)
 	c := Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Session: "me", WriterID: store.WriterID{Session: "b"}}}
-	if got := w.Claim(c, w.moment()); got != ClaimEdited {
+	if got := w.claim(c, w.moment()); got != ClaimEdited {
 		t.Errorf("at first: %v", got)
 	}
 	w.now = testLease - 1
-	if got := w.Claim(c, w.moment()); got != ClaimTaken {
+	if got := w.claim(c, w.moment()); got != ClaimTaken {
 		t.Errorf("before T: %v", got)
 	}
 	w.now = testLease
-	if got := w.Claim(c, w.moment()); got != ClaimBegun {
+	if got := w.claim(c, w.moment()); got != ClaimBegun {
 		t.Errorf("after T: %v", got)
 	}
 }
@@ -152,14 +152,14 @@ func TestALockThatNamesMeByAnothersWriteIsLeftAloneForT(t *testing.T) {
 // A cap counts claims that are not answered, runs, runs that stop, and releases that are not answered.
 func TestCapCountsAKeyUntilItsReleaseIsAcknowledged(t *testing.T) {
 	w := newKeysWorld(t)
-	w.SetLimits(Limits{Caps: map[string]int{"g": 1}})
+	w.setLimits(Limits{Caps: map[string]int{"g": 1}})
 	full := func(when string, want ClaimVerdict) {
 		t.Helper()
-		if got := w.Claim(Claim{Lock: record.Lock{Key: "g/other", Rev: 5}}, w.moment()); got != want {
+		if got := w.claim(Claim{Lock: record.Lock{Key: "g/other", Rev: 5}}, w.moment()); got != want {
 			t.Errorf("%s: verdict %v, want %v", when, got, want)
 		}
 	}
-	w.Claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
+	w.claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
 	claim := w.send()
 	full("the claim is sent", ClaimFull)
 	w.answer(claim, protocol.Applied)
@@ -175,9 +175,9 @@ func TestCapCountsAKeyUntilItsReleaseIsAcknowledged(t *testing.T) {
 
 func TestLimitsCountClaimsUnderWay(t *testing.T) {
 	w := newKeysWorld(t)
-	w.SetLimits(Limits{Caps: map[string]int{"g": 1}, MaxTasks: 2})
+	w.setLimits(Limits{Caps: map[string]int{"g": 1}, MaxTasks: 2})
 	claim := func(key record.Key, anyCap bool) ClaimVerdict {
-		return w.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, AnyCap: anyCap}, w.moment())
+		return w.claim(Claim{Lock: record.Lock{Key: key, Rev: 5}, AnyCap: anyCap}, w.moment())
 	}
 	for _, step := range []struct {
 		key    record.Key
@@ -199,11 +199,11 @@ func TestLimitsCountClaimsUnderWay(t *testing.T) {
 
 func TestARepeatIsTheVerySameWrite(t *testing.T) {
 	w := newKeysWorld(t)
-	w.Claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
+	w.claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5}}, w.moment())
 	first := w.send()
 	w.answer(first, protocol.Unknown)
 	w.now += time.Second
-	w.Tick(w.moment())
+	w.tick(w.moment())
 	again := w.send()
 	if len(again) != 1 || again[0].Doc.WriterID != first[0].Doc.WriterID || again[0].Doc.Rev != first[0].Doc.Rev {
 		t.Errorf("repeated as %+v, was %+v", again, first)
@@ -226,7 +226,7 @@ func TestAStatusReportedDuringAnAdvanceIsKept(t *testing.T) {
 		t.Errorf("status %q after the advance, want the newer one", got)
 	}
 	w.now += time.Second
-	w.Tick(w.moment())
+	w.tick(w.moment())
 	if noted := w.send(); len(noted) != 1 || lockOf(t, noted[0]).Status.State != "running" {
 		t.Errorf("noted: %+v", noted)
 	}
@@ -238,7 +238,7 @@ func TestAReleaseCarriesTheLastStatusAndItsReservation(t *testing.T) {
 	w.Release(cluster.HandOver{Key: "g/k", Next: "b", Reason: record.ReasonDrain}, w.moment())
 	w.Release(cluster.HandOver{Key: "g/k", Next: "c"}, w.moment())
 	r := takeFrom(w.out)
-	if len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseReleased || len(of[KeyWrite](r)) > 0 {
+	if len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseReleased || len(of[keyWrite](r)) > 0 {
 		t.Fatalf("%+v: want a stop, and nothing written while it runs", r)
 	}
 	w.Returned("g/k", record.TaskStatus{State: "done"}, true, w.moment())
@@ -268,18 +268,18 @@ func TestAKeyLostBeforeItsReleaseIsAcknowledgedSaysSo(t *testing.T) {
 func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
-	w.Lose("g/k", false, w.moment())
+	w.lose("g/k", false, w.moment())
 	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseLost {
 		t.Fatalf("%+v", of[Stop](r))
 	}
 	w.now += testLease/4 - 1
-	w.Tick(w.moment())
+	w.tick(w.moment())
 	if r := takeFrom(w.out); len(of[stuckRuns](r)) > 0 {
 		t.Error("too soon")
 	}
 	w.now++
-	w.Tick(w.moment())
-	w.Tick(w.moment())
+	w.tick(w.moment())
+	w.tick(w.moment())
 	if stuck := of[stuckRuns](takeFrom(w.out)); len(stuck) != 1 || !slices.Equal(stuck[0].keys, []record.Key{"g/k"}) {
 		t.Errorf("stuck: %v, want it once", stuck)
 	}
@@ -296,8 +296,8 @@ func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	m := w.moment()
 	m.Valid = false
 	w.Returned("g/k", record.TaskStatus{}, false, m)
-	if r := takeFrom(w.out); len(of[KeyWrite](r)) > 0 || !w.Held.Holds("g/k") {
-		t.Fatalf("%+v without a lease", of[KeyWrite](r))
+	if r := takeFrom(w.out); len(of[keyWrite](r)) > 0 || !w.Held.Holds("g/k") {
+		t.Fatalf("%+v without a lease", of[keyWrite](r))
 	}
 	w.now += time.Second
 	w.All(protocol.KeyResume, w.moment())
@@ -311,7 +311,7 @@ func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 func TestAnAdoptionIsNoHandOver(t *testing.T) {
 	w := newKeysWorld(t)
 	since := w.moment().Clock
-	w.Claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Next: "me", Since: since}, Adopt: true}, w.moment())
+	w.claim(Claim{Lock: record.Lock{Key: "g/k", Rev: 5, Next: "me", Since: since}, Adopt: true}, w.moment())
 	if r := w.answer(w.send(), protocol.Applied); len(of[Start](r)) != 1 || of[Start](r)[0].HandedOver != since {
 		t.Fatalf("%+v, want a start that was handed over", of[Start](r))
 	}
@@ -324,12 +324,12 @@ func TestAnAdoptionIsNoHandOver(t *testing.T) {
 
 func TestADeletedLockIsReadWithItsMarkAndCreatedAboveIt(t *testing.T) {
 	w := newKeysWorld(t)
-	w.Claim(Claim{Lock: record.Lock{Key: "g/k"}}, w.moment())
+	w.claim(Claim{Lock: record.Lock{Key: "g/k"}}, w.moment())
 	r := takeFrom(w.out)
-	if len(of[KeyRead](r)) != 1 || !of[KeyRead](r)[0].Create || len(of[KeyWrite](r)) > 0 {
+	if len(of[keyRead](r)) != 1 || !of[keyRead](r)[0].Create || len(of[keyWrite](r)) > 0 {
 		t.Fatalf("%+v: a creation reads first", r)
 	}
-	w.Found(KeyFound{Key: "g/k", Mark: 9_000_000, OK: true}, w.moment())
+	w.found(keyFound{Key: "g/k", Mark: 9_000_000, OK: true}, w.moment())
 	sent := w.send()
 	if len(sent) != 1 || sent[0].IfRev != 0 || sent[0].Doc.Rev != 9_000_001 {
 		t.Errorf("%+v", sent)
@@ -340,18 +340,18 @@ func TestRepairsTouchNothingThatIsHeld(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
 	mine := record.Lock{Key: "g/k", Rev: 7, Session: "me", WriterID: store.WriterID{Session: "me"}}
-	if _, ok := w.Free(mine, w.moment()); ok {
+	if _, ok := w.free(mine, w.moment()); ok {
 		t.Error("frees a key that is held")
 	}
-	if _, ok := w.Restore(mine, 0, w.moment()); ok {
+	if _, ok := w.restore(mine, 0, w.moment()); ok {
 		t.Error("restores a key that is held")
 	}
 	mine.Key = "g/other"
-	change, ok := w.Free(mine, w.moment())
+	change, ok := w.free(mine, w.moment())
 	if lock := lockOf(t, change); !ok || change.IfRev != 7 || lock.Session != "" {
 		t.Errorf("%+v, %v", change, ok)
 	}
-	change, ok = w.Restore(record.Lock{Key: "g/gone", Rev: 2_000_000}, 3_000_000, w.moment())
+	change, ok = w.restore(record.Lock{Key: "g/gone", Rev: 2_000_000}, 3_000_000, w.moment())
 	if !ok || change.IfRev != 0 || change.Doc.Rev != 3_000_001 {
 		t.Errorf("%+v, %v", change, ok)
 	}
@@ -363,17 +363,17 @@ func TestWhatARunSaidIsKnownBeforeItIsWritten(t *testing.T) {
 	w := newKeysWorld(t)
 	const key = "g/k"
 	before := record.TaskStatus{State: "running", Restarts: 3}
-	w.Claim(Claim{Lock: record.Lock{Key: key, Rev: 5, Status: before}, Adopt: true}, w.moment())
+	w.claim(Claim{Lock: record.Lock{Key: key, Rev: 5, Status: before}, Adopt: true}, w.moment())
 	w.answer(w.send(), protocol.Applied)
 	if got := w.held(key).Status; got != nil {
 		t.Errorf("claimed, and nothing was said: %+v", got)
 	}
 	w.Report(key, record.TaskStatus{State: "backoff", Restarts: 4}, w.moment().Now)
 	w.now += time.Second
-	w.Tick(w.moment())
+	w.tick(w.moment())
 	r := takeFrom(w.out)
 	got := w.held(key).Status
-	if !r.changes.Held || len(of[KeyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
-		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.changes.Held, len(of[KeyWrite](r)), got)
+	if !r.changes.Held || len(of[keyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
+		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.changes.Held, len(of[keyWrite](r)), got)
 	}
 }

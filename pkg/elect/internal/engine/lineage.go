@@ -12,7 +12,7 @@ import (
 )
 
 // ErrLineage says that a reply shows another lineage of the store than what is known belongs to.
-var ErrLineage = errors.New("the store follows another course of writes than is known here, after a failover perhaps")
+var ErrLineage = errors.New("the store follows another lineage than is known here, after a failover perhaps")
 
 // Lineage is the lineage that what is known here belongs to, as the store's replies name it. It may be read
 // concurrently; only the loop changes it.

@@ -141,8 +141,8 @@ func (l *Loop) loop(ctx context.Context) error {
 		l.page.publish(l.core, n, l.Cache, false)
 		switch ended, unheard := n.Over(); {
 		case ended:
-			l.last("increment", n.Outbox.LastIncrements())
-			if events := n.Outbox.LastEvents(); len(events) > 0 {
+			l.last("increment", n.Outbox.lastIncrements())
+			if events := n.Outbox.lastEvents(); len(events) > 0 {
 				l.last("event", events)
 				l.last("increment", []store.Change{record.EventsWritten()})
 			}
@@ -174,7 +174,8 @@ func (l *Loop) last(what string, changes []store.Change) {
 	ctx, cancel := context.WithTimeout(l.core.Ctx, l.core.P.Op)
 	defer cancel()
 	if outs, err := l.core.Docs.Store.Apply(ctx, changes...); firstError(outs, err) != nil {
-		l.core.Log.V(1).Info("The end of the session could not be written", "session", l.Engine.Session.ID(), "op", what)
+		id := l.Engine.Session.ID()
+		l.core.Log.V(1).Info("The end of the session could not be written", "session", id, "op", what)
 	}
 }
 

@@ -19,8 +19,8 @@ type MutexResult struct {
 	Closed    bool                     // MutexRefused, MutexLost: this process gives everything up
 }
 
-// MutexFound is a mutex as read.
-type MutexFound struct {
+// mutexFound is a mutex as read.
+type mutexFound struct {
 	ID  string
 	Doc protocol.MutexDoc // Rev 0: absent
 	// Mark is the largest token of mutexes that were deleted; of an absent one.
@@ -30,13 +30,12 @@ type MutexFound struct {
 
 // Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
 type Mutexes struct {
-	p        protocol.Params
-	ids      *record.WriterIDs // of the session; nil before the first
-	all      map[string]*localMutex
-	used     int                    // of all, those that are not idle
-	timed    map[string]*localMutex // those that time alone may change
-	watching bool
-	out      *Effects
+	p      protocol.Params
+	ids    *record.WriterIDs // of the session; nil before the first
+	all    map[string]*localMutex
+	used   int // of all, those that are not idle
+	timers mutexTimers
+	out    *Effects
 }
 
 // localMutex is one of them.
@@ -46,33 +45,34 @@ type localMutex struct {
 	idle   bool         // nothing of it is used here; it is kept for the next call
 	seq    int64        // of the write that change is
 	change store.Change // as sent last: a repeat is the very same
-	mutexTimers
+	timer  mutexTimer
 }
 
 // maxIdleMutexes is how many unused mutexes are kept. The next call for one of them needs no read.
 const maxIdleMutexes = 1000
 
-// NewMutexes is an empty table.
-func NewMutexes(out *Effects, p protocol.Params) *Mutexes {
-	return &Mutexes{out: out, p: p, all: map[string]*localMutex{}, timed: map[string]*localMutex{}}
+// newMutexes is an empty table.
+func newMutexes(out *Effects, p protocol.Params) *Mutexes {
+	timers := mutexTimers{retry: p.Retry, timed: map[string]*localMutex{}}
+	return &Mutexes{out: out, p: p, all: map[string]*localMutex{}, timers: timers}
 }
 
-// Len is how many mutexes are in use here: this process holds, waits or has something under way.
-func (t *Mutexes) Len() int { return t.used }
+// len is how many mutexes are in use here: this process holds, waits or has something under way.
+func (t *Mutexes) len() int { return t.used }
 
-// Verifying says whether a mutex is not compared yet with another lineage.
-func (t *Mutexes) Verifying() bool {
+// verifying says whether a mutex is not compared yet with another lineage.
+func (t *Mutexes) verifying() bool {
 	for _, x := range t.all {
-		if x.m.Doubt {
+		if x.m.Verifying {
 			return true
 		}
 	}
 	return false
 }
 
-// Prepare makes the changes of these mutexes that are about to be sent. One whose write is no longer wanted is left
+// prepare makes the changes of these mutexes that are about to be sent. One whose write is no longer wanted is left
 // out.
-func (t *Mutexes) Prepare(ids []string, m protocol.Moment) []store.Change {
+func (t *Mutexes) prepare(ids []string, m protocol.Moment) []store.Change {
 	changes := make([]store.Change, 0, len(ids))
 	for _, id := range ids {
 		x := t.all[id]
@@ -126,13 +126,13 @@ func (t *Mutexes) step(x *localMutex, ev protocol.MutexEvent, m protocol.Moment)
 		t.forget(x)
 		return
 	}
-	t.schedule(x, m)
+	t.timers.schedule(x, m)
 }
 
 // forget drops a mutex that is idle.
 func (t *Mutexes) forget(x *localMutex) {
 	delete(t.all, x.id)
-	delete(t.timed, x.id)
+	delete(t.timers.timed, x.id)
 }
 
 func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
@@ -150,8 +150,8 @@ func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
 	}
 }
 
-// Begin makes the table act on behalf of a new session. What the one before held is lost; who waits keeps the place.
-func (t *Mutexes) Begin(ids *record.WriterIDs, m protocol.Moment) {
+// begin makes the table act on behalf of a new session. What the one before held is lost; who waits keeps the place.
+func (t *Mutexes) begin(ids *record.WriterIDs, m protocol.Moment) {
 	t.ids = ids
 	t.each(protocol.MutexEvent{Kind: protocol.MutexRenamed, Session: ids.Session}, m)
 }
@@ -172,15 +172,13 @@ func (t *Mutexes) GiveUp(id, claim string, m protocol.Moment) {
 	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: claim}, m)
 }
 
-// Release says that a holder is done.
-func (t *Mutexes) Release(id, claim string, m protocol.Moment) {
-	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: claim}, m)
-}
-
-// Detach says that a holder is done, and has the mutex kept for so long.
-func (t *Mutexes) Detach(id, claim string, d time.Duration, m protocol.Moment) {
-	keep := protocol.MutexHold{UntilMs: m.Clock + d.Milliseconds(), ForMs: d.Milliseconds()}
-	t.leave(id, protocol.MutexEvent{Kind: protocol.MutexDetached, Claim: claim, Keep: keep}, m)
+// Release says that a holder is done. The store is to keep the mutex for another detached; 0: not at all.
+func (t *Mutexes) Release(id, claim string, detached time.Duration, m protocol.Moment) {
+	ev := protocol.MutexEvent{Kind: protocol.MutexReleased, Claim: claim}
+	if d := detached.Milliseconds(); detached > 0 {
+		ev.Kind, ev.Keep = protocol.MutexDetached, protocol.MutexHold{UntilMs: m.Clock + d, ForMs: d}
+	}
+	t.leave(id, ev, m)
 }
 
 func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
@@ -191,8 +189,8 @@ func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
 	}
 }
 
-// Found takes the answer to a read.
-func (t *Mutexes) Found(f MutexFound, m protocol.Moment) {
+// found takes the answer to a read.
+func (t *Mutexes) found(f mutexFound, m protocol.Moment) {
 	x := t.all[f.ID]
 	switch {
 	case x == nil:
@@ -207,9 +205,9 @@ func (t *Mutexes) Found(f MutexFound, m protocol.Moment) {
 	}
 }
 
-// Notified takes a notification; doc is nil where it shows none. A mutex that is reserved for this session, and that no
+// notified takes a notification; doc is nil where it shows none. A mutex that is reserved for this session, and that no
 // call here waits for, is declined.
-func (t *Mutexes) Notified(id string, doc *protocol.MutexDoc, m protocol.Moment) {
+func (t *Mutexes) notified(id string, doc *protocol.MutexDoc, m protocol.Moment) {
 	x := t.all[id]
 	if t.ids == nil || x == nil && doc != nil && doc.Next != t.ids.Session {
 		return
@@ -221,69 +219,55 @@ func (t *Mutexes) Notified(id string, doc *protocol.MutexDoc, m protocol.Moment)
 	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexLook}, m)
 }
 
-// Answered takes the outcome of a write. doc is what a refusal found; nil: no document.
-func (t *Mutexes) Answered(id string, seq int64, status protocol.Status, doc *protocol.MutexDoc, m protocol.Moment) {
-	x := t.all[id]
-	if x == nil {
+// answered takes the outcome of a change that Prepare made. doc is what a refusal found; nil: no document.
+func (t *Mutexes) answered(c store.Change, status protocol.Status, doc *protocol.MutexDoc, m protocol.Moment) {
+	x := t.all[c.Doc.ID]
+	if x == nil || x.change.Doc.WriterID != c.Doc.WriterID {
 		return
 	}
-	ev := protocol.MutexEvent{Kind: protocol.MutexAnswered, Seq: seq, Status: status}
+	ev := protocol.MutexEvent{Kind: protocol.MutexAnswered, Seq: x.seq, Status: status}
 	if doc != nil {
 		ev.Doc = *doc
 	}
 	t.step(x, ev, m)
 }
 
-// Seq is the number of the write of a mutex that was prepared last.
-func (t *Mutexes) Seq(id string) int64 {
-	if x := t.all[id]; x != nil {
-		return x.seq
+// seen says to the mutexes that asked whether a session is known to be dead.
+func (t *Mutexes) seen(session string, dead bool, m protocol.Moment) {
+	ev := protocol.MutexEvent{Kind: protocol.MutexAlive, Session: session}
+	if dead {
+		ev.Kind = protocol.MutexDied
 	}
-	return 0
-}
-
-// Died says that a session is known to be dead.
-func (t *Mutexes) Died(session string, m protocol.Moment) {
-	t.wanted(protocol.MutexEvent{Kind: protocol.MutexDied, Session: session}, m)
-}
-
-// Alive says that a session was seen, and is not known to be dead.
-func (t *Mutexes) Alive(session string, m protocol.Moment) {
-	t.wanted(protocol.MutexEvent{Kind: protocol.MutexAlive, Session: session}, m)
-}
-
-// wanted feeds what is known of a session to the mutexes that asked for it.
-func (t *Mutexes) wanted(ev protocol.MutexEvent, m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
-		if slices.Contains(x.m.Wanted, ev.Session) {
+		if slices.Contains(x.m.Sessions.Wanted, session) {
 			t.step(x, ev, m)
 		}
 	}
 }
 
-// Expire says that D has come, or that the session is lost: no hold can be trusted any more.
-func (t *Mutexes) Expire(m protocol.Moment) {
+// expire says that D has come, or that the session is lost: no hold can be trusted any more.
+func (t *Mutexes) expire(m protocol.Moment) {
 	t.each(protocol.MutexEvent{Kind: protocol.MutexExpired}, m)
 }
 
-// Resume says that the lease is valid again.
-func (t *Mutexes) Resume(m protocol.Moment) {
+// resume says that the lease is valid again.
+func (t *Mutexes) resume(m protocol.Moment) {
 	t.each(protocol.MutexEvent{Kind: protocol.MutexTicked}, m)
 }
 
-// LineageChanged says that the store follows another lineage. What is held here is read and compared.
-func (t *Mutexes) LineageChanged(m protocol.Moment) {
+// lineageChanged says that the store follows another lineage. What is held here is read and compared.
+func (t *Mutexes) lineageChanged(m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
 		if x.idle {
 			t.forget(x)
 		}
 	}
-	t.each(protocol.MutexEvent{Kind: protocol.MutexDoubted}, m)
+	t.each(protocol.MutexEvent{Kind: protocol.MutexLineageChanged}, m)
 }
 
-// Close gives up every call that waits, and says of every hold that it is to end. No one gets the mutex before its
+// close gives up every call that waits, and says of every hold that it is to end. No one gets the mutex before its
 // release: see [Mutexes.End].
-func (t *Mutexes) Close(m protocol.Moment) {
+func (t *Mutexes) close(m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
 		for _, c := range slices.Clone(x.m.Calls) {
 			r := MutexResult{ID: x.id, Claim: c.Claim, Kind: protocol.MutexLost, Closed: true}
@@ -300,8 +284,8 @@ func (t *Mutexes) Close(m protocol.Moment) {
 	}
 }
 
-// End releases what was not released in time after Close.
-func (t *Mutexes) End(m protocol.Moment) {
+// end releases what was not released in time after Close.
+func (t *Mutexes) end(m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
 		for _, c := range slices.Clone(x.m.Calls) {
 			if c.Phase == protocol.CallHolding || c.Phase == protocol.CallLost {

@@ -22,8 +22,8 @@ type mutexRig struct {
 
 func newMutexRig(t *testing.T) *mutexRig {
 	t.Helper()
-	r := &mutexRig{Mutexes: NewMutexes(&Effects{}, testParams(t)), t: t}
-	r.Begin(&record.WriterIDs{Session: "me"}, r.moment())
+	r := &mutexRig{Mutexes: newMutexes(&Effects{}, testParams(t)), t: t}
+	r.begin(&record.WriterIDs{Session: "me"}, r.moment())
 	return r
 }
 
@@ -56,7 +56,7 @@ func (r *mutexRig) sent() (changes []store.Change, reads []string) {
 	r.got = append(r.got, of[MutexResult](ready)...)
 	r.want = append(r.want, keys(ready, func(x wantSession) string { return x.session })...)
 	ids := keys(ready, func(x mutexWrite) string { return x.id })
-	return r.Prepare(ids, r.moment()), keys(ready, func(x mutexRead) string { return x.id })
+	return r.prepare(ids, r.moment()), keys(ready, func(x mutexRead) string { return x.id })
 }
 
 // serve answers all that is asked for until nothing is. It says how many writes and reads that took.
@@ -68,7 +68,7 @@ func (r *mutexRig) serve() (writes, reads int) {
 		}
 		for range ids {
 			reads++
-			r.Found(MutexFound{ID: "locks/m", Doc: r.doc(), Mark: 5, OK: true}, r.moment())
+			r.found(mutexFound{ID: "locks/m", Doc: r.doc(), Mark: 5, OK: true}, r.moment())
 		}
 		for _, c := range changes {
 			writes++
@@ -78,14 +78,13 @@ func (r *mutexRig) serve() (writes, reads int) {
 }
 
 func (r *mutexRig) apply(c store.Change) {
-	seq := r.Seq("locks/m")
 	if r.have.Rev == c.IfRev {
 		r.have = c.Doc
-		r.Answered("locks/m", seq, protocol.Applied, nil, r.moment())
+		r.answered(c, protocol.Applied, nil, r.moment())
 		return
 	}
 	found := r.doc()
-	r.Answered("locks/m", seq, protocol.Refused, &found, r.moment())
+	r.answered(c, protocol.Refused, &found, r.moment())
 }
 
 // result is the only one since the last call.
@@ -109,24 +108,24 @@ func TestAMutexIsKeptForTheNextCall(t *testing.T) {
 		t.Errorf("%d writes and %d reads, want one each", writes, reads)
 	}
 	granted := r.result(protocol.MutexGranted)
-	if granted.Token != r.have.Rev || granted.Token <= 5 || granted.Claim != "c1" || r.Len() != 1 {
-		t.Errorf("%+v of revision %d; %d in use", granted, r.have.Rev, r.Len())
+	if granted.Token != r.have.Rev || granted.Token <= 5 || granted.Claim != "c1" || r.len() != 1 {
+		t.Errorf("%+v of revision %d; %d in use", granted, r.have.Rev, r.len())
 	}
-	r.Release("locks/m", "c1", r.moment())
+	r.Release("locks/m", "c1", 0, r.moment())
 	r.serve()
 	r.result(protocol.MutexDone)
-	if r.Len() != 0 {
-		t.Errorf("%d are in use", r.Len())
+	if r.len() != 0 {
+		t.Errorf("%d are in use", r.len())
 	}
 	r.Ask("locks/m", "c2", oneHolder(), r.moment())
 	if writes, reads := r.serve(); writes != 1 || reads != 0 {
 		t.Errorf("%d writes and %d reads, want one write alone", writes, reads)
 	}
-	r.Release("locks/m", "c2", r.moment())
+	r.Release("locks/m", "c2", 0, r.moment())
 	r.serve()
 	r.now += 2 * keepIdleMutex
-	r.Tick(r.moment())
-	if len(r.all)+len(r.timed) != 0 {
+	r.tick(r.moment())
+	if len(r.all)+len(r.timers.timed) != 0 {
 		t.Errorf("%d mutexes are kept", len(r.all))
 	}
 }
@@ -136,20 +135,20 @@ func TestAnUnansweredWriteIsRepeated(t *testing.T) {
 	r := newMutexRig(t)
 	r.Ask("locks/m", "c1", oneHolder(), r.moment())
 	_, _ = r.sent()
-	r.Found(MutexFound{ID: "locks/m", OK: true}, r.moment())
+	r.found(mutexFound{ID: "locks/m", OK: true}, r.moment())
 	first, _ := r.sent()
 	if len(first) != 1 || first[0].Claim == 0 {
 		t.Fatalf("%+v: want a claim", first)
 	}
-	r.Answered("locks/m", r.Seq("locks/m"), protocol.Unknown, nil, r.moment())
+	r.answered(first[0], protocol.Unknown, nil, r.moment())
 	if again, _ := r.sent(); len(again) != 0 {
 		t.Errorf("sent at once: %+v", again)
 	}
-	if d, ok := r.Wait(r.moment().Now); !ok || d > r.p.Retry {
+	if d, ok := r.timers.wait(r.moment().Now); !ok || d > r.p.Retry {
 		t.Errorf("it waits %v, %t", d, ok)
 	}
 	r.now += r.p.Retry
-	r.Tick(r.moment())
+	r.tick(r.moment())
 	again, _ := r.sent()
 	if !reflect.DeepEqual(again, first) {
 		t.Errorf("repeated as\n%+v, was\n%+v", again, first)
@@ -171,13 +170,13 @@ func TestAReservationWithoutACallIsDeclined(t *testing.T) {
 			if !shown {
 				notice = nil
 			}
-			r.Notified("locks/m", notice, r.moment())
+			r.notified("locks/m", notice, r.moment())
 			r.serve()
-			if left := r.doc(); len(left.Queue) != 0 || left.Next != "" || r.Len() != 0 {
-				t.Errorf("left %+v; %d in use", left, r.Len())
+			if left := r.doc(); len(left.Queue) != 0 || left.Next != "" || r.len() != 0 {
+				t.Errorf("left %+v; %d in use", left, r.len())
 			}
 			d.Next = "other"
-			r.Notified("locks/n", &d, r.moment())
+			r.notified("locks/n", &d, r.moment())
 			if _, reads := r.sent(); len(reads) != 0 {
 				t.Errorf("read %v", reads)
 			}
@@ -193,7 +192,7 @@ func TestWaitersLook(t *testing.T) {
 	}{"notified": {true, 10, 15}, "polling": {false, 25, 40}} {
 		t.Run(name, func(t *testing.T) {
 			r := newMutexRig(t)
-			r.Watching(tt.watching, r.moment())
+			r.watching(tt.watching, r.moment())
 			r.put(protocol.MutexDoc{
 				Rev: 9, Limit: 1, Holders: []protocol.MutexHolder{{Session: "other", Claim: "o", Token: 9}},
 				Exclusive: 9,
@@ -205,19 +204,19 @@ func TestWaitersLook(t *testing.T) {
 			}
 			looks, end := 0, r.now+25*time.Second
 			for r.now < end {
-				d, ok := r.Wait(r.moment().Now)
+				d, ok := r.timers.wait(r.moment().Now)
 				if !ok {
 					t.Fatal("nothing would ever happen")
 				}
 				r.now += max(d, time.Millisecond)
-				r.Tick(r.moment())
+				r.tick(r.moment())
 				_, reads := r.serve()
 				looks += reads
 			}
 			if looks < tt.least || looks > tt.most {
 				t.Errorf("%d looks within 25 s, want %d to %d", looks, tt.least, tt.most)
 			}
-			r.Died("other", r.moment())
+			r.seen("other", true, r.moment())
 			r.serve()
 			r.result(protocol.MutexGranted)
 		})
@@ -232,12 +231,12 @@ func TestCloseGivesUpAndReleases(t *testing.T) {
 	r.Ask("locks/m", "waits", oneHolder(), r.moment())
 	r.serve()
 	r.got = nil
-	r.Close(r.moment())
+	r.close(r.moment())
 	r.serve()
 	if left := r.doc(); len(left.Holders) != 1 || len(left.Queue) != 0 {
 		t.Errorf("after Close: %+v", left)
 	}
-	r.End(r.moment())
+	r.end(r.moment())
 	r.serve()
 	kinds := map[string]protocol.MutexActionKind{"held": protocol.MutexLost, "waits": protocol.MutexRefused}
 	for _, got := range r.got {
@@ -245,8 +244,8 @@ func TestCloseGivesUpAndReleases(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if left := r.doc(); len(left.Holders)+len(left.Queue) != 0 || r.Len() != 0 {
-		t.Errorf("left %+v; %d in use", left, r.Len())
+	if left := r.doc(); len(left.Holders)+len(left.Queue) != 0 || r.len() != 0 {
+		t.Errorf("left %+v; %d in use", left, r.len())
 	}
 }
 
@@ -256,14 +255,14 @@ func TestDoubt(t *testing.T) {
 	r.Ask("locks/m", "c1", oneHolder(), r.moment())
 	r.serve()
 	r.result(protocol.MutexGranted)
-	r.LineageChanged(r.moment())
-	if !r.Verifying() {
-		t.Error("there is no doubt")
+	r.lineageChanged(r.moment())
+	if !r.verifying() {
+		t.Error("nothing is verified")
 	}
 	r.put(protocol.MutexDoc{Rev: 3, Limit: 1}) // the claim is forgotten
 	r.serve()
-	if lost := r.result(protocol.MutexLost); lost.Reason != protocol.HolderGone || r.Verifying() {
-		t.Errorf("%+v; doubt %t", lost, r.Verifying())
+	if lost := r.result(protocol.MutexLost); lost.Reason != protocol.HolderGone || r.verifying() {
+		t.Errorf("%+v; verifying %t", lost, r.verifying())
 	}
 }
 
@@ -273,20 +272,20 @@ func TestRepeatsKeepTheirInterval(t *testing.T) {
 	r := newMutexRig(t)
 	r.Ask("locks/m", "c1", oneHolder(), r.moment())
 	_, _ = r.sent()
-	r.Found(MutexFound{ID: "locks/m", OK: true}, r.moment())
+	r.found(mutexFound{ID: "locks/m", OK: true}, r.moment())
 	repeats, end := 0, r.now+10*time.Second
 	for r.now < end {
 		changes, _ := r.sent()
-		for range changes {
+		for _, c := range changes {
 			repeats++
-			r.Answered("locks/m", r.Seq("locks/m"), protocol.Unknown, nil, r.moment())
+			r.answered(c, protocol.Unknown, nil, r.moment())
 		}
-		d, ok := r.Wait(r.moment().Now)
+		d, ok := r.timers.wait(r.moment().Now)
 		if !ok || d == 0 {
 			t.Fatalf("after %v it waits %v, %t", r.now, d, ok)
 		}
 		r.now += d
-		r.Tick(r.moment())
+		r.tick(r.moment())
 	}
 	if most := int(10*time.Second/r.p.Retry) + 1; repeats < most/2 || repeats > most {
 		t.Errorf("sent %d times within 10 s, want every %v", repeats, r.p.Retry)

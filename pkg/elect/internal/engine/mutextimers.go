@@ -19,8 +19,15 @@ const (
 // keepIdleMutex is how long an unused mutex is kept.
 const keepIdleMutex = 10 * time.Second
 
-// mutexTimers is when time alone changes a mutex.
+// mutexTimers are the mutexes that time alone may change.
 type mutexTimers struct {
+	retry    time.Duration // before what was not answered is sent again
+	watching bool          // the store notifies
+	timed    map[string]*localMutex
+}
+
+// mutexTimer is when time alone changes a mutex.
+type mutexTimer struct {
 	due      protocol.Instant // the first of all
 	retrying bool             // at retry what was not answered is sent again
 	retry    protocol.Instant
@@ -30,21 +37,22 @@ type mutexTimers struct {
 }
 
 // schedule notes when time alone may change the mutex.
-func (t *Mutexes) schedule(x *localMutex, m protocol.Moment) {
+func (t *mutexTimers) schedule(x *localMutex, m protocol.Moment) {
+	timer := &x.timer
 	under := x.m.Reading || x.m.Write.Sent
-	unanswered := x.m.Write.Under || x.m.Unread || x.m.Doubt || x.m.Pause
+	unanswered := x.m.Write.Under || x.m.Unread || x.m.Verifying || x.m.Backoff.Pause
 	switch retry := !under && unanswered; {
-	case retry && !x.retrying:
-		x.retrying, x.retry = true, m.Now.Add(t.p.Retry)
+	case retry && !timer.retrying:
+		timer.retrying, timer.retry = true, m.Now.Add(t.retry)
 	case !retry:
-		x.retrying = false
+		timer.retrying = false
 	}
 	switch waits := x.waits(); {
-	case waits && !x.looking:
-		x.looking, x.pause = true, firstMutexRead
-		x.look = m.Now.Add(t.nextLook(x))
+	case waits && !timer.looking:
+		timer.looking, timer.pause = true, firstMutexRead
+		timer.look = m.Now.Add(t.nextLook(timer))
 	case !waits:
-		x.looking = false
+		timer.looking = false
 	}
 	wait, timed := x.m.Due(m)
 	at := func(when protocol.Instant) {
@@ -52,16 +60,16 @@ func (t *Mutexes) schedule(x *localMutex, m protocol.Moment) {
 			wait, timed = max(d, 0), true
 		}
 	}
-	if x.retrying {
-		at(x.retry)
+	if timer.retrying {
+		at(timer.retry)
 	}
-	if x.looking && !under && !unanswered { // else what is repeated comes first, and not before its time
-		at(x.look)
+	if timer.looking && !under && !unanswered { // else what is repeated comes first, and not before its time
+		at(timer.look)
 	}
 	if x.idle {
 		at(m.Now.Add(keepIdleMutex))
 	}
-	x.due = m.Now.Add(wait)
+	timer.due = m.Now.Add(wait)
 	if timed {
 		t.timed[x.id] = x
 	} else {
@@ -69,12 +77,12 @@ func (t *Mutexes) schedule(x *localMutex, m protocol.Moment) {
 	}
 }
 
-func (t *Mutexes) nextLook(x *localMutex) time.Duration {
+func (t *mutexTimers) nextLook(timer *mutexTimer) time.Duration {
 	if t.watching {
 		return mutexReadGap
 	}
-	d := x.pause
-	x.pause = min(2*x.pause, maxMutexReadPause)
+	d := timer.pause
+	timer.pause = min(2*timer.pause, maxMutexReadPause)
 	return d
 }
 
@@ -83,19 +91,19 @@ func (x *localMutex) waits() bool {
 	return slices.ContainsFunc(x.m.Calls, func(c protocol.MutexCall) bool { return c.Phase == protocol.CallWaiting })
 }
 
-// Tick lets time pass.
-func (t *Mutexes) Tick(m protocol.Moment) {
-	for _, x := range t.due(m.Now) {
+// tick lets time pass.
+func (t *Mutexes) tick(m protocol.Moment) {
+	for _, x := range t.timers.due(m.Now) {
 		if x.idle {
 			t.forget(x)
 			continue
 		}
-		if x.retrying && m.Now.Reached(x.retry, 0) {
-			x.retrying = false
+		if x.timer.retrying && m.Now.Reached(x.timer.retry, 0) {
+			x.timer.retrying = false
 		}
 		ev := protocol.MutexEvent{Kind: protocol.MutexTicked}
-		if x.looking && m.Now.Reached(x.look, 0) && !x.m.Write.Under && !x.m.Unread {
-			x.look = m.Now.Add(t.nextLook(x))
+		if x.timer.looking && m.Now.Reached(x.timer.look, 0) && !x.m.Write.Under && !x.m.Unread {
+			x.timer.look = m.Now.Add(t.timers.nextLook(&x.timer))
 			ev.Kind = protocol.MutexLook
 		}
 		t.step(x, ev, m)
@@ -103,36 +111,36 @@ func (t *Mutexes) Tick(m protocol.Moment) {
 }
 
 // due are those whose time has come, in order. A tick sorts only them: most of the time there is none.
-func (t *Mutexes) due(now protocol.Instant) []*localMutex {
+func (t *mutexTimers) due(now protocol.Instant) []*localMutex {
 	var due []*localMutex
 	for _, x := range t.timed {
-		if now.Reached(x.due, 0) {
+		if now.Reached(x.timer.due, 0) {
 			due = append(due, x)
 		}
 	}
 	return sortMutexes(due)
 }
 
-// Wait is how long nothing happens by time alone; false: nothing ever does.
-func (t *Mutexes) Wait(now protocol.Instant) (wait time.Duration, ok bool) {
+// wait is how long nothing happens by time alone; false: nothing ever does.
+func (t *mutexTimers) wait(now protocol.Instant) (wait time.Duration, ok bool) {
 	for _, x := range t.timed {
-		if d := max(0, -now.HolderElapsed(x.due)); !ok || d < wait {
+		if d := max(0, -now.HolderElapsed(x.timer.due)); !ok || d < wait {
 			wait, ok = d, true
 		}
 	}
 	return wait, ok
 }
 
-// Watching says whether the store's notifications are heard. Where they begin, each mutex that a call waits for is
+// watching says whether the store's notifications are heard. Where they begin, each mutex that a call waits for is
 // looked at: it may have changed before.
-func (t *Mutexes) Watching(yes bool, m protocol.Moment) {
-	t.watching = yes
+func (t *Mutexes) watching(yes bool, m protocol.Moment) {
+	t.timers.watching = yes
 	for _, x := range sortedMutexes(t.all) {
 		switch {
 		case x.idle:
 			t.forget(x)
 		case x.waits():
-			x.looking = false
+			x.timer.looking = false
 			t.step(x, protocol.MutexEvent{Kind: protocol.MutexLook}, m)
 		}
 	}

@@ -41,8 +41,8 @@ func (w *writer) ID() string                { return w.ids.Session }
 func (w *writer) IDs() *record.WriterIDs    { return w.ids }
 func (w *writer) Machine() protocol.Session { return protocol.Session{Phase: w.phase} }
 
-// sender is an outbox at a time that a test sets.
-type sender struct {
+// sentRequests is an outbox at a time that a test sets.
+type sentRequests struct {
 	*Outbox
 
 	sent *posted
@@ -50,19 +50,19 @@ type sender struct {
 	now  time.Duration
 }
 
-func newSender(t *testing.T) *sender {
+func newSender(t *testing.T) *sentRequests {
 	t.Helper()
 	p := testParams(t)
-	s := &sender{sent: &posted{}, by: &writer{ids: &record.WriterIDs{Session: "me"}, phase: protocol.Open}}
+	s := &sentRequests{sent: &posted{}, by: &writer{ids: &record.WriterIDs{Session: "me"}, phase: protocol.Open}}
 	s.Outbox = &Outbox{
-		send: s.sent.send, cache: NewCache(p, testAt(0)), keys: NewKeys(&Effects{}, p), session: s.by,
+		send: s.sent.send, cache: NewCache(p, testAt(0)), keys: newKeys(&Effects{}, p), session: s.by,
 		moment: func() protocol.Moment { return testMoment(s.now) }, retry: p.Retry,
 	}
 	return s
 }
 
 // at lets time pass and sends what is due.
-func (s *sender) at(d time.Duration) {
+func (s *sentRequests) at(d time.Duration) {
 	s.now = d
 	s.flush(s.moment())
 }
@@ -107,7 +107,7 @@ func TestEventsWaitForAnOpenSession(t *testing.T) {
 	if len(s.sent.ops) > 0 {
 		t.Fatalf("sent %q for a session that is lost", s.sent.ops)
 	}
-	if rest := s.LastEvents(); len(rest) != 1 {
+	if rest := s.lastEvents(); len(rest) != 1 {
 		t.Errorf("%d events are left at the end, want 1", len(rest))
 	}
 }
@@ -122,12 +122,12 @@ func TestIncrementsAreRepeatedUntilAnswered(t *testing.T) {
 		t.Fatalf("sent %+v, want both counters twice", s.sent.changes)
 	}
 	for _, c := range s.sent.changes[1] {
-		if c.Doc.ID != "g" && c.Doc.ID != CounterMembers {
+		if c.Doc.ID != "g" && c.Doc.ID != counterMembers {
 			t.Errorf("incremented %q", c.Doc.ID)
 		}
 	}
 	s.sent.answer(store.Applied)
-	if left := s.LastIncrements(); len(left) > 0 {
+	if left := s.lastIncrements(); len(left) > 0 {
 		t.Errorf("%+v are left", left)
 	}
 }

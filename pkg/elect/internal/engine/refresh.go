@@ -248,13 +248,13 @@ func (r *refresher) Turn() { r.skew.turn() }
 func (r *refresher) Wait(now protocol.Instant) time.Duration {
 	switch s := r.schedule; {
 	case s.busy:
-		return Never
+		return never
 	case r.want.any():
 		return r.gap() - now.HolderElapsed(s.last)
 	case !s.watching:
 		return pollGap - now.HolderElapsed(s.polled)
 	}
-	return Never
+	return never
 }
 
 // gap is the least time between two refreshes: short when reading is cheap. It is never longer than T/4. What one of
@@ -303,8 +303,8 @@ func (r *refresher) read(counts map[string]int64, took time.Duration) (moved []s
 	return moved
 }
 
-// clockSkew is by how many ms the clocks of other writers are behind the own, at most, of late. Revisions of locks follow
-// the clock of their writer. So what such a writer has just written looks so much older than it is. Clocks of
+// clockSkew is by how many ms the clocks of other writers are behind the own, at most, of late. Revisions of locks
+// follow the clock of their writer. So what such a writer has just written looks so much older than it is. Clocks of
 // one store differ for a moment after a failover to a machine with another clock. They also differ where each client
 // has its own, as with SQLite.
 type clockSkew struct{ now, before int64 }

@@ -8,8 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// SessionWrite is a heartbeat, or the record of the session's own death.
-type SessionWrite struct {
+// sessionWrite is a heartbeat, or the record of the session's own death.
+type sessionWrite struct {
 	Change store.Change
 	// with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
 	Member *store.Change
@@ -38,9 +38,9 @@ type drainState struct {
 	closeAt protocol.Instant // when that was asked for
 }
 
-// NewSession is a process that is about to open its first session. newID gives names of sessions, each never used
+// newSession is a process that is about to open its first session. newID gives names of sessions, each never used
 // before.
-func NewSession(out *Effects, p protocol.Params, m record.Member, newID func() string) *Session {
+func newSession(out *Effects, p protocol.Params, m record.Member, newID func() string) *Session {
 	o := &Session{out: out, p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
 	o.begin()
 	return o
@@ -71,8 +71,8 @@ func (o *Session) IDs() *record.WriterIDs { return o.ids }
 // Machine is the session's state.
 func (o *Session) Machine() protocol.Session { return o.m }
 
-// Announced says whether the lease is valid and others can read what the instance says of itself.
-func (o *Session) Announced() bool { return o.wasValid && o.Member.Readable() }
+// announced says whether the lease is valid and others can read what the instance says of itself.
+func (o *Session) announced() bool { return o.wasValid && o.Member.readable() }
 
 // Valid says whether the lease is valid.
 func (o *Session) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
@@ -80,8 +80,8 @@ func (o *Session) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) 
 // Closing says whether everything is being released.
 func (o *Session) Closing() bool { return o.drain.closing }
 
-// ClosingFor says whether Close was called at least d ago.
-func (o *Session) ClosingFor(d time.Duration, now protocol.Instant) bool {
+// closingFor says whether Close was called at least d ago.
+func (o *Session) closingFor(d time.Duration, now protocol.Instant) bool {
 	return o.drain.closing && now.Reached(o.drain.closeAt, d)
 }
 
@@ -92,7 +92,7 @@ func (o *Session) Leaving() bool { return o.drain.closing || o.drain.asked }
 // and does not know why, the giver looks as if it had free capacity. A store that does not take the document in time is
 // not waited for.
 func (o *Session) Draining(now protocol.Instant) bool {
-	return o.drain.closing || o.drain.asked && (o.m.SaysDrn || now.Reached(o.drain.askedAt, o.p.Retry))
+	return o.drain.closing || o.drain.asked && (o.m.AnnouncedDraining || now.Reached(o.drain.askedAt, o.p.Retry))
 }
 
 // Drain says draining in the session's document. Keys that are held stay.
@@ -119,15 +119,15 @@ func (o *Session) Tick(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m)
 }
 
-// LineageChanged says that the store follows another lineage: no heartbeat counts until Verified.
-func (o *Session) LineageChanged(m protocol.Moment) {
-	o.step(protocol.SessionEvent{Kind: protocol.SessionDoubt}, m)
+// lineageChanged says that the store follows another lineage: no heartbeat counts until Verified.
+func (o *Session) lineageChanged(m protocol.Moment) {
+	o.step(protocol.SessionEvent{Kind: protocol.SessionLineageChanged}, m)
 }
 
-// Verified says that every key held was compared with the new lineage, and what was lost has ended. The session
+// verified says that every key held was compared with the new lineage, and what was lost has ended. The session
 // compares its own document next.
-func (o *Session) Verified(m protocol.Moment) {
-	o.step(protocol.SessionEvent{Kind: protocol.SessionSure}, m)
+func (o *Session) verified(m protocol.Moment) {
+	o.step(protocol.SessionEvent{Kind: protocol.SessionVerified}, m)
 }
 
 // Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is
@@ -138,8 +138,8 @@ func (o *Session) Idle(running, held int, m protocol.Moment) {
 	}
 }
 
-// Announce brings the member's document up to date, when it has changed since.
-func (o *Session) Announce(m protocol.Moment) {
+// announce brings the member's document up to date, when it has changed since.
+func (o *Session) announce(m protocol.Moment) {
 	if o.m.Phase != protocol.Open {
 		return
 	}
@@ -150,22 +150,22 @@ func (o *Session) Announce(m protocol.Moment) {
 
 // Wait is how long the loop may sleep before the next heartbeat is due.
 func (o *Session) Wait(now protocol.Instant) (time.Duration, bool) {
-	if o.m.Phase != protocol.Open || o.m.Write.Sent || o.m.Reading || now.HolderElapsed(o.m.NotTill) < 0 {
+	if o.m.Phase != protocol.Open || o.m.Write.Sent || o.m.Reading || now.HolderElapsed(o.m.RetryAt) < 0 {
 		return 0, false
 	}
 	return o.p.Heartbeat - now.HolderElapsed(o.m.Acked), true
 }
 
-// Answered takes the outcome of a Write of this session.
-func (o *Session) Answered(session string, status protocol.Status, m protocol.Moment) {
+// answered takes the outcome of a Write of this session.
+func (o *Session) answered(session string, status protocol.Status, m protocol.Moment) {
 	if session == o.ids.Session {
 		o.step(protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status}, m)
 	}
 }
 
-// Found takes the answer to a read of the session's document: s is nil when it is absent, ok is false when the read
+// found takes the answer to a read of the session's document: s is nil when it is absent, ok is false when the read
 // failed.
-func (o *Session) Found(session string, s *record.Session, ok bool, m protocol.Moment) {
+func (o *Session) found(session string, s *record.Session, ok bool, m protocol.Moment) {
 	if session != o.ids.Session {
 		return
 	}
@@ -189,7 +189,7 @@ func (o *Session) step(ev protocol.SessionEvent, m protocol.Moment) {
 	for _, a := range acts {
 		o.act(a, m)
 	}
-	if o.m.Forgot && !was.Forgot {
+	if o.m.Lineage.Forgot && !was.Lineage.Forgot {
 		o.out.add(storeForgot{o.ids.Session})
 	}
 	valid := o.m.Valid(o.p, m.Now)
@@ -245,7 +245,7 @@ func (o *Session) send(a protocol.SessionAction, m protocol.Moment) {
 		}
 		o.write = store.Change{IfRev: a.IfRev, Doc: doc.Doc()}
 	}
-	w := SessionWrite{Change: o.write}
+	w := sessionWrite{Change: o.write}
 	if a.IfRev == 0 && a.Kind == protocol.SendHeartbeat {
 		w.Member = o.Member.due(m)
 	}
@@ -299,8 +299,8 @@ func (m *Member) due(at protocol.Moment) *store.Change {
 // Record is what the instance says of itself.
 func (m *Member) Record() record.Member { return m.record }
 
-// Readable says whether others can read it.
-func (m *Member) Readable() bool { return m.record.Rev > 0 }
+// readable says whether others can read it.
+func (m *Member) readable() bool { return m.record.Rev > 0 }
 
 // Set changes what the instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
 func (m *Member) Set(r record.Member) {
@@ -310,9 +310,9 @@ func (m *Member) Set(r record.Member) {
 	m.record, m.dirty = r, true
 }
 
-// Answered takes the outcome of a write. One that the store cannot take at all is not repeated. It reports whether
+// answered takes the outcome of a write. One that the store cannot take at all is not repeated. It reports whether
 // others are to look.
-func (m *Member) Answered(change store.Change, out store.Outcome, now protocol.Instant) bool {
+func (m *Member) answered(change store.Change, out store.Outcome, now protocol.Instant) bool {
 	if change.Doc.ID != m.ids.Session {
 		return false
 	}
@@ -333,9 +333,9 @@ func (m *Member) Answered(change store.Change, out store.Outcome, now protocol.I
 	return true
 }
 
-// Found takes what others read as this instance's member, asked for when its revision was rev; doc is nil when it is
+// found takes what others read as this instance's member, asked for when its revision was rev; doc is nil when it is
 // absent. It reports whether the document was deleted or edited: then it is written again.
-func (m *Member) Found(session string, rev int64, doc *store.Doc) bool {
+func (m *Member) found(session string, rev int64, doc *store.Doc) bool {
 	if session != m.ids.Session || m.flying || m.dirty || m.write != nil || m.record.Rev != rev {
 		return false
 	}

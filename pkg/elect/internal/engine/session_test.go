@@ -22,7 +22,7 @@ type sessionWorld struct {
 func newSessionWorld(t *testing.T) *sessionWorld {
 	t.Helper()
 	n, p := 0, testParams(t)
-	return &sessionWorld{t: t, p: p, Session: NewSession(&Effects{}, p, record.Member{Instance: "a"}, func() string {
+	return &sessionWorld{t: t, p: p, Session: newSession(&Effects{}, p, record.Member{Instance: "a"}, func() string {
 		n++
 		return fmt.Sprint("session-", n)
 	})}
@@ -41,7 +41,7 @@ func (w *sessionWorld) after(d time.Duration) taken {
 func (w *sessionWorld) written(d time.Duration) store.Change {
 	w.t.Helper()
 	r := w.after(d)
-	writes := of[SessionWrite](r)
+	writes := of[sessionWrite](r)
 	if len(writes) == 0 {
 		w.t.Fatalf("no write: %+v", r)
 	}
@@ -52,12 +52,12 @@ func (w *sessionWorld) written(d time.Duration) store.Change {
 func (w *sessionWorld) open() {
 	w.t.Helper()
 	r := w.after(0)
-	writes := of[SessionWrite](r)
+	writes := of[sessionWrite](r)
 	if len(writes) == 0 || writes[0].Member == nil {
 		w.t.Fatalf("no creation with a member: %+v", r)
 	}
-	w.Member.Answered(*writes[0].Member, store.Outcome{Status: store.Applied}, w.moment().Now)
-	w.Answered(w.ID(), protocol.Applied, w.moment())
+	w.Member.answered(*writes[0].Member, store.Outcome{Status: store.Applied}, w.moment().Now)
+	w.answered(w.ID(), protocol.Applied, w.moment())
 	got := takeFrom(w.out)
 	if len(of[LeaseRenewed](got)) == 0 || !slices.Contains(of[forAllKeys](got), forAllKeys{protocol.KeyResume}) {
 		w.t.Fatalf("after the creation: %+v", got)
@@ -69,11 +69,11 @@ func TestAnOpenedSessionIsAnnounced(t *testing.T) {
 	if r := takeFrom(w.out); !slices.Equal(of[sessionBegun](r), []sessionBegun{{"session-1"}}) {
 		t.Fatalf("opening %q", of[sessionBegun](r))
 	}
-	if w.Announced() {
+	if w.announced() {
 		t.Error("announced before its creation")
 	}
 	w.open()
-	if !w.Announced() || !w.Valid(w.moment().Now) {
+	if !w.announced() || !w.Valid(w.moment().Now) {
 		t.Error("open, and not announced")
 	}
 }
@@ -81,10 +81,10 @@ func TestAnOpenedSessionIsAnnounced(t *testing.T) {
 func TestAnUnansweredCreationIsReadAndNotRepeated(t *testing.T) {
 	w := newSessionWorld(t)
 	w.written(0)
-	w.Answered(w.ID(), protocol.Unknown, w.moment())
+	w.answered(w.ID(), protocol.Unknown, w.moment())
 	r := takeFrom(w.out)
 	for range 20 {
-		if len(of[SessionWrite](r)) > 0 {
+		if len(of[sessionWrite](r)) > 0 {
 			t.Fatal("the creation was sent again")
 		}
 		if len(of[readOwnSession](r)) > 0 {
@@ -99,12 +99,12 @@ func TestAnUnansweredHeartbeatIsRepeatedAsItWas(t *testing.T) {
 	w := newSessionWorld(t)
 	w.open()
 	first := w.written(w.p.Heartbeat)
-	w.Answered(w.ID(), protocol.Unknown, w.moment())
+	w.answered(w.ID(), protocol.Unknown, w.moment())
 	again := w.written(w.p.Retry)
 	if again.IfRev != first.IfRev || again.Doc.Rev != first.Doc.Rev || again.Doc.WriterID != first.Doc.WriterID {
 		t.Errorf("first %+v, then %+v", first, again)
 	}
-	w.Answered(w.ID(), protocol.Applied, w.moment())
+	w.answered(w.ID(), protocol.Applied, w.moment())
 	takeFrom(w.out)
 	if next := w.written(w.p.Heartbeat); next.IfRev != first.Doc.Rev || next.Doc.WriterID == first.Doc.WriterID {
 		t.Errorf("after an answer: %+v", next)
@@ -116,12 +116,12 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 	w.open()
 	w.Drain(w.moment())
 	w.written(w.p.Heartbeat)
-	w.Answered(w.ID(), protocol.Refused, w.moment())
+	w.answered(w.ID(), protocol.Refused, w.moment())
 	if r := takeFrom(w.out); len(of[readOwnSession](r)) == 0 {
 		t.Fatalf("refused, and not read: %+v", r)
 	}
 	ended := w.ID()
-	w.Found(ended, &record.Session{
+	w.found(ended, &record.Session{
 		ID: ended, Rev: 1_000_001, State: record.Dead, WriterID: store.WriterID{Session: "b"},
 	}, true, w.moment())
 	r := takeFrom(w.out)
@@ -132,7 +132,7 @@ func TestASessionEndedByAnotherIsFollowedByANewOne(t *testing.T) {
 	if change := w.written(0); record.StateOf(change.Doc.State) != protocol.Dead {
 		t.Fatalf("written once nothing runs: %+v", change.Doc)
 	}
-	w.Answered(ended, protocol.Applied, w.moment())
+	w.answered(ended, protocol.Applied, w.moment())
 	r = takeFrom(w.out)
 	over, begun := of[sessionEnded](r), of[sessionBegun](r)
 	if len(over) != 1 || over[0].session != ended || len(begun) != 1 || begun[0].session == ended {
@@ -147,18 +147,18 @@ func TestAMemberThatWasEditedIsWrittenAgain(t *testing.T) {
 	w := newSessionWorld(t)
 	w.open()
 	rev := w.Member.Record().Rev
-	w.Announce(w.moment()) // the store's clock at the opening
+	w.announce(w.moment()) // the store's clock at the opening
 	if r := of[writeMember](takeFrom(w.out)); len(r) > 0 {
-		w.Member.Answered(*r[0].change, store.Outcome{Status: store.Applied}, w.moment().Now)
+		w.Member.answered(*r[0].change, store.Outcome{Status: store.Applied}, w.moment().Now)
 		rev = r[0].change.Doc.Rev
 	}
 	edited := w.Member.Record().Doc(store.WriterID{Session: "hand"})
 	edited.Rev, edited.Body = rev+1, []byte(`{"instance":"b"}`)
-	if !w.Member.Found(w.ID(), rev, &edited) {
+	if !w.Member.found(w.ID(), rev, &edited) {
 		t.Fatal("an edit was not seen")
 	}
 	w.now += w.p.Retry
-	w.Announce(w.moment())
+	w.announce(w.moment())
 	r := of[writeMember](takeFrom(w.out))
 	if len(r) == 0 || r[0].change.IfRev != edited.Rev {
 		t.Fatalf("written: %+v", r)
@@ -174,7 +174,7 @@ func TestAClosedSessionEndsOnceNothingRuns(t *testing.T) {
 	if !w.Close(w.moment()) || w.Close(w.moment()) {
 		t.Error("Close is to say whether it was the first")
 	}
-	w.Answered(w.ID(), protocol.Applied, w.moment()) // it says draining
+	w.answered(w.ID(), protocol.Applied, w.moment()) // it says draining
 	w.Idle(1, 1, w.moment())
 	if w.Machine().Phase == protocol.Ended || w.Machine().Phase == protocol.Ending {
 		t.Fatal("ended while a task runs")
@@ -185,7 +185,7 @@ func TestAClosedSessionEndsOnceNothingRuns(t *testing.T) {
 	if record.StateOf(change.Doc.State) != protocol.Dead {
 		t.Fatalf("written: %+v", change.Doc)
 	}
-	w.Answered(w.ID(), protocol.Applied, w.moment())
+	w.answered(w.ID(), protocol.Applied, w.moment())
 	if w.Machine().Phase != protocol.Ended {
 		t.Errorf("phase %v", w.Machine().Phase)
 	}

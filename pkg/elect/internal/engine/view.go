@@ -35,7 +35,7 @@ func viewGap(locks int) time.Duration {
 // wait is how long the loop may sleep before the next view is due.
 func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 	if !p.dirty {
-		return Never
+		return never
 	}
 	return viewGap(locks) - now.HolderElapsed(p.last)
 }
@@ -66,7 +66,7 @@ func (p *publisher) publish(c *Core, n *Engine, known *Cache, last bool) {
 		v.Locks = known.Locks()
 	}
 	if p.held || before.Held == nil {
-		v.Held = make(map[record.Key]cluster.Held, n.Keys.Held.Len())
+		v.Held = make(map[record.Key]cluster.Held, n.Keys.Held.len())
 		for key, h := range n.Keys.Held.All() {
 			h.Look = known.Begun()
 			if was, ok := before.Held[key]; ok && was.Phase != cluster.PhaseClaiming {

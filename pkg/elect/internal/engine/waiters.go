@@ -16,8 +16,8 @@ type WaiterGroup struct {
 	count int
 }
 
-// NewWaiters has no waiters.
-func NewWaiters() *Waiters { return &Waiters{groups: map[string]*WaiterGroup{}} }
+// newWaiters has no waiters.
+func newWaiters() *Waiters { return &Waiters{groups: map[string]*WaiterGroup{}} }
 
 // Enter adds a waiter to a group.
 func (w *Waiters) Enter(name string) *WaiterGroup {
@@ -37,8 +37,8 @@ func (w *Waiters) Leave(g *WaiterGroup) {
 	}
 }
 
-// Wake wakes the waiters of these groups.
-func (w *Waiters) Wake(groups ...string) {
+// wake wakes the waiters of these groups.
+func (w *Waiters) wake(groups ...string) {
 	for _, name := range groups {
 		if g := w.groups[name]; g != nil {
 			g.wake.Wake()
@@ -46,8 +46,8 @@ func (w *Waiters) Wake(groups ...string) {
 	}
 }
 
-// WakeAll wakes every waiter.
-func (w *Waiters) WakeAll() {
+// wakeAll wakes every waiter.
+func (w *Waiters) wakeAll() {
 	for _, g := range w.groups {
 		g.wake.Wake()
 	}

@@ -14,24 +14,24 @@ func closed(ch <-chan struct{}) bool {
 }
 
 func TestOnlyTheGroupsWaitersWake(t *testing.T) {
-	w := NewWaiters()
+	w := newWaiters()
 	a, b := w.Enter("a"), w.Enter("b")
 	wokenA, wokenB := a.Woken(), b.Woken()
-	w.Wake("a", "unknown")
+	w.wake("a", "unknown")
 	if !closed(wokenA) || closed(wokenB) {
 		t.Errorf("a woken: %v, b woken: %v, want true and false", closed(wokenA), closed(wokenB))
 	}
 	if closed(a.Woken()) {
 		t.Error("a wake-up was kept for the next wait")
 	}
-	w.WakeAll()
+	w.wakeAll()
 	if !closed(wokenB) {
 		t.Error("WakeAll left b asleep")
 	}
 }
 
 func TestAGroupGoesWithItsLastWaiter(t *testing.T) {
-	w := NewWaiters()
+	w := newWaiters()
 	first, second := w.Enter("a"), w.Enter("a")
 	w.Leave(first)
 	if n := len(w.groups); n != 1 {

@@ -113,7 +113,7 @@ func (cs *callers) holdFor() time.Duration {
 
 func (cs *callers) release(c *call) {
 	cs.ends(c)
-	cs.r.node.Mutexes.Release(c.on.id, c.claim, cs.r.node.Moment())
+	cs.r.node.Mutexes.Release(c.on.id, c.claim, 0, cs.r.node.Moment())
 }
 
 // ends is the end of a hold's context.

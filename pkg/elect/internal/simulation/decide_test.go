@@ -71,7 +71,7 @@ func (r *replica) ownState() protocol.State {
 	switch m := r.node.Session.Machine(); {
 	case m.Phase > protocol.Open:
 		return protocol.Dead
-	case m.SaysDrn:
+	case m.AnnouncedDraining:
 		return protocol.Draining
 	}
 	return protocol.Live

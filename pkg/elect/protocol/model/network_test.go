@@ -285,7 +285,7 @@ func (w *world) answerHeartbeat(r int, m message, status protocol.Status) {
 		return
 	}
 	rep.guarded = rep.m.Acked
-	rep.m.Cancel, rep.m.Kill, rep.m.Hard = false, false, false
+	rep.m.Reported.Cancel, rep.m.Reported.Kill, rep.m.Reported.Hard = false, false, false
 }
 
 func (w *world) answerKey(r int, m message, status protocol.Status) {

@@ -60,8 +60,8 @@ func (w *world) normalReplica(r int) {
 	if !m.Write.Under {
 		m.Write = protocol.SessionWrite{}
 	}
-	if now.HolderElapsed(m.NotTill) >= 0 {
-		m.NotTill = now
+	if now.HolderElapsed(m.RetryAt) >= 0 {
+		m.RetryAt = now
 	}
 	if m.Rev == 0 {
 		m.Acked = now

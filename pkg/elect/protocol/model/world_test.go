@@ -164,7 +164,7 @@ func (w *world) settle(r int) {
 	if w.weak == endsWithTasks {
 		runs = 0
 	}
-	if rep.m.TasksOff(runs, w.held(r)) && !rep.m.Off {
+	if rep.m.TasksOff(runs, w.held(r)) && !rep.m.Idle {
 		w.stepSession(r, protocol.SessionEvent{Kind: protocol.SessionTasksOff})
 	}
 }
@@ -468,7 +468,7 @@ func (w *world) growBy(rep *replica, d protocol.Instant) {
 	older := func(i *protocol.Instant, d protocol.Instant) { i.Mono, i.Boot = i.Mono-d.Mono, i.Boot-d.Boot }
 	older(&rep.m.Acked, d)
 	older(&rep.m.Write.FirstSent, d)
-	older(&rep.m.NotTill, d)
+	older(&rep.m.RetryAt, d)
 	older(&rep.guarded, d)
 	older(&rep.lastLook, killer)
 	older(&rep.lastHeartbeat, killer)

@@ -158,7 +158,8 @@ func (w *world) ofLease(p int8, do func(action)) {
 
 func (w *world) ofProcess(p int8, q *proc, do func(action)) {
 	m := &q.m
-	if m.Write.Under && !m.Write.Sent || m.Unread || m.Pause || m.NotTill != (protocol.Instant{}) || w.due(q) {
+	backoff := m.Backoff.Pause || m.Backoff.Until != (protocol.Instant{})
+	if m.Write.Under && !m.Write.Sent || m.Unread || backoff || w.due(q) {
 		do(action{kind: tick, p: p})
 	}
 	idle := !m.Reading && !m.Write.Under
@@ -171,14 +172,14 @@ func (w *world) ofProcess(p int8, q *proc, do func(action)) {
 		do(action{kind: stale, p: p})
 	}
 	tries := slices.ContainsFunc(m.Calls, func(c protocol.MutexCall) bool { return c.Try })
-	for _, s := range m.Wanted {
-		if s[0] < 'A' || slices.Contains(m.Dead, s) {
+	for _, s := range m.Sessions.Wanted {
+		if s[0] < 'A' || slices.Contains(m.Sessions.Dead, s) {
 			continue
 		}
 		if w.believedDead(s) {
 			do(action{kind: learn, p: p, c: int8(s[0] - 'A'), n: int8(s[1] - '0')})
 		}
-		if tries && !w.gone(s) && !slices.Contains(m.Alive, s) {
+		if tries && !w.gone(s) && !slices.Contains(m.Sessions.Alive, s) {
 			do(action{kind: meet, p: p, c: int8(s[0] - 'A'), n: int8(s[1] - '0')})
 		}
 	}

@@ -97,8 +97,8 @@ func (w *world) next() (action, bool) {
 	return found, best < len(order)
 }
 
-// notified says whether a process looks without being asked to: it may enter, another came before it since it looked, or
-// the document names it and it does not wait. All others are not notified of changes here, though they look now and then
+// notified says whether a process looks without being asked to: it may enter, another came before it since it looked,
+// or the document names it and it does not wait. Others are not notified of changes here, though they look now and then
 // where this is built.
 func (w *world) notified(p int) bool {
 	for c, call := range w.asks {

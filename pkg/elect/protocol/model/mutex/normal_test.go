@@ -18,9 +18,9 @@ func (w *world) normal() {
 			continue
 		}
 		m := &q.m
-		m.Seq, m.Write.Seq, m.Refusals = 0, 0, 0
-		if m.NotTill != (protocol.Instant{}) {
-			m.NotTill = protocol.Instant{Mono: 1, Boot: 1}
+		m.Seq, m.Write.Seq, m.Backoff.Refusals = 0, 0, 0
+		if m.Backoff.Until != (protocol.Instant{}) {
+			m.Backoff.Until = protocol.Instant{Mono: 1, Boot: 1}
 		}
 		if m.Seen == (protocol.MutexHold{}) {
 			m.SeenAt = protocol.Instant{}

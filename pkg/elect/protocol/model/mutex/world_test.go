@@ -204,7 +204,7 @@ func (w *world) step(p int, ev protocol.MutexEvent) {
 	var acts []protocol.MutexAction
 	q.m, acts = q.m.Step(ev, m)
 	if ev.Kind == protocol.MutexTicked {
-		q.m.NotTill = protocol.Instant{}
+		q.m.Backoff.Until = protocol.Instant{}
 	}
 	for _, a := range acts {
 		w.act(p, a)

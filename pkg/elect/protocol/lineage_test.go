@@ -7,7 +7,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// In another course of writes a key is kept only where its lock is as the last acknowledged write left it, or the one
+// In another lineage a key is kept only where its lock is as the last acknowledged write left it, or the one
 // under way.
 func TestKeyInDoubtIsCompared(t *testing.T) {
 	for _, tc := range []struct {
@@ -24,7 +24,7 @@ func TestKeyInDoubtIsCompared(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			k := runningKey(t)
-			k.wants(k.on(protocol.KeyDoubt), protocol.ReadKey)
+			k.wants(k.on(protocol.KeyLineageChanged), protocol.ReadKey)
 			k.wants(k.on(protocol.KeyReport)) // nothing is written before
 			tc.found.Kind, tc.found.OK = protocol.KeyRead, true
 			got := k.do(tc.found)
@@ -32,8 +32,8 @@ func TestKeyInDoubtIsCompared(t *testing.T) {
 				got = got[:0] // the report may go now
 			}
 			k.wants(got, tc.want...)
-			if k.Phase != tc.phase || k.Doubt {
-				t.Errorf("%+v, want phase %d without a doubt", k.Key, tc.phase)
+			if k.Phase != tc.phase || k.Verifying {
+				t.Errorf("%+v, want phase %d verified", k.Key, tc.phase)
 			}
 		})
 	}
@@ -45,7 +45,7 @@ func kinds(all ...protocol.KeyActionKind) []protocol.KeyActionKind { return all 
 func TestKeyInDoubtHoldsItsWriteBack(t *testing.T) {
 	k := runningKey(t)
 	k.wants(k.on(protocol.KeyReport), protocol.WriteKey)
-	k.wants(k.on(protocol.KeyDoubt), protocol.ReadKey)
+	k.wants(k.on(protocol.KeyLineageChanged), protocol.ReadKey)
 	if k.Sent {
 		t.Error("the write counts as sent: it would go out with the next batch")
 	}
@@ -56,7 +56,7 @@ func TestKeyInDoubtHoldsItsWriteBack(t *testing.T) {
 
 func TestKeyInDoubtReadsAgainWhenTheReadFailed(t *testing.T) {
 	k := runningKey(t)
-	k.wants(k.on(protocol.KeyDoubt), protocol.ReadKey)
+	k.wants(k.on(protocol.KeyLineageChanged), protocol.ReadKey)
 	k.wants(k.do(protocol.KeyEvent{Kind: protocol.KeyRead}))
 	k.wants(k.on(protocol.KeyTick), protocol.ReadKey)
 }
@@ -66,7 +66,7 @@ func TestKeyInDoubtReadsAgainWhenTheReadFailed(t *testing.T) {
 func TestKeyInDoubtStartsNoClaimThatIsFound(t *testing.T) {
 	k := newKey(t)
 	k.wants(k.claim(7), protocol.WriteKey)
-	k.wants(k.on(protocol.KeyDoubt), protocol.KeyOff)
+	k.wants(k.on(protocol.KeyLineageChanged), protocol.KeyOff)
 
 	k = runningKey(t)
 	k.wants(k.on(protocol.KeyDeadline), protocol.StopKey)
@@ -74,7 +74,7 @@ func TestKeyInDoubtStartsNoClaimThatIsFound(t *testing.T) {
 	k.wants(k.on(protocol.KeyReturned))
 	k.valid = true
 	k.wants(k.on(protocol.KeyResume), protocol.WriteKey)
-	k.wants(k.on(protocol.KeyDoubt), protocol.ReadKey)
+	k.wants(k.on(protocol.KeyLineageChanged), protocol.ReadKey)
 	k.wants(k.answer(protocol.Applied)) // from the course before: it says nothing
 	k.wants(k.do(protocol.KeyEvent{
 		Kind: protocol.KeyRead, OK: true, Mine: true, Ours: true, Rev: k.NewRev,
@@ -106,17 +106,17 @@ func TestKeyRefusedStartsNoClaimThatIsFound(t *testing.T) {
 func TestSessionInDoubtSendsNoHeartbeat(t *testing.T) {
 	s := openSession(t)
 	s.wants(s.tick(2*time.Second), protocol.SendHeartbeat)
-	s.do(2*time.Second, protocol.SessionEvent{Kind: protocol.SessionDoubt})
+	s.do(2*time.Second, protocol.SessionEvent{Kind: protocol.SessionLineageChanged})
 	s.wants(s.answer(3*time.Second, protocol.Applied))
 	s.wants(s.tick(5 * time.Second))
-	s.wants(s.do(6*time.Second, protocol.SessionEvent{Kind: protocol.SessionSure}), protocol.ReadSession)
+	s.wants(s.do(6*time.Second, protocol.SessionEvent{Kind: protocol.SessionVerified}), protocol.ReadSession)
 	if s.Acked != instant(0) {
-		t.Errorf("counts from %v, want from the last heartbeat before the doubt", s.Acked)
+		t.Errorf("counts from %v, want from the last heartbeat before the change", s.Acked)
 	}
 	s.do(6*time.Second, protocol.SessionEvent{
 		Kind: protocol.SessionRead, OK: true, Rev: s.Rev - 2, Heartbeat: 0, State: protocol.Live, Mine: true,
 	})
-	if s.Phase != protocol.Lost || s.Forgot {
-		t.Errorf("phase %d, forgot %v: want it lost, as a failover may do", s.Phase, s.Forgot)
+	if s.Phase != protocol.Lost || s.Lineage.Forgot {
+		t.Errorf("phase %d, forgot %v: want it lost, as a failover may do", s.Phase, s.Lineage.Forgot)
 	}
 }

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// sender sends requests to the store, for all components.
+type sender struct {
+	store   Store
+	lineage int // counts those that the store has followed
+}
+
+// enter is where answers enter. One to a request of n ids or changes that was sent under another lineage counts as
+// failed: what it shows may be forgotten.
+func (s *sender) enter(n int, then func(Answer)) func(Answer) {
+	lineage := s.lineage
+	return func(a Answer) {
+		if s.lineage != lineage {
+			a = Answer{
+				Err: ErrLineage, Arrived: a.Arrived, Outcomes: store.AllUnknown(n, ErrLineage),
+				Locks: make([]*record.Lock, n), Mutexes: make([]*protocol.MutexDoc, n),
+			}
+		}
+		then(a)
+	}
+}
+
+func (s *sender) read(r ReadRequest, then func(Answer)) { s.store.Read(r, s.enter(len(r.IDs), then)) }
+
+func (s *sender) list(r ListRequest, then func(Answer)) { s.store.List(r, s.enter(0, then)) }
+
+func (s *sender) apply(r ApplyRequest, then func(Answer)) {
+	s.store.Apply(r, s.enter(len(r.Changes), then))
+}
+
+// readKeys reads locks, with the high-water marks of the groups of those that may have to be created, and hands each to
+// then.
+func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
+	r := ReadRequest{Kind: store.KindLock, IDs: make([]string, len(reads))}
+	for i, read := range reads {
+		r.IDs[i] = string(read.Key)
+		if read.Create {
+			r.Counters = append(r.Counters, CounterOf(read.Key))
+		}
+	}
+	s.read(r, func(a Answer) {
+		for i, read := range reads {
+			f := keyFound{Key: read.Key, OK: a.Err == nil}
+			if f.OK {
+				f.Lock, f.Mark = a.Locks[i], a.Marks[CounterOf(read.Key)]
+			}
+			then(f)
+		}
+	})
+}
+
+// readSession reads a session's document; s is nil when it is absent.
+func (s *sender) readSession(id string, then func(s *record.Session, ok bool, arrived protocol.Instant)) {
+	s.read(ReadRequest{Kind: store.KindSession, IDs: []string{id}}, func(a Answer) {
+		var found *record.Session
+		if a.Err == nil && len(a.Sessions) > 0 {
+			found = &a.Sessions[0]
+		}
+		then(found, a.Err == nil, a.Arrived)
+	})
+}
+
+// reads are the documents to be read together: what one event asks for goes out in few requests.
+type reads struct {
+	sender  *sender
+	cache   SharedCache
+	held    *Keys
+	table   *Mutexes
+	auditor *auditor
+	moment  func() protocol.Moment
+
+	keys     []keyRead
+	mutexes  []string
+	suspects []record.Key
+	// named are locks that notifications have named without showing them, as those of Redis and of a quorum do. Many
+	// are reserved at once when a replica leaves. They cost one request at a time, where a look at all that has changed
+	// takes several, one after the other.
+	named     []string
+	readNamed bool // some of these are being read
+}
+
+// flush sends the reads that have been gathered.
+func (rs *reads) flush() {
+	keys, mutexes, suspects := rs.keys, rs.mutexes, rs.suspects
+	rs.keys, rs.mutexes, rs.suspects = nil, nil, nil
+	for batch := range slices.Chunk(keys, store.MaxBatch) {
+		rs.sender.readKeys(batch, func(f keyFound) { rs.held.found(f, rs.moment()) })
+	}
+	slices.Sort(mutexes)
+	for batch := range slices.Chunk(mutexes, store.MaxBatch) {
+		rs.readMutexes(batch)
+	}
+	slices.Sort(suspects)
+	for batch := range slices.Chunk(suspects, store.MaxBatch) {
+		rs.auditor.readSuspects(batch)
+	}
+	if len(rs.named) > 0 && !rs.readNamed {
+		rs.readLocks()
+	}
+}
+
+// readMutexes reads mutexes, with the high-water mark of deleted ones where one is absent.
+func (rs *reads) readMutexes(ids []string) {
+	r := ReadRequest{Kind: store.KindMutex, IDs: ids, Counters: []string{record.GroupMutexes}}
+	rs.sender.read(r, func(a Answer) {
+		m := rs.moment()
+		for i, id := range ids {
+			f := mutexFound{ID: id, OK: a.Err == nil, Mark: a.Marks[record.GroupMutexes]}
+			if f.OK && a.Mutexes[i] != nil {
+				f.Doc = *a.Mutexes[i]
+			}
+			rs.table.found(f, m)
+		}
+	})
+}
+
+// readLocks reads the locks that were named since the last request. What cannot be read is looked for.
+func (rs *reads) readLocks() {
+	all := slices.Compact(slices.Sorted(slices.Values(rs.named)))
+	ids := all[:min(len(all), store.MaxBatch)]
+	rs.named, rs.readNamed = all[len(ids):], true
+	rs.sender.read(ReadRequest{Kind: store.KindLock, IDs: ids}, func(a Answer) {
+		rs.readNamed = false
+		for _, lock := range a.Locks {
+			if a.Err == nil && lock != nil {
+				rs.cache.Put(lock)
+			} else {
+				rs.cache.Look()
+			}
+		}
+	})
+}
