@@ -23,15 +23,15 @@ type Mutexes struct{ e *Elector }
 // Mutexes are those of the elector, which needs to be started before the first call.
 func (e *Elector) Mutexes() Mutexes { return Mutexes{e} }
 
-// MutexRequest is what a call of [Mutexes.Lock] asks for.
+// MutexRequest is what a call of [Mutexes.Lock] asks for: Limit, Shared, Unfair, Try, MaxHold and AtLeast.
 type MutexRequest = protocol.MutexRequest
 
 // Lock waits until the mutex is held, for as long as ctx goes on. Calls get it in the order in which they were written
 // to the store. It goes on through failures of the store, and through the loss of a session, which keeps its place.
 //
 // The values of ctx are those of the hold's context. Errors: [ErrLocked] when the request does not wait,
-// [ErrQueueFull], [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning] or the cause of ctx. The latter is
-// [ErrUnavailable] as well when the store has not shown since the call began that others were before it.
+// [ErrQueueFull], [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning] or the cause of ctx.
+// The latter is [ErrUnavailable] as well when the store has not shown since the call began that others were before it.
 func (m Mutexes) Lock(ctx context.Context, name string, request MutexRequest) (*Hold, error) {
 	hold, err := m.lock(ctx, name, request)
 	if err != nil {

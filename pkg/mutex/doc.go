@@ -1,7 +1,7 @@
 // Package mutex has locks that programs on many machines share: mutexes, read-write locks and semaphores, kept in a
 // database. Each is fenced: it comes with a token, and it says at once when it is lost.
 //
-//	locks, err := mutex.Open(ctx, "sqlite:locks.db")      // or mongodb://, postgres://, etcd://, … : import the driver
+//	locks, err := mutex.Open(ctx, "sqlite:locks.db")      // or mongodb://, postgres://, …: import the driver
 //	held, err := locks.Mutex("reports/monthly").Lock(ctx) // waits its turn
 //	defer held.Unlock(ctx)                                // work under held.Context(), and send held.Token() along
 //

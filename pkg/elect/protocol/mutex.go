@@ -82,14 +82,14 @@ const (
 
 // MutexCall is one call of Lock, named by its claim. No two calls of any process have one claim.
 type MutexCall struct {
-	Claim string
-	MutexRequest
-	Phase CallPhase
-	Token int64     // once granted
-	Since Instant   // once granted: when
-	Keep  MutexHold // leaving: what keeps the mutex instead
-	Look  CallLook
-	Seen  int64 // Looked: the revision of the document then; 0: it was absent
+	Claim   string
+	Request MutexRequest
+	Phase   CallPhase
+	Token   int64     // once granted
+	Since   Instant   // once granted: when
+	Keep    MutexHold // leaving: what keeps the mutex instead
+	Look    CallLook
+	Seen    int64 // Looked: the revision of the document then; 0: it was absent
 }
 
 // CallLook says whether the document was looked at since the call was made.
@@ -109,7 +109,7 @@ type MutexEventKind uint8
 const (
 	MutexTicked         MutexEventKind = iota // time has passed: repeat what was not answered
 	MutexAsked                                // a call waits: Claim, Ask
-	MutexGaveUp                               // a call does not wait any more; one that was granted meanwhile is released
+	MutexGaveUp                               // a call does not wait any more; what was granted meanwhile is released
 	MutexReleased                             // a holder is done
 	MutexDetached                             // a holder is done, and Keep is to keep the mutex
 	MutexFound                                // Doc was read
@@ -119,7 +119,7 @@ const (
 	MutexDied                                 // Session is known to be dead
 	MutexAlive                                // Session was seen, and is not known to be dead
 	MutexExpired                              // D has come, or the session is lost: every hold is
-	MutexRenamed                              // the session before is over, and nothing of it runs; Session is the new one
+	MutexRenamed                              // the session before is over, nothing of it runs; Session is the new one
 	MutexLineageChanged                       // the store follows another lineage
 )
 
@@ -276,8 +276,8 @@ func (x Mutex) Due(m Moment) (time.Duration, bool) {
 	waiting := false
 	for _, c := range x.Calls {
 		waiting = waiting || c.Phase == CallWaiting
-		if c.Phase == CallHolding && c.MaxHold > 0 {
-			at(c.MaxHold - m.Now.HolderElapsed(c.Since))
+		if c.Phase == CallHolding && c.Request.MaxHold > 0 {
+			at(c.Request.MaxHold - m.Now.HolderElapsed(c.Since))
 		}
 	}
 	if waiting && x.Known && x.Doc.Hold != (MutexHold{}) && !x.holdOver(m) {

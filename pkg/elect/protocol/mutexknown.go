@@ -132,7 +132,7 @@ func (x Mutex) concerns() int {
 		return 0
 	case x.Running() > 0:
 		return x.Doc.entries() // the release is to go to one that lives
-	case slices.ContainsFunc(x.Calls, func(c MutexCall) bool { return c.Try }):
+	case slices.ContainsFunc(x.Calls, func(c MutexCall) bool { return c.Request.Try }):
 		return x.Doc.entries() // it would be the last
 	}
 	last, named := 0, x.Calls.byClaim()

@@ -108,13 +108,13 @@ func (p *mutexPlan) again() {
 
 // claim makes a call the holder.
 func (p *mutexPlan) claim(c MutexCall) {
-	h := MutexHolder{Session: p.x.Session, Claim: c.Claim, Token: p.doc.Rev, Shared: c.Shared}
-	if c.MaxHold > 0 {
-		h.Until = p.m.Clock + c.MaxHold.Milliseconds()
+	h := MutexHolder{Session: p.x.Session, Claim: c.Claim, Token: p.doc.Rev, Shared: c.Request.Shared}
+	if c.Request.MaxHold > 0 {
+		h.Until = p.m.Clock + c.Request.MaxHold.Milliseconds()
 	}
 	p.doc = p.doc.entered(h)
-	if c.AtLeast > 0 {
-		d := c.AtLeast.Milliseconds()
+	if c.Request.AtLeast > 0 {
+		d := c.Request.AtLeast.Milliseconds()
 		p.doc.Hold = MutexHold{UntilMs: p.m.Clock + d, ForMs: d, Token: h.Token}
 	}
 	p.enter = true
@@ -130,9 +130,9 @@ func (p *mutexPlan) fresh(do func(MutexCall)) {
 			continue
 		}
 		if !p.doc.used() {
-			p.doc.Limit = c.Limit
+			p.doc.Limit = c.Request.Limit
 		}
-		if p.doc.Limit == c.Limit {
+		if p.doc.Limit == c.Request.Limit {
 			do(c)
 		} else {
 			p.refuse(c, LimitDiffers)
@@ -158,7 +158,8 @@ func (p *mutexPlan) refuse(c MutexCall, reason MutexReason) {
 func (p *mutexPlan) overtake() {
 	notified := p.doc.Next != "" && !slices.Contains(p.x.Sessions.Dead, p.doc.Next)
 	enter := func(c MutexCall) {
-		if c.Unfair && !notified && p.over() && p.doc.fits(c.Shared) && (!c.Shared || !writerIn(p.doc.Queue)) {
+		shared := c.Request.Shared
+		if c.Request.Unfair && !notified && p.over() && p.doc.fits(shared) && (!shared || !writerIn(p.doc.Queue)) {
 			p.claim(c)
 		}
 	}
@@ -186,7 +187,7 @@ func (p *mutexPlan) ticket(c MutexCall) MutexTicket {
 	if c.Look == Looked {
 		seen = min(seen, c.Seen)
 	}
-	return MutexTicket{p.x.Session, c.Claim, c.Shared, seen}
+	return MutexTicket{p.x.Session, c.Claim, c.Request.Shared, seen}
 }
 
 // queue gives the others a place.
@@ -196,8 +197,8 @@ func (p *mutexPlan) queue() {
 		switch {
 		case !p.doc.full(t):
 			p.doc = p.doc.Queued(t)
-			p.need = p.need || !c.Try
-		case c.Try:
+			p.need = p.need || !c.Request.Try
+		case c.Request.Try:
 			p.busy(c)
 		default:
 			p.refuse(c, QueueFull)
@@ -223,7 +224,7 @@ func (p *mutexPlan) enterInOrder() {
 // hurry takes the tickets of calls that do not wait out again.
 func (p *mutexPlan) hurry() {
 	for _, t := range p.doc.Queue {
-		if c, waits := p.waits(t.Claim); waits && c.Try {
+		if c, waits := p.waits(t.Claim); waits && c.Request.Try {
 			p.doc = p.doc.left(c.Claim)
 			p.busy(c)
 		}

@@ -56,7 +56,7 @@ func (s *mutexStep) asked(ev MutexEvent) {
 	case ev.Request.AtLeast > 0 && !ev.Request.alone():
 		s.act(MutexAction{Kind: MutexRefused, Claim: ev.Claim, Reason: NotAlone})
 	default:
-		s.Calls = append(s.Calls, MutexCall{Claim: ev.Claim, MutexRequest: ev.Request})
+		s.Calls = append(s.Calls, MutexCall{Claim: ev.Claim, Request: ev.Request})
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *mutexStep) leaves(ev MutexEvent) {
 		}
 	case c.Phase == CallWaiting:
 		s.Calls = s.Calls.without(ev.Claim)
-	case ev.Kind == MutexDetached && !c.alone():
+	case ev.Kind == MutexDetached && !c.Request.alone():
 		s.act(MutexAction{Kind: MutexRefused, Claim: ev.Claim, Reason: NotAlone})
 	case ev.Kind == MutexDetached && c.Phase == CallHolding:
 		c.Phase, c.Keep = CallLeaving, MutexHold{ev.Keep.UntilMs, ev.Keep.ForMs, c.Token}
@@ -218,7 +218,8 @@ func (s *mutexStep) settle() {
 // overdue ends holds whose longest time is over.
 func (s *mutexStep) overdue() {
 	for i := range s.Calls {
-		if c := &s.Calls[i]; c.Phase == CallHolding && c.MaxHold > 0 && s.m.Now.Reached(c.Since, c.MaxHold) {
+		c := &s.Calls[i]
+		if d := c.Request.MaxHold; c.Phase == CallHolding && d > 0 && s.m.Now.Reached(c.Since, d) {
 			c.Phase = CallLost
 			s.act(MutexAction{Kind: MutexLost, Claim: c.Claim, Reason: HeldTooLong})
 		}

@@ -2,7 +2,7 @@ package protocol
 
 import "time"
 
-// Phase is where a session stands.
+// SessionPhase is where a session stands.
 type SessionPhase uint8
 
 // The phases of a session, in order; it never goes back.

@@ -44,7 +44,8 @@ func FuzzDocuments(f *testing.F) {
 		`{"to":7}`,
 		`{"limit":-1,"holders":[{"session":"<","claim":"c","token":-1},{"slot":-1,"until":9e15}],"queue":[{}]}`,
 		`{"holders":[{"session":"s","claim":"c","slot":-1}],"notBefore":{"untilMs":-1,"forMs":9e18}}`,
-		`{"queue":[{"session":"a b","claim":"c"}],"notBefore":{"untilMs":9e15,"token":-1},"exclusive":-1,"shared":9e15}`,
+		`{"queue":[{"session":"a b","claim":"c"}],"notBefore":{"untilMs":9e15,"token":-1}}`,
+		`{"exclusive":-1,"shared":9e15}`,
 		`{"instance":"` + strings.Repeat("<", store.MaxText) + `"}`,
 		`{"cause":"` + strings.Repeat("x", store.MaxText+1) + `"}`,
 	} {

@@ -42,8 +42,8 @@
 // What happens at a missed heartbeat? [Session].Tick, in session.go, repeats the write after T/40. protocol.Lease says
 // when D and X come. At D the session's machine says CancelTasks: Session.act makes an effect for all keys of it, and
 // [Keys].All stops each key's run. A held-up loop does not delay that: watchdog.due, in watchdog.go, stops runs at D
-// and reports those that are left at X. The other sessions count T from the last heartbeat that they saw: [Peers].Tick, in
-// peers.go, lets protocol.Peer kill it then.
+// and reports those that are left at X. The other sessions count T from the last heartbeat that they saw: [Peers].Tick,
+// in peers.go, lets protocol.Peer kill it then.
 //
 // Where must a claim wait after an outage? A claim needs a valid lease: Keys.claim, in keyevents.go, answers
 // [ClaimInvalid], and the machine starts nothing, until a heartbeat is acknowledged again. The keys of others are not

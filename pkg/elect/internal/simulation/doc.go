@@ -2,7 +2,7 @@
 // under faults drawn from a seed. Nothing sleeps and there are no goroutines. A queue of events is the only clock, so
 // that half an hour passes in minutes and a seed always has the same course.
 //
-// What decides is production code. Each replica is a [github.com/shardctl/shardctl/pkg/elect/internal/engine.Engine] with
+// What decides is production code. Each replica is an engine.Engine with
 // all its components. These are the own session, the watch over the others, claims and releases, mutexes, the cache
 // with its schedule of reads, the outbox and the audit. Plans and their pace are those of package balancer, Balance and
 // Decide.

@@ -171,7 +171,7 @@ func (w *world) ofProcess(p int8, q *proc, do func(action)) {
 	if idle && w.budget[stales] > 0 && m.Known && w.old.Rev > m.Doc.Rev {
 		do(action{kind: stale, p: p})
 	}
-	tries := slices.ContainsFunc(m.Calls, func(c protocol.MutexCall) bool { return c.Try })
+	tries := slices.ContainsFunc(m.Calls, func(c protocol.MutexCall) bool { return c.Request.Try })
 	for _, s := range m.Sessions.Wanted {
 		if s[0] < 'A' || slices.Contains(m.Sessions.Dead, s) {
 			continue
