@@ -77,10 +77,6 @@ func openOnce(ctx context.Context, open func(context.Context) (store.Store, erro
 
 // obstructs says whether a process keeps all others from writing to the store that the settings name.
 func obstructs(s *config.Settings, pid int) bool {
-	d, err := store.Lookup(s.Store.URI)
-	if err != nil {
-		return false
-	}
-	held, err := d.Obstructs(s.StoreConfig(logr.Discard()), pid)
-	return held && err == nil
+	blocks, err := store.BlocksWriters(s.StoreConfig(logr.Discard()), pid)
+	return blocks && err == nil
 }

@@ -199,8 +199,6 @@ func (reporting) Name() string                               { return "reporting
 func (reporting) Form(scheme string) string                  { return scheme + ":WORDS" }
 func (reporting) Parse(c store.Config) (store.Config, error) { return c, nil }
 func (reporting) Redact(uri string) string                   { return uri }
-func (reporting) Obstructs(store.Config, int) (bool, error)  { return false, nil }
-func (reporting) Limits() store.Limits                       { return store.Limits{} }
 func (reporting) Open(_ context.Context, c store.Config) (store.Store, error) {
 	return inspected{memory.New(), c.URI}, nil
 }

@@ -44,18 +44,30 @@ type Driver interface {
 	// Open connects and, unless Config.Existing, sets up what is missing, all within ctx. Errors wrap [ErrInvalid] when
 	// it is no use to try again, [ErrSchema], or [ErrUnavailable]. They never hold a secret.
 	Open(ctx context.Context, c Config) (Store, error)
-	// Obstructs says whether a process of this machine keeps all others from writing, as one may that was stopped
-	// within a transaction. False where none can.
-	Obstructs(c Config, pid int) (bool, error)
-	// Limits is what its stores cannot do.
-	Limits() Limits
 }
 
-// Limits is what the stores of a driver cannot do.
-type Limits struct {
-	// OneMachine says that all clients must run on one machine. Then URI makes one from the path of a file.
-	OneMachine bool
-	URI        func(path string) string
+// LocalDriver is a [Driver] whose stores are files: all clients must run on one machine.
+type LocalDriver interface {
+	// LocalURI is the URI of a store in a file.
+	LocalURI(path string) string
+}
+
+// WriterBlocker is a [Driver] of whose stores a client may keep all others from writing, as one may that was stopped
+// within a transaction.
+type WriterBlocker interface {
+	BlocksWriters(c Config, pid int) (bool, error)
+}
+
+// BlocksWriters says whether a process of this machine keeps all others from writing. False where none can.
+func BlocksWriters(c Config, pid int) (bool, error) {
+	d, err := Lookup(c.URI)
+	if err != nil {
+		return false, err
+	}
+	if b, ok := d.(WriterBlocker); ok {
+		return b.BlocksWriters(c, pid)
+	}
+	return false, nil
 }
 
 // Problem is something about a database that an operator should know; the store works all the same.
@@ -238,8 +250,8 @@ func LocalURI(path string) (string, error) {
 	registry.RLock()
 	defer registry.RUnlock()
 	for _, r := range registry.all {
-		if l := r.driver.Limits(); l.OneMachine && l.URI != nil {
-			return l.URI(path), nil
+		if l, local := r.driver.(LocalDriver); local {
+			return l.LocalURI(path), nil
 		}
 	}
 	return "", ErrNoLocal

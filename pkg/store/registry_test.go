@@ -28,9 +28,7 @@ func (paper) Open(_ context.Context, c store.Config) (store.Store, error) {
 	return nil, errors.New(c.Database)
 }
 
-func (paper) Limits() store.Limits {
-	return store.Limits{OneMachine: true, URI: func(path string) string { return "paper:" + path }}
-}
+func (paper) LocalURI(path string) string { return "paper:" + path }
 
 func TestRegistry(t *testing.T) {
 	if _, err := store.LocalURI("x"); !errors.Is(err, store.ErrNoLocal) {

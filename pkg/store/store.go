@@ -233,10 +233,10 @@ func Judge(c Change, found *Doc) (out Outcome, apply bool) {
 	}
 }
 
-// AllUnknown is the outcomes of n changes that were sent, or were to be sent, when err happened. Err is made to wrap
-// [ErrUnavailable].
+// AllUnknown is the outcomes of n changes that were sent, or were to be sent, when err happened. Err wraps
+// [ErrUnavailable] unless it wraps [ErrInvalid]: the database has then refused them for good.
 func AllUnknown(n int, err error) []Outcome {
-	if !errors.Is(err, ErrUnavailable) {
+	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrInvalid) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return slices.Repeat([]Outcome{{Status: Unknown, Err: err}}, n)

@@ -14,7 +14,7 @@ import (
 func mongoDatabase(rs *testmongo.ReplicaSet, name string) database {
 	uri := testmongo.WithDatabase(rs.URI(), name)
 	return database{name: "MongoDB", open: func(ctx context.Context) (store.Store, error) {
-		return opened(mongo.Open(ctx, mongo.Options{URI: uri, OperationTimeout: 3 * time.Second}))
+		return opened(mongo.Open(ctx, mongo.Options{URI: uri, Timeout: 3 * time.Second}))
 	}}
 }
 

@@ -106,7 +106,7 @@ func (f *zooFaults) database() database {
 		uri = strings.Replace(uri, s.Addr, link.Addr, 1)
 	}
 	return database{name: "ZooKeeper", open: func(ctx context.Context) (store.Store, error) {
-		return opened(zookeeper.Open(ctx, zookeeper.Options{URI: uri, OperationTimeout: 3 * time.Second}))
+		return opened(zookeeper.Open(ctx, zookeeper.Options{URI: uri, Timeout: 3 * time.Second}))
 	}}
 }
 

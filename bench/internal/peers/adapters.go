@@ -31,7 +31,7 @@ import (
 type electLocks struct{ elector *elect.Elector }
 
 func openElect(ctx context.Context, t target) (locks, error) {
-	store, err := mongo.Open(ctx, mongo.Options{URI: t.uri, OperationTimeout: t.lease / 6})
+	store, err := mongo.Open(ctx, mongo.Options{URI: t.uri, Timeout: t.lease / 6})
 	if err != nil {
 		return nil, err
 	}

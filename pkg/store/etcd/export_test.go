@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -19,15 +18,10 @@ func Index(s store.Store) string { return of(s).keys.root + ".index/" }
 
 func of(s store.Store) *backend { return s.(*engine.Store).Backend().(*backend) }
 
-// Counting has a store of these options count the keys that etcd reads for it: documents and entries of indexes. Keys
-// that are only counted are not read.
-func Counting(o Options, keys *atomic.Int64) Options {
-	return Replies(o, func(n int) { keys.Add(int64(n)) })
-}
-
-// Replies has a store of these options say how many keys each reply of etcd's to a read holds.
-func Replies(o Options, note func(keys int)) Options {
-	o.dial = append(o.dial, grpc.WithChainUnaryInterceptor(func(
+// OpenCounting opens a store that says how many keys each reply of etcd's to a read holds: documents and entries of
+// indexes. Keys that are only counted are not read.
+func OpenCounting(ctx context.Context, o Options, note func(keys int)) (store.Store, error) {
+	return openBy(ctx, o, grpc.WithChainUnaryInterceptor(func(
 		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker,
 		opts ...grpc.CallOption,
 	) error {
@@ -41,5 +35,4 @@ func Replies(o Options, note func(keys int)) Options {
 		}
 		return err
 	}))
-	return o
 }

@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -198,14 +199,18 @@ func TestIndexesAreReadInPages(t *testing.T) {
 	const all, page = 2500, 1000
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
 	var largest atomic.Int64
-	s := open(t, etcd.Replies(etcd.Options{URI: uri}, func(keys int) {
+	s, err := etcd.OpenCounting(t.Context(), etcd.Options{URI: uri, Timeout: patient}, func(keys int) {
 		for {
 			n := largest.Load()
 			if int64(keys) <= n || largest.CompareAndSwap(n, int64(keys)) {
 				return
 			}
 		}
-	}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
 	changes := make([]store.Change, all)
 	for i := range changes {
 		changes[i] = create(fmt.Sprintf("g/%04d", i))

@@ -55,7 +55,7 @@ func (p parts) findProblems(ctx context.Context) ([]store.Problem, error) {
 	problems := s.problems()
 	_, err = p.link.client.Get(ctx, p.keys.notes(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if errors.Is(err, rpctypes.ErrPermissionDenied) { // who may read keys may watch them
-		problems, err = append(problems, store.Problem{Reason: ReasonPolled, Message: p.errs.refusal(err) +
+		problems, err = append(problems, store.Problem{Reason: ReasonPolled, Message: p.causes.Describe(err).Error() +
 			"; until then etcd refuses to watch " + p.keys.notes() + ", and changes are noticed by polling"}), nil
 	}
 	return problems, err
@@ -67,7 +67,7 @@ func (p parts) member(ctx context.Context, endpoint string) store.Setting {
 	status, err := p.link.client.Status(ctx, endpoint)
 	switch {
 	case err != nil:
-		is.Value = p.errs.hide(describeError(err)).Error()
+		is.Value = p.causes.Describe(err).Error()
 	case status.IsLearner:
 		is.Value = "etcd " + status.Version + ", a learner"
 	default:

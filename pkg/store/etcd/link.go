@@ -45,18 +45,18 @@ const (
 )
 
 // connect finds a member that answers, beginning anywhere, so that clients spread over the members.
-func connect(ctx context.Context, s settings, errs *translator) (*link, error) {
+func (p parts) connect(ctx context.Context, s settings, dial []grpc.DialOption) (*link, error) {
 	all := s.endpoints()
 	each := max(s.Timeout/time.Duration(min(len(all), 3)), minOpening)
 	first := rand.IntN(len(all)) //nolint:gosec // it spreads, and keeps no secret
 	var failed []error
 	for i := range all {
 		at := (first + i) % len(all)
-		l, err := connectTo(ctx, s, all, at, each)
+		l, err := connectTo(ctx, s, all, at, each, dial)
 		if err == nil {
 			return l, nil
 		}
-		err = errs.translate(strings.TrimPrefix(all[at], "http://"), err)
+		err = p.translate(strings.TrimPrefix(all[at], "http://"), err)
 		if !errors.Is(err, store.ErrUnavailable) {
 			return nil, err
 		}
@@ -66,10 +66,12 @@ func connect(ctx context.Context, s settings, errs *translator) (*link, error) {
 }
 
 // connectTo makes a client that uses one member, and asks that for its version.
-func connectTo(ctx context.Context, s settings, all []string, at int, limit time.Duration) (*link, error) {
+func connectTo(
+	ctx context.Context, s settings, all []string, at int, limit time.Duration, dial []grpc.DialOption,
+) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	config, err := s.tls()
+	config, err := s.files.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func connectTo(ctx context.Context, s settings, all []string, at int, limit time
 		Endpoints: all[at : at+1], Username: s.uri.User, Password: s.uri.Password, TLS: config,
 		DialTimeout: limit, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: max(s.Timeout, minConnectTimeout),
 		MaxUnaryRetries: retries, Logger: zap.NewNop(),
-		DialOptions: append(slices.Clone(s.dial), grpc.WithConnectParams(grpc.ConnectParams{
+		DialOptions: append(slices.Clone(dial), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: firstBackoff, Multiplier: backoff.DefaultConfig.Multiplier,
 				Jitter: backoff.DefaultConfig.Jitter, MaxDelay: maxBackoff,

@@ -31,7 +31,7 @@ func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (eng
 			return engine.Page{}, err
 		}
 		if err := v.strays.remove(ctx, b.link); err != nil {
-			err = b.errs.translate("tidy", err)
+			err = b.translate("tidy", err)
 			b.log.V(1).Info("Entries of indexes without documents stay", "reason", err.Error())
 		}
 		page := v.found(reply.Docs)

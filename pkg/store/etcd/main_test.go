@@ -67,7 +67,7 @@ func database(t *testing.T, uri string) storetest.Database {
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			var keys atomic.Int64
-			s, err := etcd.Open(ctx, etcd.Counting(options, &keys))
+			s, err := etcd.OpenCounting(ctx, options, func(n int) { keys.Add(int64(n)) })
 			if err != nil {
 				return 0, err
 			}

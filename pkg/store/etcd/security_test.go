@@ -196,12 +196,12 @@ func TestTLS(t *testing.T) {
 	for name, tt := range map[string]struct{ params, want string }{
 		"wrong CA": {
 			"?tlsCAFile=" + other + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key,
-			"the server's certificate is refused",
+			"no known authority has signed",
 		},
-		"no certificate": {"?tlsCAFile=" + cert, "the server refuses this client"},
+		"no certificate": {"?tlsCAFile=" + cert, "the server refuses this client's certificate"},
 		"wrong certificate": {
 			"?tlsCAFile=" + cert + "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey,
-			"the server refuses this client",
+			"the server refuses this client's certificate",
 		},
 		"missing file": {"?tlsCAFile=" + filepath.Join(t.TempDir(), "none"), "no such file"},
 	} {

@@ -55,6 +55,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
@@ -66,7 +67,7 @@ type parts struct {
 	link   *link
 	docs   *documents
 	floors *floors
-	errs   *translator
+	causes *engine.Causes
 	log    logr.Logger
 }
 
@@ -84,18 +85,21 @@ type backend struct {
 // Errors wrap [store.ErrInvalid], [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not
 // reached, no leader: try again). ErrInvalid is about the URI, TLS, the log-in, permissions that the user lacks, or an
 // etcd that is too old. They never hold the password.
-func Open(ctx context.Context, o Options) (store.Store, error) {
-	s, err := o.read()
+func Open(ctx context.Context, o Options) (store.Store, error) { return openBy(ctx, o) }
+
+// openBy connects with further options of gRPC.
+func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Store, error) {
+	s, err := read(o)
 	if err != nil {
 		return nil, fmt.Errorf("open etcd store: %w", err)
 	}
-	p := parts{keys: newKeys(s.Prefix, s.Cluster), log: s.Logger}
+	p := parts{keys: newKeys(s.Database, s.Cluster), log: s.Logger}
 	p.docs = &documents{keys: p.keys, known: newKnown()}
-	p.errs = &translator{root: p.keys.root, user: s.uri.User, secrets: secrets.Of(s.URI)}
+	p.causes = causes(p.keys.root, s.uri.User, secrets.Of(s.URI))
 	b := &backend{parts: p, timeout: s.Timeout, tidies: !s.Existing} // who only looks may not write
 	opened := engine.New(ctx, b, s.Logger)
 	err = opened.Do(ctx, "open etcd store "+secrets.Redact(s.URI), func(ctx context.Context) error {
-		if b.link, err = connect(ctx, s, p.errs); err != nil {
+		if b.link, err = p.connect(ctx, s, dial); err != nil {
 			return err
 		}
 		b.floors = &floors{link: b.link, key: p.keys.floor()}
@@ -135,7 +139,7 @@ func (b *backend) RaiseFloor(ctx context.Context, least int64) error {
 func (b *backend) Problems() []store.Problem { return b.problems }
 
 // Translate implements [engine.Backend].
-func (b *backend) Translate(doing string, err error) error { return b.errs.translate(doing, err) }
+func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }
 
 // Close implements [engine.Backend].
 func (b *backend) Close(context.Context) error {

@@ -61,7 +61,7 @@ func (s *stream) open(ctx context.Context, times int) error {
 	for {
 		err := s.openOnce(ctx)
 		times--
-		if err == nil || times == 0 || ctx.Err() != nil || s.errs.refusal(err) != "" {
+		if err == nil || times == 0 || ctx.Err() != nil || s.causes.Lasting(err) {
 			return err
 		}
 		s.link.endpoints.leave(s.at)

@@ -21,7 +21,7 @@ import (
 //	go test ./pkg/store/mongo -run '^$' -bench Store -benchtime 200x
 func BenchmarkStore(b *testing.B) {
 	uri := testmongo.SharedByThree(b)
-	s, err := mongostore.Open(b.Context(), mongostore.Options{URI: uri, OperationTimeout: patient})
+	s, err := mongostore.Open(b.Context(), mongostore.Options{URI: uri, Timeout: patient})
 	if err != nil {
 		b.Fatal(err)
 	}

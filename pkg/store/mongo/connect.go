@@ -1,14 +1,10 @@
 package mongo
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,10 +13,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // access is the way to the database.
@@ -29,7 +24,7 @@ type access struct {
 	cluster    string
 	database   string
 	timeout    time.Duration
-	secrets    []string // of the URI, kept out of errors
+	causes     *engine.Causes
 	standalone bool
 
 	clients
@@ -75,7 +70,6 @@ const (
 // connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is
 // set up. For mongodb+srv the driver asks the DNS meanwhile, which takes no context: it is left behind when ctx ends.
 func (a *access) connect(ctx context.Context, opts Options) error {
-	a.database = cmp.Or(opts.Database, databaseOf(opts.URI), DefaultDatabase)
 	type result struct {
 		made clients
 		err  error
@@ -103,7 +97,7 @@ func (a *access) dial(ctx context.Context, opts Options) (made clients, err erro
 	o := a.clientOptions(opts.URI, pool)
 	made.direct = o.Direct != nil && *o.Direct
 	if made.client, err = mongo.Connect(o); err != nil {
-		return clients{}, a.refused(err)
+		return clients{}, refused(err)
 	}
 	if opts.Existing {
 		made.heartbeats = made.client
@@ -111,19 +105,17 @@ func (a *access) dial(ctx context.Context, opts Options) (made clients, err erro
 	}
 	if made.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, heartbeatPoolSize)); err != nil {
 		_ = made.client.Disconnect(ctx)
-		return clients{}, a.refused(err)
+		return clients{}, refused(err)
 	}
 	return made, nil
 }
 
-// refused says why no client could be made, as text only: the driver's error may quote the URI. A DNS that fails may
-// answer later.
-func (a *access) refused(err error) error {
-	why := store.ErrInvalid
+// refused says why no client could be made. A DNS that fails may answer later.
+func refused(err error) error {
 	if _, dns := errors.AsType[*net.DNSError](err); dns {
-		why = store.ErrUnavailable
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: %s", why, storeuri.Scrub(err.Error(), a.secrets))
+	return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 }
 
 // disconnect ends the clients that there are.
@@ -157,56 +149,4 @@ func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
 		SetConnectTimeout(max(a.timeout, minConnectTimeout)).
 		SetHeartbeatInterval(min(max(a.timeout/2, minHeartbeat), maxHeartbeat)).
 		SetMinPoolSize(pool / 4) // a hand-over must not wait for a connection to be made
-}
-
-// distrust is the error of a server whose certificate is not trusted, when that holds of every server that was tried.
-// A set of which one server alone has a wrong certificate can be reached without it.
-func distrust(err error) (*tls.CertificateVerificationError, bool) {
-	if direct, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return direct, true
-	}
-	var found *tls.CertificateVerificationError
-	for _, last := range lastErrors(err) {
-		one, ok := errors.AsType[*tls.CertificateVerificationError](last)
-		if !ok {
-			return nil, false
-		}
-		found = one
-	}
-	return found, found != nil
-}
-
-// lastErrors are those of the servers of a selection that found none.
-func lastErrors(err error) []error {
-	selection, ok := errors.AsType[topology.ServerSelectionError](err)
-	if !ok {
-		return nil
-	}
-	var all []error
-	for _, server := range selection.Desc.Servers {
-		if server.LastError != nil {
-			all = append(all, server.LastError)
-		}
-	}
-	return all
-}
-
-// describeTLSFailure says what to do about TLS. mongod closes the connection of a client whose certificate it does not take,
-// and of one that speaks without TLS, and says nothing.
-func describeTLSFailure(err error) error {
-	if verification, ok := distrust(err); ok {
-		return fmt.Errorf("the server's certificate is not trusted (tlsCAFile in the URI names whom to trust): %w",
-			verification)
-	}
-	last := lastErrors(err)
-	for _, one := range last {
-		if !errors.Is(one, io.EOF) && !strings.Contains(one.Error(), io.EOF.Error()) {
-			return err
-		}
-	}
-	if len(last) == 0 {
-		return err
-	}
-	return fmt.Errorf("the server closes each connection before it answers: it wants TLS, or a certificate of the "+
-		"client that it knows (tls and tlsCertificateKeyFile in the URI): %w", last[0])
 }

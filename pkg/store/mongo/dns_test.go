@@ -29,7 +29,7 @@ func TestOpenWhileTheDNSFails(t *testing.T) {
 			LookupTXT: func(string) ([]string, error) { return nil, nil },
 		}
 		_, err := mongo.Open(t.Context(), mongo.Options{
-			URI: "mongodb+srv://user:s3cret@db.example.com/", OperationTimeout: 300 * time.Millisecond,
+			URI: "mongodb+srv://user:s3cret@db.example.com/", Timeout: 300 * time.Millisecond,
 		})
 		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrInvalid) {
 			t.Errorf("the DNS fails after %d answers: %v, want unavailable", answers, err)

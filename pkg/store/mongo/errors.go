@@ -1,11 +1,12 @@
 package mongo
 
 import (
-	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,107 +16,37 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// Codes of MongoDB's errors, by what they mean to callers.
-var (
-	// Trying again with the same URI and set-up does not help.
-	invalidCodes = []int{
-		11,   // UserNotFound
-		13,   // Unauthorized
-		18,   // AuthenticationFailed
-		334,  // MechanismUnavailable
-		8000, // AtlasError: bad credentials
-	}
-	// The server could not do it now: elections, shutdowns, time-outs, write concerns that were not reached, what an
-	// operator has ended.
-	unavailableCodes = []int{
-		6, 7, 89, // HostUnreachable, HostNotFound, NetworkTimeout
-		50, 262, 202, // MaxTimeMSExpired, ExceededTimeLimit, NetworkInterfaceExceededTimeLimit
-		11601, 43, 175, 237, // Interrupted (killOp), CursorNotFound, QueryPlanKilled, CursorKilled
-		24, 46, 112, // LockTimeout, LockBusy, WriteConflict
-		12586, 12587, // an index is being built
-		63, 150, 13388, // StaleShardVersion, StaleEpoch, StaleConfig
-		14031,       // OutOfDiskSpace
-		64, 79, 100, // WriteConcernFailed, UnknownReplWriteConcern, UnsatisfiableWriteConcern
-		91, 11600, 11602, // shutting down, or interrupted by a change of role
-		133, 134, // no server fits, no majority read yet
-		189, 10107, 13435, 13436, // stepped down, not primary, recovering
-		9001, // SocketException
-	}
-)
+const codeUnauthorized = 13
 
-// translate makes an error of the driver one of package elect's, once, where it comes in. what says what was tried.
-func (a *access) translate(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	shown := a.hide(describeError(err)) // by its text only, when that held a secret: err has said what it is
-	switch {
-	case errors.Is(shown, store.ErrInvalid), errors.Is(shown, store.ErrSchema): // found out by this package
-		return fmt.Errorf("%s: %w", what, shown)
-	case errors.Is(err, store.ErrSchema):
-		return fmt.Errorf("%s: %w: %w", what, store.ErrSchema, shown)
-	case errors.Is(err, store.ErrInvalid), isInvalid(err):
-		return fmt.Errorf("%s: %w: %w", what, store.ErrInvalid, shown)
-	case isUnavailable(err):
-		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, shown)
-	}
-	return fmt.Errorf("%s: %w", what, shown)
-}
-
-func isInvalid(err error) bool {
-	if hasCode(err, invalidCodes) {
-		return true
-	}
-	if _, is := distrust(err); is {
-		return true
-	}
-	// A failed log-in comes out of the driver as a failed connection: an error of its own, unless the connection broke
-	// during it,
-	if _, failed := errors.AsType[*auth.Error](err); failed {
-		var broken net.Error
-		return !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) &&
-			!mongo.IsTimeout(err)
-	}
-	// or only as text, when another connection failed first and took the pool, or the server, with it.
-	var cleared driver.RetryablePoolError
-	var selection topology.ServerSelectionError
-	return (errors.As(err, &cleared) || errors.As(err, &selection)) && saysLogInFailed(err)
-}
-
-// saysLogInFailed looks for the driver's text of the server's answer to a wrong user or password, or to a certificate
-// whose name no user has.
-func saysLogInFailed(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "(AuthenticationFailed)") || strings.Contains(text, "(UserNotFound)")
-}
-
-func isUnavailable(err error) bool {
-	var connection topology.ConnectionError
-	var selection topology.ServerSelectionError
-	var pool topology.PoolError
-	var cleared driver.RetryablePoolError
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, mongo.ErrClientDisconnected):
-		return true
-	case mongo.IsTimeout(err), mongo.IsNetworkError(err):
-		return true
-	case errors.As(err, &connection), errors.As(err, &selection), errors.As(err, &pool), errors.As(err, &cleared):
-		return true
-	}
-	var labeled mongo.LabeledError
-	if errors.As(err, &labeled) &&
-		(labeled.HasErrorLabel("RetryableWriteError") || labeled.HasErrorLabel("TransientTransactionError")) {
-		return true
-	}
-	return hasCode(err, unavailableCodes)
+// causes are what another try with the same URI and set-up does not change. The driver and the server say in many
+// lines who may not log in, may not do something, or is not trusted.
+func causes(secrets []string) *engine.Causes {
+	// UserNotFound, AuthenticationFailed, MechanismUnavailable, AtlasError
+	refused := []int{codeUnauthorized, 11, 18, 334, 8000}
+	return &engine.Causes{Secrets: secrets, Table: []engine.Cause{
+		{
+			Match:  logInFailed,
+			Advice: "the log-in failed: wrong user or password, or a user of another database (authSource in the URI)",
+		},
+		{
+			Match:  distrusted,
+			Advice: "the server's certificate is not trusted (tlsCAFile in the URI names whom to trust)",
+		},
+		{Match: missingPrivilege},
+		{Match: func(err error) (string, bool) { return err.Error(), hasCode(err, refused...) }},
+		{
+			Match: closedAtOnce, Means: store.ErrUnavailable,
+			Advice: "the server closes each connection before it answers: it wants TLS, or a certificate of the " +
+				"client that it knows (tls and tlsCertificateKeyFile in the URI)",
+		},
+	}}
 }
 
 // hasCode says whether the server's answer holds one of these codes.
-func hasCode(err error, codes []int) bool {
+func hasCode(err error, codes ...int) bool {
 	var server mongo.ServerError
 	if errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode) {
 		return true
@@ -129,11 +60,96 @@ func hasCode(err error, codes []int) bool {
 	return errors.As(err, &raw) && slices.Contains(codes, int(raw.Code))
 }
 
-// hide keeps secrets of the URI out of an error's text; the driver has no reason to put them there.
-func (a *access) hide(err error) error {
-	text := err.Error()
-	if clean := storeuri.Scrub(text, a.secrets); clean != text {
-		return errors.New(clean)
+// logInFailed is about a wrong user or password, or a certificate whose name no user has. A failed log-in comes out of
+// the driver as a failed connection: an error of its own, unless the connection broke during it, or only as text, when
+// another connection failed first and took the pool, or the server, with it.
+func logInFailed(err error) (text string, is bool) {
+	text = err.Error()
+	says := strings.Contains(text, "(AuthenticationFailed)") || strings.Contains(text, "(UserNotFound)")
+	if one, failed := errors.AsType[*auth.Error](err); failed {
+		var broken net.Error
+		return one.Error(), !errors.As(err, &broken) && !errors.Is(err, io.EOF) && !mongo.IsNetworkError(err) &&
+			!mongo.IsTimeout(err)
 	}
-	return err
+	var cleared driver.RetryablePoolError
+	var selection topology.ServerSelectionError
+	if errors.As(err, &cleared) || errors.As(err, &selection) || hasCode(err, 11, 18) {
+		return "the server says so", says
+	}
+	return text, false
+}
+
+// distrusted is about a certificate that is not trusted, where that holds of every server that was tried. A set of
+// which one server alone has a wrong certificate can be reached without it.
+func distrusted(err error) (text string, is bool) {
+	all := lastErrors(err)
+	if len(all) == 0 {
+		all = []error{err}
+	}
+	for _, one := range all {
+		verification, is := errors.AsType[*tls.CertificateVerificationError](one)
+		if !is {
+			return "", false
+		}
+		text = verification.Error()
+	}
+	return text, true
+}
+
+// closedAtOnce is about a mongod that closes the connection of a client whose certificate it does not take, or of one
+// that speaks without TLS, and says nothing.
+func closedAtOnce(err error) (text string, is bool) {
+	for _, one := range lastErrors(err) {
+		if !errors.Is(one, io.EOF) && !strings.Contains(one.Error(), io.EOF.Error()) {
+			return "", false
+		}
+		text = one.Error()
+	}
+	return text, text != ""
+}
+
+// lastErrors are those of the servers of a selection that found none.
+func lastErrors(err error) (all []error) {
+	selection, _ := errors.AsType[topology.ServerSelectionError](err)
+	for _, server := range selection.Desc.Servers {
+		if server.LastError != nil {
+			all = append(all, server.LastError)
+		}
+	}
+	return all
+}
+
+// refusedCommand finds what was refused in the server's words, which go on with all of the command, documents included.
+var refusedCommand = regexp.MustCompile(`not authorized on (\S+) to execute command \{ (\w+): (?:"([^"]*)"|1)`)
+
+// actionOf is the action that a command on a collection needs, where its name is another.
+var actionOf = map[string]string{
+	"delete": actionRemove, "create": "createCollection or " + actionInsert, "createIndexes": actionCreateIndex,
+	"aggregate": actionFind, "getMore": actionFind,
+}
+
+// missingPrivilege says in one line which privilege was missing.
+func missingPrivilege(err error) (text string, is bool) {
+	if err == nil {
+		return "", false
+	}
+	found := refusedCommand.FindStringSubmatch(err.Error())
+	if !hasCode(err, codeUnauthorized) || found == nil {
+		return err.Error(), false
+	}
+	database, command, collection := found[1], found[2], found[3]
+	action, known := actionOf[command]
+	switch {
+	case command == "aggregate" && collection == "": // of the whole database
+		action = actionFind + " and " + actionChangeStream
+	case command == "update" && strings.HasSuffix(collection, ".groups"): // the one that is upserted
+		action = actionUpdate + " and " + actionInsert
+	case !known:
+		action = command
+	}
+	on := "database " + database
+	if collection != "" {
+		on = database + "." + collection
+	}
+	return fmt.Sprintf("the user lacks the privilege %s on %s", action, on), true
 }

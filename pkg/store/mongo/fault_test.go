@@ -245,7 +245,7 @@ func TestElection(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})
 	open(t, mongo.Options{URI: rs.URI()}) // sets up, which may take longer
-	s := open(t, mongo.Options{URI: rs.URI(), OperationTimeout: 2 * time.Second})
+	s := open(t, mongo.Options{URI: rs.URI(), Timeout: 2 * time.Second})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	<-notifications

@@ -55,7 +55,7 @@ func (a *access) journalDefault(ctx context.Context) (store.Setting, error) {
 		} `bson:"config"`
 	}
 	err := a.client.Database("admin").RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply)
-	if hasCode(err, []int{codeUnauthorized}) {
+	if hasCode(err, codeUnauthorized) {
 		return store.Setting{Name: name, Value: "not shown to this user", Holds: true}, nil
 	}
 	holds := reply.Config.Journalled == nil || *reply.Config.Journalled

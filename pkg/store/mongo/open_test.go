@@ -29,7 +29,7 @@ func TestOpenRefusesBadOptions(t *testing.T) {
 		"bad option":        {URI: "mongodb://user:s3cret@h/?replicaSet=a&directConnection=maybe"},
 		"bad cluster":       {URI: "mongodb://user:s3cret@h/", Cluster: "a.b"},
 		"bad database":      {URI: "mongodb://user:s3cret@h/", Database: "a/b"},
-		"negative time-out": {URI: "mongodb://user:s3cret@h/", OperationTimeout: -1},
+		"negative time-out": {URI: "mongodb://user:s3cret@h/", Timeout: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := mongo.Open(t.Context(), opts)
@@ -63,7 +63,7 @@ func TestOpenWhileDown(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			_, err := mongo.Open(
-				ctx, mongo.Options{URI: "mongodb://user:s3cret@" + addr + "/", OperationTimeout: timeout},
+				ctx, mongo.Options{URI: "mongodb://user:s3cret@" + addr + "/", Timeout: timeout},
 			)
 			if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "s3cret") {
 				t.Fatalf("%v, want ErrUnavailable and no password", err)
@@ -138,7 +138,7 @@ func TestCredentials(t *testing.T) {
 		"not enough right": "mongodb://reader:right@" + address + "&authSource=admin",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := mongo.Open(ctx, mongo.Options{URI: uri, OperationTimeout: 10 * time.Second})
+			_, err := mongo.Open(ctx, mongo.Options{URI: uri, Timeout: 10 * time.Second})
 			if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnavailable) {
 				t.Fatalf("%v, want ErrInvalid alone", err)
 			}

@@ -3,49 +3,27 @@ package mongo
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/go-logr/logr"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
-// Defaults of [Options].
-const (
-	DefaultDatabase         = "shardctl"
-	DefaultCluster          = "default"
-	DefaultOperationTimeout = 3 * time.Second // about a sixth of the default lease
-)
+// DefaultDatabase is the database of a URI that names none.
+const DefaultDatabase = "shardctl"
 
-// Options say which database to use, and how.
-type Options struct {
-	// URI is the connection string, mongodb://… or mongodb+srv://…. Required. Write concern, read concern, read
-	// preference and retries in it are overridden: the protocol needs its own.
-	URI string
-	// Database holds the collections. Default: the URI's, else DefaultDatabase.
-	Database string
-	// Cluster names the collections, so that several clusters can share one database: letters, digits, _ and -, at
-	// most 63. Default: DefaultCluster.
-	Cluster string
-	// OperationTimeout bounds calls whose context has no deadline, and the search for a primary in any of them. Give it
-	// a sixth of the lease's duration. Default: DefaultOperationTimeout.
-	OperationTimeout time.Duration
-	// Existing opens a store that was set up before, for a few calls: nothing is made, the privilege find is enough to
-	// open it, and no more connections are kept than are used.
-	// Changes are left to the server to refuse.
-	Existing bool
-	// Logger gets broken watches and unreadable documents. Default: none.
-	Logger logr.Logger
-}
+// Options say which database to use, and how. The URI is mongodb://… or mongodb+srv://…; write concern, read concern,
+// read preference and retries in it are overridden, since the protocol needs its own. The cluster names the collections:
+// letters, digits, _ and -, at most 63. Give the timeout a sixth of the lease's duration: it also bounds the search for
+// a primary. Existing needs the privilege find alone; changes are left to the server to refuse.
+type Options = store.Config
 
 // Reasons of problems.
 const (
@@ -54,43 +32,6 @@ const (
 	ReasonSharding   = "StoreSharding"   // it could not be checked how the documents are sharded
 	ReasonNotDurable = "StoreNotDurable" // a crash of a majority may lose what was read
 )
-
-var (
-	clusterName  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
-	badInDBNames = `/\. "$*<>:|?` + "\x00"
-)
-
-// withDefaults fills in what was left out, except the database, which the URI may name.
-func (o Options) withDefaults() Options {
-	if o.Cluster == "" {
-		o.Cluster = DefaultCluster
-	}
-	if o.OperationTimeout == 0 {
-		o.OperationTimeout = DefaultOperationTimeout
-	}
-	return o
-}
-
-// validate returns all that is wrong with the options; the error wraps [store.ErrInvalid].
-func (o Options) validate() error {
-	var all []error
-	if o.URI == "" {
-		all = append(all, errors.New("URI: empty, want mongodb://HOST… or mongodb+srv://HOST…"))
-	}
-	if !clusterName.MatchString(o.Cluster) {
-		all = append(all, fmt.Errorf("cluster: %q, want 1 to 63 letters, digits, _ or -", o.Cluster))
-	}
-	if len(o.Database) > 63 || strings.ContainsAny(o.Database, badInDBNames) {
-		all = append(all, fmt.Errorf("database: %q, want at most 63 bytes and none of %q", o.Database, badInDBNames))
-	}
-	if o.OperationTimeout < 0 {
-		all = append(all, fmt.Errorf("operation timeout: %s, want above 0", o.OperationTimeout))
-	}
-	if err := errors.Join(all...); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrInvalid, err)
-	}
-	return nil
-}
 
 // Schemes of a store's URI.
 const (
@@ -117,11 +58,17 @@ func (registered) Form(of string) string {
 	return of + "://HOST…"
 }
 
-var databaseName = regexp.MustCompile(`^[^/\\. "$*<>:|?\x00]{1,63}$`)
+var (
+	clusterName  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
+	databaseName = regexp.MustCompile(`^[^/\\. "$*<>:|?\x00]{1,63}$`)
+)
 
 // Parse implements [store.Driver]. Its errors never quote the URI: it may hold a password, also where it is wrong.
 func (registered) Parse(c store.Config) (store.Config, error) {
-	c.Cluster = cmp.Or(c.Cluster, DefaultCluster)
+	c, err := engine.Complete(c)
+	if err != nil {
+		return c, err
+	}
 	if wrong := checkURI(c.URI); wrong != "" {
 		return c, &store.FieldError{Field: "uri", Text: wrong}
 	}
@@ -154,18 +101,7 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 func (registered) Redact(uri string) string { return Redact(uri) }
 
 // Open implements [store.Driver].
-func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
-	return Open(ctx, Options{
-		URI: c.URI, Database: c.Database, Cluster: c.Cluster, OperationTimeout: c.Timeout, Existing: c.Existing,
-		Logger: c.Logger,
-	})
-}
-
-// Obstructs implements [store.Driver]: no client holds up a server.
-func (registered) Obstructs(store.Config, int) (bool, error) { return false, nil }
-
-// Limits implements [store.Driver].
-func (registered) Limits() store.Limits { return store.Limits{} }
+func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) { return Open(ctx, c) }
 
 func isSRV(uri string) bool { return strings.HasPrefix(uri, schemeSRV+":") }
 

@@ -1,7 +1,9 @@
 package mongo
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -193,18 +195,15 @@ func (r *reader) find(
 
 // add adds to a page what can be read of a document, and names it where that is not all.
 func add(to *engine.Page, kind store.Kind, raw bson.Raw) {
-	d, ok, err := decode(kind, raw)
-	if ok {
+	d, err := decode(kind, raw)
+	if d.ID != "" {
 		to.Docs = append(to.Docs, d)
 	}
-	if err == nil {
-		return
+	if err != nil || d.ID == "" {
+		err = errors.Join(err, store.CheckFound(d))
+		id := cmp.Or(d.ID, raw.Lookup(fieldID).String())
+		to.Unreadable = append(to.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 	}
-	id, text := raw.Lookup(fieldID).StringValueOK()
-	if !text {
-		id = raw.Lookup(fieldID).String()
-	}
-	to.Unreadable = append(to.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 }
 
 // A clock is the server's clock as of the newest sample, carried on by the local monotonic clock. It is carried on so

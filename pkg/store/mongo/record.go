@@ -69,14 +69,13 @@ func encode(d store.Doc) record {
 	return r
 }
 
-// decode reads what can be read of a document. A malformed field counts as absent and is an error returned with the
-// document. Without a usable _id or rev there is no document (ok is false): see [store.CheckFound].
-func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
+// decode reads what can be read of a document. A malformed field counts as absent; the error names it.
+func decode(kind store.Kind, raw bson.Raw) (store.Doc, error) {
 	if err := raw.Validate(); err != nil { // looking up a field in it would panic
-		return store.Doc{}, false, fmt.Errorf("broken on the way: %w", err)
+		return store.Doc{}, fmt.Errorf("broken on the way: %w", err)
 	}
 	f := fields{raw: raw}
-	d = store.Doc{
+	d := store.Doc{
 		Kind: kind, ID: f.text(fieldID), Rev: f.number(fieldRev),
 		WriterID: store.WriterID{Session: f.text(fieldWriter, "session"), Seq: f.number(fieldWriter, "seq")},
 		Group:    f.text(fieldGroup), Session: f.text(fieldSession), Next: f.text(fieldNext),
@@ -84,11 +83,7 @@ func decode(kind store.Kind, raw bson.Raw) (d store.Doc, ok bool, err error) {
 		State:     f.text(fieldState), Count: f.number(fieldCount), Expires: f.number(fieldExpires),
 		Body: f.bytes(fieldBody),
 	}
-	if err := store.CheckFound(d); err != nil {
-		f.bad = append(f.bad, err)
-		return d, false, errors.Join(f.bad...)
-	}
-	return d, true, errors.Join(f.bad...)
+	return d, errors.Join(f.bad...)
 }
 
 // fields reads fields of a document that anybody may have edited.

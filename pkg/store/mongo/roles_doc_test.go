@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // The roles are documented once, and tested from there.
@@ -18,7 +18,7 @@ func documented(t *testing.T, marker, database string) []bson.D {
 	t.Helper()
 	text, err := os.ReadFile(rolesDoc)
 	must(t, err)
-	commands, err := testmongo.Documented(string(text), marker, database, mongo.DefaultCluster)
+	commands, err := testmongo.Documented(string(text), marker, database, engine.DefaultCluster)
 	must(t, err)
 	return commands
 }

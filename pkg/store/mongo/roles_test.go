@@ -79,7 +79,7 @@ func (d *tenant) privileges(privileges []privilege) bson.A {
 }
 
 func (d *tenant) options() mongostore.Options {
-	return mongostore.Options{URI: d.uri, OperationTimeout: patient}
+	return mongostore.Options{URI: d.uri, Timeout: patient}
 }
 
 func without(all []privilege, p privilege) []privilege {
@@ -372,7 +372,7 @@ func testLogIn(t *testing.T, g *guarded, both []privilege) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The driver may find the server again only with its next look at it, half this time later.
-			wantRefusal(t, mongostore.Options{URI: tc.uri, OperationTimeout: patient / 2}, tc.says)
+			wantRefusal(t, mongostore.Options{URI: tc.uri, Timeout: patient / 2}, tc.says)
 		})
 	}
 	t.Run("no rights at all", func(t *testing.T) {

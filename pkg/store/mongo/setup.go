@@ -131,7 +131,7 @@ func (s *setup) inspectShardingOf(ctx context.Context, ns string) error {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil // not sharded
-	case hasCode(err, invalidCodes):
+	case hasCode(err, codeUnauthorized):
 		if !slices.ContainsFunc(s.problems, func(p store.Problem) bool { return p.Reason == ReasonSharding }) {
 			s.problems = append(s.problems, unseenSharding(ns))
 		}
@@ -196,7 +196,8 @@ func (s *setup) readSchema(ctx context.Context) error {
 func (s *setup) lookAtSchema(ctx context.Context) error {
 	err := s.readSchema(ctx)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return fmt.Errorf("no replica has set up cluster %s in database %s yet", s.cluster, s.database)
+		return fmt.Errorf("%w: no replica has set up cluster %s in database %s yet", store.ErrInvalid, s.cluster,
+			s.database)
 	}
 	return err
 }
@@ -257,8 +258,8 @@ func (s *setup) makeIndexes(ctx context.Context) error {
 				_, err := db.Collection(name).Indexes().CreateMany(ctx, missing)
 				return err
 			})
-			if hasCode(err, []int{codeUnauthorized}) {
-				err = fmt.Errorf("%w: index %s is missing, and %w", store.ErrInvalid, describe(missing), describeMissingPrivilege(err))
+			if text, is := missingPrivilege(err); is {
+				err = fmt.Errorf("%w: index %s is missing, and %s", store.ErrInvalid, describe(missing), text)
 			}
 		}
 		if err != nil {
@@ -323,10 +324,10 @@ func retryConflicts(ctx context.Context, step func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := step()
 		switch {
-		case err == nil, hasCode(err, []int{codeNamespaceExists, codeIndexOptionsConflict, codeIndexAlreadyExists}):
+		case err == nil, hasCode(err, codeNamespaceExists, codeIndexOptionsConflict, codeIndexAlreadyExists):
 			return nil
 		case attempt == setUpAttempts,
-			!hasCode(err, []int{codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped}):
+			!hasCode(err, codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped):
 			return err
 		}
 		select {

@@ -61,13 +61,13 @@ type backend struct{ *setup }
 // reached: try again). ErrInvalid is about the URI, the credentials, privileges that the user lacks, a name, or the way
 // locks are sharded. They never hold the password.
 func Open(ctx context.Context, opts Options) (store.Store, error) {
-	opts = opts.withDefaults()
-	if err := opts.validate(); err != nil {
+	opts, err := registered{}.Parse(opts)
+	if err != nil {
 		return nil, fmt.Errorf("open MongoDB store: %w", err)
 	}
 	b := newBackend(opts)
 	s := engine.New(ctx, b, opts.Logger)
-	err := s.Do(ctx, "open MongoDB store "+Redact(opts.URI), func(ctx context.Context) error {
+	err = s.Do(ctx, "open MongoDB store "+Redact(opts.URI), func(ctx context.Context) error {
 		if err := b.connect(ctx, opts); err != nil {
 			return err
 		}
@@ -82,7 +82,8 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 // newBackend is on a database that was not reached yet.
 func newBackend(opts Options) *backend {
 	return &backend{&setup{reader: &reader{access: &access{
-		log: opts.Logger, cluster: opts.Cluster, timeout: opts.OperationTimeout, secrets: secretParams.Of(opts.URI),
+		log: opts.Logger, cluster: opts.Cluster, database: opts.Database, timeout: opts.Timeout,
+		causes: causes(secretParams.Of(opts.URI)),
 	}}}}
 }
 
@@ -93,7 +94,7 @@ func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeo
 func (b *backend) Problems() []store.Problem { return b.problems }
 
 // Translate implements [engine.Backend].
-func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }
+func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
 // Close implements [engine.Backend].
 func (b *backend) Close(ctx context.Context) error { return b.disconnect(ctx) }

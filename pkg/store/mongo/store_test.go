@@ -88,7 +88,7 @@ func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
 	return storetest.Database{
 		Open: func(ctx context.Context) (store.Store, error) {
-			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
+			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Timeout: patient})
 			if err != nil {
 				return nil, err
 			}
@@ -101,7 +101,7 @@ func database(t *testing.T, uri string) storetest.Database {
 			return forget(rawDatabase(t, uri))(ctx, kind) //nolint:contextcheck // its clean-up comes after the test
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
-			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, OperationTimeout: patient})
+			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Timeout: patient})
 			if err != nil {
 				return 0, err
 			}
@@ -153,8 +153,8 @@ func rawDatabase(t *testing.T, uri string) *mongo.Database {
 // open opens a store that ends with the test.
 func open(t *testing.T, opts mongostore.Options) store.Store {
 	t.Helper()
-	if opts.OperationTimeout == 0 {
-		opts.OperationTimeout = patient
+	if opts.Timeout == 0 {
+		opts.Timeout = patient
 	}
 	s, err := mongostore.Open(t.Context(), opts)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The driver tries each half second. An attempt that the time limit cuts off would show no reason.
 			const between = 4800 * time.Millisecond
-			_, err := mongo.Open(t.Context(), mongo.Options{URI: tt.uri, OperationTimeout: between})
+			_, err := mongo.Open(t.Context(), mongo.Options{URI: tt.uri, Timeout: between})
 			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) ||
 				strings.ContainsAny(err.Error(), "\n\t") {
 				t.Errorf("%v, want %v in one line that says %s", err, tt.kind, tt.says)

@@ -12,7 +12,7 @@ import (
 
 // A password may be any word, also one that stands in every error: what went wrong must be distinguished all the same.
 func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
-	s := &access{secrets: []string{"locks"}}
+	c := causes([]string{"locks"})
 	for _, tc := range []struct {
 		err  error
 		want error
@@ -36,7 +36,7 @@ func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
 			"requires authentication",
 		},
 	} {
-		err := s.translate("try", tc.err)
+		err := c.Translate("try", tc.err)
 		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) ||
 			strings.Contains(err.Error(), "locks") {
 			t.Errorf("%v, want %v that says %q", err, tc.want, tc.text)

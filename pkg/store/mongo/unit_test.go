@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -38,19 +37,16 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	all := batches(changes)
-	for _, b := range all {
-		if len(b.changes) > store.MaxBatch || len(b.changes) != len(b.places) {
-			t.Fatalf("a batch of %d with %d places", len(b.changes), len(b.places))
+	for _, places := range all {
+		if len(places) > store.MaxBatch {
+			t.Fatalf("a batch of %d", len(places))
 		}
-		for n, c := range b.changes {
-			if first := b.changes[0]; c.Op != first.Op || c.Doc.Kind != first.Doc.Kind ||
+		for _, i := range places {
+			if c, first := changes[i], changes[places[0]]; c.Op != first.Op || c.Doc.Kind != first.Doc.Kind ||
 				(c.IfRev == 0) != (first.IfRev == 0) {
 				t.Fatalf("%+v and %+v", c, first)
 			}
-			if seen[b.places[n]] || changes[b.places[n]].IfRev != c.IfRev {
-				t.Fatalf("place %d is wrong", b.places[n])
-			}
-			seen[b.places[n]] = true
+			seen[i] = true
 		}
 	}
 	if len(seen) != len(changes) || len(all) != 3+3+5 {
@@ -58,28 +54,26 @@ func TestBatchesHoldOneSortOfThing(t *testing.T) {
 	}
 }
 
-func TestCreditDeletes(t *testing.T) {
-	change := store.Change{Op: store.Delete, IfRev: 4, Doc: store.Doc{Kind: store.KindLock, ID: "g/a"}}
-	at := func(rev int64) engine.Result {
-		return engine.Result{Found: &store.Doc{Kind: store.KindLock, ID: "g/a", Rev: rev}}
+func TestDeletesThatHappenedAreCounted(t *testing.T) {
+	change := func(id string) store.Change {
+		return store.Change{Op: store.Delete, IfRev: 4, Doc: store.Doc{Kind: store.KindLock, ID: id}}
 	}
-	gone, there, again := engine.Result{}, at(3), at(5) // there, and perhaps created again since
+	changes := []store.Change{change("gone"), change("there"), change("gone too"), change("again")}
+	there, again := store.Doc{ID: "there", Rev: 3}, store.Doc{ID: "again", Rev: 5} // perhaps created again since
 	for _, tc := range []struct {
+		places  []int
 		deleted int
-		want    bool
-	}{{2, true}, {1, false}, {0, false}} {
-		found := []engine.Result{gone, there, gone}
-		creditDeletes(slices.Repeat([]store.Change{change}, 3), found, tc.deleted)
-		if found[0].Written != tc.want || found[2].Written != tc.want || found[1].Written {
-			t.Errorf("%d deleted, 2 absent: %v", tc.deleted, found)
+		want    []int
+	}{
+		{[]int{0, 1, 2}, 2, []int{0, 2}},
+		{[]int{0, 1, 2}, 1, nil},
+		{[]int{0, 1, 2}, 0, nil},
+		{[]int{0, 3}, 1, nil}, // the one that happened may be the other
+		{[]int{0, 3}, 2, []int{0, 3}},
+	} {
+		if got := deletesOf(changes, tc.places, []store.Doc{there, again}, tc.deleted); !slices.Equal(got, tc.want) {
+			t.Errorf("%d of %v deleted: %v, want %v", tc.deleted, tc.places, got, tc.want)
 		}
-	}
-	found, changes := []engine.Result{gone, again}, []store.Change{change, change}
-	if creditDeletes(changes, found, 1); found[0].Written {
-		t.Error("credited a delete although the one that happened may be the other")
-	}
-	if creditDeletes(changes, found, 2); !found[0].Written || !found[1].Written {
-		t.Errorf("both happened: %v", found)
 	}
 }
 

@@ -154,7 +154,7 @@ func (b *backend) remake(ctx context.Context) {
 	b.log.Info("A collection was dropped: making it again")
 	if err := b.makeIndexes(ctx); err != nil {
 		b.log.Error(
-			b.translate("make dropped collections again", err), "Searches in the store may be slow until a restart",
+			b.causes.Translate("make dropped collections again", err), "Searches in the store may be slow until a restart",
 		)
 	}
 }
@@ -196,9 +196,8 @@ func noted(kind store.Kind, e event) (n engine.Event, ok bool) {
 	n.About.Kind = kind
 	n.About.ID, ok = e.Key.ID.StringValueOK()
 	if len(e.Document) > 0 {
-		var found engine.Page
-		if add(&found, kind, e.Document); len(found.Docs) > 0 {
-			n.Doc, n.About = &found.Docs[0], found.Docs[0]
+		if d, _ := decode(kind, e.Document); d.ID != "" {
+			n.Doc, n.About = &d, d
 		}
 	}
 	return n, ok

@@ -144,12 +144,6 @@ func (registered) Open(ctx context.Context, c store.Config) (store.Store, error)
 	})
 }
 
-// Obstructs implements [store.Driver]: a transaction is one text, which no client can hold up.
-func (registered) Obstructs(store.Config, int) (bool, error) { return false, nil }
-
-// Limits implements [store.Driver].
-func (registered) Limits() store.Limits { return store.Limits{} }
-
 // Scheme of a store's URI: mysql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE.
 const Scheme = "mysql"
 

@@ -229,12 +229,6 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	})
 }
 
-// Obstructs implements [store.Driver]: no client holds up a server.
-func (driver) Obstructs(store.Config, int) (bool, error) { return false, nil }
-
-// Limits implements [store.Driver].
-func (driver) Limits() store.Limits { return store.Limits{} }
-
 // hosts are those of a configuration, once each and in their order.
 func hosts(config *pgx.ConnConfig) string {
 	all := []string{net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))}

@@ -225,8 +225,8 @@ func (registered) Open(ctx context.Context, c store.Config) (store.Store, error)
 	return s, nil
 }
 
-// Obstructs implements [store.Driver]: a process does where it obstructs so many servers that too few are left.
-func (registered) Obstructs(c store.Config, pid int) (bool, error) {
+// BlocksWriters is for [store.BlocksWriters]: a process does where it blocks so many servers that too few are left.
+func (registered) BlocksWriters(c store.Config, pid int) (bool, error) {
 	parts := split(c.URI)
 	left := len(parts)
 	for i, uri := range parts {
@@ -234,16 +234,9 @@ func (registered) Obstructs(c store.Config, pid int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		d, err := store.Lookup(own.URI)
-		if err != nil {
-			return false, err
-		}
-		if held, err := d.Obstructs(own, pid); err == nil && held {
+		if blocks, err := store.BlocksWriters(own, pid); err == nil && blocks {
 			left--
 		}
 	}
 	return left < quorum.Majority(len(parts)), nil
 }
-
-// Limits implements [store.Driver].
-func (registered) Limits() store.Limits { return store.Limits{} }

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,15 +13,19 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
-// CAS implements [engine.Backend]. Changes of one kind, up to [store.MaxBatch], are one script and one good reply.
-func (b *backend) CAS(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
+// CAS implements [engine.Backend]. Changes of one kind are one script and one good reply. No other write comes between
+// the test and the write of a script.
+func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
+	if attempt > 0 {
+		return nil, errWords
+	}
 	results := make([]engine.Result, len(changes))
 	byKind := map[store.Kind][]int{}
 	for i, c := range changes {
 		byKind[c.Doc.Kind] = append(byKind[c.Doc.Kind], i)
 	}
 	for _, kind := range store.Kinds() {
-		for places := range slices.Chunk(byKind[kind], store.MaxBatch) {
+		if places := byKind[kind]; len(places) > 0 {
 			b := &batch{access: b.access, kind: kind, changes: changes, open: places, results: results}
 			b.send(ctx)
 		}
@@ -45,14 +48,15 @@ func (b *batch) send(ctx context.Context) {
 	if err == nil && len(r.words) != 2*len(b.open) {
 		err = errWords
 	}
-	if err != nil {
-		b.unknown(b.open, b.course.proven(), err)
-		return
-	}
 	for n, place := range b.open {
+		if err != nil {
+			b.results[place] = engine.Result{Err: err, History: b.course.proven()}
+			continue
+		}
 		status, _ := r.text(2 * n)
 		text, _ := r.text(2*n + 1)
-		b.results[place] = b.result(b.changes[place], status, text, lineage(r.identity))
+		b.results[place] = b.result(b.changes[place], status, text)
+		b.results[place].History = lineage(r.identity)
 	}
 }
 
@@ -60,17 +64,16 @@ func (b *batch) send(ctx context.Context) {
 // out, for good.
 func (b *batch) args(identity string) ([]any, error) {
 	if identity != "" {
-		var foreign, rest []int
-		for _, place := range b.open {
+		all := b.open
+		b.open = nil
+		for _, place := range all {
 			if h := b.changes[place].History; h != "" && h != lineage(identity) {
-				foreign = append(foreign, place)
+				b.results[place] = engine.Result{Err: errForeign, History: lineage(identity)}
 			} else {
-				rest = append(rest, place)
+				b.open = append(b.open, place)
 			}
 		}
-		b.unknown(foreign, lineage(identity), errForeign)
-		b.open = rest
-		if len(rest) == 0 && len(foreign) > 0 {
+		if len(b.open) == 0 {
 			return nil, errForeign
 		}
 	}
@@ -101,39 +104,24 @@ func (b *batch) changeArgs(c store.Change) []any {
 	return []any{op, c.Doc.ID, c.IfRev, lease, carried}
 }
 
-// result is what became of a change that the script has looked at, in this course of writes.
-func (b *batch) result(c store.Change, status, text, history string) engine.Result {
-	ended := func(out store.Outcome) engine.Result {
-		out.History = history
-		return engine.Result{Outcome: &out}
-	}
+// result is what became of a change that the script has looked at.
+func (b *batch) result(c store.Change, status, text string) (r engine.Result) {
 	switch status {
 	case "applied":
 		if c.Claim > 0 {
 			b.warned.Store(nil)
 		}
-		return ended(store.Outcome{Status: store.Applied})
+		return engine.Result{Written: true}
 	case "closed":
-		return ended(store.Outcome{Status: store.Unknown, Err: b.closed(c, text)})
+		return engine.Result{Err: b.closed(c, text)}
 	}
-	var found *store.Doc
-	var malformed error
 	if text != "" {
 		d, err := decode(c.Doc.Kind, c.Doc.ID, text)
-		if malformed = err; err == nil {
+		if r.Found, r.Malformed = &d, err; err == nil {
 			b.course.rise(d.Rev)
-			found = &d
 		}
 	}
-	if status == "refused" { // its revision is below the gate's: nothing was asked of the document
-		return ended(store.Outcome{Status: store.Refused, Doc: found})
-	}
-	out, holds := store.Judge(c, found)
-	if holds { // the script has found a condition that does not hold
-		out = store.Outcome{Status: store.Unknown, Err: fmt.Errorf("%w: %w", store.ErrUnavailable, errWords)}
-	}
-	r := ended(out)
-	r.Malformed = malformed
+	r.Refused = status == "refused" // its revision is below the gate's: nothing was asked of the document
 	return r
 }
 
@@ -163,16 +151,6 @@ func (b *batch) closed(c store.Change, why string) error {
 		b.warn(err)
 	}
 	return err
-}
-
-// unknown makes changes at these places of unknown outcome. history is the course of writes that the store follows, as
-// far as is known.
-func (b *batch) unknown(places []int, history string, cause error) {
-	for _, place := range places {
-		out := engine.Unknown(b.translate("write", cause))
-		out.History = history
-		b.results[place] = engine.Result{Outcome: &out}
-	}
 }
 
 // gate is what the gate keeps. Fields are empty where it keeps nothing.

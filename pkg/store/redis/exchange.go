@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 var (
@@ -52,6 +53,7 @@ type exchange struct {
 	nodes   int  // the master among them
 	named   bool // servers are known to clients by the addresses that they announce: by Sentinel
 	timeout time.Duration
+	causes  *engine.Causes
 	look    []any
 	acks    atomic.Int64 // how many replicas had to acknowledge the last reply
 	log     logr.Logger
@@ -109,7 +111,7 @@ func (e *exchange) repeat(
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
 		r, err := try(limited, e.course.expected())
 		cancel()
-		if err == nil || lasting(err) {
+		if err == nil || e.lasting(err) {
 			return r, err
 		}
 		if errors.Is(err, errMoved) && tries < 3 {
@@ -124,9 +126,8 @@ func (e *exchange) repeat(
 }
 
 // lasting says that another try does not help.
-func lasting(err error) bool {
-	return errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrSchema) || errors.Is(err, errNodes) ||
-		errors.Is(err, errForeign) || isInvalid(err)
+func (e *exchange) lasting(err error) bool {
+	return e.causes.Lasting(err) || errors.Is(err, errNodes) || errors.Is(err, errForeign)
 }
 
 // tryGood is one pipeline: the script, WAIT, and the second look.

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -122,33 +123,34 @@ func TestFrozenReplicasAcknowledgeNothing(t *testing.T) {
 	floor(t, s)
 }
 
-// Watchers are told to look again when another master has taken over.
-func TestAWatchGoesOnAfterAFailover(t *testing.T) {
+// A watch ends when another master has taken over. One that is opened then notifies of what happens there.
+func TestAWatchEndsWithItsMaster(t *testing.T) {
 	servers, s, before := set(t)
-	notes, err := s.Watch(t.Context(), store.Interest{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	notes, err := s.Watch(ctx, store.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := func(fits func(store.Notification) bool) {
-		t.Helper()
-		late := time.NewTimer(patience)
-		defer late.Stop()
-		for {
-			select {
-			case n := <-notes:
-				if fits(n) {
-					return
-				}
-			case <-late.C:
-				t.Fatal("no such notification")
-			}
+	if n := <-notes; !n.Resync {
+		t.Errorf("first %+v, want a Resync", n)
+	}
+	servers.Nodes[servers.Master(t.Context())].Kill()
+	for range notes { // until it ends
+	}
+	if ctx.Err() != nil {
+		t.Fatal("the watch does not end")
+	}
+	waitFor(t, func() bool { return floor(t, s).History != before.History })
+	if notes, err = s.Watch(ctx, store.Interest{}); err != nil {
+		t.Fatal(err)
+	}
+	<-notes
+	must(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "later"}}, store.Applied)
+	for n := range notes {
+		if n.ID == "later" {
+			return
 		}
 	}
-	resync := func(n store.Notification) bool { return n.Resync }
-	next(resync)
-	servers.Nodes[servers.Master(t.Context())].Kill()
-	next(resync)
-	waitFor(t, func() bool { return floor(t, s).History != before.History })
-	must(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "later"}}, store.Applied)
-	next(func(n store.Notification) bool { return n.Resync || n.ID == "later" })
+	t.Error("the new watch does not notify")
 }

@@ -208,7 +208,6 @@ type access struct {
 
 	finder  *finder
 	channel string
-	secrets []string // of the URI, kept out of errors
 
 	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
 	sessions, others *lane

@@ -160,7 +160,7 @@ func schemeOf(uri string) string {
 
 // Parse implements [store.Driver].
 func (driver) Parse(c store.Config) (_ store.Config, err error) {
-	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
+	if c, err = engine.Complete(c); err != nil {
 		return c, err
 	}
 	_, err = parseTarget(c)
@@ -190,12 +190,6 @@ func (driver) Redact(uri string) string { return Redact(uri) }
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return Open(ctx, c)
 }
-
-// Obstructs implements [store.Driver]: no client holds up a server.
-func (driver) Obstructs(store.Config, int) (bool, error) { return false, nil }
-
-// Limits implements [store.Driver].
-func (driver) Limits() store.Limits { return store.Limits{} }
 
 // Redact returns a URI of this package that can be shown: its passwords are replaced by xxxxx. It takes URIs that are
 // wrong as well, and then rather hides too much.

@@ -224,10 +224,7 @@ func decode(kind store.Kind, id, text string) (store.Doc, error) {
 	if parts[fields] != "" {
 		d.Body = []byte(parts[fields])
 	}
-	if err := errors.Join(errs...); err != nil {
-		return d, err
-	}
-	return d, store.CheckFound(d)
+	return d, errors.Join(errs...)
 }
 
 // known says whether scripts take a number for one. What they do not know and this program does could not be changed.

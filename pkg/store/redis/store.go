@@ -17,7 +17,7 @@
 //	shardctl:{default}:changes     channel: notifications
 //
 // A document is its fields, parted by NUL bytes, then its body. Scripts compare and count in it; Lua's JSON would round
-// its numbers. What somebody wrote by hand so that it is no document is left out, and a creation may take its place.
+// its numbers. What somebody wrote with redis-cli so that it is no document is left out, and a creation may take its place.
 //
 // # How it keeps the promises
 //
@@ -50,16 +50,10 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
-
-// DefaultTimeout bounds calls whose context has no deadline, unless the [store.Config] says otherwise.
-const DefaultTimeout = 3 * time.Second // about a sixth of the default lease
 
 // backend keeps documents in one Redis database, under one cluster's name. It implements [engine.Backend].
 type backend struct {
@@ -76,15 +70,12 @@ type backend struct {
 // reached: try again). They never hold a password.
 func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 	what := "open Redis store " + Redact(c.URI)
-	if c.Cluster, err = engine.Cluster(c.Cluster); err != nil {
+	if c, err = engine.Complete(c); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	t, err := parseTarget(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = DefaultTimeout
 	}
 	b, err := newBackend(c, t)
 	if err != nil {
@@ -107,18 +98,14 @@ func newBackend(c store.Config, t target) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Logger.GetSink() == nil {
-		c.Logger = logr.Discard()
-	}
 	f := &finder{target: t, tls: files, timeout: c.Timeout}
 	keys := newKeyspace(c.Cluster)
 	a := &access{
 		exchange: &exchange{
 			keys: keys, nodes: t.nodes, named: t.master != "", timeout: c.Timeout, look: look(keys),
-			log: c.Logger,
+			log: c.Logger, causes: causes(append(secrets().Of(c.URI), t.password, t.sentinelPassword)),
 		},
 		finder: f, channel: keys.channel(t.db), others: newLane(f),
-		secrets: append(secrets().Of(c.URI), t.password, t.sentinelPassword),
 	}
 	a.sessions = a.others
 	if !c.Existing {
@@ -128,13 +115,15 @@ func newBackend(c store.Config, t target) (*backend, error) {
 }
 
 // Traits implements [engine.Backend].
-func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout, SharedTail: true} }
+func (b *backend) Traits() engine.Traits {
+	return engine.Traits{Timeout: b.timeout, MaxChanges: store.MaxBatch, SharedTail: true}
+}
 
 // Problems says what an operator should know about this database. It was found out by Open.
 func (b *backend) Problems() []store.Problem { return b.problems }
 
 // Translate implements [engine.Backend].
-func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }
+func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
 // Close implements [engine.Backend].
 func (b *backend) Close(ctx context.Context) error {

@@ -27,19 +27,25 @@ type listener struct {
 	emit func(engine.Event)
 }
 
-// Tail implements [engine.Watcher]. Events carry no documents: a master that was deposed may have sent them.
+// Tail implements [engine.Watcher], on the server of one lineage. Events carry no documents: a master that was deposed
+// may have sent them.
 func (b *backend) Tail(ctx context.Context, _ store.Interest, begun func(), emit func(engine.Event)) error {
 	l := &listener{backend: b, poll: min(max(b.timeout/3, minPoll), maxPoll), emit: emit}
 	opening, opened := context.WithTimeout(ctx, b.timeout)
 	defer opened()
-	s, seq, err := l.listen(opening)
+	s, err := l.listen(opening)
 	if err != nil {
 		return err
 	}
-	l.seq = seq
+	defer s.close()
 	begun()
-	l.run(ctx, s)
-	return context.Cause(ctx)
+	for err == nil && ctx.Err() == nil {
+		err = l.receive(ctx, s)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // subscription is to the server of one lineage.
@@ -50,27 +56,23 @@ type subscription struct {
 }
 
 func (s *subscription) close() {
-	if s == nil || s.client == nil {
-		return
-	}
 	if s.pubsub != nil {
 		_ = s.pubsub.Close()
+		_ = s.client.Close() // it was for this subscription only
 	}
-	_ = s.client.Close() // it was for this subscription only
 }
 
 // listen subscribes, and then asks for the number of the last change: none is between.
-func (l *listener) listen(ctx context.Context) (_ *subscription, seq int64, err error) {
+func (l *listener) listen(ctx context.Context) (*subscription, error) {
 	s, err := l.subscribe(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	seq, s.lineage, err = l.last(ctx)
-	if err != nil {
+	if l.seq, s.lineage, err = l.last(ctx); err != nil {
 		s.close()
-		return nil, 0, err
+		return nil, err
 	}
-	return s, seq, nil
+	return s, nil
 }
 
 // subscribe is of no use where the user may not: then there is polling only.
@@ -87,7 +89,7 @@ func (l *listener) subscribe(ctx context.Context) (*subscription, error) {
 	switch {
 	case err == nil:
 		return s, nil
-	case !isInvalid(err):
+	case !l.causes.Lasting(err):
 		s.close()
 		return nil, err
 	}
@@ -104,38 +106,6 @@ func (l *listener) last(ctx context.Context) (int64, string, error) {
 	}
 	text, _ := r.text(0)
 	return whole(text), lineage(r.identity), nil
-}
-
-// run listens until ctx ends. A subscription that breaks, or is on a server of another lineage, is made again.
-func (l *listener) run(ctx context.Context, s *subscription) {
-	defer func() { s.close() }()
-	for ctx.Err() == nil {
-		if s == nil {
-			s = l.again(ctx)
-			continue
-		}
-		if err := l.receive(ctx, s); err != nil && ctx.Err() == nil {
-			l.log.V(1).Info("The notifications of Redis have broken: listening again", "error", err.Error())
-			s.close()
-			s = nil
-		}
-	}
-}
-
-// again listens again, and has watchers read what they may have missed.
-func (l *listener) again(ctx context.Context) *subscription {
-	limited, cancel := context.WithTimeout(ctx, 2*l.timeout)
-	defer cancel()
-	s, seq, err := l.listen(limited)
-	if err != nil {
-		select {
-		case <-time.After(l.poll):
-		case <-ctx.Done():
-		}
-		return nil
-	}
-	l.resync(seq)
-	return s
 }
 
 // receive takes one message, or looks at the number of the last change when none came for a while.
@@ -179,15 +149,10 @@ func (l *listener) check(ctx context.Context, s *subscription) error {
 		return errOther
 	}
 	if seq != l.seq {
-		l.resync(seq)
+		l.seq = seq
+		l.emit(engine.Event{Resync: true})
 	}
 	return nil
-}
-
-// resync has all watchers read everything again.
-func (l *listener) resync(seq int64) {
-	l.seq = seq
-	l.emit(engine.Event{Resync: true})
 }
 
 // deliver hands a message on: its number, the kind, and the id, group and reservation of each document.

@@ -87,8 +87,8 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return Open(ctx, path, Options{Cluster: c.Cluster, Existing: c.Existing, Logger: c.Logger})
 }
 
-// Obstructs implements [store.Driver]: the file has one lock for all writers.
-func (driver) Obstructs(c store.Config, pid int) (bool, error) {
+// BlocksWriters is for [store.BlocksWriters]: the file has one lock for all writers.
+func (driver) BlocksWriters(c store.Config, pid int) (bool, error) {
 	path, err := ParseURI(c.URI)
 	if err != nil {
 		return false, err
@@ -96,10 +96,8 @@ func (driver) Obstructs(c store.Config, pid int) (bool, error) {
 	return HoldsWriteLock(path, pid)
 }
 
-// Limits implements [store.Driver].
-func (driver) Limits() store.Limits {
-	return store.Limits{OneMachine: true, URI: func(path string) string { return Scheme + ":" + path }}
-}
+// LocalURI implements [store.LocalDriver].
+func (driver) LocalURI(path string) string { return Scheme + ":" + path }
 
 // Scheme of a store's URI: sqlite:PATH.
 const Scheme = "sqlite"

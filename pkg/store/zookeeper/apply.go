@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -16,74 +15,88 @@ import (
 // writer changes documents.
 type writer struct {
 	*reader
-	setup    *setup
-	live     *liveSessions
-	counters *counters
+	setup *setup
+	live  *liveSessions
+	turns [manyBuckets]chan struct{} // each holds a value while an increment of its groups is under way
 }
 
 // CAS implements [engine.Backend]: each change is one multi, and all are on their way at once.
 func (w *writer) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
 	results := make([]engine.Result, len(changes))
 	each(len(changes), func(i int) {
-		if changes[i].Op == store.Increment {
-			results[i] = w.increment(ctx, changes[i])
-			return
+		if c := changes[i]; c.Op == store.Increment {
+			results[i] = w.increment(ctx, c)
+		} else {
+			results[i] = w.change(ctx, c, attempt)
 		}
-		results[i] = w.change(ctx, changes[i], attempt)
 	})
 	return results, nil
 }
 
+// maxAttempts is how often a change is sent although each time the document then says that its condition holds. Once
+// may be a race with another write, or a document that cannot be read. More say that somebody edited znodes.
+const maxAttempts = 5
+
+// errLost says that the connection broke on the way.
+var errLost = errors.New("the connection broke")
+
 // change sends a Put or Delete.
 func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine.Result {
 	p := w.place(c.Doc.Kind, c.Doc.ID)
-	var err error
-	course := w.client.course.Load()
-	if attempt < fixAfter {
-		err = w.multi(ctx, w.plan(p, c))
-	} else {
-		err = w.fix(ctx, p, c)
+	if attempt >= maxAttempts {
+		err := fmt.Errorf("the znodes of %s, and its entry in %s, do not fit each other: somebody edited them. "+
+			"Delete them with deleteall", p.document, p.index)
+		return engine.Result{Err: err, Malformed: err}
 	}
+	course := w.client.course.Load()
+	err := w.send(ctx, p, c, attempt)
 	switch {
 	case err == nil:
 		w.live.note(c)
 		return engine.Result{Written: true}
 	case !isAnswer(err):
-		return w.resolveUnknown(ctx, c, err)
+		return engine.Result{Err: err, Unread: true}
 	}
 	// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as new.
 	old, malformed, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
 	if err != nil || w.client.course.Load() != course {
-		return w.resolveUnknown(ctx, c, errors.Join(errLost, err))
+		return engine.Result{Err: errors.Join(errLost, err), Unread: true}
 	}
 	return engine.Result{Found: old, Malformed: malformed}
 }
 
-// errLost says that the connection broke on the way.
-var errLost = errors.New("the connection broke")
+// send sends a Put or Delete as usual. Where the condition did not hold, and the document says that it does, a creation
+// takes the place of what cannot be read, and directories that somebody deleted are made again.
+func (w *writer) send(ctx context.Context, p place, c store.Change, attempt int) error {
+	if attempt > 0 {
+		f, err := w.get(ctx, p.document)
+		if err != nil {
+			return err
+		}
+		if _, malformed := decode(c.Doc.Kind, c.Doc.ID, f); malformed != nil {
+			return w.replaceMalformed(ctx, p, c, f)
+		}
+	}
+	err := w.multi(ctx, w.plan(p, c))
+	if attempt == 1 && errors.Is(err, zk.ErrNoNode) {
+		err = errors.Join(err, w.setup.makeDirectories(ctx))
+	}
+	return err
+}
 
-// resolveUnknown finds out what became of a change whose answer was lost. It never sends it again: the first one may yet
-// arrive, and only its caller knows whether a second one does harm.
-func (w *writer) resolveUnknown(ctx context.Context, c store.Change, cause error) engine.Result {
-	unknown := func(err error) engine.Result {
-		out := engine.Unknown(w.translate("write "+string(c.Doc.Kind), err))
-		return engine.Result{Outcome: &out}
-	}
-	if isInvalid(cause) || c.Op == store.Increment {
-		return unknown(cause)
-	}
-	found, err := w.read(ctx, c.Doc.Kind, []string{c.Doc.ID})
+// replaceMalformed puts a creation in the place of a document whose data cannot be read, as they were found. It could
+// never be changed otherwise.
+func (w *writer) replaceMalformed(ctx context.Context, p place, c store.Change, f found) error {
+	revisions, err := w.children(ctx, p.document, false)
 	if err != nil {
-		return unknown(fmt.Errorf("%w; then read back: %w", cause, err))
+		return err
 	}
-	var old *store.Doc
-	if len(found.Docs) == 1 {
-		old = &found.Docs[0]
+	ops := []any{replace(p.document, engine.Encode(c.Doc), f.stat.Version)}
+	for _, name := range revisions {
+		ops = append(ops, remove(p.document+"/"+name), remove(p.index+"/"+p.name+"@"+name))
 	}
-	if _, holds := store.Judge(c, old); holds {
-		return unknown(fmt.Errorf("%w; the write is not there, and may yet arrive", cause))
-	}
-	return engine.Result{Found: old}
+	ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
+	return w.multi(ctx, append(ops, w.touches(c)...))
 }
 
 // plan is the operations of a change. The revision is a znode's name and not ZooKeeper's version, which begins at 0
@@ -137,151 +150,39 @@ func replace(path string, data []byte, version int32) any {
 
 func remove(path string) any { return &zk.DeleteRequest{Path: path, Version: -1} }
 
-// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read, again and again until no one
-// was faster. Increments of one process take turns.
+// increment raises a counter. ZooKeeper cannot count, so it is a change of what was read. The engine sends it again
+// where somebody was faster. Increments of one process take turns.
 func (w *writer) increment(ctx context.Context, c store.Change) engine.Result {
-	leave, err := w.counters.enter(ctx, c.Doc.ID)
-	if err != nil {
-		return w.resolveUnknown(ctx, c, err)
-	}
-	defer leave()
-	p := w.place(c.Doc.Kind, c.Doc.ID)
-	for attempt := 0; ; attempt++ {
-		f, err := w.get(ctx, p.document)
-		if err != nil {
-			return w.resolveUnknown(ctx, c, err)
-		}
-		old, malformed := decode(c.Doc.Kind, c.Doc.ID, f)
-		known := old
-		if malformed != nil {
-			known = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: store.MaxRev} // unreadable: it begins again
-		}
-		put := store.Change{Op: store.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
-		if old != nil {
-			put.IfRev = old.Rev
-		}
-		if err = w.raise(ctx, p, put, attempt); err == nil {
-			return engine.Result{Written: true, Malformed: malformed}
-		}
-		if !isAnswer(err) {
-			return w.resolveUnknown(ctx, c, err)
-		}
-	}
-}
-
-// raise sends it as usual, or, every other time after others may have been faster, so that edited znodes are fixed.
-func (w *writer) raise(ctx context.Context, p place, put store.Change, attempt int) error {
-	if attempt < 2*fixAfter || attempt%2 == 0 {
-		return w.multi(ctx, w.plan(p, put))
-	}
-	return w.fix(ctx, p, put)
-}
-
-// counters has the increments of one group take turns.
-type counters struct {
-	mu    sync.Mutex
-	turns map[string]*turn
-}
-
-type turn struct {
-	free  chan struct{} // holds one value while it is no one's turn
-	users int
-}
-
-// enter waits for one's turn; leave ends it.
-func (c *counters) enter(ctx context.Context, id string) (leave func(), err error) {
-	c.mu.Lock()
-	t := c.turns[id]
-	if t == nil {
-		t = &turn{free: make(chan struct{}, 1)}
-		t.free <- struct{}{}
-		c.turns[id] = t
-	}
-	t.users++
-	c.mu.Unlock()
-	gone := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(c.turns, id)
-		}
-	}
+	turn := w.turns[hash(c.Doc.ID, len(w.turns))]
 	select {
-	case <-t.free:
-		return func() { t.free <- struct{}{}; gone() }, nil
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
 	case <-ctx.Done():
-		gone()
-		return nil, context.Cause(ctx)
+		return engine.Result{Err: context.Cause(ctx)}
 	}
-}
-
-// fixAfter is how often a change is sent as usual, although each time the document then says that its condition holds.
-// Once may be a race with another write. Twice says that somebody edited znodes.
-const fixAfter = 2
-
-// fix performs a change on a document whose znodes do not fit each other: its data cannot be read, or its revision
-// is not among its children or not in the index, or even directories are missing. It takes away what it found, and
-// anyone else who changes the document at the same time makes it fail.
-func (w *writer) fix(ctx context.Context, p place, c store.Change) error {
+	p := w.place(c.Doc.Kind, c.Doc.ID)
 	f, err := w.get(ctx, p.document)
 	if err != nil {
-		return err
+		return engine.Result{Err: err}
 	}
-	d, _ := decode(c.Doc.Kind, c.Doc.ID, f)
-	if _, holds := store.Judge(c, d); !holds {
-		return zk.ErrBadVersion // somebody was faster: the caller looks again
+	old, malformed := decode(c.Doc.Kind, c.Doc.ID, f)
+	known := old
+	if malformed != nil {
+		known = &store.Doc{Kind: c.Doc.Kind, ID: c.Doc.ID, Rev: store.MaxRev} // it begins again
 	}
-	ops, err := w.clear(ctx, p, f.stat != nil)
-	if err != nil {
-		return err
+	put := store.Change{Op: store.Put, Doc: engine.Incremented(c.Doc, known, w.clock.floor())}
+	if old != nil {
+		put.IfRev = old.Rev
 	}
-	switch {
-	case c.Op == store.Delete: // of a document that is there, or Judge had said otherwise
-		ops = append(ops, &zk.DeleteRequest{Path: p.document, Version: f.stat.Version})
-	case f.stat == nil:
-		ops = append(ops, w.make(p.document, engine.Encode(c.Doc)))
-	default:
-		ops = append(ops, replace(p.document, engine.Encode(c.Doc), f.stat.Version))
+	if malformed != nil {
+		err = w.replaceMalformed(ctx, p, put, f)
+	} else {
+		err = w.multi(ctx, w.plan(p, put))
 	}
-	if c.Op != store.Delete {
-		ops = append(ops, w.make(p.revision(c.Doc.Rev), nil), w.make(p.entry(c.Doc.Rev), nil))
+	if err != nil && !isAnswer(err) {
+		return engine.Result{Err: err}
 	}
-	w.log.Info("A document in the store was edited out of band: fixing its znodes", "document", p.document)
-	err = w.multi(ctx, append(ops, w.touches(c)...))
-	if !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	if failed := w.setup.makeDirectories(ctx); failed != nil { // of the signals, which somebody deleted
-		return failed
-	}
-	return err // an answer: the caller tries again
-}
-
-// clear removes all revisions of a document, from its children and from the index.
-func (w *writer) clear(ctx context.Context, p place, there bool) ([]any, error) {
-	var ops []any
-	if there {
-		revisions, err := w.children(ctx, p.document, false)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range revisions {
-			ops = append(ops, remove(p.document+"/"+name))
-		}
-	}
-	entries, err := w.children(ctx, p.index, false)
-	if errors.Is(err, zk.ErrNoNode) {
-		return ops, w.setup.makeDirectories(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry, p.name+"@") {
-			ops = append(ops, remove(p.index+"/"+entry))
-		}
-	}
-	return ops, nil
+	return engine.Result{Written: err == nil, Malformed: malformed}
 }
 
 // maxLive bounds what is remembered. A process writes heartbeats of its own session, and marks some others dead.

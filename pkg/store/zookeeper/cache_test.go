@@ -19,7 +19,7 @@ import (
 func cached(t *testing.T) (store.Store, *cache) {
 	t.Helper()
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s, err := Open(t.Context(), Options{URI: uri, OperationTimeout: 20 * time.Second})
+	s, err := Open(t.Context(), Options{URI: uri, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestListsAreCompleteWhileOthersFail(t *testing.T) {
 	link := server.Link()
 	var clients []store.Store
 	for _, at := range []string{uri, server.Via(link, uri)} {
-		s, err := Open(t.Context(), Options{URI: at, OperationTimeout: 20 * time.Second})
+		s, err := Open(t.Context(), Options{URI: at, Timeout: 20 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func TestOneConnectionAReplica(t *testing.T) {
 		})
 	}
 	has("before", 0)
-	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	for range 3 {
 		_, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 		must(t, err)
@@ -72,7 +72,7 @@ func TestOneConnectionAReplica(t *testing.T) {
 	_, err := store.Inspect(t.Context(), s)
 	must(t, err)
 	has("after an inspection", 1)
-	guard, err := zookeeper.Open(t.Context(), zookeeper.Options{URI: uri, OperationTimeout: patient, Existing: true})
+	guard, err := zookeeper.Open(t.Context(), zookeeper.Options{URI: uri, Timeout: patient, Existing: true})
 	must(t, err)
 	apply(t.Context(), t, guard, store.Applied, put(lock("g/guard"), 0))
 	if n := connections(t, server.Addr); n != 2 {

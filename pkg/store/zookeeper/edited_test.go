@@ -1,6 +1,8 @@
 package zookeeper_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -10,49 +12,29 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 )
 
-// Whatever of a document's znodes somebody edits: it is absent or as it was, and the next creation or change puts all
-// of them right.
-func TestEditedZnodesAreFixed(t *testing.T) {
+// A document whose data somebody edited, or that somebody deleted, is absent, and the next creation takes its place.
+func TestCreationReplacesEditedZnodes(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	conn, _ := raw(t, uri)
-	path := func(id string) string { return zookeeper.Document(s, store.KindLock, id) }
-	entry := func(id string) string { return zookeeper.Entry(s, store.KindLock, id, 1) }
-	tests := map[string]struct {
-		edit   func(id string) error
-		absent bool
-	}{
-		"data are no JSON": {absent: true, edit: func(id string) error {
-			_, err := conn.Set(path(id), []byte("junk"), -1)
+	for name, edit := range map[string]func(path string) error{
+		"data are no JSON": func(path string) error {
+			_, err := conn.Set(path, []byte("junk"), -1)
 			return err
-		}},
-		"revision gone": {edit: func(id string) error { return conn.Delete(path(id)+"/1", -1) }},
-		"entry gone":    {edit: func(id string) error { return conn.Delete(entry(id), -1) }},
-		"document gone": {absent: true, edit: func(id string) error {
-			if err := conn.Delete(path(id)+"/1", -1); err != nil {
-				return err
-			}
-			return conn.Delete(path(id), -1)
-		}},
-		"foreign child": {edit: func(id string) error {
-			_, err := conn.Create(path(id)+"/note", nil, 0, zk.WorldACL(zk.PermAll))
-			return err
-		}},
-	}
-	for name, tt := range tests {
+		},
+		"document gone": func(path string) error {
+			return errors.Join(conn.Delete(path+"/1", -1), conn.Delete(path, -1))
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			id := "g/" + name
+			path := zookeeper.Document(s, store.KindLock, id)
 			apply(t.Context(), t, s, store.Applied, put(lock(id), 0))
-			must(t, tt.edit(id))
-			found := readOne(t, s, store.KindLock, id)
-			if (found == nil) != tt.absent {
-				t.Fatalf("found %+v, want absent: %t", found, tt.absent)
+			must(t, edit(path))
+			if found := readOne(t, s, store.KindLock, id); found != nil {
+				t.Fatalf("found %+v, want none", found)
 			}
-			ifRev := int64(1)
-			if tt.absent {
-				ifRev = 0
-			}
-			next := put(lock(id), ifRev)
+			next := put(lock(id), 0)
 			next.Doc.Rev = 7
 			apply(t.Context(), t, s, store.Applied, next)
 			apply(t.Context(), t, s, store.Applied, put(lock(id), 7))
@@ -61,19 +43,47 @@ func TestEditedZnodesAreFixed(t *testing.T) {
 			if len(r.Docs) != 1 || r.Docs[0].Rev != 8 {
 				t.Fatalf("listed %+v, want one at revision 8", r.Docs)
 			}
-			c := store.Change{Op: store.Delete, IfRev: 8, Doc: lock(id)}
-			apply(t.Context(), t, s, store.Applied, c)
-			if there, _, err := conn.Exists(path(id)); there || err != nil {
+			apply(t.Context(), t, s, store.Applied, store.Change{Op: store.Delete, IfRev: 8, Doc: lock(id)})
+			if there, _, err := conn.Exists(path); there || err != nil {
 				t.Fatalf("deleted: %t, %v", there, err)
 			}
 		})
 	}
 }
 
+// A change of a document whose znodes do not fit each other ends with an error that names them. Where they are deleted
+// the document can be created again.
+func TestZnodesThatDoNotFit(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	conn, _ := raw(t, uri)
+	for name, edit := range map[string]func(path, entry string) error{
+		"revision gone": func(path, _ string) error { return conn.Delete(path+"/1", -1) },
+		"entry gone":    func(_, entry string) error { return conn.Delete(entry, -1) },
+	} {
+		id := "g/" + name
+		path, entry := zookeeper.Document(s, store.KindLock, id), zookeeper.Entry(s, store.KindLock, id, 1)
+		apply(t.Context(), t, s, store.Applied, put(lock(id), 0))
+		must(t, edit(path, entry))
+		outs, err := s.Apply(t.Context(), put(lock(id), 1))
+		must(t, err)
+		if outs[0].Status != store.Unknown || !strings.Contains(outs[0].Err.Error(), path) {
+			t.Errorf("%s: %+v, want an error that names %s", name, outs[0], path)
+		}
+		deleteAll(t, conn, path)
+		created := put(lock(id), 0)
+		created.Doc.Rev = 9
+		apply(t.Context(), t, s, store.Applied, created)
+		if found := readOne(t, s, store.KindLock, id); found == nil || found.Rev != 9 {
+			t.Errorf("%s: found %+v, want revision 9", name, found)
+		}
+	}
+}
+
 // A document deleted with all its children by a tool leaves a line of the index. It gives no old writer a way back.
 func TestOldWriterAfterDeletionOutOfBand(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	conn, _ := raw(t, uri)
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 	path := zookeeper.Document(s, store.KindLock, "g/a")
@@ -92,7 +102,7 @@ func TestOldWriterAfterDeletionOutOfBand(t *testing.T) {
 // Counters go on over what no one can read, and all directories come back with the next writes.
 func TestWipedOut(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	conn, chroot := raw(t, uri)
 	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	apply(t.Context(), t, s, store.Applied, increment)

@@ -77,7 +77,7 @@ func chains(t *testing.T, uri string, n int) (all []*chain, end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{}, n)
 	for i := range n {
-		c := &chain{s: open(t, zookeeper.Options{URI: uri, OperationTimeout: patient}), id: fmt.Sprint("g/chain", i)}
+		c := &chain{s: open(t, zookeeper.Options{URI: uri, Timeout: patient}), id: fmt.Sprint("g/chain", i)}
 		all = append(all, c)
 		go func() { c.run(ctx); ended <- struct{}{} }()
 	}
@@ -87,7 +87,7 @@ func chains(t *testing.T, uri string, n int) (all []*chain, end func()) {
 		for range n {
 			<-ended
 		}
-		s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+		s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 		for _, c := range all {
 			found := readOne(t, s, store.KindLock, c.id)
 			last := c.done.Load()
@@ -149,7 +149,7 @@ func TestEnsembleLosesItsLeader(t *testing.T) {
 // Without a majority nothing is confirmed and nothing refused. Afterwards the same change is answered.
 func TestEnsembleLosesItsMajority(t *testing.T) {
 	ensemble := testservers.StartZooKeepers(t, 3)
-	s := open(t, zookeeper.Options{URI: ensemble.Database(), OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: ensemble.Database(), Timeout: patient})
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 	leader := ensemble.Leader()
 	for _, follower := range ensemble.Others(leader) {
@@ -183,13 +183,13 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 	uri := ensemble.Database()
 	for round := range int64(3) {
 		leader := ensemble.Leader()
-		inside := open(t, zookeeper.Options{URI: at(ensemble, uri, leader.Addr), OperationTimeout: patient})
+		inside := open(t, zookeeper.Options{URI: at(ensemble, uri, leader.Addr), Timeout: patient})
 		var addrs []string
 		for _, s := range ensemble.Others(leader) {
 			addrs = append(addrs, s.Addr)
 		}
 		outside := open(t, zookeeper.Options{
-			URI: at(ensemble, uri, strings.Join(addrs, ",")), OperationTimeout: patient,
+			URI: at(ensemble, uri, strings.Join(addrs, ",")), Timeout: patient,
 		})
 		apply(t.Context(), t, inside, store.Applied, put(lock("g/a"), 2*round))
 		leader.Freeze()
@@ -224,8 +224,8 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 func TestClientIsCutOff(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
-	s := open(t, zookeeper.Options{URI: server.Via(link, uri), OperationTimeout: patient})
-	beside := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: server.Via(link, uri), Timeout: patient})
+	beside := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
@@ -264,8 +264,8 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
 	known := strings.Replace(uri, "zk://", "zk://me:secret@", 1)
-	s := open(t, zookeeper.Options{URI: server.Via(link, known), OperationTimeout: patient})
-	beside := open(t, zookeeper.Options{URI: known, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: server.Via(link, known), Timeout: patient})
+	beside := open(t, zookeeper.Options{URI: known, Timeout: patient})
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
@@ -316,7 +316,7 @@ func wantNote(t *testing.T, notes <-chan store.Notification, what string, f func
 // Heartbeats, claims and what concerns others wake no one.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	session := store.Doc{Kind: store.KindSession, ID: "s", State: store.StateLive}
 	apply(t.Context(), t, s, store.Applied, put(session, 0))
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
@@ -349,7 +349,7 @@ func TestOpenWithoutMajority(t *testing.T) {
 			follower.Kill()
 		}
 		await(t, "the last one says that it "+says, func() bool {
-			s, err := zookeeper.Open(t.Context(), zookeeper.Options{URI: uri, OperationTimeout: brief})
+			s, err := zookeeper.Open(t.Context(), zookeeper.Options{URI: uri, Timeout: brief})
 			if err == nil {
 				must(t, s.Close(t.Context()))
 				return false

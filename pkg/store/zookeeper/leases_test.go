@@ -28,7 +28,7 @@ func TestLeasesOutliveTheirLeader(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for m := range members {
-		db := open(t, zookeeper.Options{URI: uri, OperationTimeout: lease / 6})
+		db := open(t, zookeeper.Options{URI: uri, Timeout: lease / 6})
 		e, err := elect.Start(ctx, elect.Config{
 			Store: db, Member: elect.Member{Instance: fmt.Sprint("member-", m)}, LeaseDuration: lease,
 			OnStuck: func(stuck []elect.Key) { t.Errorf("stuck: %v", stuck) },

@@ -46,7 +46,7 @@ func with(uri, user string) string {
 func TestChrootIsNotThere(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	conn, chroot := raw(t, uri)
-	o := zookeeper.Options{URI: with(uri, "app") + "/deeper/still", OperationTimeout: patient}
+	o := zookeeper.Options{URI: with(uri, "app") + "/deeper/still", Timeout: patient}
 	looks := o
 	looks.Existing = true
 	wantRefused(t, looks, store.ErrInvalid, "no replica has set up "+chroot+"/deeper/still/shardctl/default yet")
@@ -62,7 +62,7 @@ func TestNobodyAnswers(t *testing.T) {
 	must(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
-	wantRefused(t, zookeeper.Options{URI: "zk://" + addr, OperationTimeout: time.Second}, store.ErrUnavailable,
+	wantRefused(t, zookeeper.Options{URI: "zk://" + addr, Timeout: time.Second}, store.ErrUnavailable,
 		"no session with ZooKeeper", "refused")
 }
 
@@ -78,23 +78,23 @@ func TestUsers(t *testing.T) {
 		{URI: uri},
 		{URI: strings.Replace(with(uri, "app"), "secret", "wrong-secret", 1)},
 	} {
-		o.OperationTimeout = patient
+		o.Timeout = patient
 		wantRefused(t, o, store.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
 	}
-	s := open(t, zookeeper.Options{URI: with(uri, "app"), OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: with(uri, "app"), Timeout: patient})
 	first := put(lock("g/a"), 0)
 	apply(t.Context(), t, s, store.Applied, first)
 	found, _, err := conn.GetACL(chroot + "/shardctl/default/schema")
 	if !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("anyone sees rights %v, %v", found, err)
 	}
-	wantRefused(t, zookeeper.Options{URI: with(uri, "other"), OperationTimeout: patient}, store.ErrInvalid, "user other")
+	wantRefused(t, zookeeper.Options{URI: with(uri, "other"), Timeout: patient}, store.ErrInvalid, "user other")
 
 	// Who may only read can open what exists, and read and list it; a change is refused for good.
 	must(t, conn.AddAuth("digest", []byte("app:secret-app")))
 	readable(t, conn, chroot, append(zk.DigestACL(zk.PermRead, "ops", "secret-ops"),
 		zk.DigestACL(zk.PermAll, "app", "secret-app")...))
-	reader := open(t, zookeeper.Options{URI: with(uri, "ops"), OperationTimeout: patient, Existing: true})
+	reader := open(t, zookeeper.Options{URI: with(uri, "ops"), Timeout: patient, Existing: true})
 	if d := readOne(t, reader, store.KindLock, "g/a"); d == nil {
 		t.Error("a reader does not find the lock")
 	}
@@ -122,7 +122,7 @@ func readable(t *testing.T, conn *zk.Conn, path string, acl []zk.ACL) {
 
 func TestNothingSetUpYet(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	wantRefused(t, zookeeper.Options{URI: uri, OperationTimeout: patient, Existing: true}, store.ErrInvalid,
+	wantRefused(t, zookeeper.Options{URI: uri, Timeout: patient, Existing: true}, store.ErrInvalid,
 		"no replica has set up /")
 }
 
@@ -134,7 +134,7 @@ func TestTooOld(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	go pretend(l, server.Addr)
 	uri := strings.Replace(server.Database(), server.Addr, l.Addr().String(), 1)
-	wantRefused(t, zookeeper.Options{URI: uri, OperationTimeout: patient}, store.ErrInvalid,
+	wantRefused(t, zookeeper.Options{URI: uri, Timeout: patient}, store.ErrInvalid,
 		"ZooKeeper 3.4.14 is too old, want 3.5 or later")
 }
 
@@ -196,23 +196,23 @@ func TestTLS(t *testing.T) {
 		"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider")
 	uri := strings.Replace(server.Database(), server.Addr, fmt.Sprintf("127.0.0.1:%d", ports[0]), 1)
 	params := "?tlsCAFile=" + cert + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key
-	s := open(t, zookeeper.Options{URI: uri + params, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri + params, Timeout: patient})
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 
 	other, _ := testprocess.Certificate(t, "other")
 	begin := time.Now()
-	wantRefused(t, zookeeper.Options{URI: uri + "?tlsCAFile=" + other, OperationTimeout: patient}, store.ErrInvalid,
+	wantRefused(t, zookeeper.Options{URI: uri + "?tlsCAFile=" + other, Timeout: patient}, store.ErrInvalid,
 		"the server's certificate is not trusted", "certificate signed by unknown authority")
 	if took := time.Since(begin); took > patient/2 {
 		t.Errorf("it took %v to say so", took)
 	}
-	wantRefused(t, zookeeper.Options{URI: uri + "?tlsCAFile=" + cert, OperationTimeout: 2 * time.Second},
+	wantRefused(t, zookeeper.Options{URI: uri + "?tlsCAFile=" + cert, Timeout: 2 * time.Second},
 		store.ErrUnavailable, "no session with ZooKeeper", "certificate")
 }
 
 func TestProblemsAndInspection(t *testing.T) {
 	s := open(t, zookeeper.Options{
-		URI: testservers.Shared(t, testservers.KindZooKeeper).Database(), OperationTimeout: patient,
+		URI: testservers.Shared(t, testservers.KindZooKeeper).Database(), Timeout: patient,
 	})
 	if all := store.Problems(s); len(all) != 1 || all[0].Reason != zookeeper.ReasonStandalone {
 		t.Errorf("problems %+v, want that the server is alone", all)
@@ -245,14 +245,14 @@ func TestBaseThatIsThere(t *testing.T) {
 		_, err := conn.SetACL(path, zk.WorldACL(zk.PermRead), -1)
 		must(t, err)
 	}
-	s := open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 }
 
 // Three servers raise no problem, and say how soon a silent leader is replaced.
 func TestInspectEnsemble(t *testing.T) {
 	ensemble := testservers.StartZooKeepers(t, 3)
-	s := open(t, zookeeper.Options{URI: ensemble.Database(), OperationTimeout: patient})
+	s := open(t, zookeeper.Options{URI: ensemble.Database(), Timeout: patient})
 	if all := store.Problems(s); len(all) > 0 {
 		t.Errorf("problems %+v", all)
 	}

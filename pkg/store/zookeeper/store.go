@@ -50,13 +50,12 @@ type backend struct {
 // not trusted), [store.ErrSchema] (set up by another version), or [store.ErrUnavailable] (not reached, or no majority:
 // try again). They never hold the password.
 func Open(ctx context.Context, o Options) (store.Store, error) {
-	o = o.withDefaults()
-	u, err := o.parse()
+	o, err := registered{}.Parse(o)
 	if err != nil {
 		return nil, fmt.Errorf("open ZooKeeper store: %w", err)
 	}
 	what := "open ZooKeeper store " + storeuri.Secrets(nil).Redact(o.URI)
-	b, err := newBackend(ctx, o, u)
+	b, err := newBackend(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -68,7 +67,11 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 }
 
 // newBackend is on an ensemble that was not reached yet.
-func newBackend(ctx context.Context, o Options, u storeuri.URI) (*backend, error) {
+func newBackend(ctx context.Context, o Options) (*backend, error) {
+	u, err := parseURI(o.URI)
+	if err != nil {
+		return nil, err
+	}
 	files, err := u.TLS(false)
 	if err != nil {
 		return nil, err
@@ -83,8 +86,9 @@ func newBackend(ctx context.Context, o Options, u storeuri.URI) (*backend, error
 	}
 	a := &access{
 		layout: layout{root + "/" + o.Database + "/" + escape(o.Cluster)}, acl: zk.WorldACL(zk.PermAll),
-		timeout: o.OperationTimeout, log: o.Logger,
+		timeout: o.Timeout, log: o.Logger,
 	}
+	a.causes = causes(u.User, a.base)
 	if u.User != "" {
 		a.acl = zk.DigestACL(zk.PermAll, u.User, u.Password)
 	}
@@ -100,9 +104,9 @@ func newBackend(ctx context.Context, o Options, u storeuri.URI) (*backend, error
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	r := &reader{a, &barrier{access: a, running: running, end: end}}
 	set := &setup{access: a, dialer: d, hosts: slices.Clone(u.Hosts), chroot: root, database: root + "/" + o.Database}
-	w := &writer{
-		reader: r, setup: set, live: &liveSessions{revs: map[string]int64{}},
-		counters: &counters{turns: map[string]*turn{}},
+	w := &writer{reader: r, setup: set, live: &liveSessions{revs: map[string]int64{}}}
+	for i := range w.turns {
+		w.turns[i] = make(chan struct{}, 1)
 	}
 	return &backend{writer: w, hub: h}, nil
 }
@@ -137,7 +141,7 @@ func (b *backend) RaiseFloor(ctx context.Context, floor int64) error {
 func (b *backend) Problems() []store.Problem { return b.setup.problems }
 
 // Translate implements [engine.Backend].
-func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }
+func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
 // Close implements [engine.Backend]. It ends the session.
 func (b *backend) Close(ctx context.Context) error {

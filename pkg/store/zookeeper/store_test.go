@@ -43,7 +43,7 @@ func database(t *testing.T, uri string) storetest.Database {
 	var byHand *zk.Conn
 	return storetest.Database{
 		Open: func(ctx context.Context) (store.Store, error) {
-			s, err := zookeeper.Open(ctx, zookeeper.Options{URI: uri, OperationTimeout: patient})
+			s, err := zookeeper.Open(ctx, zookeeper.Options{URI: uri, Timeout: patient})
 			if err != nil {
 				return nil, err
 			}
@@ -54,7 +54,7 @@ func database(t *testing.T, uri string) storetest.Database {
 		Spoil: func(_ context.Context, kind store.Kind, id string) error {
 			if spoiler == nil {
 				//nolint:contextcheck // it outlives the call
-				spoiler = open(t, zookeeper.Options{URI: uri, OperationTimeout: patient})
+				spoiler = open(t, zookeeper.Options{URI: uri, Timeout: patient})
 				byHand, _ = raw(t, uri)
 			}
 			_, err := byHand.Set(zookeeper.Document(spoiler, kind, id), []byte(`{"rev":"by hand"}`), -1)
@@ -62,7 +62,7 @@ func database(t *testing.T, uri string) storetest.Database {
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			if warm == nil {
-				warm = open(t, zookeeper.Options{URI: uri, OperationTimeout: patient}) //nolint:contextcheck // it outlives the call
+				warm = open(t, zookeeper.Options{URI: uri, Timeout: patient}) //nolint:contextcheck // it outlives the call
 			}
 			// The first list of a kind reads all of it, once in a process's life. What counts is every later one.
 			if _, err := warm.List(ctx, kind, store.Query{CountOnly: true}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 func TestEscape(t *testing.T) {
@@ -52,7 +53,7 @@ func TestParse(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", uri, err)
-		case want == "" && (c.Database != DefaultDatabase || c.Cluster != DefaultCluster):
+		case want == "" && (c.Database != DefaultDatabase || c.Cluster != engine.DefaultCluster):
 			t.Errorf("%s: %+v lacks the defaults", uri, c)
 		case want != "" && (!errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: got %v, want %s", uri, err, want)

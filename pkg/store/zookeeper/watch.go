@@ -75,7 +75,7 @@ func (f *follower) once(ctx context.Context) bool {
 	defer release()
 	if err := f.look(limited, todo); err != nil {
 		if ctx.Err() == nil {
-			f.log.V(1).Info("A watch cannot look", "reason", f.translate("watch", err).Error())
+			f.log.V(1).Info("A watch cannot look", "reason", f.causes.Translate("watch", err).Error())
 		}
 		f.putBack(todo)
 		return false

@@ -69,21 +69,13 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 	if outcomes == nil { // the driver has not returned
 		outcomes = make([]store.Outcome, len(changes))
 	}
+	unknown := store.AllUnknown(1, err)[0]
 	for i := range outcomes {
 		if outcomes[i].Status == store.Unknown && outcomes[i].Err == nil {
-			outcomes[i] = Unknown(err)
+			outcomes[i] = unknown
 		}
 	}
 	return outcomes
-}
-
-// Unknown is the outcome of a change that was sent, or was to be sent, when err happened. It says [store.ErrUnavailable]
-// where the database did not refuse it for good.
-func Unknown(err error) store.Outcome {
-	if !errors.Is(err, store.ErrInvalid) && !errors.Is(err, store.ErrUnavailable) {
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return store.Outcome{Status: store.Unknown, Err: err}
 }
 
 // cas sends changes until each has been written or refused. With an error those without an outcome are Unknown.
@@ -100,6 +92,7 @@ func (s *Store) cas(ctx context.Context, changes []store.Change) ([]store.Outcom
 			sent[i] = changes[at]
 		}
 		results, err := s.backend.CAS(ctx, sent, attempt)
+		s.readBack(ctx, sent, results)
 		var again []int
 		for i, r := range results {
 			out, done := s.judge(sent[i], r)
@@ -135,21 +128,90 @@ func (s *Store) confirm(ctx context.Context, changes []store.Change, outcomes []
 	return err
 }
 
+// errMayArrive says that a write whose answer was lost is not there, although its condition holds.
+var errMayArrive = errors.New("the write is not there, and may yet arrive")
+
+// readBack reads what backends have not: what stands in the way of a change, and what became of one whose answer was
+// lost. That one is not sent again: the first may yet arrive, and only the caller knows whether a second one does harm.
+func (s *Store) readBack(ctx context.Context, changes []store.Change, results []Result) {
+	unread := map[store.Kind][]int{}
+	for i, r := range results {
+		c := changes[i]
+		final := r.Err != nil &&
+			(c.Op == store.Increment || errors.Is(s.backend.Translate("write", r.Err), store.ErrInvalid))
+		if r.Unread && !r.Written && !final {
+			unread[c.Doc.Kind] = append(unread[c.Doc.Kind], i)
+		}
+	}
+	for kind, places := range unread {
+		ids := make([]string, len(places))
+		for n, i := range places {
+			ids[n] = changes[i].Doc.ID
+		}
+		slices.Sort(ids)
+		page, err := s.backend.Get(ctx, kind, ids)
+		for _, i := range places {
+			r := &results[i]
+			switch {
+			case err != nil && r.Err != nil:
+				r.Err = fmt.Errorf("%w; then read back: %w", r.Err, err)
+				continue
+			case err != nil:
+				r.Err = fmt.Errorf("read back: %w", err)
+				continue
+			}
+			r.Found, r.Malformed = page.find(changes[i].Doc.ID)
+			if r.Err == nil {
+				continue
+			}
+			if _, holds := store.Judge(changes[i], r.Found); holds {
+				r.Err = fmt.Errorf("%w: %w", errMayArrive, r.Err)
+			} else {
+				r.Err = nil
+			}
+		}
+	}
+}
+
+// find is what a page has of an id: a document, why what is there is none, or neither.
+func (p Page) find(id string) (*store.Doc, error) {
+	if at := slices.IndexFunc(p.Docs, func(d store.Doc) bool { return d.ID == id }); at >= 0 {
+		return usable(&p.Docs[at], nil)
+	}
+	if at := slices.IndexFunc(p.Unreadable, func(u store.Unreadable) bool { return u.ID == id }); at >= 0 {
+		return nil, p.Unreadable[at].Err
+	}
+	return nil, nil
+}
+
+// usable is a document that was found, or why it is none.
+func usable(d *store.Doc, malformed error) (*store.Doc, error) {
+	if malformed == nil && d != nil {
+		malformed = store.CheckFound(*d)
+	}
+	if malformed != nil {
+		return nil, malformed
+	}
+	return d, nil
+}
+
 // judge says how a change ended. done is false where another write came between: its condition holds on what was found.
 func (s *Store) judge(c store.Change, r Result) (out store.Outcome, done bool) {
-	if r.Malformed == nil && r.Found != nil {
-		r.Malformed = store.CheckFound(*r.Found)
+	found, malformed := usable(r.Found, r.Malformed)
+	if malformed != nil {
+		s.found.Report(c.Doc.Kind, c.Doc.ID, malformed)
 	}
-	if r.Malformed != nil {
-		s.found.Report(c.Doc.Kind, c.Doc.ID, r.Malformed)
-		r.Found = nil
-	}
+	holds := false
 	switch {
 	case r.Written:
-		return store.Outcome{Status: store.Applied}, true
-	case r.Outcome != nil:
-		return *r.Outcome, true
+		out.Status = store.Applied
+	case r.Err != nil:
+		out = store.AllUnknown(1, s.backend.Translate("write "+string(c.Doc.Kind), r.Err))[0]
+	case r.Refused:
+		out = store.Outcome{Status: store.Refused, Doc: found}
+	default:
+		out, holds = store.Judge(c, found)
 	}
-	out, holds := store.Judge(c, r.Found)
+	out.History = r.History
 	return out, !holds
 }

@@ -63,16 +63,22 @@ type Event struct {
 	Resync bool
 }
 
-// Result is what became of one change.
+// Result is what became of one change. The engine judges those that were not written by Found ([store.Judge]).
 type Result struct {
 	// Written says that the condition held, and that the change is durable.
 	Written bool
+	// Refused says that the database refused the change whatever Found says.
+	Refused bool
 	// Found is the document that did not meet the condition; nil: there is none, or none that can be read.
 	Found *store.Doc
 	// Malformed says why what is there, or was before a write, cannot be read. It counts as absent.
 	Malformed error
-	// Outcome is how the change ended, where the backend knows more than Found says.
-	Outcome *store.Outcome
+	// Err says why it is not known whether the change was written, or may yet be.
+	Err error
+	// Unread says that Found is not known: the engine reads it by Get, also after an Err.
+	Unread bool
+	// History is as in [store.Outcome].
+	History string
 }
 
 // Page is what a backend has found.

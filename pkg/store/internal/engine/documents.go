@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/store"
@@ -145,6 +146,22 @@ func Cluster(name string) (string, error) {
 		return "", &store.FieldError{Field: "cluster", Text: "must be at most 63 letters, digits, '.', '-' and '_'"}
 	}
 	return name, nil
+}
+
+// DefaultTimeout bounds calls whose context has no deadline, unless a [store.Config] says otherwise. It is about a sixth
+// of the default lease.
+const DefaultTimeout = 3 * time.Second
+
+// Complete fills in the cluster and the timeout that a Config leaves out. Errors wrap [store.ErrInvalid].
+func Complete(c store.Config) (_ store.Config, err error) {
+	if c.Cluster, err = Cluster(c.Cluster); err != nil {
+		return c, err
+	}
+	if c.Timeout < 0 {
+		return c, fmt.Errorf("%w: timeout: %s, want above 0", store.ErrInvalid, c.Timeout)
+	}
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	return c, nil
 }
 
 var leading = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*`)

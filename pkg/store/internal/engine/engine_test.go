@@ -21,6 +21,7 @@ type backend struct {
 	traits  engine.Traits
 	cas     func(changes []store.Change, attempt int) ([]engine.Result, error)
 	confirm func() error
+	get     func(ids []string) (engine.Page, error) // nil: it never answers
 	scan    func(q store.Query) engine.Page
 	tail    func(ctx context.Context, begun func(), emit func(engine.Event)) error
 }
@@ -33,7 +34,10 @@ func (b *backend) CAS(_ context.Context, changes []store.Change, attempt int) ([
 
 func (b *backend) Confirm(context.Context, []store.Change) error { return b.confirm() }
 
-func (*backend) Get(ctx context.Context, _ store.Kind, _ []string) (engine.Page, error) {
+func (b *backend) Get(ctx context.Context, _ store.Kind, ids []string) (engine.Page, error) {
+	if b.get != nil {
+		return b.get(ids)
+	}
 	<-ctx.Done()
 	return engine.Page{}, context.Cause(ctx)
 }
@@ -162,6 +166,46 @@ func TestApplyUnanswered(t *testing.T) {
 		!errors.Is(outs[1].Err, store.ErrUnavailable) {
 		t.Errorf("%+v, %v", outs, err)
 	}
+}
+
+// What a backend has not read is read back, in one call. A change whose answer was lost is not sent again.
+func TestApplyReadsBack(t *testing.T) {
+	lost, refused := errors.New("lost"), fmt.Errorf("%w: no rights", store.ErrInvalid)
+	written, later := put("written", 4, 0), put("later", 4, 0)
+	later.Doc.Rev = 9
+	found := []store.Doc{later.Doc, written.Doc, {Kind: store.KindValue, ID: "malformed"}}
+	for name, tt := range map[string]struct {
+		c      store.Change
+		err    error
+		get    error
+		status store.Status
+		says   error
+	}{
+		"found":             {c: written, err: lost, status: store.Applied},
+		"written over":      {c: put("later", 4, 0), err: lost, status: store.Overtaken},
+		"not there":         {c: put("absent", 0, 0), err: lost, status: store.Unknown, says: lost},
+		"malformed":         {c: put("malformed", 0, 0), err: lost, status: store.Unknown, says: lost},
+		"sent again":        {c: put("absent", 0, 0), status: store.Applied},
+		"refused for good":  {c: written, err: refused, status: store.Unknown, says: store.ErrInvalid},
+		"cannot be read":    {c: written, err: lost, get: refused, status: store.Unknown, says: refused},
+		"lost increment":    {c: increment(), err: lost, status: store.Unknown, says: lost},
+		"not read, unknown": {c: written, get: lost, status: store.Unknown, says: lost},
+	} {
+		outs, err := open(t, &backend{
+			cas: func(_ []store.Change, attempt int) ([]engine.Result, error) {
+				return []engine.Result{{Err: tt.err, Unread: true, Written: attempt > 0}}, nil
+			},
+			get:     func([]string) (engine.Page, error) { return engine.Page{Docs: slices.Clone(found)}, tt.get },
+			confirm: func() error { return nil },
+		}).Apply(t.Context(), tt.c)
+		if err != nil || outs[0].Status != tt.status || !errors.Is(outs[0].Err, tt.says) {
+			t.Errorf("%s: %+v, %v", name, outs, err)
+		}
+	}
+}
+
+func increment() store.Change {
+	return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 }
 
 // A page that unreadable documents leave short is filled, in both directions.

@@ -142,7 +142,8 @@ func (t *tail) finish() {
 
 // notify hands an event to the watchers who are interested.
 func (t *tail) notify(e Event) {
-	n := store.Notification{Kind: e.About.Kind, ID: e.About.ID, Doc: e.Doc}
+	n := store.Notification{Kind: e.About.Kind, ID: e.About.ID}
+	n.Doc, _ = usable(e.Doc, nil)
 	if e.Resync {
 		n = store.Notification{Resync: true}
 	}
