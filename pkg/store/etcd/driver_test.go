@@ -58,6 +58,6 @@ func TestPasswordIsHidden(t *testing.T) {
 	}
 	_, err = etcd.Open(t.Context(), etcd.Options{URI: uri, Timeout: time.Second})
 	if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "s3cr3t") {
-		t.Errorf("open where nobody listens: %v", err)
+		t.Errorf("open where no server listens: %v", err)
 	}
 }

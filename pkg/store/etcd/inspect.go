@@ -165,8 +165,8 @@ func (s seen) problems() (all []store.Problem) {
 	}
 	if s.kept > keptLong {
 		all = append(all, store.Problem{Reason: ReasonNotCompacted, Message: fmt.Sprintf("etcd keeps every heartbeat "+
-			"of the last %s, and takes no writes once that fills its quota: start it with --auto-compaction-retention=1h",
-			s.kept.Round(time.Hour))})
+			"of the last %s, and takes no writes once that fills its quota: start it with "+
+			"--auto-compaction-retention=1h", s.kept.Round(time.Hour))})
 	}
 	return all
 }

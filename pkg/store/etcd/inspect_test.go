@@ -38,7 +38,7 @@ func problems(s store.Store) string {
 	return strings.Join(all, " ")
 }
 
-// An etcd whose history goes back for days is told, until somebody compacts it.
+// An etcd whose history goes back for days is reported, until somebody compacts it.
 func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	uri := testservers.Start(t, testservers.KindEtcd).Database()
 	first := open(t, etcd.Options{URI: uri})

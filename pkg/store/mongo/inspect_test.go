@@ -40,7 +40,7 @@ func TestInspectReplicaSet(t *testing.T) {
 	}
 }
 
-// Where a majority need not have on disk what it shows, that is told.
+// Where a majority need not have on disk what it shows, that is reported.
 func TestMajorityThatDoesNotJournal(t *testing.T) {
 	rs := kept.set(t, "unjournalled", testmongo.Options{Own: true, Nodes: 1})
 	var reply struct {

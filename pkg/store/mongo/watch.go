@@ -153,9 +153,8 @@ func (b *backend) remake(ctx context.Context) {
 	defer cancel()
 	b.log.Info("A collection was dropped: making it again")
 	if err := b.makeIndexes(ctx); err != nil {
-		b.log.Error(
-			b.causes.Translate("make dropped collections again", err), "Searches in the store may be slow until a restart",
-		)
+		err = b.causes.Translate("make dropped collections again", err)
+		b.log.Error(err, "Searches in the store may be slow until a restart")
 	}
 }
 

@@ -135,13 +135,12 @@ func (b *batch) closed(c store.Change, why string) error {
 	switch word {
 	case "nodes":
 		text = fmt.Sprintf("nodes=%s is kept in it, and nodes=%d is configured: configure that number, or %s", value,
-			b.nodes,
-			deleteIt)
+			b.nodes, deleteIt)
 	case "seen":
 		text = b.tooManySeen(value)
 	case "lease":
-		text = fmt.Sprintf("a lease of %s ms is kept in it, and this replica has %v: configure the same lease for all, or %s",
-			value, c.Claim, deleteIt)
+		text = fmt.Sprintf("a lease of %s ms is kept in it, and this replica has %v: configure the same lease for "+
+			"all, or %s", value, c.Claim, deleteIt)
 	default:
 		text = fmt.Sprintf("the master or its replicas changed: keys are claimed again in %v at the earliest",
 			max(0, c.Claim-b.course.age(b.course.expected(), time.Now())).Round(time.Millisecond))

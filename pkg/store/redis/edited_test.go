@@ -32,7 +32,7 @@ var edited = map[string]struct {
 
 // Scripts and this program take the same texts for documents. What is none counts as absent everywhere, and a creation
 // takes its place.
-func TestDocumentsWrittenByHand(t *testing.T) {
+func TestDocumentsWrittenOutOfBand(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	s := open(t, store.Config{URI: "redis://" + server.Addr})
 	for name, tc := range edited {

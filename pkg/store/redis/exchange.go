@@ -281,8 +281,8 @@ func (e *exchange) tooMany(found string) string {
 // not enough: each may still hold the data, and be promoted.
 func (e *exchange) tooManySeen(found string) string {
 	n, addresses, _ := strings.Cut(found, " ")
-	return fmt.Sprintf("%s Redis servers have held the data (%s), and nodes=%d is configured: wipe those that are not used "+
-		"any more and delete the fields met and seen of this key, or raise nodes, %s",
+	return fmt.Sprintf("%s Redis servers have held the data (%s), and nodes=%d is configured: wipe those that are "+
+		"not used any more and delete the fields met and seen of this key, or raise nodes, %s",
 		n, strings.Join(strings.Fields(addresses), ", "), e.nodes, deleteIt)
 }
 

@@ -43,8 +43,8 @@ func TestTheGateOpensAfterALease(t *testing.T) {
 	}
 }
 
-// After a failover whoever has had good replies for a lease opens the gate with its next write, claim or not. A process
-// that begins later claims at once.
+// After a failover a client that has had good replies for a lease opens the gate with its next write, claim or not. A
+// process that begins later claims at once.
 func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	uri := "redis://" + server.Addr
@@ -128,7 +128,7 @@ func TestRevisionsGoOnAboveWhatWasKnown(t *testing.T) {
 	}
 }
 
-// A master that takes over may have a clock that is behind. The next reply tells a revision that may be claimed with.
+// A master that takes over may have a clock that is behind. The next reply has a revision that may be claimed with.
 func TestTheGateOpensAboveItsMark(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	s := open(t, store.Config{URI: "redis://" + server.Addr})

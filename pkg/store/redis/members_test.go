@@ -86,7 +86,7 @@ func TestAReplicaThatWasReplacedCounts(t *testing.T) {
 	claim(t, s, "g/after")
 }
 
-// Servers too many may be a majority of their own, also when they are gone. An operator is told, once.
+// Servers too many may be a majority of their own, also when they are gone. That is logged, once.
 func TestServersTooManyAreRemembered(t *testing.T) {
 	master := testservers.Start(t, testservers.KindRedis, "repl-diskless-sync-delay 0")
 	one, two := testservers.Start(t, testservers.KindRedis), testservers.Start(t, testservers.KindRedis)

@@ -99,8 +99,8 @@ func plan(kind store.Kind, q store.Query) string {
 	return "ids"
 }
 
-// Scan implements [engine.Backend]. It shows what the master has, which may be more than what majorities have. It begins
-// again when the master changes between its parts.
+// Scan implements [engine.Backend]. It shows what the master has, which may be more than what majorities have. It
+// begins again when the master changes between its parts.
 func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
 	for {
 		page, err := b.scanParts(ctx, kind, q)

@@ -103,8 +103,8 @@ func (s *setup) checkNodes(ctx context.Context) error {
 		return err
 	}
 	if g.Nodes != "" && g.Nodes != strconv.Itoa(s.nodes) {
-		return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop every "+
-			"replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes,
+		return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop "+
+			"every replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes,
 			s.keys.gate(), g.Nodes)
 	}
 	if g.shut(s.nodes) {
@@ -199,8 +199,8 @@ func (d description) refuse(cluster bool) error {
 		return fmt.Errorf("%w: maxmemory is set and maxmemory-policy is %s, so that locks may be dropped: set it to "+
 			"noeviction", store.ErrInvalid, policy)
 	case d.config["replica-read-only"] == "no":
-		return fmt.Errorf("%w: replica-read-only is no: set it to yes on every server, or a replica takes writes that are "+
-			"lost", store.ErrInvalid)
+		return fmt.Errorf("%w: replica-read-only is no: set it to yes on every server, or a replica takes writes that "+
+			"are lost", store.ErrInvalid)
 	}
 	return nil
 }
@@ -226,15 +226,15 @@ func (d description) problems() []store.Problem {
 			"appendonly is no: a server that ends forgets what was acknowledged, and keys are claimed "+
 				"again only after a lease. Set appendonly yes and appendfsync always.")
 	case d.config == nil:
-		add(ReasonUnknown, "The user may not read the server's configuration, so appendfsync and replica-read-only were "+
-			"not checked. Grant +config|get, or make sure that they are always and yes.")
+		add(ReasonUnknown, "The user may not read the server's configuration, so appendfsync and replica-read-only "+
+			"were not checked. Grant +config|get, or make sure that they are always and yes.")
 	case !d.durable():
 		add(ReasonNotDurable, "appendfsync is "+d.config["appendfsync"]+": a machine that fails forgets what was "+
 			"acknowledged, and keys are claimed again only after a lease. Set appendfsync always.")
 	}
 	if d.evicts() {
-		add(ReasonEviction, "maxmemory-policy is "+d.info["maxmemory_policy"]+": locks would be dropped as soon as maxmemory "+
-			"is set. Set it to noeviction.")
+		add(ReasonEviction, "maxmemory-policy is "+d.info["maxmemory_policy"]+": locks would be dropped as soon as "+
+			"maxmemory is set. Set it to noeviction.")
 	}
 	return all
 }

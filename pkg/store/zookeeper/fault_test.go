@@ -339,9 +339,9 @@ func TestWatchIsFiltered(t *testing.T) {
 	}
 }
 
-// Who opens a store without a majority is told so.
+// An open without a majority says so.
 func TestOpenWithoutMajority(t *testing.T) {
-	for mode, says := range map[string]string{"false": "serves nobody", "true": "is in read-only mode"} {
+	for mode, says := range map[string]string{"false": "serves no one", "true": "is in read-only mode"} {
 		t.Setenv("JAVA_TOOL_OPTIONS", "-Dreadonlymode.enabled="+mode) // no line of the configuration sets it
 		ensemble := testservers.StartZooKeepers(t, 3)
 		uri := ensemble.Database()

@@ -86,7 +86,7 @@ func TestFloorAfterALoss(t *testing.T) {
 	}
 }
 
-// What somebody does to the znode of the floor takes nothing from clients that run, and is told those that open.
+// What somebody does to the znode of the floor takes nothing from clients that run, and is reported to those that open.
 func TestFloorIsEdited(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})

@@ -56,8 +56,8 @@ func (l layout) dir(of string, kind store.Kind, bucket int) string {
 // sessionSignal is written when a session begins, ends or changes its state.
 func (l layout) sessionSignal() string { return l.base + "/bells/sessions" }
 
-// freeSignal is written for one of many sessions when a lock or a mutex is reserved for it, and for one of many IDs when that
-// has lost its owner. Each kind has its own.
+// freeSignal is written for one of many sessions when a lock or a mutex is reserved for it, and for one of many IDs
+// when that has lost its owner. Each kind has its own.
 func (l layout) freeSignal(kind store.Kind, sessionOrID string) string {
 	return l.freeSignalOf(kind, hash(sessionOrID, manyBuckets))
 }

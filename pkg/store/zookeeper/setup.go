@@ -238,7 +238,7 @@ func (s *setup) explain(ctx context.Context, err error) error {
 	for i, host := range s.hosts {
 		switch mode := modeLine.FindStringSubmatch(answers[i]); {
 		case strings.Contains(answers[i], "not currently serving requests"):
-			return fmt.Errorf("%s says that it serves nobody: the ensemble has no majority: %w", host, err)
+			return fmt.Errorf("%s says that it serves no one: the ensemble has no majority: %w", host, err)
 		case mode != nil && mode[1] == "read-only":
 			return fmt.Errorf("%s is in read-only mode: the ensemble has no majority: %w", host, err)
 		}

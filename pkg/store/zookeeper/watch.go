@@ -15,10 +15,10 @@ import (
 // retryWatch is the pause before a watch that failed looks again. When the connection comes back it looks at once.
 const retryWatch = 200 * time.Millisecond
 
-// Tail implements [engine.Watcher]. ZooKeeper's watches say only that something has changed, once, so what has changed is
-// found by comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides, and
-// signals for sessions and locks, which their writers touch. So heartbeats and claims wake no watcher. A lost connection or
-// session costs a Resync, never the tail.
+// Tail implements [engine.Watcher]. ZooKeeper's watches say only that something has changed, once, so what has changed
+// is found by comparing caches. Which znodes are watched depends on the interest: the index of groups and of overrides,
+// and signals for sessions and locks, which their writers touch. So heartbeats and claims wake no watcher. A lost
+// connection or session costs a Resync, never the tail.
 func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emit func(engine.Event)) error {
 	f := &follower{watcher: newWatcher(b.access, in), caches: b.hub.caches, emit: emit}
 	b.hub.add(f.watcher)
@@ -149,7 +149,8 @@ type changes struct {
 
 func newWatcher(a *access, in store.Interest) *watcher {
 	w := &watcher{
-		access: a, in: in, signals: map[string]store.Kind{}, dirs: map[string]store.Kind{}, wake: make(chan struct{}, 1),
+		access: a, in: in, signals: map[string]store.Kind{}, dirs: map[string]store.Kind{},
+		wake: make(chan struct{}, 1),
 	}
 	for _, info := range store.Table() {
 		if !in.WantsKind(info.Kind) {

@@ -26,8 +26,8 @@ type Backend interface {
 	// Traits says how the engine is to use it. It always returns the same.
 	Traits() Traits
 	// CAS tests each change and writes it where its condition holds, each on its own, in one request where the database
-	// can do that. Result i is that of change i. With an error nothing is known of the changes without a result. attempt
-	// counts, from 0, how often another write came between the test and the write of these changes.
+	// can do that. Result i is that of change i. With an error nothing is known of the changes without a result.
+	// attempt counts, from 0, how often another write came between the test and the write of these changes.
 	CAS(ctx context.Context, changes []store.Change, attempt int) ([]Result, error)
 	// Get finds documents by their ids, which are sorted and not doubled. It is linearizable, as [store.Store.Read].
 	Get(ctx context.Context, kind store.Kind, ids []string) (Page, error)

@@ -148,8 +148,8 @@ func Cluster(name string) (string, error) {
 	return name, nil
 }
 
-// DefaultTimeout bounds calls whose context has no deadline, unless a [store.Config] says otherwise. It is about a sixth
-// of the default lease.
+// DefaultTimeout bounds calls whose context has no deadline, unless a [store.Config] says otherwise. It is about a
+// sixth of the default lease.
 const DefaultTimeout = 3 * time.Second
 
 // Complete fills in the cluster and the timeout that a Config leaves out. Errors wrap [store.ErrInvalid].

@@ -52,8 +52,8 @@ func (s *Store) Read(ctx context.Context, kind store.Kind, ids ...string) (store
 	})
 }
 
-// List implements [store.Store]. Where rows of a page are no documents another one fills it: a short page would say that
-// nothing follows.
+// List implements [store.Store]. Where rows of a page are no documents another one fills it: a short page would say
+// that nothing follows.
 func (s *Store) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	if err := store.ValidateKind(kind); err != nil {
 		return store.Reply{}, err

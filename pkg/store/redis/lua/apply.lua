@@ -10,7 +10,7 @@ end
 local kind, notify, channel, indexes = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local grouped, revised = string.find(indexes, 'g', 1, true), string.find(indexes, 'r', 1, true)
 local owned, expiring = string.find(indexes, 's', 1, true), string.find(indexes, 'e', 1, true)
-local told = {}
+local noted = {}
 
 local function move(key, before, after)
   if before == after then
@@ -63,9 +63,9 @@ local function write(id, old, new)
     end
   end
   if notable(old, new) then
-    told[#told + 1] = id
-    told[#told + 1] = (new or old).group
-    told[#told + 1] = new and new.reserved or ''
+    noted[#noted + 1] = id
+    noted[#noted + 1] = (new or old).group
+    noted[#noted + 1] = new and new.reserved or ''
   end
 end
 
@@ -157,8 +157,8 @@ for i = 10, #ARGV, 5 do
   out[#out + 1] = text or ''
 end
 out[3] = decimal(high)
-if #told > 0 then
+if #noted > 0 then
   local seq = redis.call('HINCRBY', KEYS[1], 'changes', 1)
-  redis.pcall('PUBLISH', channel, decimal(seq) .. '\0' .. kind .. '\0' .. table.concat(told, '\0'))
+  redis.pcall('PUBLISH', channel, decimal(seq) .. '\0' .. kind .. '\0' .. table.concat(noted, '\0'))
 end
 return out

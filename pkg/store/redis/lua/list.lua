@@ -1,5 +1,5 @@
 -- ARGV: 5 plan, 6 group, 7 least revision, 8 from, 9 to, 10 unsuspended (1), 11 expired by, 12 limit (0: none),
--- 13 reverse (1), 14 nobody (1), 15 count only (1), 16 where the page before ended, then three lists, each with its
+-- 13 reverse (1), 14 no body (1), 15 count only (1), 16 where the page before ended, then three lists, each with its
 -- length before it: sessions, other sessions, states.
 -- The reply: how many entries of indexes were looked at, how many documents match, where this page ends (empty: it was
 -- the last), and id and document by turns. What is in the place of a document and is none is among them, beyond the

@@ -14,9 +14,9 @@ redis.call('ZREM', KEYS[4], '')
 redis.call('ZRANGEBYLEX', KEYS[4], '[', '(', 'LIMIT', 0, 1)
 redis.call('ZREVRANGEBYLEX', KEYS[4], '(', '[', 'LIMIT', 0, 1)
 redis.call('ZRANGEBYSCORE', KEYS[8], '(0', '0')
-local told = redis.pcall('PUBLISH', ARGV[6], '')
+local sent = redis.pcall('PUBLISH', ARGV[6], '')
 local silent = ''
-if type(told) == 'table' and told.err then
-  silent = told.err
+if type(sent) == 'table' and sent.err then
+  silent = sent.err
 end
 return {'ok', decimal(now), decimal(high), redis.call('HGET', KEYS[1], 'schema'), silent}
