@@ -24,9 +24,11 @@ func TestCauses(t *testing.T) {
 		text  string
 	}{
 		{fmt.Errorf("write: %w", full), store.ErrUnavailable, "try: store unavailable: make space (write: full)"},
-		{errors.New("wrong password s3cret"), store.ErrInvalid,
-			"try: store refused: correct the URI (wrong password xxxxx)"},
-		{errors.New("long long"), store.ErrInvalid, "try: store refused: too long"},
+		{
+			errors.New("wrong password s3cret"), store.ErrInvalid,
+			"try: store refused: correct the URI (wrong password xxxxx)",
+		},
+		{errors.New("long text"), store.ErrInvalid, "try: store refused: too long"},
 		{errors.New("other"), store.ErrUnavailable, "try: store unavailable: other"},
 		{errors.New("x509: expired"), store.ErrInvalid, "certificate is not valid"},
 		{fmt.Errorf("%w: 7", store.ErrSchema), store.ErrSchema, "try: store has another schema: 7"},
