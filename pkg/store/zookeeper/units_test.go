@@ -84,8 +84,8 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%q: %v, want too old: %t", version, err, old)
 		}
 	}
-	const told = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: leader\n"
-	if got := versionOf(told); got != "3.8.0" {
+	const answer = "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: leader\n"
+	if got := versionOf(answer); got != "3.8.0" {
 		t.Errorf("version %q", got)
 	}
 }
