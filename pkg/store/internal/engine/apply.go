@@ -137,8 +137,8 @@ func (s *Store) readBack(ctx context.Context, changes []store.Change, results []
 	unread := map[store.Kind][]int{}
 	for i, r := range results {
 		c := changes[i]
-		final := r.Err != nil &&
-			(c.Op == store.Increment || errors.Is(s.backend.Translate("write", r.Err), store.ErrInvalid))
+		final := r.Err != nil && (c.Op == store.Increment || ctx.Err() != nil ||
+			errors.Is(s.backend.Translate("write", r.Err), store.ErrInvalid))
 		if r.Unread && !r.Written && !final {
 			unread[c.Doc.Kind] = append(unread[c.Doc.Kind], i)
 		}
