@@ -197,8 +197,8 @@ func failing(t *api.Task, st record.TaskStatus, now time.Time) string {
 	}
 }
 
-// findSilent finds replicas without a heartbeat for three quarters of a lease that are not known to be dead. In large
-// clusters half a lease may pass between two readings of all sessions.
+// findSilent finds replicas without a heartbeat for three quarters of a lease that are not known to be dead. The time
+// since the last look at a session does not count as its silence.
 func (ix instanceIndex) findSilent(lease time.Duration) []Finding {
 	if ix.view == nil || ix.view.Stale {
 		return nil // this replica reads no heartbeats

@@ -21,7 +21,8 @@ type Cluster interface {
 	Changed() <-chan struct{}
 	// Done returns a channel that is closed when the elector has ended.
 	Done() <-chan struct{}
-	// Ages says how long ago each session's newest heartbeat was first seen here. Heartbeats alone make no new View.
+	// Ages says how long ago each session's newest heartbeat was first seen here. Of a session that was not looked at
+	// since, at most the time between two heartbeats counts as well. Heartbeats alone make no new View.
 	Ages(ctx context.Context) (map[string]time.Duration, error)
 	// Heartbeat is the time between two heartbeats of a session: a tenth of the lease duration.
 	Heartbeat() time.Duration

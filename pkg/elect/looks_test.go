@@ -1,12 +1,15 @@
 package elect_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -35,5 +38,46 @@ func TestViewsSayWhetherAKeyWasClaimedSinceTheLastLook(t *testing.T) {
 			t.Errorf("claimed at look %d, which was %d before", now, claimed)
 		}
 		n.stop()
+	})
+}
+
+// Sessions that are looked at now and then are known at once when they begin and when they end. So they are where the
+// store has no notifications.
+func TestSessionsThatBeginAndEndAreKnownSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		start := func(name string) *node {
+			return startNode(t, db, name, func(cfg *elect.Config) {
+				cfg.LeaseDuration, cfg.Store = 20*time.Second, blindStore{cfg.Store}
+			})
+		}
+		nodes := make([]*node, 30)
+		for i := range nodes {
+			nodes[i] = start(fmt.Sprintf("n%d", i))
+		}
+		known := func(session string, state record.SessionState) func() bool {
+			return func() bool {
+				for _, n := range nodes {
+					if !slices.ContainsFunc(n.View().Sessions, func(s cluster.Session) bool {
+						return s.ID == session && s.State == state
+					}) {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		time.Sleep(time.Minute)
+		ends := nodes[0]
+		session := ends.View().Session
+		nodes = nodes[1:]
+		ends.stop()
+		t.Log(eventually(t, time.Second, "all know that it has ended", known(session, record.Dead)))
+		begins := start("new")
+		eventually(t, time.Second, "it begins", func() bool { return begins.View().Open })
+		t.Log(eventually(t, time.Second, "all know that it has begun", known(begins.View().Session, record.Live)))
+		for _, n := range append(nodes, begins) {
+			n.stop()
+		}
 	})
 }

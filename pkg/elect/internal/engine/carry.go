@@ -289,6 +289,8 @@ func (e *Engine) freed(f Freed) {
 func (e *Engine) counterMoved(counter string) {
 	e.Waiters.wake(counter)
 	switch counter {
+	case counterMembers:
+		e.Peers.PollAll() // where the store has no notifications, nothing else says that a session has changed
 	case counterEvents:
 		e.cfg.Observe(EventsWritten{})
 	case record.CounterLists:

@@ -249,6 +249,7 @@ func (e *Engine) Notified(x Notification) {
 		e.cfg.Cache.Watching(false)
 		e.Mutexes.watching(false, e.Moment())
 	case x.Resync:
+		e.Peers.PollAll()
 		e.cfg.Cache.Watching(true)
 		e.Mutexes.watching(true, e.Moment())
 	case x.Kind == store.KindMutex:

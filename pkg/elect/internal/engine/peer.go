@@ -18,6 +18,7 @@ type peer struct {
 	shownAt     protocol.Instant // when a reply last showed it, whatever it said
 	killing     *store.Change    // the kill under way: a repeat is the very same write
 	dying       *record.Session  // what it makes of the session
+	late        bool             // the last look should have shown another heartbeat
 	retryAt     protocol.Instant // no kill or read before, after a failure
 }
 
@@ -25,9 +26,24 @@ type peer struct {
 func (q *peer) lives() bool { return q.m.Known && !q.m.Dead() }
 
 // watched says whether what is known of a session is fresh enough to judge it: a look at it succeeded a moment ago.
-// Else its heartbeat may stand still here only because the looks for all sessions have failed.
+// Else it may have sent heartbeats that no look has shown.
 func (q *peer) watched(p protocol.Params, now protocol.Instant) bool {
 	return q.m.Gone || q.m.Repeat || !now.Reached(q.shownAt, p.Outage)
+}
+
+// isLate says whether a look should have shown another heartbeat. The session may have died, and its neighbours with
+// it.
+func (q *peer) isLate(p protocol.Params, now protocol.Instant) bool {
+	return q.lives() && now.Reached(q.m.Seen, max(p.T, q.m.Lease)/10+p.Observe/2)
+}
+
+// age is for how long the newest heartbeat of a session has been known. One that lives may have written others since it
+// was last looked at: no more than the time between two of them counts from then on.
+func (q *peer) age(now protocol.Instant) time.Duration {
+	if !q.lives() {
+		return now.HolderElapsed(q.heartbeatAt)
+	}
+	return q.shownAt.HolderElapsed(q.heartbeatAt) + min(now.HolderElapsed(q.shownAt), q.m.Lease/10)
 }
 
 // kill is the write that marks the session dead. A repeat is the very same write; dead makes the document of a new one.
@@ -115,7 +131,7 @@ func (s Sessions) Seen(now protocol.Instant) []SeenSession {
 	for id, q := range s {
 		if q.m.Known && !q.m.Gone {
 			seen = append(seen, SeenSession{
-				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: now.HolderElapsed(q.heartbeatAt),
+				ID: id, Instance: q.doc.Instance, State: record.StateName(q.m.State), Age: q.age(now),
 				Remote: q.doc.Remote, Cause: q.doc.Cause, Left: q.doc.Left,
 			})
 		}
@@ -123,11 +139,11 @@ func (s Sessions) Seen(now protocol.Instant) []SeenSession {
 	return seen
 }
 
-// Ages says how long ago each session's newest heartbeat was first seen here.
+// Ages says how long ago each session's newest heartbeat was first seen here, as of the last look at it.
 func (s Sessions) Ages(now protocol.Instant) map[string]time.Duration {
 	ages := make(map[string]time.Duration, len(s)+1)
 	for id, q := range s {
-		ages[id] = now.HolderElapsed(q.heartbeatAt)
+		ages[id] = q.age(now)
 	}
 	return ages
 }
@@ -177,7 +193,7 @@ func (j *killSchedule) begin(p protocol.Params, now protocol.Instant) {
 
 // expect takes note of when the session can be judged next. Anyone who answers, or looks at it, makes that soon.
 func (j *killSchedule) expect(p protocol.Params, q *peer, now protocol.Instant) {
-	if !q.lives() || q.m.Writing || q.m.Reading {
+	if !q.lives() || q.m.Writing || q.m.Reading || !q.watched(p, now) {
 		return
 	}
 	left := -now.HolderElapsed(q.retryAt)
@@ -194,18 +210,20 @@ func (j *killSchedule) sooner(now protocol.Instant, left time.Duration) {
 }
 
 const (
-	// pollAll is up to how many sessions each replica looks at all of them each time. Where there are more it watches
-	// the neighbours that follow it, and all of them every T/2. Every session is then watched closely by as many
-	// others.
-	pollAll    = 64
-	neighbours = 8
+	// pollAll is up to how many others each look shows all. With more of them a look shows the neighbours that follow the
+	// own session in order of names. So each session is watched closely by as many others.
+	pollAll    = 7
+	neighbours = 4
+	// pollAllSoon is up to how many others one that has changed makes the next look show all of them.
+	pollAllSoon = 64
 )
 
 // pollSchedule is when the other sessions are looked at.
 type pollSchedule struct {
 	busy    bool
 	all     bool             // the look under way is for all sessions
-	soon    bool             // a notification says that there is something to see
+	soon    bool             // the next look comes without delay
+	changed bool             // a session has changed, or may have died: a look for all is wanted
 	last    protocol.Instant // start of the last look
 	lastAll protocol.Instant // start of the last look for all sessions that succeeded
 }
@@ -218,22 +236,39 @@ func (l *pollSchedule) gap(p protocol.Params) time.Duration {
 	return p.Observe
 }
 
+// gapAll is the least time between two looks for all sessions. However many there are, at rest these show 200 more in
+// each T than looks at neighbours would.
+func (l *pollSchedule) gapAll(alive int, p protocol.Params) time.Duration {
+	rest := p.T / 200 * time.Duration(alive+1-neighbours)
+	switch {
+	case alive <= pollAll, l.changed && alive <= pollAllSoon:
+		return 0
+	case l.changed:
+		return min(rest, p.T/2)
+	}
+	return rest
+}
+
 // due begins a look when it is time. alive is how many sessions are not known to be dead.
 func (l *pollSchedule) due(alive int, p protocol.Params, now protocol.Instant) bool {
 	if l.busy || !now.Reached(l.last, l.gap(p)) {
 		return false
 	}
-	l.all = alive <= pollAll || now.Reached(l.lastAll, p.T/2)
-	l.busy, l.soon, l.last = true, false, now
+	l.all = now.Reached(l.lastAll, l.gapAll(alive, p))
+	l.busy, l.soon, l.changed, l.last = true, false, l.changed && !l.all, now
 	return true
 }
 
-// done takes note that the look under way succeeded. It reports whether it was for all sessions.
-func (l *pollSchedule) done() (all bool) {
-	if l.all {
+// done takes the end of the look under way. It reports whether all sessions were shown.
+func (l *pollSchedule) done(ok bool) (all bool) {
+	l.busy = false
+	switch {
+	case l.all && ok:
 		l.lastAll = l.last
+	case l.all:
+		l.changed = true // it is still wanted
 	}
-	return l.all
+	return l.all && ok
 }
 
 // Connectivity is how well this process reaches the store.

@@ -59,9 +59,12 @@ func (ps *Peers) Ended(session, instance string, acked, now protocol.Instant) {
 // Want makes sure that a session named by a lock is known, or becomes known.
 func (ps *Peers) Want(session string, m protocol.Moment) { ps.want(session, m) }
 
-// PollSoon has the sessions looked at without waiting for the next time: a notification says that one has changed, and
-// does not show it. Where there are many sessions it waits all the same, since many change at once.
-func (ps *Peers) PollSoon() { ps.polls.soon = ps.kills.alive <= pollAll }
+// PollAll has the next look show all sessions: one may have changed. Above 64 they are shown every T/2 at most, since
+// many change at once.
+func (ps *Peers) PollAll() { ps.polls.changed = true }
+
+// PollSoon is PollAll without waiting for the time of the next look.
+func (ps *Peers) PollSoon() { ps.polls.changed, ps.polls.soon = true, ps.kills.alive <= pollAllSoon }
 
 func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	q := ps.All[session]
@@ -228,15 +231,27 @@ func (ps *Peers) Answered(session string, status protocol.Status, m protocol.Mom
 // Polled takes the answer to a poll; ok is false when it failed. A session that is known and is not in a complete
 // list is read by itself: it is dead, or was deleted.
 func (ps *Peers) Polled(sessions []record.Session, ok bool, arrived protocol.Instant, m protocol.Moment) {
-	ps.polls.busy = false
+	all := ps.polls.done(ok)
 	if !ok {
 		return
 	}
 	ps.succeeded(&ps.Connectivity.read, arrived, m)
 	for i := range sessions {
 		ps.See(&sessions[i], false, arrived, m)
+		q := ps.All[sessions[i].ID]
+		if q == nil {
+			continue // the own one
+		}
+		before := q.late
+		switch q.late = q.isLate(ps.p, arrived); {
+		case q.late && !before:
+			ps.PollSoon()
+		case q.late:
+			ps.PollAll()
+		}
+		ps.kills.expect(ps.p, q, arrived)
 	}
-	if !ps.polls.done() {
+	if !all {
 		return
 	}
 	before := ps.out.len()
