@@ -23,6 +23,7 @@ const lease = 4 * time.Second
 type fleet struct {
 	t     *testing.T
 	store *memory.Store
+	fault func(memory.Call) memory.Verdict // of every replica's way to the store
 
 	mu    sync.Mutex
 	owner map[elect.Key]string
@@ -55,6 +56,7 @@ func list(n int) balancer.Declared {
 func (c *fleet) start(name string, limit, keys int) *replica {
 	c.t.Helper()
 	r := &replica{name: name, store: c.store.Client()}
+	r.store.Fault(c.fault)
 	declared := list(keys)
 	member := elect.Member{Instance: name, ListHashes: map[string]string{"g": declared.Groups[0].Hash}}
 	if limit > 0 {
@@ -314,6 +316,46 @@ func TestRollingUpdateMovesEachKeyOnce(t *testing.T) {
 			r.stop()
 		}
 	})
+}
+
+// A replica that leaves hands its keys to one that began a moment ago, also before others would have heard of that.
+func TestDrainGivesKeysToThoseThatHaveJustBegun(t *testing.T) {
+	for name, watch := range map[string]bool{"watching": true, "polling": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newFleet(t)
+				c.fault = func(call memory.Call) memory.Verdict {
+					if call.Op == memory.OpWatch && !watch {
+						return memory.Verdict{Fault: memory.LoseRequest}
+					}
+					return memory.Verdict{Delay: 3 * time.Millisecond, AnswerDelay: 3 * time.Millisecond}
+				}
+				var old, fresh []*replica
+				for i := range 4 {
+					old = append(old, c.start(fmt.Sprint("old", i), 0, 40))
+				}
+				c.eventually(5*time.Second, "10 each", c.even(4, 40))
+				moves := c.movesIn(func() {
+					for i, r := range old {
+						begins := c.start(fmt.Sprint("new", i), 0, 40)
+						fresh = append(fresh, begins)
+						c.eventually(time.Second, "it is ready", func() bool {
+							v := begins.elector.Cluster().View()
+							return v.Open && v.Loaded
+						})
+						r.drain(t)
+					}
+					c.eventually(5*time.Second, "10 each on the new ones", c.even(4, 40))
+				})
+				if moves != 40 {
+					t.Errorf("%d moves of 40 keys", moves)
+				}
+				for _, r := range fresh {
+					r.stop()
+				}
+			})
+		})
+	}
 }
 
 func (c *fleet) startRevision(name, revision string, keys int) *replica {

@@ -92,7 +92,7 @@ func (c clusterOf) SetMember(ctx context.Context, m Member) error {
 }
 
 func (c clusterOf) Drain(ctx context.Context) error {
-	return c.ask(ctx, func(n *engine.Engine) { n.Session.Drain(n.Moment()) })
+	return c.ask(ctx, func(n *engine.Engine) { n.Drain() })
 }
 
 func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {

@@ -75,6 +75,31 @@ func (e *Engine) Moment() protocol.Moment {
 	return m
 }
 
+// Drain says draining, and looks who is there to take the keys.
+func (e *Engine) Drain() {
+	m := e.Moment()
+	e.Session.Drain(m)
+	e.Peers.PollNow(m.Now)
+}
+
+// noteTakers has keys given away once the sessions are known as of the drain, and what each of them says of itself.
+func (e *Engine) noteTakers() {
+	since, waits := e.Session.awaitsTakers()
+	if !waits || !e.Peers.polledSince(since) {
+		return
+	}
+	members := map[string]bool{}
+	for session := range e.cache.Members() {
+		members[session] = true
+	}
+	for _, session := range e.Peers.All.Alive() {
+		if !members[session] {
+			return
+		}
+	}
+	e.Session.takersKnown()
+}
+
 // SetMember changes what the instance says of itself, and what it may claim.
 func (e *Engine) SetMember(m record.Member) {
 	e.Session.Member.Set(m)
@@ -99,6 +124,7 @@ func (e *Engine) Tick() {
 	e.Peers.EndPredecessors(e.Session.announced() && e.cfg.Cache.Loaded(), m)
 	e.Peers.Tick(e.Session.Machine(), e.cfg.Cache.LongestLease(), m)
 	e.Settle()
+	e.noteTakers()
 	e.Keys.tick(m)
 	e.Mutexes.tick(m)
 	if e.Session.closingFor(e.cfg.Params.Hard, m.Now) { // as long as after a lost lease

@@ -34,6 +34,7 @@ type Session struct {
 type drainState struct {
 	asked   bool             // say draining, and take no more keys
 	askedAt protocol.Instant // when that was
+	known   bool             // those who may take the keys are known as of then
 	closing bool             // end once nothing runs
 	closeAt protocol.Instant // when that was asked for
 }
@@ -89,11 +90,20 @@ func (o *Session) closingFor(d time.Duration, now protocol.Instant) bool {
 func (o *Session) Leaving() bool { return o.drain.closing || o.drain.asked }
 
 // Draining says whether keys may be given away for a drain. Others must know of it first. To one that sees a key leave
-// and does not know why, the giver looks as if it had free capacity. A store that does not take the document in time is
-// not waited for.
+// and does not know why, the giver looks as if it had free capacity. And the giver must know of the others: a session
+// that began a moment ago is to get the keys. A store that does not answer in time is not waited for.
 func (o *Session) Draining(now protocol.Instant) bool {
-	return o.drain.closing || o.drain.asked && (o.m.AnnouncedDraining || now.Reached(o.drain.askedAt, o.p.Retry))
+	return o.drain.closing ||
+		o.drain.asked && (o.m.AnnouncedDraining && o.drain.known || now.Reached(o.drain.askedAt, o.p.Retry))
 }
+
+// awaitsTakers says since when those who may take the keys must be known; ok is false when they are, or need not be.
+func (o *Session) awaitsTakers() (since protocol.Instant, ok bool) {
+	return o.drain.askedAt, o.drain.asked && !o.drain.known
+}
+
+// takersKnown says that they are known.
+func (o *Session) takersKnown() { o.drain.known = true }
 
 // Drain says draining in the session's document. Keys that are held stay.
 func (o *Session) Drain(m protocol.Moment) {

@@ -209,7 +209,7 @@ func (r *replica) drain() {
 		return
 	}
 	r.decider.drained, r.decider.dirty = true, true
-	r.node.Session.Drain(r.node.Moment())
+	r.node.Drain()
 	r.node.Settle()
 	r.tick()
 }
