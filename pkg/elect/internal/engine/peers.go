@@ -66,13 +66,15 @@ func (ps *Peers) PollAll() { ps.polls.changed = true }
 // PollSoon is PollAll without waiting for the time of the next look.
 func (ps *Peers) PollSoon() { ps.polls.changed, ps.polls.soon = true, ps.kills.alive <= pollAllSoon }
 
-// PollNow has all sessions looked at at once, however many there are.
+// PollNow has the next look show all sessions without delay, however many there are.
 func (ps *Peers) PollNow(now protocol.Instant) {
 	ps.polls.changed, ps.polls.soon, ps.polls.lastAll = true, true, now.Add(-ps.p.T/2)
 }
 
 // polledSince says whether a look for all sessions has succeeded that began no earlier.
-func (ps *Peers) polledSince(at protocol.Instant) bool { return ps.polls.lastAll.HolderElapsed(at) >= 0 }
+func (ps *Peers) polledSince(at protocol.Instant) bool {
+	return ps.polls.lastAll.HolderElapsed(at) >= 0
+}
 
 func (ps *Peers) want(session string, m protocol.Moment) *peer {
 	q := ps.All[session]

@@ -168,22 +168,33 @@ func TestLooksShowNoMoreWithMoreReplicas(t *testing.T) {
 // One death, and those of up to four replicas in a row, are noticed as soon as any look can, however many there are. So
 // are those of any number of up to eight. A longer row is shown by the looks for all, at most T/2 later.
 func TestDeathsAreNoticed(t *testing.T) {
+	const sec = time.Second
 	for _, c := range []struct {
 		replicas, die int
 		lease, late   time.Duration
 	}{
-		{2, 1, 20 * time.Second, 0}, {8, 7, 20 * time.Second, 0}, {10, 1, 20 * time.Second, 0},
-		{10, 4, 20 * time.Second, 0}, {10, 9, 20 * time.Second, 400 * time.Millisecond},
-		{17, 16, 20 * time.Second, 1200 * time.Millisecond}, {50, 1, 20 * time.Second, 0}, {50, 4, 20 * time.Second, 0},
-		{50, 16, 20 * time.Second, 4 * time.Second}, {50, 40, 20 * time.Second, 4 * time.Second},
-		{200, 1, 20 * time.Second, 0}, {200, 4, 20 * time.Second, 0}, {100, 60, 20 * time.Second, 10 * time.Second},
-		{20, 10, 8 * time.Second, 0}, {50, 1, 4 * time.Second, 0}, {50, 40, 4 * time.Second, 2 * time.Second},
-		{50, 40, time.Second, time.Second / 2},
+		{2, 1, 20 * sec, 0},
+		{8, 7, 20 * sec, 0},
+		{10, 1, 20 * sec, 0},
+		{10, 4, 20 * sec, 0},
+		{10, 9, 20 * sec, 400 * time.Millisecond},
+		{17, 16, 20 * sec, 1200 * time.Millisecond},
+		{20, 10, 8 * sec, 0},
+		{50, 1, 20 * sec, 0},
+		{50, 4, 20 * sec, 0},
+		{50, 16, 20 * sec, 4 * sec},
+		{50, 40, 20 * sec, 4 * sec},
+		{50, 1, 4 * sec, 0},
+		{50, 40, 4 * sec, 2 * sec},
+		{50, 40, sec, sec / 2},
+		{100, 60, 20 * sec, 10 * sec},
+		{200, 1, 20 * sec, 0},
+		{200, 4, 20 * sec, 0},
 	} {
 		t.Run(fmt.Sprintf("%d of %d with T = %v", c.die, c.replicas, c.lease), func(t *testing.T) {
-			for phase := range time.Duration(3) { // of their heartbeats
+			for phase := range 3 { // of their heartbeats
 				g := newRing(t, c.lease, c.replicas, min(c.replicas-c.die, 20))
-				g.play(phase * g.p.Heartbeat / 3)
+				g.play(g.p.Heartbeat / 3 * time.Duration(phase))
 				late := g.die(t, c.die)
 				t.Logf("T and %v", late)
 				if most := c.late + g.p.Observe + 2*ringStep; late > most {
