@@ -89,7 +89,7 @@ func (e *Engine) noteTakers() {
 		return
 	}
 	members := map[string]bool{}
-	for session := range e.cache.Members() {
+	for session := range e.cfg.Cache.Members() {
 		members[session] = true
 	}
 	for _, session := range e.Peers.All.Alive() {
