@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -18,7 +19,7 @@ import (
 
 // How much garbage there may be, in percent of the memory in use.
 const (
-	gcAtRest = 25
+	gcAtRest = 10
 	gcAtWork = 100 // Go's own
 )
 
@@ -35,7 +36,13 @@ func collectEarly() {
 	if !gcChosen() {
 		debug.SetGCPercent(gcAtRest)
 	}
+	giveBack()
+}
+
+// giveBack returns memory to the system that is not used now: of the heap, and pages of the program's file.
+func giveBack() {
 	debug.FreeOSMemory()
+	process.ReleaseProgramPages()
 }
 
 func gcChosen() bool { return os.Getenv("GOGC") != "" }
@@ -103,7 +110,7 @@ func (a *gcAdapter) look() {
 		return
 	}
 	a.rest()
-	debug.FreeOSMemory()
+	giveBack()
 }
 
 func (a *gcAdapter) rest() {
@@ -155,7 +162,7 @@ func (w *workerProcess) trim(ctx context.Context) {
 		if !settled(board.Snapshot()) {
 			continue
 		}
-		debug.FreeOSMemory()
+		giveBack()
 		if !pause(ctx, w.applied) {
 			return
 		}

@@ -102,9 +102,13 @@ func runGuard(ctx context.Context, o runOptions) error {
 	collectEarly()
 	db := &guardStore{config: s.StoreConfig(log)}
 	code, err := guard.Run(ctx, guard.Config{
-		Name:      instance,
-		Log:       log,
-		Prepare:   func(ctx context.Context) error { _, err := db.open(ctx); return err },
+		Name: instance,
+		Log:  log,
+		Prepare: func(ctx context.Context) error {
+			_, err := db.open(ctx)
+			giveBack()
+			return err
+		},
 		Obstructs: func(pid int) bool { return obstructs(s, pid) },
 		MarkDead:  db.markDead,
 	})

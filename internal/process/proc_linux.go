@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,32 @@ func startIn(attr *syscall.SysProcAttr, cgroup *os.File) {
 
 // Self is the path of this very program, also when its file was replaced.
 func Self() (string, error) { return "/proc/self/exe", nil }
+
+// ReleaseProgramPages unmaps the read-only pages of this program's file. A page that is used again is mapped again from
+// the page cache. Without it, what only the start used counts as memory of the process until its end. Mappings with
+// pages of their own stay: a dynamic linker has written there before it made them read-only.
+func ReleaseProgramPages() {
+	self, err1 := os.Readlink("/proc/self/exe")
+	text, err2 := os.ReadFile("/proc/self/smaps")
+	if errors.Join(err1, err2) != nil {
+		return
+	}
+	var begin, end uint64 // of the mapping that the lines are of
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		switch {
+		case !strings.HasSuffix(f[0], ":"): // addresses, permissions, offset, device, inode, path
+			begin, end = 0, 0
+			if strings.Join(f[min(5, len(f)):], " ") == self && f[1][1] == '-' {
+				from, to, _ := strings.Cut(f[0], "-")
+				begin, err1 = strconv.ParseUint(from, 16, 64)
+				end, err2 = strconv.ParseUint(to, 16, 64)
+			}
+		case f[0] == "Anonymous:" && f[1] == "0" && begin < end && errors.Join(err1, err2) == nil:
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), unix.MADV_DONTNEED) // or they stay
+		}
+	}
+}
 
 func onMainThread() bool { return unix.Gettid() == unix.Getpid() }
 

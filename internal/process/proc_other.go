@@ -22,6 +22,9 @@ func startIn(*syscall.SysProcAttr, *os.File) {}
 // Self is the path of this program.
 func Self() (string, error) { return os.Executable() }
 
+// ReleaseProgramPages does nothing here.
+func ReleaseProgramPages() {}
+
 func onMainThread() bool { return false } // death signals are Linux's
 
 // BecomeSubreaper does nothing here: orphans go to the first process of the machine.

@@ -417,3 +417,36 @@ func BenchmarkAll(b *testing.B) {
 }
 
 func must(all []Proc, _ error) []Proc { return all }
+
+// Pages of the program are mapped again as they are used.
+func TestProgramPagesAreReleased(t *testing.T) {
+	before := programPages(t)
+	ReleaseProgramPages()
+	if after := programPages(t); after >= before {
+		t.Errorf("%d KiB of the program are mapped, %d before", after, before)
+	}
+}
+
+// programPages is how much of this program's file is mapped read-only and resident, in KiB.
+func programPages(t *testing.T) (sum int) {
+	t.Helper()
+	self, err1 := os.Readlink("/proc/self/exe")
+	text, err2 := os.ReadFile("/proc/self/smaps")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	counts := false
+	for line := range strings.Lines(string(text)) {
+		switch f := strings.Fields(line); {
+		case !strings.HasSuffix(f[0], ":"): // a mapping begins
+			counts = f[len(f)-1] == self && !strings.Contains(f[1], "w")
+		case counts && f[0] == "Rss:":
+			kib, err := strconv.Atoi(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += kib
+		}
+	}
+	return sum
+}

@@ -7,6 +7,8 @@ package view
 
 import (
 	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
@@ -14,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Input is what a snapshot is made from.
@@ -99,8 +102,31 @@ func (in *Input) loaded() bool { return in.Cluster != nil && in.Cluster.Loaded }
 
 // sameLists says whether two inputs show the same tasks, locks, overrides and groups.
 func (in *Input) sameLists(other *Input) bool {
-	return in.Settings == other.Settings && in.Cluster == other.Cluster && in.Report == other.Report &&
+	return in.Settings == other.Settings && sameCluster(in.Cluster, other.Cluster) &&
+		slices.Equal(in.unassigned(), other.unassigned()) &&
 		maps.Equal(in.Lists.found, other.Lists.found) && maps.Equal(in.Lists.weights, other.Lists.weights)
+}
+
+// unassigned are the keys that the last plan gives to none.
+func (in *Input) unassigned() []balancer.Refusal {
+	if in.Report == nil {
+		return nil
+	}
+	return in.Report.Unassigned
+}
+
+// sameCluster says whether two views differ in their times at most. Each heartbeat makes a view.
+func sameCluster(a, b *cluster.View) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Session == b.Session && a.Instance == b.Instance && a.Loaded == b.Loaded &&
+		maps.EqualFunc(a.Locks, b.Locks, func(x, y *record.Lock) bool { return x == y || *x == *y }) &&
+		maps.Equal(a.Held, b.Held) && slices.Equal(a.Overrides, b.Overrides) &&
+		slices.EqualFunc(a.Sessions, b.Sessions, func(x, y cluster.Session) bool {
+			x.Age = y.Age
+			return reflect.DeepEqual(x, y)
+		})
 }
 
 // maker makes a snapshot of an input, with what it looks up there for each task and each instance.

@@ -7,6 +7,8 @@ import (
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Large lists are shared from one snapshot to the next until something that they show has changed.
@@ -23,19 +25,37 @@ func TestListsAreReusedUntilTheyChange(t *testing.T) {
 	if age := second.Snapshot.Instance("b").HeartbeatAgeSeconds; age != 3 {
 		t.Errorf("the heartbeat of b is shown as %v s old, want 3", age)
 	}
+	in.Cluster, in.Report = viewtest.Cluster(), &balancer.Report{}
+	in.Cluster.Now += 1000
+	in.Cluster.Sessions[0].Age += time.Second
+	third := Make(in, second, at.Add(time.Second))
+	if !third.Reused {
+		t.Error("a heartbeat alone, and other lists")
+	}
 	weighed, discovered, planned, reloaded := in, in, in, in
 	reloaded.Settings = viewtest.Settings(t)
-	planned.Report = &balancer.Report{}
+	planned.Report = &balancer.Report{Unassigned: []balancer.Refusal{{Key: "g/t1", Reason: "NoCapacity"}}}
 	discovered.Lists, _ = discovered.Lists.WithDiscovered("g", viewtest.Discovered(1, "x"), "")
 	weighed.Lists.weights = with(weighed.Lists.weights, "g", &weightedGroup{})
 	for name, changed := range map[string]Input{
 		"settings": reloaded, "report": planned, "discovered": discovered, "weights": weighed,
-		"view": {Settings: in.Settings, Instance: "a", Cluster: viewtest.Cluster()},
+		"unloaded": changedView(in, func(v *cluster.View) { v.Loaded = false }),
+		"session":  changedView(in, func(v *cluster.View) { v.Sessions[0].State = record.Dead }),
+		"lock":     changedView(in, func(v *cluster.View) { v.Locks["g/t1"] = &record.Lock{Key: "g/t1", Token: 99} }),
+		"held":     changedView(in, func(v *cluster.View) { v.Held = map[record.Key]cluster.Held{"g/t1": {}} }),
+		"override": changedView(in, func(v *cluster.View) { v.Overrides = make([]record.Override, 9) }),
 	} {
-		if Make(changed, second, at).Reused {
+		if Make(changed, third, at).Reused {
 			t.Errorf("other %s, and the lists of before", name)
 		}
 	}
+}
+
+// changedView is an input with another view, which differs by change.
+func changedView(in Input, change func(*cluster.View)) Input {
+	in.Cluster = viewtest.Cluster()
+	change(in.Cluster)
+	return in
 }
 
 // While the store is unreachable a snapshot is of when the store last answered. Before, it is of no time.
