@@ -117,9 +117,8 @@ func (s started) deliver(t *testing.T, name string, token int64, messages ...sub
 	defer c.Close()
 	start := tasks.Start{Token: token, Attempt: 1}
 	receiver, err := cloudevents.Sink{URL: "http://" + s.address, BatchSize: 10}.Open(t.Context(), tasks.Env{
-		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Instance: "a", Lease: lease{name: name},
-		HTTP:    c,
-		Environ: func() []string { return nil },
+		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Lease: lease{name: name},
+		Host: tasks.Host{Instance: "a", HTTP: c, Environ: func() []string { return nil }},
 	}, subscribe.Limits{InFlight: 10, Source: "kafka:orders"})
 	if err != nil {
 		t.Fatal(err)

@@ -82,13 +82,12 @@ func policy(s *config.Settings, c elect.Cluster) balancer.Policy {
 func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
-		Logger: r.log.WithName("tasks"), Metrics: taskMetrics{r.cfg.Metrics},
-		Asked: (&taskRequests{view: n.cluster.View}).get,
-		Journal: &journal{
-			instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add,
+		Logger: r.log.WithName("tasks"), Asked: (&taskRequests{view: n.cluster.View}).get,
+		Observers: tasks.Observers{
+			Metrics: taskMetrics{r.cfg.Metrics}, Tracer: r.cfg.Tracer,
+			Journal: &journal{instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add},
 		},
 		Alarms: taskAlarms(&r.problems, s.Instance),
-		Tracer: r.cfg.Tracer,
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g

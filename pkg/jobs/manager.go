@@ -113,7 +113,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	supervisor, err := tasks.NewSupervisor(tasks.Config{ //nolint:contextcheck // runs have the contexts of their leases
 		Instance: m.cfg.Instance, Lease: m.cfg.Lease, Registry: &m.registry, Logger: m.cfg.Logger,
-		Journal: journal{m.cfg.Instance, m.keeper, m.cfg.Logger},
+		Observers: tasks.Observers{Journal: journal{m.cfg.Instance, m.keeper, m.cfg.Logger}},
 	})
 	if err != nil {
 		return errors.Join(err, closeElector())

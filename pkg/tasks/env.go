@@ -1,16 +1,21 @@
 package tasks
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -30,25 +35,69 @@ func (s Start) Tick() string { return s.ScheduledAt.UTC().Format(time.RFC3339Nan
 // Env is what one run of a task is given. A runner may hand on parts of it, but keeps nothing of it after Run returns.
 type Env struct {
 	Identity // of the task
+	Host
 
-	Start    Start
-	Instance string        // this replica's name
-	T        time.Duration // the duration of the leases that tasks are held under
-	Grace    time.Duration // what a run has to end in after it is asked to stop, while the lease holds: stop.timeout
-	Lease    Lease         // the hold on the key, and the value kept with it
-	Remote   *RemoteLease  // what an endpoint elsewhere was promised under this hold
-
+	Start     Start
+	Grace     time.Duration // what a run has to end in after it is asked to stop, while the lease holds: stop.timeout
+	Lease     Lease         // the hold on the key, and the value kept with it
+	Remote    *RemoteLease  // what an endpoint elsewhere was promised under this hold
 	Processes Processes
-	HTTP      HTTP
-	Callbacks *Registry
-	Environ   func() []string // NAME=value, what $(NAME) is looked up in
 	Status    Status
-	Metrics   Metrics
 	Trace     TraceContext // to pass on; empty without tracing
 	Log       logr.Logger
 
-	traced     TracedRun
-	deliveries DeliveryTracer // nil: they are not followed
+	deliveries deliveries
+}
+
+// Host is what all runs on one replica share.
+type Host struct {
+	Instance  string        // the replica's name
+	T         time.Duration // the duration of the leases that tasks are held under
+	HTTP      HTTP
+	Callbacks *Registry
+	Environ   func() []string // NAME=value, what $(NAME) is looked up in
+	Metrics   Metrics
+}
+
+// Processes starts commands, each as a process group of its own.
+type Processes interface {
+	// Start starts a command, of which only Args, Environ, Dir, Stdin and Answers are looked at. What it writes goes to
+	// the task's log, less its answers. It waits for its turn when many commands are starting. On an error nothing of
+	// the command is left. End must be called in the end.
+	Start(ctx context.Context, c Command) (Child, error)
+}
+
+// Child is a command that a run has started.
+type Child interface {
+	// Exited is closed when the command itself has ended.
+	Exited() <-chan struct{}
+	// End stops what is left of the command, in the way and time that the task's stop says. It returns when nothing of
+	// it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline. Once it ends with
+	// a cause that wraps ErrNoTime, SIGKILL comes at once.
+	End(ctx context.Context) Ending
+}
+
+// ErrNoTime is the cause of a context by which [Child.End] learns that the task has no time left to stop in.
+var ErrNoTime = errors.New("no time is left to stop in")
+
+// HTTP gives clients for requests. Its methods may be called concurrently.
+type HTTP interface {
+	// Client gives a client that checks servers against the PEM certificates in caFile; empty: the system's.
+	// Redirects are not followed.
+	Client(caFile string) (*http.Client, error)
+	// AcquireSlot waits for one of the slots for simultaneous starts; done gives it back.
+	AcquireSlot(ctx context.Context) (done func(), err error)
+}
+
+// Status takes what a run says about itself, for people. Calls never block, and cost a write only where something
+// has changed.
+type Status interface {
+	// Running says that what was starting runs now.
+	Running()
+	// Trouble says that it runs, and what is wrong with it; nil: nothing is any more.
+	Trouble(err error)
+	// Lag says how far it is behind. It costs a write: say it where it has changed noticeably.
+	Lag(lag elect.Lag)
 }
 
 // Run is what a callback is given of it.
@@ -134,4 +183,66 @@ func LookupIn(envs ...Variables) func(name string) (string, bool) {
 		}
 		return "", false
 	}
+}
+
+// Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop. The callback must then
+// return soon, since its key is not handed over while it runs (see [Alarms.OnStuck]). Returning nil is success, an
+// error or a panic is failure; what follows is the task's restart policy or, at a tick, its retries.
+type Callback func(ctx context.Context, run Run) error
+
+// Run is one start of a callback.
+type Run struct {
+	Identity // of the task
+	// Start has the token: whatever the callback writes to should refuse smaller ones than it has seen.
+	Start
+	// Lease says how long the work may go on; a long step may ask it before it begins.
+	Lease  Lease
+	Logger logr.Logger
+}
+
+// Registry holds callbacks by name. Its zero value is empty and ready; its methods may be called concurrently.
+type Registry struct {
+	mu        sync.RWMutex
+	callbacks map[string]Callback
+}
+
+// Register adds a callback. It fails when the name is empty or taken, or the callback is nil.
+func (r *Registry) Register(name string, callback Callback) error {
+	if name == "" {
+		return errors.New("register callback: its name is empty")
+	}
+	if callback == nil {
+		return fmt.Errorf("register callback %q: it is nil", name)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.callbacks[name]; taken {
+		return fmt.Errorf("register callback %q: the name is taken", name)
+	}
+	if r.callbacks == nil {
+		r.callbacks = map[string]Callback{}
+	}
+	r.callbacks[name] = callback
+	return nil
+}
+
+// Lookup returns the callback of that name.
+func (r *Registry) Lookup(name string) (Callback, bool) {
+	if r == nil {
+		return nil, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	callback, ok := r.callbacks[name]
+	return callback, ok
+}
+
+// Names lists the registered names in order.
+func (r *Registry) Names() []string {
+	if r == nil {
+		return nil
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.callbacks))
 }

@@ -7,6 +7,20 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
+// Lease is what a run may ask about its hold on the key. Its methods may be called concurrently.
+type Lease interface {
+	Key() elect.Key
+	Session() string
+	// Valid says whether work may go on now.
+	Valid() bool
+	// Deadline is the moment, on the local clock and ever later while the lease is renewed, at which the work must
+	// have ended.
+	Deadline() time.Time
+	// Checkpoint is the value kept with the key, under the token of this run: once the next run has read it or set it,
+	// this one can change it no more.
+	elect.Checkpoint
+}
+
 // Hold is the lease of a running task, as package elect hands it out: *elect.Lease is one.
 type Hold interface {
 	Lease

@@ -200,10 +200,16 @@ func (noDelivery) End(error)             {}
 // BeginDelivery begins the span of a delivery, where deliveries are followed. Else the receiver gets the span of the
 // run.
 func (e Env) BeginDelivery(ctx context.Context, position string, messages int) (context.Context, DeliverySpan) {
-	if e.deliveries == nil {
+	if e.deliveries.tracer == nil {
 		return ctx, noDelivery{e.Trace}
 	}
-	return e.deliveries.BeginDelivery(ctx, e.traced, position, messages)
+	return e.deliveries.tracer.BeginDelivery(ctx, e.deliveries.of, position, messages)
+}
+
+// deliveries are those of one run. The tracer is nil where they are not followed.
+type deliveries struct {
+	tracer DeliveryTracer
+	of     TracedRun
 }
 
 // traced is a run as traces show it.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -138,8 +140,6 @@ func keepResult(end Ending) Result {
 	}
 }
 
-// RestartPolicy and MaxRestarts of a task without ticks decide whether it is over.
-
 // endsForGood says whether what has ended stays ended, at so many failures in a row.
 func (t *Task) endsForGood(end Ending, failures int) bool {
 	switch {
@@ -163,4 +163,87 @@ func (t *Task) ended(outcome *elect.RunOutcome, asked Asked) error {
 	default:
 		return fmt.Errorf("%w: it failed: %s", ErrDone, outcome.Error)
 	}
+}
+
+// The states of an owned task, as in [elect.TaskStatus.State].
+const (
+	StateWaiting  = "waiting" // between ticks
+	StateStarting = "starting"
+	StateRunning  = "running"
+	StateStopping = "stopping"
+	StateBackoff  = "backoff"
+	StateDone     = "done"
+	StateFailed   = "failed"
+)
+
+// setState changes the status of t to a state. Since is by the local clock; for display only.
+func setState(s *elect.TaskStatus, t *Task, state string, at time.Time, change ...func(*elect.TaskStatus)) {
+	if s.State != state {
+		s.State, s.Since = state, at.UnixMilli()
+	}
+	if state != StateRunning {
+		s.TroubleSince = 0
+	}
+	if !t.Ticks() {
+		s.NextRunAt = 0
+	}
+	for _, c := range change {
+		c(s)
+	}
+	s.Settled = settled(t, s.State)
+}
+
+// settled says whether work in that state should not be moved for balance: it could not be picked up where it stopped.
+func settled(t *Task, state string) bool {
+	switch state {
+	case StateStarting, StateRunning, StateStopping:
+		return t.Ticks() || t.Restart != RestartAlways
+	case StateBackoff:
+		return t.Ticks() // a tick between two tries
+	default:
+		return false
+	}
+}
+
+// lastError puts err into the status, cut to what a lock may hold: it is for display, the log has all of it.
+func lastError(err error) func(*elect.TaskStatus) {
+	return func(s *elect.TaskStatus) { s.LastError = display(err) }
+}
+
+// trouble notes what is wrong with a run that goes on, and since when.
+func trouble(err error, at time.Time) func(*elect.TaskStatus) {
+	return func(s *elect.TaskStatus) {
+		switch s.LastError = display(err); {
+		case err == nil:
+			s.TroubleSince = 0
+		case s.TroubleSince == 0:
+			s.TroubleSince = at.UnixMilli()
+		}
+	}
+}
+
+func nextRunAt(at time.Time) func(*elect.TaskStatus) {
+	return func(s *elect.TaskStatus) {
+		s.NextRunAt = 0
+		if !at.IsZero() {
+			s.NextRunAt = at.UnixMilli()
+		}
+	}
+}
+
+// display is an error as valid text of at most elect.MaxText bytes.
+func display(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	if len(text) <= elect.MaxText {
+		return text
+	}
+	const more = "…"
+	end := elect.MaxText - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
 }

@@ -152,15 +152,12 @@ func (r *taskRuns) leave() {
 }
 
 func (r *taskRuns) env(task Task, start Start) Env {
-	deliveries, _ := r.shared.cfg.Tracer.(DeliveryTracer)
+	tracer, _ := r.shared.cfg.Tracer.(DeliveryTracer)
 	return Env{
-		Identity: task.Identity(), Start: start, Instance: r.shared.cfg.Instance, T: r.shared.cfg.Lease,
-		Grace: task.Stop.Timeout, Lease: newRunLease(r.hold),
-		Remote:    r.remote,
-		Processes: commands{r.scope, start}, HTTP: requests{r.shared}, Callbacks: r.shared.cfg.Registry,
-		Environ: r.shared.cfg.Environ,
-		Status:  &reporter{r: r, span: noSpan{}}, Metrics: r.shared.cfg.Metrics,
-		Trace: r.trace, Log: r.trace.logger(r.log), traced: r.traced(task, start), deliveries: deliveries,
+		Identity: task.Identity(), Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
+		Lease: newRunLease(r.hold), Remote: r.remote, Processes: commands{r.scope, start},
+		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: r.trace.logger(r.log),
+		deliveries: deliveries{tracer, r.traced(task, start)},
 	}
 }
 

@@ -141,14 +141,25 @@ type Config struct {
 	// for each processor.
 	Starts int
 	Logger logr.Logger
-	// Metrics counts runs and restarts.
-	Metrics Metrics
-	// Tracer follows runs, for traces. Nil: none does.
-	Tracer Tracer
-	// Journal takes what has happened, for people. Nil: no one does.
-	Journal Journal
 	// Asked says what operators ask of a task; call [Supervisor.Asked] when that has changed. Nil: nothing.
 	Asked func(key elect.Key) Asked
+	Observers
+	LeaseHooks
+	Alarms
+}
+
+// Observers learn of runs. Each may be nil.
+type Observers struct {
+	// Metrics counts runs and restarts.
+	Metrics Metrics
+	// Tracer follows runs, for traces.
+	Tracer Tracer
+	// Journal takes what has happened, for people.
+	Journal Journal
+}
+
+// LeaseHooks inform what frees keys of work that the end of a run's processes does not end.
+type LeaseHooks struct {
 	// RemoteLease is called before an HTTP endpoint learns that it may work on a key, and until when. What frees the
 	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
 	// an error it may not know, and the endpoint learns nothing.
@@ -156,8 +167,6 @@ type Config struct {
 	// RunInside is called before a run of an [InProcess] begins, and when it is over. What ends this process at the hard
 	// deadline, should the run go on, must know of it: after an error the run does not begin. Nil: nothing does.
 	RunInside func(key elect.Key, session string, over bool) error
-	// Alarms say that something does not end or start.
-	Alarms
 }
 
 // Alarms are hooks for what does not end, or start, in the time it has.
@@ -185,6 +194,14 @@ type shared struct {
 	logs      *logs
 	readers   sync.WaitGroup // of commands' output
 	outputEnd time.Duration  // how long a sink that takes nothing is waited for once the command is gone
+}
+
+// host is what the runs share.
+func (m *shared) host() Host {
+	return Host{
+		Instance: m.cfg.Instance, T: m.cfg.Lease, HTTP: requests{m}, Callbacks: m.cfg.Registry, Environ: m.cfg.Environ,
+		Metrics: m.cfg.Metrics,
+	}
 }
 
 // asked is what operators ask of the task.

@@ -35,8 +35,8 @@ func (j *job) beginTicks(now moment) effects {
 // fired. It is longer than a wrong time zone is off.
 const mostAhead = 24 * time.Hour
 
-// correctTicks takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead has
-// jumped over ticks, which would not be fired for as long.
+// correctTicks takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead
+// has jumped over ticks, which would not be fired for as long.
 func correctTicks(s *elect.TaskStatus, now time.Time) {
 	s.FirstSeen, s.TicksTo = min(s.FirstSeen, now.UnixMilli()), min(s.TicksTo, now.UnixMilli())
 	if time.UnixMilli(s.LastTick).Sub(now) > mostAhead {

@@ -154,9 +154,10 @@ type sender struct {
 
 func (q *sender) env(task tasks.Task, start tasks.Start) tasks.Env {
 	return tasks.Env{
-		Identity: task.Identity(), Start: start, Instance: "a", T: 20 * time.Second, Lease: rig.Hold(task), HTTP: q,
-		Status:  q,
-		Environ: func() []string { return q.environ },
+		Identity: task.Identity(), Start: start, Lease: rig.Hold(task), Status: q,
+		Host: tasks.Host{
+			Instance: "a", T: 20 * time.Second, HTTP: q, Environ: func() []string { return q.environ },
+		},
 	}
 }
 

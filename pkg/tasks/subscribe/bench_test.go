@@ -24,7 +24,8 @@ func BenchmarkFlow(b *testing.B) {
 			ctx, cancel := context.WithCancelCause(b.Context())
 			env := tasks.Env{
 				Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: time.Second,
-				Lease: fakehold.New(task.Key()), Status: &says{}, Environ: os.Environ, Log: logr.Discard(),
+				Lease: fakehold.New(task.Key()), Status: &says{}, Host: tasks.Host{Environ: os.Environ},
+				Log: logr.Discard(),
 			}
 			r := subscribe.Runner{Source: l, Sink: w, InFlight: inFlight}
 			ended := make(chan tasks.Ending)

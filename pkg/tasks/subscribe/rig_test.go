@@ -212,9 +212,9 @@ func start(t *testing.T, r subscribe.Runner) rig {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	x := rig{hold: fakehold.New(task.Key()), says: &says{}, stop: cancel, done: make(chan tasks.Ending, 1)}
 	env := tasks.Env{
-		Identity: task.Identity(), Start: tasks.Start{Token: 7}, T: 20 * time.Second, Grace: 3 * time.Second,
-		Lease:  x.hold,
-		Status: x.says, Environ: func() []string { return nil }, Log: testr.New(t),
+		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: 3 * time.Second, Lease: x.hold,
+		Host:   tasks.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
+		Status: x.says, Log: testr.New(t),
 	}
 	if r.InFlight == 0 {
 		r.InFlight = 1

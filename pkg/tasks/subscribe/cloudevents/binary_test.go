@@ -183,8 +183,8 @@ func BenchmarkDeliver(b *testing.B) {
 	clients := &benchHTTP{}
 	defer clients.Close()
 	env := tasks.Env{
-		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Instance: "a", Lease: fakehold.New(task.Key()),
-		HTTP: clients, Environ: os.Environ, Log: logr.Discard(),
+		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Lease: fakehold.New(task.Key()),
+		Host: tasks.Host{Instance: "a", HTTP: clients, Environ: os.Environ}, Log: logr.Discard(),
 	}
 	r, err := Sink{URL: server.URL}.Open(b.Context(), env, subscribe.Limits{InFlight: 64, Source: "kafka:orders"})
 	if err != nil {

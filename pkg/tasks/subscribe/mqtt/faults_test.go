@@ -214,9 +214,10 @@ func run(t *testing.T, name string, source mqtt.Source) *said {
 	go func() {
 		defer close(done)
 		subscribe.Runner{Source: source, Sink: nowhere{}, InFlight: 1}.Run(ctx, tasks.Env{
-			Identity: task.Identity(), Start: tasks.Start{Token: 7}, T: 20 * time.Second, Grace: time.Second,
-			Lease: fakehold.New(task.Key()), Status: s, Environ: func() []string { return nil },
-			Log: funcr.New(func(_, args string) { s.log.Add(args) }, funcr.Options{}),
+			Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: time.Second,
+			Lease: fakehold.New(task.Key()), Status: s,
+			Host: tasks.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
+			Log:  funcr.New(func(_, args string) { s.log.Add(args) }, funcr.Options{}),
 		})
 	}()
 	t.Cleanup(func() {
