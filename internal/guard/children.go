@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
@@ -77,4 +78,182 @@ func (c *children) takeStopped() bool {
 // either.
 func (c *children) nothingLeft() bool {
 	return c.x.core.shutdown.worker.isOver() && c.childless && (process.CanFind || len(c.x.core.commands.byID) == 0)
+}
+
+// child is a child of the guard, and the control group of a run that it is in; empty: none.
+type child struct {
+	process.Proc
+
+	cgroup string
+}
+
+// childTree is a child of the guard, with all below it.
+type childTree struct {
+	child
+
+	below     []process.Proc // itself first; zombies only where the guard still has to reap them
+	marks     wire.Marks
+	noEnviron bool // it showed no environment when it was looked at
+}
+
+// procScan is what was there when a scan went through all processes.
+type procScan struct {
+	trees  []childTree
+	groups map[int]bool // that are not empty, where nothing else can be found
+	reaps  uint64       // children that the guard had reaped when it began
+	err    error
+}
+
+// knownProcs is what the guard knows of its children at a moment, each by the command that it belongs to.
+type knownProcs struct {
+	guard, worker int
+	commands      map[int]uint64        // a command's process, not reaped yet
+	groups        map[int]uint64        // a command's process group
+	cgroups       map[string]uint64     // a command's control group
+	seen          map[process.ID]uint64 // processes that an earlier scan found to be a command's
+	marks         map[wire.Marks]uint64 // what its processes carry
+	sessions      map[string]bool       // those the worker announced
+	cgroupOf      func(pid int) string  // names the control group of a run
+}
+
+// ownership is to whom the guard's children and all below them belong.
+type ownership struct {
+	owned         map[uint64][]process.Proc // by command
+	ownerless     []process.Proc            // marked as one of our sessions', and its command is known no more
+	stray         []process.Proc            // not marked, or hidden
+	unknownZombie bool                      // a zombie of unknown origin is there: it shows no environment
+	noEnviron     bool                      // so does one that lives: it may be any command's
+	populated     map[uint64]bool           // commands in whose control group something lived after the scan
+	reaps         uint64
+	err           error
+}
+
+// environPatience is how long a scan waits for processes that show no environment. Executing a program takes less.
+const environPatience = 50 * time.Millisecond
+
+// scan goes through all processes. Reading another process's memory can hang, so this must not hold up the guard's
+// loop. What is known of a child at the beginning spares reading its environment.
+//
+// It is sound for "nothing is left" when the guard reaped no child meanwhile. A child of the guard that was there at
+// the beginning is then there at the end, if only as a zombie. A process that was forked meanwhile has such a child
+// above it, or had one that was reaped.
+func (k knownProcs) scan() procScan {
+	if !process.CanFind {
+		return k.scanGroups()
+	}
+	all, err := process.All()
+	if err != nil {
+		return procScan{err: err}
+	}
+	out := procScan{trees: k.treesOf(all)}
+	for i := range out.trees {
+		t := &out.trees[i]
+		if k.ownerOf(t.child) != 0 {
+			continue
+		}
+		if t.cgroup = k.cgroupOf(t.PID); t.cgroup == "" && !t.Zombie {
+			t.readMarks()
+		}
+	}
+	out.awaitEnvirons()
+	return out
+}
+
+// treesOf are the guard's children but for its worker.
+func (k knownProcs) treesOf(all []process.Proc) []childTree {
+	tree := process.TreeOf(all)
+	var trees []childTree
+	for _, p := range tree[k.guard] {
+		if p.PID != k.worker {
+			trees = append(trees, childTree{child: child{Proc: p}, below: tree.Below(p)})
+		}
+	}
+	return trees
+}
+
+// readMarks reads what a child carries.
+func (t *childTree) readMarks() {
+	var sure bool
+	t.marks, sure = wire.MarksOf(t.PID)
+	t.noEnviron = !sure
+}
+
+// awaitEnvirons reads again what showed no environment, until it does.
+func (s *procScan) awaitEnvirons() {
+	for end := time.Now().Add(environPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		left := false
+		for i := range s.trees {
+			if t := &s.trees[i]; t.noEnviron {
+				t.readMarks()
+				left = left || t.noEnviron
+			}
+		}
+		if !left {
+			return
+		}
+	}
+}
+
+// scanGroups asks of each group whether anything of it is left, where nothing else can be found.
+func (k knownProcs) scanGroups() procScan {
+	out := procScan{groups: map[int]bool{}}
+	for group := range k.groups {
+		out.groups[group] = !process.GroupEmpty(group)
+	}
+	return out
+}
+
+// attribute finds the owners of what was there. Everything below a child of the guard belongs to whom the child belongs
+// to. A child is known by being a command's own process, by an earlier scan, by its group, by its control group, or by
+// its environment.
+//
+// It is called when the scan is over: by then each command that was started meanwhile is known. By what was known when
+// the scan began its processes would be ownerless.
+func (k knownProcs) attribute(s procScan) ownership {
+	out := ownership{owned: map[uint64][]process.Proc{}, reaps: s.reaps, err: s.err}
+	for group, id := range k.groups {
+		if s.groups[group] {
+			out.owned[id] = append(out.owned[id], process.Proc{PID: -group, Group: group})
+		}
+	}
+	for _, t := range s.trees {
+		switch owner, ours := k.ownerOfTree(t); {
+		case owner != 0:
+			out.owned[owner] = append(out.owned[owner], t.below...)
+		case ours:
+			out.ownerless = append(out.ownerless, t.below...)
+		case t.noEnviron:
+			out.noEnviron = true
+		default:
+			out.stray = append(out.stray, t.below...)
+			out.unknownZombie = out.unknownZombie || t.Zombie
+		}
+	}
+	return out
+}
+
+// ownerOfTree names the command that a child of the guard belongs to, zero when there is none. ours says that it
+// carries one of our sessions.
+func (k knownProcs) ownerOfTree(t childTree) (owner uint64, ours bool) {
+	if id := k.ownerOf(t.child); id != 0 {
+		return id, true
+	}
+	if t.cgroup != "" {
+		return 0, true // it was moved there
+	}
+	return k.marks[t.marks], k.sessions[t.marks.Session]
+}
+
+// ownerOf is ownerOfTree without the environment: what the process alone shows.
+func (k knownProcs) ownerOf(p child) uint64 {
+	if id, ok := k.commands[p.PID]; ok {
+		return id
+	}
+	if id, ok := k.seen[p.ID()]; ok {
+		return id
+	}
+	if id, ok := k.groups[p.Group]; ok {
+		return id
+	}
+	return k.cgroups[p.cgroup]
 }
