@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -19,25 +20,33 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// The page is one document: its style and its script stand in it, so that one answer is all of it.
-var (
-	pageStyle  = pageFile("page.css")
-	pageScript = pageFile(
+const policyBase = "default-src 'none'; img-src data:; base-uri 'none'; frame-ancestors 'none'; "
+
+// pageTexts are what the page is answered with.
+type pageTexts struct {
+	style string
+	html  string // one document: its style and its script stand in it, so that one answer is all of it
+	// policy lets the page run exactly the one style and the one script that stand in it. It may reach nothing but the
+	// server it came from, and cannot make HTML of texts.
+	policy string
+	// plainPolicy lets the plain table have its style, and ask for itself with a filter.
+	plainPolicy string
+}
+
+// readPage reads the texts from the program's file on first use: most processes serve no page.
+var readPage = sync.OnceValue(func() pageTexts {
+	style, script := pageFile("page.css"), pageFile(
 		"base.js", "model.js", "stream.js", "glance.js", "overview.js", "instances.js", "table.js", "timeline.js",
 		"locks.js", "task.js", "change.js", "main.js",
 	)
-	pageHTML = strings.NewReplacer("{{style}}", pageStyle, "{{script}}", pageScript).Replace(pageFile("page.html"))
-)
-
-const policyBase = "default-src 'none'; img-src data:; base-uri 'none'; frame-ancestors 'none'; "
-
-// pagePolicy lets the page run exactly the one style and the one script that stand in it. It may reach nothing but the
-// server it came from, and cannot make HTML of texts.
-var pagePolicy = policyBase + "connect-src 'self'; form-action 'none'; require-trusted-types-for 'script'; " +
-	"trusted-types 'none'; style-src " + hashOf(pageStyle) + "; script-src " + hashOf(pageScript)
-
-// plainPolicy lets the plain table have its style, and ask for itself with a filter.
-var plainPolicy = policyBase + "form-action 'self'; style-src " + hashOf(pageStyle)
+	return pageTexts{
+		style: style,
+		html:  strings.NewReplacer("{{style}}", style, "{{script}}", script).Replace(pageFile("page.html")),
+		policy: policyBase + "connect-src 'self'; form-action 'none'; require-trusted-types-for 'script'; " +
+			"trusted-types 'none'; style-src " + hashOf(style) + "; script-src " + hashOf(script),
+		plainPolicy: policyBase + "form-action 'self'; style-src " + hashOf(style),
+	}
+})
 
 // pageFile is the text of some files of the page, one after the other.
 func pageFile(names ...string) string {
@@ -64,24 +73,26 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
 		return s.plainPage(w, r)
 	}
 	w.Header().Set("Content-Type", mediaHTML)
-	w.Header().Set("Content-Security-Policy", pagePolicy)
-	_, _ = w.Write([]byte(strings.Replace(pageHTML, "{{changes}}", string(TakenBy(r)), 1))) // the reader is gone
+	w.Header().Set("Content-Security-Policy", readPage().policy)
+	_, _ = w.Write([]byte(strings.Replace(readPage().html, "{{changes}}", string(TakenBy(r)), 1))) // the reader is gone
 	return nil
 }
 
-var plainTemplate = template.Must(template.New("plain").Funcs(template.FuncMap{
-	"states":  api.TaskStates,
-	"runbook": Runbook,
-	"limit": func(n *int) string {
-		if n == nil {
-			return "no limit"
-		}
-		return strconv.Itoa(*n)
-	},
-	"path": func(t *api.Task) string {
-		return "api/v1/tasks/" + url.PathEscape(t.Group) + "/" + url.PathEscape(t.Name)
-	},
-}).Parse(pageFile("plain.html")))
+var plainTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("plain").Funcs(template.FuncMap{
+		"states":  api.TaskStates,
+		"runbook": Runbook,
+		"limit": func(n *int) string {
+			if n == nil {
+				return "no limit"
+			}
+			return strconv.Itoa(*n)
+		},
+		"path": func(t *api.Task) string {
+			return "api/v1/tasks/" + url.PathEscape(t.Group) + "/" + url.PathEscape(t.Name)
+		},
+	}).Parse(pageFile("plain.html")))
+})
 
 // plainFilter is what the plain table leaves out tasks by; empty: nothing.
 type plainFilter struct {
@@ -130,16 +141,16 @@ func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	w.Header().Set("Content-Security-Policy", plainPolicy)
+	w.Header().Set("Content-Security-Policy", readPage().plainPolicy)
 	return s.answers(&q).get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
 		filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
-		return internal(plainTemplate.Execute(out, s.plainView(snapshot, &q, filter)))
+		return internal(plainTemplate().Execute(out, s.plainView(snapshot, &q, filter)))
 	}).send(w, r, mediaHTML)
 }
 
 func (s *server) plainView(snapshot *Snapshot, q *query, filter plainFilter) *plainView {
 	v := &plainView{
-		Style:  template.CSS(pageStyle), //nolint:gosec // the style is embedded
+		Style:  template.CSS(readPage().style), //nolint:gosec // the style is embedded
 		Status: &snapshot.Status, All: len(snapshot.Tasks), Filter: filter,
 	}
 	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.q)))

@@ -71,7 +71,7 @@ func TestPagesRunOnlyThemselves(t *testing.T) {
 // What the script looks for by id is in the document, once.
 func TestScriptFindsItsElements(t *testing.T) {
 	html := pageFile("page.html")
-	found := regexp.MustCompile(`byId\("([^"]+)"\)`).FindAllStringSubmatch(pageScript, -1)
+	found := regexp.MustCompile(`byId\("([^"]+)"\)`).FindAllStringSubmatch(readPage().html, -1)
 	if len(found) < 50 {
 		t.Errorf("only %d look-ups were found", len(found))
 	}
@@ -84,11 +84,11 @@ func TestScriptFindsItsElements(t *testing.T) {
 
 // The page knows the states there are, and each problem has a section to link to.
 func TestPageKnowsTheWords(t *testing.T) {
-	states := between(pageScript, "const STATES = [", "]")
+	states := between(readPage().html, "const STATES = [", "]")
 	if want := `"` + strings.Join(names(api.TaskStates()), `", "`) + `"`; states != want {
 		t.Errorf("states %s, want %s", states, want)
 	}
-	if got := between(pageScript, `const RUNBOOKS = "`, `"`); got != Runbook("") {
+	if got := between(readPage().html, `const RUNBOOKS = "`, `"`); got != Runbook("") {
 		t.Errorf("the script links to %s, the plain page to %s", got, Runbook(""))
 	}
 	text, err := os.ReadFile("../../docs/operations/problems.md")

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -38,7 +39,7 @@ func ParseSelector(text string) (Selector, error) {
 		}
 		s = append(s, r)
 	}
-	if !selectorForm.MatchString(text) {
+	if !selectorForm().MatchString(text) {
 		return nil, fmt.Errorf("selector %.200q: labels are of letters, digits, '.', '_', '-' and '/'", text)
 	}
 	return s, s.checkParts()
@@ -69,9 +70,10 @@ const (
 		`\(` + formSpace + formValue + `(?:` + formSpace + `,` + formSpace + formValue + `)*` + formSpace + `\))`
 )
 
-var selectorForm = regexp.MustCompile(
-	`^` + formSpace + `(?:` + formPart + `(?:` + formSpace + `,` + formSpace + formPart + `)*` + formSpace + `)?$`,
-)
+var selectorForm = sync.OnceValue(func() *regexp.Regexp {
+	const more = `(?:` + formSpace + `,` + formSpace + formPart + `)*`
+	return regexp.MustCompile(`^` + formSpace + `(?:` + formPart + more + formSpace + `)?$`)
+})
 
 // Match says whether the labels are as asked.
 func (s Selector) Match(labels map[string]string) bool {
