@@ -93,8 +93,8 @@ func rig(t *testing.T, work Callback, change ...func(*Config)) (*Supervisor, *co
 		}
 	}
 	cfg := Config{
-		Instance: "a", Lease: 20 * time.Second, Registry: registry, Observers: Observers{Metrics: metrics}, Logger: testr.New(t),
-		Environ: func() []string { return []string{"PATH=/usr/bin:/bin", "HOME=/"} },
+		Instance: "a", Lease: 20 * time.Second, Registry: registry, Observers: Observers{Metrics: metrics},
+		Logger: testr.New(t), Environ: func() []string { return []string{"PATH=/usr/bin:/bin", "HOME=/"} },
 	}
 	for _, c := range change {
 		c(&cfg)
