@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/config"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -215,9 +216,9 @@ func TestProblemsPage(t *testing.T) {
 	const repository = "https://github.com/shardctl/shardctl/blob/main/"
 	runbook := read(t, "operations/runbook.md")
 	for _, reason := range api.ProblemReasons() {
-		page, anchor, _ := strings.Cut(strings.TrimPrefix(status.Runbook(reason), repository), "#")
+		page, anchor, _ := strings.Cut(strings.TrimPrefix(snapshot.Runbook(reason), repository), "#")
 		if !anchors(read(t, root+"/"+page))[anchor] {
-			t.Errorf("%s: there is no such section", status.Runbook(reason))
+			t.Errorf("%s: there is no such section", snapshot.Runbook(reason))
 		}
 		if !strings.Contains(runbook, "problems.md#"+anchor+")") {
 			t.Errorf("the runbook does not lead to %s", reason)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -170,7 +170,7 @@ func (w *workerProcess) trim(ctx context.Context) {
 }
 
 // settled says whether the replica takes part, and no task is about to start anywhere.
-func settled(s *status.Snapshot) bool {
+func settled(s *snapshot.Cluster) bool {
 	return s.Status.Ready && !slices.ContainsFunc(s.Status.Groups, func(g api.Group) bool { return g.Starting > 0 })
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -28,7 +29,7 @@ func (o output) Output(key string) (tasks.Output, bool) {
 // TestPeerLogsByAnAuthorityOfOnesOwn holds that the output of a task on another replica is read over TLS by
 // server.tls.caFile, and is refused without it.
 func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
-	snapshot := status.Snapshot{
+	snapshot := snapshot.Cluster{
 		Tasks: []api.Task{
 			{Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "s-b"}, State: api.Running},
 		},

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -90,7 +91,7 @@ func shownStore(c store.Config) string {
 }
 
 // offline shows what the store says, without a replica.
-func offline(ctx context.Context, paths []string) (found *status.Snapshot, err error) {
+func offline(ctx context.Context, paths []string) (found *snapshot.Cluster, err error) {
 	err = reading(ctx, paths, func(s *config.Settings, db store.Store) error {
 		found, err = view.NewOffline(s, db).Snapshot(ctx, version, time.Now())
 		return err
@@ -123,7 +124,7 @@ func reading(ctx context.Context, paths []string, use func(*config.Settings, sto
 
 // changeStore carries a request out on the store, without a replica.
 func changeStore(
-	ctx context.Context, paths []string, r operate.Request, about func(*status.Snapshot) ([]string, error),
+	ctx context.Context, paths []string, r operate.Request, about func(*snapshot.Cluster) ([]string, error),
 	preview bool,
 ) (api.ChangeResult, error) {
 	s, err := load(paths)

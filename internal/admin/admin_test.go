@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -90,7 +91,7 @@ func serve(t *testing.T, tokens bool) *listener {
 		}
 	}
 	board := &status.Board{}
-	snapshot := &status.Snapshot{
+	snapshot := &snapshot.Cluster{
 		Tasks: []api.Task{
 			{
 				Key: "topics/topic-001", Group: "topics", Name: "topic-001", Kind: "exec", State: api.Running,
@@ -392,7 +393,7 @@ func TestChangesAreLogged(t *testing.T) {
 	var lines []string
 	asked := &changer{}
 	board := &status.Board{}
-	board.Publish(&status.Snapshot{})
+	board.Publish(&snapshot.Cluster{})
 	h := admin.New(admin.Config{
 		Read: status.New(status.Config{Source: board}), Source: board, Changer: asked, Guard: &admin.Guard{},
 		Logger: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}),

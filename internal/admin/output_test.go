@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/admin"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -38,7 +39,7 @@ func (talkative) Runs(context.Context, string) ([]api.Run, error) {
 	return []api.Run{{Result: "Failed", Error: lastError, Output: written}}, nil
 }
 
-func (talkative) Events(context.Context, status.EventQuery) ([]api.Event, error) {
+func (talkative) Events(context.Context, snapshot.EventQuery) ([]api.Event, error) {
 	return []api.Event{{ID: "1", Type: status.EventRunFailed, Key: "g/t", Message: lastError}}, nil
 }
 
@@ -73,7 +74,7 @@ func newPair(t *testing.T, tokens, open bool) *pair {
 	}
 	snapshot := func(self, addressOfB string) *status.Board {
 		b := &status.Board{}
-		s := &status.Snapshot{
+		s := &snapshot.Cluster{
 			Tasks: []api.Task{{
 				Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "B"}, State: api.Running,
 				LastError: lastError,

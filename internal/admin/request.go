@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/httperr"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -89,11 +89,11 @@ func (c Config) selected(_ *http.Request, b api.ChangeRequest) ([]string, *httpe
 			api.FieldError{Field: "tasks", Message: "want group, tasks or selector, to say which"},
 		)
 	}
-	selector, err := status.ParseSelector(b.Selector)
+	selector, err := snapshot.ParseSelector(b.Selector)
 	if err != nil {
 		return nil, httperr.Invalid(api.FieldError{Field: "selector", Message: err.Error()})
 	}
-	which := status.Selection{Group: b.Group, Patterns: b.Tasks, Selector: selector}
+	which := snapshot.Selection{Group: b.Group, Patterns: b.Tasks, Selector: selector}
 	if err := which.Validate(); err != nil {
 		return nil, httperr.Invalid(api.FieldError{Field: "tasks", Message: err.Error()})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -20,7 +20,7 @@ import (
 // asking is a change on its way to a replica or a store.
 type asking struct {
 	request operate.Request
-	which   *status.Selection // the tasks meant; nil: the request names what it is about
+	which   *snapshot.Selection // the tasks meant; nil: the request names what it is about
 }
 
 // do asks for the change and says what became of it.
@@ -48,7 +48,7 @@ func (c *change) askStore(cmd *cobra.Command, a asking) (api.ChangeResult, error
 		ctx, cancel = context.WithTimeout(ctx, c.globals.requestTimeout)
 	}
 	defer cancel()
-	return c.globals.Change(ctx, c.globals.config, a.request, func(s *status.Snapshot) ([]string, error) {
+	return c.globals.Change(ctx, c.globals.config, a.request, func(s *snapshot.Cluster) ([]string, error) {
 		if a.which == nil {
 			return a.request.Names, nil
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -293,11 +293,11 @@ func (c *change) ofTasks(cmd *cobra.Command, args []string, request operate.Requ
 	if err != nil {
 		return err
 	}
-	selector, err := status.ParseSelector(c.selector)
+	selector, err := snapshot.ParseSelector(c.selector)
 	if err != nil {
 		return usage("-l: %w", err)
 	}
-	which := status.Selection{Patterns: want.args, Selector: selector}
+	which := snapshot.Selection{Patterns: want.args, Selector: selector}
 	if len(which.Patterns) == 0 && c.group != "" {
 		which.Patterns = []string{c.group + "/*"}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -279,9 +280,9 @@ func TestChangesWithTokens(t *testing.T) {
 func TestChangesOnTheStore(t *testing.T) {
 	var asked []string
 	g := globals()
-	g.Offline = func(context.Context, []string) (*status.Snapshot, error) { return sample(), nil }
+	g.Offline = func(context.Context, []string) (*snapshot.Cluster, error) { return sample(), nil }
 	g.Change = func(
-		ctx context.Context, paths []string, r operate.Request, about func(*status.Snapshot) ([]string, error),
+		ctx context.Context, paths []string, r operate.Request, about func(*snapshot.Cluster) ([]string, error),
 		preview bool,
 	) (api.ChangeResult, error) {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > defaultRequestTimeout {
@@ -320,7 +321,7 @@ func TestChangesOnTheStore(t *testing.T) {
 		}
 	}
 	g.Change = func(
-		context.Context, []string, operate.Request, func(*status.Snapshot) ([]string, error), bool,
+		context.Context, []string, operate.Request, func(*snapshot.Cluster) ([]string, error), bool,
 	) (api.ChangeResult, error) {
 		return api.ChangeResult{}, Exit{CodeUsage, errors.New("a.yaml:1:1: version: missing")}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -46,7 +47,7 @@ func serve(t *testing.T, c status.Config) string {
 	return server.URL
 }
 
-func board(s *status.Snapshot) *status.Board {
+func board(s *snapshot.Cluster) *status.Board {
 	var b status.Board
 	b.Publish(s)
 	return &b
@@ -306,7 +307,7 @@ func TestToken(t *testing.T) {
 func TestOffline(t *testing.T) {
 	var asked []string
 	g := globals()
-	g.Offline = func(_ context.Context, paths []string) (*status.Snapshot, error) {
+	g.Offline = func(_ context.Context, paths []string) (*snapshot.Cluster, error) {
 		asked = paths
 		return sample(), nil
 	}
@@ -319,7 +320,7 @@ func TestOffline(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	g = globals()
-	g.Offline = func(context.Context, []string) (*status.Snapshot, error) {
+	g.Offline = func(context.Context, []string) (*snapshot.Cluster, error) {
 		return nil, Exit{CodeUsage, errors.New("a.yaml:1:1: version: missing")}
 	}
 	if got := shardctl(t, g, "status", "--config", "a.yaml"); got.code != 2 ||

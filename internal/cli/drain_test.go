@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // owning is the sample with so many tasks on b.
-func owning(n int) *status.Snapshot {
+func owning(n int) *snapshot.Cluster {
 	s := sample()
 	s.Instance("b").Owned = api.Counts{"topics": n}
 	return s
@@ -63,11 +64,11 @@ func drainedOffline(t *testing.T, silent []string, left ...int) outcome {
 	t.Helper()
 	g := globals()
 	g.Change = func(
-		context.Context, []string, operate.Request, func(*status.Snapshot) ([]string, error), bool,
+		context.Context, []string, operate.Request, func(*snapshot.Cluster) ([]string, error), bool,
 	) (api.ChangeResult, error) {
 		return api.ChangeResult{Changed: []string{"b"}}, nil
 	}
-	g.Offline = func(context.Context, []string) (*status.Snapshot, error) {
+	g.Offline = func(context.Context, []string) (*snapshot.Cluster, error) {
 		n := left[0]
 		left = left[min(1, len(left)-1):]
 		if n < 0 {

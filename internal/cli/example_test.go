@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 func ExampleCommands() {
-	g := &cli.Globals{Offline: func(context.Context, []string) (*status.Snapshot, error) {
-		return &status.Snapshot{Tasks: []api.Task{{Key: "topics/topic-001", State: api.Running}}}, nil
+	g := &cli.Globals{Offline: func(context.Context, []string) (*snapshot.Cluster, error) {
+		return &snapshot.Cluster{Tasks: []api.Task{{Key: "topics/topic-001", State: api.Running}}}, nil
 	}}
 	root := &cobra.Command{Use: "shardctl"}
 	root.AddCommand(cli.Commands(g)...)

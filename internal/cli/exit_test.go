@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -83,9 +84,9 @@ func TestExitCodesWithoutAnybody(t *testing.T) {
 		}
 		g := globals()
 		down := errors.New("the store does not answer")
-		g.Offline = func(context.Context, []string) (*status.Snapshot, error) { return nil, down }
+		g.Offline = func(context.Context, []string) (*snapshot.Cluster, error) { return nil, down }
 		g.Change = func(
-			context.Context, []string, operate.Request, func(*status.Snapshot) ([]string, error), bool,
+			context.Context, []string, operate.Request, func(*snapshot.Cluster) ([]string, error), bool,
 		) (api.ChangeResult, error) {
 			return api.ChangeResult{}, down
 		}

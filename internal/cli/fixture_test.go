@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	keeping "github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // sample is a cluster with a little of everything: two groups, three instances of which one is dead, and problems.
-func sample() *status.Snapshot {
-	s := &status.Snapshot{
+func sample() *snapshot.Cluster {
+	s := &snapshot.Cluster{
 		Status: api.Status{
 			Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: ago(time.Second), Ready: true,
 			Store: api.Store{Kind: "mongodb", Reachable: true},
@@ -135,7 +135,8 @@ func sample() *status.Snapshot {
 		Until:  ago(-90 * time.Minute),
 		Reason: "not declared any more \x1b[31m",
 	})
-	status.Measure(&s.Status.Groups[0], []status.Offer{{Cap: 2, Owned: 2}, {Cap: 2, Owned: 2}})
+	topics := &s.Status.Groups[0]
+	topics.Capacity, topics.Headroom = new(4), new(2-topics.Demand())
 	s.Sort()
 	return s
 }
@@ -209,7 +210,7 @@ var wrote = &fakeLogs{lines: map[string][]string{"topics/topic-001": {"begun", "
 
 type fakeEvents []api.Event
 
-func (f fakeEvents) Events(_ context.Context, q status.EventQuery) ([]api.Event, error) {
+func (f fakeEvents) Events(_ context.Context, q snapshot.EventQuery) ([]api.Event, error) {
 	var found []api.Event
 	for _, e := range f { // newest first
 		if e.ID >= q.From && (q.To == "" || e.ID < q.To) {

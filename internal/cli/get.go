@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/nearest"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -157,7 +157,7 @@ func (o *getOptions) check(g *Globals, kind string) error {
 		if kind != "tasks" && kind != "instances" && kind != "overrides" {
 			return usage("-l selects by labels, which %s do not have", kind)
 		}
-		if _, err := status.ParseSelector(o.selector); err != nil {
+		if _, err := snapshot.ParseSelector(o.selector); err != nil {
 			return usage("-l: %w", err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -31,13 +32,13 @@ const defaultServer = "http://127.0.0.1:8081"
 // Globals are what all commands share. The zero value is ready.
 type Globals struct {
 	// Offline reads the store named in these configuration files and says what it shows. Nil: there is no --config.
-	Offline func(ctx context.Context, configPaths []string) (*status.Snapshot, error)
+	Offline func(ctx context.Context, configPaths []string) (*snapshot.Cluster, error)
 	// Past reads what the store named in these configuration files keeps of events, runs and mutexes. Nil: nothing.
 	Past func(ctx context.Context, configPaths []string, use func(status.StoreSource) error) error
 	// Change carries a request out on the store named in these configuration files. Nil: changes have no --config.
 	Change func(
 		ctx context.Context, configPaths []string, r operate.Request,
-		about func(*status.Snapshot) ([]string, error), preview bool,
+		about func(*snapshot.Cluster) ([]string, error), preview bool,
 	) (api.ChangeResult, error)
 	// Getenv reads the environment. Nil: os.Getenv.
 	Getenv func(string) string
@@ -280,7 +281,7 @@ func pastOf[T any](ctx context.Context, p past, read func(status.StoreSource) (T
 }
 
 // Events implements [status.EventSource].
-func (p past) Events(ctx context.Context, q status.EventQuery) ([]api.Event, error) {
+func (p past) Events(ctx context.Context, q snapshot.EventQuery) ([]api.Event, error) {
 	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Event, error) { return s.Events(ctx, q) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -97,7 +98,7 @@ func TestLogsFollowAMove(t *testing.T) {
 	const key = "topics/topic-002"
 	before := &fakeLogs{lines: map[string][]string{key: {"one"}}, token: 7}
 	after := &fakeLogs{lines: map[string][]string{key: {"begun"}}, token: 8}
-	owned := func(owner string, token int64) *status.Snapshot {
+	owned := func(owner string, token int64) *snapshot.Cluster {
 		s := sample()
 		task := s.Task(key)
 		task.Owner, task.Reason = api.Owner{Instance: owner, FencingToken: token}, "Drain"

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // away is the sample as a replica shows it whose store has not answered for 12 s.
-func away() *status.Snapshot {
+func away() *snapshot.Cluster {
 	s := sample()
 	s.Status.Stale, s.Status.ObservedAt = true, ago(12*time.Second)
 	s.Status.Store = api.Store{Kind: "mongodb", Error: "no reachable servers"}
@@ -25,7 +26,7 @@ func away() *status.Snapshot {
 // deaf are events and mutexes of a store that does not answer.
 type deaf struct{ fakeEvents }
 
-func (deaf) Events(context.Context, status.EventQuery) ([]api.Event, error) {
+func (deaf) Events(context.Context, snapshot.EventQuery) ([]api.Event, error) {
 	return nil, errors.New("no reachable servers")
 }
 
@@ -147,7 +148,7 @@ func TestRequestsEnd(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(over)
-	stuck := func(ctx context.Context, _ []string) (*status.Snapshot, error) {
+	stuck := func(ctx context.Context, _ []string) (*snapshot.Cluster, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -120,7 +120,7 @@ func (s *sections) problems(v *View, all []api.Problem) {
 	for i := range shown {
 		if reason := shown[i].Reason; !said[reason] {
 			said[reason] = true
-			s.line("What to do: " + plainText(status.Runbook(reason)))
+			s.line("What to do: " + plainText(snapshot.Runbook(reason)))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -14,7 +15,7 @@ import (
 // TestWaitReadsTheStore holds that with --config each look is a new one.
 func TestWaitReadsTheStore(t *testing.T) {
 	looks, g := 0, globals()
-	g.Offline = func(context.Context, []string) (*status.Snapshot, error) {
+	g.Offline = func(context.Context, []string) (*snapshot.Cluster, error) {
 		s := sample()
 		if looks++; looks > 2 {
 			for i := range s.Tasks {
@@ -50,7 +51,7 @@ func TestWait(t *testing.T) {
 	uneven.Status.Groups = []api.Group{{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Running: 5}, Imbalance: 4}}
 
 	for name, c := range map[string]struct {
-		snapshot *status.Snapshot
+		snapshot *snapshot.Cluster
 		line     string
 		code     int
 		says     string
@@ -79,7 +80,7 @@ func TestWait(t *testing.T) {
 		"balanced":          {even, "--for=balanced", 0, ""},
 		"uneven":            {uneven, "--for=balanced", 1, "imbalance 4"},
 		"unassigned":        {sample(), "--for=balanced -g topics", 1, "1 starting, 1 unassigned"},
-		"nothing known yet": {&status.Snapshot{}, "--for=balanced", 1, "no group is known yet"},
+		"nothing known yet": {&snapshot.Cluster{}, "--for=balanced", 1, "no group is known yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"wait", "--timeout", "0"}, strings.Fields(c.line)...)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -46,7 +46,7 @@ func StateOf(s *config.Settings, lists view.StoreLists, c *cluster.View) State {
 // shows.
 func ChangeStore(
 	ctx context.Context, s *config.Settings, db store.Store, r Request,
-	about func(*status.Snapshot) ([]string, error), preview bool,
+	about func(*snapshot.Cluster) ([]string, error), preview bool,
 ) (api.ChangeResult, error) {
 	c, err := view.ReadCluster(ctx, s, db, true)
 	if err != nil {

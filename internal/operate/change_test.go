@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/operate"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -42,14 +42,14 @@ func TestChangesOnAStore(t *testing.T) {
 		t.Helper()
 		r := operate.Request{Verb: verb, Scope: scope, By: "ann", Reason: "test"}
 		result, err := operate.ChangeStore(
-			t.Context(), s, db, r, func(*status.Snapshot) ([]string, error) { return names, nil }, preview,
+			t.Context(), s, db, r, func(*snapshot.Cluster) ([]string, error) { return names, nil }, preview,
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return result
 	}
-	show := func() *status.Snapshot {
+	show := func() *snapshot.Cluster {
 		t.Helper()
 		snapshot, err := view.NewOffline(s, db).Snapshot(t.Context(), "1", time.Now())
 		if err != nil {
@@ -83,7 +83,7 @@ func TestChangesOnAStore(t *testing.T) {
 		t.Errorf("%+v", tasks)
 	}
 	_, err := operate.ChangeStore(t.Context(), s, db, operate.Request{Verb: api.Pin, Scope: record.ScopeTask},
-		func(*status.Snapshot) ([]string, error) { return []string{"g/t1"}, nil }, false)
+		func(*snapshot.Cluster) ([]string, error) { return []string{"g/t1"}, nil }, false)
 	if !errors.Is(err, operate.ErrInvalid) {
 		t.Errorf("a pin to nowhere: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
@@ -70,11 +71,11 @@ func newCommandPlay(s *config.Settings) *commandPlay {
 	p.globals = func() *cli.Globals {
 		return &cli.Globals{
 			Getenv: func(string) string { return "" },
-			Offline: func(ctx context.Context, _ []string) (*status.Snapshot, error) {
+			Offline: func(ctx context.Context, _ []string) (*snapshot.Cluster, error) {
 				return view.NewOffline(s, p.faulty).Snapshot(ctx, "1", p.now)
 			},
 			Change: func(
-				ctx context.Context, _ []string, r operate.Request, about func(*status.Snapshot) ([]string, error),
+				ctx context.Context, _ []string, r operate.Request, about func(*snapshot.Cluster) ([]string, error),
 				preview bool,
 			) (api.ChangeResult, error) {
 				return operate.ChangeStore(ctx, s, p.faulty, r, about, preview)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -66,7 +66,7 @@ func (d *memberDoc) write(ctx context.Context) error {
 // left out.
 func shared(all []api.Problem, instance string) []record.Problem {
 	mine := slices.DeleteFunc(slices.Clone(all), func(p api.Problem) bool {
-		return p.Instance != instance || !status.OfOneReplica(p.Reason)
+		return p.Instance != instance || !snapshot.OfOneReplica(p.Reason)
 	})
 	problems := make([]record.Problem, min(len(mine), maxShared))
 	for i, p := range mine[:len(problems)] {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -139,7 +139,7 @@ func (l *problemLog) note(problems []api.Problem, instance string) {
 	}
 	now := make(map[problemID]bool, len(problems))
 	for _, p := range problems {
-		if !status.FoundBy(&p, instance) || p.Task != "" && p.Instance != "" && p.Instance != instance {
+		if !snapshot.FoundBy(&p, instance) || p.Task != "" && p.Instance != "" && p.Instance != instance {
 			continue // its owner, or who found it, logs it
 		}
 		id := idOf(p)

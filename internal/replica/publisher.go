@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -47,14 +48,14 @@ func (p *publisher) problems() ([]api.Problem, string) {
 	return p.found, p.board.Snapshot().Status.Instance
 }
 
-func (p *publisher) snapshot(in view.Input, problems *problemRegistry, now time.Time) *status.Snapshot {
+func (p *publisher) snapshot(in view.Input, problems *problemRegistry, now time.Time) *snapshot.Cluster {
 	made := view.Make(in, p.last, now)
 	if !made.Reused {
 		p.updateMetrics(in)
 	}
 	p.last = made
 	p.found = problems.with(made.Findings, now)
-	status.SortProblems(p.found)
+	snapshot.SortProblems(p.found)
 	s := made.Snapshot
 	s.Status.Problems = slices.Clone(p.found)
 	for _, shared := range view.SharedProblems(in.Cluster) {
@@ -63,7 +64,7 @@ func (p *publisher) snapshot(in view.Input, problems *problemRegistry, now time.
 			s.Status.Problems = append(s.Status.Problems, shared)
 		}
 	}
-	status.SortProblems(s.Status.Problems)
+	snapshot.SortProblems(s.Status.Problems)
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -179,7 +180,7 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	refused := func() (messages []string) {
-		events, err := r.Events(ctx, status.EventQuery{Limit: 100})
+		events, err := r.Events(ctx, snapshot.EventQuery{Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -14,7 +14,7 @@ import (
 )
 
 // Events implements [status.EventSource]: it asks the store.
-func (r *Replica) Events(ctx context.Context, q status.EventQuery) (list []api.Event, err error) {
+func (r *Replica) Events(ctx context.Context, q snapshot.EventQuery) (list []api.Event, err error) {
 	n := r.node.Load()
 	if n == nil {
 		return nil, fmt.Errorf("list events: %w", elect.ErrUnavailable)

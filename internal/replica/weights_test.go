@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
@@ -173,13 +174,13 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		all = append(all, startReplica(t, weighty(t, name, uri, c), rules))
 	}
-	awaitSnapshots(t, all, "all tasks run", func(s *status.Snapshot) bool { return s.Status.Groups[0].Running == 13 })
-	awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *status.Snapshot) bool {
+	awaitSnapshots(t, all, "all tasks run", func(s *snapshot.Cluster) bool { return s.Status.Groups[0].Running == 13 })
+	awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *snapshot.Cluster) bool {
 		hot := hotIn(s)
 		return s.Status.Groups[0].Running == 13 && hot.Weight == 8 && ownedBy(s, hot.Instance) <= 2
 	})
 	revision := int64(0)
-	awaitSnapshots(t, all, "the same weights everywhere", func(s *status.Snapshot) bool {
+	awaitSnapshots(t, all, "the same weights everywhere", func(s *snapshot.Cluster) bool {
 		w := s.Status.Groups[0].Weights
 		if w == nil || w.From != "lag" || w.Revision == 0 || w.Raised != 1 || w.By == "" {
 			return false
@@ -187,7 +188,7 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 		revision = max(revision, w.Revision)
 		return w.Revision == revision
 	})
-	awaitSnapshots(t, all, "a task says why it has moved", func(s *status.Snapshot) bool {
+	awaitSnapshots(t, all, "a task says why it has moved", func(s *snapshot.Cluster) bool {
 		return slices.ContainsFunc(s.Tasks, func(task api.Task) bool {
 			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow the lag")
 		})
@@ -213,16 +214,16 @@ func TestAWeightFallsInAQuietCluster(t *testing.T) {
 	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
 		300*time.Millisecond, 0, 700*time.Millisecond
 	r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), c), rules)}
-	awaitSnapshots(t, r, "it weighs most", func(s *status.Snapshot) bool { return hotIn(s).Weight == 8 })
+	awaitSnapshots(t, r, "it weighs most", func(s *snapshot.Cluster) bool { return hotIn(s).Weight == 8 })
 	c.allow(100)
 	for _, want := range []int{4, 2, 1} {
-		awaitSnapshots(t, r, "it falls step by step", func(s *status.Snapshot) bool {
+		awaitSnapshots(t, r, "it falls step by step", func(s *snapshot.Cluster) bool {
 			return hotIn(s).Weight == want
 		})
 	}
 }
 
-func hotIn(s *status.Snapshot) *api.Task {
+func hotIn(s *snapshot.Cluster) *api.Task {
 	for i := range s.Tasks {
 		if s.Tasks[i].Key == "g/t07" {
 			return &s.Tasks[i]
@@ -231,7 +232,7 @@ func hotIn(s *status.Snapshot) *api.Task {
 	return &api.Task{}
 }
 
-func ownedBy(s *status.Snapshot, instance string) (n int) {
+func ownedBy(s *snapshot.Cluster, instance string) (n int) {
 	for i := range s.Tasks {
 		if s.Tasks[i].Instance == instance {
 			n++
@@ -241,7 +242,7 @@ func ownedBy(s *status.Snapshot, instance string) (n int) {
 }
 
 // awaitSnapshots waits until the snapshots of all replicas are so.
-func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*status.Snapshot) bool) {
+func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*snapshot.Cluster) bool) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for _, r := range all {

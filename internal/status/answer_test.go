@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -28,7 +29,7 @@ func (s *slow) make() {
 // slowStore is a store with events and runs.
 type slowStore struct{ slow *slow }
 
-func (s slowStore) Events(context.Context, EventQuery) ([]api.Event, error) {
+func (s slowStore) Events(context.Context, snapshot.EventQuery) ([]api.Event, error) {
 	s.slow.make()
 	return []api.Event{{ID: "1", Key: "topics/topic-0001", Type: EventFailed, Message: "secret"}}, nil
 }
@@ -55,7 +56,7 @@ func TestAnswersAreMadeOnceForAll(t *testing.T) {
 			c := Config{Source: board, Events: slowStore{slow}, Runs: slowStore{slow}}.withDefaults()
 			s := newServer(c)
 			items := s.tasks.list.items
-			s.tasks.list.items = func(s *Snapshot) []api.Task { slow.make(); return items(s) }
+			s.tasks.list.items = func(s *snapshot.Cluster) []api.Task { slow.make(); return items(s) }
 			all := handler(c, s)
 			ask := func(h http.Handler) chan string {
 				body := make(chan string, 1)
@@ -121,7 +122,7 @@ func TestAnswersOutliveWhoAskedFirst(t *testing.T) {
 // waitingStore is a store that answers once it may, or fails when who asked is gone.
 type waitingStore struct{ may chan struct{} }
 
-func (s waitingStore) Events(ctx context.Context, _ EventQuery) ([]api.Event, error) {
+func (s waitingStore) Events(ctx context.Context, _ snapshot.EventQuery) ([]api.Event, error) {
 	select {
 	case <-s.may:
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -15,14 +16,14 @@ type collection[T any] struct {
 	path   string
 	params []string // conditions that it takes
 	states []string // what state= may be
-	items  func(*Snapshot) []T
+	items  func(*snapshot.Cluster) []T
 	id     func(*T) string // unique, and the order of items
 	match  func(*query, *T) bool
 	shown  func(item *T, hidden bool) *T // without what tasks wrote, if that is hidden; nil: there is nothing of it
 	same   func(a, b *T) bool            // nothing that a watcher should hear of differs
 
 	// whole is what a watch begins with; nil: the list of items.
-	whole func(s *Snapshot, q *query) (lines, error)
+	whole func(s *snapshot.Cluster, q *query) (lines, error)
 }
 
 // show is the item, without what tasks wrote if that is hidden.
@@ -34,7 +35,7 @@ func (c *collection[T]) show(hidden bool, item *T) *T {
 }
 
 // beginning is what a watch begins with.
-func (c *collection[T]) beginning(s *Snapshot, q *query) (lines, error) {
+func (c *collection[T]) beginning(s *snapshot.Cluster, q *query) (lines, error) {
 	if c.whole != nil {
 		return c.whole(s, q)
 	}
@@ -42,7 +43,7 @@ func (c *collection[T]) beginning(s *Snapshot, q *query) (lines, error) {
 }
 
 // page is the part of the snapshot's list that the query asks for.
-func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) lines {
+func (c *collection[T]) page(s *snapshot.Cluster, q *query, now time.Time) lines {
 	items := c.items(s)
 	start := 0
 	if q.page.Key != "" {
@@ -69,7 +70,7 @@ func (c *collection[T]) page(s *Snapshot, q *query, now time.Time) lines {
 }
 
 // matching yields the whole list that the query asks for, whatever its limit.
-func (c *collection[T]) matching(s *Snapshot, q *query) iter.Seq[*T] {
+func (c *collection[T]) matching(s *snapshot.Cluster, q *query) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		items := c.items(s)
 		for i := range items {
@@ -84,12 +85,12 @@ func (c *collection[T]) matching(s *Snapshot, q *query) iter.Seq[*T] {
 func statusCollection() collection[api.Status] {
 	return collection[api.Status]{
 		path:  "/api/v1/status",
-		items: func(s *Snapshot) []api.Status { return []api.Status{s.Status} },
+		items: func(s *snapshot.Cluster) []api.Status { return []api.Status{s.Status} },
 		id:    func(*api.Status) string { return "" },
 		match: func(*query, *api.Status) bool { return true },
 		shown: shownStatus,
 		same:  sameStatus,
-		whole: func(s *Snapshot, q *query) (lines, error) { return statusLines(&s.Status, q.hidden) },
+		whole: func(s *snapshot.Cluster, q *query) (lines, error) { return statusLines(&s.Status, q.hidden) },
 	}
 }
 
@@ -98,7 +99,7 @@ func taskCollection() collection[api.Task] {
 		path:   "/api/v1/tasks",
 		params: []string{"group", "instance", "state", "selector", "q"},
 		states: names(api.TaskStates()),
-		items:  func(s *Snapshot) []api.Task { return s.Tasks },
+		items:  func(s *snapshot.Cluster) []api.Task { return s.Tasks },
 		id:     func(t *api.Task) string { return t.Key },
 		match: func(q *query, t *api.Task) bool {
 			return q.inGroup(t.Group) && q.onInstance(t.Instance) && q.inState(string(t.State)) &&
@@ -114,7 +115,7 @@ func groupCollection() collection[api.Group] {
 	return collection[api.Group]{
 		path:   "/api/v1/groups",
 		params: []string{"group", "q"},
-		items:  func(s *Snapshot) []api.Group { return s.Status.Groups },
+		items:  func(s *snapshot.Cluster) []api.Group { return s.Status.Groups },
 		id:     func(g *api.Group) string { return g.Name },
 		match:  func(q *query, g *api.Group) bool { return q.inGroup(g.Name) && q.has(g.Name) },
 		same:   sameGroup,
@@ -126,8 +127,8 @@ func instanceCollection() collection[api.Instance] {
 		path:   "/api/v1/instances",
 		params: []string{"group", "instance", "state", "selector", "q"},
 		states: names(api.InstanceStates()),
-		items:  func(s *Snapshot) []api.Instance { return s.Instances },
-		id:     instanceID,
+		items:  func(s *snapshot.Cluster) []api.Instance { return s.Instances },
+		id:     snapshot.InstanceID,
 		match: func(q *query, i *api.Instance) bool {
 			owns := len(q.groups) == 0 || slices.ContainsFunc(q.groups, func(g string) bool { return i.Owned[g] > 0 })
 			hidden := i.State == api.Left && len(q.states) == 0 && !q.onlyInstance(i.Name)
@@ -143,22 +144,14 @@ func lockCollection() collection[api.Lock] {
 	return collection[api.Lock]{
 		path:   "/api/v1/locks",
 		params: []string{"group", "instance", "kind", "q"},
-		items:  func(s *Snapshot) []api.Lock { return s.Locks },
-		id:     lockID,
+		items:  func(s *snapshot.Cluster) []api.Lock { return s.Locks },
+		id:     snapshot.LockID,
 		match: func(q *query, l *api.Lock) bool {
 			return q.inGroup(l.Group) && q.ofKind(l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
 		},
 		shown: shownLock,
 		same:  sameLock,
 	}
-}
-
-// lockID distinguishes the key of a task and a lock of a program with the same name.
-func lockID(l *api.Lock) string {
-	if l.Kind.OfProgram() {
-		return l.Key + "\x00"
-	}
-	return l.Key
 }
 
 // wantsMutexes says whether locks of programs can be among what is asked for. They are in no group.
@@ -208,7 +201,7 @@ func overrideCollection() collection[listedOverride] {
 		path:   "/api/v1/overrides",
 		params: []string{"group", "instance", "selector", "q"},
 		items:  listedOverrides,
-		id:     func(o *listedOverride) string { return overrideID(&o.Override) },
+		id:     func(o *listedOverride) string { return snapshot.OverrideID(&o.Override) },
 		match: func(q *query, o *listedOverride) bool {
 			about := q.onInstance(o.To) || o.Scope == string(record.ScopeInstance) && q.onInstance(o.Name)
 			return about && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
@@ -220,7 +213,7 @@ func overrideCollection() collection[listedOverride] {
 	}
 }
 
-func listedOverrides(s *Snapshot) []listedOverride {
+func listedOverrides(s *snapshot.Cluster) []listedOverride {
 	list := make([]listedOverride, len(s.Overrides))
 	for i, o := range s.Overrides {
 		list[i].Override = o
@@ -238,8 +231,6 @@ func listedOverrides(s *Snapshot) []listedOverride {
 	}
 	return list
 }
-
-func overrideID(o *api.Override) string { return o.Kind + "/" + o.Scope + "/" + o.Name }
 
 // groupOfOverride is the group that it is about; empty of those about instances.
 func groupOfOverride(o *api.Override) string {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -91,7 +92,7 @@ func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
 		problems[reason] = 0
 	}
 	for i := range s.Status.Problems {
-		if p := &s.Status.Problems[i]; FoundBy(p, s.Status.Instance) {
+		if p := &s.Status.Problems[i]; snapshot.FoundBy(p, s.Status.Instance) {
 			problems[p.Reason]++
 		}
 	}
@@ -136,7 +137,7 @@ func (l lagDescs) describe(ch chan<- *prometheus.Desc) {
 
 // collect gives the sum of messages and the largest age, for each group that has subscriptions, or for each of the
 // replica's own tasks: all tasks of all replicas would be too many series.
-func (l lagDescs) collect(s *Snapshot, set func(d *prometheus.Desc, value float64, labels ...string)) {
+func (l lagDescs) collect(s *snapshot.Cluster, set func(d *prometheus.Desc, value float64, labels ...string)) {
 	type place struct{ group, task string }
 	messages, seconds := map[place]int64{}, map[place]int64{}
 	for i := range s.Tasks {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -81,12 +82,12 @@ func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // answerOne answers with one object of a snapshot.
-func answerOne[T any](w http.ResponseWriter, s *Snapshot, item *T) *Error {
+func answerOne[T any](w http.ResponseWriter, s *snapshot.Cluster, item *T) *Error {
 	writeJSON(w, api.One[*T]{Item: item, Stale: s.Status.Stale})
 	return nil
 }
 
-func (s *server) findTask(r *http.Request) (*Snapshot, *api.Task, *Error) {
+func (s *server) findTask(r *http.Request) (*snapshot.Cluster, *api.Task, *Error) {
 	snapshot, bad := s.snapshot()
 	if bad != nil {
 		return nil, nil, bad

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -28,7 +29,7 @@ type eventLog struct {
 	newest []api.Event
 }
 
-func (l *eventLog) read(ctx context.Context, q EventQuery) ([]api.Event, error) {
+func (l *eventLog) read(ctx context.Context, q snapshot.EventQuery) ([]api.Event, error) {
 	if l.source == nil {
 		return nil, nil
 	}
@@ -113,7 +114,7 @@ func (l *eventLog) page(ctx context.Context, q *query, now time.Time) (api.List[
 			list.Continue = q.next(to, now)
 			return list, nil
 		}
-		batch, err := l.read(ctx, EventQuery{Group: q.onlyGroup(), To: to, Since: q.since, Limit: eventBatch})
+		batch, err := l.read(ctx, snapshot.EventQuery{Group: q.onlyGroup(), To: to, Since: q.since, Limit: eventBatch})
 		if err != nil {
 			return list, err
 		}
@@ -146,12 +147,12 @@ func (l *eventLog) stale(q *query) api.List[api.Event] {
 
 // knows says whether that event is still there, so that a reader can go on after it.
 func (l *eventLog) knows(ctx context.Context, id string) bool {
-	batch, err := l.read(ctx, EventQuery{From: id, Limit: 1, OldestFirst: true})
+	batch, err := l.read(ctx, snapshot.EventQuery{From: id, Limit: 1, OldestFirst: true})
 	return err == nil && len(batch) == 1 && batch[0].ID == id
 }
 
 // since calls handle with each event that the query selects, the oldest first. One may come twice.
-func (l *eventLog) since(ctx context.Context, q EventQuery, handle func(*api.Event) error) error {
+func (l *eventLog) since(ctx context.Context, q snapshot.EventQuery, handle func(*api.Event) error) error {
 	q.Limit, q.OldestFirst = eventBatch, true
 	for {
 		batch, err := l.read(ctx, q)

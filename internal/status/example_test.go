@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -22,7 +23,7 @@ func ExampleNew() {
 	group := api.Group{Name: "topics"}
 	group.Count(api.Running)
 	group.Count(api.Unassigned)
-	board.Publish(&status.Snapshot{Status: api.Status{Cluster: "default", Groups: []api.Group{group}}})
+	board.Publish(&snapshot.Cluster{Status: api.Status{Cluster: "default", Groups: []api.Group{group}}})
 
 	c, err := client.New(server.URL)
 	if err != nil {
@@ -36,17 +37,4 @@ func ExampleNew() {
 	}
 	fmt.Printf("%s: %d of %d run\n", s.Groups[0].Name, s.Groups[0].Running, s.Groups[0].Tasks)
 	// Output: topics: 1 of 2 run
-}
-
-func ExampleParseSelector() {
-	selector, err := status.ParseSelector("team in (core,edge),!retired")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(selector.Match(map[string]string{"team": "core"}))
-	fmt.Println(selector.Match(map[string]string{"team": "core", "retired": "yes"}))
-	// Output:
-	// true
-	// false
 }

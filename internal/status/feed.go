@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -163,7 +164,7 @@ func (f *eventFeed) poll(ctx context.Context, t *tail) {
 
 // begin reads the newest events; false: the store does not answer.
 func (f *eventFeed) begin(ctx context.Context, t *tail, seen *seenEvents) bool {
-	newest, err := f.log.read(ctx, EventQuery{Limit: eventBatch})
+	newest, err := f.log.read(ctx, snapshot.EventQuery{Limit: eventBatch})
 	for i := len(newest) - 1; i >= 0 && err == nil; i-- {
 		seen.add(&newest[i])
 		err = f.add(t, &newest[i])
@@ -260,23 +261,23 @@ func (s *seenEvents) add(e *api.Event) bool {
 }
 
 // newest is where to look for new ones that are hardly late.
-func (s *seenEvents) newest() EventQuery {
+func (s *seenEvents) newest() snapshot.EventQuery {
 	if len(s.events) == 0 {
-		return EventQuery{}
+		return snapshot.EventQuery{}
 	}
-	return EventQuery{From: s.events[max(0, len(s.events)-lateEvents)].id}
+	return snapshot.EventQuery{From: s.events[max(0, len(s.events)-lateEvents)].id}
 }
 
 // late is where to look for all that are new: back to lateFor before the newest one, and among lateEvents at least.
-func (s *seenEvents) late() EventQuery {
+func (s *seenEvents) late() snapshot.EventQuery {
 	since := s.since()
 	switch n := len(s.events); {
 	case n < lateEvents:
-		return EventQuery{} // there are no more
+		return snapshot.EventQuery{} // there are no more
 	case s.events[n-lateEvents].at.Before(since):
 		return s.newest()
 	default:
-		return EventQuery{From: s.begin, Since: since}
+		return snapshot.EventQuery{From: s.begin, Since: since}
 	}
 }
 

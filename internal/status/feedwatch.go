@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -93,7 +94,7 @@ func (t *tail) after(id string) (events []*update[api.Event], next int, ok bool)
 // sendSince sends what the store has after the last event that the reader saw.
 func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 	sent := map[string]bool{out.last: true}
-	err := f.log.since(out.ctx, EventQuery{From: out.last}, func(e *api.Event) error {
+	err := f.log.since(out.ctx, snapshot.EventQuery{From: out.last}, func(e *api.Event) error {
 		if sent[e.ID] {
 			return nil
 		}

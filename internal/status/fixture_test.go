@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // sample is a cluster of n tasks of the group topics on a, b and c, in turn; the last one has no owner.
-func sample(n int) *Snapshot {
-	s := &Snapshot{Status: api.Status{
+func sample(n int) *snapshot.Cluster {
+	s := &snapshot.Cluster{Status: api.Status{
 		Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: api.Time{Time: epoch}, Ready: true,
 		Store:  api.Store{Kind: "sqlite", Reachable: true},
 		Groups: []api.Group{{Name: "topics", Cap: new(20)}},
@@ -60,35 +61,34 @@ func sample(n int) *Snapshot {
 			Owner: api.Owner{Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken},
 		})
 	}
-	var offers []Offer
 	for _, name := range []string{"a", "b", "c"} {
-		offers = append(offers, Offer{Cap: 20, Owned: owned[name]})
 		s.Instances = append(s.Instances, api.Instance{
 			Name: name, Session: "session-" + name, State: api.Live, Zone: "z1", Version: "1.0.0",
 			StartedAt:           api.Time{Time: epoch},
 			HeartbeatAgeSeconds: 1.2, Owned: api.Counts{"topics": owned[name]}, Caps: api.Counts{"topics": 20},
 		})
 	}
-	Measure(group, offers)
+	group.Capacity, group.Headroom = new(60), new(40-group.Demand())
+	group.Imbalance = max(owned["a"], owned["b"], owned["c"]) - min(owned["a"], owned["b"], owned["c"])
 	s.Sort()
 	return s
 }
 
 // clone copies a snapshot so that it can be changed and published as the next one.
-func clone(t *testing.T, s *Snapshot) *Snapshot {
+func clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster {
 	t.Helper()
 	b, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c Snapshot
+	var c snapshot.Cluster
 	if err := json.Unmarshal(b, &c); err != nil {
 		t.Fatal(err)
 	}
 	return &c
 }
 
-func boardWith(s *Snapshot) *Board {
+func boardWith(s *snapshot.Cluster) *Board {
 	var b Board
 	b.Publish(s)
 	return &b
@@ -253,7 +253,7 @@ func (s *eventStore) EventsChanged() <-chan struct{} {
 	return s.changed // nil: not known
 }
 
-func (s *eventStore) Events(_ context.Context, q EventQuery) ([]api.Event, error) {
+func (s *eventStore) Events(_ context.Context, q snapshot.EventQuery) ([]api.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++

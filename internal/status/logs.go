@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -53,7 +54,7 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 		found.write(w)
 		return nil
 	}
-	owner, bad := snapshot.outputOwner(t, q)
+	owner, bad := outputOwner(snapshot, t, q)
 	switch here := snapshot.Status.Instance; {
 	case bad != nil:
 		return bad
@@ -78,8 +79,8 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // outputOwner is the instance that is asked for the output: the task's owner, unless the query names another one.
-func (s *Snapshot) outputOwner(t *api.Task, q api.LogOptions) (*api.Instance, *Error) {
-	name, i := t.Instance, s.ownerOf(t)
+func outputOwner(s *snapshot.Cluster, t *api.Task, q api.LogOptions) (*api.Instance, *Error) {
+	name, i := t.Instance, ownerOf(s, t)
 	if q.Instance != "" {
 		name, i = q.Instance, s.Instance(q.Instance)
 	}
@@ -173,7 +174,7 @@ func (p peers) base(address string) (string, error) {
 }
 
 // ownerOf is the very instance that owns the task, or the one of its name.
-func (s *Snapshot) ownerOf(t *api.Task) *api.Instance {
+func ownerOf(s *snapshot.Cluster, t *api.Task) *api.Instance {
 	for i := range s.Instances {
 		if s.Instances[i].Session == t.Session && t.Session != "" {
 			return &s.Instances[i]
@@ -255,7 +256,7 @@ func (o output) write(w http.ResponseWriter) {
 
 // local is what this replica keeps of the task's output. What it wrote here before others ran it does not count, unless
 // the query asks for this instance.
-func (l taskLogs) local(s *Snapshot, t *api.Task, q api.LogOptions) (output, bool) {
+func (l taskLogs) local(s *snapshot.Cluster, t *api.Task, q api.LogOptions) (output, bool) {
 	instance := s.Status.Instance
 	if l.here == nil || q.Instance != "" && q.Instance != instance {
 		return output{}, false

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -178,7 +179,7 @@ func wrote(held bool, claim int64, tokens ...int64) keeps {
 // TestLogsAreOfTheOwnersRun holds that the answer is from the run of the current owner, or says that it has ended: also
 // while the replica that is asked, or the owner before, has not seen the hand-over.
 func TestLogsAreOfTheOwnersRun(t *testing.T) {
-	owned := func(self, owner string, token int64, addresses map[string]string) *Snapshot {
+	owned := func(self, owner string, token int64, addresses map[string]string) *snapshot.Cluster {
 		s := sample(3)
 		s.Status.Instance = self
 		s.Tasks[0].Instance, s.Tasks[0].Session, s.Tasks[0].FencingToken = owner, "session-"+owner, token

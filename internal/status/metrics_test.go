@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -231,7 +232,7 @@ func TestWhatIsCountedOfAGroupBeginsWithZero(t *testing.T) {
 // What several tasks are behind is added up, their oldest message counts, and what is not known does not count. Of
 // single tasks a replica shows its own.
 func TestLagOfGroupsAndTasks(t *testing.T) {
-	snapshot := &Snapshot{Status: api.Status{Instance: "web-1"}, Tasks: []api.Task{
+	snapshot := &snapshot.Cluster{Status: api.Status{Instance: "web-1"}, Tasks: []api.Task{
 		{
 			Key: "g/a", Group: "g", Name: "a", Owner: api.Owner{Instance: "web-1"},
 			Lag: &api.Lag{Messages: 5, Seconds: 7},

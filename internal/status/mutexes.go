@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -98,7 +99,7 @@ func (m *mutexes) due() bool {
 }
 
 func (m *mutexes) set(list []api.Lock, err error, took time.Duration) {
-	slices.SortFunc(list, func(a, b api.Lock) int { return compare(lockID(&a), lockID(&b)) })
+	snapshot.SortLocks(list)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.next = time.Now().Add(max(mutexAge, mutexShare*took))
@@ -112,7 +113,7 @@ func (m *mutexes) set(list []api.Lock, err error, took time.Duration) {
 func (m *mutexes) Changed() <-chan struct{} { return m.cluster.Changed() }
 
 // Snapshot implements [Source].
-func (m *mutexes) Snapshot() *Snapshot {
+func (m *mutexes) Snapshot() *snapshot.Cluster {
 	s := m.cluster.Snapshot()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,7 +134,7 @@ func (m *mutexes) join(locks []api.Lock) []api.Lock {
 	all := make([]api.Lock, 0, len(locks)+len(m.list))
 	i := 0
 	for j := range m.list {
-		for i < len(locks) && lockID(&locks[i]) < lockID(&m.list[j]) {
+		for i < len(locks) && snapshot.LockID(&locks[i]) < snapshot.LockID(&m.list[j]) {
 			all = append(all, locks[i])
 			i++
 		}

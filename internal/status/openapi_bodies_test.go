@@ -3,6 +3,7 @@ package status
 import (
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
@@ -97,7 +98,7 @@ func words() object {
 		{"WatchEvent", described(object{{"type", "object"}}, "One server-sent event of a watch. A watch begins with "+
 			"snapshot; upsert and delete follow. A snapshot may come again: it replaces all before it.").
 			with("required", []string{"event", "id", "data"}).with("properties", watchEvent)},
-		{"Selector", described(text(field{"pattern", selectorForm().String()}), "Asks for labels, as kubectl has it: k=v, "+
+		{"Selector", described(text(field{"pattern", snapshot.SelectorPattern}), "Asks for labels, as kubectl has it: k=v, "+
 			"k!=v, k in (a,b), k notin (a,b), k, !k, and at most 100 of them by commas. Each value in parentheses counts "+
 			"as one.")},
 		{"Pattern", described(text(field{"pattern", patternForm}), "A name, or a pattern with *, ? and [a-z]. "+

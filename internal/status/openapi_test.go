@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -42,14 +43,14 @@ func readOpenAPI(t *testing.T) openAPIDoc {
 // What is refused as a selector is not described as one, and the other way round.
 func TestSelectorsAreDescribed(t *testing.T) {
 	selector := readOpenAPI(t).Components.Schemas["Selector"]
-	if selector.Pattern != selectorForm().String() {
-		t.Errorf("described %s\nwant      %s", selector.Pattern, selectorForm())
+	if selector.Pattern != snapshot.SelectorPattern {
+		t.Errorf("described %s\nwant      %s", selector.Pattern, snapshot.SelectorPattern)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(selectorForm().String()).Filter(func(s string) bool {
+		text := rapid.StringMatching(snapshot.SelectorPattern).Filter(func(s string) bool {
 			return strings.Count(s, ",") < 50 // how many parts there may be, a pattern does not say
 		}).Draw(t, "selector")
-		if _, err := ParseSelector(text); err != nil {
+		if _, err := snapshot.ParseSelector(text); err != nil {
 			t.Error(err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -81,7 +82,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
 var plainTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("plain").Funcs(template.FuncMap{
 		"states":  api.TaskStates,
-		"runbook": Runbook,
+		"runbook": snapshot.Runbook,
 		"limit": func(n *int) string {
 			if n == nil {
 				return "no limit"
@@ -148,7 +149,7 @@ func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 	}).send(w, r, mediaHTML)
 }
 
-func (s *server) plainView(snapshot *Snapshot, q *query, filter plainFilter) *plainView {
+func (s *server) plainView(snapshot *snapshot.Cluster, q *query, filter plainFilter) *plainView {
 	v := &plainView{
 		Style:  template.CSS(readPage().style), //nolint:gosec // the style is embedded
 		Status: &snapshot.Status, All: len(snapshot.Tasks), Filter: filter,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -54,7 +55,7 @@ func TestPagesRunOnlyThemselves(t *testing.T) {
 			}
 		}
 		// The only addresses of others are links to what to do about a problem.
-		if others := strings.Count(strings.ReplaceAll(body, Runbook(""), ""), "://"); others > 0 {
+		if others := strings.Count(strings.ReplaceAll(body, snapshot.Runbook(""), ""), "://"); others > 0 {
 			t.Errorf("%s: %d addresses of others", what, others)
 		}
 		for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy"} {
@@ -88,8 +89,8 @@ func TestPageKnowsTheWords(t *testing.T) {
 	if want := `"` + strings.Join(names(api.TaskStates()), `", "`) + `"`; states != want {
 		t.Errorf("states %s, want %s", states, want)
 	}
-	if got := between(readPage().html, `const RUNBOOKS = "`, `"`); got != Runbook("") {
-		t.Errorf("the script links to %s, the plain page to %s", got, Runbook(""))
+	if got := between(readPage().html, `const RUNBOOKS = "`, `"`); got != snapshot.Runbook("") {
+		t.Errorf("the script links to %s, the plain page to %s", got, snapshot.Runbook(""))
 	}
 	text, err := os.ReadFile("../../docs/operations/problems.md")
 	if err != nil {
@@ -129,7 +130,7 @@ func TestPlainPagesHaveEverything(t *testing.T) {
 			keys = append(keys, m[1])
 		}
 		for _, want := range []string{
-			"Tasks (1203)", "Problems (1204)", "no instance has free capacity", Runbook("") + "nocapacity",
+			"Tasks (1203)", "Problems (1204)", "no instance has free capacity", snapshot.Runbook("") + "nocapacity",
 			`<th scope="row">c</th>`, "topics 401 of 20", "These are the first 500 of 1206.",
 			"These are the first 500.",
 		} {
@@ -169,7 +170,7 @@ func TestPlainPageSaysThatItIsStale(t *testing.T) {
 	fresh, stale, never := sample(2), sample(2), sample(2)
 	stale.Status.Stale, stale.Status.Store.Error = true, "no reachable servers"
 	never.Status.Stale, never.Status.ObservedAt = true, api.Time{}
-	for want, s := range map[string]*Snapshot{
+	for want, s := range map[string]*snapshot.Cluster{
 		"": fresh,
 		"The store has not answered since 2026-01-02T03:04:05.000Z: what is shown may be out of date, but not what " +
 			"this replica itself runs. no reachable servers": stale,

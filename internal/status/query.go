@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -32,7 +33,7 @@ type query struct {
 	groups, instances, states []string
 	kinds                     []api.LockKind
 	task                      string // the key of one
-	selector                  Selector
+	selector                  snapshot.Selector
 	q                         string // lower case
 	since                     time.Time
 	limit                     int
@@ -100,11 +101,11 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 	case "task":
 		q.task = value
 	case "selector":
-		var s Selector
-		s, err = ParseSelector(value)
+		var s snapshot.Selector
+		s, err = snapshot.ParseSelector(value)
 		q.selector = append(q.selector, s...)
 		if err == nil {
-			err = q.selector.checkParts()
+			err = q.selector.CheckParts()
 		}
 	case "q":
 		q.q = strings.ToLower(value)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -134,7 +135,7 @@ func plain(h http.Handler) endpoint {
 }
 
 // snapshot is the newest one, or the error before the first.
-func (s *server) snapshot() (*Snapshot, *Error) {
+func (s *server) snapshot() (*snapshot.Cluster, *Error) {
 	snapshot := s.source.Snapshot()
 	if snapshot == nil {
 		return nil, httperr.Unavailable(

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/snapshot"
 )
 
 const (
@@ -45,9 +47,9 @@ type subscription[T any] struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when following has ended
 
-	mu     sync.Mutex // held while a snapshot and its changes are noted
-	at     *Snapshot  // after all changes in the backlog
-	number int        // of the newest update
+	mu     sync.Mutex        // held while a snapshot and its changes are noted
+	at     *snapshot.Cluster // after all changes in the backlog
+	number int               // of the newest update
 }
 
 // join begins to follow with the first watcher. There must be a snapshot. Call leave at the end.
@@ -99,7 +101,7 @@ func (t *topic[T]) follow(ctx context.Context, s *subscription[T], changed <-cha
 }
 
 // advance notes what differs in a newer snapshot.
-func (t *topic[T]) advance(s *subscription[T], to *Snapshot) {
+func (t *topic[T]) advance(s *subscription[T], to *snapshot.Cluster) {
 	changes := diff(t.list.items(s.at), t.list.items(to), t.list.id, t.list.same)
 	updates := make([]*update[T], 0, min(len(changes), mostChanges))
 	cut := len(changes) > mostChanges

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -17,7 +17,7 @@ import (
 )
 
 // Events lists events of the store. Malformed ones, by a change out of band, are left out and do not count.
-func Events(ctx context.Context, db store.Store, q status.EventQuery) ([]api.Event, error) {
+func Events(ctx context.Context, db store.Store, q snapshot.EventQuery) ([]api.Event, error) {
 	if !q.Since.IsZero() {
 		q.From = max(q.From, fmt.Sprintf("%013d", q.Since.UnixMilli()))
 	}

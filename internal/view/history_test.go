@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -24,7 +24,7 @@ func TestMalformedEventsTakeNoPlace(t *testing.T) {
 	}
 	for _, oldestFirst := range []bool{false, true} {
 		for limit, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 9: 3} {
-			events, err := Events(t.Context(), db, status.EventQuery{Limit: limit, OldestFirst: oldestFirst})
+			events, err := Events(t.Context(), db, snapshot.EventQuery{Limit: limit, OldestFirst: oldestFirst})
 			if err != nil || len(events) != want {
 				t.Errorf("at most %d, oldest first %t: %d, %v, want %d", limit, oldestFirst, len(events), err, want)
 			}
@@ -79,7 +79,7 @@ func TestThePastIsReadFromTheStore(t *testing.T) {
 	if got, err := p.Runs(t.Context(), "g/t1"); err != nil || len(got) != 1 || got[0].Result != "Failed" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := p.Events(t.Context(), status.EventQuery{Limit: 10}); err != nil || len(got) != 1 ||
+	if got, err := p.Events(t.Context(), snapshot.EventQuery{Limit: 10}); err != nil || len(got) != 1 ||
 		got[0].Key != "g/t1" {
 		t.Errorf("%+v, %v", got, err)
 	}

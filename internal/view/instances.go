@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -107,31 +106,31 @@ func (ix instanceIndex) message(v cluster.Session) string {
 }
 
 // offers are what the live instances that may own tasks of a group offer it.
-func (ix instanceIndex) offers(g *config.Group, owned map[string]int) []status.Offer {
+func (ix instanceIndex) offers(g *config.Group, owned map[string]int) []offer {
 	if ix.view == nil {
 		return nil
 	}
-	var offers []status.Offer
+	var offers []offer
 	for _, member := range ix.view.Sessions {
 		if member.State != record.Live || !member.Known || isClient(member) ||
 			ix.overrides.has(member.Member.Instance, record.OverrideDrain) ||
 			!balancer.Selects(g.Selector, member.Member.Labels) {
 			continue
 		}
-		offer := status.Offer{Cap: -1, Owned: owned[member.ID]}
+		o := offer{Cap: -1, Owned: owned[member.ID]}
 		if limit, ok := member.Member.Caps[g.Name]; ok {
-			offer.Cap = limit
+			o.Cap = limit
 		}
 		if limit := member.Member.MaxTasks; limit > 0 {
 			free := max(0, limit-ix.ownedInOtherGroups(member.ID, g.Name))
-			if offer.Cap < 0 || free < offer.Cap {
-				offer.Cap = free
+			if o.Cap < 0 || free < o.Cap {
+				o.Cap = free
 			}
 		}
 		if ix.overrides.has(member.Member.Instance, record.OverrideCordon) {
-			offer.Cap = offer.Owned // it keeps what it has
+			o.Cap = o.Owned // it keeps what it has
 		}
-		offers = append(offers, offer)
+		offers = append(offers, o)
 	}
 	return offers
 }
@@ -145,4 +144,52 @@ func (ix instanceIndex) ownedInOtherGroups(session, group string) int {
 		}
 	}
 	return n
+}
+
+// measure fills Capacity, Headroom and Imbalance of a group. Each offer is one live instance that may own tasks of this
+// group. Count the tasks first. Without a cap (any offer unlimited) Capacity and Headroom are nil.
+func measure(g *api.Group, offers []offer) {
+	g.Capacity, g.Headroom, g.Imbalance = nil, nil, imbalance(offers)
+	capacity, largest := 0, 0
+	for _, p := range offers {
+		if p.Cap < 0 {
+			return
+		}
+		capacity += p.Cap
+		largest = max(largest, p.Cap)
+	}
+	if len(offers) == 0 && g.Cap == nil {
+		return
+	}
+	headroom := capacity - largest - g.Demand()
+	g.Capacity, g.Headroom = &capacity, &headroom
+}
+
+// offer is what one live instance offers a group.
+type offer struct {
+	// most tasks of the group that it may own, its maxTasks less what it owns elsewhere included; below 0: no limit
+	Cap   int
+	Owned int // tasks of the group that it owns
+}
+
+// imbalance is the most that one of them owns less the fewest, not counting those that are below the most only because
+// they are full.
+func imbalance(offers []offer) int {
+	most, fewest := 0, -1
+	for _, p := range offers {
+		most = max(most, p.Owned)
+	}
+	for _, p := range offers {
+		full := p.Cap >= 0 && p.Owned >= p.Cap
+		if full && p.Owned < most {
+			continue
+		}
+		if fewest < 0 || p.Owned < fewest {
+			fewest = p.Owned
+		}
+	}
+	if fewest < 0 {
+		return 0
+	}
+	return most - fewest
 }

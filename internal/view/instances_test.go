@@ -1,6 +1,8 @@
 package view
 
 import (
+	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -107,5 +109,60 @@ func TestInstancesSayWhy(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	ten := func(limit, owned int) []offer {
+		offers := make([]offer, 10)
+		for i := range offers {
+			offers[i] = offer{Cap: limit, Owned: owned}
+		}
+		return offers
+	}
+	for name, c := range map[string]struct {
+		group              api.Group
+		offers             []offer
+		capacity, headroom *int
+		imbalance          int
+	}{
+		"ten of twenty": {
+			api.Group{TaskCounts: api.TaskCounts{Running: 98, Starting: 1, Unassigned: 1}},
+			ten(20, 10), new(200),
+			new(80), 0,
+		},
+		"full": {
+			api.Group{TaskCounts: api.TaskCounts{Running: 80, Unassigned: 20}},
+			[]offer{{20, 20}, {20, 20}, {20, 20}, {20, 20}},
+			new(80), new(-40), 0,
+		},
+		"largest is lost": {
+			api.Group{TaskCounts: api.TaskCounts{Running: 5}}, []offer{{30, 3}, {10, 2}}, new(40), new(5), 1,
+		},
+		"paused wait not": {
+			api.Group{TaskCounts: api.TaskCounts{Running: 1, Paused: 7, Done: 7, Failed: 7}},
+			[]offer{{5, 1}, {5, 0}},
+			new(10), new(4), 1,
+		},
+		"no cap": {
+			api.Group{TaskCounts: api.TaskCounts{Running: 5}}, []offer{{-1, 5}, {20, 0}}, nil, nil, 5,
+		},
+		"no instance, no cap": {api.Group{TaskCounts: api.TaskCounts{Unassigned: 3}}, nil, nil, nil, 0},
+		"no instance, with cap": {
+			api.Group{Cap: new(20), TaskCounts: api.TaskCounts{Unassigned: 3}}, nil, new(0), new(-3), 0,
+		},
+		"full is not idle": {
+			api.Group{TaskCounts: api.TaskCounts{Running: 12}}, []offer{{2, 2}, {20, 10}}, new(22), new(-10), 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := c.group
+			measure(&g, c.offers)
+			if !reflect.DeepEqual(g.Capacity, c.capacity) || !reflect.DeepEqual(g.Headroom, c.headroom) ||
+				g.Imbalance != c.imbalance {
+				b, _ := json.Marshal(g)
+				t.Errorf("got %s", b)
+			}
+		})
 	}
 }

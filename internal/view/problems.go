@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -22,7 +22,7 @@ type Finding struct {
 }
 
 // find looks for what is wrong in a snapshot.
-func (m *maker) find(s *status.Snapshot, now time.Time) []Finding {
+func (m *maker) find(s *snapshot.Cluster, now time.Time) []Finding {
 	lease, instance := m.in.Settings.Lease.Duration, m.in.Instance
 	found := m.findStore(&s.Status)
 	for i := range s.Status.Groups {
@@ -286,7 +286,7 @@ func SharedProblems(view *cluster.View) []api.Problem {
 			continue
 		}
 		for _, p := range v.Member.Problems {
-			if status.OfOneReplica(p.Reason) {
+			if snapshot.OfOneReplica(p.Reason) {
 				all = append(all, api.Problem{
 					Reason: p.Reason, Severity: api.Severity(p.Severity), Message: p.Message,
 					Group: p.Group, Task: p.Task, Instance: v.Member.Instance, Since: api.Millis(p.Since),

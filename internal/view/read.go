@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -19,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// Offline shows what a store has, without a replica. It implements [status.StoreSource].
+// Offline shows what a store has, without a replica.
 type Offline struct {
 	settings *config.Settings
 	db       store.Store
@@ -31,7 +31,7 @@ func NewOffline(s *config.Settings, db store.Store) *Offline { return &Offline{s
 // Snapshot reads the store once. A session that died without being marked dead is shown as live, with the problem
 // InstanceSilent. Ages of heartbeats are by the store's clock, as their writers had it. Problems that only a replica
 // knows of are missing, and those that have to last count at once.
-func (o *Offline) Snapshot(ctx context.Context, version string, now time.Time) (*status.Snapshot, error) {
+func (o *Offline) Snapshot(ctx context.Context, version string, now time.Time) (*snapshot.Cluster, error) {
 	view, err := ReadCluster(ctx, o.settings, o.db, false)
 	if err != nil {
 		return nil, err
@@ -48,19 +48,19 @@ func (o *Offline) Snapshot(ctx context.Context, version string, now time.Time) (
 		f.Problem.Since = head.ObservedAt
 		head.Problems = append(head.Problems, f.Problem)
 	}
-	status.SortProblems(head.Problems)
+	snapshot.SortProblems(head.Problems)
 	return made.Snapshot, nil
 }
 
-// Events implements [status.EventSource].
-func (o *Offline) Events(ctx context.Context, q status.EventQuery) ([]api.Event, error) {
+// Events lists events of the store.
+func (o *Offline) Events(ctx context.Context, q snapshot.EventQuery) ([]api.Event, error) {
 	return Events(ctx, o.db, q)
 }
 
-// EventsChanged implements [status.EventSource].
+// EventsChanged returns nil: new events are not noticed.
 func (o *Offline) EventsChanged() <-chan struct{} { return nil }
 
-// Runs implements [status.RunSource].
+// Runs lists the last runs of a task, the newest first.
 func (o *Offline) Runs(ctx context.Context, key string) ([]api.Run, error) {
 	view, err := ReadCluster(ctx, o.settings, o.db, false)
 	if err != nil {
@@ -73,7 +73,7 @@ func (o *Offline) Runs(ctx context.Context, key string) ([]api.Run, error) {
 	return Runs(ctx, o.db, s, view, record.Key(key))
 }
 
-// Mutexes implements [status.MutexSource].
+// Mutexes lists the locks of programs.
 func (o *Offline) Mutexes(ctx context.Context) ([]api.Lock, error) {
 	view := &cluster.View{}
 	if err := readSessions(ctx, o.db, view, true); err != nil {

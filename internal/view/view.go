@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -41,7 +41,7 @@ type Heartbeat struct {
 // Result is a snapshot and what is wrong in it.
 type Result struct {
 	Input    Input
-	Snapshot *status.Snapshot // in order, and without problems
+	Snapshot *snapshot.Cluster // in order, and without problems
 	Findings []Finding
 	// Reused says that the tasks, locks, overrides and groups are those of the result before.
 	Reused bool
@@ -52,7 +52,7 @@ type Result struct {
 // store last answered.
 func Make(in Input, before *Result, now time.Time) *Result {
 	m := newMaker(in)
-	s := &status.Snapshot{Instances: m.instances.list(in.Started)}
+	s := &snapshot.Cluster{Instances: m.instances.list(in.Started)}
 	reused := before != nil && in.sameLists(&before.Input)
 	if !reused {
 		m.fillLists(s)
@@ -146,7 +146,7 @@ func newMaker(in Input) *maker {
 }
 
 // fillLists adds the tasks, locks, overrides and groups to a snapshot, in any order.
-func (m *maker) fillLists(s *status.Snapshot) {
+func (m *maker) fillLists(s *snapshot.Cluster) {
 	s.Locks, s.Overrides = m.tasks.locks(), m.overrides.all
 	s.Tasks = make([]api.Task, 0, m.in.Settings.Tasks())
 	for i := range m.in.Settings.Groups {
@@ -172,6 +172,6 @@ func (m *maker) group(g *config.Group, shown []api.Task) api.Group {
 		group.Count(shown[i].State)
 		owned[shown[i].Session]++
 	}
-	status.Measure(&group, m.instances.offers(g, owned))
+	measure(&group, m.instances.offers(g, owned))
 	return group
 }

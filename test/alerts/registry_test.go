@@ -7,6 +7,7 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -72,7 +73,7 @@ func (e exposed) has(metric, label string) bool {
 // board shows a cluster with one group. Of states and reasons the collector shows all there are.
 func board() *status.Board {
 	limit := 20
-	snapshot := &status.Snapshot{Status: api.Status{Groups: []api.Group{{Name: "topics", Cap: &limit}}}}
+	snapshot := &snapshot.Cluster{Status: api.Status{Groups: []api.Group{{Name: "topics", Cap: &limit}}}}
 	snapshot.Status.Groups[0].Count(api.Running)
 	var b status.Board
 	b.Publish(snapshot)

@@ -80,12 +80,19 @@ func TestFencesLeadToNoLock(t *testing.T) {
 	}
 }
 
-// What makes snapshots leads to nothing that runs: commands show a store with it alone.
-func TestTheViewLeadsToNoReplica(t *testing.T) {
-	for _, runs := range []string{"replica", "operate", "guard", "admin"} {
-		if leadsTo(needed(t, "../internal/view"), module+"internal/"+runs) {
+// What makes snapshots leads to nothing that runs or serves: commands show a store with it alone.
+func TestTheViewLeadsToNoReplicaAndNoServer(t *testing.T) {
+	found := needed(t, "../internal/view")
+	for _, runs := range []string{"replica", "operate", "guard", "admin", "status", "httperr", "access"} {
+		if leadsTo(found, module+"internal/"+runs) {
 			t.Errorf("it leads to internal/%s", runs)
 		}
+	}
+	imports, err := exec.CommandContext(
+		t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, module+"internal/view", module+"internal/snapshot",
+	).Output()
+	if err != nil || slices.Contains(strings.Fields(string(imports)), "net/http") {
+		t.Errorf("it imports net/http: %v\n%s", err, imports)
 	}
 }
 

@@ -1,6 +1,7 @@
-package status
+package snapshot
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -85,4 +86,17 @@ func FuzzSelector(f *testing.F) {
 			t.Errorf("%q with blanks round it: %v, %v", text, err, whole)
 		}
 	})
+}
+
+func ExampleParseSelector() {
+	selector, err := ParseSelector("team in (core,edge),!retired")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(selector.Match(map[string]string{"team": "core"}))
+	fmt.Println(selector.Match(map[string]string{"team": "core", "retired": "yes"}))
+	// Output:
+	// true
+	// false
 }

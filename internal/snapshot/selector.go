@@ -1,4 +1,4 @@
-package status
+package snapshot
 
 import (
 	"fmt"
@@ -24,31 +24,26 @@ type requirement struct {
 
 // ParseSelector reads a selector. Its errors name the part that is wrong and what is allowed.
 func ParseSelector(text string) (Selector, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
 	var s Selector
 	for _, part := range splitOutside(text) {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			if strings.TrimSpace(text) == "" {
-				return nil, nil
-			}
-			return nil, fmt.Errorf("selector %.200q: empty part between commas", text)
+		part = strings.Trim(part, " \t")
+		if !partForm().MatchString(part) {
+			return nil, fmt.Errorf("selector %.200q: %.200q: want k=v, k!=v, k in (a,b), k notin (a,b), k or !k, "+
+				"of letters, digits, '.', '_', '-' and '/'", text, part)
 		}
-		r, err := parseRequirement(part)
-		if err != nil {
-			return nil, fmt.Errorf("selector %.200q: %w", text, err)
-		}
-		s = append(s, r)
+		s = append(s, parseRequirement(part))
 	}
-	if !selectorForm().MatchString(text) {
-		return nil, fmt.Errorf("selector %.200q: labels are of letters, digits, '.', '_', '-' and '/'", text)
-	}
-	return s, s.checkParts()
+	return s, s.CheckParts()
 }
 
-// maxParts is how many parts a selector may have. Each value of a set is one.
+// maxParts is how many parts a selector may have. Each value of a set is one part.
 const maxParts = 100
 
-func (s Selector) checkParts() error {
+// CheckParts says whether a selector has too many parts.
+func (s Selector) CheckParts() error {
 	n := 0
 	for _, r := range s {
 		n += max(1, len(r.values))
@@ -59,7 +54,6 @@ func (s Selector) checkParts() error {
 	return nil
 }
 
-// The form of selectors, as openapi.json has it: some parts by commas, or none.
 const (
 	formSpace = `[ \t]*`
 	formKey   = `[A-Za-z0-9._/-]+`
@@ -68,12 +62,13 @@ const (
 		`|` + formKey + formSpace + `(?:==|=|!=)` + formSpace + formValue +
 		`|` + formKey + `[ \t]+(?:in|notin)` + formSpace +
 		`\(` + formSpace + formValue + `(?:` + formSpace + `,` + formSpace + formValue + `)*` + formSpace + `\))`
+
+	// SelectorPattern is the form of selectors as a regular expression: some parts by commas, or none.
+	SelectorPattern = `^` + formSpace +
+		`(?:` + formPart + `(?:` + formSpace + `,` + formSpace + formPart + `)*` + formSpace + `)?$`
 )
 
-var selectorForm = sync.OnceValue(func() *regexp.Regexp {
-	const more = `(?:` + formSpace + `,` + formSpace + formPart + `)*`
-	return regexp.MustCompile(`^` + formSpace + `(?:` + formPart + more + formSpace + `)?$`)
-})
+var partForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + formPart + `$`) })
 
 // Match says whether the labels are as asked.
 func (s Selector) Match(labels map[string]string) bool {
@@ -87,51 +82,23 @@ func (s Selector) Match(labels map[string]string) bool {
 	return true
 }
 
-func parseRequirement(part string) (requirement, error) {
-	for _, op := range []struct {
-		text   string
-		negate bool
-	}{{"!=", true}, {"==", false}, {"=", false}} {
-		if key, value, ok := strings.Cut(part, op.text); ok {
-			r := requirement{key: strings.TrimSpace(key), negate: op.negate, values: []string{strings.TrimSpace(value)}}
-			return r, r.check(part)
+// parseRequirement reads a part of the right form.
+func parseRequirement(part string) requirement {
+	if head, list, ok := strings.Cut(part, "("); ok {
+		words := strings.Fields(head)
+		values := strings.Split(strings.TrimSuffix(list, ")"), ",")
+		for i := range values {
+			values[i] = strings.Trim(values[i], " \t")
 		}
+		return requirement{key: words[0], negate: words[1] == "notin", values: values}
 	}
-	words := strings.Fields(strings.Replace(part, "(", " (", 1))
-	if len(words) > 1 && (words[1] == "in" || words[1] == "notin") {
-		set, ok := parenthesised(strings.Join(words[2:], " "))
-		if !ok {
-			return requirement{}, fmt.Errorf("%q: want %s %s (a,b)", part, words[0], words[1])
-		}
-		r := requirement{key: words[0], negate: words[1] == "notin", values: set}
-		return r, r.check(part)
+	if key, value, ok := strings.Cut(part, "="); ok {
+		key, negate := strings.CutSuffix(key, "!")
+		value = strings.Trim(strings.TrimPrefix(value, "="), " \t")
+		return requirement{key: strings.TrimSpace(key), negate: negate, values: []string{value}}
 	}
-	r := requirement{any: true, key: part}
-	if key, ok := strings.CutPrefix(part, "!"); ok {
-		r.key, r.negate = strings.TrimSpace(key), true
-	}
-	return r, r.check(part)
-}
-
-func (r requirement) check(part string) error {
-	bad := func(text string) bool { return strings.ContainsAny(text, " \t!=(),") }
-	if r.key == "" || bad(r.key) || slices.ContainsFunc(r.values, bad) {
-		return fmt.Errorf("%q: want k=v, k!=v, k in (a,b), k notin (a,b), k or !k", part)
-	}
-	return nil
-}
-
-func parenthesised(text string) ([]string, bool) {
-	inner, opened := strings.CutPrefix(text, "(")
-	inner, closed := strings.CutSuffix(inner, ")")
-	if !opened || !closed {
-		return nil, false
-	}
-	values := strings.Split(inner, ",")
-	for i, v := range values {
-		values[i] = strings.TrimSpace(v)
-	}
-	return values, true
+	key, negate := strings.CutPrefix(part, "!")
+	return requirement{any: true, key: strings.TrimSpace(key), negate: negate}
 }
 
 // splitOutside splits at commas outside parentheses.
@@ -173,7 +140,7 @@ func (s Selection) Validate() error {
 
 // Select returns the keys of the declared tasks that are meant, in order, and those that are named in full, declared or
 // not.
-func (s *Snapshot) Select(which Selection) []string {
+func (s *Cluster) Select(which Selection) []string {
 	var keys []string
 	for i := range s.Tasks {
 		if t := &s.Tasks[i]; which.match(t) {
