@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -35,26 +34,19 @@ const (
 	maxEventReads = 8
 )
 
-// The reasons why watchers of events are dropped.
-var (
-	errBehind = errors.New("the watcher reads too slowly: too many events have come since")
-	errGap    = errors.New("the store was unreachable when the watch began: events may be missing in between")
-)
-
 // eventFeed looks for new events on behalf of all watchers, and only while there are any. What it has seen it
 // remembers, so that a watcher that comes later needs no look of its own. While nothing happens it does not look, where
 // the source reports new events.
+//
+// It is no topic. Stores number the revisions of one document, and nothing across documents: so no number says which
+// events a reader has, and one with an older id may appear after a newer one.
 type eventFeed struct {
-	list collection[api.Event]
-
+	list    collection[api.Event]
 	log     eventLog
 	changed func() <-chan struct{}
 	initial *initialSnapshots
 	logger  logr.Logger
-
-	mu       sync.Mutex
-	tail     *tail // nil while there are no watchers
-	watchers int
+	shared  shared[tail]
 }
 
 func newEventFeed(source EventSource, logger logr.Logger) *eventFeed {
@@ -65,126 +57,113 @@ func newEventFeed(source EventSource, logger logr.Logger) *eventFeed {
 	if source != nil {
 		f.changed = source.EventsChanged
 	}
+	f.shared = shared[tail]{start: newTail, work: f.poll, ended: f.initial.forget}
 	return f
 }
 
 // tail is what was read of the store's events, from the first watcher to the last. It begins with the newest events of
 // the store; the others are in the order in which they were seen.
 type tail struct {
-	events *backlog[*update[api.Event]]
-
-	stop context.CancelFunc
-	done chan struct{} // closed when looking has ended
-	once chan struct{} // closed after the first look
+	events *backlog[api.Event]
+	looked chan struct{} // closed after the first look
 
 	mu    sync.Mutex
-	known bool // the newest events were read when the tail began
+	state tailState
+}
+
+// tailState is what is known of the store.
+type tailState struct {
+	known bool // the newest events were read, which the tail begins with
 	only  bool // there were no others in the store
+	begin int  // the number of the first of them
 	stale bool // the store did not answer last
-	gaps  int  // how often looking began late, so that events before that may be missing
 }
 
-// join begins to look with the first watcher, and waits for the first look. Call leave at the end.
-func (f *eventFeed) join(ctx context.Context) *tail {
-	f.mu.Lock()
-	if f.watchers++; f.tail == nil {
-		looking, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its first watcher
-		f.tail = &tail{
-			events: newBacklog[*update[api.Event]](feedBytes), stop: stop, done: make(chan struct{}),
-			once: make(chan struct{}),
-		}
-		go f.poll(looking, f.tail)
-	}
-	t := f.tail
-	f.mu.Unlock()
-	select {
-	case <-t.once:
-	case <-ctx.Done():
-	}
-	return t
+func newTail() *tail {
+	return &tail{events: newBacklog[api.Event](feedBytes), looked: make(chan struct{})}
 }
 
-// leave ends looking with the last watcher.
-func (f *eventFeed) leave() {
-	f.mu.Lock()
-	var last *tail
-	if f.watchers--; f.watchers == 0 {
-		last, f.tail = f.tail, nil
-	}
-	f.mu.Unlock()
-	if last != nil {
-		last.stop()
-		<-last.done
-		f.initial.forget(last)
-	}
+func (t *tail) now() tailState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state
 }
 
 // poll adds new events to the tail until ctx ends.
 func (f *eventFeed) poll(ctx context.Context, t *tail) {
-	defer close(t.done)
 	seen := seenEvents{}
 	changed := f.changed()
 	known := f.begin(ctx, t, &seen)
 	well, all := known, true // all: the last look was for those that are late as well
 	var looked time.Time     // for those
-	close(t.once)
+	close(t.looked)
 	for sleepOrChange(ctx, nil, eventPace) &&
 		sleepOrChange(ctx, changed, pollInterval(changed != nil && well, all, looked)) {
 		changed = f.changed()
 		if !known {
-			if known = f.begin(ctx, t, &seen); known {
-				t.beganLate()
-			}
+			known = f.begin(ctx, t, &seen)
 			well = known
 			continue
 		}
-		before := t.events.end()
 		q := seen.newest()
 		if all = time.Since(looked) >= latePace; all {
 			q, looked = seen.late(), time.Now()
 		}
-		err := f.log.since(ctx, q, func(e *api.Event) error {
-			if seen.add(e) {
-				return f.add(t, e)
-			}
-			return nil
-		})
-		if err != nil && ctx.Err() == nil {
-			f.logger.V(1).Info("New events cannot be read: trying again", "error", err.Error())
-		} else {
-			seen.trim()
-		}
-		well = err == nil
-		t.answered(well)
-		if t.events.end() != before {
-			t.events.wake()
-		}
+		well = f.look(ctx, t, &seen, q)
 	}
 }
 
-// begin reads the newest events; false: the store does not answer.
+// begin reads the newest events; false: the store does not answer. Who watches already begins again, since there may
+// be others between these and those that it has.
 func (f *eventFeed) begin(ctx context.Context, t *tail, seen *seenEvents) bool {
 	newest, err := f.log.read(ctx, snapshot.EventQuery{Limit: eventBatch})
-	for i := len(newest) - 1; i >= 0 && err == nil; i-- {
-		seen.add(&newest[i])
-		err = f.add(t, &newest[i])
-	}
-	if err == nil && len(newest) == eventBatch {
-		seen.begin = newest[eventBatch-1].ID
+	state := tailState{stale: err != nil}
+	if err == nil {
+		var updates []*update[api.Event]
+		for i := range slices.Backward(newest) {
+			updates = f.note(updates, seen, &newest[i])
+		}
+		if len(newest) == eventBatch {
+			seen.begin = newest[eventBatch-1].ID
+		}
+		t.events.restart(updates...)
+		state = tailState{known: true, only: seen.begin == "", begin: t.events.end() - len(updates)}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.known, t.only, t.stale = err == nil, err == nil && len(newest) < eventBatch, err != nil
-	return t.known
+	t.state = state
+	return state.known
 }
 
-func (f *eventFeed) add(t *tail, e *api.Event) error {
-	u := &update[api.Event]{id: e.ID, after: copied(e)}
-	weight, err := u.weight(&f.list)
+// look adds the new events that the query selects; false: the store does not answer.
+func (f *eventFeed) look(ctx context.Context, t *tail, seen *seenEvents, q snapshot.EventQuery) bool {
+	var updates []*update[api.Event]
+	err := f.log.since(ctx, q, func(e *api.Event) error {
+		updates = f.note(updates, seen, e)
+		return nil
+	})
 	if err == nil {
-		t.events.add(u, weight)
+		seen.trim()
+	} else if ctx.Err() == nil {
+		f.logger.V(1).Info("New events cannot be read: trying again", "error", err.Error())
 	}
-	return err
+	t.mu.Lock()
+	t.state.stale = err != nil
+	t.mu.Unlock()
+	t.events.add(updates...)
+	return err == nil
+}
+
+// note appends an event that was not seen before.
+func (f *eventFeed) note(updates []*update[api.Event], seen *seenEvents, e *api.Event) []*update[api.Event] {
+	if !seen.add(e) {
+		return updates
+	}
+	u, err := newUpdate(&f.list, e.ID, nil, e)
+	if err != nil { // a struct of texts always marshals
+		return updates
+	}
+	return append(updates, u)
 }
 
 // pollInterval is how long to wait for a report that there may be new events; 0: without limit. all says that the last
@@ -216,26 +195,6 @@ func sleepOrChange(ctx context.Context, changed <-chan struct{}, d time.Duration
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func (t *tail) answered(well bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stale = !well
-}
-
-func (t *tail) beganLate() {
-	t.mu.Lock()
-	t.gaps++
-	t.mu.Unlock()
-	t.events.wake()
-}
-
-// state is what is known of the store.
-func (t *tail) state() (known, only, stale bool, gaps int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.known, t.only, t.stale, t.gaps
 }
 
 // seenEvents are the newest events that the feed has seen, in the order of their ids.

@@ -12,54 +12,17 @@ import (
 
 // watch sends the newest events, or those since the one that the reader saw last, and then each new one.
 func (f *eventFeed) watch(w *watchers, out *stream, q *query, now func() time.Time) error {
-	t := f.join(out.ctx)
-	defer f.leave()
-	_, _, _, gaps := t.state()
+	t, leave := f.shared.join(out.ctx)
+	defer leave()
+	select {
+	case <-t.looked:
+	case <-out.ctx.Done():
+	}
 	next, sent, err := f.catchUp(w, out, t, q, now())
 	if err != nil {
 		return err
 	}
-	batch := make([]*update[api.Event], 0, updateBatch)
-	for {
-		taken, more, ok := t.events.take(batch[:0], next, updateBatch)
-		switch _, _, _, late := t.state(); {
-		case late != gaps:
-			return errGap
-		case !ok:
-			return errBehind
-		}
-		if err := f.send(out, q, taken, sent); err != nil {
-			return err
-		}
-		next += len(taken)
-		if len(taken) == updateBatch {
-			continue
-		}
-		clear(batch[:cap(batch)]) // what waits keeps no events
-		if err := out.flush(); err != nil {
-			return err
-		}
-		if err := out.wait(more, 0); err != nil {
-			return err
-		}
-	}
-}
-
-// send sends those that match and were not sent before.
-func (f *eventFeed) send(out *stream, q *query, events []*update[api.Event], sent map[string]bool) error {
-	for _, u := range events {
-		if sent[u.id] || !matchEvent(q, u.after) {
-			continue
-		}
-		text, err := u.text(&f.list, true, q.hidden)
-		if err != nil {
-			return err
-		}
-		if err := out.text(text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.events.send(out, q, next, sent)
 }
 
 // catchUp sends what was before. It returns the number of the next event in the tail, and the ids of those that may
@@ -68,8 +31,8 @@ func (f *eventFeed) catchUp(
 	w *watchers, out *stream, t *tail, q *query, now time.Time,
 ) (next int, sent map[string]bool, err error) {
 	if out.last != "" {
-		if events, next, ok := t.after(out.last); ok {
-			return next, nil, f.send(out, q, events, nil)
+		if next, ok := t.after(out.last); ok {
+			return next, nil, nil
 		}
 		next = t.events.end()
 		if f.log.knows(out.ctx, out.last) {
@@ -84,11 +47,12 @@ func (f *eventFeed) catchUp(
 	return o.next, o.sent, w.begin(out, o)
 }
 
-// after is what the tail has seen after that event, older ones that were late included; false: it does not know it.
-func (t *tail) after(id string) (events []*update[api.Event], next int, ok bool) {
-	all, _, next := t.events.all()
+// after is the number of what the tail has seen after that event, older ones that were late included; false: it does
+// not know it.
+func (t *tail) after(id string) (next int, ok bool) {
+	all, first, _ := t.events.all()
 	i := slices.IndexFunc(all, func(u *update[api.Event]) bool { return u.id == id })
-	return all[i+1:], next, i >= 0
+	return first + i + 1, i >= 0
 }
 
 // sendSince sends what the store has after the last event that the reader saw.
@@ -99,7 +63,7 @@ func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 			return nil
 		}
 		sent[e.ID] = true
-		return f.send(out, q, []*update[api.Event]{{id: e.ID, after: copied(e)}}, nil)
+		return (&update[api.Event]{list: &f.list, id: e.ID, after: e}).send(out, q)
 	})
 	return sent, err
 }
@@ -107,9 +71,8 @@ func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 // open is the newest events as a watch begins with them: from memory, where that is enough.
 func (f *eventFeed) open(ctx context.Context, t *tail, q *query, now time.Time) (*initialSnapshot, error) {
 	usable := func(o *initialSnapshot) bool {
-		_, _, stale, _ := t.state()
 		// since is another moment for each
-		return q.since.IsZero() && o.stale == stale && t.events.holds(o.next, reusable)
+		return q.since.IsZero() && o.stale == t.now().stale && t.events.holds(o.next, reusable)
 	}
 	same := conditions{subscription: t, scope: q.scope, limit: q.limit, hidden: q.hidden}
 	return f.initial.get(ctx, same, usable, func() (*initialSnapshot, error) {
@@ -151,9 +114,9 @@ func (f *eventFeed) newest(
 
 // remembered is the list from memory; false: there may be more in the store that belongs to it.
 func (f *eventFeed) remembered(t *tail, q *query) (list api.List[api.Event], next int, ok bool) {
-	known, only, stale, _ := t.state()
+	state := t.now()
 	all, first, next := t.events.all()
-	list.Stale = stale
+	list.Stale = state.stale
 	older := len(all) > 0 && all[0].after.Time.Before(q.since) // than the query asks for
 	for _, u := range all {
 		if matchEvent(q, u.after) {
@@ -163,5 +126,5 @@ func (f *eventFeed) remembered(t *tail, q *query) (list api.List[api.Event], nex
 	slices.SortFunc(list.Items, func(a, b api.Event) int { return strings.Compare(b.ID, a.ID) })
 	enough := len(list.Items) >= q.limit
 	list.Items = list.Items[:min(len(list.Items), q.limit)]
-	return list, next, known && (enough || older || only && first == 0)
+	return list, next, state.known && (enough || older || state.only && first == state.begin)
 }

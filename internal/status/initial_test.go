@@ -128,7 +128,7 @@ func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 		stopFast()
 		stopAgain()
 		synctest.Wait()
-		if !s.watch.budget.idle() || s.tasks.subscription != nil || len(s.tasks.initial.known) > 0 {
+		if !s.watch.budget.idle() || s.tasks.shared.now != nil || len(s.tasks.initial.known) > 0 {
 			t.Error("lists are kept although there are no watchers")
 		}
 	})

@@ -95,12 +95,12 @@ func newServer(c Config) *server {
 	o, mutexes := newInitialSnapshots(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
 	return &server{
 		source:    c.Source,
-		statuses:  &topic[api.Status]{list: statusCollection(), source: c.Source, initial: o},
-		tasks:     &topic[api.Task]{list: taskCollection(), source: c.Source, initial: o},
-		groups:    &topic[api.Group]{list: groupCollection(), source: c.Source, initial: o},
-		instances: &topic[api.Instance]{list: instanceCollection(), source: c.Source, initial: o},
-		locks:     &topic[api.Lock]{list: lockCollection(), source: mutexes, refresh: mutexes.refresh, initial: o},
-		overrides: &topic[listedOverride]{list: overrideCollection(), source: c.Source, initial: o},
+		statuses:  newTopic(statusCollection(), c.Source, nil, o),
+		tasks:     newTopic(taskCollection(), c.Source, nil, o),
+		groups:    newTopic(groupCollection(), c.Source, nil, o),
+		instances: newTopic(instanceCollection(), c.Source, nil, o),
+		locks:     newTopic(lockCollection(), mutexes, mutexes.refresh, o),
+		overrides: newTopic(overrideCollection(), c.Source, nil, o),
 		watch:     &watchers{log: c.Logger, slots: watching, budget: newBudget(leastBudget)},
 		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
 		feed:      newEventFeed(c.Events, c.Logger),

@@ -256,7 +256,7 @@ func TestLargeStatusesAreSentWhole(t *testing.T) {
 				t.Errorf("%.200s", text)
 			}
 		}
-		if kept, _, _ := s.statuses.subscription.changes.all(); len(kept) > 0 {
+		if kept, _, _ := s.statuses.shared.now.changes.all(); len(kept) > 0 {
 			t.Errorf("%d changes are kept", len(kept))
 		}
 	})
@@ -282,7 +282,7 @@ func TestWatchersThatFallBehindBeginAgain(t *testing.T) {
 		slow.pipes[0].mu.Unlock()
 		next := board.Snapshot()
 		rounds := 0
-		for ; s.tasks.subscription.changes.holds(0, 1<<30); rounds++ {
+		for ; s.tasks.shared.now.changes.holds(0, 1<<30); rounds++ {
 			next = clone(t, next)
 			for i := range next.Tasks {
 				next.Tasks[i].Restarts++
