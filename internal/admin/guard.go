@@ -132,24 +132,22 @@ func bearer(r *http.Request) (string, bool) {
 	return text, strings.EqualFold(scheme, "Bearer") && text != ""
 }
 
-// caller says who sends requests to a listener, and which changes it takes from them. Without tokens, open says
-// whether everyone sees what tasks write there.
-func (g *Guard) caller(open bool) func(*http.Request) (api.Caller, *httperr.Error) {
-	return func(r *http.Request) (api.Caller, *httperr.Error) {
-		who, bad := g.identify(r, open)
-		if bad != nil {
-			return api.Caller{}, bad
-		}
-		caller := api.Caller{Name: who.Name, Role: api.Role(who.Role.String())}
-		if status.TakenBy(r) != status.ChangesNone {
-			caller.Verbs = verbsOf(who.Role)
-		}
-		return caller, nil
+// caller says who sent a request to a listener, and which changes it takes from them. Without tokens, open says whether
+// everyone sees what tasks write there.
+func (g *Guard) caller(r *http.Request, open bool, takes status.Changes) (api.Caller, *httperr.Error) {
+	who, bad := g.identify(r, open, takes)
+	if bad != nil {
+		return api.Caller{}, bad
 	}
+	caller := api.Caller{Name: who.Name, Role: api.Role(who.Role.String())}
+	if takes != status.ChangesNone {
+		caller.Verbs = verbsOf(who.Role)
+	}
+	return caller, nil
 }
 
 // identify is who sent a request. A token that is not known is refused, and counts as a failure of its address.
-func (g *Guard) identify(r *http.Request, open bool) (access.Identity, *httperr.Error) {
+func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (access.Identity, *httperr.Error) {
 	if !access.SameOrigin(r) {
 		return access.Identity{}, httperr.New(
 			http.StatusForbidden, api.ReasonForbidden, "who asks is not said to pages of other origins",
@@ -157,7 +155,7 @@ func (g *Guard) identify(r *http.Request, open bool) (access.Identity, *httperr.
 	}
 	text, given := bearer(r)
 	switch {
-	case g.Tokens == nil && status.TakenBy(r) != status.ChangesNone:
+	case g.Tokens == nil && takes != status.ChangesNone:
 		return access.Identity{Name: local, Role: access.Admin}, nil
 	case g.Tokens == nil && open:
 		return access.Identity{Name: local, Role: access.Read}, nil
@@ -186,27 +184,32 @@ func verbsOf(has access.Role) []api.Verb {
 // Output has next show what tasks wrote only to those who may see it, and say who asks. Where there are tokens, that
 // takes one; a wrong one is refused. Without tokens open decides for all.
 func (g *Guard) Output(next http.Handler, open bool) http.Handler {
-	next = status.WithCaller(next, g.caller(open))
-	none := status.HideOutput(next, status.NoOutput())
-	unknown := status.HideOutput(next, unauthorized("output needs a token (Authorization: Bearer TOKEN)"))
+	return g.grant(next, open, status.ChangesNone)
+}
+
+// grant is Output at a listener that takes changes.
+func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		text, given := bearer(r)
+		granted := status.Access{
+			Changes: takes, Caller: func() (api.Caller, *httperr.Error) { return g.caller(r, open, takes) },
+		}
 		switch {
 		case g.Tokens == nil && open, g.vouched(r):
-			next.ServeHTTP(w, r)
 		case g.Tokens == nil || !open:
-			none.ServeHTTP(w, r)
+			granted.Hidden = status.NoOutput()
 		case !given || !strings.HasPrefix(r.URL.Path, "/api/"): // some scrape metrics with a token of their own
-			unknown.ServeHTTP(w, r)
+			granted.Hidden = unauthorized("output needs a token (Authorization: Bearer TOKEN)")
 		default:
 			if _, bad := g.Allow(r, access.Read); bad != nil {
 				return bad
 			}
-			next.ServeHTTP(w, status.WhileAllowed(r, func() bool {
+			granted.Allowed = func() bool {
 				_, known := g.Tokens.Find(text)
 				return known
-			}))
+			}
 		}
+		next.ServeHTTP(w, granted.Grant(r))
 		return nil
 	})
 }

@@ -42,7 +42,7 @@ func New(c Config) http.Handler {
 	if c.Guard.Tokens != nil {
 		takes = status.ChangesToken
 	}
-	mux.Handle("/", c.Guard.Output(status.WithChanges(c.Read, takes), true))
+	mux.Handle("/", c.Guard.grant(c.Read, true, takes))
 	for _, route := range verbs.Routes() {
 		names := named(route.Scope)
 		if route.Many {

@@ -31,21 +31,36 @@ func internal(err error) *Error {
 	return httperr.New(http.StatusInternalServerError, api.ReasonInternal, "%v", err)
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the reader is gone
-}
-
-func writeText(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) // the reader is gone
-}
-
 // The media types of answers.
 const (
 	mediaJSON = "application/json"
 	mediaHTML = "text/html; charset=utf-8"
+	mediaText = "text/plain; charset=utf-8"
 )
+
+// smallText is from which length on, in bytes, a text is compressed.
+const smallText = 1 << 10
+
+// sendText answers with a text, in gzip to who takes it.
+func sendText(w http.ResponseWriter, r *http.Request, media, text string) *Error {
+	if len(text) < smallText || !takesGzip(r.Header.Get("Accept-Encoding")) {
+		w.Header().Set("Content-Type", media)
+		_, _ = io.WriteString(w, text) // the reader is gone
+		return nil
+	}
+	return makeAnswer(func(b *body) *Error {
+		b.text(text)
+		return nil
+	}).send(w, r, media)
+}
+
+func sendJSON(w http.ResponseWriter, r *http.Request, v any) *Error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return internal(err)
+	}
+	return sendText(w, r, mediaJSON, string(text)+"\n")
+}
 
 // answers makes each answer once for all who ask for the same while it is made. Use newAnswers.
 type answers struct {
@@ -66,7 +81,7 @@ type answer struct {
 // hidden from it, and on the version of the snapshot, which is 0 where the store is asked. ctx does not end with one
 // of those who wait.
 func (a *answers) get(
-	r *http.Request, version uint64, write func(ctx context.Context, w io.Writer) *Error,
+	r *http.Request, version uint64, write func(ctx context.Context, b *body) *Error,
 ) *answer {
 	same := fmt.Sprintf("%d %t %s", version, outputHidden(r) != nil, r.URL.RequestURI())
 	lasting := context.WithoutCancel(r.Context())
@@ -75,23 +90,23 @@ func (a *answers) get(
 		defer func() { <-a.slots }()
 		ctx, cancel := context.WithTimeout(lasting, answerTimeout)
 		defer cancel()
-		return makeAnswer(func(w io.Writer) *Error { return write(ctx, w) }), nil
+		return makeAnswer(func(b *body) *Error { return write(ctx, b) }), nil
 	})
 	return v.(*answer) //nolint:forcetypeassert // as returned above
 }
 
-func makeAnswer(write func(io.Writer) *Error) *answer {
+func makeAnswer(write func(*body) *Error) *answer {
 	var m answer
-	sum := sha256.New()
-	text, err := pack(func(w io.Writer) error {
-		m.bad = write(io.MultiWriter(w, sum))
-		return nil
-	})
-	if m.bad == nil {
+	text, err := pack("", func(b *body) { m.bad = write(b) })
+	switch {
+	case m.bad != nil:
+	case err != nil:
 		m.bad = internal(err)
+	default:
+		sum := sha256.Sum256(text.data)
+		// It is weak: readers without gzip have the same.
+		m.text, m.tag = text, `W/"`+base64.RawURLEncoding.EncodeToString(sum[:15])+`"`
 	}
-	m.text = text
-	m.tag = `W/"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:15]) + `"` // weak: gzip has the same
 	return &m
 }
 
@@ -101,7 +116,9 @@ func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *Err
 		return m.bad
 	}
 	w.Header().Set("Content-Type", media)
-	out := newDeadlineWriter(w)
+	// The text stays in memory until the reader has it: so each chunk has a deadline, as a stream's has, and all too.
+	out := newChunkWriter(r.Context(), w)
+	out.until = time.Now().Add(answerTimeout)
 	var encoded wire = plainWire{out}
 	if takesGzip(r.Header.Get("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -138,33 +155,6 @@ func hasTag(header, tag string) bool {
 
 // answerTimeout is how long an answer that is no stream may take as a whole, however steadily its reader reads.
 const answerTimeout = 60 * time.Second
-
-// deadlineWriter writes a long answer. Its text stays in memory until the reader has it. So each chunk has a
-// deadline, as a stream's has, and all of it has one too. Use newDeadlineWriter.
-type deadlineWriter struct {
-	w     http.ResponseWriter
-	ctl   *http.ResponseController
-	until time.Time
-}
-
-func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
-	return &deadlineWriter{w: w, ctl: http.NewResponseController(w), until: time.Now().Add(answerTimeout)}
-}
-
-// Write implements [io.Writer]. The last deadline holds for what the server writes afterwards.
-func (d *deadlineWriter) Write(p []byte) (n int, err error) {
-	for err == nil && n < len(p) {
-		at := time.Now().Add(writeTimeout)
-		if at.After(d.until) {
-			at = d.until
-		}
-		_ = d.ctl.SetWriteDeadline(at) // writers that know no deadlines have the connection's own limits
-		var m int
-		m, err = d.w.Write(p[n:min(len(p), n+chunk)])
-		n += m
-	}
-	return n, err
-}
 
 // chunk is how much of an answer is collected before it is written, in bytes.
 const chunk = 16 << 10
@@ -204,62 +194,59 @@ func (b *body) flush() error {
 	return b.err
 }
 
-// streamed is a JSON object whose last list is written item by item, a line each.
-type streamed[T any] struct {
-	head  string // up to the bracket that opens the list
-	items iter.Seq[*T]
-	tail  string // from the bracket that closes it
+// lines writes a JSON object whose last list has a line for each item.
+type lines func(*body)
+
+// itemLines has the head up to the bracket that opens the list, and the tail from the one that closes it.
+func itemLines[T any](head string, items iter.Seq[*T], tail string) lines {
+	return func(b *body) {
+		b.text(b.prefix, head)
+		n := 0
+		for item := range items {
+			if n == 0 {
+				b.text("\n", b.prefix)
+			} else {
+				b.text(b.prefix, ",")
+			}
+			if b.value(item); b.err != nil {
+				return
+			}
+			n++
+		}
+		if n > 0 {
+			b.text(b.prefix)
+		}
+		b.text(tail, "\n")
+	}
 }
 
-// lines is a streamed object of some type of items.
-type lines interface{ writeTo(b *body) }
-
-func (s streamed[T]) writeTo(b *body) {
-	b.text(b.prefix, s.head)
-	n := 0
-	for item := range s.items {
-		if n == 0 {
-			b.text("\n", b.prefix)
-		} else {
-			b.text(b.prefix, ",")
-		}
-		if b.value(item); b.err != nil {
-			return
-		}
-		n++
-	}
-	if n > 0 {
-		b.text(b.prefix)
-	}
-	b.text(s.tail, "\n")
-}
-
-// listLines is a list as [List] writes it.
+// listLines is a list as [api.List] writes it.
 func listLines[T any](items iter.Seq[*T], next string, stale bool) lines {
-	return streamed[T]{
-		head: `{"items":[`, items: items,
-		tail: `],"continue":` + quote(next) + `,"stale":` + strconv.FormatBool(stale) + `}`,
-	}
+	return itemLines(
+		`{"items":[`, items, `],"continue":`+strconv.Quote(next)+`,"stale":`+strconv.FormatBool(stale)+`}`,
+	)
 }
 
 // statusLines is a status whose problems, of which there may be one for each task, are written one by one. hidden
 // leaves out what tasks wrote.
-func statusLines(s *api.Status, hidden bool) (lines, error) {
-	head := *s
-	head.Problems = nil
-	text, err := json.Marshal(head)
-	if err != nil {
-		return nil, err
-	}
-	const tail = "]}" // problems are the last field
-	problems := func(yield func(*api.Problem) bool) {
-		for i := range s.Problems {
-			if !yield(shownProblem(&s.Problems[i], hidden)) {
-				return
-			}
+func statusLines(s *api.Status, hidden bool) lines {
+	return func(b *body) {
+		head := *s
+		head.Problems = nil
+		text, err := json.Marshal(head)
+		if err != nil {
+			b.err = err
+			return
 		}
+		const tail = "]}" // problems are the last field
+		itemLines(string(text[:len(text)-len(tail)]), func(yield func(*api.Problem) bool) {
+			for p := range each(s.Problems) {
+				if !yield(shownProblem(p, hidden)) {
+					return
+				}
+			}
+		}, tail)(b)
 	}
-	return streamed[api.Problem]{head: string(text[:len(text)-len(tail)]), items: problems, tail: tail}, nil
 }
 
 // each yields pointers to the items.
@@ -271,20 +258,4 @@ func each[T any](items []T) iter.Seq[*T] {
 			}
 		}
 	}
-}
-
-// quote is a text in JSON.
-func quote(text string) string {
-	b, err := json.Marshal(text)
-	if err != nil { // texts always marshal
-		return `""`
-	}
-	return string(b)
-}
-
-// writeLines writes a streamed object.
-func writeLines(w io.Writer, l lines) *Error {
-	b := newBody(w, "")
-	l.writeTo(b)
-	return internal(b.flush())
 }

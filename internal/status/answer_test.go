@@ -72,7 +72,7 @@ func TestAnswersAreMadeOnceForAll(t *testing.T) {
 			for range 10 {
 				same = append(same, ask(all))
 			}
-			hidden := ask(HideOutput(all, NoOutput()))
+			hidden := ask(granting(all, Access{Hidden: NoOutput()}))
 			next := clone(t, sample)
 			next.Tasks[0].Name = "renamed"
 			board.Publish(next)
@@ -225,7 +225,7 @@ func TestListsAreNotMadeBeforeTheyAreWritten(t *testing.T) {
 				return
 			}
 		}
-	}, "", false).writeTo(b)
+	}, "", false)(b)
 	if visited > 200 || !errors.Is(b.flush(), gone) {
 		t.Errorf("%d items were encoded, %v; want those of one chunk and what the writer says", visited, b.err)
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -8,31 +9,6 @@ import (
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/pkg/api"
 )
-
-type callerKey struct{}
-
-// callerOf says who sent a request, or why that is not said.
-type callerOf func(*http.Request) (api.Caller, *httperr.Error)
-
-// WithCaller has next say at /api/v1/whoami what of says of the request.
-func WithCaller(next http.Handler, of func(*http.Request) (api.Caller, *httperr.Error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, callerOf(of))))
-	})
-}
-
-// whoami answers with who asks.
-func whoami(w http.ResponseWriter, r *http.Request) *Error {
-	caller := api.Caller{Role: api.RoleNone}
-	if of, ok := r.Context().Value(callerKey{}).(callerOf); ok {
-		var bad *Error
-		if caller, bad = of(r); bad != nil {
-			return bad
-		}
-	}
-	writeJSON(w, caller)
-	return nil
-}
 
 // Changes says which changes the listener takes that a page comes from.
 type Changes string
@@ -44,43 +20,46 @@ const (
 	ChangesToken Changes = "token" // those that come with a token
 )
 
-type changesKey struct{}
+// Access is what the sender of a request may see, and ask for at the listener that it came to. Nil fields set no
+// limits.
+type Access struct {
+	Changes Changes                             // empty: none
+	Caller  func() (api.Caller, *httperr.Error) // who asks, or why that is not said; nil: someone without a role
+	// Hidden is the answer to who asks for what tasks wrote: their logs. The output and errors of runs, and last
+	// errors, are then left out of other answers.
+	Hidden *httperr.Error
+	// Allowed is asked while a stream goes on, which ends soon after the first no: a token may be taken back. Other
+	// answers are over before that. It is called from many goroutines, also shortly after the answer has ended.
+	Allowed func() bool
+}
 
-// TakenBy is what the listener takes that the request came to.
-func TakenBy(r *http.Request) Changes {
-	if takes, ok := r.Context().Value(changesKey{}).(Changes); ok {
-		return takes
+type accessKey struct{}
+
+// Grant is r with this access.
+func (a Access) Grant(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), accessKey{}, a))
+}
+
+func accessOf(ctx context.Context) Access {
+	a, _ := ctx.Value(accessKey{}).(Access)
+	a.Changes = cmp.Or(a.Changes, ChangesNone)
+	return a
+}
+
+// whoami answers with who asks.
+func whoami(w http.ResponseWriter, r *http.Request) *Error {
+	caller := api.Caller{Role: api.RoleNone}
+	if a := accessOf(r.Context()); a.Caller != nil {
+		var bad *Error
+		if caller, bad = a.Caller(); bad != nil {
+			return bad
+		}
 	}
-	return ChangesNone
-}
-
-// WithChanges has pages that next serves say which changes their listener takes.
-func WithChanges(next http.Handler, takes Changes) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), changesKey{}, takes)))
-	})
-}
-
-type allowedKey struct{}
-
-// WhileAllowed is r, whose stream ends soon after allowed begins to say no: a token may be taken back while it is read.
-// Other answers are over before that. allowed is called from many goroutines, also shortly after the answer has ended.
-func WhileAllowed(r *http.Request, allowed func() bool) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), allowedKey{}, allowed))
+	return sendJSON(w, r, caller)
 }
 
 // Hidden stands in place of what tasks wrote, and of what says so, where a request may not see it.
 const Hidden = "(hidden: it needs a token)"
-
-type hiddenKey struct{}
-
-// HideOutput has next leave out what tasks wrote: their logs, the output and errors of runs, and last errors. why is
-// the answer to who asks for logs.
-func HideOutput(next http.Handler, why *Error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hiddenKey{}, why)))
-	})
-}
 
 // NoOutput is the answer to who asks for output at a listener that shows none, whatever the token.
 func NoOutput() *Error {
@@ -89,10 +68,7 @@ func NoOutput() *Error {
 }
 
 // outputHidden says why the request may not see what tasks wrote; nil: it may.
-func outputHidden(r *http.Request) *Error {
-	why, _ := r.Context().Value(hiddenKey{}).(*Error)
-	return why
-}
+func outputHidden(r *http.Request) *Error { return accessOf(r.Context()).Hidden }
 
 // hideText is the text, or what stands in its place.
 func hideText(text string, hidden bool) string {

@@ -22,8 +22,8 @@ type collection[T any] struct {
 	shown  func(item *T, hidden bool) *T // without what tasks wrote, if that is hidden; nil: there is nothing of it
 	same   func(a, b *T) bool            // nothing that a watcher should hear of differs
 
-	// whole is what a watch begins with; nil: the list of items.
-	whole func(s *snapshot.Cluster, q *query) (lines, error)
+	// whole is what is answered, and what a watch begins with; nil: the list of items.
+	whole func(s *snapshot.Cluster, q *query) lines
 }
 
 // show is the item, without what tasks wrote if that is hidden.
@@ -35,15 +35,18 @@ func (c *collection[T]) show(hidden bool, item *T) *T {
 }
 
 // beginning is what a watch begins with.
-func (c *collection[T]) beginning(s *snapshot.Cluster, q *query) (lines, error) {
+func (c *collection[T]) beginning(s *snapshot.Cluster, q *query) lines {
 	if c.whole != nil {
 		return c.whole(s, q)
 	}
-	return listLines(c.matching(s, q), "", s.Status.Stale), nil
+	return listLines(c.matching(s, q), "", s.Status.Stale)
 }
 
 // page is the part of the snapshot's list that the query asks for.
 func (c *collection[T]) page(s *snapshot.Cluster, q *query, now time.Time) lines {
+	if c.whole != nil {
+		return c.whole(s, q)
+	}
 	items := c.items(s)
 	start := 0
 	if q.page.Key != "" {
@@ -90,7 +93,7 @@ func statusCollection() collection[api.Status] {
 		match: func(*query, *api.Status) bool { return true },
 		shown: shownStatus,
 		same:  sameStatus,
-		whole: func(s *snapshot.Cluster, q *query) (lines, error) { return statusLines(&s.Status, q.hidden) },
+		whole: func(s *snapshot.Cluster, q *query) lines { return statusLines(&s.Status, q.hidden) },
 	}
 }
 
@@ -147,7 +150,7 @@ func lockCollection() collection[api.Lock] {
 		items:  func(s *snapshot.Cluster) []api.Lock { return s.Locks },
 		id:     snapshot.LockID,
 		match: func(q *query, l *api.Lock) bool {
-			return q.inGroup(l.Group) && q.ofKind(l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
+			return q.inGroup(l.Group) && anyOf(q.kinds, l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)
 		},
 		shown: shownLock,
 		same:  sameLock,
@@ -158,8 +161,6 @@ func lockCollection() collection[api.Lock] {
 func (q *query) wantsMutexes() bool {
 	return len(q.groups) == 0 && (len(q.kinds) == 0 || slices.ContainsFunc(q.kinds, api.LockKind.OfProgram))
 }
-
-func (q *query) ofKind(k api.LockKind) bool { return len(q.kinds) == 0 || slices.Contains(q.kinds, k) }
 
 func holdsOrWaits(q *query, l *api.Lock) bool {
 	return q.onInstance(l.Instance) ||
@@ -207,9 +208,7 @@ func overrideCollection() collection[listedOverride] {
 			return about && q.inGroup(groupOfOverride(&o.Override)) && q.selector.Match(o.labels) &&
 				q.has(o.Kind, o.Name, o.To, o.By, o.Reason)
 		},
-		same: func(a, b *listedOverride) bool {
-			return sameOverrides(api.Overrides{a.Override}, api.Overrides{b.Override})
-		},
+		same: func(a, b *listedOverride) bool { return a.Override == b.Override },
 	}
 }
 

@@ -3,33 +3,13 @@ package status
 import (
 	"bytes"
 	"compress/flate"
-	"compress/gzip"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 )
-
-// compressors is how many answers are compressed at once. Each compressor takes 1 MB; the rest goes out as it is.
-const compressors = 16
-
-// compressed answers in gzip to those who take it. Streams compress for themselves.
-func compressed(next http.Handler) http.Handler {
-	slots := make(chan struct{}, compressors)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Add("Vary", "Accept-Encoding, Authorization")
-		if r.Method == http.MethodHead || !takesGzip(r.Header.Get("Accept-Encoding")) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		z := &zipped{ResponseWriter: w, slots: slots}
-		defer z.end()
-		next.ServeHTTP(z, r)
-	})
-}
 
 // takesGzip reads an Accept-Encoding.
 func takesGzip(accept string) bool {
@@ -44,82 +24,6 @@ func takesGzip(accept string) bool {
 	return false
 }
 
-// zipped compresses an answer, if its type is worth it and a compressor is free.
-type zipped struct {
-	http.ResponseWriter
-	slots chan struct{}
-	begun bool
-	out   *gzip.Writer // nil: not compressed
-}
-
-var zippers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
-
-// Unwrap is for [http.ResponseController].
-func (z *zipped) Unwrap() http.ResponseWriter { return z.ResponseWriter }
-
-// WriteHeader implements [http.ResponseWriter].
-func (z *zipped) WriteHeader(code int) {
-	if !z.begun {
-		z.begun = true
-		z.begin(code)
-	}
-	z.ResponseWriter.WriteHeader(code)
-}
-
-func (z *zipped) begin(code int) {
-	h := z.Header()
-	if code == http.StatusNoContent || code == http.StatusNotModified || h.Get("Content-Encoding") != "" {
-		return
-	}
-	switch kind, _, _ := strings.Cut(h.Get("Content-Type"), ";"); kind {
-	case "application/json", "text/html", "text/plain":
-	default:
-		return
-	}
-	select {
-	case z.slots <- struct{}{}:
-	default:
-		return
-	}
-	h.Set("Content-Encoding", "gzip")
-	h.Del("Content-Length")
-	z.out = zippers.Get().(*gzip.Writer) //nolint:forcetypeassert // the pool holds no other type
-	z.out.Reset(z.ResponseWriter)
-}
-
-// Write implements [io.Writer].
-func (z *zipped) Write(p []byte) (int, error) {
-	if !z.begun {
-		z.WriteHeader(http.StatusOK)
-	}
-	if z.out == nil {
-		return z.ResponseWriter.Write(p)
-	}
-	return z.out.Write(p)
-}
-
-// FlushError is for [http.ResponseController].
-func (z *zipped) FlushError() error {
-	if z.out != nil {
-		if err := z.out.Flush(); err != nil {
-			return err
-		}
-	}
-	return http.NewResponseController(z.ResponseWriter).Flush()
-}
-
-// end writes what is left and gives the compressor back.
-func (z *zipped) end() {
-	if z.out == nil {
-		return
-	}
-	_ = z.out.Close() // the reader is gone
-	z.out.Reset(io.Discard)
-	zippers.Put(z.out)
-	z.out = nil
-	<-z.slots
-}
-
 // packed is a text that is compressed once and sent to any number of readers. Nothing changes it.
 type packed struct {
 	data []byte // blocks of deflate (RFC 1951), up to a whole byte; none of them is the last
@@ -132,17 +36,9 @@ var flaters = sync.Pool{New: func() any {
 	return z
 }}
 
-// packEvent compresses an event of a stream, of which write writes the data.
-func packEvent(write func(*body)) (*packed, error) {
-	return pack(func(w io.Writer) error {
-		b := newBody(w, "data: ")
-		write(b)
-		return b.flush()
-	})
-}
-
-// pack compresses what write writes. Only the result is in memory as a whole, not the text.
-func pack(write func(io.Writer) error) (*packed, error) {
+// pack compresses what write writes. Only the result is in memory as a whole, not the text. The prefix is of each line
+// but those that write writes as texts.
+func pack(prefix string, write func(*body)) (*packed, error) {
 	z := flaters.Get().(*flate.Writer) //nolint:forcetypeassert // the pool holds no other type
 	defer func() {
 		z.Reset(nil)
@@ -151,8 +47,9 @@ func pack(write func(io.Writer) error) (*packed, error) {
 	var out bytes.Buffer
 	z.Reset(&out)
 	text := &summed{w: z}
-	if err := write(text); err != nil {
-		return nil, err
+	b := newBody(text, prefix)
+	if write(b); b.flush() != nil {
+		return nil, b.err
 	}
 	if err := z.Flush(); err != nil {
 		return nil, err

@@ -150,29 +150,6 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestCompressorsAreFew holds that an answer that finds no compressor free goes out as it is, and that each gives its
-// own back.
-func TestCompressorsAreFew(t *testing.T) {
-	slots := make(chan struct{}, 1)
-	answer := func() *zipped {
-		z := &zipped{ResponseWriter: httptest.NewRecorder(), slots: slots}
-		z.Header().Set("Content-Type", "application/json")
-		if _, err := z.Write([]byte("{}")); err != nil {
-			t.Fatal(err)
-		}
-		return z
-	}
-	first, second := answer(), answer()
-	if first.out == nil || second.out != nil {
-		t.Fatal("the only compressor is not with the first")
-	}
-	first.end()
-	second.end()
-	if third := answer(); third.out == nil {
-		t.Error("an answer that has ended keeps its compressor")
-	}
-}
-
 // TestWire holds that whatever is written, compressed before or not, with flushes anywhere, is read back.
 func TestWire(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -195,7 +172,7 @@ func TestWire(t *testing.T) {
 				want.Write(part)
 				each(func(w wire) error { return w.text(part) })
 			} else {
-				p, err := packEvent(func(b *body) { b.text(string(part)) })
+				p, err := pack("", func(b *body) { b.text(string(part)) })
 				if err != nil {
 					t.Fatal(err)
 				}

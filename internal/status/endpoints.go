@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 
@@ -14,28 +13,6 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
-
-// status answers with the cluster on one screen.
-func (s *server) status(w http.ResponseWriter, r *http.Request) *Error {
-	q, bad := s.query(r, s.statuses.list.path, nil, nil)
-	if bad != nil {
-		return bad
-	}
-	snapshot, bad := s.snapshot()
-	switch {
-	case bad != nil:
-		return bad
-	case q.watch:
-		return s.watch.stream(w, r, func(out *stream) error { return s.statuses.watch(s.watch, out, &q) })
-	}
-	return s.whole.get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
-		l, err := statusLines(&snapshot.Status, q.hidden)
-		if err != nil {
-			return internal(err)
-		}
-		return writeLines(out, l)
-	}).send(w, r, mediaJSON)
-}
 
 // list answers with one page of a list, or watches all of it.
 func list[T any](s *server, d *topic[T]) endpoint {
@@ -68,8 +45,9 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
 	}
 	snapshot := d.source.Snapshot()
-	return s.answers(q).get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
-		return writeLines(out, d.list.page(snapshot, q, s.now()))
+	return s.answers(q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
+		d.list.page(snapshot, q, s.now())(b)
+		return nil
 	}).sendTagged(w, r, mediaJSON)
 }
 
@@ -78,13 +56,12 @@ func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	return answerOne(w, snapshot, shownTask(t, outputHidden(r) != nil))
+	return sendOne(w, r, snapshot, shownTask(t, outputHidden(r) != nil))
 }
 
-// answerOne answers with one object of a snapshot.
-func answerOne[T any](w http.ResponseWriter, s *snapshot.Cluster, item *T) *Error {
-	writeJSON(w, api.One[*T]{Item: item, Stale: s.Status.Stale})
-	return nil
+// sendOne answers with one object of a snapshot.
+func sendOne[T any](w http.ResponseWriter, r *http.Request, s *snapshot.Cluster, item *T) *Error {
+	return sendJSON(w, r, api.One[*T]{Item: item, Stale: s.Status.Stale})
 }
 
 func (s *server) findTask(r *http.Request) (*snapshot.Cluster, *api.Task, *Error) {
@@ -110,7 +87,7 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) *Error {
 	if g == nil {
 		return httperr.NotFound("no group %q is declared", name)
 	}
-	return answerOne(w, snapshot, g)
+	return sendOne(w, r, snapshot, g)
 }
 
 func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
@@ -123,7 +100,7 @@ func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
 	if i == nil {
 		return httperr.NotFound("no instance %q is known; those dead for an hour are forgotten", name)
 	}
-	return answerOne(w, snapshot, i)
+	return sendOne(w, r, snapshot, i)
 }
 
 // runs answers with the last runs of a task.
@@ -133,13 +110,13 @@ func (s *server) runs(source RunSource) endpoint {
 		if bad != nil {
 			return bad
 		}
-		return s.read.get(r, 0, func(ctx context.Context, out io.Writer) *Error {
-			return writeRuns(ctx, out, source, t.Key, outputHidden(r) != nil)
+		return s.read.get(r, 0, func(ctx context.Context, b *body) *Error {
+			return writeRuns(ctx, b, source, t.Key, outputHidden(r) != nil)
 		}).send(w, r, mediaJSON)
 	}
 }
 
-func writeRuns(ctx context.Context, out io.Writer, source RunSource, key string, hidden bool) *Error {
+func writeRuns(ctx context.Context, b *body, source RunSource, key string, hidden bool) *Error {
 	var list api.List[api.Run]
 	if source != nil {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
@@ -152,7 +129,8 @@ func writeRuns(ctx context.Context, out io.Writer, source RunSource, key string,
 		}
 		list.Items = shownRuns(runs, hidden)
 	}
-	return internal(json.NewEncoder(out).Encode(list))
+	b.value(list)
+	return nil
 }
 
 // health answers whether this replica is alive and whether it takes part.
@@ -163,19 +141,18 @@ type health struct {
 
 // livez says that the process answers and that its loops turn. It never asks the store: a replica must not be restarted
 // because the store is unreachable.
-func (h health) livez(w http.ResponseWriter, _ *http.Request) *Error {
+func (h health) livez(w http.ResponseWriter, r *http.Request) *Error {
 	if h.alive != nil {
 		if err := h.alive(); err != nil {
 			return httperr.Unavailable(api.ReasonNotAlive, "not alive: %v", err)
 		}
 	}
-	writeText(w, "ok\n")
-	return nil
+	return sendText(w, r, mediaText, "ok\n")
 }
 
 // readyz says whether this replica takes part: started and not draining. A store that is unreachable does not change
 // it.
-func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
+func (h health) readyz(w http.ResponseWriter, r *http.Request) *Error {
 	ready := h.ready
 	if ready == nil {
 		ready = h.snapshotReady
@@ -183,8 +160,7 @@ func (h health) readyz(w http.ResponseWriter, _ *http.Request) *Error {
 	if err := ready(); err != nil {
 		return httperr.Unavailable(api.ReasonNotReady, "not ready: %v", err)
 	}
-	writeText(w, "ok\n")
-	return nil
+	return sendText(w, r, mediaText, "ok\n")
 }
 
 func (h health) snapshotReady() error {
@@ -233,13 +209,11 @@ var openAPIOfReads = sync.OnceValues(func() ([]byte, error) {
 // openapi describes what the listener takes that was asked: changes only where they are taken.
 func openapi(w http.ResponseWriter, r *http.Request) *Error {
 	text := openAPI
-	if TakenBy(r) == ChangesNone {
+	if accessOf(r.Context()).Changes == ChangesNone {
 		var err error
 		if text, err = openAPIOfReads(); err != nil {
 			return internal(err)
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // the reader is gone
-	return nil
+	return sendText(w, r, mediaJSON, string(text))
 }

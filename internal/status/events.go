@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -91,7 +90,7 @@ func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
 	if q.watch {
 		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(s.watch, out, &q, s.now) })
 	}
-	return s.read.get(r, 0, func(ctx context.Context, out io.Writer) *Error {
+	return s.read.get(r, 0, func(ctx context.Context, b *body) *Error {
 		list, err := s.feed.log.page(ctx, &q, s.now())
 		if err != nil {
 			if q.page.Key != "" {
@@ -101,7 +100,8 @@ func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
 			}
 			list = s.feed.log.stale(&q)
 		}
-		return writeLines(out, listLines(each(list.Items), list.Continue, list.Stale))
+		listLines(each(list.Items), list.Continue, list.Stale)(b)
+		return nil
 	}).sendTagged(w, r, mediaJSON)
 }
 

@@ -82,13 +82,7 @@ func (f *eventFeed) open(ctx context.Context, t *tail, q *query, now time.Time) 
 			id = list.Items[0].ID
 		}
 		made.stale = list.Stale
-		var err error
-		made.text, err = packEvent(func(b *body) {
-			b.text("event: snapshot\nid: ", id, "\n")
-			listLines(each(list.Items), "", list.Stale).writeTo(b)
-			b.text("\n")
-		})
-		return made, err
+		return made, made.pack(id, listLines(each(list.Items), "", list.Stale))
 	})
 }
 

@@ -94,6 +94,11 @@ func boardWith(s *snapshot.Cluster) *Board {
 	return &b
 }
 
+// granting has every request come with this access.
+func granting(h http.Handler, a Access) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, a.Grant(r)) })
+}
+
 // get asks the handler and returns what it answered.
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()

@@ -22,6 +22,16 @@ type initialSnapshot struct {
 	made int // in which order they were made
 }
 
+// pack encodes it as an event of a stream.
+func (o *initialSnapshot) pack(id string, l lines) (err error) {
+	o.text, err = pack("data: ", func(b *body) {
+		b.text("event: snapshot\nid: ", id, "\n")
+		l(b)
+		b.text("\n")
+	})
+	return err
+}
+
 func (o *initialSnapshot) size() int64 { return int64(len(o.text.data)) }
 
 // conditions are what an initial snapshot depends on.

@@ -146,7 +146,7 @@ func TestListsAreSharedOnlyByThoseWhoMaySeeTheSame(t *testing.T) {
 		paths := []string{"/api/v1/tasks?watch=true", "/api/v1/status?watch=true"}
 		open := gather(t, h, 1, paths...)
 		defer open.dismiss()
-		hidden := gather(t, HideOutput(h, NoOutput()), 1, paths...)
+		hidden := gather(t, granting(h, Access{Hidden: NoOutput()}), 1, paths...)
 		defer hidden.dismiss()
 		check := func(c *watcherSet, want bool) {
 			t.Helper()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,8 +52,7 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 		return bad
 	}
 	if found, ok := l.local(snapshot, t, q); ok {
-		found.write(w)
-		return nil
+		return found.send(w, r)
 	}
 	owner, bad := outputOwner(snapshot, t, q)
 	switch here := snapshot.Status.Instance; {
@@ -74,8 +74,7 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 			api.ReasonOwnerUnreachable, "%s did not answer for the output of %s; try again", owner.Name, t.Key,
 		)
 	}
-	found.write(w)
-	return nil
+	return found.send(w, r)
 }
 
 // outputOwner is the instance that is asked for the output: the task's owner, unless the query names another one.
@@ -193,7 +192,7 @@ const maxPosition = 320
 var logParams = []string{"after", "instance", "previous", "tail", "timestamps"}
 
 func parseLogQuery(values url.Values) (api.LogOptions, *Error) {
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(logParams, name) {
 			return api.LogOptions{}, httperr.Invalid(api.FieldError{
 				Field: name, Message: "not a parameter of logs; it takes " + strings.Join(logParams, ", "),
@@ -245,13 +244,13 @@ var outputHeaders = []string{
 	api.LogPositionHeader, api.LogInstanceHeader, api.LogTokenHeader, api.LogEndedHeader,
 }
 
-func (o output) write(w http.ResponseWriter) {
+func (o output) send(w http.ResponseWriter, r *http.Request) *Error {
 	for _, name := range outputHeaders {
 		if value := o.header.Get(name); value != "" {
 			w.Header().Set(name, value)
 		}
 	}
-	writeText(w, o.text)
+	return sendText(w, r, mediaText, o.text)
 }
 
 // local is what this replica keeps of the task's output. What it wrote here before others ran it does not count, unless

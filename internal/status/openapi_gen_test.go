@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 		if err := encoder.Encode(f.value); err != nil {
 			return nil, err
 		}
-		all = append(append(all, quote(f.name)+":"...), value.Bytes()...)
+		all = append(append(all, strconv.Quote(f.name)+":"...), value.Bytes()...)
 	}
 	return append(all, '}'), nil
 }

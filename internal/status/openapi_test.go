@@ -37,7 +37,8 @@ type openAPIDoc struct {
 
 func readOpenAPI(t *testing.T) openAPIDoc {
 	t.Helper()
-	return decode[openAPIDoc](t, get(t, WithChanges(New(Config{Source: &Board{}}), ChangesOpen), "/openapi.json"))
+	h := granting(New(Config{Source: &Board{}}), Access{Changes: ChangesOpen})
+	return decode[openAPIDoc](t, get(t, h, "/openapi.json"))
 }
 
 // What is refused as a selector is not described as one, and the other way round.

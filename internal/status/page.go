@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/base64"
 	"html/template"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -73,10 +72,9 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
 	if r.URL.Query().Get("view") == "plain" {
 		return s.plainPage(w, r)
 	}
-	w.Header().Set("Content-Type", mediaHTML)
 	w.Header().Set("Content-Security-Policy", readPage().policy)
-	_, _ = w.Write([]byte(strings.Replace(readPage().html, "{{changes}}", string(TakenBy(r)), 1))) // the reader is gone
-	return nil
+	html := strings.Replace(readPage().html, "{{changes}}", string(accessOf(r.Context()).Changes), 1)
+	return sendText(w, r, mediaHTML, html)
 }
 
 var plainTemplate = sync.OnceValue(func() *template.Template {
@@ -143,9 +141,9 @@ func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 		return bad
 	}
 	w.Header().Set("Content-Security-Policy", readPage().plainPolicy)
-	return s.answers(&q).get(r, snapshot.Version, func(_ context.Context, out io.Writer) *Error {
+	return s.answers(&q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
 		filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
-		return internal(plainTemplate().Execute(out, s.plainView(snapshot, &q, filter)))
+		return internal(plainTemplate().Execute(b.w, s.plainView(snapshot, &q, filter)))
 	}).send(w, r, mediaHTML)
 }
 

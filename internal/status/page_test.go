@@ -217,7 +217,8 @@ func TestPlainPageBeforeTheFirstSnapshot(t *testing.T) {
 func TestPageKnowsItsListener(t *testing.T) {
 	h := New(Config{Source: boardWith(sample(1))})
 	for takes, handler := range map[Changes]http.Handler{
-		ChangesNone: h, ChangesOpen: WithChanges(h, ChangesOpen), ChangesToken: WithChanges(h, ChangesToken),
+		ChangesNone: h, ChangesOpen: granting(h, Access{Changes: ChangesOpen}),
+		ChangesToken: granting(h, Access{Changes: ChangesToken}),
 	} {
 		if body := get(t, handler, "/").Body.String(); between(body, `data-changes="`, `"`) != string(takes) {
 			t.Errorf("the page says %q, want %q", between(body, `data-changes="`, `"`), takes)

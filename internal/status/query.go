@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,7 +59,7 @@ func parseQuery(values url.Values, path string, allowed []string, states []strin
 		errs = append(errs, api.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	allowed = slices.Concat(allowed, listParams)
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(allowed, name) {
 			bad(name, "not a parameter of %s; it takes %s", path, strings.Join(allowed, ", "))
 			continue
@@ -95,9 +96,9 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 	case "instance":
 		q.instances = append(q.instances, value)
 	case "state":
-		q.states, err = appendStates(q.states, value, states)
+		q.states, err = appendSome(q.states, value, states)
 	case "kind":
-		q.kinds, err = appendKinds(q.kinds, value)
+		q.kinds, err = appendSome(q.kinds, value, api.LockKinds())
 	case "task":
 		q.task = value
 	case "selector":
@@ -129,11 +130,8 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 
 func checkLength(name, value string) error {
 	most := maxLength
-	switch name {
-	case "selector":
-		most = maxQuery
-	case "continue":
-		most = maxToken
+	if limit, ok := map[string]int{"selector": maxQuery, "continue": maxToken}[name]; ok {
+		most = limit
 	}
 	if len(value) > most {
 		return fmt.Errorf("it has %d bytes; at most %d are taken", len(value), most)
@@ -141,31 +139,17 @@ func checkLength(name, value string) error {
 	return nil
 }
 
-func appendStates(list []string, value string, states []string) ([]string, error) {
-	for state := range strings.SplitSeq(value, ",") {
-		if !slices.Contains(states, state) {
-			return nil, fmt.Errorf("%q is not one of %s", state, strings.Join(states, ", "))
+// appendSome appends those that a value names, between commas, and that the list does not have.
+func appendSome[S ~string](list []S, value string, allowed []S) ([]S, error) {
+	for part := range strings.SplitSeq(value, ",") {
+		if !slices.Contains(allowed, S(part)) {
+			return nil, fmt.Errorf("%q is not one of %s", part, strings.Join(names(allowed), ", "))
 		}
-		list = appendNew(list, state)
+		if !slices.Contains(list, S(part)) {
+			list = append(list, S(part))
+		}
 	}
 	return list, nil
-}
-
-func appendKinds(list []api.LockKind, value string) ([]api.LockKind, error) {
-	for kind := range strings.SplitSeq(value, ",") {
-		if !slices.Contains(api.LockKinds(), api.LockKind(kind)) {
-			return nil, fmt.Errorf("%q is not one of %s", kind, strings.Join(names(api.LockKinds()), ", "))
-		}
-		list = appendNew(list, api.LockKind(kind))
-	}
-	return list, nil
-}
-
-func appendNew[T comparable](list []T, value T) []T {
-	if slices.Contains(list, value) {
-		return list
-	}
-	return append(list, value)
 }
 
 // parseSince takes a moment in RFC 3339, or how long ago, as 10m.
@@ -180,18 +164,19 @@ func parseSince(value string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-func (q *query) one(list []string, value string) bool {
+// anyOf says whether a list of alternatives has the value, or is empty.
+func anyOf[S comparable](list []S, value S) bool {
 	return len(list) == 0 || slices.Contains(list, value)
 }
 
-func (q *query) inGroup(name string) bool { return q.one(q.groups, name) }
+func (q *query) inGroup(name string) bool { return anyOf(q.groups, name) }
 
-func (q *query) onInstance(name string) bool { return q.one(q.instances, name) }
+func (q *query) onInstance(name string) bool { return anyOf(q.instances, name) }
 
 // onlyInstance says whether the instance was asked for by name.
 func (q *query) onlyInstance(name string) bool { return slices.Contains(q.instances, name) }
 
-func (q *query) inState(state string) bool { return q.one(q.states, state) }
+func (q *query) inState(state string) bool { return anyOf(q.states, state) }
 
 // has says whether any of the texts contains q, in any case of letters.
 func (q *query) has(texts ...string) bool {
@@ -213,15 +198,6 @@ func scope(path string, values url.Values) string {
 
 // all says whether the query leaves nothing out.
 func (q *query) all() bool { return strings.HasSuffix(q.scope, "?") }
-
-func sortedKeys(values url.Values) []string {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
 
 // tokenLife is how long a list may be continued. What was seen on the first page is history by then, and a reader
 // would join two different moments without knowing.

@@ -63,7 +63,7 @@ func (s *server) otherRoutes(c Config) []route {
 func (s *server) listRoutes() []route {
 	return []route{
 		{
-			path: s.statuses.list.path, id: "status", handle: s.status, answer: api.Status{},
+			path: s.statuses.list.path, id: "status", handle: list(s, s.statuses), answer: api.Status{},
 			params: []string{"watch"}, summary: "The cluster on one screen.",
 		},
 		listRoute(s.groups, "groups", "Groups, by name.", list(s, s.groups), api.List[api.Group]{}),
@@ -122,5 +122,5 @@ func handler(c Config, s *server) http.Handler {
 	mux.Handle("/", httperr.Handler(func(_ http.ResponseWriter, r *http.Request) *Error {
 		return httperr.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
 	}))
-	return shielded(compressed(mux), c.Logger)
+	return shielded(mux, c.Logger)
 }

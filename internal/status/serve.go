@@ -94,6 +94,7 @@ func shielded(next http.Handler, logger logr.Logger) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Cache-Control", "no-store")
+		h.Set("Vary", "Accept-Encoding, Authorization")
 		defer func() {
 			v := recover()
 			if v == nil {

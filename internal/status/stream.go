@@ -68,8 +68,7 @@ const (
 type stream struct {
 	ctx    context.Context // ends with the request or the server, or when the watcher is dropped
 	drop   context.CancelCauseFunc
-	ctl    *http.ResponseController
-	limits *limitedWriter
+	chunks *chunkWriter
 	wire   wire
 	dirty  bool   // the header, or something after it, was written since the last flush
 	last   string // Last-Event-ID of the request
@@ -80,14 +79,13 @@ type stream struct {
 func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream, end func()) {
 	ctx, cancel := untilClosing(r.Context())
 	ctx, drop := context.WithCancelCause(ctx)
-	ctl := http.NewResponseController(w)
-	limits := &limitedWriter{ctx: ctx, w: w, ctl: ctl}
+	chunks := newChunkWriter(ctx, w)
 	out = &stream{
-		ctx: ctx, drop: drop, ctl: ctl, limits: limits, wire: plainWire{limits}, last: r.Header.Get("Last-Event-ID"),
+		ctx: ctx, drop: drop, chunks: chunks, wire: plainWire{chunks}, last: r.Header.Get("Last-Event-ID"),
 		dirty: true, quiet: time.NewTicker(keepAlive),
 	}
 	if zipped {
-		out.wire = newGzipWire(limits)
+		out.wire = newGzipWire(chunks)
 	}
 	limitKernel(ctx)
 	out.dropOnceRefused()
@@ -95,7 +93,7 @@ func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)
-		_ = ctl.SetWriteDeadline(time.Now())
+		_ = chunks.ctl.SetWriteDeadline(time.Now())
 	})
 	return out, func() {
 		if !stop() {
@@ -129,7 +127,7 @@ func (s *stream) flush() error {
 	if err := s.wire.flush(); err != nil {
 		return err
 	}
-	return s.limits.flush()
+	return s.chunks.flush()
 }
 
 var stillHere = []byte(": still here\n\n")
@@ -178,8 +176,8 @@ var errNotAllowed = errors.New("the token is not known any more")
 
 // dropOnceRefused ends the stream once its reader is not allowed to read it any more.
 func (s *stream) dropOnceRefused() {
-	allowed, ok := s.ctx.Value(allowedKey{}).(func() bool)
-	if !ok {
+	allowed := accessOf(s.ctx).Allowed
+	if allowed == nil {
 		return
 	}
 	var ask func()
@@ -195,47 +193,56 @@ func (s *stream) dropOnceRefused() {
 	time.AfterFunc(allowedPace, ask)
 }
 
-// limitedWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much
-// there is to read.
-type limitedWriter struct {
-	ctx  context.Context
-	w    io.Writer
-	ctl  *http.ResponseController
-	left int // bytes that may still be written until the deadline
+// chunkWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much there
+// is to read. Use newChunkWriter.
+type chunkWriter struct {
+	ctx   context.Context // nothing is written after its end
+	w     io.Writer
+	ctl   *http.ResponseController
+	until time.Time // deadline of all chunks; zero: none
+	left  int       // bytes that may still be written until the deadline
+}
+
+func newChunkWriter(ctx context.Context, w http.ResponseWriter) *chunkWriter {
+	return &chunkWriter{ctx: ctx, w: w, ctl: http.NewResponseController(w)}
 }
 
 // renew begins a chunk.
-func (l *limitedWriter) renew() error {
+func (c *chunkWriter) renew() error {
+	at := time.Now().Add(writeTimeout)
+	if !c.until.IsZero() && at.After(c.until) {
+		at = c.until
+	}
 	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
-	_ = l.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
-	l.left = chunk
-	if l.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
-		_ = l.ctl.SetWriteDeadline(time.Now())
-		return context.Cause(l.ctx)
+	_ = c.ctl.SetWriteDeadline(at)
+	c.left = chunk
+	if c.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
+		_ = c.ctl.SetWriteDeadline(time.Now())
+		return context.Cause(c.ctx)
 	}
 	return nil
 }
 
-func (l *limitedWriter) Write(p []byte) (n int, err error) {
+func (c *chunkWriter) Write(p []byte) (n int, err error) {
 	for err == nil && n < len(p) {
-		if l.left == 0 {
-			if err := l.renew(); err != nil {
+		if c.left == 0 {
+			if err := c.renew(); err != nil {
 				return n, err
 			}
 		}
 		var m int
-		m, err = l.w.Write(p[n:min(len(p), n+l.left)])
+		m, err = c.w.Write(p[n:min(len(p), n+c.left)])
 		n += m
-		l.left -= m
+		c.left -= m
 	}
 	return n, err
 }
 
 // flush sends what is buffered, with a deadline of its own.
-func (l *limitedWriter) flush() error {
-	if err := l.renew(); err != nil {
+func (c *chunkWriter) flush() error {
+	if err := c.renew(); err != nil {
 		return err
 	}
-	l.left = 0
-	return l.ctl.Flush()
+	c.left = 0
+	return c.ctl.Flush()
 }

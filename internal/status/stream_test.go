@@ -95,9 +95,7 @@ func TestStreamsEndWithTheRightToReadThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var revoked atomic.Bool
 		read := New(Config{Source: boardWith(sample(1))})
-		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			read.ServeHTTP(w, WhileAllowed(r, func() bool { return !revoked.Load() }))
-		})
+		h := granting(read, Access{Allowed: func() bool { return !revoked.Load() }})
 		for _, list := range []string{"status", "tasks", "events", "locks"} {
 			ended := make(chan struct{})
 			go func() {

@@ -107,16 +107,7 @@ func (t *topic[T]) open(ctx context.Context, s *subscription[T], q *query) (*ini
 		s.mu.Lock()
 		at, made := s.at, &initialSnapshot{next: s.changes.end(), stale: s.at.Status.Stale}
 		s.mu.Unlock()
-		l, err := t.list.beginning(at, q)
-		if err != nil {
-			return nil, err
-		}
-		made.text, err = packEvent(func(b *body) {
-			b.text("event: snapshot\nid: ", strconv.Itoa(made.next), "\n")
-			l.writeTo(b)
-			b.text("\n")
-		})
-		return made, err
+		return made, made.pack(strconv.Itoa(made.next), t.list.beginning(at, q))
 	})
 }
 
