@@ -388,7 +388,7 @@ func TestPageIsToldWhatItMayChange(t *testing.T) {
 	}
 }
 
-// The log tells each change and each refusal, and what is not known to be written or not; nothing that is so already.
+// The log has each change and each refusal, and what may be written or not; nothing that was so before.
 func TestChangesAreLogged(t *testing.T) {
 	var lines []string
 	asked := &changer{}

@@ -202,7 +202,7 @@ func (r Request) event(o record.Override) (record.Event, bool) {
 	if r.For > 0 {
 		e.Message = strings.TrimSuffix("for "+r.For.String()+": "+r.Reason, ": ")
 	}
-	return e, o.Kind != record.OverrideResume // the end of the pause is told
+	return e, o.Kind != record.OverrideResume // the end of the pause has an event
 }
 
 // about is an event that names what an override is about.

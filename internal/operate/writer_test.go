@@ -124,9 +124,8 @@ func events(t *testing.T, db store.Store) []string {
 	return all
 }
 
-// What somebody else has taken back already is no change of who asks for it too. The same goes for nobody else: an
-// answer that was lost is asked for, and the change is told.
-func TestOnlyChangesAreTold(t *testing.T) {
+// What another request has taken back already is no change, and has no event. A change whose answer was lost has one.
+func TestOnlyChangesHaveEvents(t *testing.T) {
 	db := memory.New()
 	r := task(api.Unpin, "g/1")
 	d := operate.Decision{Delete: []record.Override{{Kind: record.OverridePin, Scope: record.ScopeTask, Name: "g/1"}}}
@@ -134,7 +133,7 @@ func TestOnlyChangesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := events(t, db); len(got) > 0 {
-		t.Errorf("told is %q, of a pin that there was not", got)
+		t.Errorf("events %q, of a pin that there was not", got)
 	}
 	pin := to(task(api.Pin, "g/1"), "b", true)
 	if err := operate.NewWriter(db).Write(t.Context(), pin, operate.Decide(state(), pin)); err != nil {
@@ -152,7 +151,7 @@ func TestOnlyChangesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := events(t, db), []string{"Change Pin g/1", "Change Unpin g/1"}; !slices.Equal(got, want) {
-		t.Errorf("told is %q, want %q", got, want)
+		t.Errorf("events %q, want %q", got, want)
 	}
 }
 
@@ -170,8 +169,8 @@ func (l leaving) Apply(ctx context.Context, changes ...store.Change) ([]store.Ou
 	return l.Store.Apply(ctx, changes...)
 }
 
-// Who leaves in between leaves no change behind that nobody is told of, and no pause that is half taken back.
-func TestChangesAreFinishedWhoeverLeaves(t *testing.T) {
+// A caller that leaves in between leaves no change without an event, and no pause that is half taken back.
+func TestChangesAreFinishedForCallersThatLeave(t *testing.T) {
 	db := memory.New()
 	pause, resume := task(api.Pause, "g/1"), task(api.Resume, "g/1")
 	paused := standing(record.OverridePause, record.ScopeTask, "g/1")
@@ -185,14 +184,14 @@ func TestChangesAreFinishedWhoeverLeaves(t *testing.T) {
 			t.Errorf("%s: %v", step.request.Verb, err)
 		}
 		if ctx.Err() == nil {
-			t.Fatal("nobody has left")
+			t.Fatal("the caller has not left")
 		}
 		if err := w.Write(ctx, step.request, operate.Decide(state(), step.request)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s by who had left before: %v", step.request.Verb, err)
 		}
 	}
 	if got, want := events(t, db), []string{"Change Pause g/1", "Change Resume g/1"}; !slices.Equal(got, want) {
-		t.Errorf("told is %q, want %q", got, want)
+		t.Errorf("events %q, want %q", got, want)
 	}
 	res, err := db.List(t.Context(), store.KindOverride, store.Query{States: []string{string(record.OverridePause)}})
 	if err != nil || len(res.Docs) > 0 {

@@ -214,7 +214,9 @@ func TestLogsAreOfTheOwnersRun(t *testing.T) {
 			asked: "a", token: 7, a: wrote(false, 7, 7), want: "line of 7\n", by: "a", ended: "true",
 		},
 		"not owned, and run elsewhere last": {asked: "a", token: 8, a: wrote(false, 7, 7), code: 404},
-		"back again":                        {asked: "a", knows: "a", token: 9, a: wrote(true, 9, 7, 9), want: "line of 9\n", by: "a"},
+		"back again": {
+			asked: "a", knows: "a", token: 9, a: wrote(true, 9, 7, 9), want: "line of 9\n", by: "a",
+		},
 		"restarts in place": {
 			asked: "a", knows: "a", token: 9, a: wrote(true, 7, 7, 9), want: "line of 7\nline of 9\n", by: "a",
 		},

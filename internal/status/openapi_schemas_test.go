@@ -77,7 +77,9 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{{"type", []string{"string", "null"}}, {"format", "date-time"}}
 	case strings.HasPrefix(t.Name(), "One["):
 		item, _ := t.FieldByName("Item")
-		s.named("Stale", "What an answer about one object has beside the fields of the object.", object{{"stale", described(object{{"type", "boolean"}}, s.comments["List.Stale"])}})
+		s.named("Stale", "What an answer about one object has beside the fields of the object.", object{
+			{"stale", described(object{{"type", "boolean"}}, s.comments["List.Stale"])},
+		})
 		return object{{"allOf", []object{s.of(item.Type), ref("schemas", "Stale")}}}
 	}
 	switch t.Kind() {

@@ -133,7 +133,7 @@ func (l StoreLists) findDiscovery(groups []config.Group) []Finding {
 		switch why := joined(s.Error, f.failed); {
 		case s.Error != "":
 			add(api.ProblemDiscoveryFailed,
-				fmt.Sprintf("%s cannot tell what exists: %s; nothing is removed meanwhile", s.By, why))
+				fmt.Sprintf("%s cannot list what exists: %s; nothing is removed meanwhile", s.By, why))
 		case why != "":
 			add(api.ProblemDiscoveryFailed, why)
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
-// Malformed events are left out, and a page is as full as it can be all the same: a shorter one would look like the last.
+// Malformed events are left out, and a page is full all the same: a shorter one would look like the last.
 func TestMalformedEventsTakeNoPlace(t *testing.T) {
 	db := memory.New()
 	for i := range 9 {
-		d := record.Event{ID: fmt.Sprintf("%013d-s-%d", i, i), Type: "Moved", Time: int64(i)}.Doc(store.WriterID{Session: "s", Seq: 1})
+		e := record.Event{ID: fmt.Sprintf("%013d-s-%d", i, i), Type: "Moved", Time: int64(i)}
+		d := e.Doc(store.WriterID{Session: "s", Seq: 1})
 		if i%3 != 0 {
 			d.Body = []byte("no event")
 		}

@@ -30,7 +30,7 @@ func TestDiscoveredWithoutATaskIsAProblem(t *testing.T) {
 		said[p.Reason] = p.Message
 	}
 	if got := said[api.ProblemDiscoveryFailed]; got !=
-		"r2 cannot tell what exists: file: a: no such file; nothing is removed meanwhile" {
+		"r2 cannot list what exists: file: a: no such file; nothing is removed meanwhile" {
 		t.Errorf("failed: %s", got)
 	}
 	for _, part := range []string{

@@ -193,7 +193,7 @@ func TestManyMutexes(t *testing.T) {
 	}
 }
 
-// A holder that is known to be dead is told apart from one of which nothing is known.
+// A holder that is known to be dead differs from one of which nothing is known.
 func TestMutexOfTheDead(t *testing.T) {
 	known := holdersOf(&cluster.View{Sessions: []cluster.Session{
 		{ID: "A", State: record.Dead, Member: record.Member{Instance: "a"}, Cause: "no heartbeat for 20 s"},

@@ -99,8 +99,8 @@ func TestTaskStates(t *testing.T) {
 			}, want: api.Unassigned, shown: "Orphaned", message: "waits for the remote lease",
 		},
 		"to be paused, still runs": {
-			lock: viewtest.Lock(key, "B", "running"), change: viewtest.Override(record.OverridePause, key, ""), want: api.Running,
-			owner: "b",
+			lock: viewtest.Lock(key, "B", "running"), change: viewtest.Override(record.OverridePause, key, ""),
+			want: api.Running, owner: "b",
 		},
 		"pinned to no instance": {
 			change: viewtest.Override(record.OverridePin, key, "x"), reason: balancer.PinUnavailable, want: api.Unassigned,
