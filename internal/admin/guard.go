@@ -45,10 +45,8 @@ func (g *Guard) checkHost(next http.Handler) http.Handler {
 func (g *Guard) ReadOnly(next http.Handler) http.Handler {
 	return g.checkHost(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			e := httperr.New(http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed,
+			return httperr.NotAllowed("GET, HEAD",
 				"%.20s: this listener only reads; changes are taken at admin.listen", r.Method)
-			e.Allow = "GET, HEAD"
-			return e
 		}
 		next.ServeHTTP(w, r)
 		return nil

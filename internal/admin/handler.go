@@ -57,11 +57,7 @@ func New(c Config) http.Handler {
 func postOnly(h httperr.Handler) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if r.Method != http.MethodPost {
-			e := httperr.New(
-				http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, "%s changes: use POST", r.URL.Path,
-			)
-			e.Allow = http.MethodPost
-			return e
+			return httperr.NotAllowed(http.MethodPost, "%s changes: use POST", r.URL.Path)
 		}
 		return h(w, r)
 	})

@@ -41,6 +41,13 @@ func Unavailable(reason, format string, args ...any) *Error {
 	return e
 }
 
+// NotAllowed is 405, with the methods that are allowed.
+func NotAllowed(allow, format string, args ...any) *Error {
+	e := New(http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, format, args...)
+	e.Allow = allow
+	return e
+}
+
 // Write answers with the error.
 func (e *Error) Write(w http.ResponseWriter) {
 	if e.Allow != "" {

@@ -15,7 +15,7 @@ import (
 )
 
 // list answers with one page of a list, or watches all of it.
-func list[T any](s *server, d *topic[T]) endpoint {
+func list[T any](s *server, d *topic[T]) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
 		q, bad := s.query(r, d.list.path, d.list.params, d.list.states)
 		if bad != nil {
@@ -104,7 +104,7 @@ func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // runs answers with the last runs of a task.
-func (s *server) runs(source RunSource) endpoint {
+func (s *server) runs(source RunSource) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
 		_, t, bad := s.findTask(r)
 		if bad != nil {

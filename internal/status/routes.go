@@ -19,7 +19,7 @@ type route struct {
 	summary string
 	params  []string // of the query
 	answer  any      // a value of the type that is answered as JSON; a string: the media type of a text
-	handle  endpoint
+	handle  httperr.Handler
 
 	unlimited   bool   // answered however many others are
 	forbidden   bool   // a token or a listener may be refused
@@ -81,7 +81,7 @@ func (s *server) listRoutes() []route {
 	}
 }
 
-func listRoute[T any](t *topic[T], id, summary string, handle endpoint, answer any) route {
+func listRoute[T any](t *topic[T], id, summary string, handle httperr.Handler, answer any) route {
 	return route{
 		path: t.list.path, id: id, summary: summary, handle: handle, answer: answer,
 		params: slices.Concat(t.list.params, listParams),

@@ -111,23 +111,16 @@ func newServer(c Config) *server {
 	}
 }
 
-// endpoint answers a request, or says why not.
-type endpoint func(w http.ResponseWriter, r *http.Request) *Error
-
-func readOnly(e endpoint) http.Handler {
-	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *Error {
+func readOnly(e httperr.Handler) httperr.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			err := httperr.New(
-				http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, "%s only reads: use GET", r.URL.Path,
-			)
-			err.Allow = "GET, HEAD"
-			return err
+			return httperr.NotAllowed("GET, HEAD", "%s only reads: use GET", r.URL.Path)
 		}
 		return e(w, r)
-	})
+	}
 }
 
-func plain(h http.Handler) endpoint {
+func plain(h http.Handler) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
 		h.ServeHTTP(w, r)
 		return nil
@@ -186,7 +179,7 @@ const watchShare = 4
 type answeringKey struct{}
 
 // limited refuses requests beyond how many are answered at once.
-func (s *server) limited(e endpoint) endpoint {
+func (s *server) limited(e httperr.Handler) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
 		leave, bad := enter(s.answering, r, api.ReasonTooManyRequests, "requests are answered")
 		if bad != nil {
