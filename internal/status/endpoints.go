@@ -45,10 +45,14 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
 	}
 	snapshot := d.source.Snapshot()
-	return s.answers(q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
+	answer := s.answers(q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
 		d.list.page(snapshot, q, s.now())(b)
 		return nil
-	}).sendTagged(w, r, mediaJSON)
+	})
+	if d.list.whole != nil { // the time of a status makes each another one
+		return answer.send(w, r, mediaJSON)
+	}
+	return answer.sendTagged(w, r, mediaJSON)
 }
 
 func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
