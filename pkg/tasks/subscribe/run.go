@@ -21,8 +21,8 @@ const (
 	leaseLook = 50 * time.Millisecond
 )
 
-// reconnect is the pause between two tries to open a subscription.
-var reconnect = tasks.Backoff{Initial: 200 * time.Millisecond, Max: 5 * time.Second}
+// reconnect is the pause between two tries to open a subscription. Its longest is how late a new topic may be noticed.
+var reconnect = tasks.Backoff{Initial: 100 * time.Millisecond, Max: 3 * time.Second}
 
 var errGraceOver = errors.New("stop.timeout is over")
 

@@ -107,6 +107,29 @@ func TestPartitionWithoutALeader(t *testing.T) {
 	}
 }
 
+// A topic that was just created is opened once all its partitions have a leader, and nothing is said of that.
+func TestPartitionsOfANewTopicAreWaitedFor(t *testing.T) {
+	for _, start := range []string{Earliest, Latest} {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cluster.Close)
+		b := benchOf(t, cluster.ListenAddrs()[0])
+		b.create("orders", 3)
+		absent := leaderless(cluster, nil)
+		absent.Store(true)
+		cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+			absent.Store(false) // as the positions of the others are kept
+			return nil, nil, false
+		})
+		o := b.Open(b.source("orders", func(s *Source) { s.Start = start }), 1)
+		b.publish("orders", 1, "a")
+		o.Ack(o.Expect("a")...)
+		o.Troubles.WantNone(t)
+	}
+}
+
 // A topic of which no partition has a leader cannot be opened.
 func TestNoPartitionHasALeader(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))

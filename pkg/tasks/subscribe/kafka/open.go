@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -89,6 +91,13 @@ func (o *opening) open(ctx context.Context) (*subscription, error) {
 	return sub, nil
 }
 
+// How long the partitions of a topic without positions are waited for that are absent. A broker takes part of a second
+// to lead those of a topic that was just created.
+const (
+	firstPause = 100 * time.Millisecond // doubled each time
+	lastPause  = 800 * time.Millisecond
+)
+
 // beginAll is where each partition begins that is not absent. One at least has to be there.
 func (o *opening) beginAll(ctx context.Context, partitions []int32) (map[int32]mark, absentError, error) {
 	if err := access.Join(o.gone(o.before)); err != nil {
@@ -96,14 +105,22 @@ func (o *opening) beginAll(ctx context.Context, partitions []int32) (map[int32]m
 	}
 	began := wallclock.Now()
 	begin, absent, err := o.begin(ctx, o.before, partitions)
+	if o.latest && len(absent) > 0 {
+		// For those that are absent: nothing that is published until they are there is skipped.
+		o.latest, o.at = false, began
+	}
+	fresh := len(o.before.marks) == 0
+	for pause := firstPause; fresh && err == nil && len(absent) > 0 && pause <= lastPause; pause *= 2 {
+		_ = sleep.For(ctx, pause) // begin looks at ctx
+		var more map[int32]mark
+		more, absent, err = o.begin(ctx, o.before, absent.partitions())
+		maps.Copy(begin, more)
+	}
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case len(begin) == 0:
 		return nil, nil, absent
-	case o.latest && len(absent) > 0:
-		// For those that are absent: nothing that is published until they are there is skipped.
-		o.latest, o.at = false, began
 	}
 	return begin, absent, nil
 }
