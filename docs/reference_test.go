@@ -127,17 +127,15 @@ func TestConfigurationPage(t *testing.T) {
 	}
 	definitions := schema.(map[string]any)["$defs"].(map[string]any)
 	onPages := map[string]any{"subscriptions.md": map[string]any{}}
-	files := definitions["clientTLS"] // fields of sources and listers
-	delete(definitions, "clientTLS")
 	for _, source := range kinds.Sources() {
-		onPages["sources/"+source.Name()+".md"] = []any{definitions[source.Name()], files}
+		onPages["sources/"+source.Name()+".md"] = definitions[source.Name()]
 		delete(definitions, source.Name())
 	}
 	for _, name := range []string{"deliver", "maxInFlight"} {
 		onPages["subscriptions.md"].(map[string]any)[name] = definitions[name]
 		delete(definitions, name)
 	}
-	lists := map[string]any{"discover": definitions["discover"], "tls": files}
+	lists := map[string]any{"discover": definitions["discover"]}
 	delete(definitions, "discover")
 	for _, lister := range kinds.Listers().All() {
 		lists[lister.Name()] = definitions["discover-"+lister.Name()]

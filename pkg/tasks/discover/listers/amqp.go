@@ -3,7 +3,6 @@ package listers
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // amqpName is the field of discover that chooses this lister.
@@ -34,35 +34,6 @@ const (
 	TypeStream = "stream"
 )
 
-//go:embed amqp.json
-var amqpSchema string
-
-// AMQPKind reads listers from a configuration.
-type AMQPKind struct{}
-
-// Name is "amqp".
-func (AMQPKind) Name() string { return amqpName }
-
-// Schema is that of the mapping with management, queues and so on.
-func (AMQPKind) Schema() string { return amqpSchema }
-
-// Parse reads a AMQP.
-func (AMQPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	r.CheckStart(n, nil)
-	login := access.ParseLogin(n, r)
-	return &AMQP{
-		Management:   r.Text(n.Get("management"), ""),
-		VHost:        r.Text(n.Get("vhost"), DefaultVHost),
-		Queues:       r.TextOrList(n.Get("queues")),
-		Type:         r.Text(n.Get("type"), DefaultType),
-		User:         login.User,
-		Password:     login.Password,
-		PasswordFile: login.PasswordFile,
-		Timeout:      r.Positive(n.Get("timeout"), DefaultTimeout, ""),
-		CAFile:       r.Text(n.At("tls", "caFile"), ""),
-	}
-}
-
 // AMQP asks the management API of RabbitMQ for the queues of one virtual host: AMQP has no way to list them. Texts are
 // as written: $(NAME) in them is replaced at each look.
 type AMQP struct {
@@ -79,48 +50,69 @@ type AMQP struct {
 	client client
 }
 
+// fields are what a configuration says of a lister.
+func (l *AMQP) fields() field.List {
+	return field.List{
+		{
+			Name: "management", Value: field.Text{
+				To: &l.Management, Required: "is required: the address of the management plugin, as http://HOST:15672",
+				Valid: endpoint.IsWebURL, Message: "is not an address to ask, must be http://HOST:PORT or https://HOST:PORT",
+			},
+			Doc: "Address of the management plugin, as `http://HOST:15672`.",
+		},
+		{Name: "vhost", Value: field.Text{To: &l.VHost, Default: DefaultVHost}, Doc: "Virtual host of the queues."},
+		{
+			Name: "queues", Value: field.Patterns{To: &l.Queues},
+			Doc: "Which queues: `*` stands for any text, `?` for one character; or a regular expression between slashes. " +
+				"Exclusive ones are left out.",
+		},
+		{
+			Name: "type", Value: field.Text{To: &l.Type, Default: DefaultType, OneOf: []string{TypeQueue, TypeStream}},
+			Doc: "`queue`: classic and quorum queues. `stream`: streams.",
+		},
+		{
+			Name: "user", Value: field.Text{To: &l.User},
+			Doc: "It needs the tag `management`, and access to the virtual host.",
+		},
+		access.Password(&l.Password),
+		access.PasswordFile(&l.PasswordFile),
+		{Name: "timeout", Value: field.Duration{To: &l.Timeout, Default: DefaultTimeout}, Doc: "Of one request."},
+		{Name: "tls", Value: field.Mapping{Fields: field.List{access.CAFile(&l.CAFile)}, Off: l.CAFile == ""}},
+	}
+}
+
+// AMQPKind reads listers from a configuration.
+type AMQPKind struct{}
+
+// Name is "amqp".
+func (AMQPKind) Name() string { return amqpName }
+
+// Schema is that of the mapping with management, queues and so on.
+func (AMQPKind) Schema() string {
+	return new(AMQP).fields().Schema("Finds the queues of RabbitMQ, by its management API.")
+}
+
+// Parse reads a AMQP.
+func (AMQPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
+	l := new(AMQP)
+	l.fields().Parse(n, r)
+	return l
+}
+
 // Kind is "amqp".
 func (*AMQP) Kind() string { return amqpName }
 
 // Validate checks the address, the patterns and the user.
 func (l *AMQP) Validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	say := func(message string, path ...string) {
-		wrong = append(wrong, decode.FieldError{Path: path, Message: message})
-	}
-	switch {
-	case l.Management == "":
-		say("is required: the address of the management plugin, as http://HOST:15672", "management")
-	case !decode.HasVariables(l.Management) && !endpoint.IsWebURL(l.Management):
-		// Not quoted: it may hold a password.
-		say("is not an address to ask, must be http://HOST:PORT or https://HOST:PORT", "management")
-	}
-	wrong = append(wrong, endpoint.ValidateCAFile(l.Management, l.CAFile)...)
-	wrong = append(wrong, discover.ValidatePatterns("queues", l.Queues)...)
-	if !slices.Contains([]string{"", TypeQueue, TypeStream}, l.Type) {
-		wrong = append(wrong, decode.FieldError{Path: []string{"type"}, Must: TypeQueue + " or " + TypeStream})
-	}
-	return slices.Concat(wrong, l.login().Validate(), l.login().ValidateUser())
-}
-
-func (l *AMQP) login() access.Login {
-	return access.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
+	return slices.Concat(l.fields().Check(), endpoint.ValidateCAFile(l.Management, l.CAFile),
+		discover.ValidatePatterns("queues", l.Queues), l.login().Validate(), l.login().ValidateUser())
 }
 
 // Print shows the fields as they are written.
-func (l *AMQP) Print() any {
-	fields := slices.Concat(
-		decode.Pairs(
-			"management", decode.WithoutPasswords(l.Management), "vhost", cmp.Or(l.VHost, DefaultVHost),
-			"queues", l.Queues, "type", cmp.Or(l.Type, DefaultType),
-		),
-		l.login().Print(),
-		decode.Pairs("timeout", cmp.Or(l.Timeout, DefaultTimeout)),
-	)
-	if l.CAFile != "" {
-		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", l.CAFile))...)
-	}
-	return fields
+func (l *AMQP) Print() any { return l.fields().Print() }
+
+func (l *AMQP) login() access.Login {
+	return access.Login{User: l.User, Password: l.Password, PasswordFile: l.PasswordFile}
 }
 
 // List asks for all queues, or streams, of the virtual host. Exclusive ones are left out: only who made them may
@@ -186,20 +178,22 @@ func advice(status int) string {
 
 // request makes the request, with everything expanded now.
 func (l *AMQP) request(ctx context.Context, env discover.Env) (*http.Request, error) {
-	e := access.NewExpander(amqpName, env.Expand)
-	base, vhost := e.Text("management", l.Management), e.Text("vhost", cmp.Or(l.VHost, DefaultVHost))
-	login := e.Login("", l.login())
-	password, err := login.ReadPassword(amqpName)
-	if e.Add(err); e.Err() != nil {
-		return nil, e.Err()
+	to := AMQP{
+		Management: l.Management, VHost: l.VHost, User: l.User, Password: l.Password, PasswordFile: l.PasswordFile,
 	}
-	target := strings.TrimSuffix(base, "/") + "/api/queues/" + url.PathEscape(vhost) + "?columns=name,type,exclusive"
+	err := to.fields().Expand(amqpName, env.Expand)
+	password, noPassword := to.login().ReadPassword(amqpName)
+	if err := field.Join(err, noPassword); err != nil {
+		return nil, err
+	}
+	target := strings.TrimSuffix(to.Management, "/") + "/api/queues/" + url.PathEscape(to.VHost) +
+		"?columns=name,type,exclusive"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("amqp.management: %w", withoutURL(ctx, err))
 	}
-	if login.User != "" {
-		request.SetBasicAuth(login.User, password)
+	if to.User != "" {
+		request.SetBasicAuth(to.User, password)
 	}
 	return request, nil
 }

@@ -1,5 +1,5 @@
-// Package access is what sources and listers that connect to a broker have in common: how fields that say where it is,
-// who connects and by which certificates are read, checked, printed and expanded. It imports no client.
+// Package access is what sources and listers that connect to a broker have in common: the fields that say who connects
+// and by which certificates. It imports no client.
 package access
 
 import (
@@ -7,10 +7,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // Login is who connects.
@@ -19,12 +18,33 @@ type Login struct {
 	PasswordFile   string // its content is the password
 }
 
-// ParseLogin reads the fields user, password and passwordFile of n, which is nil where they are left out.
-func ParseLogin(n *decode.Node, r *decode.Reader) Login {
-	return Login{
-		User:         r.Text(n.Get("user"), ""),
-		Password:     r.Text(n.Get("password"), ""),
-		PasswordFile: r.Text(n.Get("passwordFile"), ""),
+// LoginFields are user, password and passwordFile. Unset says who connects where they are left out; empty: no one in
+// particular.
+func LoginFields(user, password, passwordFile *string, unset string) field.List {
+	return field.List{
+		{Name: "user", Value: field.Text{To: user}, Doc: "Who connects.", Unset: unset},
+		Password(password), PasswordFile(passwordFile),
+	}
+}
+
+// Fields are LoginFields of l.
+func (l *Login) Fields(unset string) field.List {
+	return LoginFields(&l.User, &l.Password, &l.PasswordFile, unset)
+}
+
+// Password is the field of that name.
+func Password(to *string) field.Field {
+	return field.Field{
+		Name: "password", Value: field.Text{To: to, Secret: true},
+		Doc: "Best taken from the environment or from a file.",
+	}
+}
+
+// PasswordFile is the field of that name.
+func PasswordFile(to *string) field.Field {
+	return field.Field{
+		Name: "passwordFile", Value: field.Text{To: to},
+		Doc: "File whose content is the password, less its trailing line ends. It is read again at each connect.",
 	}
 }
 
@@ -59,15 +79,6 @@ func (l Login) ValidateUser() []decode.FieldError {
 	return nil
 }
 
-// Print are the fields as they are written, without the password.
-func (l Login) Print() decode.Fields {
-	return decode.Pairs(
-		"user", decode.TextOrNil(l.User),
-		"password", decode.HiddenPassword(l.Password),
-		"passwordFile", decode.TextOrNil(l.PasswordFile),
-	)
-}
-
 // ReadPassword is the password, which is read from its file now where there is one. Call it for each connection. The
 // fields hold no variables any more. Errors name the field, below the one given.
 func (l Login) ReadPassword(below string) (string, error) {
@@ -87,12 +98,28 @@ type TLS struct {
 	CertFile, KeyFile string // of the client: both or neither
 }
 
-// ParseTLS reads the field tls; n is nil where it is left out.
-func ParseTLS(n *decode.Node, r *decode.Reader) TLS {
-	return TLS{
-		CAFile:   r.Text(n.Get("caFile"), ""),
-		CertFile: r.Text(n.Get("certFile"), ""),
-		KeyFile:  r.Text(n.Get("keyFile"), ""),
+// Field is tls, for what doc says.
+func (t *TLS) Field(doc string) field.Field {
+	files := field.Mapping{Fields: Files(&t.CAFile, &t.CertFile, &t.KeyFile), Off: *t == (TLS{})}
+	return field.Field{Name: "tls", Value: files, Doc: doc}
+}
+
+// Files are the fields of tls.
+func Files(caFile, certFile, keyFile *string) field.List {
+	return field.List{
+		CAFile(caFile),
+		{
+			Name: "certFile", Value: field.Text{To: certFile},
+			Doc: "PEM file of the client's certificate. It goes with `keyFile`.",
+		},
+		{Name: "keyFile", Value: field.Text{To: keyFile}, Doc: "PEM file of its key. It goes with `certFile`."},
+	}
+}
+
+// CAFile is the field of that name.
+func CAFile(to *string) field.Field {
+	return field.Field{
+		Name: "caFile", Value: field.Text{To: to}, Doc: "PEM file of the authorities to trust.", Unset: "the system's",
 	}
 }
 
@@ -105,23 +132,6 @@ func (t TLS) Validate() []decode.FieldError {
 		return []decode.FieldError{{Path: []string{"tls", "certFile"}, Message: "is required with keyFile"}}
 	}
 	return nil
-}
-
-// Print is the field tls, as it is written; none where no file is named.
-func (t TLS) Print() decode.Fields {
-	if t == (TLS{}) {
-		return nil
-	}
-	return decode.Pairs("tls", t.PrintFiles())
-}
-
-// PrintFiles are the fields of tls.
-func (t TLS) PrintFiles() decode.Fields {
-	return decode.Pairs(
-		"caFile", decode.TextOrNil(t.CAFile),
-		"certFile", decode.TextOrNil(t.CertFile),
-		"keyFile", decode.TextOrNil(t.KeyFile),
-	)
 }
 
 // Config reads the files. Call it for each connection, as certificates are renewed. The names of files hold no
@@ -146,96 +156,4 @@ func (t TLS) Config(kind string) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
-}
-
-// Expander replaces the variables of a kind's fields, and gathers what is wrong, so that all of it is said at once.
-// One goroutine uses it.
-type Expander struct {
-	kind   string
-	expand func(field, text string) (string, error)
-	errs   []error
-}
-
-// NewExpander is for the fields below that of a kind. Expand replaces the variables of one.
-func NewExpander(kind string, expand func(field, text string) (string, error)) *Expander {
-	return &Expander{kind: kind, expand: expand}
-}
-
-// Text is a field's text; empty where it is wrong.
-func (e *Expander) Text(field, text string) string {
-	value, err := e.expand(e.kind+"."+field, text)
-	if err != nil {
-		e.errs = append(e.errs, err)
-		return ""
-	}
-	return value
-}
-
-// Texts is a field's list of texts.
-func (e *Expander) Texts(field string, texts []string) []string {
-	expanded := make([]string, len(texts))
-	for i, text := range texts {
-		expanded[i] = e.Text(fmt.Sprintf("%s[%d]", field, i), text)
-	}
-	return expanded
-}
-
-// Login are the fields of a login, which stand below a field, or below the kind where that is empty.
-func (e *Expander) Login(below string, l Login) Login {
-	if below != "" {
-		below += "."
-	}
-	return Login{
-		User:         e.Text(below+"user", l.User),
-		Password:     e.Text(below+"password", l.Password),
-		PasswordFile: e.Text(below+"passwordFile", l.PasswordFile),
-	}
-}
-
-// TLS are the fields of tls.
-func (e *Expander) TLS(t TLS) TLS {
-	return TLS{
-		CAFile:   e.Text("tls.caFile", t.CAFile),
-		CertFile: e.Text("tls.certFile", t.CertFile),
-		KeyFile:  e.Text("tls.keyFile", t.KeyFile),
-	}
-}
-
-// Add says what else is wrong. Nil errors are nothing.
-func (e *Expander) Add(errs ...error) {
-	for _, err := range errs {
-		if err != nil {
-			e.errs = append(e.errs, err)
-		}
-	}
-}
-
-// Err is all that is wrong, in one line; nil: nothing is.
-func (e *Expander) Err() error { return Join(e.errs) }
-
-// Join is all errors in one line; nil where there are none.
-func Join(errs []error) error {
-	var all error
-	for _, err := range errs {
-		if all == nil {
-			all = err
-		} else {
-			all = fmt.Errorf("%w; %w", all, err)
-		}
-	}
-	return all
-}
-
-// Addresses are single addresses: each text may hold several, with commas between. One that is there twice is given
-// once.
-func Addresses(texts []string) []string {
-	var all []string
-	for _, text := range texts {
-		for one := range strings.SplitSeq(text, ",") {
-			if one = strings.TrimSpace(one); one != "" && !slices.Contains(all, one) {
-				all = append(all, one)
-			}
-		}
-	}
-	return all
 }

@@ -4,11 +4,9 @@ package access_test
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -82,26 +80,6 @@ func TestLoginsAreValidated(t *testing.T) {
 	}
 }
 
-func TestPrintHidesPasswords(t *testing.T) {
-	for password, want := range map[string]string{
-		"":                  "[{user u} {password <nil>} {passwordFile <nil>}]",
-		"s3cret":            "[{user u} {password xxxxx} {passwordFile <nil>}]",
-		"$(PASSWORD)":       "[{user u} {password $(PASSWORD)} {passwordFile <nil>}]",
-		"s3cret$(PASSWORD)": "[{user u} {password xxxxx} {passwordFile <nil>}]",
-	} {
-		if got := fmt.Sprint(access.Login{User: "u", Password: password}.Print()); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	const tls = "[{tls [{caFile ca} {certFile <nil>} {keyFile <nil>}]}]"
-	if got := fmt.Sprint(access.TLS{CAFile: "ca"}.Print()); got != tls {
-		t.Errorf("got %s", got)
-	}
-	if got := (access.TLS{}).Print(); got != nil {
-		t.Errorf("got %v where no file is named", got)
-	}
-}
-
 func TestPasswordsAreReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	login := access.Login{User: "u", PasswordFile: file}
@@ -117,29 +95,5 @@ func TestPasswordsAreReadAgain(t *testing.T) {
 	}
 	if got, err := (access.Login{Password: "given"}).ReadPassword("amqp"); err != nil || got != "given" {
 		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-func TestExpander(t *testing.T) {
-	e := access.NewExpander("nats", func(field, text string) (string, error) {
-		if strings.Contains(text, "$(NONE)") {
-			return "", errors.New(field + ": $(NONE) is not set")
-		}
-		return strings.ReplaceAll(text, "$(X)", "x"), nil
-	})
-	login := e.Login("sasl", access.Login{User: "$(X)", Password: "$(NONE)"})
-	files := e.TLS(access.TLS{CAFile: "$(X)/ca", KeyFile: "$(NONE)"})
-	servers := access.Addresses(e.Texts("servers", []string{"a, $(X)", "a,,b"}))
-	if login != (access.Login{User: "x"}) || files != (access.TLS{CAFile: "x/ca"}) ||
-		!slices.Equal(servers, []string{"a", "x", "b"}) {
-		t.Errorf("got %+v, %+v, %q", login, files, servers)
-	}
-	e.Add(nil, errors.New("nats.stream: is empty"))
-	const want = "nats.sasl.password: $(NONE) is not set; nats.tls.keyFile: $(NONE) is not set; nats.stream: is empty"
-	if err := e.Err(); err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	if err := access.NewExpander("nats", nil).Err(); err != nil {
-		t.Errorf("got %v where nothing is wrong", err)
 	}
 }

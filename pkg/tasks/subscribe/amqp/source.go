@@ -11,7 +11,6 @@ package amqp
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -103,31 +103,43 @@ func (s Source) subscribe(ctx context.Context, l *link, session subscribe.Sessio
 
 // expand replaces the variables in all fields.
 func (s Source) expand(expand func(field, text string) (string, error)) (Source, error) {
-	var stream Stream
-	if s.Stream != nil {
-		stream = Stream{cmp.Or(s.Stream.Start, DefaultStart), cmp.Or(s.Stream.Missing, DefaultMissing)}
-		s.Stream = &stream
-	}
-	e := access.NewExpander(Name, expand)
-	s.URL, s.Queue, s.KeyHeader = e.Text("url", s.URL), e.Text("queue", s.Queue), e.Text("keyHeader", s.KeyHeader)
-	s.Login, s.TLS = e.Login("", s.Login), e.TLS(s.TLS)
-	stream.Start, stream.Missing = e.Text("stream.start", stream.Start), e.Text("stream.missing", stream.Missing)
-	if err := e.Err(); err != nil {
+	if err := s.fields().Expand(Name, expand); err != nil {
 		return s, fmt.Errorf("subscribe to a queue: %w", err)
 	}
-	return s, s.check()
+	return s, nil
 }
 
-// check says what is wrong with fields that variables came into. It does not quote them.
-func (s Source) check() error {
-	if s.Queue == "" || len(s.Queue) > maxName {
-		return fmt.Errorf("amqp.queue: must be a name of 1 to %d bytes, what its variables hold is not", maxName)
+// fields are what a configuration says of a source. Its stream becomes a copy, as others may have the one that it was.
+func (s *Source) fields() field.List {
+	stream := Stream{}
+	if s.Stream != nil {
+		stream, s.Stream = *s.Stream, &stream
 	}
-	if s.Stream == nil {
-		return nil
-	}
-	_, err := parseStart(s.Stream.Start)
-	return err
+	return slices.Concat(field.List{
+		{
+			Name: "url", Value: field.Text{To: &s.URL, Required: "is required"},
+			Doc: "`amqp://HOST:PORT/VHOST`, or `amqps://…` for TLS. It may hold a user and password, with `%XX` for special " +
+				"characters.",
+		},
+	}, s.Login.Fields("that of the URL"), field.List{
+		{
+			Name: "queue", Value: field.Text{To: &s.Queue, Required: "is required", Valid: isShort, Must: shortForm},
+			Doc: "The queue or stream. It must exist, since nothing is declared.",
+		},
+		{
+			Name: "prefetch", Value: field.Number{To: &s.Prefetch, Max: maxPrefetch},
+			Doc: "Most messages that the broker sends ahead. `0` is `maxInFlight`, for a stream at least 100.",
+		},
+		{
+			Name: "keyHeader", Value: field.Text{To: &s.KeyHeader, Valid: isShort, Must: shortForm},
+			Doc: "The header that holds a message's key.", Unset: "the routing key",
+		},
+		{
+			Name: "stream", Value: field.Mapping{Off: s.Stream == nil, Fields: stream.fields()},
+			Doc: "Set, at least as `{}`, where the queue is a stream. Its position is kept with the lock.",
+		},
+		s.TLS.Field("Of `amqps://`."),
+	})
 }
 
 // prefetch is how many messages the broker sends ahead.
@@ -147,9 +159,31 @@ const (
 )
 
 const (
-	startForms   = "earliest, latest, an offset such as 4711, or a time such as 2026-01-02T15:04:05Z"
-	missingForms = "earliest, latest or stop"
+	startForms = "earliest, latest, an offset such as 4711, or a time such as 2026-01-02T15:04:05Z"
+	shortForm  = "a name of at most 255 bytes"
 )
+
+func (s *Stream) fields() field.List {
+	return field.List{
+		{
+			Name: "start", Value: field.Text{To: &s.Start, Default: DefaultStart, Valid: isStart, Must: startForms},
+			Doc: "Where to begin without a position: `earliest`, `latest`, an offset, or a time as `2026-01-02T15:04:05Z`.",
+		},
+		{
+			Name: "missing", Value: field.Text{
+				To: &s.Missing, Default: DefaultMissing, OneOf: []string{earliest, latest, stop},
+			},
+			Doc: "What to do when the stream no longer has the position: `earliest`, `latest`, or `stop`, which fails the task.",
+		},
+	}
+}
+
+func isShort(name string) bool { return len(name) <= maxName }
+
+func isStart(text string) bool {
+	_, err := parseStart(text)
+	return err == nil
+}
 
 var errStart = errors.New("amqp.stream.start: must be " + startForms)
 
@@ -171,9 +205,6 @@ func parseStart(text string) (any, error) {
 	return nil, errStart
 }
 
-//go:embed schema.json
-var schema string
-
 // Kind reads sources from a configuration.
 type Kind struct{}
 
@@ -181,59 +212,33 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with url, queue and so on.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string {
+	return new(Source).fields().Schema("Receives the messages of a RabbitMQ queue or stream.")
+}
 
 // Parse reads a Source.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	r.CheckStart(n, nil)
-	s := Source{
-		URL:       r.Text(n.Get("url"), ""),
-		Login:     access.ParseLogin(n, r),
-		Queue:     r.Text(n.Get("queue"), ""),
-		Prefetch:  r.Count(n.Get("prefetch")),
-		KeyHeader: r.Text(n.Get("keyHeader"), ""),
-		TLS:       access.ParseTLS(n.Get("tls"), r),
-	}
-	if stream := n.Get("stream"); stream != nil {
-		s.Stream = &Stream{
-			Start:   r.Text(stream.Get("start"), DefaultStart),
-			Missing: r.Text(stream.Get("missing"), DefaultMissing),
-		}
+	s := Source{Stream: &Stream{}}
+	if s.fields().Parse(n, r); n.Get("stream") == nil {
+		s.Stream = nil
 	}
 	return s
 }
 
-// Validate checks the URL, the queue, the prefetch, the stream and the files.
+// Print shows the fields as they are written, without the password.
+func (s Source) Print() decode.Fields { return s.fields().Print() }
+
+// Validate checks each field, and that those that are set go together.
 func (s Source) Validate() []decode.FieldError {
-	wrong := s.validateURL()
-	switch path := []string{"queue"}; {
-	case s.Queue == "":
-		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
-	case len(s.Queue) > maxName && !decode.HasVariables(s.Queue):
-		wrong = append(wrong, decode.FieldError{Path: path, Must: "a name of at most 255 bytes"})
-	}
-	if s.Prefetch < 0 || s.Prefetch > maxPrefetch {
-		wrong = append(wrong, decode.FieldError{Path: []string{"prefetch"}, Must: "a whole number from 0 to 65535"})
-	}
-	if len(s.KeyHeader) > maxName && !decode.HasVariables(s.KeyHeader) {
-		wrong = append(wrong, decode.FieldError{Path: []string{"keyHeader"}, Must: "a name of at most 255 bytes"})
-	}
-	if s.Stream != nil {
-		wrong = append(wrong, decode.Within("stream", s.Stream.validate())...)
-	}
-	return slices.Concat(wrong, s.Login.Validate(), s.validateTLS())
+	return slices.Concat(s.fields().Check(), s.validateURL(), s.Login.Validate(), s.validateTLS())
 }
 
 func (s Source) validateURL() []decode.FieldError {
-	path := []string{"url"}
-	if s.URL == "" {
-		return []decode.FieldError{{Path: path, Message: "is required"}}
-	}
-	if decode.HasVariables(s.URL) {
+	if s.URL == "" || decode.HasVariables(s.URL) {
 		return nil // checked when it is opened
 	}
 	if _, err := parseURL(s.URL); err != nil {
-		return []decode.FieldError{{Path: path, Message: err.Error()}}
+		return []decode.FieldError{{Path: []string{"url"}, Message: err.Error()}}
 	}
 	return nil
 }
@@ -246,31 +251,4 @@ func (s Source) validateTLS() []decode.FieldError {
 		})
 	}
 	return wrong
-}
-
-func (s Stream) validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	if _, err := parseStart(cmp.Or(s.Start, DefaultStart)); err != nil && !decode.HasVariables(s.Start) {
-		wrong = append(wrong, decode.FieldError{Path: []string{"start"}, Must: startForms})
-	}
-	if !slices.Contains([]string{"", earliest, latest, stop}, s.Missing) {
-		wrong = append(wrong, decode.FieldError{Path: []string{"missing"}, Must: missingForms})
-	}
-	return wrong
-}
-
-// Print shows the fields as they are written, without the password.
-func (s Source) Print() decode.Fields {
-	fields := slices.Concat(
-		decode.Pairs("url", decode.WithoutPasswords(s.URL)),
-		s.Login.Print(),
-		decode.Pairs("queue", s.Queue, "prefetch", s.Prefetch, "keyHeader", decode.TextOrNil(s.KeyHeader)),
-	)
-	if s.Stream != nil {
-		fields = append(fields, decode.Pairs("stream", decode.Pairs(
-			"start", cmp.Or(s.Stream.Start, DefaultStart),
-			"missing", cmp.Or(s.Stream.Missing, DefaultMissing),
-		))...)
-	}
-	return append(fields, s.TLS.Print()...)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -30,8 +31,8 @@ func (s *subscription) DeadLetter(ctx context.Context, to string, m subscribe.Me
 }
 
 func (l *deadLetters) send(ctx context.Context, r *kgo.Record) error {
-	if wrong := checkTopic(r.Topic); wrong != "" {
-		return errors.New("the topic's name " + wrong)
+	if !isTopic(r.Topic) {
+		return fmt.Errorf("the topic's name is %q, must be %s", decode.Clipped(r.Topic), topicMust)
 	}
 	if _, ok := l.there.Load(r.Topic); !ok {
 		switch _, err := describeTopic(ctx, l.client, r.Topic); {

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // health knows what is wrong while a subscription goes on, and says each change. It hears of connections by the
@@ -66,7 +66,7 @@ func (h *health) report() {
 	for i, p := range h.wrong {
 		errs[i] = p.err
 	}
-	h.say(access.Join(errs))
+	h.say(field.Join(errs...))
 }
 
 // begin says from now on what is wrong.

@@ -1,10 +1,7 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // What Lister.Per may be.
@@ -38,25 +35,38 @@ type ListerKind struct{}
 
 var _ discover.Kind = ListerKind{}
 
-//go:embed lister.schema.json
-var listerSchema string
+// fields are what a configuration says of a lister.
+func (l *Lister) fields() field.List {
+	return field.List{
+		brokers(&l.Brokers),
+		{
+			Name: "topics", Value: field.Patterns{To: &l.Topics},
+			Doc: "Which topics: `*` stands for any text, `?` for one character; or a regular expression between slashes. " +
+				"Internal ones are left out.",
+		},
+		{
+			Name: "per", Value: field.Text{To: &l.Per, Default: PerTopic, OneOf: []string{PerTopic, PerPartition}},
+			Doc: "A task for each `topic`, or for each `partition`.",
+		},
+		l.SASL.field(),
+		l.TLS.field(),
+	}
+}
 
 // Name is "kafka".
 func (ListerKind) Name() string { return Name }
 
 // Schema is that of the mapping with brokers, topics and so on.
-func (ListerKind) Schema() string { return listerSchema }
+func (ListerKind) Schema() string {
+	return new(Lister).fields().Schema("Finds the topics of a Kafka cluster, or their partitions.")
+}
 
 // Parse reads a [Lister].
 func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	r.CheckStart(n, nil)
-	return Lister{
-		Brokers: r.TextOrList(n.Get("brokers")),
-		Topics:  r.TextOrList(n.Get("topics")),
-		Per:     r.Text(n.Get("per"), PerTopic),
-		SASL:    parseSASL(n.Get("sasl"), r),
-		TLS:     parseTLS(n.Get("tls"), r),
-	}
+	var l Lister
+	l.fields().Parse(n, r)
+	l.TLS.enable(n)
+	return l
 }
 
 // Kind is "kafka".
@@ -64,28 +74,19 @@ func (Lister) Kind() string { return Name }
 
 // Validate checks every field that holds no variable. What comes in by variables is checked at each look.
 func (l Lister) Validate() []decode.FieldError {
-	wrong := slices.Concat(Source{Brokers: l.Brokers}.validateBrokers(), l.SASL.validate(), l.TLS.files().Validate(),
-		oneOf("per", l.Per, PerTopic, PerPartition))
-	return append(wrong, discover.ValidatePatterns("topics", l.Topics)...)
+	return slices.Concat(l.fields().Check(), l.SASL.validate(), l.TLS.files().Validate(),
+		discover.ValidatePatterns("topics", l.Topics))
 }
 
 // Print shows the fields as they are written.
-func (l Lister) Print() any {
-	fields := decode.Pairs("brokers", l.Brokers, "topics", l.Topics, "per", cmp.Or(l.Per, PerTopic))
-	return append(fields, printSecurity(l.SASL, l.TLS)...)
-}
+func (l Lister) Print() any { return l.fields().Print() }
 
 // List asks the brokers for all topics. Internal ones, and those whose names begin with "__", are left out.
 func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
-	e := access.NewExpander(Name, env.Expand)
-	brokers := access.Addresses(e.Texts("brokers", l.Brokers))
-	patterns, err := env.Patterns("kafka.topics", l.Topics)
-	e.Add(err)
-	opts := l.options(e, brokers)
-	if len(brokers) == 0 || slices.ContainsFunc(brokers, func(b string) bool { return !isAddress(b) }) {
-		e.Add(errors.New("kafka.brokers: must be " + addressMust))
-	}
-	if err := e.Err(); err != nil {
+	err := l.fields().Expand(Name, env.Expand)
+	patterns, noPatterns := env.Patterns("kafka.topics", l.Topics)
+	opts, noOptions := l.options()
+	if err := field.Join(err, noPatterns, noOptions); err != nil {
 		return nil, err
 	}
 	client, err := kgo.NewClient(opts...)
@@ -103,7 +104,7 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(brokers, ","), err, advice(err))
+		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(l.Brokers, ","), err, advice(err))
 	}
 	return l.found(topics, patterns), nil
 }
@@ -111,9 +112,10 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 // listTries is how often a request is sent that fails for a reason that may pass. The next look comes anyway.
 const listTries = 3
 
-func (l Lister) options(e *access.Expander, brokers []string) []kgo.Opt {
+func (l Lister) options() ([]kgo.Opt, error) {
+	security, err := secure(l.SASL, l.TLS)
 	return append([]kgo.Opt{
-		kgo.SeedBrokers(brokers...),
+		kgo.SeedBrokers(l.Brokers...),
 		kgo.ClientID("shardctl"),
 		kgo.SoftwareNameAndVersion("shardctl", "franz-go"),
 		kgo.DisableClientMetrics(),
@@ -122,7 +124,7 @@ func (l Lister) options(e *access.Expander, brokers []string) []kgo.Opt {
 		kgo.RequestTimeoutOverhead(answerWithin),
 		kgo.RequestRetries(listTries),
 		kgo.RetryBackoffFn(pause),
-	}, secure(e, l.SASL, l.TLS)...)
+	}, security...), err
 }
 
 func (l Lister) found(topics kadm.TopicDetails, patterns discover.Patterns) []discover.Found {

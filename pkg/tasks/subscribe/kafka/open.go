@@ -15,7 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -100,7 +100,7 @@ const (
 
 // beginAll is where each partition begins that is not absent. One at least has to be there.
 func (o *opening) beginAll(ctx context.Context, partitions []int32) (map[int32]mark, absentError, error) {
-	if err := access.Join(o.gone(o.before)); err != nil {
+	if err := field.Join(o.gone(o.before)...); err != nil {
 		return nil, nil, err
 	}
 	began := wallclock.Now()
@@ -252,7 +252,7 @@ func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[in
 			errs = append(errs, err)
 		}
 	}
-	return begin, absent, access.Join(errs)
+	return begin, absent, field.Join(errs...)
 }
 
 // gone says which positions are of partitions that the topic does not have.

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/shardctl/shardctl/pkg/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
 )
@@ -254,7 +254,7 @@ func (b *inBroker) commit(ctx context.Context, marks map[int32]mark) error {
 			confirmed,
 			len(marks)))
 	}
-	return access.Join(errs)
+	return field.Join(errs...)
 }
 
 // commitWithRetry sends a commit again for a while when the broker is away: an error would have what was worked on come

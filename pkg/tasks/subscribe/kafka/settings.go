@@ -3,10 +3,8 @@ package kafka
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -39,48 +38,22 @@ type settings struct {
 }
 
 func (s Source) settings(session subscribe.Session) (*settings, error) {
-	e := access.NewExpander(Name, session.Expand)
+	err := s.fields().Expand(Name, session.Expand)
+	security, wrong := secure(s.SASL, s.TLS)
+	if err = field.Join(err, wrong); err != nil {
+		return nil, err
+	}
 	set := &settings{
-		brokers:    access.Addresses(e.Texts("brokers", s.Brokers)),
-		topic:      e.Text("topic", s.TopicName),
-		partitions: s.Partitions,
-		group:      cmp.Or(e.Text("group", s.Group), "shardctl."+session.Group+"."+session.Name),
-		missing:    cmp.Or(s.Missing, Stop),
-		inStore:    s.Offsets == Store,
-		isolation:  kgo.ReadCommitted(),
-		maxBytes:   cmp.Or(s.MaxBytes, DefaultMaxBytes),
-		refresh:    cmp.Or(s.refresh, refreshEvery),
-		security:   secure(e, s.SASL, s.TLS),
+		brokers: s.Brokers, topic: s.TopicName, partitions: s.Partitions, missing: s.Missing, maxBytes: s.MaxBytes,
+		group:   cmp.Or(s.Group, "shardctl."+session.Group+"."+session.Name),
+		inStore: s.Offsets == Store, isolation: kgo.ReadCommitted(),
+		refresh: cmp.Or(s.refresh, refreshEvery), security: security,
 	}
 	if s.Isolation == ReadUncommitted {
 		set.isolation = kgo.ReadUncommitted()
 	}
-	if e.Err() == nil {
-		e.Add(set.check(s.Start)...)
-	}
-	return set, e.Err()
-}
-
-// check says what is wrong with what variables brought in, without quoting it.
-func (set *settings) check(start string) []error {
-	var errs []error
-	if len(set.brokers) == 0 {
-		errs = append(errs, errors.New("kafka.brokers: is empty, must be HOST:PORT of one broker or more"))
-	}
-	for _, address := range set.brokers {
-		if !isAddress(address) {
-			errs = append(errs, errors.New("kafka.brokers: must be "+addressMust))
-			break
-		}
-	}
-	if wrong := checkTopic(set.topic); wrong != "" {
-		errs = append(errs, errors.New("kafka.topic: must be at most 249 letters, digits, '.', '_' and '-', and not empty"))
-	}
-	var err error
-	if set.latest, set.at, err = parseStart(start); err != nil {
-		errs = append(errs, errors.New("kafka.start: must be "+startMust))
-	}
-	return errs
+	set.latest, set.at, err = parseStart(s.Start)
+	return set, err
 }
 
 // name is how errors call the subscription.
@@ -103,18 +76,33 @@ type TLS struct {
 	CertFile, KeyFile string // both or neither
 }
 
-func parseSASL(n *decode.Node, r *decode.Reader) SASL {
-	l := access.ParseLogin(n, r)
-	return SASL{r.Text(n.Get("mechanism"), ""), l.User, l.Password, l.PasswordFile}
+func (s *SASL) field() field.Field {
+	return field.Field{Name: "sasl", Value: field.Mapping{Off: *s == (SASL{}), Fields: field.List{
+		{Name: "mechanism", Value: field.Text{
+			To: &s.Mechanism, Required: "is required", OneOf: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"},
+		}, Doc: "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."},
+		{Name: "user", Value: field.Text{To: &s.User, Required: "is required"}, Doc: "Who connects."},
+		access.Password(&s.Password),
+		access.PasswordFile(&s.PasswordFile),
+	}}, Doc: "By which the brokers know who connects. It has a `password` or a `passwordFile`."}
 }
 
-func parseTLS(n *decode.Node, r *decode.Reader) TLS {
-	files := access.ParseTLS(n, r)
-	t := TLS{files != access.TLS{}, files.CAFile, files.CertFile, files.KeyFile}
-	if enabled := n.Get("enabled"); enabled != nil {
-		t.Enabled = r.Truth(enabled)
+func (t *TLS) field() field.Field {
+	enabled := field.Field{
+		Name: "enabled", Value: field.Truth{To: &t.Enabled},
+		Doc: "`true` with the system's authorities needs no file.", Unset: "`true` where a file is named",
 	}
-	return t
+	files := access.Files(&t.CAFile, &t.CertFile, &t.KeyFile)
+	return field.Field{Name: "tls", Value: field.Mapping{
+		Off: *t == (TLS{}), Fields: append(field.List{enabled}, files...),
+	}, Doc: "How connections are secured."}
+}
+
+// enable is to be called once t was read from the mapping n.
+func (t *TLS) enable(n *decode.Node) {
+	if n.At("tls", "enabled") == nil {
+		t.Enabled = t.files() != access.TLS{}
+	}
 }
 
 func (s SASL) login() access.Login {
@@ -126,77 +114,50 @@ func (t TLS) files() access.TLS {
 }
 
 func (s SASL) validate() []decode.FieldError {
-	if s == (SASL{}) {
-		return nil
+	wrong := s.login().ValidatePassword()
+	if s != (SASL{}) && s.Password == "" && s.PasswordFile == "" {
+		path := []string{"password"}
+		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required, or passwordFile"})
 	}
-	var wrong []decode.FieldError
-	required := func(field, words string) {
-		wrong = append(wrong, decode.FieldError{Path: []string{field}, Message: words})
-	}
-	if s.Mechanism == "" {
-		required("mechanism", "is required")
-	}
-	if s.User == "" {
-		required("user", "is required")
-	}
-	if s.Password == "" && s.PasswordFile == "" {
-		required("password", "is required, or passwordFile")
-	}
-	return decode.Within("sasl", slices.Concat(wrong,
-		oneOf("mechanism", s.Mechanism, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), s.login().ValidatePassword()))
+	return decode.Within("sasl", wrong)
 }
 
-// printSecurity are the fields sasl and tls, where they are set.
-func printSecurity(s SASL, t TLS) decode.Fields {
-	var fields decode.Fields
-	if s != (SASL{}) {
-		fields = decode.Pairs("sasl", append(decode.Pairs("mechanism", s.Mechanism), s.login().Print()...))
-	}
-	if t != (TLS{}) {
-		fields = append(fields,
-			decode.Pairs("tls", append(decode.Pairs("enabled", t.Enabled), t.files().PrintFiles()...))...)
-	}
-	return fields
-}
-
-// secure are the options of a client that say how it connects. The files are read now. What is wrong is added to e.
-func secure(e *access.Expander, s SASL, t TLS) []kgo.Opt {
+// secure are the options of a client that say how it connects. The files are read now.
+func secure(s SASL, t TLS) ([]kgo.Opt, error) {
 	var opts []kgo.Opt
-	if config := t.config(e); config != nil {
+	config, noConfig := t.config()
+	if config != nil {
 		opts = append(opts, kgo.DialTLSConfig(config))
 	}
-	if mechanism := s.mechanism(e); mechanism != nil {
+	mechanism, noMechanism := s.mechanism()
+	if mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))
 	}
-	return opts
+	return opts, field.Join(noConfig, noMechanism)
 }
 
 // mechanism is nil where there is none.
-func (s SASL) mechanism(e *access.Expander) sasl.Mechanism {
+func (s SASL) mechanism() (sasl.Mechanism, error) {
 	if s == (SASL{}) {
-		return nil
+		return nil, nil
 	}
-	login := e.Login("sasl", s.login())
-	password, err := login.ReadPassword(Name + ".sasl")
-	e.Add(err)
+	password, err := s.login().ReadPassword(Name + ".sasl")
 	switch s.Mechanism {
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: login.User, Pass: password}.AsSha256Mechanism()
+		return scram.Auth{User: s.User, Pass: password}.AsSha256Mechanism(), err
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: login.User, Pass: password}.AsSha512Mechanism()
+		return scram.Auth{User: s.User, Pass: password}.AsSha512Mechanism(), err
 	default:
-		return plain.Auth{User: login.User, Pass: password}.AsMechanism()
+		return plain.Auth{User: s.User, Pass: password}.AsMechanism(), err
 	}
 }
 
 // config is nil where TLS is off.
-func (t TLS) config(e *access.Expander) *tls.Config {
+func (t TLS) config() (*tls.Config, error) {
 	if !t.Enabled {
-		return nil
+		return nil, nil
 	}
-	config, err := e.TLS(t.files()).Config(Name)
-	e.Add(err)
-	return config
+	return t.files().Config(Name)
 }
 
 // What a connection is given.

@@ -12,9 +12,6 @@
 package kafka
 
 import (
-	"cmp"
-	_ "embed"
-	"fmt"
 	"net"
 	"regexp"
 	"slices"
@@ -23,7 +20,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -68,116 +65,72 @@ func (Source) Kind() string { return Name }
 // Topic is the topic's name, as written.
 func (s Source) Topic() string { return s.TopicName }
 
-// Kind reads sources from a configuration.
-type Kind struct{}
-
-var _ subscribe.SourceKind = Kind{}
-
-//go:embed schema.json
-var schema string
-
-// Name is "kafka".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with brokers, topic and so on.
-func (Kind) Schema() string { return schema }
-
-// Parse reads a [Source].
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	r.CheckStart(n, nil)
-	return Source{
-		Brokers:    r.TextOrList(n.Get("brokers")),
-		TopicName:  r.Text(n.Get("topic"), ""),
-		Partitions: numbers(n.Get("partitions"), r),
-		Group:      r.Text(n.Get("group"), ""),
-		Start:      r.Text(n.Get("start"), Earliest),
-		Missing:    r.Text(n.Get("missing"), Stop),
-		Offsets:    r.Text(n.Get("offsets"), Broker),
-		Isolation:  r.Text(n.Get("isolation"), ReadCommitted),
-		MaxBytes:   cmp.Or(r.Count(n.Get("maxBytes")), DefaultMaxBytes),
-		SASL:       parseSASL(n.Get("sasl"), r),
-		TLS:        parseTLS(n.Get("tls"), r),
+// fields are what a configuration says of a source.
+func (s *Source) fields() field.List {
+	return field.List{
+		brokers(&s.Brokers),
+		{
+			Name: "topic", Value: field.Text{To: &s.TopicName, Required: "is required", Valid: isTopic, Must: topicMust},
+			Doc: "It must exist. It is never created.",
+		},
+		{
+			Name: "partitions", Value: field.Numbers{To: &s.Partitions},
+			Doc:   "Their numbers. Left out, partitions that are added later are taken up within 40 s, from their beginning.",
+			Unset: "all",
+		},
+		{
+			Name: "group", Value: field.Text{To: &s.Group},
+			Doc:   "The name that positions are kept under. Each subscription of a topic has its own.",
+			Unset: "`shardctl.GROUP.TASK`",
+		},
+		{
+			Name: "start", Value: field.Text{
+				To: &s.Start, Default: Earliest, Valid: isStart,
+				Pattern: `^(earliest|latest|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt].+)$|\$\(`,
+				Must:    "earliest, latest or a time such as 2026-01-31T12:00:00Z",
+			},
+			Doc: "Where to begin when no position is kept: `earliest`, `latest`, or a time as `2026-01-31T12:00:00Z`.",
+		},
+		{
+			Name: "missing", Value: field.Text{To: &s.Missing, Default: Stop, OneOf: []string{Earliest, Latest, Stop}},
+			Doc: "What to do when the log no longer holds the position: `earliest`, `latest`, or `stop`, which fails the task.",
+		},
+		{
+			Name: "offsets", Value: field.Text{To: &s.Offsets, Default: Broker, OneOf: []string{Broker, Store}},
+			Doc: "Where positions are kept: by the `broker`, or in the `store` beside the lock. " +
+				"There a stale owner can move nothing back.",
+		},
+		{
+			Name: "isolation", Value: field.Text{
+				To: &s.Isolation, Default: ReadCommitted, OneOf: []string{ReadCommitted, ReadUncommitted},
+			},
+			Doc: "Of transactions: only what was committed, or also the rest (`read_uncommitted`).",
+		},
+		{
+			Name: "maxBytes", Value: field.Number{
+				To: &s.MaxBytes, Default: DefaultMaxBytes, Min: 1, Max: maxMaxBytes,
+				Must: "a whole number of bytes from 1 to 268435456",
+			},
+			Doc: "Most bytes of a partition in one answer, up to 268435456. A larger message still arrives, alone.",
+		},
+		s.SASL.field(),
+		s.TLS.field(),
 	}
-}
-
-func numbers(n *decode.Node, r *decode.Reader) []int32 {
-	var list []int32
-	for _, item := range n.List() {
-		list = append(list, int32(r.Number(item))) //nolint:gosec // G115: the schema has a maximum
-	}
-	return list
-}
-
-// Print shows the fields as they are written.
-func (s Source) Print() decode.Fields {
-	fields := decode.Pairs(
-		"brokers", s.Brokers,
-		"topic", s.TopicName,
-		"partitions", numbersOrNil(s.Partitions),
-		"group", decode.TextOrNil(s.Group),
-		"start", cmp.Or(s.Start, Earliest),
-		"missing", cmp.Or(s.Missing, Stop),
-		"offsets", cmp.Or(s.Offsets, Broker),
-		"isolation", cmp.Or(s.Isolation, ReadCommitted),
-		"maxBytes", cmp.Or(s.MaxBytes, DefaultMaxBytes),
-	)
-	return append(fields, printSecurity(s.SASL, s.TLS)...)
-}
-
-func numbersOrNil(list []int32) any {
-	if len(list) == 0 {
-		return nil
-	}
-	return list
 }
 
 // maxMaxBytes keeps an answer of several partitions within what a broker's numbers can say.
 const maxMaxBytes = 1 << 28
 
-var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
-
-// Validate checks every field that holds no variable. What comes in by variables is checked at Open.
-func (s Source) Validate() []decode.FieldError {
-	wrong := slices.Concat(s.validateBrokers(), s.validatePartitions(), s.SASL.validate(), s.TLS.files().Validate())
-	if err := checkTopic(s.TopicName); err != "" && !decode.HasVariables(s.TopicName) {
-		wrong = append(wrong, decode.FieldError{Path: []string{"topic"}, Message: err})
+// brokers is the field of that name, of sources and of listers.
+func brokers(to *[]string) field.Field {
+	return field.Field{
+		Name: "brokers", Value: field.Texts{
+			To: to, Required: "is required: HOST:PORT of one broker or more", Form: "HOST:PORT", Valid: isAddress,
+			Message: "must be HOST:PORT of a broker, without a scheme, or several with commas between",
+		},
+		Doc: "HOST:PORT of some brokers, by which the others are found: a list, or text as `\"a:9092,b:9092\"`.",
 	}
-	if _, _, err := parseStart(s.Start); err != nil {
-		wrong = append(wrong, decode.FieldError{Path: []string{"start"}, Must: startMust})
-	}
-	wrong = append(wrong, oneOf("missing", s.Missing, Earliest, Latest, Stop)...)
-	wrong = append(wrong, oneOf("offsets", s.Offsets, Broker, Store)...)
-	wrong = append(wrong, oneOf("isolation", s.Isolation, ReadCommitted, ReadUncommitted)...)
-	if s.MaxBytes < 0 || s.MaxBytes > maxMaxBytes {
-		must := fmt.Sprintf("a whole number of bytes from 1 to %d", maxMaxBytes)
-		wrong = append(wrong, decode.FieldError{Path: []string{"maxBytes"}, Must: must})
-	}
-	return wrong
 }
-
-func (s Source) validateBrokers() []decode.FieldError {
-	path := []string{"brokers"}
-	if len(s.Brokers) == 0 || len(s.Brokers) == 1 && strings.TrimSpace(s.Brokers[0]) == "" {
-		return []decode.FieldError{{Path: path, Message: "is required: HOST:PORT of one broker or more"}}
-	}
-	var wrong []decode.FieldError
-	for i, text := range s.Brokers {
-		if decode.HasVariables(text) {
-			continue
-		}
-		parts := access.Addresses([]string{text})
-		if len(parts) == 0 || slices.ContainsFunc(parts, func(part string) bool { return !isAddress(part) }) {
-			at := path // which may be text, and not a list
-			if len(s.Brokers) > 1 {
-				at = []string{"brokers", strconv.Itoa(i)}
-			}
-			wrong = append(wrong, decode.FieldError{Path: at, Message: "must be " + addressMust})
-		}
-	}
-	return wrong
-}
-
-const addressMust = "HOST:PORT of a broker, without a scheme, or several with commas between"
 
 func isAddress(text string) bool {
 	host, port, err := net.SplitHostPort(text)
@@ -185,42 +138,45 @@ func isAddress(text string) bool {
 	return err == nil && portErr == nil && number > 0 && host != "" && !strings.ContainsAny(host, "/@ ")
 }
 
-func (s Source) validatePartitions() []decode.FieldError {
-	var wrong []decode.FieldError
-	for i, p := range s.Partitions {
-		path := []string{"partitions", strconv.Itoa(i)}
-		switch {
-		case p < 0:
-			wrong = append(wrong, decode.FieldError{Path: path, Must: "a whole number from 0"})
-		case slices.Contains(s.Partitions[:i], p):
-			message := fmt.Sprintf("is %d, which stands there twice", p)
-			wrong = append(wrong, decode.FieldError{Path: path, Message: message})
-		}
-	}
-	return wrong
+const topicMust = "at most 249 letters, digits, '.', '_' and '-'"
+
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+func isTopic(name string) bool { return topicName.MatchString(name) && name != "." && name != ".." }
+
+func isStart(text string) bool {
+	_, _, err := parseStart(text)
+	return err == nil
 }
 
-// checkTopic says what is wrong with a topic's name; empty: nothing.
-func checkTopic(name string) string {
-	switch {
-	case name == "":
-		return "is required"
-	case !topicName.MatchString(name) || name == "." || name == "..":
-		return fmt.Sprintf("is %q, must be at most 249 letters, digits, '.', '_' and '-'", decode.Clipped(name))
-	}
-	return ""
+// Kind reads sources from a configuration.
+type Kind struct{}
+
+var _ subscribe.SourceKind = Kind{}
+
+// Name is "kafka".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with brokers, topic and so on.
+func (Kind) Schema() string {
+	return new(Source).fields().Schema("Receives the messages of a Kafka topic.")
 }
 
-func oneOf(field, value string, allowed ...string) []decode.FieldError {
-	if value == "" || slices.Contains(allowed, value) {
-		return nil
-	}
-	last := len(allowed) - 1
-	must := strings.Join(allowed[:last], ", ") + " or " + allowed[last]
-	return []decode.FieldError{{Path: []string{field}, Must: must}}
+// Parse reads a [Source].
+func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
+	var s Source
+	s.fields().Parse(n, r)
+	s.TLS.enable(n)
+	return s
 }
 
-const startMust = "earliest, latest or a time such as 2026-01-31T12:00:00Z"
+// Print shows the fields as they are written.
+func (s Source) Print() decode.Fields { return s.fields().Print() }
+
+// Validate checks every field that holds no variable. What comes in by variables is checked at Open.
+func (s Source) Validate() []decode.FieldError {
+	return slices.Concat(s.fields().Check(), s.SASL.validate(), s.TLS.files().Validate())
+}
 
 // parseStart reads where to begin: the time is zero for earliest and latest.
 func parseStart(text string) (latest bool, at time.Time, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -170,7 +170,7 @@ func (s *subscription) failure(ctx context.Context, fetches kgo.Fetches) error {
 			return s.explain(err)
 		}
 	}
-	return s.explain(access.Join(errs))
+	return s.explain(field.Join(errs...))
 }
 
 // Cumulative says that what is acknowledged is a position.

@@ -26,7 +26,7 @@ func TestValidate(t *testing.T) {
 		"qos":    {func(s *mqtt.Source) { s.QoS = 3 }, []string{"qos: must be 0, 1 or 2"}},
 		"times": {
 			func(s *mqtt.Source) { s.KeepAlive, s.SessionExpiry = time.Hour, time.Millisecond },
-			[]string{"keepAlive: must be", "sessionExpiry: must be"},
+			[]string{"sessionExpiry: must be", "keepAlive: must be"},
 		},
 		"login": {
 			func(s *mqtt.Source) { s.Login = mqtt.Login{Password: "secret", PasswordFile: "/f"} },

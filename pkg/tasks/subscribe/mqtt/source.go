@@ -8,7 +8,6 @@ package mqtt
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -81,36 +81,50 @@ func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.
 
 // expand replaces the variables and fills in defaults. What is wrong is not quoted.
 func (s Source) expand(session subscribe.Session) (Source, error) {
-	e := access.NewExpander(Name, session.Expand)
-	s.Servers = access.Addresses(e.Texts("servers", s.Servers))
-	s.Filter, s.ClientID = e.Text("topic", s.Filter), e.Text("clientID", s.ClientID)
-	s.Login, s.TLS = e.Login("", s.Login), e.TLS(s.TLS)
-	if err := e.Err(); err != nil {
+	err := s.fields().Expand(Name, session.Expand)
+	if err != nil {
 		return s, fmt.Errorf("subscribe to a topic: %w", err)
 	}
-	var err error
-	if s.Login.Password, err = s.Login.ReadPassword(Name); err != nil {
-		return s, err
-	}
 	s.ClientID = cmp.Or(s.ClientID, "shardctl:"+session.Group+":"+session.Name)
-	s.SessionExpiry = cmp.Or(s.SessionExpiry, DefaultSessionExpiry)
-	s.KeepAlive = cmp.Or(s.KeepAlive, DefaultKeepAlive)
-	switch {
-	case len(s.Servers) == 0:
-		return s, errors.New("mqtt.servers: is empty, " + serverForm)
-	case s.Filter == "" || !isFilter(s.Filter):
-		return s, errors.New("mqtt.topic: must be " + filterForm)
-	}
-	for _, server := range s.Servers {
-		if _, err := parseServer(server); err != nil {
-			return s, fmt.Errorf("mqtt.servers: %w", err)
-		}
-	}
-	return s, nil
+	s.Login.Password, err = s.Login.ReadPassword(Name)
+	return s, err
 }
 
-//go:embed schema.json
-var schema string
+// fields are what a configuration says of a source.
+func (s *Source) fields() field.List {
+	return slices.Concat(field.List{
+		{
+			Name: "servers", Value: field.Texts{
+				To: &s.Servers, Required: "is required", Form: "mqtt://HOST:PORT", Valid: isServer, Message: serverForm,
+			},
+			Doc: "`mqtt://HOST:PORT` or `mqtts://HOST:PORT`, tried in turn: a list, or text with commas between.",
+		},
+		{
+			Name: "topic", Value: field.Text{To: &s.Filter, Required: "is required", Valid: isFilter, Must: filterForm},
+			Doc: "A topic or a filter, such as `sensors/+/temperature`.",
+		},
+		{
+			Name: "qos", Value: field.Number{To: &s.QoS, Default: DefaultQoS, Max: 2, Must: "0, 1 or 2"},
+			Doc: "Quality of service. `0`: what is published while no one is connected is gone.",
+		},
+		{
+			Name: "clientID", Value: field.Text{To: &s.ClientID}, Doc: "The name of the session.",
+			Unset: "`shardctl:GROUP:TASK`",
+		},
+		{
+			Name: "sessionExpiry", Value: field.Duration{
+				To: &s.SessionExpiry, Default: DefaultSessionExpiry, Min: time.Second, Max: 876_000 * time.Hour,
+			},
+			Doc: "How long the broker keeps the session while no one is connected, from `1s`.",
+		},
+		{
+			Name: "keepAlive", Value: field.Duration{
+				To: &s.KeepAlive, Default: DefaultKeepAlive, Min: time.Second, Max: 5 * time.Minute,
+			},
+			Doc: "How often the broker is asked whether it is there while nothing comes, from `1s` to `5m`.",
+		},
+	}, s.Login.Fields(""), field.List{s.TLS.Field("Of `mqtts://`.")})
+}
 
 // Kind reads sources from a configuration.
 type Kind struct{}
@@ -119,64 +133,26 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with servers, topic and so on.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string {
+	return new(Source).fields().Schema("Receives the messages of an MQTT topic.")
+}
 
 // Parse reads a Source.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	r.CheckStart(n, nil)
-	s := Source{
-		Servers:       r.TextOrList(n.Get("servers")),
-		Filter:        r.Text(n.Get("topic"), ""),
-		QoS:           DefaultQoS,
-		ClientID:      r.Text(n.Get("clientID"), ""),
-		SessionExpiry: r.Positive(n.Get("sessionExpiry"), DefaultSessionExpiry, ""),
-		KeepAlive:     r.Positive(n.Get("keepAlive"), DefaultKeepAlive, ""),
-		Login:         access.ParseLogin(n, r),
-		TLS:           access.ParseTLS(n.Get("tls"), r),
-	}
-	if qos := n.Get("qos"); qos != nil {
-		s.QoS = r.Count(qos)
-	}
+	var s Source
+	s.fields().Parse(n, r)
 	return s
 }
 
+// Print shows the fields as they are written.
+func (s Source) Print() decode.Fields { return s.fields().Print() }
+
 // Validate checks the servers, the topic, the times, the login and the files.
 func (s Source) Validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	say := func(field, words string) {
-		wrong = append(wrong, decode.FieldError{Path: []string{field}, Message: words})
-	}
-	must := func(field, words string) {
-		wrong = append(wrong, decode.FieldError{Path: []string{field}, Must: words})
-	}
-	if len(s.Servers) == 0 {
-		say("servers", "is required")
-	}
-	for _, server := range access.Addresses(s.Servers) {
-		if _, err := parseServer(server); err != nil && !decode.HasVariables(server) {
-			say("servers", err.Error())
-		}
-	}
-	switch {
-	case s.Filter == "":
-		say("topic", "is required")
-	case !decode.HasVariables(s.Filter) && !isFilter(s.Filter):
-		must("topic", filterForm)
-	}
-	if s.QoS < 0 || s.QoS > 2 {
-		must("qos", "0, 1 or 2")
-	}
-	if s.KeepAlive != 0 && (s.KeepAlive < time.Second || s.KeepAlive > 5*time.Minute) {
-		must("keepAlive", "from 1s to 5m")
-	}
-	if s.SessionExpiry != 0 && (s.SessionExpiry < time.Second || s.SessionExpiry > mostExpiry) {
-		must("sessionExpiry", "from 1s to 876000h")
-	}
-	return slices.Concat(wrong, s.Login.ValidatePassword(), s.TLS.Validate())
+	return slices.Concat(s.fields().Check(), s.Login.ValidatePassword(), s.TLS.Validate())
 }
 
 const (
-	mostExpiry = 876_000 * time.Hour
 	filterForm = "a topic, or a filter in which + is one whole level and # the last one, of at most 65535 bytes"
 	serverForm = "must be mqtt://HOST:PORT or mqtts://HOST:PORT, without user and password"
 )
@@ -193,6 +169,11 @@ func isFilter(filter string) bool {
 	return len(filter) <= 65535 && !strings.ContainsRune(filter, 0)
 }
 
+func isServer(text string) bool {
+	_, err := parseServer(text)
+	return err == nil
+}
+
 // parseServer reads a URL. Its errors do not quote it, as it may hold a password.
 func parseServer(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -203,21 +184,4 @@ func parseServer(text string) (*url.URL, error) {
 		u.Host = u.Hostname() + ":" + map[string]string{"mqtt": "1883", "mqtts": "8883"}[u.Scheme]
 	}
 	return u, nil
-}
-
-// Print shows the fields as they are written.
-func (s Source) Print() decode.Fields {
-	servers := make([]string, len(s.Servers))
-	for i, server := range s.Servers {
-		servers[i] = decode.WithoutPasswords(server)
-	}
-	fields := decode.Pairs(
-		"servers", servers,
-		"topic", s.Filter,
-		"qos", s.QoS,
-		"clientID", decode.TextOrNil(s.ClientID),
-		"sessionExpiry", cmp.Or(s.SessionExpiry, DefaultSessionExpiry),
-		"keepAlive", cmp.Or(s.KeepAlive, DefaultKeepAlive),
-	)
-	return slices.Concat(fields, s.Login.Print(), s.TLS.Print())
 }

@@ -19,20 +19,20 @@ import (
 
 // Open connects and begins where the subscription was left. It creates no stream.
 func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.Subscription, error) {
-	set, err := s.settings(session)
+	s, err := s.expand(session)
 	if err != nil {
 		return nil, err
 	}
-	topic := Source{Stream: set.stream, Subject: set.subject}.Topic()
-	l, err := connect(ctx, set, topic, session)
+	topic := s.Topic()
+	l, err := connect(ctx, s.cluster(), topic, session)
 	if err != nil {
 		return nil, err
 	}
 	var sub subscribe.Subscription
-	if set.stream == "" {
-		sub, err = openSubject(ctx, l, set)
+	if s.Stream == "" {
+		sub, err = openSubject(ctx, l, s.Subject)
 	} else {
-		sub, err = openStream(ctx, l, set)
+		sub, err = openStream(ctx, l, s)
 	}
 	if err != nil {
 		l.Close()
@@ -41,22 +41,22 @@ func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.
 	return sub, nil
 }
 
-func openStream(ctx context.Context, l *link, set settings) (*durable, error) {
+func openStream(ctx context.Context, l *link, s Source) (*durable, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	js, err := jetstream.New(l.Conn)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := js.Stream(ctx, set.stream)
+	stream, err := js.Stream(ctx, s.Stream)
 	if err != nil {
 		return nil, err
 	}
 	f := &family{
-		stream: stream, name: set.consumer, filter: set.subject, task: string(l.session.Key()), token: l.session.Token,
+		stream: stream, name: s.Consumer, filter: s.Subject, task: string(l.session.Key()), token: l.session.Token,
 		inFlight: l.session.InFlight, log: l.session.Log,
 	}
-	consumer, given, err := f.takeOver(ctx, set)
+	consumer, given, err := f.takeOver(ctx, s)
 	if err != nil {
 		return nil, err
 	}

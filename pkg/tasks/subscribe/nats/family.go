@@ -77,7 +77,7 @@ func (f *family) members(ctx context.Context) ([]member, error) {
 }
 
 // takeOver makes a consumer that begins where the last one was left. Given is the last place that was given to anyone.
-func (f *family) takeOver(ctx context.Context, set settings) (c jetstream.Consumer, given uint64, err error) {
+func (f *family) takeOver(ctx context.Context, s Source) (c jetstream.Consumer, given uint64, err error) {
 	info := f.stream.CachedInfo() // before the consumers are looked at
 	members, err := f.members(ctx)
 	if err != nil {
@@ -98,16 +98,16 @@ func (f *family) takeOver(ctx context.Context, set settings) (c jetstream.Consum
 	}
 	queue := info.Config.Retention == jetstream.WorkQueuePolicy
 	switch {
-	case queue && (set.start != Earliest):
+	case queue && (s.Start != Earliest):
 		return nil, 0, errors.New("a stream with work queue retention has no past: nats.start must be earliest")
 	case queue: // what is in it is not acknowledged
 	case len(members) == 0:
 		var at string
-		if at, err = begin(&config, set.start, info.State); err == nil {
+		if at, err = begin(&config, s.Start, info.State); err == nil {
 			subscribe.LogBeginning(f.log, info.Config.Name+"/"+at)
 		}
 	default:
-		err = f.proceed(&config, set.missing, info, members)
+		err = f.proceed(&config, s.Missing, info, members)
 	}
 	if err != nil {
 		return nil, 0, err

@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -27,75 +26,14 @@ type cluster struct {
 	tls     TLS
 }
 
-func newCluster(e *access.Expander, servers []string, l Login, tls TLS) cluster {
-	basic := e.Login("", l.basic())
-	return cluster{
-		servers: access.Addresses(e.Texts("servers", servers)),
-		login: Login{
-			CredsFile: e.Text("credsFile", l.CredsFile), NKeyFile: e.Text("nkeyFile", l.NKeyFile),
-			TokenFile: e.Text("tokenFile", l.TokenFile),
-			User:      basic.User, Password: basic.Password, PasswordFile: basic.PasswordFile,
-		},
-		tls: e.TLS(tls),
-	}
-}
+func (s Source) cluster() cluster { return cluster{s.Servers, s.Login, s.TLS} }
 
-// settings are a source's fields with variables replaced.
-type settings struct {
-	cluster
-
-	stream, subject, consumer, start string
-	missing                          string
-}
-
-func (s Source) settings(session subscribe.Session) (settings, error) {
-	e := access.NewExpander(Name, session.Expand)
-	set := settings{
-		cluster:  newCluster(e, s.Servers, s.Login, s.TLS),
-		stream:   e.Text("stream", s.Stream),
-		subject:  e.Text("subject", s.Subject),
-		consumer: cmp.Or(e.Text("consumer", s.Consumer), consumerName(session.Group, session.Name)),
-		start:    cmp.Or(e.Text("start", s.Start), DefaultStart),
-		missing:  cmp.Or(s.Missing, DefaultMissing),
-	}
-	if e.Err() == nil {
-		e.Add(set.check(s)...)
-	}
-	return set, e.Err()
-}
-
-// check says what is wrong with the servers that variables brought in, without quoting them.
-func (c cluster) check(written []string) error {
-	if len(c.servers) > 0 && allOf(c.servers, isServer) {
-		return nil
-	}
-	return wrongText("servers", strings.Join(written, ","), "the address of a server: HOST:PORT or nats://HOST:PORT")
-}
-
-func wrongText(field, written, words string) error {
-	return fmt.Errorf("nats.%s: what %s holds is not %s", field, shown(written), words)
-}
-
-// check says what is wrong with what variables brought in, without quoting it.
-func (set settings) check(s Source) []error {
-	var errs []error
-	say := func(field, written, words string) { errs = append(errs, wrongText(field, written, words)) }
-	if err := set.cluster.check(s.Servers); err != nil {
-		errs = append(errs, err)
-	}
-	if s.Stream != "" && !name.MatchString(set.stream) {
-		say("stream", s.Stream, "the name of a stream")
-	}
-	if s.Subject != "" && !isSubject(set.subject) {
-		say("subject", s.Subject, "a subject")
-	}
-	if !name.MatchString(set.consumer) || len(set.consumer) > longestConsumer {
-		say("consumer", s.Consumer, "the name of a consumer")
-	}
-	if !isStart(set.start) {
-		say("start", s.Start, "earliest, latest or a time such as 2026-01-31T12:00:00Z")
-	}
-	return errs
+// expand replaces the variables and fills in defaults.
+func (s Source) expand(session subscribe.Session) (Source, error) {
+	err := s.fields().Expand(Name, session.Expand)
+	s.Consumer = cmp.Or(s.Consumer, consumerName(session.Group, session.Name))
+	s.Start, s.Missing = cmp.Or(s.Start, DefaultStart), cmp.Or(s.Missing, DefaultMissing)
+	return s, err
 }
 
 // consumerName is shardctl-GROUP-TASK. What a consumer's name may not have becomes _XX, its code. A name that is too
@@ -184,10 +122,10 @@ type link struct {
 
 // connect connects to one of the servers. A connection that breaks is not made again: what was on its way is lost, and
 // comes again only after the subscription is opened again.
-func connect(ctx context.Context, set settings, topic string, session subscribe.Session) (*link, error) {
-	l := &link{servers: set.hosts(), topic: topic, session: session}
+func connect(ctx context.Context, c cluster, topic string, session subscribe.Session) (*link, error) {
+	l := &link{servers: c.hosts(), topic: topic, session: session}
 	var err error
-	l.Conn, err = set.connect(ctx, string(session.Key()),
+	l.Conn, err = c.connect(ctx, string(session.Key()),
 		natsio.FlusherTimeout(flushWithin), natsio.PingInterval(pingEvery), natsio.MaxPingsOutstanding(2),
 		natsio.PermissionErrOnSubscribe(true), natsio.ErrorHandler(l.problem), natsio.NoCallbacksAfterClientClose(),
 	)

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"slices"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // Lister finds streams of JetStream. Texts are as written: $(NAME) in them is replaced at each look.
@@ -27,21 +26,30 @@ type ListerKind struct{}
 
 var _ discover.Kind = ListerKind{}
 
-//go:embed lister.schema.json
-var listerSchema string
+// fields are what a configuration says of a lister.
+func (l *Lister) fields() field.List {
+	return slices.Concat(field.List{
+		servers(&l.Servers),
+		{
+			Name: "streams", Value: field.Patterns{To: &l.Streams},
+			Doc: "Which streams: `*` stands for any text, `?` for one character; or a regular expression between slashes.",
+		},
+	}, l.Login.fields(), field.List{tlsField(&l.TLS)})
+}
 
 // Name is "nats".
 func (ListerKind) Name() string { return Name }
 
 // Schema is that of the mapping with servers, streams and so on.
-func (ListerKind) Schema() string { return listerSchema }
+func (ListerKind) Schema() string {
+	return new(Lister).fields().Schema("Finds the streams of NATS JetStream.")
+}
 
 // Parse reads a [Lister].
 func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	source := Kind{}.Parse(n, r).(Source) // the fields of a connection are the same
-	return Lister{
-		Servers: source.Servers, Streams: r.TextOrList(n.Get("streams")), Login: source.Login, TLS: source.TLS,
-	}
+	var l Lister
+	l.fields().Parse(n, r)
+	return l
 }
 
 // Kind is "nats".
@@ -49,15 +57,12 @@ func (Lister) Kind() string { return Name }
 
 // Validate checks each field, and that those that are set go together.
 func (l Lister) Validate() []decode.FieldError {
-	s := Source{Servers: l.Servers, Login: l.Login, TLS: l.TLS}
-	return slices.Concat(s.validateServers(), s.validateLogin(), discover.ValidatePatterns("streams", l.Streams))
+	return slices.Concat(l.fields().Check(), l.Login.validate(), l.TLS.Validate(),
+		discover.ValidatePatterns("streams", l.Streams))
 }
 
 // Print shows the fields as they are written.
-func (l Lister) Print() any {
-	fields := Source{Servers: l.Servers, Login: l.Login, TLS: l.TLS}.Print() // its first field is servers
-	return slices.Insert(fields, 1, decode.Field{Name: "streams", Value: l.Streams})
-}
+func (l Lister) Print() any { return l.fields().Print() }
 
 // listWithin is how long a look may take.
 const listWithin = 2 * answerWithin
@@ -65,15 +70,12 @@ const listWithin = 2 * answerWithin
 // List asks the server for all streams of the account. Those of the server itself, whose names begin with "$", are left
 // out.
 func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {
-	e := access.NewExpander(Name, env.Expand)
-	to := newCluster(e, l.Servers, l.Login, l.TLS)
-	patterns, err := env.Patterns("nats.streams", l.Streams)
-	if e.Add(err); e.Err() == nil {
-		e.Add(to.check(l.Servers))
-	}
-	if err := e.Err(); err != nil {
+	err := l.fields().Expand(Name, env.Expand)
+	patterns, noPatterns := env.Patterns("nats.streams", l.Streams)
+	if err := field.Join(err, noPatterns); err != nil {
 		return nil, err
 	}
+	to := cluster{l.Servers, l.Login, l.TLS}
 	ctx, cancel := context.WithTimeoutCause(ctx, listWithin, errors.New(silent))
 	defer cancel()
 	all, err := to.streams(ctx, env.Group, patterns)

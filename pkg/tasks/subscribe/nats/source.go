@@ -10,7 +10,6 @@ package nats
 
 import (
 	"cmp"
-	_ "embed"
 	"net/url"
 	"regexp"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -82,8 +82,66 @@ func (s Source) Topic() string {
 	return s.Stream + ":" + s.Subject
 }
 
-//go:embed schema.json
-var schema string
+// fields are what a configuration says of a source.
+func (s *Source) fields() field.List {
+	return slices.Concat(field.List{
+		servers(&s.Servers),
+		{
+			Name: "stream", Value: field.Text{
+				To: &s.Stream, Valid: name.MatchString, Must: "the name of a stream: no blank, dot, *, > or slash",
+			},
+			Doc: "It must exist, since it is never created. Left out: a plain subject.",
+		},
+		{
+			Name: "subject", Value: field.Text{
+				To: &s.Subject, Valid: isSubject, Must: "words with points between, such as orders.eu or orders.>",
+			},
+			Doc: "Which messages of the stream, or the plain subject; wildcards are allowed. " +
+				"What a plain subject says while no one is subscribed is lost.",
+			Unset: "all of the stream",
+		},
+		{
+			Name: "consumer", Value: field.Text{
+				To: &s.Consumer, Valid: isConsumer, Must: "a name of at most 200 characters: no blank, dot, *, > or slash",
+			},
+			Doc: "First part of the name of the durable consumer, at most 200 characters.", Unset: "`shardctl-GROUP-TASK`",
+		},
+		{
+			Name: "start", Value: field.Text{
+				To: &s.Start, Valid: isStart, Must: "earliest, latest or a time such as 2026-01-31T12:00:00Z",
+				Pattern: `^(earliest|latest|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt].+)$|\$\(`,
+			},
+			Doc:   "Where a new subscription of a stream begins: `earliest`, `latest`, or a time as `2026-01-31T12:00:00Z`.",
+			Unset: "`earliest`",
+		},
+		{
+			Name: "missing", Value: field.Text{To: &s.Missing, OneOf: []string{Earliest, Latest, Stop}},
+			Doc:   "When messages that were not read are gone: `earliest`, `latest`, or `stop`, which fails the task.",
+			Unset: "`stop`",
+		},
+	}, s.Login.fields(), field.List{tlsField(&s.TLS)})
+}
+
+// servers is the field of that name, of sources and of listers.
+func servers(to *[]string) field.Field {
+	return field.Field{
+		Name: "servers", Value: field.Texts{
+			To: to, Required: "is required: HOST:PORT of one server or more", Form: "HOST:PORT", Valid: isServer,
+			Message: "is not the address of a server, must be HOST:PORT or nats://HOST:PORT",
+		},
+		Doc: "HOST:PORT, `nats://…` or `tls://…`: a list, or text as `\"a:4222,b:4222\"`.",
+	}
+}
+
+func tlsField(t *TLS) field.Field { return t.Field("Where a file is set, every connection uses TLS.") }
+
+func (l *Login) fields() field.List {
+	return append(field.List{
+		{Name: "credsFile", Value: field.Text{To: &l.CredsFile}, Doc: "File with a JWT and its seed."},
+		{Name: "nkeyFile", Value: field.Text{To: &l.NKeyFile}, Doc: "File with the seed of an NKey."},
+		{Name: "tokenFile", Value: field.Text{To: &l.TokenFile}, Doc: "File whose content is a token."},
+	}, access.LoginFields(&l.User, &l.Password, &l.PasswordFile, "that of the address")...)
+}
 
 // Kind reads sources of NATS from a configuration.
 type Kind struct{}
@@ -92,84 +150,33 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with servers, stream, subject and so on.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string {
+	return new(Source).fields().Schema("Receives the messages of a NATS stream (JetStream), or of a plain subject.")
+}
 
 // Parse reads a Source.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	r.CheckStart(n, nil)
-	return Source{
-		Servers:  r.TextOrList(n.Get("servers")),
-		Stream:   r.Text(n.Get("stream"), ""),
-		Subject:  r.Text(n.Get("subject"), ""),
-		Consumer: r.Text(n.Get("consumer"), ""),
-		Start:    r.Text(n.Get("start"), ""),
-		Missing:  r.Text(n.Get("missing"), ""),
-		Login: Login{
-			CredsFile:    r.Text(n.Get("credsFile"), ""),
-			NKeyFile:     r.Text(n.Get("nkeyFile"), ""),
-			TokenFile:    r.Text(n.Get("tokenFile"), ""),
-			User:         r.Text(n.Get("user"), ""),
-			Password:     r.Text(n.Get("password"), ""),
-			PasswordFile: r.Text(n.Get("passwordFile"), ""),
-		},
-		TLS: access.ParseTLS(n.Get("tls"), r),
-	}
+	var s Source
+	s.fields().Parse(n, r)
+	return s
 }
 
 // Print shows the fields as they are written.
 func (s Source) Print() decode.Fields {
-	servers := make([]string, len(s.Servers))
-	for i, server := range s.Servers {
-		servers[i] = shown(server)
-	}
-	start, missing := s.Start, s.Missing
 	if s.Stream != "" {
-		start, missing = cmp.Or(start, DefaultStart), cmp.Or(missing, DefaultMissing)
+		s.Start, s.Missing = cmp.Or(s.Start, DefaultStart), cmp.Or(s.Missing, DefaultMissing)
 	}
-	fields := decode.Pairs(
-		"servers", servers,
-		"stream", decode.TextOrNil(s.Stream),
-		"subject", decode.TextOrNil(s.Subject),
-		"consumer", decode.TextOrNil(s.Consumer),
-		"start", decode.TextOrNil(start),
-		"missing", decode.TextOrNil(missing),
-		"credsFile", decode.TextOrNil(s.Login.CredsFile),
-		"nkeyFile", decode.TextOrNil(s.Login.NKeyFile),
-		"tokenFile", decode.TextOrNil(s.Login.TokenFile),
-	)
-	return slices.Concat(fields, s.Login.basic().Print(), s.TLS.Print())
+	return s.fields().Print()
 }
-
-// index is a step of a path into a list.
-func index(i int) string { return strconv.Itoa(i) }
 
 // Validate checks each field, and that those that are set go together.
 func (s Source) Validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	must := func(field, words string) {
-		wrong = append(wrong, decode.FieldError{Path: []string{field}, Must: words})
-	}
+	wrong := s.fields().Check()
 	say := func(field, words string) {
 		wrong = append(wrong, decode.FieldError{Path: []string{field}, Message: words})
 	}
 	if s.Stream == "" && s.Subject == "" {
 		say("stream", "is required, or subject for a plain subject")
-	}
-	if !decode.HasVariables(s.Stream) && !name.MatchString(s.Stream) && s.Stream != "" {
-		must("stream", "the name of a stream: no blank, dot, *, > or slash")
-	}
-	if !decode.HasVariables(s.Subject) && !isSubject(s.Subject) && s.Subject != "" {
-		must("subject", "words with points between, such as orders.eu or orders.>")
-	}
-	if !decode.HasVariables(s.Consumer) && s.Consumer != "" &&
-		(!name.MatchString(s.Consumer) || len(s.Consumer) > longestConsumer) {
-		must("consumer", "a name of at most 200 characters: no blank, dot, *, > or slash")
-	}
-	if !decode.HasVariables(s.Start) && !isStart(s.Start) {
-		must("start", "earliest, latest or a time such as 2026-01-31T12:00:00Z")
-	}
-	if !slices.Contains([]string{"", Earliest, Latest, Stop}, s.Missing) {
-		must("missing", "earliest, latest or stop")
 	}
 	if s.Stream == "" {
 		for _, f := range []struct{ field, text string }{
@@ -180,11 +187,13 @@ func (s Source) Validate() []decode.FieldError {
 			}
 		}
 	}
-	return slices.Concat(wrong, s.validateServers(), s.validateLogin())
+	return slices.Concat(wrong, s.Login.validate(), s.TLS.Validate())
 }
 
 // longestConsumer leaves characters for what follows in the names of consumers, which may have 255 characters.
 const longestConsumer = 200
+
+func isConsumer(text string) bool { return name.MatchString(text) && len(text) <= longestConsumer }
 
 var name = regexp.MustCompile(`^[^\s.*>/\\]+$`)
 
@@ -201,36 +210,8 @@ func isSubject(text string) bool {
 }
 
 func isStart(text string) bool {
-	if text == "" || text == Earliest || text == Latest {
-		return true
-	}
 	_, err := time.Parse(time.RFC3339, text)
-	return err == nil
-}
-
-func (s Source) validateServers() []decode.FieldError {
-	if len(s.Servers) == 0 {
-		return []decode.FieldError{{Path: []string{"servers"}, Message: "is required: HOST:PORT of one server or more"}}
-	}
-	var wrong []decode.FieldError
-	for i, text := range s.Servers {
-		if decode.HasVariables(text) {
-			continue
-		}
-		servers := access.Addresses([]string{text})
-		if len(servers) == 0 || !allOf(servers, isServer) {
-			// Not quoted: it may hold a password.
-			wrong = append(wrong, decode.FieldError{
-				Path:    []string{"servers", index(i)},
-				Message: "is not the address of a server, must be HOST:PORT or nats://HOST:PORT",
-			})
-		}
-	}
-	return wrong
-}
-
-func allOf(all []string, is func(string) bool) bool {
-	return !slices.ContainsFunc(all, func(one string) bool { return !is(one) })
+	return err == nil || text == Earliest || text == Latest
 }
 
 // isServer says whether text is an address with a host, and a port that there is.
@@ -246,24 +227,11 @@ func isServer(text string) bool {
 	return u.Port() == "" || err == nil && port > 0
 }
 
-// shown is an address without its password.
-func shown(server string) string {
-	if strings.Contains(server, "://") {
-		return decode.WithoutPasswords(server)
-	}
-	return strings.TrimPrefix(decode.WithoutPasswords("nats://"+server), "nats://")
-}
-
-func (s Source) validateLogin() []decode.FieldError {
+// validate says whether there are two ways.
+func (l Login) validate() []decode.FieldError {
 	var wrong []decode.FieldError
-	say := func(field, words string) {
-		wrong = append(wrong, decode.FieldError{Path: []string{field}, Message: words})
-	}
 	ways := []struct{ field, text string }{
-		{"credsFile", s.Login.CredsFile},
-		{"nkeyFile", s.Login.NKeyFile},
-		{"tokenFile", s.Login.TokenFile},
-		{"user", s.Login.User},
+		{"credsFile", l.CredsFile}, {"nkeyFile", l.NKeyFile}, {"tokenFile", l.TokenFile}, {"user", l.User},
 	}
 	first := ""
 	for _, way := range ways {
@@ -272,9 +240,9 @@ func (s Source) validateLogin() []decode.FieldError {
 		case first == "":
 			first = way.field
 		default:
-			say(way.field, "is set together with "+first+": use one of them")
+			message := "is set together with " + first + ": use one of them"
+			wrong = append(wrong, decode.FieldError{Path: []string{way.field}, Message: message})
 		}
 	}
-	basic := s.Login.basic()
-	return slices.Concat(wrong, basic.Validate(), basic.ValidateUser(), s.TLS.Validate())
+	return slices.Concat(wrong, l.basic().Validate(), l.basic().ValidateUser())
 }

@@ -18,10 +18,10 @@ type subject struct {
 	received uint64
 }
 
-func openSubject(ctx context.Context, l *link, set settings) (*subject, error) {
+func openSubject(ctx context.Context, l *link, on string) (*subject, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	subscription, err := l.SubscribeSync(set.subject)
+	subscription, err := l.SubscribeSync(on)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,13 @@ package redis
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -84,10 +84,51 @@ func (s Source) Topic() string { return s.Stream }
 
 func (s Source) inStore() bool { return s.Offsets == Store }
 
-func (s Source) block() time.Duration { return cmp.Or(s.Block, DefaultBlock) }
-
-//go:embed schema.json
-var schema string
+// fields are what a configuration says of a source.
+func (s *Source) fields() field.List {
+	return slices.Concat(field.List{
+		{
+			Name: "url", Value: field.Text{To: &s.URL, Required: "is required", Valid: isURL, Message: notURL},
+			Doc: "`redis://HOST:PORT/DATABASE`, or `rediss://…` for TLS.",
+		},
+		{
+			Name: "stream", Value: field.Text{To: &s.Stream, Required: "is required"},
+			Doc: "It must exist, since it is never created.",
+		},
+		{
+			Name: "group", Value: field.Text{To: &s.Group}, Doc: "Name of the consumer group.",
+			Unset: "`shardctl.GROUP.TASK`",
+		},
+		{
+			Name: "start", Value: field.Text{
+				To: &s.Start, Default: DefaultStart, Valid: isStart,
+				Must: "earliest, latest or the ID of an entry such as 1700000000000-0",
+			},
+			Doc: "Where a new subscription begins: `earliest`, `latest`, or after the entry of an ID.",
+		},
+		{
+			Name: "offsets", Value: field.Text{To: &s.Offsets, Default: DefaultOffsets, OneOf: []string{Broker, Store}},
+			Doc: "Where the position is kept: `broker` is a consumer group, `store` is the lock's checkpoint.",
+		},
+		{
+			Name: "missing", Value: field.Text{
+				To: &s.Missing, Default: DefaultMissing, OneOf: []string{Earliest, Latest, Stop},
+			},
+			Doc: "When entries that were not read are gone: `earliest`, `latest`, or `stop`, which fails the task.",
+		},
+		{
+			Name: "field", Value: field.Text{
+				To: &s.Field, Default: DefaultField, Valid: func(name string) bool { return name != keyField && name != typeField },
+				Must: "another name than key and type, which hold the message's key and media type",
+			},
+			Doc: "The field of an entry that holds the body.",
+		},
+		{
+			Name: "block", Value: field.Duration{To: &s.Block, Default: DefaultBlock, Min: leastBlock, Max: mostBlock},
+			Doc: "How long one read waits for entries, from `10ms` to `1m`.",
+		},
+	}, s.Login.Fields("that of the URL"), field.List{s.TLS.Field("Of `rediss://`.")})
+}
 
 // Kind reads sources of Redis streams from a configuration.
 type Kind struct{}
@@ -96,24 +137,19 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with url, stream, group and so on.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string {
+	return new(Source).fields().Schema("Receives the entries of a Redis stream.")
+}
 
 // Parse reads a Source.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	r.CheckStart(n, nil)
-	return Source{
-		URL:     r.Text(n.Get("url"), ""),
-		Stream:  r.Text(n.Get("stream"), ""),
-		Group:   r.Text(n.Get("group"), ""),
-		Start:   r.Text(n.Get("start"), DefaultStart),
-		Offsets: r.Text(n.Get("offsets"), DefaultOffsets),
-		Missing: r.Text(n.Get("missing"), DefaultMissing),
-		Field:   r.Text(n.Get("field"), DefaultField),
-		Block:   r.Positive(n.Get("block"), DefaultBlock, ""),
-		Login:   access.ParseLogin(n, r),
-		TLS:     access.ParseTLS(n.Get("tls"), r),
-	}
+	var s Source
+	s.fields().Parse(n, r)
+	return s
 }
+
+// Print shows the fields as they are written.
+func (s Source) Print() decode.Fields { return s.fields().Print() }
 
 // The bounds of Block. A longer one would hide for long that the broker is silent.
 const (
@@ -123,94 +159,49 @@ const (
 
 // Validate checks each field, and that those that are set go together.
 func (s Source) Validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	must := func(field, words string) {
-		wrong = append(wrong, decode.FieldError{Path: []string{field}, Must: words})
-	}
-	say := func(words string, path ...string) {
-		wrong = append(wrong, decode.FieldError{Path: path, Message: words})
-	}
-	if s.Stream == "" {
-		say("is required", "stream")
-	}
-	start := cmp.Or(s.Start, DefaultStart)
-	if !decode.HasVariables(start) && start != Earliest && start != Latest && !isID(start) {
-		must("start", "earliest, latest or the ID of an entry such as 1700000000000-0")
-	}
-	if !slices.Contains([]string{"", Broker, Store}, s.Offsets) {
-		must("offsets", "broker or store")
-	}
-	if !slices.Contains([]string{"", Earliest, Latest, Stop}, s.Missing) {
-		must("missing", "earliest, latest or stop")
+	wrong := s.fields().Check()
+	say := func(field, words string) {
+		wrong = append(wrong, decode.FieldError{Path: []string{field}, Message: words})
 	}
 	if s.inStore() && s.Group != "" {
-		say("is set together with offsets: store, which uses no group: leave one of them out", "group")
+		say("group", "is set together with offsets: store, which uses no group: leave one of them out")
 	}
-	if s.Field == keyField || s.Field == typeField {
-		must("field", "another name than key and type, which hold the message's key and media type")
+	if !decode.HasVariables(s.URL) && isURL(s.URL) {
+		u, _ := url.Parse(s.URL)
+		if s.TLS != (TLS{}) && u.Scheme == "redis" {
+			say("tls", "is set, but a URL that begins with redis:// uses no TLS: write rediss://")
+		} else if u.User != nil && s.Login != (Login{}) {
+			say("url", "holds a user or password, and so do user, password or passwordFile: use one of them")
+		}
 	}
-	if s.Block != 0 && (s.Block < leastBlock || s.Block > mostBlock) {
-		must("block", "from 10ms to 1m")
-	}
-	return slices.Concat(wrong, s.validateURL(), s.Login.Validate(), s.TLS.Validate())
+	return slices.Concat(wrong, s.Login.Validate(), s.TLS.Validate())
 }
 
-func (s Source) validateURL() []decode.FieldError {
-	// Not quoted: it may hold a password.
-	refuse := func(words string, path ...string) []decode.FieldError {
-		return []decode.FieldError{{Path: path, Message: words}}
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" {
+		return false
 	}
-	switch {
-	case s.URL == "":
-		return refuse("is required", "url")
-	case decode.HasVariables(s.URL):
-		return nil
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Hostname() == "" {
-		return refuse(notURL, "url")
-	}
-	if _, err := parseURL(s.URL); err != nil {
-		return refuse(notURL, "url")
-	}
-	if s.TLS != (TLS{}) && u.Scheme == "redis" {
-		return refuse("is set, but a URL that begins with redis:// uses no TLS: write rediss://", "tls")
-	}
-	if u.User != nil && s.Login != (Login{}) {
-		return refuse("holds a user or password, and so do user, password or passwordFile: use one of them", "url")
-	}
-	return nil
+	_, err = parseURL(text)
+	return err == nil
 }
+
+func isStart(text string) bool { return text == Earliest || text == Latest || isID(text) }
 
 const notURL = "is not the URL of a Redis, must be redis://HOST:PORT/DATABASE or rediss://HOST:PORT/DATABASE"
 
-// Print shows the fields as they are written.
-func (s Source) Print() decode.Fields {
-	fields := decode.Pairs(
-		"url", decode.WithoutPasswords(s.URL),
-		"stream", s.Stream,
-		"group", decode.TextOrNil(s.Group),
-		"start", cmp.Or(s.Start, DefaultStart),
-		"offsets", cmp.Or(s.Offsets, DefaultOffsets),
-		"missing", cmp.Or(s.Missing, DefaultMissing),
-		"field", cmp.Or(s.Field, DefaultField),
-		"block", s.block(),
-	)
-	return slices.Concat(fields, s.Login.Print(), s.TLS.Print())
-}
-
 // Open connects and begins where the subscription was left. It creates no stream.
 func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.Subscription, error) {
-	set, err := s.settings(session)
+	if err := s.fields().Expand(Name, session.Expand); err != nil {
+		return nil, err
+	}
+	s.Group = cmp.Or(s.Group, "shardctl."+session.Group+"."+session.Name)
+	o, err := s.options()
 	if err != nil {
 		return nil, err
 	}
-	o, err := set.options()
-	if err != nil {
-		return nil, err
-	}
-	l := newLink(o, set.stream)
-	sub, err := s.begin(ctx, l, set, session)
+	l := newLink(o, s.Stream)
+	sub, err := s.begin(ctx, l, session)
 	switch {
 	case err == nil:
 		return sub, nil
@@ -221,17 +212,13 @@ func (s Source) Open(ctx context.Context, session subscribe.Session) (subscribe.
 	return nil, err
 }
 
-func (s Source) begin(
-	ctx context.Context, l *link, set settings, session subscribe.Session,
-) (subscribe.Subscription, error) {
-	c := common{
-		link: l, field: set.field, block: s.block(), start: set.start, missing: s.Missing, log: session.Log,
-	}
+func (s Source) begin(ctx context.Context, l *link, session subscribe.Session) (subscribe.Subscription, error) {
+	c := common{link: l, field: s.Field, block: s.Block, start: s.Start, missing: s.Missing, log: session.Log}
 	if s.inStore() {
 		return openStored(ctx, c, session.Checkpoint)
 	}
 	owner := owner{
-		hash: ownerKey(set.stream, set.group), task: string(session.Key()), token: session.Token, group: set.group,
+		hash: ownerKey(s.Stream, s.Group), task: string(session.Key()), token: session.Token, group: s.Group,
 	}
 	return openGrouped(ctx, c, owner, session.InFlight)
 }
