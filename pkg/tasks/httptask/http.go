@@ -8,7 +8,6 @@ package httptask
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"reflect"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // Name is the field of a task that chooses this kind.
@@ -79,9 +79,6 @@ func (r Runner) sessionTimeout(t time.Duration) time.Duration {
 	return min(DefaultTimeout, t/4)
 }
 
-//go:embed schema.json
-var schema string
-
 // Kind reads runners that call endpoints from a configuration.
 type Kind struct{}
 
@@ -89,19 +86,33 @@ type Kind struct{}
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with url, method, headers, body, timeout, tokenFile and tls.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string { return new(Runner).fields(&endpoint.Endpoint{}).Schema("Calls a URL.") }
 
 // Fields are those of work.
 func (Kind) Fields() tasks.Fields { return tasks.FieldsOfWork() }
 
 // Parse reads a Runner.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
-	to := endpoint.Parse(n, r)
-	return Runner{
-		URL: to.URL, Method: to.Method, Headers: to.Headers, TokenFile: to.TokenFile, CAFile: to.CAFile,
-		Body:    r.Text(n.Get("body"), ""),
-		Timeout: r.Positive(n.Get("timeout"), 0, ""),
+	var to endpoint.Endpoint
+	var run Runner
+	run.fields(&to).Parse(n, r)
+	run.URL, run.Method, run.Headers, run.TokenFile, run.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
+	if n.Get("timeout") == nil {
+		run.Timeout = 0 // it depends on the lease
 	}
+	return run
+}
+
+// fields are what a configuration says of a runner that calls an endpoint.
+func (r *Runner) fields(to *endpoint.Endpoint) field.List {
+	return to.Fields(
+		field.Field{Name: "body", Value: field.Text{To: &r.Body}},
+		field.Field{
+			Name: "timeout", Value: field.Duration{To: &r.Timeout, Default: DefaultTimeout},
+			Doc: "Of one request. Without ticks it must be less than a third of lease.duration, and is by default the lesser " +
+				"of 10s and a quarter of it.",
+		},
+	)
 }
 
 // endpoint is where its requests go.
@@ -113,7 +124,8 @@ func (r Runner) endpoint() endpoint.Endpoint {
 
 // Validate checks the URL, the method, the headers and the time-out.
 func (r Runner) Validate(use tasks.Use) []decode.FieldError {
-	wrong := r.endpoint().Validate()
+	to := r.endpoint()
+	wrong := append(r.fields(&to).Check(), to.Validate()...)
 	if !use.Ticks && 3*r.Timeout >= use.Lease && r.Timeout > 0 {
 		// An endpoint that holds the task is asked every third of the lease, so it has to answer within that.
 		must := "less than a third of lease.duration " + decode.Short(use.Lease)
@@ -124,12 +136,9 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 
 // Print shows the fields as they are written.
 func (r Runner) Print(use tasks.Use) any {
-	timeout := r.sessionTimeout(use.Lease)
-	if use.Ticks {
-		timeout = cmp.Or(r.Timeout, DefaultTimeout)
+	if r.Timeout = cmp.Or(r.Timeout, DefaultTimeout); !use.Ticks {
+		r.Timeout = r.sessionTimeout(use.Lease)
 	}
-	return r.endpoint().Print(decode.Pairs(
-		"body", decode.TextOrNil(decode.WithoutPasswords(r.Body)),
-		"timeout", timeout,
-	)...)
+	to := r.endpoint()
+	return r.fields(&to).Print()
 }

@@ -5,17 +5,19 @@ package listers
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // statusError is an answer with another status than 200.
@@ -32,9 +34,9 @@ type client struct{ kept tasks.Clients }
 
 // body sends the request once and reads the body of the answer, at most [discover.MaxSize] bytes. A status other than
 // 200 is a [statusError]. No error holds the URL. The authorities of caFile are trusted, or the system's where that is
-// empty: field says where it is written, and variables in it are replaced.
-func (c *client) body(request *http.Request, env discover.Env, field, caFile string) ([]byte, error) {
-	file, err := env.Expand(field, caFile)
+// empty: at says where it is written, and variables in it are replaced.
+func (c *client) body(request *http.Request, env discover.Env, at, caFile string) ([]byte, error) {
+	file, err := env.Expand(at, caFile)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +78,6 @@ func withoutURL(ctx context.Context, err error) error {
 // DefaultTimeout is that of one request.
 const DefaultTimeout = 10 * time.Second
 
-//go:embed http.json
-var httpSchema string
-
 // HTTPKind reads listers that ask an address from a configuration.
 type HTTPKind struct{}
 
@@ -86,17 +85,32 @@ type HTTPKind struct{}
 func (HTTPKind) Name() string { return "http" }
 
 // Schema is that of the mapping with url, headers, timeout, tokenFile and tls.
-func (HTTPKind) Schema() string { return httpSchema }
+func (HTTPKind) Schema() string {
+	return new(HTTP).fields().Schema("Asks an address with GET. " +
+		"The answer is a JSON list of names, or of objects with name, partition, labels, weight.")
+}
 
 // Parse reads a HTTP.
 func (HTTPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	r.CheckStart(n, nil)
-	return &HTTP{
-		URL:       r.Text(n.Get("url"), ""),
-		Headers:   r.Texts(n.Get("headers")),
-		Timeout:   r.Positive(n.Get("timeout"), DefaultTimeout, ""),
-		TokenFile: r.Text(n.Get("tokenFile"), ""),
-		CAFile:    r.Text(n.At("tls", "caFile"), ""),
+	l := new(HTTP)
+	l.fields().Parse(n, r)
+	return l
+}
+
+// fields are what a configuration says of a lister.
+func (l *HTTP) fields() field.List {
+	return field.List{
+		{Name: "url", Value: field.Text{
+			To: &l.URL, Required: "is required", Valid: endpoint.IsWebURL,
+			Message: "is not a URL to ask, must be http://HOST… or https://HOST…", // it may hold a password
+		}, Doc: "`http://…` or `https://…`."},
+		{Name: "headers", Value: field.Map{To: &l.Headers}},
+		{Name: "timeout", Value: field.Duration{To: &l.Timeout, Default: DefaultTimeout}, Doc: "Of one request."},
+		{
+			Name: "tokenFile", Value: field.Text{To: &l.TokenFile},
+			Doc: "Its content is sent as a bearer token, read again at each look.",
+		},
+		{Name: "tls", Value: field.Mapping{Fields: field.List{access.CAFile(&l.CAFile)}, Off: l.CAFile == ""}},
 	}
 }
 
@@ -121,33 +135,12 @@ func (l *HTTP) endpoint() endpoint.Endpoint {
 
 // Validate checks the URL and the headers.
 func (l *HTTP) Validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	switch path := []string{"url"}; {
-	case l.URL == "":
-		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
-	case !decode.HasVariables(l.URL) && !endpoint.IsWebURL(l.URL):
-		// Not quoted: it may hold a password.
-		wrong = append(wrong, decode.FieldError{
-			Path: path, Message: "is not a URL to ask, must be http://HOST… or https://HOST…",
-		})
-	}
-	wrong = append(wrong, endpoint.ValidateCAFile(l.URL, l.CAFile)...)
-	return append(wrong, l.endpoint().ValidateHeaders(nil)...)
+	return slices.Concat(l.fields().Check(), endpoint.ValidateCAFile(l.URL, l.CAFile),
+		l.endpoint().ValidateHeaders(nil))
 }
 
 // Print shows the fields as they are written.
-func (l *HTTP) Print() any {
-	fields := decode.Pairs(
-		"url", decode.WithoutPasswords(l.URL),
-		"headers", decode.Map(decode.WithoutPasswordsIn(l.Headers)),
-		"timeout", cmp.Or(l.Timeout, DefaultTimeout),
-		"tokenFile", decode.TextOrNil(l.TokenFile),
-	)
-	if l.CAFile != "" {
-		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", l.CAFile))...)
-	}
-	return fields
-}
+func (l *HTTP) Print() any { return l.fields().Print() }
 
 // List asks the address once.
 func (l *HTTP) List(ctx context.Context, env discover.Env) ([]discover.Found, error) {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 )
 
 // Name is the field that an endpoint is configured under.
@@ -126,38 +128,34 @@ func WithoutURL(err error) error {
 	return err
 }
 
-// Parse reads the fields url, method, headers, tokenFile and tls.caFile.
-func Parse(n *decode.Node, r *decode.Reader) Endpoint {
-	r.CheckStart(n, nil)
-	return Endpoint{
-		URL:       r.Text(n.Get("url"), ""),
-		Method:    r.Text(n.Get("method"), DefaultMethod),
-		Headers:   r.Texts(n.Get("headers")),
-		TokenFile: r.Text(n.Get("tokenFile"), ""),
-		CAFile:    r.Text(n.At("tls", "caFile"), ""),
-	}
+// Fields are url, method, headers, more, tokenFile and tls.
+func (e *Endpoint) Fields(more ...field.Field) field.List {
+	return slices.Concat(field.List{
+		{Name: "url", Value: field.Text{
+			To: &e.URL, Required: "is required", Valid: IsWebURL,
+			Message: "is not a URL to call, must be http://HOST… or https://HOST…", // it may hold a password
+		}, Doc: "`http://…` or `https://…`."},
+		{Name: "method", Value: field.Text{
+			To: &e.Method, Default: DefaultMethod, Valid: token.MatchString, Must: "a method such as GET, POST or PUT",
+		}},
+		{Name: "headers", Value: field.Map{To: &e.Headers}},
+	}, more, field.List{
+		{
+			Name: "tokenFile", Value: field.Text{To: &e.TokenFile},
+			Doc: "Its content is sent as a bearer token, read again at each request.",
+		},
+		{Name: "tls", Value: field.Mapping{Fields: field.List{access.CAFile(&e.CAFile)}, Off: e.CAFile == ""}},
+	})
 }
 
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: a method, the name of a header
 
-// Validate checks the URL, the method and the headers. Besides those that all requests have, ours are the names, in
-// lower case, of headers that are set for every request. One that ends with a hyphen stands for all that begin so.
+// Validate checks what Fields do not: that caFile goes with the URL, and the headers. Besides those that all requests
+// have, ours are the names, in lower case, of headers that are set for every request. One that ends with a hyphen stands
+// for all that begin so.
 func (e Endpoint) Validate(ours ...string) []decode.FieldError {
-	var wrong []decode.FieldError
-	switch path := []string{"url"}; {
-	case e.URL == "":
-		wrong = append(wrong, decode.FieldError{Path: path, Message: "is required"})
-	case !decode.HasVariables(e.URL) && !IsWebURL(e.URL):
-		// Not quoted: it may hold a password.
-		wrong = append(wrong, decode.FieldError{
-			Path: path, Message: "is not a URL to call, must be http://HOST… or https://HOST…",
-		})
-	}
-	wrong = append(wrong, ValidateCAFile(e.URL, e.CAFile)...)
-	if e.Method != "" && !decode.HasVariables(e.Method) && !token.MatchString(e.Method) {
-		wrong = append(wrong, decode.FieldError{Path: []string{"method"}, Must: "a method such as GET, POST or PUT"})
-	}
-	return append(wrong, e.ValidateHeaders(append([]string{"shardctl-", "idempotency-key"}, ours...))...)
+	return append(ValidateCAFile(e.URL, e.CAFile),
+		e.ValidateHeaders(append([]string{"shardctl-", "idempotency-key"}, ours...))...)
 }
 
 // ValidateCAFile refuses authorities where nothing is asked over TLS. Redirects are not followed.
@@ -203,19 +201,4 @@ func (e Endpoint) ValidateHeaders(ours []string) []decode.FieldError {
 		}
 	}
 	return wrong
-}
-
-// Print shows the fields as they are written, with more before tokenFile.
-func (e Endpoint) Print(more ...decode.Field) decode.Fields {
-	fields := decode.Pairs(
-		"url", decode.WithoutPasswords(e.URL),
-		"method", cmp.Or(e.Method, DefaultMethod),
-		"headers", decode.Map(decode.WithoutPasswordsIn(e.Headers)),
-	)
-	fields = append(fields, more...)
-	fields = append(fields, decode.Pairs("tokenFile", decode.TextOrNil(e.TokenFile))...)
-	if e.CAFile != "" {
-		fields = append(fields, decode.Pairs("tls", decode.Pairs("caFile", e.CAFile))...)
-	}
-	return fields
 }

@@ -25,8 +25,8 @@ type Field struct {
 	Unset string
 }
 
-// Value is what may stand in a field, and the variable that holds it: [Text], [Texts], [Patterns], [Number], [Numbers],
-// [Duration], [Truth] or [Mapping]. A variable that is zero stands for the field's default.
+// Value is what may stand in a field, and the variable that holds it: [Text], [Texts], [Patterns], [Map], [Number],
+// [Numbers], [Duration], [Truth] or [Mapping]. A variable that is zero stands for the field's default.
 type Value interface {
 	// read reads n, which is nil where the field is left out.
 	read(n *decode.Node, r *decode.Reader)

@@ -167,3 +167,12 @@ func (p Patterns) schema() []string {
 		`"type": ["array", "string"]`, `"items": {"$ref": "#/$defs/text"}`,
 	}
 }
+
+// Map is a mapping of names to texts. The texts are checked and expanded elsewhere.
+type Map struct{ To *map[string]string }
+
+func (m Map) read(n *decode.Node, r *decode.Reader) { *m.To = r.Texts(n) }
+func (m Map) check() []decode.FieldError            { return nil }
+func (m Map) print() any                            { return decode.Map(decode.WithoutPasswordsIn(*m.To)) }
+func (m Map) expand(*expander, string)              {}
+func (m Map) schema() []string                      { return []string{`"$ref": "#/$defs/texts"`} }

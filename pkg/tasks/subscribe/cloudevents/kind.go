@@ -8,14 +8,13 @@ package cloudevents
 import (
 	"cmp"
 	"context"
-	_ "embed"
-	"fmt"
 	"net/url"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
 
@@ -30,26 +29,33 @@ const (
 	MaxBatchSize     = 1000
 )
 
-//go:embed schema.json
-var schema string
-
 // Kind reads sinks from a configuration.
 type Kind struct{}
 
 // Name is "http".
 func (Kind) Name() string { return Name }
 
-// Schema is that of the mapping with url, method, headers, timeout, tokenFile, tls and batchSize.
-func (Kind) Schema() string { return schema }
+// Schema is that of the mapping with url, method, headers and so on.
+func (Kind) Schema() string {
+	return new(Sink).fields(&endpoint.Endpoint{}).Schema(
+		"Sends messages to a URL as CloudEvents 1.0: one in binary mode, several in batched mode.")
+}
 
 // Parse reads a Sink.
 func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink {
-	to := endpoint.Parse(n, r)
-	return Sink{
-		URL: to.URL, Method: to.Method, Headers: to.Headers, TokenFile: to.TokenFile, CAFile: to.CAFile,
-		Timeout:   r.Positive(n.Get("timeout"), DefaultTimeout, ""),
-		BatchSize: cmp.Or(r.Count(n.Get("batchSize")), DefaultBatchSize),
-	}
+	var to endpoint.Endpoint
+	var s Sink
+	s.fields(&to).Parse(n, r)
+	s.URL, s.Method, s.Headers, s.TokenFile, s.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
+	return s
+}
+
+// fields are what a configuration says of a sink to an endpoint.
+func (s *Sink) fields(to *endpoint.Endpoint) field.List {
+	timeout := field.Duration{To: &s.Timeout, Default: DefaultTimeout, Min: subscribe.MinTimeout}
+	batchSize := field.Number{To: &s.BatchSize, Default: DefaultBatchSize, Min: 1, Max: MaxBatchSize}
+	return append(to.Fields(field.Field{Name: "timeout", Value: timeout, Doc: "Of one request."}),
+		field.Field{Name: "batchSize", Value: batchSize, Doc: "Most messages in one request."})
 }
 
 // Sink sends messages to an endpoint. Fields are as written: $(NAME) in them is replaced at each request.
@@ -74,13 +80,8 @@ func (s Sink) endpoint() endpoint.Endpoint {
 
 // Validate checks the URL, the method, the headers and the numbers.
 func (s Sink) Validate(tasks.Use) []decode.FieldError {
-	wrong := s.endpoint().Validate("ce-", "content-type")
-	wrong = append(wrong, subscribe.CheckTimeout(s.Timeout)...)
-	if s.BatchSize < 0 || s.BatchSize > MaxBatchSize {
-		must := fmt.Sprintf("a whole number from 1 to %d", MaxBatchSize)
-		wrong = append(wrong, decode.FieldError{Path: []string{"batchSize"}, Must: must})
-	}
-	return wrong
+	to := s.endpoint()
+	return append(s.fields(&to).Check(), to.Validate("ce-", "content-type")...)
 }
 
 // MostAtOnce is the batchSize.
@@ -90,8 +91,8 @@ func (s Sink) MostAtOnce() (field string, most int) {
 
 // Print shows the fields as they are written.
 func (s Sink) Print(tasks.Use) any {
-	fields := s.endpoint().Print(decode.Pairs("timeout", cmp.Or(s.Timeout, DefaultTimeout))...)
-	return append(fields, decode.Pairs("batchSize", cmp.Or(s.BatchSize, DefaultBatchSize))...)
+	to := s.endpoint()
+	return s.fields(&to).Print()
 }
 
 // Open checks that a request can be made: that its variables are set and its files are there. It sends nothing.

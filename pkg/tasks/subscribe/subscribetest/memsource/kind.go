@@ -3,15 +3,12 @@ package memsource
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
-
-//go:embed schema.json
-var schema string
 
 // Name is the field of a task that chooses this kind.
 const Name = "mem"
@@ -31,18 +28,15 @@ type Kind struct{ Broker *Broker }
 func (Kind) Name() string { return Name }
 
 // Schema is that of the mapping with topic, consumer, offsets, single and lost.
-func (Kind) Schema() string { return schema }
+func (Kind) Schema() string {
+	return new(Source).fields().Schema("Receives the messages of a topic in memory. Of tests only.")
+}
 
 // Parse reads a Source.
 func (k Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	return Source{
-		Broker:   k.Broker,
-		Name:     r.Text(n.Get("topic"), ""),
-		Consumer: r.Text(n.Get("consumer"), ""),
-		Offsets:  r.Text(n.Get("offsets"), InBroker),
-		Single:   r.Truth(n.Get("single")),
-		Lost:     r.Text(n.Get("lost"), Stop),
-	}
+	s := Source{Broker: k.Broker}
+	s.fields().Parse(n, r)
+	return s
 }
 
 // Source subscribes to a topic of a broker in memory.
@@ -63,10 +57,7 @@ func (s Source) Topic() string { return s.Name }
 
 // Validate checks that there is a topic, and that the position can be kept where it should be.
 func (s Source) Validate() []decode.FieldError {
-	var wrong []decode.FieldError
-	if s.Name == "" {
-		wrong = append(wrong, decode.FieldError{Path: []string{"topic"}, Message: "is required"})
-	}
+	wrong := s.fields().Check()
 	if s.Single && s.Offsets == InStore {
 		message := "cannot be true with offsets: store, which keeps one position"
 		wrong = append(wrong, decode.FieldError{Path: []string{"single"}, Message: message})
@@ -75,14 +66,16 @@ func (s Source) Validate() []decode.FieldError {
 }
 
 // Print shows the fields as they are written.
-func (s Source) Print() decode.Fields {
-	return decode.Pairs(
-		"topic", decode.WithoutPasswords(s.Name),
-		"consumer", decode.TextOrNil(decode.WithoutPasswords(s.Consumer)),
-		"offsets", cmp.Or(s.Offsets, InBroker),
-		"single", s.Single,
-		"lost", cmp.Or(s.Lost, Stop),
-	)
+func (s Source) Print() decode.Fields { return s.fields().Print() }
+
+func (s *Source) fields() field.List {
+	return field.List{
+		{Name: "topic", Value: field.Text{To: &s.Name, Required: "is required"}},
+		{Name: "consumer", Value: field.Text{To: &s.Consumer}, Doc: "Whose acknowledgements count.", Unset: "the task"},
+		{Name: "offsets", Value: field.Text{To: &s.Offsets, Default: InBroker, OneOf: []string{InBroker, InStore}}},
+		{Name: "single", Value: field.Truth{To: &s.Single}, Doc: "Each message is acknowledged by itself."},
+		{Name: "lost", Value: field.Text{To: &s.Lost, Default: Stop, OneOf: []string{Stop, Earliest}}},
+	}
 }
 
 // Open begins where the consumer was left.
