@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
 
@@ -94,36 +95,46 @@ func (k kind) TaskFields() []tasks.TaskField {
 %s
   }
 }`, strings.Join(k.sinkNames(), ", "), strings.Join(sinks, ",\n"))
-	return []tasks.TaskField{{Name: fieldDeliver, Schema: deliver}, {
-		Name: fieldDeadLetter, Retry: true, Schema: `{
-  "description": "Where a message of a subscription goes that was not worked on in so many attempts. Left out: the task fails and keeps its position.",
-  "$comment": "a mapping with topic",
-  "type": "object",
-  "additionalProperties": false,
-  "patternProperties": {"^x-": true},
-  "required": ["topic"],
-  "properties": {
-    "topic": {"description": "Topic, stream, subject or queue of the same broker.", "$ref": "#/$defs/text"}
-  }
-}`,
-	}, {
-		Name: fieldInFlight, Schema: fmt.Sprintf(`{
-  "description": "Most messages of a subscription that are delivered and not durably acknowledged. 1 keeps strict order, more keeps that of order.",
-  "default": %d,
-  "anyOf": [
-    {"$comment": "a whole number from 1 to %d", "type": "integer", "minimum": 1, "maximum": %d},
-    {"$ref": "#/$defs/variable"}
-  ]
-}`, DefaultInFlight, MaxInFlight, MaxInFlight),
-	}, {
-		Name: fieldOrder, Schema: fmt.Sprintf(`{
-  "description": "Which messages of a subscription are delivered one after another: those of one key, all of a partition, or none. It counts with maxInFlight above 1.",
-  "default": %q,
-  "anyOf": [
-    {"$comment": "key, none or partition", "type": "string", "enum": ["key", "none", "partition"]},
-    {"$ref": "#/$defs/variable"}
-  ]
-}`, DefaultOrder),
+	fields := []tasks.TaskField{{Name: fieldDeliver, Schema: deliver}}
+	r := new(Runner)
+	for _, f := range r.Retry.fields() {
+		fields = append(fields, tasks.TaskField{Name: f.Name, Retry: true, Schema: f.Schema()})
+	}
+	for _, f := range r.fields() {
+		fields = append(fields, tasks.TaskField{Name: f.Name, Schema: f.Schema()})
+	}
+	return fields
+}
+
+// fields are those of a task besides source, sink and retries.
+func (r *Runner) fields() field.List {
+	return field.List{
+		{
+			Name: fieldInFlight, Value: field.Number{To: &r.InFlight, Default: DefaultInFlight, Min: 1, Max: MaxInFlight},
+			Doc: "Most messages of a subscription that are delivered and not durably acknowledged. " +
+				"1 keeps strict order, more keeps that of order.",
+		},
+		{
+			Name: fieldOrder, Value: field.Text{
+				To: &r.Order, Default: DefaultOrder, OneOf: []string{OrderKey, OrderNone, OrderPartition},
+			},
+			Doc: "Which messages of a subscription are delivered one after another: those of one key, all of a partition, " +
+				"or none. It counts with maxInFlight above 1.",
+		},
+	}
+}
+
+// fields are those of retry that a subscription has besides.
+func (r *Retry) fields() field.List {
+	topic := field.Field{
+		Name: "topic", Value: field.Text{To: &r.DeadLetter}, Doc: "Topic, stream, subject or queue of the same broker.",
+	}
+	return field.List{{
+		Name: fieldDeadLetter, Value: field.Mapping{
+			Fields: field.List{topic}, Off: r.DeadLetter == "", Required: []string{"topic"},
+		},
+		Doc: "Where a message of a subscription goes that was not worked on in so many attempts. " +
+			"Left out: the task fails and keeps its position.",
 	}}
 }
 
@@ -144,19 +155,18 @@ func (k kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 func (k kind) ParseTask(task *decode.Node, r *decode.Reader) tasks.TaskRunner {
 	retry := task.Get(fieldRetry)
 	runner := Runner{
-		Source:   k.source.Parse(task.Get(k.Name()), r),
-		Sink:     k.sink(task, r),
-		InFlight: cmp.Or(r.Count(task.Get(fieldInFlight)), DefaultInFlight),
-		Order:    r.Text(task.Get(fieldOrder), DefaultOrder),
+		Source: k.source.Parse(task.Get(k.Name()), r),
+		Sink:   k.sink(task, r),
 		Retry: Retry{
 			Attempts: r.Count(retry.Get("attempts")),
 			Backoff: tasks.Backoff{
 				Initial: r.Positive(retry.At("backoff", "initial"), DefaultBackoffFirst, ""),
 				Max:     r.Positive(retry.At("backoff", "max"), DefaultBackoffMax, ""),
 			},
-			DeadLetter: r.Text(retry.At(fieldDeadLetter, "topic"), ""),
 		},
 	}
+	runner.fields().Read(task, r)
+	runner.Retry.fields().Read(retry, r)
 	r.CheckStart(retry.Get(fieldDeadLetter), nil)
 	return runner
 }
@@ -190,7 +200,7 @@ type Runner struct {
 	Source   Source
 	Sink     Sink
 	Retry    Retry
-	InFlight int // most messages delivered and not durably acknowledged
+	InFlight int // most messages delivered and not durably acknowledged; 0: [DefaultInFlight]
 	// Order says which messages are delivered one after another: [OrderKey], [OrderPartition] or [OrderNone]; empty:
 	// [DefaultOrder].
 	Order string
@@ -221,16 +231,8 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 	if r.Sink != nil {
 		wrong = append(wrong, decode.Within(fieldDeliver, decode.Within(r.Sink.Kind(), r.Sink.Validate(use)))...)
 	}
-	if r.InFlight < 1 || r.InFlight > MaxInFlight {
-		wrong = append(wrong, decode.FieldError{
-			Path: []string{fieldInFlight}, Must: fmt.Sprintf("from 1 to %d", MaxInFlight),
-		})
-	}
-	switch r.Order {
-	case "", OrderKey, OrderNone, OrderPartition:
-	default:
-		wrong = append(wrong, decode.FieldError{Path: []string{fieldOrder}, Must: "key, none or partition"})
-	}
+	wrong = append(wrong, r.fields().Check()...)
+	r.InFlight = cmp.Or(r.InFlight, DefaultInFlight)
 	if s, ok := r.Sink.(Batching); ok {
 		if field, most := s.MostAtOnce(); most > r.InFlight {
 			wrong = append(wrong, decode.FieldError{
@@ -268,15 +270,11 @@ func (r Runner) PrintTask(use tasks.Use) decode.Fields {
 	if r.Retry.Attempts > 0 {
 		retry = append(decode.Pairs("attempts", r.Retry.Attempts), retry...)
 	}
-	if r.Retry.DeadLetter != "" {
-		retry = append(retry, decode.Pairs(fieldDeadLetter, decode.Pairs("topic", r.Retry.DeadLetter))...)
-	}
-	return decode.Pairs(
+	fields := decode.Pairs(
 		fieldDeliver, decode.Pairs(r.Sink.Kind(), r.Sink.Print(use)),
-		fieldRetry, retry,
-		fieldInFlight, r.InFlight,
-		fieldOrder, cmp.Or(r.Order, DefaultOrder),
+		fieldRetry, append(retry, r.Retry.fields().Print()...),
 	)
+	return append(fields, r.fields().Print()...)
 }
 
 var _ tasks.TaskKind = kind{}

@@ -1,6 +1,7 @@
 package subscribe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 		return tasks.NotStarted(ctx, err)
 	}
 	title := r.Kind() + ":" + topic
+	r.InFlight = cmp.Or(r.InFlight, DefaultInFlight)
 	receiver, err := r.Sink.Open(ctx, env, Limits{InFlight: r.InFlight, Source: title})
 	if err != nil {
 		return tasks.NotStarted(ctx, err)

@@ -40,13 +40,14 @@ type Value interface {
 	schema() []string
 }
 
-// Parse reads all fields of n.
+// Parse reads all fields of n, which has no others, and checks that the variables in their texts will be set.
 func (l List) Parse(n *decode.Node, r *decode.Reader) {
 	r.CheckStart(n, nil)
-	l.read(n, r)
+	l.Read(n, r)
 }
 
-func (l List) read(n *decode.Node, r *decode.Reader) {
+// Read reads the fields out of n.
+func (l List) Read(n *decode.Node, r *decode.Reader) {
 	for _, f := range l {
 		f.Value.read(n.Get(f.Name), r)
 	}

@@ -13,9 +13,11 @@ import (
 type Mapping struct {
 	Fields List
 	Off    bool // it is left out: it is neither checked nor printed
+	// Required are fields without which it is refused wherever it stands, also in the defaults of a group.
+	Required []string
 }
 
-func (m Mapping) read(n *decode.Node, r *decode.Reader) { m.Fields.read(n, r) }
+func (m Mapping) read(n *decode.Node, r *decode.Reader) { m.Fields.Read(n, r) }
 
 func (m Mapping) check() []decode.FieldError {
 	if m.Off {
@@ -42,17 +44,25 @@ func (m Mapping) schema() []string {
 	properties := make([]string, len(m.Fields))
 	for i, f := range m.Fields {
 		names[i] = f.Name
-		members := f.Value.schema()
-		if about := f.description(); about != "" {
-			members = append([]string{member("description", about)}, members...)
-		}
-		properties[i] = fmt.Sprintf("%q: %s", f.Name, object(members...))
+		properties[i] = fmt.Sprintf("%q: %s", f.Name, f.Schema())
 	}
-	return []string{
+	members := []string{
 		member("$comment", "a mapping with "+strings.Join(names, ", ")),
 		`"type": "object"`, `"additionalProperties": false`, `"patternProperties": {"^x-": true}`,
-		`"properties": ` + block(properties),
 	}
+	if m.Required != nil {
+		members = append(members, member("required", m.Required))
+	}
+	return append(members, `"properties": `+block(properties))
+}
+
+// Schema is the JSON Schema of what may stand in the field.
+func (f Field) Schema() string {
+	members := f.Value.schema()
+	if about := f.description(); about != "" {
+		members = append([]string{member("description", about)}, members...)
+	}
+	return object(members...)
 }
 
 // description is Doc, and behind it what holds where the field is left out, unless the schema says so by its default.
