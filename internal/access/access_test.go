@@ -74,11 +74,11 @@ func TestTokensHaveNamesAndRoles(t *testing.T) {
 	write("# nobody\n") // takes all of them back
 	now = now.Add(watchfile.Recheck)
 	want(third, Identity{})
-	if !strings.Contains(strings.Join(logged, "\n"), "nobody has a token") {
+	if !strings.Contains(strings.Join(logged, "\n"), "what needs a token is refused") {
 		t.Errorf("logged %q", logged)
 	}
 	if _, err := LoadTokens(path, logr.Discard()); err != nil {
-		t.Errorf("a replica does not start while nobody has a token: %v", err)
+		t.Errorf("a replica does not start without any token: %v", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func LoadTokens(path string, log logr.Logger) (*Tokens, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if len(list) == 0 {
-			log.Info("The file of tokens has none: nobody has a token, and what needs one is refused", "file", path)
+			log.Info("The file of tokens has none: what needs a token is refused", "file", path)
 		}
 		return list, nil
 	}, path)

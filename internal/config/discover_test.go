@@ -82,7 +82,7 @@ func TestTemplateMakesTasks(t *testing.T) {
 	}
 }
 
-// One name for which a field is wrong takes no other task away, and is told.
+// One name for which a field is wrong takes no other task away, and is reported.
 func TestTemplateRefusesSome(t *testing.T) {
 	d := loadText(t, discoverHead+`    template:
       labels: {of: $(DISCOVERED_NAME), task: $(SHARDCTL_TASK)}

@@ -156,7 +156,7 @@ type reloader struct {
 	changing int
 }
 
-// manyLooks in a row that find another content each are told.
+// manyLooks in a row that find another content each are reported.
 const manyLooks = 3
 
 // look loads the files when they hold something else than before, and the same as at the last look. It says whether

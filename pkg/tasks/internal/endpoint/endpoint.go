@@ -151,8 +151,8 @@ func (e *Endpoint) Fields(more ...field.Field) field.List {
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // of RFC 9110: a method, the name of a header
 
 // Validate checks what Fields do not: that caFile goes with the URL, and the headers. Besides those that all requests
-// have, ours are the names, in lower case, of headers that are set for every request. One that ends with a hyphen stands
-// for all that begin so.
+// have, ours are the names, in lower case, of headers that are set for every request. One that ends with a hyphen
+// stands for all that begin so.
 func (e Endpoint) Validate(ours ...string) []decode.FieldError {
 	return append(ValidateCAFile(e.URL, e.CAFile),
 		e.ValidateHeaders(append([]string{"shardctl-", "idempotency-key"}, ours...))...)

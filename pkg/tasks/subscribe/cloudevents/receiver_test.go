@@ -24,10 +24,12 @@ func TestAnswers(t *testing.T) {
 		body   string
 		want   [2]string // of each message, what the error holds; empty: success
 	}{
-		"200":            {200, "thanks", [2]string{}},
-		"204":            {204, "", [2]string{}},
-		"302":            {302, "", [2]string{"302 Found", "302 Found"}},
-		"409":            {409, "a newer\nrun \x00has\xff\twritten " + long, [2]string{"409 Conflict: a newer run has written xx", "409"}},
+		"200": {200, "thanks", [2]string{}},
+		"204": {204, "", [2]string{}},
+		"302": {302, "", [2]string{"302 Found", "302 Found"}},
+		"409": {
+			409, "a newer\nrun \x00has\xff\twritten " + long, [2]string{"409 Conflict: a newer run has written xx", "409"},
+		},
 		"500":            {500, "", [2]string{"answered 500 Internal Server Error", "500"}},
 		"207":            {207, `{"failed": {"b": "no such customer"}}`, [2]string{"", "failed: no such customer"}},
 		"207 all well":   {207, `{"failed": {}}`, [2]string{}},

@@ -215,10 +215,12 @@ func TestTLS(t *testing.T) {
 	b := fake(t, kfake.TLS(server.TLS.Clone()))
 	for want, as := range map[string]TLS{
 		"the topic does not exist": {Enabled: true, CAFile: ca},
-		"set kafka.tls.caFile to the authority of the broker's certificate":  {Enabled: true},
-		"the broker closed the connection at once, check kafka.tls":          {},
-		"kafka.tls.caFile: source.go holds no PEM certificate":               {Enabled: true, CAFile: "source.go"},
-		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {Enabled: true, CertFile: ca, KeyFile: "source.go"},
+		"set kafka.tls.caFile to the authority of the broker's certificate": {Enabled: true},
+		"the broker closed the connection at once, check kafka.tls":         {},
+		"kafka.tls.caFile: source.go holds no PEM certificate":              {Enabled: true, CAFile: "source.go"},
+		"kafka.tls.certFile, keyFile: tls: failed to find any PEM data in k": {
+			Enabled: true, CertFile: ca, KeyFile: "source.go",
+		},
 	} {
 		sourcetest.WantError(t, b.Refused(b.source("orders", func(s *Source) { s.TLS = as }), 1), want)
 	}

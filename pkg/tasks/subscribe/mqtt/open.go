@@ -149,7 +149,8 @@ func (s *subscription) subscribe(ctx context.Context, kept *mark) error {
 		}
 	}
 	answer, err := s.client.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{
-		Topic: s.source.Filter, QoS: byte(s.source.QoS), RetainHandling: keepOnce, RetainAsPublished: true, //nolint:gosec // 0 to 2
+		Topic: s.source.Filter, RetainHandling: keepOnce, RetainAsPublished: true,
+		QoS: byte(s.source.QoS), //nolint:gosec // 0 to 2
 	}}})
 	switch {
 	case answer != nil && len(answer.Reasons) == 1 && answer.Reasons[0] == packets.SubackNotauthorized:

@@ -3,7 +3,7 @@
 //
 // It is a state machine: it starts no goroutine, does no I/O and reads no clock. Its rules:
 //
-//   - At most InFlight messages are held: received and not acknowledged. Where the source can leave partitions out, that
+//   - At most InFlight messages are held: received and not acknowledged. Where the source can skip partitions, that
 //     counts for each partition with a message that failed, and for all others together.
 //   - A lane is a partition, a key of it, or a single message, by the order that is asked for.
 //   - Messages of one lane are delivered one after another, in the order in which they were received. The next one goes
