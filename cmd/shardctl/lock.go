@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/lockcommand"
+	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -112,7 +113,7 @@ func (o *lockOptions) work(
 	r := lockcommand.Run{
 		Request: o.request, Command: args[1:], Conflict: o.conflict, Guard: client, Own: own,
 		Open: func(ctx context.Context) (store.Store, error) {
-			db, err := waitForStore(
+			db, err := replica.WaitForStore(
 				ctx, lockStoreLimit, func(ctx context.Context) (store.Store, error) {
 					return openToRun(ctx, s.StoreConfig(logr.Discard()))
 				}, func(error, time.Duration) {},

@@ -4,10 +4,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -136,25 +133,6 @@ func commit() string {
 		}
 	}
 	return "unknown"
-}
-
-// binaryRevision names this very program: its version and a hash of its file. Replicas with another one are older or
-// newer.
-func binaryRevision() string {
-	path, err := os.Executable()
-	if err != nil {
-		return version
-	}
-	file, err := os.Open(path) //nolint:gosec // this program's own file
-	if err != nil {
-		return version
-	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return version
-	}
-	return version + "-" + hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
 // about is what is known of this program.

@@ -75,7 +75,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	w.replica = replica.New(replica.Config{
 		Settings: s, Metrics: w.metrics, Guard: client, Place: place, Left: left, Output: w.out, Logger: w.log,
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
-		Version: version, Revision: cmp.Or(s.Rollout, binaryRevision()),
+		Version: version, Revision: cmp.Or(s.Rollout, replica.ProgramRevision(version)),
 	})
 	defer adaptGC()()
 	err = w.run(ctx)
@@ -143,7 +143,7 @@ func (w *workerProcess) takePart(ctx context.Context) error {
 	open := func(ctx context.Context) (store.Store, error) {
 		return openToRun(ctx, w.settings.StoreConfig(w.log))
 	}
-	db, err := waitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
+	db, err := replica.WaitForStore(ctx, w.opts.waitStore, open, func(err error, next time.Duration) {
 		w.log.Info("The store cannot be reached: trying again", "error", err.Error(), "duration", next)
 		w.replica.StoreFailed(err)
 	})

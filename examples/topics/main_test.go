@@ -1,111 +1,109 @@
 package main
 
 import (
-	"context"
+	"bufio"
 	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
-	"sync"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
-
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// runs notes who consumes what.
-type runs struct {
-	mu     sync.Mutex
-	owner  map[string]string // by topic
-	tokens map[string]int64
-	wrong  []string
-	more   chan struct{}
-}
-
-func (r *runs) consumer(instance string) tasks.Callback {
-	return func(ctx context.Context, run tasks.Run) error {
-		r.change(func() {
-			if other := r.owner[run.Name]; other != "" {
-				r.wrong = append(r.wrong, fmt.Sprintf("%s runs on %s and on %s", run.Name, other, instance))
-			}
-			if run.Token <= r.tokens[run.Name] {
-				r.wrong = append(r.wrong, fmt.Sprintf("%s: token %d after %d", run.Name, run.Token, r.tokens[run.Name]))
-			}
-			r.owner[run.Name], r.tokens[run.Name] = instance, run.Token
-		})
-		<-ctx.Done()
-		r.change(func() { r.owner[run.Name] = "" })
-		return nil
+func TestMain(m *testing.M) {
+	if os.Getenv("TOPICS_PROCESS") != "" {
+		main()
+		return
 	}
+	os.Exit(m.Run())
 }
 
-func (r *runs) change(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f()
-	select {
-	case r.more <- struct{}{}:
-	default:
-	}
-}
+// line is one of a process; empty once it has ended.
+type line struct{ instance, text string }
 
-// share counts the topics of each process.
-func (r *runs) share() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := map[string]int{}
-	for _, instance := range r.owner {
-		if instance != "" {
-			n[instance]++
-		}
-	}
-	return n
-}
-
-func (r *runs) waitFor(t *testing.T, want map[string]int) {
-	t.Helper()
-	limit := time.After(time.Minute)
-	for {
-		if fmt.Sprint(r.share()) == fmt.Sprint(want) {
-			return
-		}
-		select {
-		case <-r.more:
-		case <-limit:
-			t.Fatalf("shares %v, want %v", r.share(), want)
-		}
-	}
-}
-
+// TestProcessesShareTheTopics starts real processes: one has its cap, two have half each, and the second takes over
+// what it may of one that is ended, in order or by SIGKILL.
 func TestProcessesShareTheTopics(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "topics.db")
-	r := &runs{owner: map[string]string{}, tokens: map[string]int64{}, more: make(chan struct{}, 1)}
-	topics := make([]string, 10)
-	for i := range topics {
-		topics[i] = fmt.Sprint("topic-", i)
-	}
-	start := func(instance string) (stop func()) {
-		s := service{
-			instance: instance, topics: topics, limit: 8, lease: 2 * time.Second, settle: 300 * time.Millisecond,
-			consume: r.consumer(instance),
+	uri, lines := "sqlite:"+filepath.Join(t.TempDir(), "topics.db"), make(chan line, 1000)
+	start := func(instance string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-store", uri, "-instance", instance)
+		c.Env, c.Stderr = append(os.Environ(), "TOPICS_PROCESS=1"), os.Stderr
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.run(ctx, path) }()
-		return func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go read(instance, out, lines)
+		t.Cleanup(func() { _ = c.Wait() }) // one of them was killed
+		return c
+	}
+	owner, tokens := map[string]string{}, map[string]int64{}
+	waitFor := func(want map[string]int) {
+		t.Helper()
+		for limit := time.After(time.Minute); ; {
+			got := map[string]int{}
+			for _, instance := range owner {
+				got[instance]++
+			}
+			if maps.Equal(got, want) {
+				return
+			}
+			select {
+			case l := <-lines:
+				note(t, l, owner, tokens)
+			case <-limit:
+				t.Fatalf("shares %v, want %v", got, want)
 			}
 		}
 	}
-	stopA := start("a")
-	r.waitFor(t, map[string]int{"a": 8}) // the cap
-	stopB := start("b")
-	r.waitFor(t, map[string]int{"a": 5, "b": 5})
-	stopA()
-	r.waitFor(t, map[string]int{"b": 8})
-	stopB()
-	r.waitFor(t, map[string]int{})
-	for _, wrong := range r.wrong {
-		t.Error(wrong)
+	a := start("a")
+	waitFor(map[string]int{"a": 60})
+	b := start("b")
+	waitFor(map[string]int{"a": 50, "b": 50})
+	end(t, a, syscall.SIGTERM)
+	waitFor(map[string]int{"b": 60})
+	c := start("c")
+	waitFor(map[string]int{"b": 50, "c": 50})
+	end(t, b, syscall.SIGKILL)
+	waitFor(map[string]int{"c": 60})
+	end(t, c, syscall.SIGTERM)
+	waitFor(map[string]int{})
+}
+
+func end(t *testing.T, c *exec.Cmd, s syscall.Signal) {
+	t.Helper()
+	if err := c.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(instance string, out io.Reader, to chan<- line) {
+	for s := bufio.NewScanner(out); s.Scan(); {
+		to <- line{instance, s.Text()}
+	}
+	to <- line{instance: instance}
+}
+
+// note takes a line: nothing begins that another process has not ended, and tokens rise.
+func note(t *testing.T, l line, owner map[string]string, tokens map[string]int64) {
+	t.Helper()
+	topic, text, _ := strings.Cut(l.text, ": ")
+	var token int64
+	switch _, err := fmt.Sscanf(text, "begins, with token %d", &token); {
+	case l.text == "": // what a killed process had is free
+		maps.DeleteFunc(owner, func(_, of string) bool { return of == l.instance })
+	case err == nil:
+		if owner[topic] != "" || token <= tokens[topic] {
+			t.Errorf("%s begins on %s with token %d, runs on %q with %d", topic, l.instance, token, owner[topic], tokens[topic])
+		}
+		owner[topic], tokens[topic] = l.instance, token
+	case text == "ends":
+		delete(owner, topic)
 	}
 }

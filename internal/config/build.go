@@ -27,7 +27,7 @@ func (l settingsReader) settings(root *decode.Node, files []*decode.Node) *Setti
 		Cluster:  l.matching(clusterName, root.Get("cluster"), "default"),
 		Revision: l.Number(root.Get("revision")),
 		Self: Self{
-			Instance: l.matching(dnsName, root.Get("instance"), hostName()),
+			Instance: l.matching(dnsName, root.Get("instance"), HostName()),
 			Zone:     l.matching(labelValue, root.Get("zone"), ""),
 			Labels:   l.labels(root.Get("labels")),
 			MaxTasks: l.Count(root.Get("maxTasks")),
@@ -57,8 +57,8 @@ var clusterName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 
 var noDNS = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// hostName is the host's, made a DNS name where it is none.
-func hostName() string {
+// HostName is the host's, made a DNS name where it is none.
+func HostName() string {
 	name, err := os.Hostname()
 	if err != nil {
 		return "localhost"

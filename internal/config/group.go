@@ -263,6 +263,12 @@ var (
 	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 )
 
+// IsTaskName says whether a task may have the name.
+func IsTaskName(name string) bool { return taskName.MatchString(name) }
+
+// IsDNSName says whether a group or an instance may have the name.
+func IsDNSName(name string) bool { return dnsName.MatchString(name) }
+
 // fieldReader reads the fields that have forms of their own.
 type fieldReader struct {
 	*decode.Reader

@@ -5,6 +5,10 @@ package replica
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -90,6 +94,14 @@ func New(cfg Config) *Replica {
 
 // Board holds the newest snapshot.
 func (r *Replica) Board() *status.Board { return &r.publisher.board }
+
+// Cluster is what the replica knows of the cluster; nil before there is a store.
+func (r *Replica) Cluster() elect.Cluster {
+	if n := r.node.Load(); n != nil {
+		return n.cluster
+	}
+	return nil
+}
 
 // Listed says whether what exists is known for every group that has discover: a list of it was published and read.
 func (r *Replica) Listed() bool {
@@ -260,4 +272,23 @@ func (r *Replica) Ended(keys []elect.Key) (all bool, failed int) {
 		return false, 0
 	}
 	return ended(n.cluster.View(), keys)
+}
+
+// ProgramRevision names this very program: its version and a hash of its file. Replicas with another one are older or
+// newer.
+func ProgramRevision(version string) string {
+	path, err := os.Executable()
+	if err != nil {
+		return version
+	}
+	file, err := os.Open(path) //nolint:gosec // this program's own file
+	if err != nil {
+		return version
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return version
+	}
+	return version + "-" + hex.EncodeToString(sum.Sum(nil))[:12]
 }

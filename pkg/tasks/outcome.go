@@ -17,7 +17,9 @@ type Ending struct {
 	Code     int   // exit status; of what has none, 0 or 1
 	ByItself bool  // the work ran and ended by itself: the restart policy decides
 	Cut      bool  // it had to stop
-	Final    bool  // it failed, and must not start again before an operator asks for that, whatever the restart policy
+	// Final says that it must not start again before an operator asks for that, whatever the restart policy: it is done,
+	// or with Err it has failed.
+	Final bool
 }
 
 // NotStarted is the ending of work that could not be started: it is tried again, whatever the restart policy.
@@ -103,7 +105,7 @@ func (j *job) returned(r attemptResult, now moment) (fx effects, done error) {
 func (j *job) finish(r attemptResult, now moment) (done error) {
 	end := r.ending
 	done = ErrDone
-	succeeded := end.Err == nil && j.task.Restart != RestartAlways
+	succeeded := end.Err == nil && (end.Final || j.task.Restart != RestartAlways)
 	if !succeeded {
 		if end.Err == nil {
 			end.Err = fmt.Errorf("it ended by itself more often than maxRestarts (%d) allows", j.task.MaxRestarts)

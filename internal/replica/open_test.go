@@ -1,4 +1,4 @@
-package main
+package replica
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func TestWaitForStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries, reports, began := 0, 0, time.Now()
-				db, err := waitForStore(t.Context(), test.limit, func(context.Context) (store.Store, error) {
+				db, err := WaitForStore(t.Context(), test.limit, func(context.Context) (store.Store, error) {
 					tries++
 					if tries <= len(test.errs) {
 						return nil, test.errs[tries-1]
@@ -83,7 +83,7 @@ func TestWaitForStoreIsAskedToLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaving := errors.New("leaving")
 		ctx, leave := context.WithCancelCause(t.Context())
-		_, err := waitForStore(ctx, time.Minute, func(ctx context.Context) (store.Store, error) {
+		_, err := WaitForStore(ctx, time.Minute, func(ctx context.Context) (store.Store, error) {
 			leave(leaving)
 			return nil, fmt.Errorf("%w: %w", elect.ErrUnavailable, ctx.Err())
 		}, func(error, time.Duration) { t.Error("a try that was cut off says nothing of the store") })

@@ -1,0 +1,55 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+const (
+	openTry    = 5 * time.Second // one try to open the store
+	openPause  = 200 * time.Millisecond
+	openPauses = 5 * time.Second // at most between two tries
+)
+
+// WaitForStore opens the store, trying again for as long as limit says while it is unreachable. With limit 0 it tries
+// once, below 0 without end. failed is called with each failure and when the next try is.
+func WaitForStore(
+	ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error),
+	failed func(err error, next time.Duration),
+) (store.Store, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	for pause := openPause; ; pause = min(2*pause, openPauses) {
+		db, err := openOnce(ctx, open)
+		switch {
+		case err == nil:
+			return db, nil
+		case limit == 0 || !errors.Is(err, store.ErrUnavailable):
+			return nil, err
+		}
+		if ctx.Err() == nil {
+			failed(err, pause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, fmt.Errorf("the store was not reached within %v: %w", limit, err)
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func openOnce(ctx context.Context, open func(context.Context) (store.Store, error)) (store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTry)
+	defer cancel()
+	return open(ctx)
+}

@@ -1,0 +1,41 @@
+package shard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// runner is the Work of a group as a runner of tasks.
+type runner struct{ work Work }
+
+var _ tasks.InProcess = (*runner)(nil)
+
+// Kind is that of Go functions in a configuration.
+func (r *runner) Kind() string { return "callback" }
+
+// InProcess implements [tasks.InProcess].
+func (r *runner) InProcess() {}
+
+// Validate finds nothing.
+func (r *runner) Validate(tasks.Use) []decode.FieldError { return nil }
+
+// Print is the kind.
+func (r *runner) Print(tasks.Use) any { return r.Kind() }
+
+// NeedsRestart says no: work of a group stays the same.
+func (r *runner) NeedsRestart(tasks.Runner) bool { return false }
+
+// Run does the work once.
+func (r *runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	env.Status.Running()
+	err := r.work(ctx, Lease{env.Run()})
+	if errors.Is(err, ErrDone) {
+		end := tasks.Ended(ctx, nil)
+		end.Final = true
+		return end
+	}
+	return tasks.Ended(ctx, err)
+}

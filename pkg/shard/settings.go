@@ -1,0 +1,163 @@
+package shard
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/config"
+)
+
+const (
+	defaultLease  = 20 * time.Second
+	defaultSettle = 10 * time.Second
+	defaultEvery  = 30 * time.Second
+	minEvery      = time.Second
+	maxKeys       = 100_000 // of a group
+)
+
+// settings are those of a replica, as a file would have them. The error names each field that is wrong.
+func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
+	s := &config.Settings{
+		Cluster: cmp.Or(c.Cluster, "default"), Revision: c.Revision,
+		Self: config.Self{
+			Instance: cmp.Or(c.Instance, config.HostName()), Zone: c.Zone, Labels: c.Labels, MaxTasks: c.MaxKeys,
+			Rollout: c.Rollout,
+		},
+		Store:     config.Store{URI: c.Store},
+		Lease:     config.Lease{Duration: cmp.Or(c.Lease, defaultLease)},
+		Rebalance: config.Rebalance{Settle: max(0, cmp.Or(c.Settle, defaultSettle)), MaxMoves: c.MaxMoves},
+	}
+	s.Lease.RenewDeadline = s.Lease.Duration / 4 * 3
+	var errs []error
+	if (c.Store == "") == (c.OpenStore == nil) {
+		errs = append(errs, errors.New("needs one of Store and OpenStore"))
+	}
+	if !config.IsDNSName(s.Instance) {
+		errs = append(errs, fmt.Errorf("has Instance %q, must be a DNS name", s.Instance))
+	}
+	if s.Lease.Duration < time.Second || s.Lease.Duration > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("has Lease %s, must be from 1s to 24h", s.Lease.Duration))
+	}
+	if c.MaxKeys < 0 || c.MaxMoves < 0 {
+		errs = append(errs, fmt.Errorf("has MaxKeys %d and MaxMoves %d, must be 0 (no limit) or more", c.MaxKeys, c.MaxMoves))
+	}
+	groups, err := c.groups(work)
+	errs = append(errs, err)
+	for _, g := range groups {
+		built, err := g.settings()
+		errs = append(errs, err)
+		s.Groups = append(s.Groups, built)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, fmt.Errorf("shard.Config %w", err)
+	}
+	return s, groups, nil
+}
+
+// groups are those of the configuration, checked and complete.
+func (c *Config) groups(work Work) (groups []Group, err error) {
+	all := c.Groups
+	if c.Group != "" || len(all) == 0 {
+		all = append(slices.Clone(all), Group{
+			Name: c.Group, Keys: c.Keys, KeysFrom: c.KeysFrom, KeysEvery: c.KeysEvery, Slots: c.Slots, Cap: c.Cap,
+		})
+	}
+	var errs []error
+	for _, g := range all {
+		if slices.ContainsFunc(groups, func(other Group) bool { return other.Name == g.Name }) {
+			errs = append(errs, fmt.Errorf("group %q is there twice", g.Name))
+		}
+		if g.Work == nil {
+			g.Work = work
+		}
+		g.KeysEvery = cmp.Or(g.KeysEvery, defaultEvery)
+		errs = append(errs, g.check())
+		if g.Slots > 0 {
+			g.Keys = slotNames(g.Slots)
+		}
+		groups = append(groups, g)
+	}
+	return groups, errors.Join(errs...)
+}
+
+// check finds what is wrong with a group, but for its keys.
+func (g *Group) check() error {
+	var errs []error
+	wrong := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("group %q "+format, append([]any{g.Name}, args...)...))
+	}
+	if !config.IsDNSName(g.Name) {
+		wrong("has no name of lower-case letters, digits, '-' and '.', as a DNS name has")
+	}
+	sources := 0
+	for _, has := range []bool{len(g.Keys) > 0, g.KeysFrom != nil, g.Slots != 0} {
+		if has {
+			sources++
+		}
+	}
+	if sources != 1 {
+		wrong("needs one of Keys, KeysFrom and Slots")
+	}
+	if g.Slots < 0 || g.Slots > maxKeys {
+		wrong("has Slots %d, must be from 1 to %d", g.Slots, maxKeys)
+	}
+	if g.KeysEvery < minEvery {
+		wrong("has KeysEvery %s, must be at least %s", g.KeysEvery, minEvery)
+	}
+	if g.Cap < 0 {
+		wrong("has Cap %d, must be 0 (no cap) or more", g.Cap)
+	}
+	if g.Work == nil {
+		wrong("has no work")
+	}
+	return errors.Join(errs...)
+}
+
+// settings are those of the group, as a file would have them.
+func (g *Group) settings() (config.Group, error) {
+	s := config.Group{Name: g.Name, Selector: g.Selector, WeightFrom: config.WeightDeclared}
+	if limit := g.Cap; limit > 0 {
+		s.Cap = &limit
+	}
+	if len(g.Keys) > maxKeys {
+		return s, fmt.Errorf("group %q has %d keys, must have at most %d", g.Name, len(g.Keys), maxKeys)
+	}
+	keys := slices.Sorted(slices.Values(g.Keys))
+	sum := sha256.New()
+	run := &runner{g.Work}
+	for i, name := range keys {
+		if !config.IsTaskName(name) {
+			return s, fmt.Errorf("group %q has the key %q, must be at most 249 letters, digits, '_', '.' and '-', "+
+				"beginning with a letter, digit or '_'", g.Name, name)
+		}
+		if i > 0 && keys[i-1] == name {
+			return s, fmt.Errorf("group %q has the key %q twice", g.Name, name)
+		}
+		t := g.Task.WithDefaults()
+		t.Group, t.Name, t.Runner = g.Name, name, run
+		if g.Weight != nil {
+			t.Weight = max(1, g.Weight(name))
+		}
+		s.Tasks = append(s.Tasks, t)
+		_, _ = io.WriteString(sum, name+" "+strconv.Itoa(t.Weight)+"\n") // a hash takes everything
+	}
+	s.Hash = hex.EncodeToString(sum.Sum(nil))[:16]
+	return s, nil
+}
+
+// slotNames are slot-000 and so on, with as many digits as the last one has, at least three.
+func slotNames(n int) []string {
+	width := max(3, len(strconv.Itoa(n-1)))
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("slot-%0*d", width, i)
+	}
+	return names
+}
