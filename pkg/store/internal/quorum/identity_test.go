@@ -53,8 +53,12 @@ func TestAdmission(t *testing.T) {
 		"strangers":       {"", shown{found(0), found(1, stranger), found(2)}, standings{counts, foreign, counts}, "old"},
 		"exchanged":       {"", shown{found(0), found(2), found(1)}, standings{waits, foreign, foreign}, ""},
 		"two of another":  {"", shown{found(0), found(1, newer), found(2, newer)}, standings{foreign, counts, counts}, "new"},
-		"set up again": {"old", shown{found(0, newer), found(1, newer), found(2, newer)},
-			standings{foreign, foreign, foreign}, "new"},
+		"set up again": {
+			"old",
+			shown{found(0, newer), found(1, newer), found(2, newer)},
+			standings{foreign, foreign, foreign},
+			"new",
+		},
 	} {
 		want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: tt.known}
 		made := quorum.Incarnation(want, tt.found)
