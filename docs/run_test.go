@@ -139,7 +139,9 @@ func (s *session) adapt(text string) string {
 	}
 	text = strings.ReplaceAll(text, "/tmp/shardctl-demo", s.dir)
 	text = ownStore.ReplaceAllString(text, "$0 -store "+s.dir+"/$1.db")
-	text = strings.ReplaceAll(text, " -store "+s.dir+"/mutex.db", " -store sqlite:"+s.dir+"/mutex.db") // it takes any
+	for _, takesURI := range []string{"mutex", "topics"} {
+		text = strings.ReplaceAll(text, " -store "+s.dir+"/"+takesURI, " -store sqlite:"+s.dir+"/"+takesURI)
+	}
 	return replicaRun.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasSuffix(found, "dev") {
 			return found + " --port 0"
@@ -202,15 +204,22 @@ func (s *session) runUntil(f pageblock.Block, text, until string) {
 	s.t.Helper()
 	from := s.out.mark()
 	// setsid: a group of its own, so that the interrupt reaches it and not the shell.
+	text = strings.TrimSpace(text)
 	s.send("export -f git cd 2>/dev/null; setsid bash -c '" + strings.ReplaceAll(text, "'", `'\''`) +
-		"' & child=$!\necho \"--child-$child--\"\n")
+		"\ncode=$?; echo \"--over-$code--\"; exit $code' & child=$!\necho \"--child-$child--\"\n")
 	begun := regexp.MustCompile(`--child-(\d+)--\n`)
 	var found []int
 	printed := s.out.wait(
 		s.t, from, func(now string) bool { found = begun.FindStringSubmatchIndex(now); return found != nil }, text,
 	)
 	child := printed[found[2]:found[3]]
-	s.out.wait(s.t, from, func(now string) bool { return strings.Contains(now, until) }, text)
+	over := regexp.MustCompile(`--over-\d+--`)
+	printed = s.out.wait(s.t, from, func(now string) bool {
+		return strings.Contains(now, until) || over.MatchString(now)
+	}, text)
+	if !strings.Contains(printed, until) {
+		s.t.Fatalf("%s:%d: %s ended before it printed %q:\n%s", f.Page, f.Line, text, until, printed)
+	}
 	// go run itself ends with 1 when it is interrupted, whatever the program says.
 	if got, status := s.run("kill -INT -" + child + "; wait " + child); status != "0" &&
 		(status != "1" || !strings.HasPrefix(text, "go run ")) {
