@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"weak"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -84,8 +83,8 @@ func indented(fragment, indent string) string {
 	return strings.ReplaceAll(strings.TrimSpace(fragment), "\n", "\n"+indent)
 }
 
-// schemas are those compiled that are in use, by their kinds. One takes 1 MB, and is used only while files are read.
-var schemas sync.Map // kindsOf → weak.Pointer[jsonschema.Schema]
+// schemas are those compiled, by their kinds.
+var schemas sync.Map
 
 // kindsOf is what a compiled schema is kept under.
 type kindsOf struct {
@@ -96,10 +95,8 @@ type kindsOf struct {
 // compiled is the schema to check by. It is part of the program, so what is wrong with it shows in every test.
 func compiled(kinds *tasks.Kinds, listers *discover.Kinds) *jsonschema.Schema {
 	of := kindsOf{kinds, listers}
-	if kept, ok := schemas.Load(of); ok {
-		if s := kept.(weak.Pointer[jsonschema.Schema]).Value(); s != nil {
-			return s
-		}
+	if s, ok := schemas.Load(of); ok {
+		return s.(*jsonschema.Schema)
 	}
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema(kinds, listers)))
 	if err != nil {
@@ -111,7 +108,7 @@ func compiled(kinds *tasks.Kinds, listers *discover.Kinds) *jsonschema.Schema {
 		panic(fmt.Sprintf("config: schema: %v", err))
 	}
 	s := compiler.MustCompile(name)
-	schemas.Store(of, weak.Make(s))
+	schemas.Store(of, s)
 	return s
 }
 
