@@ -28,16 +28,13 @@ func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error 
 	if err != nil {
 		return usage("server.tls.caFile: %w", err)
 	}
-	board := w.replica.Board()
 	guard, err := w.guardListeners(log)
 	if err != nil {
 		return err
 	}
-	read := status.New(status.Config{
-		Source: board, Events: w.replica, Runs: w.replica, Mutexes: w.replica, Logs: w.replica,
-		Registry: status.NewRegistry(board, w.metrics),
-		Live:     w.replica.Live, Logger: log, Peers: peers, PeerScheme: scheme(server), Vouch: guard.Vouch,
-	})
+	shown := w.replica.Shown()
+	shown.Logger, shown.Peers, shown.PeerScheme, shown.Vouch = log, peers, scheme(server), guard.Vouch
+	read := status.New(shown)
 	readOnly := guard.ReadOnly(guard.Output(read, w.settings.ShowsOutput()))
 	for _, l := range []struct {
 		field, address string
@@ -46,7 +43,7 @@ func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error 
 	}{
 		{"server.listen", w.settings.Server.Listen, server, readOnly},
 		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS, admin.New(admin.Config{
-			Read: read, Source: board, Changer: w.replica, Guard: guard, Logger: log,
+			Read: read, Source: shown.Source, Changer: w.replica, Guard: guard, Logger: log,
 		})},
 	} {
 		if l.address == "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// maxNames bounds the tasks of a group.
-const maxNames = 100_000
+// MaxNames bounds the tasks of a group.
+const MaxNames = 100_000
 
 var braceRange = regexp.MustCompile(`^([0-9]{1,9})\.\.([0-9]{1,9})$`)
 
@@ -82,7 +82,7 @@ func badBraces(inside string) error {
 }
 
 func tooMany(limit int) error {
-	return fmt.Errorf("makes more than %d names, a group has at most %d", limit, maxNames)
+	return fmt.Errorf("makes more than %d names, a group has at most %d", limit, MaxNames)
 }
 
 func braceChoices(inside string, limit int) ([]string, error) {

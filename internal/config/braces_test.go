@@ -28,7 +28,7 @@ func TestBraceNames(t *testing.T) {
 		"{1..2,x}":       "1..2 x",
 		"{-1,b}":         "-1 b",
 	} {
-		got, err := braceNames(pattern, maxNames)
+		got, err := braceNames(pattern, MaxNames)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s makes %q, %v, want %s", pattern, got, err, want)
 		}

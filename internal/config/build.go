@@ -24,7 +24,7 @@ type settingsReader struct {
 // settings builds everything, from what the files say together, and their groups.
 func (l settingsReader) settings(root *decode.Node, files []*decode.Node) *Settings {
 	s := &Settings{
-		Cluster:  l.matching(clusterName, root.Get("cluster"), "default"),
+		Cluster:  l.matching(clusterName, root.Get("cluster"), DefaultCluster),
 		Revision: l.Number(root.Get("revision")),
 		Self: Self{
 			Instance: l.matching(dnsName, root.Get("instance"), HostName()),
@@ -70,15 +70,19 @@ func HostName() string {
 	return name
 }
 
+// Limits and defaults of settings, for those that are made in Go as well.
 const (
-	minLease = time.Second
-	maxLease = 24 * time.Hour
+	DefaultCluster = "default"
+	DefaultLease   = 20 * time.Second
+	MinLease       = time.Second
+	MaxLease       = 24 * time.Hour
+	DefaultSettle  = 10 * time.Second
 )
 
 func (l settingsReader) lease(n *decode.Node) Lease {
 	duration := n.Get("duration")
-	lease := Lease{Duration: l.Duration(duration, 20*time.Second)}
-	if lease.Duration < minLease || lease.Duration > maxLease {
+	lease := Lease{Duration: l.Duration(duration, DefaultLease)}
+	if lease.Duration < MinLease || lease.Duration > MaxLease {
 		l.Refuse(duration, "from 1s to 24h")
 		lease.Duration = 20 * time.Second
 	}
@@ -96,7 +100,7 @@ func (l settingsReader) lease(n *decode.Node) Lease {
 
 func (l settingsReader) rebalance(n *decode.Node) Rebalance {
 	r := Rebalance{
-		Settle:       l.Duration(n.Get("settle"), 10*time.Second),
+		Settle:       l.Duration(n.Get("settle"), DefaultSettle),
 		MaxMoves:     l.Count(n.Get("maxMoves")),
 		OnRestart:    OnRestart(l.Text(n.Get("onRestart"), string(OnRestartMove))),
 		RestartGrace: l.Duration(n.Get("restartGrace"), 0),

@@ -101,7 +101,7 @@ func (l *listReader) group(p *parts, s *Settings) Group {
 			continue // the schema's check has said so
 		}
 		merged := l.withDefaults(n, p.defaults)
-		names := l.taskNames(n, maxNames-len(g.Tasks))
+		names := l.taskNames(n, MaxNames-len(g.Tasks))
 		if p.name != "" {
 			l.once(p.name, names)
 		}
@@ -189,12 +189,11 @@ func (l *listReader) taskNames(task *decode.Node, limit int) names {
 }
 
 func (l *listReader) reportName(n *decode.Node, name string) {
-	const allowed = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
 	switch {
 	case strings.Contains(n.Raw, "$(") || name == n.Text:
-		l.Refuse(n, allowed)
+		l.Refuse(n, TaskNames)
 	default:
-		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), decode.Clipped(name), allowed)
+		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), decode.Clipped(name), TaskNames)
 	}
 }
 
@@ -262,6 +261,9 @@ var (
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 )
+
+// TaskNames says which names a task may have.
+const TaskNames = "at most 249 letters, digits, '_', '.' and '-', beginning with a letter, digit or '_'"
 
 // IsTaskName says whether a task may have the name.
 func IsTaskName(name string) bool { return taskName.MatchString(name) }

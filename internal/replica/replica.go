@@ -95,6 +95,14 @@ func New(cfg Config) *Replica {
 // Board holds the newest snapshot.
 func (r *Replica) Board() *status.Board { return &r.publisher.board }
 
+// Shown is what a handler shows of the replica, as [status.New] takes it.
+func (r *Replica) Shown() status.Config {
+	return status.Config{
+		Source: r.Board(), Events: r, Runs: r, Mutexes: r, Logs: r,
+		Registry: status.NewRegistry(r.Board(), r.cfg.Metrics), Live: r.Live, Logger: r.log,
+	}
+}
+
 // Cluster is what the replica knows of the cluster; nil before there is a store.
 func (r *Replica) Cluster() elect.Cluster {
 	if n := r.node.Load(); n != nil {

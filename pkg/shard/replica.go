@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -42,7 +41,7 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.OpenStore == nil {
+	if cfg.Options.OpenStore == nil {
 		if _, err := store.Lookup(cfg.Store); err != nil {
 			return nil, fmt.Errorf("shard.Config: Store: %w (is the package of its driver imported?)", err)
 		}
@@ -56,13 +55,9 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	r := &Replica{cfg: cfg, groups: slices.Clone(groups), ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
 		Settings: settings, Metrics: metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
-		OnStuck: r.stuck, Version: version, Revision: cmp.Or(cfg.Rollout, replica.ProgramRevision(version)),
+		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
-	board := r.replica.Board()
-	r.handler = status.New(status.Config{
-		Source: board, Events: r.replica, Runs: r.replica, Mutexes: r.replica, Logs: r.replica,
-		Registry: status.NewRegistry(board, metrics), Live: r.replica.Live, Logger: cfg.Logger,
-	})
+	r.handler = status.New(r.replica.Shown())
 	ctx, r.leave = context.WithCancel(ctx)
 	go func() {
 		defer close(r.ended)
@@ -72,19 +67,18 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	return r, nil
 }
 
-// stuckStatus is the exit status of a process whose work outlived its lease.
-const stuckStatus = 75
-
-func (r *Replica) stuck(keys []elect.Key) {
-	if r.cfg.OnStuck == nil {
-		r.cfg.Logger.Error(elect.ErrLeaseLost, "The work outlived the lease: exiting", "keys", keys)
-		os.Exit(stuckStatus)
+// onStuck is what the elector calls; nil: its default.
+func onStuck(call func(keys []string)) func([]elect.Key) {
+	if call == nil {
+		return nil
 	}
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = string(k)
+	return func(keys []elect.Key) {
+		names := make([]string, len(keys))
+		for i, k := range keys {
+			names[i] = string(k)
+		}
+		call(names)
 	}
-	r.cfg.OnStuck(names)
 }
 
 // run takes part until ctx ends, and hands everything over.
@@ -93,7 +87,7 @@ func (r *Replica) run(ctx context.Context, groups []Group) error {
 	if db == nil {
 		return err
 	}
-	if r.cfg.OpenStore == nil {
+	if r.cfg.Options.OpenStore == nil {
 		defer func() {
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
@@ -134,8 +128,8 @@ func (r *Replica) run(ctx context.Context, groups []Group) error {
 
 // open is the store to use, once it answers; nil when ctx ended before, or with an error that stays.
 func (r *Replica) open(ctx context.Context) (store.Store, error) {
-	if r.cfg.OpenStore != nil {
-		return r.cfg.OpenStore, nil
+	if r.cfg.Options.OpenStore != nil {
+		return r.cfg.Options.OpenStore, nil
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		return store.Open(ctx, r.replica.Settings().StoreConfig(r.cfg.Logger))

@@ -15,38 +15,35 @@ import (
 )
 
 const (
-	defaultLease  = 20 * time.Second
-	defaultSettle = 10 * time.Second
-	defaultEvery  = 30 * time.Second
-	minEvery      = time.Second
-	maxKeys       = 100_000 // of a group
+	defaultEvery = 30 * time.Second
+	minEvery     = time.Second
 )
 
 // settings are those of a replica, as a file would have them. The error names each field that is wrong.
 func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
 	s := &config.Settings{
-		Cluster: cmp.Or(c.Cluster, "default"), Revision: c.Revision,
+		Cluster: cmp.Or(c.Options.Cluster, config.DefaultCluster), Revision: c.Revision,
 		Self: config.Self{
-			Instance: cmp.Or(c.Instance, config.HostName()), Zone: c.Zone, Labels: c.Labels, MaxTasks: c.MaxKeys,
-			Rollout: c.Rollout,
+			Instance: cmp.Or(c.Instance, config.HostName()), Zone: c.Zone, Labels: c.Options.Labels, MaxTasks: c.Options.MaxKeys,
+			Rollout: c.Options.Rollout,
 		},
 		Store:     config.Store{URI: c.Store},
-		Lease:     config.Lease{Duration: cmp.Or(c.Lease, defaultLease)},
-		Rebalance: config.Rebalance{Settle: max(0, cmp.Or(c.Settle, defaultSettle)), MaxMoves: c.MaxMoves},
+		Lease:     config.Lease{Duration: cmp.Or(c.Lease, config.DefaultLease)},
+		Rebalance: config.Rebalance{Settle: max(0, cmp.Or(c.Settle, config.DefaultSettle)), MaxMoves: c.Options.MaxMoves},
 	}
 	s.Lease.RenewDeadline = s.Lease.Duration / 4 * 3
 	var errs []error
-	if (c.Store == "") == (c.OpenStore == nil) {
+	if (c.Store == "") == (c.Options.OpenStore == nil) {
 		errs = append(errs, errors.New("needs one of Store and OpenStore"))
 	}
 	if !config.IsDNSName(s.Instance) {
 		errs = append(errs, fmt.Errorf("has Instance %q, must be a DNS name", s.Instance))
 	}
-	if s.Lease.Duration < time.Second || s.Lease.Duration > 24*time.Hour {
+	if s.Lease.Duration < config.MinLease || s.Lease.Duration > config.MaxLease {
 		errs = append(errs, fmt.Errorf("has Lease %s, must be from 1s to 24h", s.Lease.Duration))
 	}
-	if c.MaxKeys < 0 || c.MaxMoves < 0 {
-		errs = append(errs, fmt.Errorf("has MaxKeys %d and MaxMoves %d, must be 0 (no limit) or more", c.MaxKeys, c.MaxMoves))
+	if c.Options.MaxKeys < 0 || c.Options.MaxMoves < 0 {
+		errs = append(errs, fmt.Errorf("has MaxKeys %d and MaxMoves %d, must be 0 (no limit) or more", c.Options.MaxKeys, c.Options.MaxMoves))
 	}
 	groups, err := c.groups(work)
 	errs = append(errs, err)
@@ -105,8 +102,8 @@ func (g *Group) check() error {
 	if sources != 1 {
 		wrong("needs one of Keys, KeysFrom and Slots")
 	}
-	if g.Slots < 0 || g.Slots > maxKeys {
-		wrong("has Slots %d, must be from 1 to %d", g.Slots, maxKeys)
+	if g.Slots < 0 || g.Slots > config.MaxNames {
+		wrong("has Slots %d, must be from 1 to %d", g.Slots, config.MaxNames)
 	}
 	if g.KeysEvery < minEvery {
 		wrong("has KeysEvery %s, must be at least %s", g.KeysEvery, minEvery)
@@ -126,16 +123,15 @@ func (g *Group) settings() (config.Group, error) {
 	if limit := g.Cap; limit > 0 {
 		s.Cap = &limit
 	}
-	if len(g.Keys) > maxKeys {
-		return s, fmt.Errorf("group %q has %d keys, must have at most %d", g.Name, len(g.Keys), maxKeys)
+	if len(g.Keys) > config.MaxNames {
+		return s, fmt.Errorf("group %q has %d keys, must have at most %d", g.Name, len(g.Keys), config.MaxNames)
 	}
 	keys := slices.Sorted(slices.Values(g.Keys))
 	sum := sha256.New()
 	run := &runner{g.Work}
 	for i, name := range keys {
 		if !config.IsTaskName(name) {
-			return s, fmt.Errorf("group %q has the key %q, must be at most 249 letters, digits, '_', '.' and '-', "+
-				"beginning with a letter, digit or '_'", g.Name, name)
+			return s, fmt.Errorf("group %q has the key %q, must be %s", g.Name, name, config.TaskNames)
 		}
 		if i > 0 && keys[i-1] == name {
 			return s, fmt.Errorf("group %q has the key %q twice", g.Name, name)

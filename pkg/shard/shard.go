@@ -14,7 +14,7 @@
 //
 // At most one process works on a key, as package elect promises it. The context of the work ends when the key must go,
 // and the key goes on once the work has returned. Work that goes on although its lease is over ends the process, with
-// status 75: see [Config.OnStuck]. The fencing token of each start is larger than all before it. Let what the work
+// status 75: see [Options]. The fencing token of each start is larger than all before it. Let what the work
 // writes to refuse a smaller one than it has seen.
 //
 // # Lists
@@ -48,10 +48,6 @@ var ErrDone = errors.New("the work is done for good")
 type Config struct {
 	// Store is the URI of a store, as postgres://…. The package of its driver has to be imported.
 	Store string
-	// OpenStore is a store that the caller has opened, and closes afterwards, in place of Store.
-	OpenStore store.Store
-	// Cluster names those who share keys. Several clusters may use one database; default: default.
-	Cluster string
 
 	// Group, Keys, KeysFrom, KeysEvery, Slots and Cap are the only group: see [Group]. Groups are several instead.
 	Group     string
@@ -64,21 +60,30 @@ type Config struct {
 
 	// Instance is the name of this process, a DNS name of its own; default: the host name.
 	Instance string
-	Zone     string            // keys are spread over zones; empty: unknown
-	Labels   map[string]string // of this process, see [Group]
+	Zone     string // keys are spread over zones; empty: unknown
 	// Lease is how long a process may be silent before others take its keys: default 20 s, from 1 s to 24 h.
 	Lease time.Duration
 	// Settle is how long no process must have come or gone before keys move for balance alone; default 10 s. Below 0: none.
 	Settle time.Duration
 	// Revision of the lists: where processes differ, the higher one holds.
 	Revision int64
+	Logger   logr.Logger
+	Options  Options
+}
+
+// Options are what few processes need.
+type Options struct {
+	// OpenStore is a store that the caller has opened, and closes afterwards, in place of Config.Store.
+	OpenStore store.Store
+	// Cluster names those who share keys. Several clusters may use one database; default: default.
+	Cluster string
+	Labels  map[string]string // of this process, see [Group]
 	// Rollout names what this process was started from. While two run side by side, keys that move go to the newer one.
 	// Default: a hash of the program's file.
 	Rollout string
 	MaxKeys int // most keys of this process over all groups; 0: no limit
 	// MaxMoves is how many hand-overs for balance go on at a time in a group; 0: no limit.
 	MaxMoves int
-	Logger   logr.Logger
 	// OnStuck is called when the work of these keys goes on although the lease is over, see [elect.Config]. The process
 	// must not go on. Default: it exits with status 75.
 	OnStuck func(keys []string)

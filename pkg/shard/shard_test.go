@@ -114,7 +114,7 @@ func (s *service) shares(want map[string]int) {
 // start starts an instance, which ends with the test.
 func (s *service) start(instance string, cfg shard.Config, work shard.Work) *shard.Replica {
 	s.t.Helper()
-	cfg.OpenStore, cfg.Instance, cfg.Lease, cfg.Settle = s.store.Client(), instance, 2*time.Second, 300*time.Millisecond
+	cfg.Options.OpenStore, cfg.Instance, cfg.Lease, cfg.Settle = s.store.Client(), instance, 2*time.Second, 300*time.Millisecond
 	r, err := shard.Start(context.Background(), cfg, work)
 	if err != nil {
 		s.t.Fatal(err)
@@ -345,7 +345,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"ranges": {
 			work: work, cfg: shard.Config{
 				Store: "sqlite:x", Group: "g", Slots: -1, Cap: -2, Lease: time.Millisecond,
-				KeysEvery: time.Millisecond, MaxKeys: -1, Instance: "A b",
+				KeysEvery: time.Millisecond, Options: shard.Options{MaxKeys: -1}, Instance: "A b",
 			},
 			want: []string{
 				"Slots -1, must be from 1", "Cap -2, must be", "has Lease 1ms, must be from 1s to 24h",
@@ -383,7 +383,7 @@ func TestEndsThoughTheStoreIsAway(t *testing.T) {
 	s := newService(t)
 	db := s.store.Client()
 	r, err := shard.Start(t.Context(), shard.Config{
-		OpenStore: db, Instance: "a", Lease: time.Second, Group: "topics", Keys: names(1),
+		Options: shard.Options{OpenStore: db}, Instance: "a", Lease: time.Second, Group: "topics", Keys: names(1),
 	}, s.work("a"))
 	if err != nil {
 		t.Fatal(err)

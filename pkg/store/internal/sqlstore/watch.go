@@ -211,9 +211,6 @@ func (w *watch) addDocs(ctx context.Context, found []engine.Event) error {
 		return w.backend.database.query(ctx, Common, queries...)
 	})
 	for i, d := range read.Docs {
-		if store.CheckFound(d) != nil {
-			continue
-		}
 		for j := range found {
 			if found[j].About.Kind == d.Kind && found[j].About.ID == d.ID {
 				found[j].Doc = &read.Docs[i]
