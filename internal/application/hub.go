@@ -1,0 +1,304 @@
+// Package application has the application beside a replica: a process, in any language, that runs the tasks with
+// assign. It asks over HTTP what it may run, and for how long. [protocol.App] has the rules.
+package application
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+)
+
+// Config is what a Hub needs.
+type Config struct {
+	Clock elect.Clock
+	// Session is this replica's session, and the time until its hard deadline; 0 or less: the lease is over.
+	Session func() (id string, left time.Duration)
+	// MaxWait is how long a call waits for news at most: a tenth of the lease.
+	MaxWait time.Duration
+	// Validity is called before a reply says that the application may go on for so long, with 0 when nothing is promised
+	// any more. Whoever frees keys when this process dies must know. After an error nothing is promised.
+	Validity func(d time.Duration) error
+	// Changed is called when [Hub.Status] may have changed in more than ages. It must not block.
+	Changed func()
+}
+
+// Hub is where the runs of tasks and the application meet. Its methods may be called concurrently.
+type Hub struct {
+	cfg Config
+
+	mu      sync.Mutex
+	app     *protocol.App
+	keys    map[elect.Key]*assignment
+	calls   map[int64]*call // those that wait
+	n       int64           // of the newest call
+	listed  listing
+	seen    Status
+	stopped chan struct{} // closed by Close
+}
+
+// Assignment is one start of a task, for the application to run.
+type Assignment struct {
+	Key   elect.Key
+	Token int64
+	// Grace is how long the application has to stop it.
+	Grace time.Duration
+	// Value is what is kept with the key.
+	Value elect.Checkpoint
+}
+
+// assignment is a key that was given, or is to be.
+type assignment struct {
+	Assignment
+
+	released chan struct{}
+	running  func() // called once, when the application first lists it
+	stopBy   time.Time
+	reason   string
+}
+
+// call is a call that waits for its answer.
+type call struct {
+	brief    bool // what the caller knows need not be said again
+	relist   bool
+	answer   chan answer
+	wait     *time.Timer
+	sequence protocol.AppCall
+}
+
+// answer is what a call gets.
+type answer struct {
+	reply   *Reply
+	refused time.Duration // another application is listened to, for so long still
+	dropped bool          // a newer call came
+}
+
+// listing is what the application said last of what it runs, so that it need not say it again.
+type listing struct {
+	app, id string
+	running map[string]int64
+}
+
+// Status is what is known of the application, for people.
+type Status struct {
+	App      string // its uuid; empty: there was none
+	Ready    bool
+	Since    time.Time // its first call
+	LastCall time.Time
+	// Unknown are keys that it says it runs, and that it may not run.
+	Unknown []string
+}
+
+// NewHub makes one without an application. Close it.
+func NewHub(cfg Config) *Hub {
+	h := &Hub{
+		cfg: cfg, app: protocol.NewApp(), keys: map[elect.Key]*assignment{}, calls: map[int64]*call{},
+		stopped: make(chan struct{}),
+	}
+	go h.tick()
+	return h
+}
+
+// Close ends the hub. No Run may be under way.
+func (h *Hub) Close() { close(h.stopped) }
+
+// tick lets time pass: what was given ends at its moment, and a new session is seen.
+func (h *Hub) tick() {
+	ticker := time.NewTicker(max(h.cfg.MaxWait/5, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			h.step(protocol.AppEvent{Kind: protocol.AppTick})
+		case <-h.stopped:
+			return
+		}
+	}
+}
+
+// Capacity says whether there is an application that takes keys.
+func (h *Hub) Capacity() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.app.Capacity()
+}
+
+// ErrGone is how a run ends whose application has gone, or fallen silent.
+var ErrGone = errors.New("the application is gone, or has not called for as long as it might run")
+
+// Run has the application run a key until ctx ends, and returns once nothing of it runs. running is called when the
+// application first says that it runs it. The error is ErrGone when it ended by itself.
+func (h *Hub) Run(ctx context.Context, a Assignment, running func()) error {
+	mine := &assignment{Assignment: a, released: make(chan struct{}), running: running}
+	h.mu.Lock()
+	h.keys[a.Key] = mine
+	h.stepLocked(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
+	h.mu.Unlock()
+	select {
+	case <-mine.released:
+		return ErrGone
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	mine.stopBy, mine.reason = time.Now().Add(a.Grace), context.Cause(ctx).Error()
+	h.stepLocked(protocol.AppEvent{Kind: protocol.AppTake, Key: string(a.Key)})
+	h.mu.Unlock()
+	<-mine.released
+	return context.Cause(ctx)
+}
+
+// Ended says that the process of the application is gone, with all that it ran.
+func (h *Hub) Ended() { h.step(protocol.AppEvent{Kind: protocol.AppEnded}) }
+
+func (h *Hub) step(ev protocol.AppEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stepLocked(ev)
+}
+
+// stepLocked takes an event, after the newest session.
+func (h *Hub) stepLocked(ev protocol.AppEvent) {
+	now, could := h.cfg.Clock.Now(), h.app.Capacity()
+	session, left := h.cfg.Session()
+	h.do(h.app.Step(protocol.AppEvent{Kind: protocol.AppSession, Session: session, Left: left}, now), session)
+	ev.Left = left
+	h.do(h.app.Step(ev, now), session)
+	if h.app.Capacity() != could {
+		h.cfg.Changed()
+	}
+}
+
+func (h *Hub) do(actions []protocol.AppAction, session string) {
+	for _, act := range actions {
+		switch act.Kind {
+		case protocol.AppRelease:
+			if a := h.keys[elect.Key(act.Key)]; a != nil && a.Token == act.Token {
+				delete(h.keys, a.Key)
+				close(a.released)
+			}
+		case protocol.AppReply:
+			h.answer(act.N, answer{reply: h.reply(act, session)})
+		case protocol.AppRefuse:
+			h.answer(act.N, answer{refused: act.ValidFor})
+		case protocol.AppDrop:
+			h.answer(act.N, answer{dropped: true})
+		}
+	}
+}
+
+func (h *Hub) answer(n int64, with answer) {
+	if c := h.calls[n]; c != nil {
+		delete(h.calls, n)
+		c.wait.Stop()
+		c.answer <- with
+	}
+}
+
+// reply is what a call gets to read.
+func (h *Hub) reply(act protocol.AppAction, session string) *Reply {
+	c := h.calls[act.N]
+	r := &Reply{Session: session, Seq: h.app.Seq(), ValidFor: act.ValidFor.Seconds(), Listed: h.listed.id}
+	if c.relist {
+		r.Listed = ""
+	}
+	if c.brief && c.sequence.Session == session && c.sequence.Seq == r.Seq {
+		return r
+	}
+	r.Assigned, r.Stopping = []Assigned{}, []Stopping{}
+	h.app.Each(func(key string, token int64, assigned, _ bool) {
+		if assigned {
+			r.Assigned = append(r.Assigned, Assigned{Key: key, Token: token})
+			return
+		}
+		a := h.keys[elect.Key(key)]
+		r.Stopping = append(r.Stopping, Stopping{
+			Key: key, Token: token, Within: max(0, time.Until(a.stopBy)).Seconds(), Reason: a.reason,
+		})
+	})
+	return r
+}
+
+// Sync takes a call and waits for its answer, at most for the wait that it names.
+func (h *Hub) Sync(ctx context.Context, req *Request) (answer, error) {
+	c := &call{brief: req.Same != "", answer: make(chan answer, 1)}
+	h.mu.Lock()
+	h.n++
+	n := h.n
+	c.sequence = protocol.AppCall{N: n, ID: req.App, Session: req.Session, Seq: req.Seq, Ready: req.Ready}
+	switch {
+	case req.Same == "":
+		h.listed = listing{app: req.App, id: strconv.FormatInt(n, 10), running: req.tokens()}
+		c.sequence.Running = h.listed.running
+	case h.listed.app == req.App && h.listed.id == req.Same:
+		c.sequence.Running = h.listed.running
+	default: // what it runs is not known: nothing is concluded from this call
+		c.relist, c.sequence.Session, c.sequence.Seq = true, "", 0
+	}
+	wait := min(max(0, time.Duration(req.Wait*float64(time.Second))), h.cfg.MaxWait)
+	c.wait = time.AfterFunc(wait, func() { h.waited(n) })
+	h.calls[n] = c
+	h.stepLocked(protocol.AppEvent{Kind: protocol.AppCalled, Call: c.sequence})
+	h.note(req)
+	h.mu.Unlock()
+	select {
+	case a := <-c.answer:
+		return a, nil
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	}
+}
+
+// waited answers a call that has waited for long enough.
+func (h *Hub) waited(n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls[n] != nil && n == h.n {
+		h.stepLocked(protocol.AppEvent{Kind: protocol.AppWaited})
+	}
+}
+
+// note keeps what a call says, for people and for the runs.
+func (h *Hub) note(req *Request) {
+	if h.app.Application() != req.App {
+		return
+	}
+	if h.seen.App != req.App {
+		h.seen = Status{App: req.App, Since: time.Now()}
+	}
+	h.seen.LastCall, h.seen.Ready = time.Now(), req.Ready
+	if req.Same != "" {
+		return
+	}
+	h.seen.Unknown = nil
+	for key, token := range h.listed.running {
+		a := h.keys[elect.Key(key)]
+		switch {
+		case a == nil || a.Token != token:
+			h.seen.Unknown = append(h.seen.Unknown, key)
+		case a.running != nil:
+			a.running()
+			a.running = nil
+		}
+	}
+}
+
+// Status is what is known of the application.
+func (h *Hub) Status() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seen
+}
+
+// held is the assignment of a key under a token; nil: it is not assigned under it.
+func (h *Hub) held(key elect.Key, token int64) *assignment {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.keys[key]; a != nil && a.Token == token {
+		return a
+	}
+	return nil
+}
