@@ -1,0 +1,235 @@
+package application
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+// What a request may weigh.
+const (
+	maxSync  = 16 << 20 // bytes of a call: 100,000 keys take 8 MB
+	tokenKey = "Shardctl-Fencing-Token"
+)
+
+// Reasons of refusals, beside those of package api.
+const (
+	reasonOtherApplication = "OtherApplication"
+	reasonSuperseded       = "Superseded"
+	reasonLeaseLost        = "LeaseLost"
+)
+
+// Owner is who owns a key, for an application that sends requests to it.
+type Owner struct {
+	Key      string `json:"key"`
+	Instance string `json:"instance"`
+	Address  string `json:"address"`
+	Token    int64  `json:"token"`
+}
+
+// Server answers applications.
+type Server struct {
+	Hub *Hub
+	// Token is the secret that requests must bear; nil: none is asked for, as on a socket.
+	Token func() (string, error)
+	// Owner says who owns a key; false: nobody that lives.
+	Owner func(key elect.Key) (Owner, bool)
+}
+
+// Handler is everything under /v1.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]httperr.Handler{
+		"POST /v1/sync":                s.sync,
+		"GET /v1/value/{group}/{name}": s.value,
+		"PUT /v1/value/{group}/{name}": s.setValue,
+		"GET /v1/owner/{group}/{name}": s.owner,
+		"GET /v1/status":               s.status,
+	} {
+		mux.Handle(pattern, s.allowed(h))
+	}
+	return mux
+}
+
+// allowed asks for the token, where there is one.
+func (s *Server) allowed(next httperr.Handler) httperr.Handler {
+	if s.Token == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+		want, err := s.Token()
+		if err != nil {
+			return httperr.Unavailable(api.ReasonStoreUnreachable, "app.tokenFile: %v", err)
+		}
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+want)) != 1 {
+			e := httperr.New(http.StatusUnauthorized, api.ReasonUnauthorized, "needs the token of app.tokenFile")
+			e.Challenge = "Bearer"
+			return e
+		}
+		return next(w, r)
+	}
+}
+
+func (s *Server) sync(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	var req Request
+	if bad := decode(w, r, &req); bad != nil {
+		return bad
+	}
+	if bad := req.check(); bad != nil {
+		return bad
+	}
+	a, err := s.Hub.Sync(r.Context(), &req)
+	switch {
+	case err != nil:
+		return nil // the caller is gone
+	case a.refused > 0:
+		e := httperr.New(http.StatusConflict, reasonOtherApplication,
+			"another process is the application here: it may run for %s still", a.refused.Round(time.Millisecond))
+		e.RetryAfter = a.refused
+		return e
+	case a.dropped:
+		return httperr.New(http.StatusConflict, reasonSuperseded, "a newer call has come: act on the reply to that one")
+	}
+	return write(w, a.reply)
+}
+
+// check finds what is wrong with a call.
+func (r *Request) check() *httperr.Error {
+	var wrong []api.FieldError
+	bad := func(field, message string) { wrong = append(wrong, api.FieldError{Field: field, Message: message}) }
+	if uuid.Validate(r.App) != nil {
+		bad("app", "must be a uuid of this process")
+	}
+	if r.Wait < 0 {
+		bad("wait", "must be a number of seconds, 0 or more")
+	}
+	seen := map[string]bool{}
+	for _, a := range r.Running {
+		switch {
+		case a.Key == "" || a.Token <= 0:
+			bad("running", "each needs a key and its token")
+		case seen[a.Key]:
+			bad("running", "a key stands there once: "+a.Key+" does twice")
+		}
+		seen[a.Key] = true
+		if len(wrong) > 0 {
+			break
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return httperr.Invalid(wrong...)
+}
+
+// assigned is the assignment that a request names by its path and token.
+func (s *Server) assigned(r *http.Request) (*assignment, *httperr.Error) {
+	key, bad := keyOf(r)
+	if bad != nil {
+		return nil, bad
+	}
+	var token int64
+	if err := json.Unmarshal([]byte(r.Header.Get(tokenKey)), &token); err != nil || token <= 0 {
+		return nil, httperr.Invalid(api.FieldError{Field: tokenKey, Message: "must be the fencing token of the key"})
+	}
+	a := s.Hub.held(key, token)
+	if a == nil {
+		return nil, httperr.New(http.StatusConflict, reasonLeaseLost, "%s is not assigned under token %d", key, token)
+	}
+	return a, nil
+}
+
+func keyOf(r *http.Request) (elect.Key, *httperr.Error) {
+	group, name := r.PathValue("group"), r.PathValue("name")
+	if group == "" || name == "" {
+		return "", httperr.NotFound("a key is GROUP/NAME")
+	}
+	return elect.NewKey(group, name), nil
+}
+
+func (s *Server) value(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	a, bad := s.assigned(r)
+	if bad != nil {
+		return bad
+	}
+	value, err := a.Value.Value(r.Context())
+	if err != nil {
+		return valueError(err)
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(value) // the reader is gone
+	return nil
+}
+
+func (s *Server) setValue(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	a, bad := s.assigned(r)
+	if bad != nil {
+		return bad
+	}
+	value, err := io.ReadAll(http.MaxBytesReader(w, r.Body, elect.MaxValue+1))
+	if err != nil {
+		return tooLarge(elect.MaxValue)
+	}
+	if err := a.Value.SetValue(r.Context(), value); err != nil {
+		return valueError(err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func valueError(err error) *httperr.Error {
+	switch {
+	case errors.Is(err, elect.ErrTooLarge):
+		return tooLarge(elect.MaxValue)
+	case errors.Is(err, elect.ErrLeaseLost):
+		return httperr.New(http.StatusConflict, reasonLeaseLost, "%v", err)
+	}
+	return httperr.Unavailable(api.ReasonStoreUnreachable, "%v", err)
+}
+
+func tooLarge(most int) *httperr.Error {
+	return httperr.New(http.StatusRequestEntityTooLarge, api.ReasonTooLarge, "must have at most %d bytes", most)
+}
+
+func (s *Server) owner(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	key, bad := keyOf(r)
+	if bad != nil {
+		return bad
+	}
+	o, ok := s.Owner(key)
+	if !ok {
+		return httperr.NotFound("nobody owns %s now", key)
+	}
+	return write(w, o)
+}
+
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) *httperr.Error {
+	return write(w, s.Hub.Status())
+}
+
+func decode(w http.ResponseWriter, r *http.Request, into any) *httperr.Error {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSync)).Decode(into)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return tooLarge(maxSync)
+	case err != nil:
+		return httperr.New(http.StatusBadRequest, api.ReasonInvalid, "the body must be JSON: %v", err)
+	}
+	return nil
+}
+
+func write(w http.ResponseWriter, body any) *httperr.Error {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(body) // the reader is gone
+	return nil
+}
