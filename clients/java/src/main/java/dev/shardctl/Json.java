@@ -1,0 +1,107 @@
+package dev.shardctl;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/** JSON as the replica sends it: objects are maps, numbers doubles. */
+final class Json {
+    private final String text;
+    private int at;
+
+    private Json(String text) {
+        this.text = text;
+    }
+
+    @SuppressWarnings("unchecked")
+    static Map<String, Object> object(String text) {
+        return (Map<String, Object>) new Json(text).value();
+    }
+
+    static String quote(String text) {
+        var out = new StringBuilder("\"");
+        for (char c : text.toCharArray()) {
+            if (c == '"' || c == '\\' || c < ' ') {
+                out.append(String.format("\\u%04x", (int) c));
+            } else {
+                out.append(c);
+            }
+        }
+        return out.append('"').toString();
+    }
+
+    private Object value() {
+        switch (next()) {
+            case '{':
+                var map = new LinkedHashMap<String, Object>();
+                for (at++; next() != '}'; skip(',')) {
+                    String key = string();
+                    skip(':');
+                    map.put(key, value());
+                }
+                at++;
+                return map;
+            case '[':
+                List<Object> list = new ArrayList<>();
+                for (at++; next() != ']'; skip(',')) {
+                    list.add(value());
+                }
+                at++;
+                return list;
+            case '"':
+                return string();
+            default:
+                int from = at;
+                while (at < text.length() && ",]} \n\r\t".indexOf(text.charAt(at)) < 0) {
+                    at++;
+                }
+                String word = text.substring(from, at);
+                return switch (word) {
+                    case "null" -> null;
+                    case "true" -> true;
+                    case "false" -> false;
+                    default -> Double.valueOf(word);
+                };
+        }
+    }
+
+    private String string() {
+        var out = new StringBuilder();
+        next();
+        for (at++; text.charAt(at) != '"'; at++) {
+            char c = text.charAt(at);
+            if (c == '\\') {
+                c = text.charAt(++at);
+                switch (c) {
+                    case 'n' -> c = '\n';
+                    case 't' -> c = '\t';
+                    case 'r' -> c = '\r';
+                    case 'b' -> c = '\b';
+                    case 'f' -> c = '\f';
+                    case 'u' -> {
+                        c = (char) Integer.parseInt(text.substring(at + 1, at + 5), 16);
+                        at += 4;
+                    }
+                    default -> { } // it stands for itself
+                }
+            }
+            out.append(c);
+        }
+        at++;
+        return out.toString();
+    }
+
+    private char next() {
+        while (Character.isWhitespace(text.charAt(at))) {
+            at++;
+        }
+        return text.charAt(at);
+    }
+
+    private void skip(char c) {
+        if (next() == c) {
+            at++;
+        }
+    }
+}
