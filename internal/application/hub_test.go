@@ -1,0 +1,209 @@
+package application
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+)
+
+const (
+	first  = "11111111-1111-4111-8111-111111111111"
+	second = "22222222-2222-4222-8222-222222222222"
+	hard   = 9 * time.Second
+)
+
+// newHub is one whose lease is always valid for nine seconds more.
+func newHub(t *testing.T) *Hub {
+	t.Helper()
+	h := NewHub(Config{
+		Clock:   elect.GoClock(),
+		Session: func() (string, time.Duration) { return "session", hard },
+		MaxWait: time.Second, Changed: func() {},
+	})
+	t.Cleanup(h.Close)
+	return h
+}
+
+// process is an application that does as it is told.
+type process struct {
+	t     *testing.T
+	hub   *Hub
+	req   Request
+	reply *Reply
+}
+
+func newProcess(t *testing.T, h *Hub, id string) *process {
+	return &process{t: t, hub: h, req: Request{App: id, Ready: true}}
+}
+
+// call makes one call, and runs what it is assigned.
+func (p *process) call(wait float64) answer {
+	p.t.Helper()
+	p.req.Wait = wait
+	a, err := p.hub.Sync(p.t.Context(), &p.req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if a.reply != nil {
+		p.reply = a.reply
+		p.req.Session, p.req.Seq, p.req.Running = a.reply.Session, a.reply.Seq, a.reply.Assigned
+	}
+	return a
+}
+
+func (p *process) runs(keys ...string) {
+	p.t.Helper()
+	var got []string
+	for _, a := range p.req.Running {
+		got = append(got, a.Key)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, keys) {
+		p.t.Errorf("it runs %v, want %v", got, keys)
+	}
+}
+
+// run gives a key to the application, and returns what ends it and how it ended.
+func run(h *Hub, key elect.Key, token int64) (stop context.CancelCauseFunc, running chan struct{}, ended chan error) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	running, ended = make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- h.Run(ctx, Assignment{Key: key, Token: token, Grace: 5 * time.Second}, func() { close(running) })
+	}()
+	return stop, running, ended
+}
+
+func TestKeysAreGivenAndTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p := newProcess(t, h, first)
+		p.call(0)
+		if !h.Capacity() {
+			t.Error("an application that is ready has no capacity")
+		}
+		stop, running, ended := run(h, "g/one", 7)
+		synctest.Wait()
+		p.call(1)
+		p.runs("g/one")
+		if p.reply.ValidFor != hard.Seconds() {
+			t.Errorf("valid for %v s", p.reply.ValidFor)
+		}
+		began := time.Now()
+		p.call(1)
+		<-running
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("a call without news waited for %v", took)
+		}
+		go func() { time.Sleep(300 * time.Millisecond); stop(elect.ErrReleased) }()
+		began = time.Now()
+		p.call(1)
+		if took := time.Since(began); took != 300*time.Millisecond {
+			t.Errorf("a stop was said after %v", took)
+		}
+		p.runs()
+		if s := p.reply.Stopping; len(s) != 1 || s[0].Key != "g/one" || s[0].Within != 5 {
+			t.Errorf("stopping %+v", s)
+		}
+		select {
+		case err := <-ended:
+			t.Errorf("it ended before the application said so: %v", err)
+		default:
+		}
+		p.call(0)
+		if err := <-ended; !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestACallThatCrossesFreesNothing: a call that was sent before the key was assigned does not list it.
+func TestACallThatCrossesFreesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p := newProcess(t, h, first)
+		p.call(0)
+		old := p.req
+		stop, _, ended := run(h, "g/one", 7)
+		synctest.Wait()
+		p.call(0)
+		stop(elect.ErrReleased)
+		synctest.Wait()
+		if _, err := h.Sync(t.Context(), &old); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("a call of before freed the key: %v", err)
+		default:
+		}
+		p.call(0) // it learns of the stop
+		p.call(0)
+		<-ended
+	})
+}
+
+func TestASilentApplicationLosesItsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p, q := newProcess(t, h, first), newProcess(t, h, second)
+		p.call(0)
+		_, _, ended := run(h, "g/one", 7)
+		synctest.Wait()
+		p.call(0)
+		began := time.Now()
+		if a := q.call(0); a.refused != hard {
+			t.Errorf("a second application is refused for %v", a.refused)
+		}
+		if err := <-ended; !errors.Is(err, ErrGone) || time.Since(began) < hard || time.Since(began) > hard+time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if h.Capacity() {
+			t.Error("an application that is silent has capacity")
+		}
+		if a := q.call(0); a.reply == nil {
+			t.Errorf("the second application is still refused: %+v", a)
+		}
+		_, _, ended = run(h, "g/two", 8)
+		synctest.Wait()
+		q.call(0)
+		q.runs("g/two")
+		h.Ended()
+		if err := <-ended; !errors.Is(err, ErrGone) {
+			t.Errorf("the process is gone: %v", err)
+		}
+	})
+}
+
+func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p := newProcess(t, h, first)
+		p.call(0)
+		stop, _, ended := run(h, "g/one", 7)
+		synctest.Wait()
+		p.call(0)
+		p.call(0) // lists it
+		listed := p.req.Running
+		p.req.Running, p.req.Same = nil, p.reply.Listed
+		p.call(0)
+		if p.reply.Assigned != nil || p.reply.Stopping != nil || p.reply.Listed != p.req.Same {
+			t.Errorf("it was said again: %+v", p.reply)
+		}
+		p.req.Same = "another"
+		p.call(0)
+		if p.reply.Listed != "" || len(p.reply.Assigned) != 1 {
+			t.Errorf("it does not ask for the list: %+v", p.reply)
+		}
+		p.req.Running, p.req.Same = listed, ""
+		stop(elect.ErrReleased)
+		synctest.Wait()
+		p.call(0)
+		p.call(0)
+		<-ended
+	})
+}
