@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Config is what a Hub needs.
@@ -27,7 +28,7 @@ type Config struct {
 	Changed func()
 }
 
-// Hub is where the runs of tasks and the application meet. Its methods may be called concurrently.
+// Hub is where the runs of tasks and the application meet: a [tasks.Application]. Its methods may be called concurrently.
 type Hub struct {
 	cfg Config
 
@@ -41,19 +42,9 @@ type Hub struct {
 	stopped chan struct{} // closed by Close
 }
 
-// Assignment is one start of a task, for the application to run.
-type Assignment struct {
-	Key   elect.Key
-	Token int64
-	// Grace is how long the application has to stop it.
-	Grace time.Duration
-	// Value is what is kept with the key.
-	Value elect.Checkpoint
-}
-
 // assignment is a key that was given, or is to be.
 type assignment struct {
-	Assignment
+	tasks.Assignment
 
 	released chan struct{}
 	running  func() // called once, when the application first lists it
@@ -132,7 +123,7 @@ var ErrGone = errors.New("the application is gone, or has not called for as long
 
 // Run has the application run a key until ctx ends, and returns once nothing of it runs. running is called when the
 // application first says that it runs it. The error is ErrGone when it ended by itself.
-func (h *Hub) Run(ctx context.Context, a Assignment, running func()) error {
+func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error {
 	mine := &assignment{Assignment: a, released: make(chan struct{}), running: running}
 	h.mu.Lock()
 	h.keys[a.Key] = mine

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 const (
@@ -73,7 +74,7 @@ func run(h *Hub, key elect.Key, token int64) (stop context.CancelCauseFunc, runn
 	ctx, stop := context.WithCancelCause(context.Background())
 	running, ended = make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- h.Run(ctx, Assignment{Key: key, Token: token, Grace: 5 * time.Second}, func() { close(running) })
+		ended <- h.Run(ctx, tasks.Assignment{Key: key, Token: token, Grace: 5 * time.Second}, func() { close(running) })
 	}()
 	return stop, running, ended
 }

@@ -57,6 +57,23 @@ type Host struct {
 	Callbacks *Registry
 	Environ   func() []string // NAME=value, what $(NAME) is looked up in
 	Metrics   Metrics
+	// Application runs tasks with assign; nil: there is none.
+	Application Application
+}
+
+// Application is a process beside the replica that runs keys, in any language.
+type Application interface {
+	// Run has it run a key until ctx ends, and returns once nothing of the key runs there. running is called when the
+	// application first says that it runs it. The error is the context's cause, or why it ended by itself.
+	Run(ctx context.Context, a Assignment, running func()) error
+}
+
+// Assignment is one start of a task, for an application to run.
+type Assignment struct {
+	Key   elect.Key
+	Token int64
+	Grace time.Duration    // what the application has to stop in
+	Value elect.Checkpoint // what is kept with the key
 }
 
 // Processes starts commands, each as a process group of its own.

@@ -128,6 +128,8 @@ type Config struct {
 	Lease time.Duration
 	// Registry holds the callbacks. Nil: none.
 	Registry *Registry
+	// Application runs tasks with assign. Nil: there is none.
+	Application Application
 	// Starter starts commands. Nil: a [LocalStarter] of the supervisor's own.
 	Starter Starter
 	// HTTPClient makes the client for requests whose server is checked against the certificates in caFile, or, when
@@ -200,7 +202,8 @@ type shared struct {
 func (m *shared) host() Host {
 	return Host{
 		Instance: m.cfg.Instance, T: m.cfg.Lease, HTTP: requests{m}, Callbacks: m.cfg.Registry, Environ: m.cfg.Environ,
-		Metrics: m.cfg.Metrics,
+		Application: m.cfg.Application,
+		Metrics:     m.cfg.Metrics,
 	}
 }
 
