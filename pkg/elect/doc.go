@@ -24,13 +24,6 @@
 // A process is in the cluster by one session. That is a document with a heartbeat, renewed every tenth of the lease
 // duration T, whatever the number of keys.
 //
-//	           created           draining, nothing runs
-//	Opening ────────────▶ Open ─────────────────────────▶ Ending ────────▶ Ended
-//	                       │                                 ▲   known dead   │
-//	         ended by      │                                 │                │ a new
-//	         another       ▼        nothing runs any more    │                ▼ session
-//	                      Lost ──────────────────────────────┘             Opening
-//
 // All deadlines count from the moment at which the last acknowledged heartbeat was SENT. Without another one the
 // contexts of runs end at 0.75 T. At 0.9 T [Config.OnStuck] is called for those that have not returned. It takes the
 // local clock alone to find that out. This package kills nothing: a replica's guard kills commands at 0.8 T. Others
@@ -38,20 +31,9 @@
 //
 // # A key
 //
-//	                     acknowledged                 to be released
-//	Free ──▶ Claiming ─────────────────▶ Running ────────────────────▶ Stopping
-//	 ▲          │ ▲                         │                           │    │
-//	 │  refused │ │ valid again             │ returned by itself        │    │ returned; the
-//	 ├──────────┘ │                         ▼                           │    │ lease had run out
-//	 │            │                     Releasing ◀─────────────────────┘    │
-//	 │            │                         │          returned              ▼
-//	 │            └─────────────────────────┼────────────────────────────── Idle
-//	 │        acknowledged                  │
-//	 └──────────────────────────────────────┘
-//
 // A key is lost when its session was ended, or its lock names another. It is stopped by force and forgotten, and
 // nothing more is written for it. Package protocol holds both machines as pure values, and the argument why two
-// processes never run one key at a time.
+// processes never run one key at a time. docs/protocol.md draws their states.
 //
 // # What is not guaranteed
 //
