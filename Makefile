@@ -158,6 +158,7 @@ STATES ?= 40000000
 .PHONY: model
 model: ## The search of all states of the protocol, and every weakening caught (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
+	go test -v -count=1 -timeout 1h ./pkg/elect/protocol -run Application -app.states=1000000 -app.schedules=200000
 	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/failover -model.states=1000000
 	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/model -model.states=300000 -model.walks=1000000
 	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
