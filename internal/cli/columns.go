@@ -47,6 +47,7 @@ func instanceColumns() []Column[api.Instance] {
 		ofAge("age", KeepUseful, func(i *T) api.Time { return i.StartedAt }),
 		onlyWide(ofText("session", KeepExtra, func(i *T) string { return i.Session })),
 		onlyWide(ofText("address", KeepExtra, func(i *T) string { return i.Address })),
+		onlyWide(ofText("app address", KeepExtra, func(i *T) string { return i.AppAddress })),
 		onlyWide(ofText("revision", KeepExtra, func(i *T) string { return i.Revision })),
 		{Title: "labels", Wide: true, Cell: func(_ *View, i *T) string { return labelText(i.Labels) }},
 		ofOverrides("instance", func(i *T) api.Overrides { return i.Overrides }),

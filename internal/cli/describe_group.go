@@ -65,6 +65,7 @@ func (f *instanceFacts) show(d *description) {
 	d.field("Version", plainText(i.Version))
 	d.field("Revision", plainText(i.Revision))
 	d.field("Address", plainText(i.Address))
+	d.field("App address", plainText(i.AppAddress))
 	d.field("Labels", labelText(i.Labels))
 	d.field("Session", plainText(i.Session))
 	d.wrong(f.Problems)

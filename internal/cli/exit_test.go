@@ -122,7 +122,8 @@ func TestTerminalsObeyNobody(t *testing.T) {
 	}
 	for i := range s.Instances {
 		instance := &s.Instances[i]
-		instance.Message, instance.Zone, instance.Version, instance.Address = hostile, hostile, hostile, hostile
+		instance.Message, instance.Zone, instance.Version = hostile, hostile, hostile
+		instance.Address, instance.AppAddress = hostile, hostile
 		instance.Overrides = api.Overrides{{Kind: "drain", Name: instance.Name, By: hostile, Reason: hostile}}
 	}
 	for i := range s.Status.Groups {

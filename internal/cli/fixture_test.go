@@ -78,7 +78,7 @@ func sample() *snapshot.Cluster {
 		Instances: []api.Instance{
 			{
 				Name: "a", Session: "s-a", State: api.Live, Zone: "z1", Version: "1.0.0", Revision: "r1",
-				Address: "10.0.0.1:8080", StartedAt: ago(49 * time.Hour), HeartbeatAgeSeconds: .4,
+				Address: "10.0.0.1:8080", AppAddress: "10.0.0.1:9000", StartedAt: ago(49 * time.Hour), HeartbeatAgeSeconds: .4,
 				Owned: api.Counts{"topics": 2}, Caps: api.Counts{"topics": 2},
 				Labels: api.Labels{"pool": "gpu"}, Overrides: api.Overrides{
 					{Kind: "cordon", Scope: "instance", Name: "a", At: ago(time.Hour)},

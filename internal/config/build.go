@@ -264,7 +264,7 @@ func (l settingsReader) advertise(n *decode.Node, listen string) string {
 			host = cmp.Or(podIP, machineAddress())
 		}
 		return net.JoinHostPort(host, port)
-	case isAddress(written) && !strings.HasPrefix(written, ":"):
+	case IsHostPort(written):
 		return written
 	case isAddress(net.JoinHostPort(strings.Trim(written, "[]"), port)):
 		return net.JoinHostPort(strings.Trim(written, "[]"), port)

@@ -271,6 +271,9 @@ func IsTaskName(name string) bool { return taskName.MatchString(name) }
 // IsDNSName says whether a group or an instance may have the name.
 func IsDNSName(name string) bool { return dnsName.MatchString(name) }
 
+// IsHostPort says whether others may reach a listener there: HOST:PORT with a host.
+func IsHostPort(address string) bool { return isAddress(address) && !strings.HasPrefix(address, ":") }
+
 // fieldReader reads the fields that have forms of their own.
 type fieldReader struct {
 	*decode.Reader

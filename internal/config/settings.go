@@ -25,6 +25,7 @@ type Settings struct {
 	Rebalance Rebalance
 	Shutdown  Shutdown
 	Server    Server
+	App       App
 	Admin     Admin
 	Metrics   Metrics
 	Log       Log
@@ -118,6 +119,11 @@ type Server struct {
 	// Logs says whether it shows what tasks write.
 	Logs ServeLogs
 	TLS  TLS
+}
+
+// App is the application that the keys of this replica are for.
+type App struct {
+	Address string // host:port where requests for its keys go; empty: nowhere
 }
 
 // ServeLogs says whether server.listen shows what tasks write: their output, and the errors they end with.

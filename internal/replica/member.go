@@ -86,7 +86,7 @@ func shared(all []api.Problem, instance string) []record.Problem {
 func (c *Config) member(s *config.Settings, lists view.StoreLists) elect.Member {
 	m := elect.Member{
 		Instance: s.Instance, MaxTasks: s.MaxTasks, Zone: s.Zone, Labels: s.Labels, Revision: c.Revision,
-		Version: c.Version, Address: s.Server.Advertise, ListRevision: s.Revision,
+		Version: c.Version, Address: s.Server.Advertise, AppAddress: s.App.Address, ListRevision: s.Revision,
 		Caps: map[string]int{}, ListHashes: map[string]string{}, WeightRevisions: lists.WeightRevisions(s),
 	}
 	for _, g := range s.Groups {

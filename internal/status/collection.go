@@ -137,7 +137,7 @@ func instanceCollection() collection[api.Instance] {
 			hidden := i.State == api.Left && len(q.states) == 0 && !q.onlyInstance(i.Name)
 			return owns && !hidden && q.onInstance(i.Name) && q.inState(string(i.State)) &&
 				q.selector.Match(i.Labels) &&
-				q.has(i.Name, i.Zone, i.Address, i.Version)
+				q.has(i.Name, i.Zone, i.Address, i.AppAddress, i.Version)
 		},
 		same: sameInstance,
 	}

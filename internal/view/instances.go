@@ -72,7 +72,7 @@ func (ix instanceIndex) list(started time.Time) []api.Instance {
 		list = append(list, api.Instance{
 			Name: v.Member.Instance, Session: v.ID, State: ix.state(v), Message: ix.message(v),
 			Zone: v.Member.Zone, Labels: v.Member.Labels, Version: v.Member.Version, Revision: v.Member.Revision,
-			Address: v.Member.Address, StartedAt: api.Millis(opened),
+			Address: v.Member.Address, AppAddress: v.Member.AppAddress, StartedAt: api.Millis(opened),
 			HeartbeatAgeSeconds: ix.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
 			Overrides: ix.overrides.instances[v.Member.Instance],
 		})

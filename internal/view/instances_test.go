@@ -69,6 +69,7 @@ func TestInstances(t *testing.T) {
 		viewtest.Lock("g/t1", "A", "running"), viewtest.Lock("g/t2", "A", "running"), viewtest.Lock("free/u", "A", "running"),
 		viewtest.Lock("g/t3", "", ""),
 	)
+	view.Sessions[0].Member.AppAddress = "a:9000"
 	m := makerOf(viewtest.Settings(t), view, nil)
 	m.instances.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
 	list := m.instances.list(time.Now())
@@ -76,7 +77,7 @@ func TestInstances(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	if a := list[0]; a.Name != "a" || a.State != api.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 ||
-		a.Owned["free"] != 1 {
+		a.Owned["free"] != 1 || a.AppAddress != "a:9000" {
 		t.Errorf("%+v", a)
 	}
 	if c := list[2]; c.State != api.Dead {

@@ -167,7 +167,7 @@ func TestJSONIsTheContract(t *testing.T) {
 				},
 			},
 			`{"items":[{"name":"a","session":"","state":"live","message":"","zone":"","labels":{},"version":"",` +
-				`"revision":"","address":"","startedAt":null,` +
+				`"revision":"","address":"","appAddress":"","startedAt":null,` +
 				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{},"overrides":[]}],"continue":"",` +
 				`"stale":false}`,
 		},

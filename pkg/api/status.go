@@ -46,16 +46,18 @@ func InstanceStates() []InstanceState { return []InstanceState{Live, Draining, L
 
 // Instance is one running replica, or one that ran lately. Two sessions of one name are two instances here.
 type Instance struct {
-	Name      string        `json:"name"`
-	Session   string        `json:"session"`
-	State     InstanceState `json:"state"`
-	Message   string        `json:"message"` // why it is in this state: who drained it, how it died
-	Zone      string        `json:"zone"`
-	Labels    Labels        `json:"labels"`
-	Version   string        `json:"version"`
-	Revision  string        `json:"revision"`
-	Address   string        `json:"address"` // HOST:PORT of its server.listen, as others reach it
-	StartedAt Time          `json:"startedAt"`
+	Name     string        `json:"name"`
+	Session  string        `json:"session"`
+	State    InstanceState `json:"state"`
+	Message  string        `json:"message"` // why it is in this state: who drained it, how it died
+	Zone     string        `json:"zone"`
+	Labels   Labels        `json:"labels"`
+	Version  string        `json:"version"`
+	Revision string        `json:"revision"`
+	Address  string        `json:"address"` // HOST:PORT of its server.listen, as others reach it
+	// AppAddress is the HOST:PORT where requests for its keys go; empty: nowhere.
+	AppAddress string `json:"appAddress"`
+	StartedAt  Time   `json:"startedAt"`
 	// since its newest heartbeat was seen, as measured by the replica that answers
 	HeartbeatAgeSeconds float64   `json:"heartbeatAgeSeconds"`
 	Owned               Counts    `json:"owned"`     // by group

@@ -230,6 +230,7 @@ func (r *Replica) change(name string, change func(*Group) error) error {
 type Owner struct {
 	Key      string // GROUP/NAME
 	Instance string
+	Address  string // its [Config.Address]; empty: it has none
 	Token    int64
 }
 
@@ -254,7 +255,7 @@ func (r *Replica) Owner(key string) (Owner, bool) {
 	}
 	for _, s := range v.Sessions {
 		if s.ID == lock.Session && s.Known && s.State != record.Dead {
-			return Owner{Key: key, Instance: s.Member.Instance, Token: lock.Token}, true
+			return Owner{key, s.Member.Instance, s.Member.AppAddress, lock.Token}, true
 		}
 	}
 	return Owner{}, false

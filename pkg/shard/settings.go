@@ -28,6 +28,7 @@ func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
 			Rollout: c.Options.Rollout,
 		},
 		Store:     config.Store{URI: c.Store},
+		App:       config.App{Address: c.Address},
 		Lease:     config.Lease{Duration: cmp.Or(c.Lease, config.DefaultLease)},
 		Rebalance: config.Rebalance{Settle: max(0, cmp.Or(c.Settle, config.DefaultSettle)), MaxMoves: c.Options.MaxMoves},
 	}
@@ -38,6 +39,9 @@ func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
 	}
 	if !config.IsDNSName(s.Instance) {
 		errs = append(errs, fmt.Errorf("has Instance %q, must be a DNS name", s.Instance))
+	}
+	if c.Address != "" && !config.IsHostPort(c.Address) {
+		errs = append(errs, fmt.Errorf("has Address %q, must be HOST:PORT", c.Address))
 	}
 	if s.Lease.Duration < config.MinLease || s.Lease.Duration > config.MaxLease {
 		errs = append(errs, fmt.Errorf("has Lease %s, must be from 1s to 24h", s.Lease.Duration))

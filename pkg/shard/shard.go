@@ -61,6 +61,8 @@ type Config struct {
 	// Instance is the name of this process, a DNS name of its own; default: the host name.
 	Instance string
 	Zone     string // keys are spread over zones; empty: unknown
+	// Address is the HOST:PORT where requests for the keys of this process go: see [Replica.Owner].
+	Address string
 	// Lease is how long a process may be silent before others take its keys: default 20 s, from 1 s to 24 h.
 	Lease time.Duration
 	// Settle is how long no process must have come or gone before keys move for balance alone; default 10 s. Below 0: none.

@@ -140,6 +140,7 @@ func TestKeysAreSpreadAndHandedOver(t *testing.T) {
 	cfg := shard.Config{Group: "topics", Keys: names(10), Cap: 8}
 	a := s.start("a", cfg, s.work("a"))
 	s.shares(map[string]int{"a": 8}) // the cap
+	cfg.Address = "10.0.0.2:9000"
 	b := s.start("b", cfg, s.work("b"))
 	s.shares(map[string]int{"a": 5, "b": 5})
 	for range b.Watch(t.Context()) {
@@ -149,7 +150,7 @@ func TestKeysAreSpreadAndHandedOver(t *testing.T) {
 	}
 	s.mu.Lock()
 	for _, key := range b.Owned() {
-		if o, ok := b.Owner(key); !ok || o.Instance != "b" || o.Token != s.tokens[strings.TrimPrefix(key, "topics/")] {
+		if o, ok := b.Owner(key); !ok || o.Instance != "b" || o.Address != cfg.Address || o.Token != s.tokens[strings.TrimPrefix(key, "topics/")] {
 			t.Errorf("owner of %s: %+v, %v", key, o, ok)
 		}
 	}
@@ -346,10 +347,12 @@ func TestConfigIsChecked(t *testing.T) {
 			work: work, cfg: shard.Config{
 				Store: "sqlite:x", Group: "g", Slots: -1, Cap: -2, Lease: time.Millisecond,
 				KeysEvery: time.Millisecond, Options: shard.Options{MaxKeys: -1}, Instance: "A b",
+				Address: ":9000",
 			},
 			want: []string{
 				"Slots -1, must be from 1", "Cap -2, must be", "has Lease 1ms, must be from 1s to 24h",
 				"KeysEvery 1ms, must be at least 1s", "MaxKeys -1", `Instance "A b", must be a DNS name`,
+				`Address ":9000", must be HOST:PORT`,
 			},
 		},
 		"names": {work: work, cfg: shard.Config{Store: "sqlite:x", Groups: []shard.Group{

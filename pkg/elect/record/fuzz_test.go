@@ -22,7 +22,7 @@ func FuzzDocuments(f *testing.F) {
 		}.Doc(),
 		Member{
 			Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"},
-			LeaseMS: 4000,
+			LeaseMS: 4000, Address: "a:8080", AppAddress: "a:9000",
 		}.Doc(store.WriterID{Session: "s", Seq: 1}),
 		Lock{
 			Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated,

@@ -24,6 +24,8 @@ type Member struct {
 	Revision string `json:"revision,omitempty"`
 	Version  string `json:"version,omitempty"`
 	Address  string `json:"address,omitempty"` // host:port where other replicas reach its status server
+	// AppAddress is the host:port where requests for its keys go; empty: nowhere.
+	AppAddress string `json:"appAddress,omitempty"`
 	// ListRevision and ListHashes say which task lists it has: a hash by group.
 	ListRevision int64             `json:"listRevision,omitempty"`
 	ListHashes   map[string]string `json:"listHashes,omitempty"`
