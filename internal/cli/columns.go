@@ -217,6 +217,21 @@ func lockColumns() []Column[api.Lock] {
 	}
 }
 
+func ownerColumns() []Column[api.KeyOwner] {
+	type T = api.KeyOwner
+	return []Column[T]{
+		ofText("key", KeepExtra, func(o *T) string { return o.Key }),
+		ofText("instance", KeepState, func(o *T) string { return o.Instance }),
+		ofText("address", KeepState, func(o *T) string { return o.Address }),
+		{Title: "token", Right: true, Cell: func(_ *View, o *T) string { return number(o.FencingToken) }},
+		{Title: "valid for", Keep: KeepUseful, Right: true, Cell: func(_ *View, o *T) string {
+			return fmt.Sprintf("%.1fs", o.ValidForSeconds)
+		}},
+		ofAge("age", KeepUseful, func(o *T) api.Time { return o.OwnedSince }),
+		onlyWide(ofText("session", KeepExtra, func(o *T) string { return o.Session })),
+	}
+}
+
 // shortList is how many instances of one lock a table names.
 const shortList = 3
 

@@ -46,7 +46,8 @@ func sample() *snapshot.Cluster {
 				Labels: api.Labels{"team": "core", "tier": "1"},
 			},
 			{
-				Key: "topics/topic-002", State: api.Running, Owner: api.Owner{Instance: "a", FencingToken: 7},
+				Key: "topics/topic-002", State: api.Running,
+				Owner:      api.Owner{Instance: "a", Session: "s-a", FencingToken: 7, OwnedSince: ago(5 * time.Minute)},
 				StateSince: ago(5*time.Minute + 3*time.Second), Reason: "Orphaned",
 				Message: "c died: no heartbeat for 20 s", Kind: "kafka", Lag: &api.Lag{Messages: 1200, Seconds: 42},
 				Weight: 2, DeclaredWeight: 1,
@@ -97,6 +98,7 @@ func sample() *snapshot.Cluster {
 			},
 			{Name: "d", Session: "s-d", State: api.Left, HeartbeatAgeSeconds: 900, Message: "it left in order"},
 		},
+		Leases: map[string]time.Duration{"s-a": 19600 * time.Millisecond},
 		Locks: []api.Lock{
 			{
 				Key: "locks/backup", Group: "locks", Name: "backup", Kind: api.LockTask,

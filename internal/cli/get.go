@@ -29,9 +29,9 @@ type getOptions struct {
 func getCommand(g *Globals) *cobra.Command {
 	var o getOptions
 	cmd := finish(&cobra.Command{
-		Use:   "get tasks|instances|groups|events|locks|overrides|problems|runs [NAME...]",
-		Short: "List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks",
-		Long: `List tasks, instances, groups, events, locks, overrides or problems, or the last runs of tasks: all ` +
+		Use:   "get tasks|instances|groups|events|locks|owners|overrides|problems|runs [NAME...]",
+		Short: "List tasks, instances, groups, events, locks, owners, overrides or problems, or the last runs of tasks",
+		Long: `List tasks, instances, groups, events, locks, owners, overrides or problems, or the last runs of tasks: all ` +
 			`of them, or those
 that are named, by name or by a pattern in quotes.
 
@@ -40,6 +40,9 @@ group or instance that they are about. Problems are named by their reason, and t
 
 Locks are those of tasks, and mutexes, read-write locks and semaphores of programs that are held, waited for or kept.
 --kind selects among them.
+
+Owners are the instances that own keys, and the addresses where they take requests for them. Keys without an owner are
+left out.
 
 With -w each change is a row with the time of day, until Ctrl-C. A replica that goes away is reported on standard error,
 and asked again until it is back. Columns that do not fit the terminal are left out; -o json has everything.
@@ -57,6 +60,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
   shardctl get overrides -l team=core
   shardctl get problems -o json
   shardctl get locks --kind mutex,semaphore -w
+  shardctl get owners -g topics
   shardctl get runs jobs/nightly-report`,
 		Args: func(_ *cobra.Command, args []string) error {
 			return wantKind("get", args, kinds, "say what: "+anyOf(kinds))
@@ -86,7 +90,7 @@ and asked again until it is back. Columns that do not fit the terminal are left 
 	return cmd
 }
 
-var kinds = []string{"tasks", "instances", "groups", "events", "locks", "overrides", "problems", "runs"}
+var kinds = []string{"tasks", "instances", "groups", "events", "locks", "owners", "overrides", "problems", "runs"}
 
 // complete offers the lists there are, and then names of what is in one.
 func (o *getOptions) complete(g *Globals) cobra.CompletionFunc {

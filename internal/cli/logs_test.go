@@ -204,7 +204,7 @@ func TestBreaksAreTold(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	server := replica(t, board(sample()))
 	for line, want := range map[string]string{
-		"get ": "tasks instances groups events locks overrides problems runs",
+		"get ": "tasks instances groups events locks owners overrides problems runs",
 		"get tasks topics/topic-00": "topics/topic-001 topics/topic-002 topics/topic-003 topics/topic-004 " +
 			"topics/topic-005",
 		"get tasks -g jobs ":                "nightly",

@@ -39,7 +39,7 @@ type list interface {
 
 var lists = map[string]list{
 	"tasks": tasks(), "instances": instances(), "groups": groups(), "events": events(), "locks": locks(),
-	"overrides": overrides(), "problems": problems(),
+	"owners": owners(), "overrides": overrides(), "problems": problems(),
 }
 
 // names implements [list].
@@ -195,6 +195,15 @@ func free(l *api.Lock) {
 		l.Owner = api.Owner{FencingToken: l.FencingToken}
 		l.Reason, l.Message, l.Next = "", "", ""
 		l.Holders, l.Waiting, l.Queue, l.KeptUntil = nil, 0, nil, api.Time{}
+	}
+}
+
+func owners() resource[api.KeyOwner] {
+	return resource[api.KeyOwner]{
+		kind: "owners", columns: ownerColumns(), wanted: wantTasks,
+		name: func(o *api.KeyOwner) string { return o.Key },
+		of:   func(c *client.Client) source[api.KeyOwner] { return c.Owners() },
+		gone: func(o *api.KeyOwner) { o.Owner, o.Address, o.ValidForSeconds = api.Owner{}, "", 0 },
 	}
 }
 

@@ -22,6 +22,8 @@ type Cluster struct {
 	Instances []api.Instance
 	Locks     []api.Lock     // those of programs are read apart
 	Overrides []api.Override // in force, also of what is not declared
+
+	Leases map[string]time.Duration // what was left of those of the sessions that live, when it was made
 }
 
 // Sort puts every list into the order that the API promises. The maker of a snapshot calls it before publishing.

@@ -153,7 +153,7 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 		"/api/v1/groups/topics?": "Stale", "/api/v1/instances/a?": "Stale",
 		"/api/v1/tasks/topics/topic-0001?": "Stale",
 		"/api/v1/instances":                "InstanceList", "/api/v1/locks": "LockList",
-		"/api/v1/overrides": "OverrideList", "/api/v1/instances/a": "Instance",
+		"/api/v1/owners": "KeyOwnerList", "/api/v1/overrides": "OverrideList", "/api/v1/instances/a": "Instance",
 		"/api/v1/groups/topics":                "Group",
 		"/api/v1/whoami":                       "Caller",
 		"/api/v1/tasks/topics/topic-0001/runs": "RunList",

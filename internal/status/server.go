@@ -81,6 +81,7 @@ type server struct {
 	instances *topic[api.Instance]
 	locks     *topic[api.Lock]
 	overrides *topic[listedOverride]
+	owners    *topic[api.KeyOwner]
 	watch     *watchers
 	answering *access.InFlight
 	feed      *eventFeed
@@ -101,6 +102,7 @@ func newServer(c Config) *server {
 		instances: newTopic(instanceCollection(), c.Source, nil, o),
 		locks:     newTopic(lockCollection(), mutexes, mutexes.refresh, o),
 		overrides: newTopic(overrideCollection(), c.Source, nil, o),
+		owners:    newTopic(ownerCollection(c.Source), c.Source, nil, o),
 		watch:     &watchers{log: c.Logger, slots: watching, budget: newBudget(leastBudget)},
 		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
 		feed:      newEventFeed(c.Events, c.Logger),

@@ -80,6 +80,20 @@ func (ix instanceIndex) list(started time.Time) []api.Instance {
 	return list
 }
 
+// leases is what is left of the lease of each session that lives.
+func (ix instanceIndex) leases() map[string]time.Duration {
+	left := map[string]time.Duration{}
+	if ix.view == nil {
+		return left
+	}
+	for _, v := range ix.view.Sessions {
+		if v.State != record.Dead {
+			left[v.ID] = max(0, time.Duration(v.Member.LeaseMS)*time.Millisecond-ix.age(v))
+		}
+	}
+	return left
+}
+
 // state is draining also where only an operator drains the instance.
 func (ix instanceIndex) state(v cluster.Session) api.InstanceState {
 	drained := ix.overrides.has(v.Member.Instance, record.OverrideDrain)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"testing"
 	"time"
@@ -165,5 +166,22 @@ func TestMeasure(t *testing.T) {
 				t.Errorf("got %s", b)
 			}
 		})
+	}
+}
+
+// TestLeases holds that what is left of a lease is as long as its own member has it, less the age of the heartbeat. A
+// dead session has none.
+func TestLeases(t *testing.T) {
+	view := viewtest.Cluster()
+	view.Sessions[0].Member.LeaseMS, view.Sessions[0].Age = 20_000, 5*time.Second
+	view.Sessions[1].Member.LeaseMS, view.Sessions[1].Age = 4_000, 5*time.Second
+	in := newInstanceIndex(view, map[string]time.Duration{view.Sessions[0].ID: 6 * time.Second}, newOverrideIndex(view))
+	want := map[string]time.Duration{view.Sessions[0].ID: 14 * time.Second, view.Sessions[1].ID: 0}
+	if got := in.leases(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	view.Sessions[0].State = record.Dead
+	if _, has := in.leases()[view.Sessions[0].ID]; has {
+		t.Error("a dead session has a lease")
 	}
 }

@@ -52,7 +52,7 @@ type Result struct {
 // store last answered.
 func Make(in Input, before *Result, now time.Time) *Result {
 	m := newMaker(in)
-	s := &snapshot.Cluster{Instances: m.instances.list(in.Started)}
+	s := &snapshot.Cluster{Instances: m.instances.list(in.Started), Leases: m.instances.leases()}
 	reused := before != nil && in.sameLists(&before.Input)
 	if !reused {
 		m.fillLists(s)

@@ -138,6 +138,9 @@ func (c *Client) Instances() Instances { return Instances{c} }
 // Locks is for what is about locks.
 func (c *Client) Locks() Locks { return Locks{c} }
 
+// Owners is for who owns which key.
+func (c *Client) Owners() Owners { return Owners{c} }
+
 // Overrides is for what operators asked for.
 func (c *Client) Overrides() Overrides { return Overrides{c} }
 

@@ -114,6 +114,23 @@ func (l Locks) Watch(ctx context.Context, o WatchOptions, handle func(Change[api
 	return watchItems(ctx, l.c, locksPath, o, handle)
 }
 
+// Owners reads and watches who owns which key, and where requests for it go. [Client.Owners] makes it, and a [Router]
+// follows it.
+type Owners struct{ c *Client }
+
+const ownersPath = "/api/v1/owners"
+
+// List reads the owners that the filter selects, by key. It may hold Group, Instance and Q.
+func (o Owners) List(ctx context.Context, f Filter) ([]api.KeyOwner, error) {
+	return all[api.KeyOwner](ctx, o.c, ownersPath, f)
+}
+
+// Watch watches the owners that the filter selects, as [Client.WatchStatus] does. A key that loses its owner is deleted.
+// That a lease is renewed is no change.
+func (o Owners) Watch(ctx context.Context, w WatchOptions, handle func(Change[api.KeyOwner]) error) error {
+	return watchItems(ctx, o.c, ownersPath, w, handle)
+}
+
 // Overrides reads and watches what operators asked for and what still counts. [Client.Overrides] makes it.
 type Overrides struct{ c *Client }
 

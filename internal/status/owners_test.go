@@ -1,0 +1,66 @@
+package status
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// owned is the sample with addresses and leases.
+func owned(n int) *snapshot.Cluster {
+	s := sample(n)
+	s.Leases = map[string]time.Duration{}
+	for i := range s.Instances {
+		s.Instances[i].AppAddress = s.Instances[i].Name + ":9000"
+		s.Leases[s.Instances[i].Session] = 15 * time.Second
+	}
+	return s
+}
+
+func TestOwnersAreListed(t *testing.T) {
+	h := New(Config{Source: boardWith(owned(4))}) // the last of them has no owner
+	list := decode[api.List[api.KeyOwner]](t, get(t, h, "/api/v1/owners"))
+	want := api.KeyOwner{
+		Key: "topics/topic-0001", Group: "topics", Name: "topic-0001", Address: "b:9000", ValidForSeconds: 15,
+		Owner: api.Owner{Instance: "b", Session: "session-b", FencingToken: 1, OwnedSince: api.Time{Time: epoch}},
+	}
+	if len(list.Items) != 3 || list.Items[0] != want {
+		t.Errorf("got %+v, want 3 with %+v", list.Items, want)
+	}
+	for query, n := range map[string]int{"group=topics": 3, "group=none": 0, "instance=b": 1, "q=b:9000": 1} {
+		list := decode[api.List[api.KeyOwner]](t, get(t, h, "/api/v1/owners?"+query))
+		if len(list.Items) != n {
+			t.Errorf("%s: %d owners, want %d", query, len(list.Items), n)
+		}
+	}
+}
+
+// A renewed lease is no change of an owner. A move, another address and a lost owner are.
+func TestOwnersAreWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := owned(3)
+		board := boardWith(first)
+		watching(t, New(Config{Source: board}), "/api/v1/owners?watch=true", "", func(out *tape) {
+			publish := func(change func(s *snapshot.Cluster)) string {
+				next := clone(t, board.Snapshot())
+				change(next)
+				board.Publish(next)
+				time.Sleep(2 * watchPace)
+				synctest.Wait()
+				return out.take()
+			}
+			expect(t, out.take(), `snapshot {"items":[`)
+			expect(t, publish(func(s *snapshot.Cluster) { s.Leases["session-b"] = 7 * time.Second }))
+			expect(t, publish(func(s *snapshot.Cluster) {
+				s.Tasks[0].Owner = api.Owner{Instance: "a", Session: "session-a", FencingToken: 9}
+			}), `upsert {"key":"topics/topic-0001"`)
+			expect(t, publish(func(s *snapshot.Cluster) { s.Instances[0].AppAddress = "a:9001" }),
+				`upsert {"key":"topics/topic-0001"`)
+			expect(t, publish(func(s *snapshot.Cluster) { s.Tasks[1].Owner = api.Owner{FencingToken: 2} }),
+				`delete {"key":"topics/topic-0002"`)
+		})
+	})
+}
