@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 const (
@@ -81,7 +82,7 @@ func (c *Config) groups(work Work) (groups []Group, err error) {
 		g.KeysEvery = cmp.Or(g.KeysEvery, defaultEvery)
 		errs = append(errs, g.check())
 		if g.Slots > 0 {
-			g.Keys = slotNames(g.Slots)
+			g.Keys = tasks.SlotNames(g.Slots)
 		}
 		groups = append(groups, g)
 	}
@@ -150,14 +151,4 @@ func (g *Group) settings() (config.Group, error) {
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))[:16]
 	return s, nil
-}
-
-// slotNames are slot-000 and so on, with as many digits as the last one has, at least three.
-func slotNames(n int) []string {
-	width := max(3, len(strconv.Itoa(n-1)))
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("slot-%0*d", width, i)
-	}
-	return names
 }

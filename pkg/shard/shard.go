@@ -99,7 +99,8 @@ type Group struct {
 	// KeysFrom lists the names again and again. Each process asks by itself; a list that cannot be had changes nothing.
 	KeysFrom  func(context.Context) ([]string, error)
 	KeysEvery time.Duration // how often it is asked, at least 1 s; default 30 s
-	// Slots makes the keys slot-000, slot-001 and so on, for more things than anybody lists.
+	// Slots makes the keys slot-000, slot-001 and so on, for more things than anybody lists: [Replica.Slot] says which one
+	// a thing has. It stays the same for good: with another number nearly all things have another slot.
 	Slots int
 	// Cap is the most keys of the group that this process owns; 0: no cap.
 	Cap int
