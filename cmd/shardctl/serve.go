@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/admin"
+	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
@@ -56,6 +57,21 @@ func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error 
 		w.log.Info("Listening", "listener", l.field, "address", listener.Addr().String())
 		group.Go(func() error { return status.Serve(ctx, listener, l.handler, time.Second, log) })
 	}
+	return w.serveApplication(ctx, group, log)
+}
+
+// serveApplication opens the listener for the application beside this replica, where there is one.
+func (w *workerProcess) serveApplication(ctx context.Context, group *errgroup.Group, log logr.Logger) error {
+	address := w.settings.App.Listen
+	if address == "" {
+		return nil
+	}
+	listener, err := application.Listen(ctx, address)
+	if err != nil {
+		return usage("app.listen: %w", err)
+	}
+	w.log.Info("Listening", "listener", "app.listen", "address", address)
+	group.Go(func() error { return status.Serve(ctx, listener, w.replica.Application(), time.Second, log) })
 	return nil
 }
 

@@ -21,11 +21,22 @@ type Config struct {
 	Session func() (id string, left time.Duration)
 	// MaxWait is how long a call waits for news at most: a tenth of the lease.
 	MaxWait time.Duration
-	// Validity is called before a reply says that the application may go on for so long, with 0 when nothing is promised
-	// any more. Whoever frees keys when this process dies must know. After an error nothing is promised.
-	Validity func(d time.Duration) error
+	// Guard frees the keys when this process dies; nil: it ends the application first, or there is none.
+	Guard Guard
 	// Changed is called when [Hub.Status] may have changed in more than ages. It must not block.
 	Changed func()
+}
+
+// Guard is who frees keys when this process dies, and so has to know until when the application may run which of them.
+// Its methods are called by one goroutine at a time.
+type Guard interface {
+	// Assigning is called before the application may learn of a key. After an error it does not.
+	Assigning(session string, key elect.Key) error
+	// Released says that nothing of a key runs.
+	Released(session string, key elect.Key)
+	// ValidFor is called before a reply says that the application may go on for so long. After an error nothing is
+	// promised.
+	ValidFor(d time.Duration) error
 }
 
 // Hub is where the runs of tasks and the application meet: a [tasks.Application]. Its methods may be called concurrently.
@@ -54,8 +65,9 @@ type assignment struct {
 
 // call is a call that waits for its answer.
 type call struct {
-	brief    bool // what the caller knows need not be said again
-	relist   bool
+	brief    bool    // what the caller knows need not be said again
+	number   int64   // of the caller
+	listed   listing // empty: what runs is not known, and to be listed
 	answer   chan answer
 	wait     *time.Timer
 	sequence protocol.AppCall
@@ -118,6 +130,21 @@ func (h *Hub) Capacity() bool {
 	return h.app.Capacity()
 }
 
+// Overdue says that the application has not called for as long as it may run, less a margin.
+func (h *Hub) Overdue(margin time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.app.Application() != "" && h.app.Remains(h.cfg.Clock.Now()) <= margin
+}
+
+// hold has the guard know of a key while it may run.
+func (h *Hub) hold(a *assignment) error {
+	if h.cfg.Guard == nil {
+		return nil
+	}
+	return h.cfg.Guard.Assigning(a.Session, a.Key)
+}
+
 // ErrGone is how a run ends whose application has gone, or fallen silent.
 var ErrGone = errors.New("the application is gone, or has not called for as long as it might run")
 
@@ -126,9 +153,15 @@ var ErrGone = errors.New("the application is gone, or has not called for as long
 func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error {
 	mine := &assignment{Assignment: a, released: make(chan struct{}), running: running}
 	h.mu.Lock()
-	h.keys[a.Key] = mine
-	h.stepLocked(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
+	err := h.hold(mine)
+	if err == nil {
+		h.keys[a.Key] = mine
+		h.stepLocked(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
+	}
 	h.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	select {
 	case <-mine.released:
 		return ErrGone
@@ -169,6 +202,9 @@ func (h *Hub) do(actions []protocol.AppAction, session string) {
 		case protocol.AppRelease:
 			if a := h.keys[elect.Key(act.Key)]; a != nil && a.Token == act.Token {
 				delete(h.keys, a.Key)
+				if h.cfg.Guard != nil {
+					h.cfg.Guard.Released(a.Session, a.Key)
+				}
 				close(a.released)
 			}
 		case protocol.AppReply:
@@ -192,9 +228,9 @@ func (h *Hub) answer(n int64, with answer) {
 // reply is what a call gets to read.
 func (h *Hub) reply(act protocol.AppAction, session string) *Reply {
 	c := h.calls[act.N]
-	r := &Reply{Session: session, Seq: h.app.Seq(), ValidFor: act.ValidFor.Seconds(), Listed: h.listed.id}
-	if c.relist {
-		r.Listed = ""
+	r := &Reply{
+		Call: c.number, Session: session, Seq: h.app.Seq(), ValidFor: h.promised(act.ValidFor).Seconds(),
+		Listed: c.listed.id,
 	}
 	if c.brief && c.sequence.Session == session && c.sequence.Seq == r.Seq {
 		return r
@@ -213,27 +249,35 @@ func (h *Hub) reply(act protocol.AppAction, session string) *Reply {
 	return r
 }
 
+// promised is what a reply may promise of a validity.
+func (h *Hub) promised(d time.Duration) time.Duration {
+	if h.cfg.Guard == nil || h.cfg.Guard.ValidFor(d) == nil {
+		return d
+	}
+	return 0
+}
+
 // Sync takes a call and waits for its answer, at most for the wait that it names.
 func (h *Hub) Sync(ctx context.Context, req *Request) (answer, error) {
-	c := &call{brief: req.Same != "", answer: make(chan answer, 1)}
+	c := &call{brief: req.Same != "", number: req.Call, answer: make(chan answer, 1)}
 	h.mu.Lock()
 	h.n++
 	n := h.n
 	c.sequence = protocol.AppCall{N: n, ID: req.App, Session: req.Session, Seq: req.Seq, Ready: req.Ready}
 	switch {
 	case req.Same == "":
-		h.listed = listing{app: req.App, id: strconv.FormatInt(n, 10), running: req.tokens()}
-		c.sequence.Running = h.listed.running
+		c.listed = listing{app: req.App, id: strconv.FormatInt(n, 10), running: req.tokens()}
 	case h.listed.app == req.App && h.listed.id == req.Same:
-		c.sequence.Running = h.listed.running
+		c.listed = h.listed
 	default: // what it runs is not known: nothing is concluded from this call
-		c.relist, c.sequence.Session, c.sequence.Seq = true, "", 0
+		c.sequence.Session, c.sequence.Seq = "", 0
 	}
+	c.sequence.Running = c.listed.running
 	wait := min(max(0, time.Duration(req.Wait*float64(time.Second))), h.cfg.MaxWait)
 	c.wait = time.AfterFunc(wait, func() { h.waited(n) })
 	h.calls[n] = c
 	h.stepLocked(protocol.AppEvent{Kind: protocol.AppCalled, Call: c.sequence})
-	h.note(req)
+	h.note(req, c.listed)
 	h.mu.Unlock()
 	select {
 	case a := <-c.answer:
@@ -243,19 +287,22 @@ func (h *Hub) Sync(ctx context.Context, req *Request) (answer, error) {
 	}
 }
 
-// waited answers a call that has waited for long enough.
+// waited answers a call that has waited for long enough. One that has no answer yet is the one that is listened to.
 func (h *Hub) waited(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calls[n] != nil && n == h.n {
+	if h.calls[n] != nil {
 		h.stepLocked(protocol.AppEvent{Kind: protocol.AppWaited})
 	}
 }
 
 // note keeps what a call says, for people and for the runs.
-func (h *Hub) note(req *Request) {
+func (h *Hub) note(req *Request, listed listing) {
 	if h.app.Application() != req.App {
 		return
+	}
+	if listed.id != "" {
+		h.listed = listed
 	}
 	if h.seen.App != req.App {
 		h.seen = Status{App: req.App, Since: time.Now()}
@@ -281,7 +328,9 @@ func (h *Hub) note(req *Request) {
 func (h *Hub) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.seen
+	seen := h.seen
+	seen.Ready = h.app.Capacity()
+	return seen
 }
 
 // held is the assignment of a key under a token; nil: it is not assigned under it.

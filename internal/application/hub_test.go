@@ -21,10 +21,15 @@ const (
 // newHub is one whose lease is always valid for nine seconds more.
 func newHub(t *testing.T) *Hub {
 	t.Helper()
+	return newGuardedHub(t, nil)
+}
+
+func newGuardedHub(t *testing.T, guard Guard) *Hub {
+	t.Helper()
 	h := NewHub(Config{
 		Clock:   elect.GoClock(),
 		Session: func() (string, time.Duration) { return "session", hard },
-		MaxWait: time.Second, Changed: func() {},
+		MaxWait: time.Second, Changed: func() {}, Guard: guard,
 	})
 	t.Cleanup(h.Close)
 	return h
@@ -157,14 +162,17 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 		synctest.Wait()
 		p.call(0)
 		began := time.Now()
+		if h.Overdue(hard - 1) {
+			t.Error("it is overdue at once")
+		}
 		if a := q.call(0); a.refused != hard {
 			t.Errorf("a second application is refused for %v", a.refused)
 		}
 		if err := <-ended; !errors.Is(err, ErrGone) || time.Since(began) < hard || time.Since(began) > hard+time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if h.Capacity() {
-			t.Error("an application that is silent has capacity")
+		if h.Capacity() || !h.Overdue(0) {
+			t.Error("an application that is silent has capacity, or is not overdue")
 		}
 		if a := q.call(0); a.reply == nil {
 			t.Errorf("the second application is still refused: %+v", a)
@@ -206,5 +214,80 @@ func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
 		p.call(0)
 		p.call(0)
 		<-ended
+	})
+}
+
+// TestAnotherApplicationDisturbsNothing holds that a call that is refused changes nothing for the one that waits. Before,
+// the call that waited had no answer until there was news, and its validity ran out.
+func TestAnotherApplicationDisturbsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p, q := newProcess(t, h, first), newProcess(t, h, second)
+		p.call(0)
+		p.call(0) // lists nothing
+		p.req.Same, p.req.Call = p.reply.Listed, 7
+		go func() { time.Sleep(300 * time.Millisecond); q.call(0) }()
+		began := time.Now()
+		p.call(1)
+		if took := time.Since(began); took != time.Second || p.reply.Listed != p.req.Same || p.reply.Call != 7 {
+			t.Errorf("after %v: %+v", took, p.reply)
+		}
+	})
+}
+
+// guarding notes what a guard is asked for.
+type guarding struct {
+	calls          []string
+	assign, extend error
+}
+
+func (g *guarding) Assigning(session string, key elect.Key) error {
+	g.calls = append(g.calls, "assigning "+session+" "+string(key))
+	return g.assign
+}
+
+func (g *guarding) Released(session string, key elect.Key) {
+	g.calls = append(g.calls, "released "+session+" "+string(key))
+}
+
+func (g *guarding) ValidFor(d time.Duration) error {
+	g.calls = append(g.calls, "valid for "+d.String())
+	return g.extend
+}
+
+// TestTheGuardKnowsFirst: what the guard does not know, the application is not promised.
+func TestTheGuardKnowsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &guarding{}
+		h := newGuardedHub(t, g)
+		p := newProcess(t, h, first)
+		p.call(0)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- h.Run(ctx, tasks.Assignment{Key: "g/one", Session: "of the key", Token: 1}, func() {})
+		}()
+		synctest.Wait()
+		p.call(0)
+		stop()
+		synctest.Wait()
+		p.call(0)
+		p.call(0)
+		<-ended
+		want := []string{
+			"valid for 9s", "assigning of the key g/one", "valid for 9s", "valid for 9s", "released of the key g/one",
+			"valid for 9s",
+		}
+		if !slices.Equal(g.calls, want) {
+			t.Errorf("it was asked for %q, want %q", g.calls, want)
+		}
+		g.assign, g.extend = errors.New("gone"), errors.New("gone")
+		if err := h.Run(t.Context(), tasks.Assignment{Key: "g/two", Token: 2}, func() {}); !errors.Is(err, g.assign) {
+			t.Errorf("a key that the guard does not know: %v", err)
+		}
+		p.call(0)
+		if p.runs(); p.reply.ValidFor != 0 {
+			t.Errorf("without the guard it is valid for %v s", p.reply.ValidFor)
+		}
 	})
 }

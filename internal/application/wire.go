@@ -4,6 +4,8 @@ package application
 type Request struct {
 	// App names the process: a uuid of its own.
 	App string `json:"app"`
+	// Call is a number that the reply repeats, so that a reply to another call is noticed.
+	Call int64 `json:"call"`
 	// Session and Seq are those of the newest reply; empty and 0 before the first.
 	Session string `json:"session"`
 	Seq     int64  `json:"seq"`
@@ -13,7 +15,7 @@ type Request struct {
 	// call that had it, when nothing has changed.
 	Running []Assigned `json:"running"`
 	Same    string     `json:"same"`
-	// Load of keys, in any unit.
+	// Load of keys, in any unit. It is whole: a key that is not in it has none.
 	Load map[string]float64 `json:"load"`
 	// Status is shown to people.
 	Status map[string]string `json:"status"`
@@ -32,6 +34,7 @@ func (r *Request) tokens() map[string]int64 {
 
 // Reply is the answer to a Request.
 type Reply struct {
+	Call    int64  `json:"call"` // of the request
 	Session string `json:"session"`
 	Seq     int64  `json:"seq"`
 	// ValidFor is how long, in seconds from when the call was sent, what is assigned may run.

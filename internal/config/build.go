@@ -45,11 +45,13 @@ func (l settingsReader) settings(root *decode.Node, files []*decode.Node) *Setti
 	s.Pod = l.pod(root.Get("pod"))
 	s.Rebalance = l.rebalance(root.Get("rebalance"))
 	s.Server = l.server(root.Get("server"))
+	s.App = l.app(root.Get("app"))
 	s.Admin = l.admin(root.Get("admin"))
 	l.apart(root, s)
 	s.written = written{}
 	s.written.note("", root)
 	s.Groups = (&listReader{l.fieldReader, map[string]*decode.Node{}}).groups(files, s)
+	l.assignable(root, s)
 	return s
 }
 

@@ -92,6 +92,10 @@ func (s *Settings) fields() decode.Fields {
 			"logs", string(s.Server.Logs),
 			"tls", append(s.Server.TLS.fields(), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
 		),
+		"app", decode.Pairs(
+			"listen", s.App.Listen, "tokenFile", s.App.TokenFile, "command", append([]string{}, s.App.Command...),
+			"address", s.App.Address,
+		),
 		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", s.Admin.TLS.fields()),
 		"metrics", decode.Pairs("perTask", s.Metrics.PerTask),
 		"log", decode.Pairs("level", s.Log.Level, "format", s.Log.Format),

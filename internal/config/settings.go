@@ -121,9 +121,12 @@ type Server struct {
 	TLS  TLS
 }
 
-// App is the application that the keys of this replica are for.
+// App is the application beside this replica: a process that runs the tasks with assign.
 type App struct {
-	Address string // host:port where requests for its keys go; empty: nowhere
+	Listen    string   // unix:/PATH, or host:port on loopback; empty: there is none
+	TokenFile string   // holds what its requests bear; never empty on host:port without Command
+	Command   []string // starts it; empty: others do
+	Address   string   // host:port where requests for its keys go; empty: nowhere
 }
 
 // ServeLogs says whether server.listen shows what tasks write: their output, and the errors they end with.
@@ -265,6 +268,10 @@ func (s *Settings) fixed() decode.Fields {
 		{Name: "server.hosts", Value: s.Server.Hosts},
 		{Name: "server.logs", Value: s.Server.Logs},
 		{Name: "server.tls", Value: s.Server.TLS},
+		{Name: "app.listen", Value: s.App.Listen},
+		{Name: "app.tokenFile", Value: s.App.TokenFile},
+		{Name: "app.command", Value: s.App.Command},
+		{Name: "app.address", Value: s.App.Address},
 		{Name: "admin.listen", Value: s.Admin.Listen},
 		{Name: "admin.tokensFile", Value: s.Admin.TokensFile},
 		{Name: "admin.tls", Value: s.Admin.TLS},

@@ -45,6 +45,10 @@ func (c *core) received(m wire.Message, now protocol.Instant) []effect {
 		c.leases.remote(b.Session, b.Key, b.Until)
 	case wire.RunInside:
 		c.leases.runInside(b.Session, b.Key, b.Over)
+	case wire.ApplicationKey:
+		c.leases.applicationKey(b.Session, b.Key, b.Over)
+	case wire.ApplicationValid:
+		c.leases.extend(b.Until)
 	case wire.Goodbye:
 		c.shutdown.worker.leaving = true
 	}

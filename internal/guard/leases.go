@@ -11,16 +11,18 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// Session is one session to be marked dead, with what HTTP endpoints may still be working on.
+// Session is one session to be marked dead, with what HTTP endpoints and the application may still be working on.
 type Session struct {
 	UUID string
-	// Remote is the time left of each remote lease, at the moment of the call.
+	// Remote is the time left of each remote lease, at the moment of the call. What the application may run counts as
+	// under one.
 	Remote map[elect.Key]time.Duration
 }
 
 // leases is what the guard knows of the worker's sessions, and how far each lease has run out. It is a pure machine.
 type leases struct {
-	sessions map[string]*ledger
+	sessions         map[string]*ledger
+	applicationValid protocol.Instant // until when the application may run its keys, of any session
 }
 
 // ledger is one session.
@@ -29,6 +31,7 @@ type ledger struct {
 	handled   phase                          // the last phase that was reported
 	remote    map[elect.Key]protocol.Instant // until when HTTP endpoints may work on keys
 	inside    map[elect.Key]bool             // runs that work in the worker's own process
+	assigned  map[elect.Key]bool             // to the application
 }
 
 // phaseChange is a session whose lease has run out further.
@@ -44,7 +47,9 @@ func newLeases() *leases { return &leases{sessions: map[string]*ledger{}} }
 // open begins a session. What comes for a session that is not open is late: it was closed.
 func (l *leases) open(uuid string) {
 	if l.sessions[uuid] == nil {
-		l.sessions[uuid] = &ledger{remote: map[elect.Key]protocol.Instant{}, inside: map[elect.Key]bool{}}
+		l.sessions[uuid] = &ledger{
+			remote: map[elect.Key]protocol.Instant{}, inside: map[elect.Key]bool{}, assigned: map[elect.Key]bool{},
+		}
 	}
 }
 
@@ -78,6 +83,24 @@ func (l *leases) runInside(uuid string, key elect.Key, over bool) {
 	default:
 		s.inside[key] = true
 	}
+}
+
+// applicationKey notes that the application may run a key, or does no longer.
+func (l *leases) applicationKey(uuid string, key elect.Key, over bool) {
+	s := l.sessions[uuid]
+	switch {
+	case s == nil:
+	case over:
+		delete(s.assigned, key)
+	default:
+		s.assigned[key] = true
+	}
+}
+
+// extend has the application run its keys until then: an earlier moment shortens nothing that it was promised.
+func (l *leases) extend(until protocol.Instant) {
+	v := &l.applicationValid
+	v.Mono, v.Boot = max(v.Mono, until.Mono), max(v.Boot, until.Boot)
 }
 
 // overstayed is how many runs are in the worker's own process although X has passed for their session.
@@ -142,6 +165,11 @@ func (l *leases) dead(now protocol.Instant) []Session {
 		s := Session{UUID: uuid, Remote: map[elect.Key]time.Duration{}}
 		for key, until := range l.sessions[uuid].remote {
 			if left := killerLeft(until, now); left > 0 {
+				s.Remote[key] = left
+			}
+		}
+		if left := killerLeft(l.applicationValid, now); left > 0 {
+			for key := range l.sessions[uuid].assigned {
 				s.Remote[key] = left
 			}
 		}

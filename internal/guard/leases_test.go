@@ -145,6 +145,39 @@ func TestDeadCountsRemoteLeasesAsAKillerDoes(t *testing.T) {
 	}
 }
 
+// What the application may run is promised by one moment, for all of its keys of every session.
+func TestDeadCountsTheKeysOfAnApplication(t *testing.T) {
+	c := newCore()
+	l := c.leases
+	received := func(bodies ...any) {
+		for _, b := range bodies {
+			c.received(wire.Message{Body: b}, at(0))
+		}
+	}
+	received(
+		wire.SessionOpening{Session: "a"}, wire.SessionOpening{Session: "b"},
+		wire.ApplicationKey{Session: "a", Key: "g/1"}, wire.ApplicationKey{Session: "a", Key: "g/returned"},
+		wire.ApplicationKey{Session: "b", Key: "g/2"}, wire.ApplicationKey{Session: "unknown", Key: "g/3"},
+	)
+	if got := l.dead(at(0)); len(got[0].Remote) > 0 {
+		t.Errorf("before anything was promised: %v", got)
+	}
+	received(
+		wire.ApplicationValid{Until: at(30 * second)}, wire.ApplicationValid{Until: at(29 * second)},
+		wire.ApplicationKey{Session: "a", Key: "g/returned", Over: true},
+	)
+	want := []Session{
+		{UUID: "a", Remote: map[elect.Key]time.Duration{"g/1": 20 * second}},
+		{UUID: "b", Remote: map[elect.Key]time.Duration{"g/2": 20 * second}},
+	}
+	if got := l.dead(at(10 * second)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := l.dead(at(30 * second)); len(got[0].Remote)+len(got[1].Remote) > 0 {
+		t.Errorf("after the last moment: %v", got)
+	}
+}
+
 func instant(mono, boot time.Duration) protocol.Instant {
 	return protocol.Instant{Mono: mono, Boot: boot}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/assign"
 	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
@@ -39,7 +40,7 @@ func Sinks() []subscribe.SinkKind {
 
 // All are the kinds that a configuration may name.
 var All = sync.OnceValue(func() *tasks.Kinds {
-	kinds := []tasks.Kind{exec.Kind{}, httptask.Kind{}, callback.Kind{}}
+	kinds := []tasks.Kind{exec.Kind{}, httptask.Kind{}, callback.Kind{}, assign.Kind{}}
 	for _, source := range Sources() {
 		kinds = append(kinds, subscribe.NewKind(source, Sinks()...))
 	}

@@ -29,13 +29,14 @@ type node struct {
 	changes *operate.Writer
 	runs    *runs.Keeper
 
+	beside *beside // nil without an application
 	member memberDoc
 }
 
 func (r *Replica) newNode(db store.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
-		Store: db, Member: r.cfg.member(s, view.StoreLists{}), LeaseDuration: s.Lease.Duration,
+		Store: db, Member: r.member(s, view.StoreLists{}), LeaseDuration: s.Lease.Duration,
 		RenewDeadline: s.Lease.RenewDeadline, Predecessors: r.cfg.Left, Logger: r.log.WithName("elect"),
 		OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
 		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.newEvents, &r.newLists),
@@ -54,6 +55,7 @@ func (r *Replica) newNode(db store.Store) (*node, error) {
 	n.cluster = n.elector.Cluster()
 	n.member.set = n.cluster.SetMember
 	n.runs = runs.NewKeeper(db, n.output, r.log.WithName("runs"))
+	n.beside = r.newBeside(s, n)
 	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n)); err != nil {
 		return nil, err
 	}
@@ -88,6 +90,9 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 			Journal: &journal{instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add},
 		},
 		Alarms: taskAlarms(&r.problems, s.Instance),
+	}
+	if n.beside != nil {
+		cfg.Application = n.beside.hub
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g

@@ -134,6 +134,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	if err != nil {
 		return err
 	}
+	defer n.beside.close()
 	defer n.tasks.Close()
 	r.node.Store(n)
 	r.problems.clear(api.ProblemStoreUnreachable)
@@ -158,7 +159,7 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 		}
 		return err
 	})
-	n.noteJoined(r.cfg.member(r.Settings(), view.StoreLists{}))
+	n.noteJoined(r.member(r.Settings(), view.StoreLists{}))
 	group.Go(func() error { return n.loop.Run(context.WithoutCancel(ctx)) })
 	group.Go(func() error { return r.declareLists(publishing, n, group) })
 	for _, loop := range r.loopsOf(n) {
@@ -172,6 +173,7 @@ func (r *Replica) loopsOf(n *node) []func(context.Context) {
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
 	loops := []func(context.Context){
 		n.runs.Run,
+		func(ctx context.Context) { r.tendApplication(ctx, n) },
 		func(ctx context.Context) {
 			watchOverrides(ctx, n.cluster, func() {
 				n.tasks.Asked()
@@ -206,7 +208,7 @@ func (r *Replica) declareLists(ctx context.Context, n *node, group *errgroup.Gro
 	return r.settings.keepDeclared(ctx, r.log, func(
 		ctx context.Context, s *config.Settings, lists view.StoreLists,
 	) error {
-		return n.declare(ctx, r.cfg.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
+		return n.declare(ctx, r.member(s, lists), lists.Declared(s), taskList(s), func(gone elect.Key) {
 			r.cfg.Metrics.ForgetTask(gone.Group(), gone.Name())
 		})
 	})

@@ -122,7 +122,7 @@ func SortProblems(problems []api.Problem) {
 func OfOneReplica(reason string) bool {
 	switch reason {
 	case api.ProblemStopStuck, api.ProblemStartStuck, api.ProblemStoreSlow, api.ProblemStoreForgot,
-		api.ProblemClockSkew, api.ProblemConfigInvalid, api.ProblemRestartRequired:
+		api.ProblemClockSkew, api.ProblemConfigInvalid, api.ProblemRestartRequired, api.ProblemNoApplication:
 		return true
 	default:
 		return false

@@ -107,6 +107,8 @@ const (
 	ProblemInstanceSilent     = "InstanceSilent"     // a replica that is live sends no heartbeats
 	ProblemClockSkew          = "ClockSkew"          // the clock of a replica and that of the store differ
 
+	ProblemNoApplication = "NoApplication" // the application beside a replica is not there, or not ready
+
 	ProblemDiscoveryFailed     = "DiscoveryFailed"     // who is asked what exists does not answer
 	ProblemDiscoveryIncomplete = "DiscoveryIncomplete" // some of what was found has no task
 )
@@ -122,7 +124,7 @@ func ProblemReasons() []string {
 		ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,
-		ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,
+		ProblemNoApplication, ProblemDiscoveryFailed, ProblemDiscoveryIncomplete,
 	}
 }
 

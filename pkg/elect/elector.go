@@ -127,6 +127,18 @@ func (e *Elector) Session() (id string, valid bool) {
 	return id, e.core.Lease.Valid(id)
 }
 
+// SessionDeadline is this process's session and the time until the moment at which nothing of its work may be alive any
+// more, unless the lease is renewed before: 0 or less when that has come, or the session is lost. The ID is empty before
+// the first session is open.
+func (e *Elector) SessionDeadline() (id string, left time.Duration) {
+	id = e.core.Lease.Session()
+	left, ok := e.core.Lease.UntilHard(id)
+	if !ok {
+		return id, 0
+	}
+	return id, left
+}
+
 // LeaseDuration is T, the duration of this process's lease, as the configuration or the default has it.
 func (e *Elector) LeaseDuration() time.Duration { return e.cfg.LeaseDuration }
 

@@ -70,10 +70,11 @@ type Application interface {
 
 // Assignment is one start of a task, for an application to run.
 type Assignment struct {
-	Key   elect.Key
-	Token int64
-	Grace time.Duration    // what the application has to stop in
-	Value elect.Checkpoint // what is kept with the key
+	Key     elect.Key
+	Session string // that holds the key
+	Token   int64
+	Grace   time.Duration    // what the application has to stop in
+	Value   elect.Checkpoint // what is kept with the key
 }
 
 // Processes starts commands, each as a process group of its own.

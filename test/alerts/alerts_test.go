@@ -66,6 +66,7 @@ var withoutAlert = map[string]string{
 	api.ProblemNoInstance:    "ShardctlTasksUnassigned counts the tasks",
 	api.ProblemNoHeadroom:    "ShardctlNoHeadroom has the number",
 	api.ProblemTaskFailing:   "ShardctlTaskCrashLooping, -TaskFailed and -RunsFailing count tasks and runs",
+	api.ProblemNoApplication: "other replicas take the keys; where none can, ShardctlTasksUnassigned counts them",
 	api.ProblemConfigInvalid: "ShardctlConfigReloadFailed has a metric of its own",
 	api.ProblemInstanceSilent: "it passes within a lease: the replica is heard of again, or it is dead, which is " +
 		"ShardctlInstancesMissing",

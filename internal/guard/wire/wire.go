@@ -136,6 +136,14 @@ type (
 		Key     elect.Key
 		Over    bool
 	}
+	// ApplicationKey says that an application which is no command of the guard's may run a key, or does no longer.
+	ApplicationKey struct {
+		Session string
+		Key     elect.Key
+		Over    bool
+	}
+	// ApplicationValid says until when it may run all of them.
+	ApplicationValid struct{ Until elect.Instant }
 	// HoldLock brings a locked file, to be kept open until the guard's end.
 	HoldLock struct{}
 	// Goodbye says that the worker is about to exit gracefully.
@@ -196,6 +204,8 @@ var bodies = []any{
 	SessionClosed{},
 	RemoteLease{},
 	RunInside{},
+	ApplicationKey{},
+	ApplicationValid{},
 	HoldLock{},
 	Goodbye{},
 	Started{},

@@ -54,6 +54,18 @@ func (c *Client) RunInsideOver(key elect.Key, session string) error {
 	return failed("end a run", c.conn.Send(wire.RunInside{Session: session, Key: key, Over: true}))
 }
 
+// ApplicationKey informs the guard that an application which it did not start may run a key, or does no longer. The next
+// [Client.ApplicationValid] comes after it.
+func (c *Client) ApplicationKey(key elect.Key, session string, over bool) error {
+	return failed("announce a key", c.conn.Send(wire.ApplicationKey{Session: session, Key: key, Over: over}))
+}
+
+// ApplicationValid informs the guard until when that application may run its keys. It returns once that is written, and
+// only then may the application be informed.
+func (c *Client) ApplicationValid(ctx context.Context, until elect.Instant) error {
+	return c.written(ctx, "announce a validity", wire.ApplicationValid{Until: until})
+}
+
 // Sessions passes on to the guard what an elector reports of its sessions: it is an [elect.Guard]. Once the guard is
 // gone the worker exits, so a failure is only logged.
 type Sessions struct {

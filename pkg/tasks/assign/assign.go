@@ -28,7 +28,9 @@ func (Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	if env.Application == nil {
 		return tasks.NotStarted(ctx, errNoApplication)
 	}
-	a := tasks.Assignment{Key: env.Lease.Key(), Token: env.Start.Token, Grace: env.Grace, Value: env.Lease}
+	a := tasks.Assignment{
+		Key: env.Lease.Key(), Session: env.Lease.Session(), Token: env.Start.Token, Grace: env.Grace, Value: env.Lease,
+	}
 	return tasks.Ended(ctx, env.Application.Run(ctx, a, env.Status.Running))
 }
 
@@ -46,8 +48,12 @@ func (Kind) Name() string { return Name }
 
 // Schema is an empty mapping.
 func (Kind) Schema() string {
-	return `{"description": "Is run by the application beside the replica, see app.", "type": "object",
-  "additionalProperties": false}`
+	return `{
+  "description": "Is run by the application beside the replica, see app.",
+  "$comment": "an empty mapping, {}",
+  "type": "object",
+  "additionalProperties": false
+}`
 }
 
 // Fields are those of work without ticks.

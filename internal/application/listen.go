@@ -1,0 +1,90 @@
+package application
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Listen listens at unix:/PATH or HOST:PORT. A socket is for its user alone: its mode is 0600. It is removed when the
+// listener is closed.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	path, socket := strings.CutPrefix(address, "unix:")
+	if !socket {
+		return lc.Listen(ctx, "tcp", address)
+	}
+	if err := checkDirectory(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	// The mode counts from the beginning: others must not connect before it is set. The socket gets its name at the end.
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	_ = os.Remove(fresh) // of a process of that number that was killed
+	listener, err := lc.Listen(ctx, "unix", fresh)
+	if err != nil {
+		return nil, err
+	}
+	s := socketListener{listener.(*net.UnixListener), path} //nolint:forcetypeassert // it is of that network
+	s.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, path)); err != nil {
+		_ = os.Remove(fresh)
+		return nil, errors.Join(err, listener.Close())
+	}
+	return s, nil
+}
+
+// socketListener removes its socket when it is closed.
+type socketListener struct {
+	*net.UnixListener
+
+	path string
+}
+
+func (l socketListener) Close() error {
+	_ = os.Remove(l.path) // another may be there already
+	return l.UnixListener.Close()
+}
+
+// checkDirectory refuses a directory in which anybody could put another socket in the place of this one.
+func checkDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Errorf("directory %s has mode %v: must not be writable by others without the sticky bit", dir, mode)
+	}
+	return nil
+}
+
+// removeStale removes a socket on which no process listens.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSocket == 0:
+		return fmt.Errorf("%s exists and is no socket: must be free", path)
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = conn.Close()
+		return fmt.Errorf("a process listens at %s already", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}

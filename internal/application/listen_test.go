@@ -1,0 +1,79 @@
+package application
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestASocketIsForItsUserAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.sock")
+	l, err := Listen(t.Context(), "unix:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	if _, err := Listen(t.Context(), "unix:"+path); err == nil || !strings.Contains(err.Error(), "listens at") {
+		t.Errorf("a second one at the same path: %v", err)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the first one is not reached any more: %v", err)
+	}
+	_ = conn.Close()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("it is left behind")
+	}
+}
+
+func TestAStaleSocketIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.sock")
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false) // as a process that was killed
+	_ = stale.Close()
+	l, err := Listen(t.Context(), "unix:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+}
+
+func TestWhatIsNoSocketStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.sock")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(t.Context(), "unix:"+path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("got %v", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "x" {
+		t.Errorf("it holds %q now", text)
+	}
+}
+
+func TestADirectoryThatAllMayWriteToIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	for mode, allowed := range map[os.FileMode]bool{0o777: false, 0o777 | os.ModeSticky: true, 0o775: true} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Listen(t.Context(), "unix:"+filepath.Join(dir, "app.sock"))
+		if (err == nil) != allowed {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+		if err == nil {
+			_ = l.Close()
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package application
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// The variables that the command of an application gets.
+const (
+	EnvAddress = "SHARDCTL_APP"       // unix:/PATH or HOST:PORT
+	EnvSecret  = "SHARDCTL_APP_TOKEN" //nolint:gosec // G101: a variable's name
+)
+
+// processKey stands for the key of the command, which has none. No task may have it.
+const processKey elect.Key = "~application"
+
+// Process keeps the command of an application running, under one session of the replica after the other. Fill in the
+// exported fields and call Run once.
+type Process struct {
+	// Starter starts the command, and kills it at the deadline of its session, as a guard does.
+	Starter  tasks.Starter
+	Command  []string
+	Environ  func() []string // NAME=value, what it gets beside its own
+	Instance string          // the replica's name
+	Address  string          // where the replica listens
+	Lease    time.Duration   // T
+	// Deadline is the replica's session, and the time until its hard deadline.
+	Deadline func() (session string, left time.Duration)
+	// Overdue says that the application has not called for nearly as long as it may run: it is frozen, or stuck.
+	Overdue func() bool
+	// Gone is called when nothing of the command is left.
+	Gone func()
+	Log  logr.Logger
+
+	mu      sync.Mutex
+	session string // under which it runs; empty: it does not
+	secret  string
+}
+
+// Session is the session that the command runs under; empty: it does not run.
+func (p *Process) Session() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.session
+}
+
+// errNotRunning says that no request can be the command's.
+var errNotRunning = errors.New("the command of the application does not run")
+
+// Secret is what its requests must bear. Every start has another.
+func (p *Process) Secret() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.secret == "" {
+		return "", errNotRunning
+	}
+	return p.secret, nil
+}
+
+func (p *Process) set(session, secret string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.session, p.secret = session, secret
+}
+
+// backoff is the delay between two starts.
+var backoff = tasks.Backoff{Initial: time.Second, Max: 30 * time.Second, ResetAfter: time.Minute}
+
+// stopGrace is how long the command has to end in when the replica ends: its keys are gone already.
+const stopGrace = 5 * time.Second
+
+// Run starts the command whenever the replica has a session and the command does not run, until ctx ends. It returns
+// when nothing of it is left.
+func (p *Process) Run(ctx context.Context) {
+	failures := 0
+	for start := int64(1); ; start++ {
+		session := p.awaitSession(ctx)
+		if session == "" {
+			return
+		}
+		began := time.Now()
+		err := p.once(ctx, session, start)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) >= backoff.ResetAfter {
+			failures = 0
+		}
+		pause := backoff.Delay(failures)
+		failures++
+		p.Log.Info("The application has ended: starting it again", "error", err.Error(), "duration", pause)
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// tick is how often it is looked at the session.
+func (p *Process) tick() time.Duration { return max(p.Lease/50, time.Millisecond) }
+
+// awaitSession is the session, once it is valid; empty when ctx has ended.
+func (p *Process) awaitSession(ctx context.Context) string {
+	for {
+		if session, left := p.Deadline(); session != "" && left > p.Lease/4 {
+			return session
+		}
+		if !sleep(ctx, p.tick()) {
+			return ""
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// once runs the command until it ends, and says why it did.
+func (p *Process) once(ctx context.Context, session string, start int64) error {
+	secret := rand.Text()
+	command, err := p.prepare(session, secret, start)
+	if err != nil {
+		return err
+	}
+	p.set(session, secret)
+	defer p.set("", "")
+	child, err := p.Starter.Start(ctx, command)
+	if err != nil {
+		return err
+	}
+	p.Log.Info("The application has started", "pid", child.PID())
+	p.attend(ctx, child, session)
+	p.set("", "") // before the keys are free: what still calls is not listened to
+	p.Gone()
+	exit := child.Exit()
+	switch {
+	case exit.Err != nil:
+		return exit.Err
+	case exit.Signal != nil:
+		return fmt.Errorf("ended by signal: %s", exit.Signal)
+	}
+	return fmt.Errorf("exit status %d", exit.Code)
+}
+
+// attend returns when nothing of the command is left. It is ended with ctx and with its session, and killed when it is
+// overdue. The starter kills it at the deadline of its session.
+func (p *Process) attend(ctx context.Context, child tasks.Process, session string) {
+	look := time.NewTicker(p.tick())
+	defer look.Stop()
+	ended, over, killed := ctx.Done(), false, false
+	for {
+		select {
+		case <-child.Gone():
+			return
+		case <-ended:
+			ended = nil
+			child.Stop(syscall.SIGTERM, stopGrace)
+		case <-look.C:
+			if now, _ := p.Deadline(); now != session && !over {
+				over = true
+				child.Stop(syscall.SIGTERM, p.Lease/10)
+			}
+			if !killed && p.Overdue() {
+				killed = true
+				p.Log.Info("The application does not call: killing it", "pid", child.PID())
+				child.Stop(syscall.SIGKILL, 0)
+			}
+		}
+	}
+}
+
+// prepare makes the command. What it writes goes where this process's standard error goes.
+func (p *Process) prepare(session, secret string, start int64) (tasks.Command, error) {
+	c := tasks.Command{Key: processKey, Session: session, Token: start, Args: p.Command}
+	c.Environ = append(p.Environ(),
+		"SHARDCTL_INSTANCE="+p.Instance, "SHARDCTL_KEY="+string(processKey), "SHARDCTL_SESSION="+session,
+		"SHARDCTL_FENCING_TOKEN="+strconv.FormatInt(start, 10), EnvAddress+"="+p.Address, EnvSecret+"="+secret,
+	)
+	fd, err := syscall.Dup(int(os.Stderr.Fd()))
+	if err != nil {
+		return c, fmt.Errorf("share standard error: %w", err)
+	}
+	syscall.CloseOnExec(fd)
+	c.Stdout = os.NewFile(uintptr(fd), "stderr")
+	c.Stderr = c.Stdout
+	return c, nil
+}

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/shardctl/shardctl/pkg/tasks/assign"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
+)
+
+// maxSocket is how long the path of a socket may be, in bytes. The kernel takes 107, and a process number is added to it
+// while it is made.
+const maxSocket = 90
+
+func (l settingsReader) app(n *decode.Node) App {
+	listen, file, command, address := n.Get("listen"), n.Get("tokenFile"), n.Get("command"), n.Get("address")
+	a := App{
+		Listen: l.Text(listen, ""), TokenFile: l.Text(file, ""), Command: l.TextList(command),
+		Address: l.Text(address, ""),
+	}
+	path, socket := strings.CutPrefix(a.Listen, "unix:")
+	switch {
+	case a.Listen == "":
+		if at := command; len(a.Command) > 0 && !listen.IsBad() {
+			l.AddAt(at.Place, "app.listen", "is required with command: unix:/PATH, or HOST:PORT on loopback")
+		}
+	case socket && (!filepath.IsAbs(path) || len(path) > maxSocket):
+		l.Refuse(listen, "unix: and an absolute path of at most 90 bytes")
+	case !socket && (!isAddress(a.Listen) || !onLoopback(a.Listen)):
+		l.Refuse(listen, "unix:/PATH, or HOST:PORT on loopback")
+	case !socket && a.TokenFile == "" && len(a.Command) == 0 && !file.IsBad():
+		l.AddAt(listen.Place, "app.tokenFile",
+			"is required, since app.listen is %s and any user of the machine reaches it: name a file with a token",
+			listen.Quoted())
+	}
+	if a.TokenFile != "" && len(a.Command) > 0 {
+		l.AddAt(file.Place, "app.tokenFile", "goes without command: the command gets a token of its own at each start")
+	}
+	if len(a.Command) > 0 && a.Command[0] == "" && !command.List()[0].IsBad() {
+		l.AddAt(command.Place, "app.command", "begins with an empty text, must begin with a program")
+	}
+	if a.Address != "" && !IsHostPort(a.Address) {
+		l.Refuse(address, "HOST:PORT")
+	}
+	return a
+}
+
+// assignable refuses tasks that no application can run.
+func (l settingsReader) assignable(root *decode.Node, s *Settings) {
+	if s.App.Listen != "" || root.At("app", "listen") != nil || l.partial {
+		return
+	}
+	for i := range s.Groups {
+		for j := range s.Groups[i].Tasks {
+			if t := &s.Groups[i].Tasks[j]; t.Kind() == assign.Name {
+				l.AddAt(root.Place, "app.listen",
+					"is required, since %s has assign: unix:/PATH, or HOST:PORT on loopback", t.Key())
+				return
+			}
+		}
+	}
+}

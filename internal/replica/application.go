@@ -1,0 +1,232 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/view"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/assign"
+	"github.com/shardctl/shardctl/pkg/tasks/exec"
+)
+
+// beside is the application beside a replica.
+type beside struct {
+	hub     *application.Hub
+	handler http.Handler
+	process *application.Process // nil without a command
+	changed signal               // it takes keys now, or does no longer
+}
+
+// maxWait bounds how long a call waits for news, also with a long lease.
+const maxWait = 10 * time.Second
+
+// newBeside makes what serves the application; nil where none is configured.
+func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
+	if s.App.Listen == "" {
+		return nil
+	}
+	b := &beside{}
+	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
+	cfg := application.Config{
+		Clock: elect.SystemClock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
+		// A tenth of the lease is left for seeing that it has stopped, before the replica itself has to end.
+		Session: func() (string, time.Duration) {
+			session, left := deadline()
+			if b.process != nil && b.process.Session() != session {
+				return "", 0
+			}
+			return session, left - t/10
+		},
+	}
+	server := &application.Server{Owner: ownerIn(n.cluster)}
+	switch {
+	case len(s.App.Command) > 0:
+		b.process = r.newProcess(s, n, b)
+		server.Token = b.process.Secret
+	case s.App.TokenFile != "":
+		server.Token = func() (string, error) { return readToken(s.App.TokenFile) }
+	}
+	if g := r.cfg.Guard; g != nil && b.process == nil {
+		cfg.Guard = applicationGuard{guardAdapter{worker.Sessions{Client: g, Log: r.log}, r.cfg.Place}, t}
+	}
+	b.hub = application.NewHub(cfg)
+	server.Hub = b.hub
+	b.handler = server.Handler()
+	return b
+}
+
+func (r *Replica) newProcess(s *config.Settings, n *node, b *beside) *application.Process {
+	p := &application.Process{
+		Command: s.App.Command, Environ: environ, Instance: s.Instance, Address: s.App.Listen,
+		Lease: s.Lease.Duration, Deadline: n.elector.SessionDeadline, Gone: func() { b.hub.Ended() },
+		Overdue: func() bool { return b.hub.Overdue(s.Lease.Duration / 25) }, Log: r.log.WithName("application"),
+	}
+	if r.cfg.Guard != nil {
+		p.Starter = r.cfg.Guard
+	} else {
+		p.Starter = tasks.NewLocalStarter() // what it started ends with this process
+	}
+	return p
+}
+
+// readToken refuses an empty file: any request would bear it.
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the file is the operator's choice
+	token := strings.TrimSpace(string(text))
+	if err == nil && token == "" {
+		err = fmt.Errorf("%s is empty, must hold a token", file)
+	}
+	return token, err
+}
+
+// environ is what the command of an application gets of this process's.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return exec.Withheld(name)
+	})
+}
+
+// ownerIn says who owns a key, as the view has it.
+func ownerIn(c elect.Cluster) func(elect.Key) (application.Owner, bool) {
+	return func(key elect.Key) (application.Owner, bool) {
+		v := c.View()
+		lock := v.Lock(key)
+		if lock.Session == "" {
+			return application.Owner{}, false
+		}
+		for _, s := range v.Sessions {
+			if s.ID == lock.Session && s.Known && s.State != record.Dead {
+				return application.Owner{
+					Key: string(key), Instance: s.Member.Instance, Address: s.Member.AppAddress, Token: lock.Token,
+				}, true
+			}
+		}
+		return application.Owner{}, false
+	}
+}
+
+// close ends what newBeside began. No task may run any more.
+func (b *beside) close() {
+	if b != nil {
+		b.hub.Close()
+	}
+}
+
+// takesKeys says whether an application is there and ready.
+func (b *beside) takesKeys() bool { return b != nil && b.hub.Capacity() }
+
+// Application answers the application beside this replica: see [config.App].
+func (r *Replica) Application() http.Handler {
+	return httperr.Handler(func(w http.ResponseWriter, req *http.Request) *httperr.Error {
+		n := r.node.Load()
+		if n == nil || n.beside == nil {
+			return httperr.Unavailable(api.ReasonStoreUnreachable, "the store has not been reached yet")
+		}
+		n.beside.handler.ServeHTTP(w, req)
+		return nil
+	})
+}
+
+// tendApplication keeps the capacity and the problem that follow from whether there is an application, and its command.
+func (r *Replica) tendApplication(ctx context.Context, n *node) {
+	b := n.beside
+	if b == nil {
+		return
+	}
+	if b.process != nil {
+		done := make(chan struct{})
+		go func() { defer close(done); b.process.Run(ctx) }()
+		defer func() { <-done }()
+	}
+	for {
+		changed := b.changed.wait()
+		s := r.Settings()
+		if groups := assigned(s); b.takesKeys() || len(groups) == 0 {
+			r.problems.clear(api.ProblemNoApplication)
+		} else {
+			r.problems.set(noApplication(s, groups))
+		}
+		r.settings.declare()
+		r.publish()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func noApplication(s *config.Settings, groups []string) api.Problem {
+	return api.Problem{
+		Reason: api.ProblemNoApplication, Severity: api.SeverityWarning, Instance: s.Instance,
+		Message: clip(fmt.Sprintf("no application calls at %s and is ready: this replica takes no keys of %s",
+			s.App.Listen, strings.Join(groups, ", "))),
+	}
+}
+
+// assigned are the groups all of whose tasks are the application's.
+func assigned(s *config.Settings) (groups []string) {
+	for _, g := range s.Groups {
+		others := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return t.Kind() != assign.Name })
+		if len(g.Tasks) > 0 && !others {
+			groups = append(groups, g.Name)
+		}
+	}
+	return groups
+}
+
+// member is what the replica declares. Without an application it takes none of that one's keys.
+func (r *Replica) member(s *config.Settings, lists view.StoreLists) elect.Member {
+	m := r.cfg.member(s, lists)
+	if n := r.node.Load(); n == nil || !n.beside.takesKeys() {
+		for _, group := range assigned(s) {
+			m.Caps[group] = 0
+		}
+	}
+	return m
+}
+
+// applicationGuard has the guard, and a successor in the same place, know what an application without a command may run.
+type applicationGuard struct {
+	guardAdapter
+
+	lease time.Duration
+}
+
+func (g applicationGuard) Assigning(session string, key elect.Key) error {
+	if g.place != nil {
+		if err := g.placed(g.place.RemoteLease(key, session, g.lease)); err != nil {
+			return err
+		}
+	}
+	err := g.Client.ApplicationKey(key, session, false)
+	g.Note(err)
+	return err
+}
+
+func (g applicationGuard) Released(session string, key elect.Key) {
+	g.Note(g.Client.ApplicationKey(key, session, true))
+}
+
+func (g applicationGuard) ValidFor(d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), worker.WriteLimit)
+	defer cancel()
+	err := g.Client.ApplicationValid(ctx, wire.Now().Add(d))
+	g.Note(err)
+	return err
+}

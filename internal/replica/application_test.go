@@ -1,0 +1,123 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/view/viewtest"
+	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/store/memory"
+)
+
+func TestATokenIsNeverEmpty(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for text, want := range map[string]string{"secret\n": "secret", "": "", " \n": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if token, err := readToken(file); token != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", text, token, err)
+		}
+	}
+}
+
+// caller is an application that runs whatever it is assigned.
+type caller struct {
+	t       *testing.T
+	handler http.Handler
+	req     application.Request
+	status  int
+}
+
+func (c *caller) call() {
+	c.t.Helper()
+	body, err := json.Marshal(&c.req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	c.handler.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/v1/sync", strings.NewReader(string(body))))
+	if c.status = answer.Code; c.status != http.StatusOK {
+		return
+	}
+	var reply application.Reply
+	if err := json.Unmarshal(answer.Body.Bytes(), &reply); err != nil {
+		c.t.Fatal(err)
+	}
+	c.req.Session, c.req.Seq, c.req.Running = reply.Session, reply.Seq, reply.Assigned
+}
+
+// TestTheCapacityIsThatOfTheApplication: a replica takes keys for an application only while one is there and ready, and
+// says so. Tasks of others it takes all the same.
+func TestTheCapacityIsThatOfTheApplication(t *testing.T) {
+	s := viewtest.Load(t, `
+version: 1
+instance: a
+store: {uri: "sqlite:x.db"}
+lease: {duration: 20s}
+app: {listen: unix:/run/app.sock}
+groups:
+  - {name: mine, tasks: [{name: one, assign: {}}]}
+  - {name: mixed, tasks: [{name: sleep, exec: {command: [sleep, "1000"]}}]}
+`)
+	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	c := &caller{t: t, handler: r.Application()}
+	c.req.App, c.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
+	if c.call(); c.status != http.StatusServiceUnavailable {
+		t.Errorf("before the store is reached: %d", c.status)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Run(ctx, memory.New()) }()
+	until := func(what string, done func() bool, between func()) {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); !done(); between() {
+			if time.Now().After(limit) {
+				t.Fatalf("not %s: %+v", what, r.Board().Snapshot())
+			}
+		}
+	}
+	wait := func() { <-r.Board().Changed() }
+	problem := func() bool {
+		return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p api.Problem) bool {
+			return p.Reason == api.ProblemNoApplication && p.Instance == "a" && strings.Contains(p.Message, "keys of mine")
+		})
+	}
+	owner := func(key string) string { return r.Board().Snapshot().Task(key).Instance }
+	capOfMine := func() (n int, there bool) {
+		for _, i := range r.Board().Snapshot().Instances {
+			n, there = i.Caps["mine"]
+		}
+		return n, there
+	}
+	until("shown that there is none", func() bool {
+		n, there := capOfMine()
+		return problem() && there && n == 0 && owner("mixed/sleep") == "a" && owner("mine/one") == ""
+	}, wait)
+
+	c.req.Ready = true
+	until("assigned", func() bool { return len(c.req.Running) == 1 && c.req.Running[0].Key == "mine/one" }, c.call)
+	until("shown that there is one", func() bool {
+		_, there := capOfMine()
+		return !problem() && !there && owner("mine/one") == "a"
+	}, c.call)
+
+	c.req.Ready = false
+	until("taken", func() bool { return len(c.req.Running) == 0 && owner("mine/one") == "" && problem() }, c.call)
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
