@@ -113,8 +113,9 @@ compile: ## All that the tests are made of
 
 # Without the checks of go vet, which are all in `make check`.
 AGAIN = TRIES=$(TRIES) go run ./test/again -vet=off
-# No server is looked for, also where one is installed. Those tests are in brokers-short and stores-short.
-BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none
+# No server or other language is looked for, also where one is installed. Those tests are in brokers-short, stores-short
+# and clients.
+BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none SHARDCTL_TEST_CLIENTS=none
 
 .PHONY: unit
 unit: ## All other tests but scenarios: the model, the simulations, histories of ten seconds
@@ -263,6 +264,18 @@ e2e-stores: ## Scenarios with real processes and signals on the stores that need
 .PHONY: stores-install
 stores-install: ## What the tests' servers of stores need: Debian's packages (as root, no service is started), etcd
 	go run ./internal/testservers/install
+
+# For example CLIENTS_FLAGS='-run Libraries/python'. A test that lacks its language fails.
+CLIENTS_FLAGS ?=
+
+.PHONY: clients
+clients: ## The libraries in Python, TypeScript and Java: the same calls and faults, and their packages (CLIENTS_FLAGS='-run Libraries/java')
+	@# Applications mostly wait, so six tests go at a time. They read files that the cache of results does not follow.
+	SHARDCTL_TEST_CLIENTS=required $(AGAIN) -count=1 -parallel 6 -timeout 15m $(TEST_FLAGS) $(CLIENTS_FLAGS) -- ./test/clients
+
+.PHONY: clients-install
+clients-install: ## What the tests of the libraries need: Debian's packages, as root
+	test/clients/install.sh
 
 PAGE_FLAGS ?=
 

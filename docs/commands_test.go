@@ -72,7 +72,7 @@ var others = []string{
 	"git", "cd", "mkdir", "cp", "mv", "rm", "cat", "echo", "export", "sleep", "kill", "wait", "grep", "curl", "jq",
 	"install", "useradd", "systemctl", "journalctl", "kubectl", "helm", "kind", "docker", "ctr", "mongosh", "mongodump",
 	"mongorestore", "sqlite3", "tail", "sed", "touch", "test", "timeout", "until", "do", "done", "oras", "trivy",
-	"grype", "gofmt", "golangci-lint", "promtool", "yq", "python3", "trap", "true", "source", "pip",
+	"grype", "gofmt", "golangci-lint", "promtool", "yq", "python3", "trap", "true", "source", "pip", "npm", "mvn",
 }
 
 var (
@@ -80,7 +80,7 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*##`)
 	makeName   = regexp.MustCompile(`(?m)^([A-Z][A-Z0-9_]*)\s*[?:]?=`)
 	ours       = regexp.MustCompile(
-		`^(\./)?(cmd|config|docs|examples|helm|image|internal|pkg|test|bench)(/[\w.*/-]*)?$`,
+		`^(\./)?(clients|cmd|config|docs|examples|helm|image|internal|pkg|test|bench)(/[\w.*/-]*)?$`,
 	)
 )
 

@@ -28,7 +28,7 @@ func pages(t *testing.T) []string {
 	var all []string
 	for _, pattern := range []string{
 		"*.md", "docs/*.md", "docs/*/*.md", "helm/shardctl/README.md", "image/README.md", "bench/README.md",
-		"test/broken/README.md", "test/e2e/kube/README.md",
+		"test/broken/README.md", "test/e2e/kube/README.md", "clients/README.md", "clients/*/README.md",
 	} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {

@@ -1,7 +1,11 @@
 """The application of the conformance suite: it prints what begins and ends."""
 
+import asyncio
+import json
+import pathlib
 import sys
 import threading
+import time
 
 import shardctl
 
@@ -25,8 +29,31 @@ def work(lease):
 def slow(lease):
     say("begin", lease.key, lease.token)
     lease.cancelled.wait()
-    threading.Event().wait(0.5)
+    say("stopping", lease.key, lease.token)
+    time.sleep(0.5)
     say("end", lease.key, lease.token)
+
+
+@app.group("async")
+async def coroutine(lease):
+    say("begin", lease.key, lease.token)
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        say("stopping", lease.key, lease.token)
+        await asyncio.sleep(0.5)
+        say("end", lease.key, lease.token)
+
+
+@app.group("many")
+async def many(lease):
+    await asyncio.sleep(3600)
+
+
+@app.group("count")
+def count(lease):
+    while not lease.cancelled.wait(0.1):
+        say("owned", len(app.owned()))
 
 
 @app.group("stuck")
@@ -35,13 +62,30 @@ def stuck(lease):
     threading.Event().wait()
 
 
+@app.group("busy")
+async def busy(lease):
+    say("begin", lease.key, lease.token)
+    while True:
+        pass
+
+
 @app.group("values")
 def values(lease):
     before = (lease.value() or b"").decode()
-    lease.set_value((before + "x").encode())
+    lease.set_value((before + "é").encode())
     say("begin", lease.key, lease.token, before or "-")
     lease.cancelled.wait()
+    lease.set_value((before + "é").encode())
     say("end", lease.key, lease.token)
+
+
+@app.group("lost")
+def lost(lease):
+    try:
+        lease.set_value(b"late")
+    except shardctl.LeaseLost:
+        say("lost")
+    lease.cancelled.wait()
 
 
 @app.group("done")
@@ -50,17 +94,23 @@ def done(lease):
     raise shardctl.Done
 
 
-@app.group("coroutines")
-async def coroutine(lease):
-    import asyncio
-
+@app.group("again")
+def again(lease):
     say("begin", lease.key, lease.token)
-    try:
-        await asyncio.sleep(3600)
-    finally:
-        say("end", lease.key, lease.token)
 
 
+@app.group("owner")
+def owner(lease):
+    found = app.owner(lease.key)
+    say("owner", found.instance, found.address, found.token, app.owner("work/none") or "-")
+    lease.cancelled.wait()
+
+
+if sys.argv[1:]:
+    for v in json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")):
+        assert shardctl.slot(v["key"], v["slots"]) == v["slot"], v
+    say("slots agree")
+    sys.exit(0)
+sys.stdout.reconfigure(encoding="utf-8")
 app.run()
 say("over")
-sys.exit(0)

@@ -1,32 +1,56 @@
-// Run the keys that this process owns, each in one process at a time. See index.d.ts and README.md.
-//
-// The replica gives a validity, which counts from the moment at which this process asked for it. At three quarters of it
-// all signals abort. When it is over and work still goes on, the process exits with status 75.
+// See index.d.ts and README.md. The replica gives a validity, which counts from when this process asked for it. All
+// signals abort a quarter before its end. When it is over and work still goes on, the process exits with status 75; a
+// thread beside the event loop kills it when the loop is blocked.
 
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { openSync, readSync } from "node:fs";
 import http from "node:http";
+import { urlToHttpOptions } from "node:url";
+import { Worker } from "node:worker_threads";
 
 const EXIT_STUCK = 75;
 const WAIT = 1; // seconds that a call may wait for news
-const TIMEOUT = 10_000; // ms of one call
-const LOOK = 20; // ms between two looks at the clock
+const TICK = 0.01; // seconds: what the clock of Linux below counts in
 
-/** Seconds on a clock that goes on while the machine sleeps, where there is one: hundredths, of Linux. */
-function bootTime() {
-  return Number(readFileSync("/proc/uptime", "latin1").split(" ", 1)[0]);
+/** A clock in seconds that goes on while the machine sleeps, where there is one. */
+function clock(openSync, readSync) {
+  try {
+    const [file, text] = [openSync("/proc/uptime"), Buffer.alloc(64)];
+    return () => parseFloat(text.latin1Slice(0, readSync(file, text, 0, 64, 0)));
+  } catch {
+    return () => Number(process.hrtime.bigint()) / 1e9;
+  }
 }
 
-let onLinux = true;
-function now() {
-  if (onLinux) {
-    try {
-      return bootTime();
-    } catch {
-      onLinux = false;
-    }
+/** How many ms may pass until the next look at a clock where something comes due. */
+function soon(due, now) {
+  return due > now ? Math.min(100, 1 + 1000 * (due - now)) : 100;
+}
+
+const now = clock(openSync, readSync);
+
+/** What a thread does, since the event loop may be blocked: it kills the process at its deadline. */
+const WATCHDOG = `
+const { openSync, readSync } = require("node:fs");
+const now = (${clock})(openSync, readSync);
+const deadline = new Float64Array(require("node:worker_threads").workerData);
+(function look(late) {
+  if (late && now() >= deadline[0]) process.kill(process.pid, "SIGKILL");
+  setTimeout(look, now() >= deadline[0] ? 20 : (${soon})(deadline[0], now()), now() >= deadline[0]);
+})(false);`;
+
+export function slot(key, slots) {
+  if (!(slots >= 1)) {
+    throw new RangeError(`slots ${slots}: must be at least 1`);
   }
-  return performance.now() / 1000;
+  let h = 0xcbf29ce484222325n;
+  for (const byte of Buffer.from(key)) {
+    h = BigInt.asUintN(64, (h ^ BigInt(byte)) * 0x100000001b3n);
+  }
+  for (const factor of [0xff51afd7ed558ccdn, 0xc4ceb9fe1a85ec53n]) {
+    h = BigInt.asUintN(64, (h ^ (h >> 33n)) * factor);
+  }
+  return Number((h ^ (h >> 33n)) % BigInt(slots));
 }
 
 export class Done extends Error {}
@@ -42,22 +66,19 @@ export class LeaseLost extends ReplicaError {}
 
 class Lease {
   #app;
-  #abort = new AbortController();
 
-  constructor(app, key, token) {
+  constructor(app, key, token, signal) {
     this.#app = app;
-    this.key = key;
-    this.token = token;
-    [this.group, this.name] = [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)];
-    this.signal = this.#abort.signal;
+    Object.assign(this, { key, token, signal });
+    [this.group, this.name] = split(key);
   }
 
-  cancel() {
-    this.#abort.abort();
+  get cancelled() {
+    return this.signal.aborted;
   }
 
   valid() {
-    return !this.signal.aborted && now() < this.#app.validTo;
+    return !this.cancelled && this.deadline() > 0;
   }
 
   deadline() {
@@ -65,33 +86,35 @@ class Lease {
   }
 
   async value() {
-    const body = await this.#app.request("GET", this.#path(), { token: this.token });
+    const body = await this.#app.request("GET", pathOf("value", this.key), { token: this.token });
     return body.length ? body : null;
   }
 
-  async setValue(value) {
-    await this.#app.request("PUT", this.#path(), { token: this.token, body: value });
-  }
-
-  #path() {
-    return `/v1/value/${encodeURIComponent(this.group)}/${encodeURIComponent(this.name)}`;
+  async setValue(body) {
+    await this.#app.request("PUT", pathOf("value", this.key), { token: this.token, body });
   }
 }
 
 /** Work on one lease: started again after a pause while it returns by itself. */
 class Run {
   ended = false;
+  #abort = new AbortController();
 
-  constructor(lease, work, over) {
-    this.lease = lease;
-    this.whenEnded = this.#again(work).finally(() => {
+  constructor(app, key, token, work, over) {
+    this.lease = new Lease(app, key, token, this.#abort.signal);
+    this.#again(work).finally(() => {
       this.ended = true;
       over();
     });
   }
 
+  cancel() {
+    this.#abort.abort();
+  }
+
   async #again(work) {
-    for (let ceiling = 1; !this.lease.signal.aborted; ceiling = Math.min(60, 2 * ceiling)) {
+    for (let ceiling = 1; !this.lease.cancelled; ceiling = Math.min(60, 2 * ceiling)) {
+      const began = now();
       try {
         await work(this.lease);
       } catch (err) {
@@ -100,6 +123,7 @@ class Run {
         }
         console.error(`shardctl: ${this.lease.key} failed:`, err);
       }
+      ceiling = now() - began > 60 ? 1 : ceiling;
       await pause(1000 * ceiling * Math.random(), this.lease.signal);
     }
   }
@@ -108,17 +132,28 @@ class Run {
 /** Resolves after so many ms, or when the signal aborts. */
 function pause(ms, signal) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-    if (signal?.aborted) {
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
       resolve();
-    }
+    };
+    const timer = setTimeout(end, signal?.aborted ? 0 : ms);
+    signal?.addEventListener("abort", end);
   });
+}
+
+function split(key) {
+  const at = key.indexOf("/");
+  return [key.slice(0, at), key.slice(at + 1)];
+}
+
+function pathOf(what, key) {
+  return `/v1/${what}/${split(key).map(encodeURIComponent).join("/")}`;
 }
 
 export function connect(address = process.env.SHARDCTL_APP, token = process.env.SHARDCTL_APP_TOKEN) {
   if (!address) {
-    throw new ReplicaError(0, "no address: give one, or set SHARDCTL_APP");
+    throw new ReplicaError(0, "no address: give unix:PATH or HOST:PORT, or set SHARDCTL_APP");
   }
   return new Application(address, token);
 }
@@ -126,24 +161,32 @@ export function connect(address = process.env.SHARDCTL_APP, token = process.env.
 class Application {
   validTo = 0;
   #cancelAt = 0;
+  #longest = 0; // seconds that a reply of this session was valid for
+  #timeout = 10_000; // ms of one call
   #address;
+  #to; // what http.request takes it as
   #token;
   #id = randomUUID();
   #work = new Map();
   #runs = new Map();
+  #live = 0; // runs that have not ended
+  #deadline = new Float64Array(new SharedArrayBuffer(8)); // of the watchdog
   #load = {};
   #session = "";
   #seq = 0;
   #assigned = new Map();
-  #listed = "";
-  #listing = "";
+  #listing = ""; // what was listed as running last
+  #listed = ""; // what the replica calls it; empty: it is not known to have arrived
   #ready = true;
   #changed = false;
-  #calling = null;
+  #over = false;
+  #giveUp = null; // the call that waits for news
 
   constructor(address, token) {
     this.#address = address;
-    this.#token = token;
+    const socket = address.startsWith("unix:");
+    this.#to = socket ? { socketPath: address.slice(5) } : urlToHttpOptions(new URL(`http://${address}`));
+    this.#token = token ?? "";
   }
 
   group(name, work) {
@@ -162,32 +205,35 @@ class Application {
     if (this.#work.size === 0) {
       throw new ReplicaError(0, "no group: declare a function by app.group(NAME, FUNCTION)");
     }
-    const look = setInterval(() => this.#check(), LOOK);
-    try {
-      for (let failures = 0; ; ) {
-        const sent = now();
-        try {
-          const reply = await this.#call(this.#body());
-          failures = 0;
-          if (await this.#obey(reply, sent)) {
-            return;
-          }
-        } catch (err) {
-          if (!(err instanceof ReplicaError)) {
-            throw err;
-          }
-          if (this.#changed) {
-            continue; // the call was given up for news
-          }
-          failures++;
-          if ([1, 10, 100].includes(failures)) {
-            console.error(`shardctl: the replica at ${this.#address} does not answer: ${err.message}`);
-          }
-          await pause(Math.min(1000, 50 * 2 ** failures) * Math.random());
+    this.#deadline[0] = Infinity;
+    new Worker(WATCHDOG, { eval: true, workerData: this.#deadline.buffer }).unref();
+    this.#look();
+    for (let failures = 0; !this.#over; ) {
+      const sent = now();
+      try {
+        const reply = await this.#call(this.#body());
+        failures = 0;
+        this.#obey(reply, sent);
+      } catch (err) {
+        if (this.#changed) {
+          continue; // the call was given up for news
         }
+        this.#over = !this.#ready && this.#live === 0; // nothing runs, so nothing has to be handed over
+        failures++;
+        if ([1, 10, 100].includes(failures)) {
+          console.error(`shardctl: the replica at ${this.#address} does not answer: ${err.message}`);
+        }
+        await pause(Math.min(1000, 50 * 2 ** failures) * Math.random());
       }
-    } finally {
-      clearInterval(look);
+    }
+  }
+
+  /** Look at the clock when something comes due, however long calls take. */
+  #look() {
+    this.#check();
+    if (!this.#over) {
+      const due = now() < this.#cancelAt ? this.#cancelAt : this.validTo;
+      setTimeout(() => this.#look(), soon(due, now()));
     }
   }
 
@@ -197,15 +243,13 @@ class Application {
   }
 
   owned() {
-    return [...this.#runs.keys()].sort();
+    return [...this.#runs].filter(([, run]) => !run.ended).map(([key]) => key).sort();
   }
 
   async owner(key) {
-    const [group, name] = [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)];
     try {
-      const path = `/v1/owner/${encodeURIComponent(group)}/${encodeURIComponent(name)}`;
-      const owner = JSON.parse((await this.request("GET", path)).toString());
-      return { instance: owner.instance, address: owner.address, token: BigInt(owner.token) };
+      const { instance, address, token } = JSON.parse(await this.request("GET", pathOf("owner", key)));
+      return { instance, address, token };
     } catch (err) {
       if (err.status === 404) {
         return null;
@@ -223,132 +267,123 @@ class Application {
   #body() {
     this.#changed = false;
     for (const [key, run] of this.#runs) {
-      if (run.ended && run.lease.signal.aborted) {
+      if (run.ended && run.lease.cancelled) {
         this.#runs.delete(key);
       }
     }
-    const running = [...this.#runs].map(([key, run]) => ({ key, token: Number(run.lease.token) }));
+    const load = Object.fromEntries(Object.entries(this.#load).filter(([key]) => this.#runs.has(key)));
+    const body = { app: this.#id, session: this.#session, seq: this.#seq, ready: this.#ready, load };
+    const running = [...this.#runs].map(([key, run]) => ({ key, token: run.lease.token }));
     const listing = JSON.stringify(running);
-    const body = {
-      app: this.#id, session: this.#session, seq: this.#seq, wait: WAIT, ready: this.#ready, load: this.#load,
-    };
     if (this.#listed && listing === this.#listing) {
-      return { ...body, same: this.#listed };
+      return { ...body, same: this.#listed, wait: WAIT };
     }
-    this.#listing = listing;
-    return { ...body, running };
+    [this.#listing, this.#listed] = [listing, ""];
+    return { ...body, running, wait: 0 };
   }
 
   async #call(body) {
-    this.#calling = new AbortController();
+    const started = (giveUp) => (this.#giveUp = body.wait ? giveUp : null);
     try {
-      const options = { body: JSON.stringify(body), signal: this.#calling.signal };
-      return JSON.parse((await this.request("POST", "/v1/sync", options)).toString());
+      const options = { body: JSON.stringify(body), timeout: this.#timeout, started };
+      return JSON.parse(await this.request("POST", "/v1/sync", options));
     } finally {
-      this.#calling = null;
+      this.#giveUp = null;
     }
   }
 
-  /** Have what changed here be said at once: the call that waits is given up, and its reply not acted on. */
+  /** Have what changed here be said at once: a call that waits is given up, and its reply not acted on. */
   #news() {
     this.#changed = true;
-    this.#calling?.abort();
+    this.#giveUp?.(new Error("there is news to send"));
   }
 
-  /** Act on the reply to the newest call. It resolves to whether all is over. */
-  async #obey(reply, sent) {
+  /** Act on the reply to the newest call. */
+  #obey(reply, sent) {
     this.#check();
     if (reply.session !== this.#session) {
-      await this.#stopAll();
-      this.validTo = this.#cancelAt = 0;
-      [this.#session, this.#listed] = [reply.session, ""];
+      this.#runs.forEach((run) => run.cancel());
+      if (this.#live > 0) {
+        throw new ReplicaError(0, "its session is new, and something of the one before still runs");
+      }
+      this.#runs.clear();
       this.#assigned.clear();
+      this.validTo = this.#longest = 0;
+    } else if (reply.seq < this.#seq) {
+      throw new ReplicaError(0, "it repeated an older reply");
     }
-    [this.#seq, this.#listed] = [reply.seq, reply.listed];
-    if (sent + reply.validFor > this.validTo) {
-      this.validTo = sent + reply.validFor;
-      this.#cancelAt = sent + 0.75 * reply.validFor;
-    }
+    [this.#session, this.#seq, this.#listed] = [reply.session, reply.seq, reply.listed];
+    this.#timeout = 1000 * (WAIT + Math.max(0.5, reply.validFor / 4));
+    this.#longest = Math.max(this.#longest, reply.validFor);
+    this.validTo = Math.max(this.validTo, sent + reply.validFor - TICK);
+    this.#cancelAt = this.validTo - this.#longest / 4;
     if (reply.assigned) {
-      this.#assigned = new Map(reply.assigned.map((a) => [a.key, BigInt(a.token)]));
+      this.#assigned = new Map(reply.assigned.map((a) => [a.key, a.token]));
     }
     for (const [key, run] of this.#runs) {
       if (this.#assigned.get(key) !== run.lease.token) {
-        run.lease.cancel();
+        run.cancel();
       }
     }
     for (const [key, token] of this.#assigned) {
-      const work = this.#work.get(key.slice(0, key.indexOf("/")));
+      const work = this.#work.get(split(key)[0]);
       if (work && !this.#runs.has(key) && now() < this.#cancelAt) {
-        this.#runs.set(key, new Run(new Lease(this, key, token), work, () => this.#news()));
+        this.#live++;
+        this.#deadline[0] = this.validTo;
+        this.#runs.set(key, new Run(this, key, token, work, () => this.#ended()));
       }
     }
-    return !this.#ready && this.#runs.size === 0 && this.#assigned.size === 0;
+    this.#deadline[0] = this.#live ? this.validTo : Infinity;
+    this.#over = !this.#ready && this.#runs.size === 0 && this.#assigned.size === 0;
   }
 
-  /** Cancel what runs and wait until it has ended. The looks at the clock go on meanwhile. */
-  async #stopAll() {
-    for (const run of this.#runs.values()) {
-      run.lease.cancel();
-    }
-    await Promise.all([...this.#runs.values()].map((run) => run.whenEnded));
-    this.#runs.clear();
+  #ended() {
+    this.#live--;
+    this.#deadline[0] = this.#live ? this.validTo : Infinity;
+    this.#news();
   }
 
-  /** Cancel and end what the validity no longer covers. */
+  /** Cancel what the validity no longer covers, and end the process when something outlives it. */
   #check() {
-    const left = [...this.#runs.values()].filter((run) => !run.ended);
-    if (left.length > 0 && now() >= this.validTo) {
-      console.error(`shardctl: ${left.length} functions outlived their lease: exiting`);
+    const at = now();
+    if (this.#live > 0 && at >= this.validTo) {
+      console.error(`shardctl: ${this.#live} functions outlived their lease: exiting`);
       process.exit(EXIT_STUCK);
     }
-    if (now() >= this.#cancelAt) {
-      left.forEach((run) => run.lease.cancel());
+    if (this.#live > 0 && at >= this.#cancelAt) {
+      this.#runs.forEach((run) => run.cancel());
     }
   }
 
-  /** One request; resolves to the body. */
-  request(method, path, { body, token, signal } = {}) {
-    const headers = {};
-    if (this.#token) {
-      headers.authorization = `Bearer ${this.#token}`;
-    }
-    if (token !== undefined) {
-      headers["shardctl-fencing-token"] = String(token);
-    }
-    const socket = this.#address.startsWith("unix:");
-    const to = socket ? { socketPath: this.#address.slice(5) } : hostOf(this.#address);
+  /** One request over a connection of its own; resolves to the body. */
+  request(method, path, { body, token = 0, timeout = 10_000, started } = {}) {
+    const headers = { authorization: `Bearer ${this.#token}`, "shardctl-fencing-token": token };
     return new Promise((resolve, reject) => {
       const failed = (err) => reject(new ReplicaError(0, `${this.#address}: ${err.message}`));
-      const request = http.request({ ...to, method, path, headers, signal, timeout: TIMEOUT }, (response) => {
+      const request = http.request({ ...this.#to, method, path, headers, timeout, agent: false }, (response) => {
         const parts = [];
-        response.on("data", (part) => parts.push(part));
-        response.on("error", failed);
-        response.on("end", () => {
+        response.on("data", (part) => parts.push(part)).on("error", failed).on("end", () => {
           const text = Buffer.concat(parts);
           if (response.statusCode < 300) {
-            resolve(text);
-            return;
+            return resolve(text);
           }
-          const Refused = response.statusCode === 409 && path.startsWith("/v1/value/") ? LeaseLost : ReplicaError;
+          const Refused = response.statusCode === 409 && token ? LeaseLost : ReplicaError;
           reject(new Refused(response.statusCode, detailOf(text) ?? response.statusMessage));
         });
       });
-      request.on("timeout", () => request.destroy(new Error("no answer in time")));
-      request.on("error", failed);
-      request.end(body);
+      const giveUp = (err) => {
+        failed(err); // first: a response that is cut off may say nothing more
+        request.destroy();
+      };
+      request.on("timeout", () => giveUp(new Error("no answer in time"))).on("error", failed).end(body);
+      started?.(giveUp);
     });
   }
 }
 
-function hostOf(address) {
-  const url = new URL(address.startsWith("http://") ? address : `http://${address}`);
-  return { hostname: url.hostname, port: url.port };
-}
-
 function detailOf(text) {
   try {
-    return JSON.parse(text.toString()).detail;
+    return JSON.parse(text).detail;
   } catch {
     return undefined;
   }

@@ -1,44 +1,75 @@
 // The application of the conformance suite: it prints what begins and ends.
 
-import { connect, Done } from "./index.js";
+import { readFileSync, writeSync } from "node:fs";
+import { connect, Done, LeaseLost, slot } from "./index.js";
 
-const say = (...words) => console.log(...words);
-const cancelled = (lease) => new Promise((resolve) => {
-  if (lease.signal.aborted) {
-    resolve();
+const say = (...words) => writeSync(1, words.join(" ") + "\n"); // at once, also when the process exits
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const cancelled = (lease) =>
+  new Promise((resolve) => lease.cancelled ? resolve() : lease.signal.addEventListener("abort", resolve));
+
+if (process.argv[2]) {
+  for (const v of JSON.parse(readFileSync(process.argv[2], "utf8"))) {
+    if (slot(v.key, v.slots) !== v.slot) {
+      throw new Error(`${JSON.stringify(v)}: ${slot(v.key, v.slots)}`);
+    }
   }
-  lease.signal.addEventListener("abort", resolve, { once: true });
-});
+  say("slots agree");
+  process.exit(0);
+}
 
-async function work(lease) {
-  say("begin", lease.key, String(lease.token));
+async function slow(lease) {
+  say("begin", lease.key, lease.token);
   await cancelled(lease);
-  say("end", lease.key, String(lease.token));
+  say("stopping", lease.key, lease.token);
+  await sleep(500);
+  say("end", lease.key, lease.token);
 }
 
 const app = connect()
-  .group("work", work)
-  .group("coroutines", work)
-  .group("slow", async (lease) => {
-    say("begin", lease.key, String(lease.token));
+  .group("work", async (lease) => {
+    say("begin", lease.key, lease.token);
     await cancelled(lease);
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    say("end", lease.key, String(lease.token));
+    say("end", lease.key, lease.token);
+  })
+  .group("slow", slow)
+  .group("async", slow)
+  .group("many", cancelled)
+  .group("count", async (lease) => {
+    while (!lease.cancelled) {
+      await sleep(100);
+      say("owned", app.owned().length);
+    }
   })
   .group("stuck", async (lease) => {
-    say("begin", lease.key, String(lease.token));
+    say("begin", lease.key, lease.token);
     await new Promise(() => {});
+  })
+  .group("busy", async (lease) => {
+    say("begin", lease.key, lease.token);
+    for (;;);
   })
   .group("values", async (lease) => {
     const before = (await lease.value())?.toString() ?? "";
-    await lease.setValue(before + "x");
-    say("begin", lease.key, String(lease.token), before || "-");
+    await lease.setValue(before + "é");
+    say("begin", lease.key, lease.token, before || "-");
     await cancelled(lease);
-    say("end", lease.key, String(lease.token));
+    await lease.setValue(before + "é");
+    say("end", lease.key, lease.token);
+  })
+  .group("lost", async (lease) => {
+    await lease.setValue("late").catch((err) => say(err instanceof LeaseLost ? "lost" : err));
+    await cancelled(lease);
   })
   .group("done", async (lease) => {
-    say("begin", lease.key, String(lease.token));
+    say("begin", lease.key, lease.token);
     throw new Done();
+  })
+  .group("again", async (lease) => say("begin", lease.key, lease.token))
+  .group("owner", async (lease) => {
+    const { instance, address, token } = await app.owner(lease.key);
+    say("owner", instance, address, token, (await app.owner("work/none")) ?? "-");
+    await cancelled(lease);
   });
 
 await app.run();

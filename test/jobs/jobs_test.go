@@ -64,7 +64,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	want := []string{"stores-install", "brokers-install", "tools"}
+	want := []string{"stores-install", "brokers-install", "clients-install", "tools"}
 	if got := installs(plans["ci"], nil); !slices.Equal(got, want) {
 		t.Errorf("installed for ci: %v, want %v", got, want)
 	}

@@ -61,6 +61,7 @@ var jobs = []job{
 		name: "brokers-short", limit: longest, needs: []string{"brokers-install"},
 		reached: []string{"./pkg/tasks/subscribe/...", "./test/e2e/brokers", "./internal/testbroker"},
 	},
+	{name: "clients", limit: short, needs: []string{"clients-install"}},
 	{name: "kube", limit: longest, make: []string{"kube-if-any"}},
 
 	{name: "test", limit: longest},
@@ -96,7 +97,7 @@ var plans = map[string][]stage{
 		{{"unit", "race", "promises", "chaos-short", "docs"}},
 	},
 	"ci": {
-		{{"others", "stores-short", "brokers-short", "page"}, {"check", "modules", "chart"}},
+		{{"others", "stores-short", "brokers-short", "clients", "page"}, {"check", "modules", "chart"}},
 		{{"kube"}},
 	},
 	"nightly": {
@@ -104,7 +105,7 @@ var plans = map[string][]stage{
 			{
 				"test", "check", "modules", "chart", "scenarios", "chaos", "stores", "stores-sql", "stores-keys",
 				"stores-redis",
-				"brokers", "api", "page", "model", "simulation", "fuzz", "broken", "kube",
+				"brokers", "clients", "api", "page", "model", "simulation", "fuzz", "broken", "kube",
 			},
 		},
 	},

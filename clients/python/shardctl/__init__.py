@@ -1,7 +1,6 @@
 """Run the keys that this process owns, each in one process at a time.
 
     import shardctl
-
     app = shardctl.connect()             # the replica beside this process: $SHARDCTL_APP
 
     @app.group("topics")
@@ -13,16 +12,16 @@
 
 A function runs for each key of its group that this process may run. It returns soon after ``lease.cancelled`` is set;
 a coroutine is cancelled. Only then may another process run the key. What returns before is started again after a
-pause, unless it raises ``Done``.
-
-The replica gives a validity, which counts from the moment at which this process asked for it. At three quarters of it
-all functions are cancelled. When it is over and one of them still runs, the process exits with status 75. Let what a
-function writes to refuse a token that is smaller than one it has seen.
+pause, unless it raises ``Done``. The replica gives a validity, which counts from when this process asked for it. All
+functions are cancelled a quarter before its end. When it is over and one of them still runs, the process exits with
+status 75. Let what a function writes to refuse a token that is smaller than one it has seen.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import http.client
 import inspect
 import json
@@ -34,26 +33,35 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional, TypeVar
 from urllib.parse import quote
 
-__all__ = ["Application", "Done", "Error", "Lease", "LeaseLost", "Owner", "connect"]
+__all__ = ["Application", "Done", "Error", "Lease", "LeaseLost", "Owner", "connect", "slot"]
 
 log = logging.getLogger("shardctl")
-
-EXIT_STUCK = 75  # a function outlived the validity
 _WAIT = 1.0  # seconds that a call may wait for news
-_TIMEOUT = 10.0  # of one call
-_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
+_F = TypeVar("_F", bound=Callable[["Lease"], Any])
 
 
 def _now() -> float:
     """Seconds on a clock that goes on while the machine sleeps, where there is one."""
-    return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def slot(key: str, slots: int) -> int:
+    """The slot of a key in a group with so many: the same number in every language."""
+    if slots < 1:
+        raise ValueError(f"slots {slots}: must be at least 1")
+    h = 0xCBF29CE484222325
+    for byte in key.encode():
+        h = (h ^ byte) * 0x100000001B3 % 2**64
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        h = (h ^ h >> 33) * factor % 2**64
+    return (h ^ h >> 33) % slots
 
 
 class Error(Exception):
-    """The replica refused a request, or was not reached."""
+    """The replica refused a request, or was not reached: status 0."""
 
     def __init__(self, status: int, detail: str):
         super().__init__(f"{status}: {detail}" if status else detail)
@@ -68,24 +76,25 @@ class Done(Exception):
     """Raised by a function whose work is done: it is not started again under this lease."""
 
 
-class Owner:
+class Owner(NamedTuple):
     """Who owns a key, as far as the replica knows. The address is where requests for the key go."""
 
-    def __init__(self, instance: str, address: str, token: int):
-        self.instance, self.address, self.token = instance, address, token
+    instance: str
+    address: str
+    token: int
 
 
 class Lease:
     """The hold on one key. Its methods may be called from any thread."""
 
-    def __init__(self, app: "Application", key: str, token: int):
+    def __init__(self, app: Application, key: str, token: int):
         self._app, self.key, self.token = app, key, token
         self.group, _, self.name = key.partition("/")
         self.cancelled = threading.Event()  # set when the function has to return
 
     def valid(self) -> bool:
         """Whether the work may go on now. It was true a moment ago: send the token along as well."""
-        return not self.cancelled.is_set() and _now() < self._app._valid_to
+        return not self.cancelled.is_set() and self.deadline() > 0
 
     def deadline(self) -> float:
         """Seconds until the work must have ended. It grows again while the replica renews its lease."""
@@ -93,78 +102,76 @@ class Lease:
 
     def value(self) -> Optional[bytes]:
         """What was kept with the key last; None when nothing was. Raises LeaseLost."""
-        return self._app._request("GET", self._path(), token=self.token) or None
+        return self._app._request("GET", "value", self.key, self.token) or None
 
     def set_value(self, value: bytes) -> None:
-        """Keep a value of at most 64 KiB with the key, for whoever owns it next. Raises LeaseLost."""
-        self._app._request("PUT", self._path(), value, token=self.token)
-
-    def _path(self) -> str:
-        return f"/v1/value/{quote(self.group)}/{quote(self.name)}"
+        """Keep a value of at most 64 KiB with the key, for its next owner. Raises LeaseLost."""
+        self._app._request("PUT", "value", self.key, self.token, value)
 
 
 class _Run:
-    """One function that runs for a lease, again after a pause while it returns by itself."""
+    """A function that runs for a lease. It is started again after a pause while it returns by itself."""
 
-    def __init__(self, app: "Application", lease: Lease, function: Callable[[Lease], Any]):
-        self.app, self.lease, self.function, self.task = app, lease, function, None
-        self.ended = threading.Event()
-        if inspect.iscoroutinefunction(function):
-            self.task = asyncio.run_coroutine_threadsafe(self._again_async(), app._event_loop())
-            self.task.add_done_callback(lambda _: self._over())
+    def __init__(self, app: Application, lease: Lease, function: Callable[[Lease], Any]):
+        self.app, self.lease, self.function, self.ended = app, lease, function, False
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.task: Optional[asyncio.Task[None]] = None
+        self.ceiling = 1.0  # seconds of the next pause, at most
+        if self.is_async:
+            app._post(self._launch)
         else:
-            threading.Thread(target=self._again, name=lease.key, daemon=True).start()
+            threading.Thread(target=self._thread, name=lease.key, daemon=True).start()
 
     def cancel(self) -> None:
         if not self.lease.cancelled.is_set():
             self.lease.cancelled.set()
-            if self.task is not None:
-                self.app._event_loop().call_soon_threadsafe(self.task.cancel)
+            if self.is_async:
+                self.app._post(lambda: self.task and self.task.cancel())
 
-    def _again(self) -> None:
+    def _thread(self) -> None:
         try:
-            for pause in _pauses():
+            while not self.lease.cancelled.is_set():
+                began = _now()
                 try:
                     self.function(self.lease)
                 except Done:
                     return
-                except Exception:
+                except (Exception, SystemExit):
                     log.exception("%s failed", self.lease.key)
-                if self.lease.cancelled.wait(pause):
-                    return
+                self.lease.cancelled.wait(self._pause(began))
         finally:
             self._over()
 
-    async def _again_async(self) -> None:
-        for pause in _pauses():
+    def _launch(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(self._coroutine())
+        self.task.add_done_callback(lambda _: self._over())  # after its cleanup, also when it was cancelled
+
+    async def _coroutine(self) -> None:
+        while not self.lease.cancelled.is_set():
+            began = _now()
             try:
                 await self.function(self.lease)
             except Done:
                 return
             except Exception:
                 log.exception("%s failed", self.lease.key)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._pause(began))
+
+    def _pause(self, began: float) -> float:
+        """Any time up to one second, doubled up to a minute; again one after work that lasted for longer."""
+        ceiling = 1.0 if _now() - began > 60 else self.ceiling
+        self.ceiling = min(60.0, 2 * ceiling)
+        return random.uniform(0, ceiling)
 
     def _over(self) -> None:
-        self.ended.set()
+        self.ended = True
         self.app._news()
 
 
-def _pauses():
-    """Seconds between starts: any time up to one second, doubled up to a minute."""
-    ceiling = 1.0
-    while True:
-        yield random.uniform(0, ceiling)
-        ceiling = min(60.0, ceiling * 2)
-
-
 class _Connection(http.client.HTTPConnection):
-    """One connection to the replica, over a Unix socket or TCP."""
-
-    def __init__(self, address: str):
-        self._path = address.removeprefix("unix:") if address.startswith("unix:") else ""
-        host = "localhost" if self._path else address.removeprefix("http://")
-        super().__init__(host, timeout=_TIMEOUT)
+    def __init__(self, address: str, timeout: float):
+        self._path = address[len("unix:"):] if address.startswith("unix:") else ""
+        super().__init__("localhost" if self._path else address, timeout=timeout)
 
     def connect(self) -> None:
         if not self._path:
@@ -174,11 +181,11 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def connect(address: Optional[str] = None, token: Optional[str] = None) -> "Application":
-    """The application of the replica at unix:PATH or HOST:PORT; default $SHARDCTL_APP, and its token $SHARDCTL_APP_TOKEN."""
+def connect(address: Optional[str] = None, token: Optional[str] = None) -> Application:
+    """The application of the replica at unix:PATH or HOST:PORT: $SHARDCTL_APP, with the token $SHARDCTL_APP_TOKEN."""
     address = address or os.environ.get("SHARDCTL_APP", "")
     if not address:
-        raise Error(0, "no address: give one, or set SHARDCTL_APP")
+        raise Error(0, "no address: give unix:PATH or HOST:PORT, or set SHARDCTL_APP")
     return Application(address, token or os.environ.get("SHARDCTL_APP_TOKEN", ""))
 
 
@@ -186,23 +193,24 @@ class Application:
     """This process as its replica knows it. Its methods may be called from any thread."""
 
     def __init__(self, address: str, token: str = ""):
-        self._address, self._token, self._id = address, token, str(uuid.uuid4())
+        self._address, self._token, self._id, self._lock = address, token, str(uuid.uuid4()), threading.RLock()
         self._functions: dict[str, Callable[[Lease], Any]] = {}
-        self._lock = threading.RLock()
         self._runs: dict[str, _Run] = {}
         self._load: dict[str, float] = {}
-        self._session, self._seq, self._valid_to, self._cancel_at = "", 0, 0.0, 0.0
+        self._session, self._seq = "", 0  # of the newest reply
         self._assigned: dict[str, int] = {}
-        self._listed, self._listing = "", None
-        self._ready, self._ended = True, threading.Event()
-        self._changed, self._calling = False, None
-        self._moved = threading.Condition(self._lock)
+        self._valid_to, self._cancel_at, self._longest, self._timeout = 0.0, 0.0, 0.0, 10.0
+        self._listing: dict[str, int] = {}  # what was listed as running last
+        self._listed = ""  # what the replica calls it; empty: it is not known to have arrived
+        self._ready, self._changed, self._ended = True, False, threading.Event()
+        self._waiting: Optional[socket.socket] = None
         self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._posted: collections.deque[Callable[[], Any]] = collections.deque()
 
-    def group(self, name: str) -> Callable[[Callable[[Lease], Any]], Callable[[Lease], Any]]:
+    def group(self, name: str) -> Callable[[_F], _F]:
         """Have the decorated function, or coroutine, run for each key of the group."""
 
-        def declare(function: Callable[[Lease], Any]) -> Callable[[Lease], Any]:
+        def declare(function: _F) -> _F:
             self._functions[name] = function
             return function
 
@@ -213,13 +221,27 @@ class Application:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.drain())
         self.start()
-        while not self._ended.wait(0.2):
-            pass
+        self._ended.wait()
+
+    async def run_async(self) -> None:
+        """As run, with coroutines in the running event loop. A cancelled call drains, and then ends."""
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.drain)
+        self.start()
+        try:
+            await asyncio.to_thread(self._ended.wait)
+        finally:
+            self.drain()
+            await asyncio.to_thread(self._ended.wait)
 
     def start(self) -> None:
         """Run keys in threads of this process, until drain."""
         if not self._functions:
             raise Error(0, "no group: declare a function by app.group(NAME)")
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="shardctl-asyncio", daemon=True).start()
         threading.Thread(target=self._watch, name="shardctl-watch", daemon=True).start()
         threading.Thread(target=self._sync, name="shardctl-sync", daemon=True).start()
 
@@ -229,19 +251,18 @@ class Application:
         self._news()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Wait until drain is through."""
+        """Wait until drain is through. It returns whether it is."""
         return self._ended.wait(timeout)
 
     def owned(self) -> list[str]:
-        """The keys that run here, GROUP/NAME, in order."""
+        """The keys that run here, in order."""
         with self._lock:
-            return sorted(self._runs)
+            return sorted(key for key, run in self._runs.items() if not run.ended)
 
     def owner(self, key: str) -> Optional[Owner]:
-        """Who owns GROUP/NAME; None: nobody now."""
-        group, _, name = key.partition("/")
+        """Who owns GROUP/NAME; None: it has none now."""
         try:
-            reply = json.loads(self._request("GET", f"/v1/owner/{quote(group)}/{quote(name)}"))
+            reply = json.loads(self._request("GET", "owner", key))
         except Error as err:
             if err.status == 404:
                 return None
@@ -253,92 +274,84 @@ class Application:
         with self._lock:
             self._load[key] = load
 
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="shardctl-asyncio", daemon=True).start()
-            return self._loop
+    def _post(self, what: Callable[[], Any]) -> None:
+        """Have the event loop do it. It is woken up once for all that is posted: each time costs a switch."""
+        self._posted.append(what)
+        if len(self._posted) == 1 and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._do_posted)
+
+    def _do_posted(self) -> None:
+        while self._posted:
+            self._posted.popleft()()
 
     # What follows is the protocol. Calls are one after the other, in one thread.
 
     def _sync(self) -> None:
         failures = 0
-        while True:
-            body, sent = self._call_body(), _now()
+        while not self._ended.is_set():
+            body, sent = self._body(), _now()
             try:
                 reply = self._call(body)
                 failures = 0
-            except (OSError, http.client.HTTPException, Error) as err:
-                if self._interrupted():
-                    continue
+                self._obey(reply, sent)
+            except Exception as err:  # also of a thread that could not be started
+                with self._lock:
+                    if self._changed:
+                        continue  # the call was given up for news
+                    if not self._ready and all(run.ended for run in self._runs.values()):
+                        self._ended.set()  # nothing runs, so nothing has to be handed over
                 failures += 1
                 if failures in (1, 10, 100):
                     log.warning("the replica at %s does not answer: %s", self._address, err)
-                time.sleep(random.uniform(0, min(1.0, 0.05 * 2**failures)))
-                continue
-            if self._obey(reply, sent):
-                self._ended.set()
-                return
+                time.sleep(random.uniform(0, min(1.0, 0.05 * 2 ** min(failures, 10))))
 
-    def _call_body(self) -> dict:
+    def _body(self) -> dict[str, Any]:
         with self._lock:
             self._changed = False
-            self._runs = {k: r for k, r in self._runs.items() if not r.ended.is_set() or not r.lease.cancelled.is_set()}
+            self._runs = {k: r for k, r in self._runs.items() if not (r.ended and r.lease.cancelled.is_set())}
             running = {k: r.lease.token for k, r in self._runs.items()}
-            body = {
-                "app": self._id, "session": self._session, "seq": self._seq, "wait": _WAIT,
-                "ready": self._ready, "load": self._load,
-            }
+            body = {"app": self._id, "session": self._session, "seq": self._seq, "ready": self._ready,
+                    "load": {k: v for k, v in self._load.items() if k in running}}
             if self._listed and running == self._listing:
-                body["same"] = self._listed
-            else:
-                self._listing = running
-                body["running"] = [{"key": k, "token": t} for k, t in running.items()]
-            return body
+                return {**body, "same": self._listed, "wait": _WAIT}
+            self._listing, self._listed = running, ""
+            return {**body, "running": [{"key": k, "token": t} for k, t in running.items()], "wait": 0}
 
-    def _call(self, body: dict) -> dict:
-        connection = _Connection(self._address)
-        try:
+    def _call(self, body: dict[str, Any]) -> dict[str, Any]:
+        with contextlib.closing(_Connection(self._address, self._timeout)) as connection:
             connection.connect()
             with self._lock:
-                self._calling = connection.sock
-                if self._changed:
+                self._waiting = connection.sock if body["wait"] else None
+                if self._waiting and self._changed:
                     raise OSError("there is news to send")
-            connection.request("POST", "/v1/sync", json.dumps(body), self._headers())
-            return json.loads(_read(connection.getresponse()))
-        finally:
-            with self._lock:
-                self._calling = None
-            connection.close()
+            return dict(json.loads(self._exchange(connection, "POST", "/v1/sync", json.dumps(body).encode())))
 
     def _news(self) -> None:
-        """Have what changed here be said at once: the call that waits is given up, and its reply not acted on."""
+        """Have what changed here be said at once: a call that waits is given up, and its reply not acted on."""
         with self._lock:
             self._changed = True
-            if self._calling is not None:
-                try:
-                    self._calling.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+            if self._waiting:
+                with contextlib.suppress(OSError):  # it is closed
+                    self._waiting.shutdown(socket.SHUT_RDWR)
+                self._waiting = None
 
-    def _interrupted(self) -> bool:
-        with self._lock:
-            return self._changed
-
-    def _obey(self, reply: dict, sent: float) -> bool:
-        """Act on the reply to the newest call. It returns whether all is over."""
+    def _obey(self, reply: dict[str, Any], sent: float) -> None:
+        """Act on the reply to the newest call."""
         with self._lock:
             self._check()
             if reply["session"] != self._session:
-                self._stop_all()
-                self._valid_to = self._cancel_at = 0.0
-                self._session, self._assigned, self._listed = reply["session"], {}, ""
-            self._seq, self._listed = reply["seq"], reply["listed"]
-            if sent + reply["validFor"] > self._valid_to:
-                self._valid_to = sent + reply["validFor"]
-                self._cancel_at = sent + reply["validFor"] * 0.75
-                self._moved.notify_all()
+                for run in self._runs.values():
+                    run.cancel()
+                if not all(run.ended for run in self._runs.values()):
+                    raise Error(0, "its session is new, and something of the one before still runs")
+                self._runs, self._assigned, self._valid_to, self._longest = {}, {}, 0.0, 0.0
+            elif reply["seq"] < self._seq:
+                raise Error(0, "it repeated an older reply")
+            self._session, self._seq, self._listed = reply["session"], reply["seq"], reply["listed"]
+            self._timeout = _WAIT + max(0.5, reply["validFor"] / 4)
+            self._longest = max(self._longest, reply["validFor"])
+            self._valid_to = max(self._valid_to, sent + reply["validFor"])
+            self._cancel_at = self._valid_to - self._longest / 4
             if reply["assigned"] is not None:
                 self._assigned = {a["key"]: a["token"] for a in reply["assigned"]}
             for key, run in self._runs.items():
@@ -346,61 +359,41 @@ class Application:
                     run.cancel()
             for key, token in self._assigned.items():
                 function = self._functions.get(key.partition("/")[0])
-                if key not in self._runs and function is not None and _now() < self._cancel_at:
+                if function is not None and key not in self._runs and _now() < self._cancel_at:
                     self._runs[key] = _Run(self, Lease(self, key, token), function)
-            return not self._ready and not self._runs and not self._assigned
-
-    def _stop_all(self) -> None:
-        """Cancel what runs and wait until it has ended; the process ends when that takes longer than it may."""
-        for run in self._runs.values():
-            run.cancel()
-        for run in self._runs.values():
-            while not run.ended.wait(0.01):
-                self._check()
-        self._runs = {}
+            if not (self._ready or self._runs or self._assigned):
+                self._ended.set()
 
     def _check(self) -> None:
-        """Cancel and end what the validity no longer covers."""
-        now = _now()
-        left = [r for r in self._runs.values() if not r.ended.is_set()]
+        """Cancel what the validity no longer covers, and end the process when something outlives it."""
+        if (now := _now()) < self._cancel_at:
+            return
+        left = [run for run in self._runs.values() if not run.ended]
         if left and now >= self._valid_to:
             log.critical("%d functions outlived their lease: exiting", len(left))
-            os._exit(EXIT_STUCK)
-        if now >= self._cancel_at:
-            for run in left:
-                run.cancel()
+            os._exit(75)
+        for run in left:
+            run.cancel()
 
     def _watch(self) -> None:
-        """Look at the clock when something comes due, however long calls take."""
-        while not self._ended.is_set():
+        while not self._ended.wait(0.02):
             with self._lock:
                 self._check()
-                due = min((t for t in (self._cancel_at, self._valid_to) if t > _now()), default=_now() + 0.1)
-                self._moved.wait(min(0.1, due - _now()))
 
-    def _request(self, method: str, path: str, body: Optional[bytes] = None, token: int = 0) -> bytes:
-        connection = _Connection(self._address)
+    def _request(self, method: str, what: str, key: str, token: int = 0, body: Optional[bytes] = None) -> bytes:
+        path = "/".join(quote(part, "") for part in ("v1", what, *key.split("/", 1)))
         try:
-            headers = self._headers()
-            if token:
-                headers["Shardctl-Fencing-Token"] = str(token)
-            connection.request(method, path, body, headers)
-            return _read(connection.getresponse())
+            with contextlib.closing(_Connection(self._address, 10)) as connection:
+                return self._exchange(connection, method, "/" + path, body, token)
         except (OSError, http.client.HTTPException) as err:
             raise Error(0, f"{self._address}: {err}") from err
-        finally:
-            connection.close()
 
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    body = response.read()
-    if response.status < 300:
-        return body
-    try:
-        detail = json.loads(body)["detail"]
-    except (ValueError, KeyError, TypeError):
-        detail = response.reason
-    raise (LeaseLost if response.status == 409 else Error)(response.status, detail)
+    def _exchange(self, to: _Connection, method: str, path: str, body: Optional[bytes], token: int = 0) -> bytes:
+        headers = {"Authorization": f"Bearer {self._token}", "Shardctl-Fencing-Token": str(token)}
+        to.request(method, path, body, headers)
+        response = to.getresponse()
+        text = response.read()
+        if response.status < 300:
+            return text
+        detail = json.loads(text).get("detail") if text.startswith(b"{") else response.reason
+        raise (LeaseLost if response.status == 409 and token else Error)(response.status, detail)

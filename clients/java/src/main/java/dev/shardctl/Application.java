@@ -1,19 +1,10 @@
 package dev.shardctl;
 
-import java.io.ByteArrayOutputStream;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import java.io.IOException;
-import java.io.InputStream;
 import java.lang.System.Logger.Level;
-import java.net.InetSocketAddress;
-import java.net.SocketAddress;
-import java.net.UnixDomainSocketAddress;
-import java.nio.ByteBuffer;
-import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,61 +12,55 @@ import java.util.Optional;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.Collectors;
 
 /**
  * This process as the replica beside it knows it.
  *
- * <p>The replica gives a validity, which counts from the moment at which this process asked for it. At three quarters of
- * it all work is cancelled. When it is over and work still goes on, the process halts with status 75. Methods may be
- * called from any thread.
+ * <p>The replica gives a validity, which counts from when this process asked for it. All work is cancelled a quarter
+ * before its end. When it is over and work still goes on, the process halts with status 75. Methods may be called from
+ * any thread.
  */
 public final class Application {
     private static final int EXIT_STUCK = 75;
     private static final double WAIT = 1; // seconds that a call may wait for news
-    private static final Path UPTIME = Path.of("/proc/uptime");
     private static final System.Logger LOG = System.getLogger("shardctl");
 
-    private final SocketAddress address;
-    private final String token;
+    private final Replica replica;
     private final String id = UUID.randomUUID().toString();
-    private final Map<String, Work> work = new HashMap<>();
     private final CountDownLatch ended = new CountDownLatch(1);
+    private final Map<String, Work> work = new HashMap<>();
     private final Map<String, Double> load = new HashMap<>();
     private final Map<String, Run> runs = new TreeMap<>();
+    private ThreadFactory threads = Thread::new;
     private Map<String, Long> assigned = Map.of();
-    private Map<String, Long> listing = Map.of();
+    private String listing = ""; // what was listed as running last
+    private String listed = ""; // what the replica calls it; empty: it is not known to have arrived
     private String session = "";
-    private String listed = "";
     private long seq;
     private boolean ready = true;
     private boolean changed;
-    private SocketChannel calling;
+    private SocketChannel waiting; // the call that waits for news
+    private double timeout = 10;
     private double cancelAt;
+    private double longest; // seconds that a reply of this session was valid for
     private volatile double validTo;
 
-    private Application(SocketAddress address, String token) {
-        this.address = address;
-        this.token = token;
+    private Application(Replica replica) {
+        this.replica = replica;
     }
 
     /** The application of the replica at $SHARDCTL_APP, with the token $SHARDCTL_APP_TOKEN where one is asked for. */
     public static Application connect() {
-        return connect(System.getenv().getOrDefault("SHARDCTL_APP", ""),
-            System.getenv().getOrDefault("SHARDCTL_APP_TOKEN", ""));
+        var env = System.getenv();
+        return connect(env.getOrDefault("SHARDCTL_APP", ""), env.getOrDefault("SHARDCTL_APP_TOKEN", ""));
     }
 
     /** The application of the replica at unix:PATH or HOST:PORT. */
     public static Application connect(String address, String token) {
-        if (address.startsWith("unix:")) {
-            return new Application(UnixDomainSocketAddress.of(address.substring(5)), token);
-        }
-        int colon = address.lastIndexOf(':');
-        if (colon < 0) {
-            throw new IllegalArgumentException("address " + address + ": must be unix:PATH or HOST:PORT, see SHARDCTL_APP");
-        }
-        String host = address.substring(0, colon).replace("http://", "");
-        return new Application(new InetSocketAddress(host, Integer.parseInt(address.substring(colon + 1))), token);
+        return new Application(new Replica(address, token));
     }
 
     /** Has the work run for each key of the group that this process may run. Call it before {@link #run}. */
@@ -84,18 +69,24 @@ public final class Application {
         return this;
     }
 
+    /** Has threads for work made by another factory, such as one of virtual threads. */
+    public Application threads(ThreadFactory factory) {
+        threads = factory;
+        return this;
+    }
+
     /** Runs keys until the process is asked to end, and returns when all have been handed over. */
     public void run() throws InterruptedException {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             drain();
             try {
-                ended.await();
+                await();
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }
         }));
         start();
-        ended.await();
+        await();
     }
 
     /** Runs keys in threads of this process, until {@link #drain}. */
@@ -103,8 +94,8 @@ public final class Application {
         if (work.isEmpty()) {
             throw new IllegalStateException("no group: declare one by group(NAME, WORK)");
         }
-        daemon("shardctl-watch", this::watch);
-        daemon("shardctl-sync", this::sync);
+        daemon(Thread::new, "shardctl-watch", this::watch);
+        daemon(Thread::new, "shardctl-sync", this::sync);
     }
 
     /** Takes no more keys, and ends once the replica has taken those that run. */
@@ -120,17 +111,17 @@ public final class Application {
 
     /** The keys that run here, in order. */
     public synchronized List<String> owned() {
-        return List.copyOf(runs.keySet());
+        return runs.entrySet().stream().filter(e -> !e.getValue().over).map(Map.Entry::getKey).toList();
     }
 
     /** Who owns a key, as far as the replica knows. The address is where requests for the key go. */
     public record Owner(String instance, String address, long token) { }
 
-    /** Who owns GROUP/NAME; empty: nobody now. */
+    /** Who owns GROUP/NAME; empty: it has none now. */
     public Optional<Owner> owner(String key) throws IOException {
         try {
-            var o = Json.object(text(request("GET", "/v1/owner/" + key, new byte[0], 0)));
-            return Optional.of(new Owner((String) o.get("instance"), (String) o.get("address"), number(o.get("token"))));
+            var o = Json.object(Replica.utf8(replica.request("GET", "owner", key, new byte[0], 0)));
+            return Optional.of(new Owner((String) o.get("instance"), (String) o.get("address"), (Long) o.get("token")));
         } catch (ReplicaException e) {
             if (e.status() == 404) {
                 return Optional.empty();
@@ -144,163 +135,154 @@ public final class Application {
         load.put(key, amount);
     }
 
-    double validTo() {
-        return validTo;
+    /** The slot of a key in a group with so many: the same number in every language. */
+    public static int slot(String key, int slots) {
+        if (slots < 1) {
+            throw new IllegalArgumentException("slots " + slots + ": must be at least 1");
+        }
+        long h = 0xcbf29ce484222325L;
+        for (byte b : key.getBytes(UTF_8)) {
+            h = (h ^ (b & 0xff)) * 0x100000001b3L;
+        }
+        h = (h ^ h >>> 33) * 0xff51afd7ed558ccdL;
+        h = (h ^ h >>> 33) * 0xc4ceb9fe1a85ec53L;
+        return (int) Long.remainderUnsigned(h ^ h >>> 33, slots);
     }
 
-    /** Seconds on a clock that goes on while the machine sleeps, where there is one: hundredths, of Linux. */
-    static double now() {
-        try {
-            String uptime = Files.readString(UPTIME);
-            return Double.parseDouble(uptime.substring(0, uptime.indexOf(' ')));
-        } catch (IOException e) {
-            return System.nanoTime() / 1e9;
-        }
+    Replica replica() {
+        return replica;
+    }
+
+    double left() {
+        return Math.max(0, validTo - Clock.now());
     }
 
     // What follows is the protocol. Calls are one after the other, in one thread.
 
     private void sync() {
-        for (int failures = 0;;) {
+        for (int failures = 0; ended.getCount() > 0;) {
             String body = body();
-            double sent = now();
-            try {
-                var reply = Json.object(call(body));
+            double sent = Clock.now();
+            try (var channel = replica.open()) {
+                hold(channel);
+                byte[] reply = replica.exchange(channel, "POST", "/v1/sync", body.getBytes(UTF_8), 0, timeout);
                 failures = 0;
-                if (obey(reply, sent)) {
-                    ended.countDown();
-                    return;
+                obey(Json.object(Replica.utf8(reply)), sent);
+            } catch (Exception | OutOfMemoryError e) { // also of a thread that could not be started
+                if (!failed()) {
+                    continue;
                 }
-            } catch (IOException e) {
-                if (hasNews()) {
-                    continue; // the call was given up for it
-                }
-                failures++;
-                if (failures == 1 || failures == 10 || failures == 100) {
-                    LOG.log(Level.WARNING, "the replica at " + address + " does not answer: " + e.getMessage());
+                if (++failures == 1 || failures == 10 || failures == 100) {
+                    LOG.log(Level.WARNING, replica + " does not answer: " + e.getMessage());
                 }
                 sleep(Math.min(1, 0.05 * Math.pow(2, failures)) * ThreadLocalRandom.current().nextDouble());
             }
         }
     }
 
+    /** Returns whether the call failed. Else it was given up for news. */
+    private synchronized boolean failed() {
+        if (changed) {
+            return false;
+        }
+        if (!ready && runs.values().stream().allMatch(r -> r.over)) {
+            ended.countDown(); // nothing runs, so nothing has to be handed over
+        }
+        return true;
+    }
+
     private synchronized String body() {
         changed = false;
-        runs.values().removeIf(r -> r.isOver() && r.lease.cancelled());
-        var running = new TreeMap<String, Long>();
-        runs.forEach((key, r) -> running.put(key, r.lease.token()));
-        var out = new StringBuilder(String.format(
-            "{\"app\":%s,\"session\":%s,\"seq\":%d,\"wait\":%s,\"ready\":%s,",
-            Json.quote(id), Json.quote(session), seq, WAIT, ready));
-        var loads = new ArrayList<String>();
-        load.forEach((key, amount) -> loads.add(Json.quote(key) + ":" + amount));
-        out.append("\"load\":{").append(String.join(",", loads)).append("},");
-        if (!listed.isEmpty() && running.equals(listing)) {
-            return out.append("\"same\":").append(Json.quote(listed)).append('}').toString();
+        runs.values().removeIf(r -> r.over && r.lease.cancelled());
+        String loads = load.entrySet().stream().filter(e -> runs.containsKey(e.getKey()))
+            .map(e -> Json.quote(e.getKey()) + ":" + e.getValue()).collect(Collectors.joining(","));
+        String running = runs.entrySet().stream()
+            .map(e -> "{\"key\":" + Json.quote(e.getKey()) + ",\"token\":" + e.getValue().lease.token() + "}")
+            .collect(Collectors.joining(","));
+        String same = "\"same\":" + Json.quote(listed) + ",\"wait\":" + WAIT;
+        if (listed.isEmpty() || !running.equals(listing)) {
+            listing = running;
+            listed = "";
+            same = "\"running\":[" + running + "],\"wait\":0";
         }
-        listing = running;
-        var list = new ArrayList<String>();
-        running.forEach((key, t) -> list.add("{\"key\":" + Json.quote(key) + ",\"token\":" + t + "}"));
-        return out.append("\"running\":[").append(String.join(",", list)).append("]}").toString();
+        return "{\"app\":" + Json.quote(id) + ",\"session\":" + Json.quote(session) + ",\"seq\":" + seq
+            + ",\"ready\":" + ready + ",\"load\":{" + loads + "}," + same + "}";
     }
 
-    private String call(String body) throws IOException {
-        try (var channel = SocketChannel.open(address)) {
-            synchronized (this) {
-                calling = channel;
-                if (changed) {
-                    throw new IOException("there is news to send");
-                }
-            }
-            return text(exchange(channel, "POST", "/v1/sync", body.getBytes(StandardCharsets.UTF_8), 0));
-        } finally {
-            synchronized (this) {
-                calling = null;
-            }
+    private synchronized void hold(SocketChannel channel) throws IOException {
+        waiting = listed.isEmpty() ? null : channel;
+        if (waiting != null && changed) {
+            throw new IOException("there is news to send");
         }
     }
 
-    /** Has what changed here be said at once: the call that waits is given up, and its reply not acted on. */
+    /** Has what changed here be said at once: a call that waits is given up, and its reply not acted on. */
     private synchronized void news() {
         changed = true;
-        if (calling != null) {
-            try {
-                calling.close();
-            } catch (IOException e) {
-                LOG.log(Level.DEBUG, "close", e);
-            }
-        }
+        Replica.close(waiting);
     }
 
-    private synchronized boolean hasNews() {
-        return changed;
-    }
-
-    /** Acts on the reply to the newest call. It returns whether all is over. */
-    private synchronized boolean obey(Map<String, Object> reply, double sent) {
+    /** Acts on the reply to the newest call. */
+    private synchronized void obey(Map<String, Object> reply, double sent) throws IOException {
         check();
         if (!session.equals(reply.get("session"))) {
-            stopAll();
-            validTo = 0;
-            cancelAt = 0;
-            session = (String) reply.get("session");
-            assigned = Map.of();
-        }
-        seq = number(reply.get("seq"));
-        listed = (String) reply.get("listed");
-        double validFor = (Double) reply.get("validFor");
-        if (sent + validFor > validTo) {
-            validTo = sent + validFor;
-            cancelAt = sent + 0.75 * validFor;
-        }
-        if (reply.get("assigned") instanceof List<?> list) {
-            var now = new HashMap<String, Long>();
-            for (Object o : list) {
-                var a = (Map<?, ?>) o;
-                now.put((String) a.get("key"), number(a.get("token")));
+            runs.values().forEach(Run::cancel);
+            if (!runs.values().stream().allMatch(r -> r.over)) {
+                throw new IOException("its session is new, and something of the one before still runs");
             }
-            assigned = now;
+            runs.clear();
+            assigned = Map.of();
+            validTo = 0;
+            longest = 0;
+        } else if ((Long) reply.get("seq") < seq) {
+            throw new IOException("it repeated an older reply");
         }
-        for (Run r : runs.values()) {
-            if (!Long.valueOf(r.lease.token()).equals(assigned.get(r.lease.key()))) {
+        session = (String) reply.get("session");
+        seq = (Long) reply.get("seq");
+        listed = (String) reply.get("listed");
+        double validFor = ((Number) reply.get("validFor")).doubleValue();
+        timeout = WAIT + Math.max(0.5, validFor / 4);
+        longest = Math.max(longest, validFor);
+        validTo = Math.max(validTo, sent + validFor - Clock.TICK);
+        cancelAt = validTo - longest / 4;
+        if (reply.get("assigned") instanceof List<?> list) {
+            assigned = list.stream().map(a -> (Map<?, ?>) a)
+                .collect(Collectors.toMap(a -> (String) a.get("key"), a -> (Long) a.get("token")));
+        }
+        runs.forEach((key, r) -> {
+            if (!Long.valueOf(r.lease.token()).equals(assigned.get(key))) {
                 r.cancel();
             }
-        }
+        });
         assigned.forEach((key, t) -> {
-            Work w = work.get(key.substring(0, key.indexOf('/')));
-            if (w != null && !runs.containsKey(key) && now() < cancelAt) {
+            Work w = work.get(key.split("/", 2)[0]);
+            if (w != null && !runs.containsKey(key) && Clock.now() < cancelAt) {
                 runs.put(key, new Run(new Lease(this, key, t), w));
             }
         });
-        return !ready && runs.isEmpty() && assigned.isEmpty();
-    }
-
-    /** Cancels what runs and waits until it has ended; the process halts when that takes longer than it may. */
-    private void stopAll() {
-        runs.values().forEach(Run::cancel);
-        while (!runs.values().stream().allMatch(Run::isOver)) {
-            check();
-            sleep(0.01);
+        if (!ready && runs.isEmpty() && assigned.isEmpty()) {
+            ended.countDown();
         }
-        runs.clear();
     }
 
-    /** Cancels and ends what the validity no longer covers. */
+    /** Cancels what the validity no longer covers, and ends the process when something outlives it. */
     private synchronized void check() {
-        double now = now();
-        List<Run> left = runs.values().stream().filter(r -> !r.isOver()).toList();
+        double now = Clock.now();
+        if (now < cancelAt) {
+            return;
+        }
+        List<Run> left = runs.values().stream().filter(r -> !r.over).toList();
         if (!left.isEmpty() && now >= validTo) {
             LOG.log(Level.ERROR, left.size() + " runs outlived their lease: halting");
             Runtime.getRuntime().halt(EXIT_STUCK);
         }
-        if (now >= cancelAt) {
-            left.forEach(Run::cancel);
-        }
+        left.forEach(Run::cancel);
     }
 
     private void watch() {
         while (ended.getCount() > 0) {
             check();
+            replica.closeOverdue();
             sleep(0.02);
         }
     }
@@ -308,31 +290,35 @@ public final class Application {
     /** Work on one lease: started again after a pause while it returns by itself. */
     private final class Run {
         private final Lease lease;
+        private final Work function;
         private final Thread thread;
+        private volatile boolean over;
 
         Run(Lease lease, Work function) {
             this.lease = lease;
-            thread = daemon(lease.key(), () -> {
-                try {
-                    again(function);
-                } finally {
-                    daemon("shardctl-news", Application.this::news); // once this thread is over
-                }
-            });
+            this.function = function;
+            thread = daemon(threads, lease.key(), this::again);
         }
 
-        private void again(Work function) {
-            for (double ceiling = 1; !lease.cancelled(); ceiling = Math.min(60, 2 * ceiling)) {
-                try {
-                    function.run(lease);
-                } catch (Work.Done e) {
-                    return;
-                } catch (InterruptedException e) {
-                    continue; // it is cancelled, or was interrupted by itself
-                } catch (Exception e) {
-                    LOG.log(Level.ERROR, lease.key() + " failed", e);
+        private void again() {
+            try {
+                for (double ceiling = 1; !lease.cancelled(); ceiling = Math.min(60, 2 * ceiling)) {
+                    double began = Clock.now();
+                    try {
+                        function.run(lease);
+                    } catch (Work.Done e) {
+                        return;
+                    } catch (InterruptedException e) {
+                        LOG.log(Level.DEBUG, lease.key() + " was interrupted");
+                    } catch (Throwable e) {
+                        LOG.log(Level.ERROR, lease.key() + " failed", e);
+                    }
+                    ceiling = Clock.now() - began > 60 ? 1 : ceiling;
+                    lease.pause(ceiling * ThreadLocalRandom.current().nextDouble());
                 }
-                sleep(ceiling * ThreadLocalRandom.current().nextDouble());
+            } finally {
+                over = true;
+                news();
             }
         }
 
@@ -342,60 +328,6 @@ public final class Application {
                 thread.interrupt();
             }
         }
-
-        boolean isOver() {
-            return !thread.isAlive();
-        }
-    }
-
-    byte[] request(String method, String path, byte[] body, long fencing) throws IOException {
-        try (var channel = SocketChannel.open(address)) {
-            return exchange(channel, method, path, body, fencing);
-        }
-    }
-
-    /** One request by HTTP/1.0: the replica closes the connection after its answer. */
-    private byte[] exchange(SocketChannel channel, String method, String path, byte[] body, long fencing)
-        throws IOException {
-        var head = new StringBuilder(method + " " + path + " HTTP/1.0\r\nHost: localhost\r\n");
-        head.append("Content-Length: ").append(body.length).append("\r\n");
-        if (!token.isEmpty()) {
-            head.append("Authorization: Bearer ").append(token).append("\r\n");
-        }
-        if (fencing > 0) {
-            head.append("Shardctl-Fencing-Token: ").append(fencing).append("\r\n");
-        }
-        write(channel, head.append("\r\n").toString().getBytes(StandardCharsets.UTF_8));
-        write(channel, body);
-        InputStream in = Channels.newInputStream(channel);
-        var all = new ByteArrayOutputStream();
-        in.transferTo(all);
-        byte[] answer = all.toByteArray();
-        int end = text(answer).indexOf("\r\n\r\n");
-        if (end < 0) {
-            throw new IOException("the replica closed the connection");
-        }
-        int status = Integer.parseInt(text(answer).split(" ", 3)[1]);
-        byte[] rest = java.util.Arrays.copyOfRange(answer, end + 4, answer.length);
-        if (status >= 300) {
-            Object detail = rest.length > 0 && rest[0] == '{' ? Json.object(text(rest)).get("detail") : text(rest);
-            throw new ReplicaException(status, String.valueOf(detail));
-        }
-        return rest;
-    }
-
-    private static void write(SocketChannel channel, byte[] bytes) throws IOException {
-        for (var buffer = ByteBuffer.wrap(bytes); buffer.hasRemaining();) {
-            channel.write(buffer);
-        }
-    }
-
-    private static String text(byte[] bytes) {
-        return new String(bytes, StandardCharsets.ISO_8859_1);
-    }
-
-    private static long number(Object o) {
-        return ((Double) o).longValue();
     }
 
     private static void sleep(double seconds) {
@@ -406,8 +338,9 @@ public final class Application {
         }
     }
 
-    private static Thread daemon(String name, Runnable what) {
-        var thread = new Thread(what, name);
+    private static Thread daemon(ThreadFactory factory, String name, Runnable what) {
+        Thread thread = factory.newThread(what);
+        thread.setName(name);
         thread.setDaemon(true);
         thread.start();
         return thread;

@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** JSON as the replica sends it: objects are maps, numbers doubles. */
+/** JSON as the replica sends it: objects are maps, numbers Long or Double. */
 final class Json {
     private final String text;
     private int at;
@@ -61,9 +61,13 @@ final class Json {
                     case "null" -> null;
                     case "true" -> true;
                     case "false" -> false;
-                    default -> Double.valueOf(word);
+                    default -> integer(word) ? (Object) Long.valueOf(word) : (Object) Double.valueOf(word);
                 };
         }
+    }
+
+    private static boolean integer(String word) {
+        return word.chars().noneMatch(c -> c == '.' || c == 'e' || c == 'E');
     }
 
     private String string() {

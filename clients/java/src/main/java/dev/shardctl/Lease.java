@@ -23,10 +23,12 @@ public final class Lease {
         return key;
     }
 
+    /** The part of the key before the first slash. */
     public String group() {
         return key.substring(0, key.indexOf('/'));
     }
 
+    /** The rest of the key. */
     public String name() {
         return key.substring(key.indexOf('/') + 1);
     }
@@ -48,30 +50,35 @@ public final class Lease {
 
     /** Whether the work may go on now. It was true a moment ago: send the token along as well. */
     public boolean valid() {
-        return !cancelled() && Application.now() < app.validTo();
+        return !cancelled() && app.left() > 0;
     }
 
     /** Seconds until the work must have ended. It grows again while the replica renews its lease. */
     public double deadline() {
-        return Math.max(0, app.validTo() - Application.now());
+        return app.left();
     }
 
-    /** What was kept with the key last; empty when nothing was. */
+    /** What was kept with the key last; empty when nothing was. Status 409: the lease is lost. */
     public Optional<byte[]> value() throws IOException {
-        byte[] body = app.request("GET", path(), new byte[0], token);
+        byte[] body = app.replica().request("GET", "value", key, new byte[0], token);
         return body.length == 0 ? Optional.empty() : Optional.of(body);
     }
 
-    /** Keeps a value of at most 64 KiB with the key, for whoever owns it next. */
+    /** Keeps a value of at most 64 KiB with the key, for its next owner. Status 409: the lease is lost. */
     public void setValue(byte[] value) throws IOException {
-        app.request("PUT", path(), value, token);
+        app.replica().request("PUT", "value", key, value, token);
     }
 
     void cancel() {
         cancelled.countDown();
     }
 
-    private String path() {
-        return "/v1/value/" + key; // names of groups and tasks need no escapes
+    /** Waits, at most until it is cancelled. */
+    void pause(double seconds) {
+        try {
+            cancelled.await((long) (1000 * seconds), TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 }
