@@ -31,7 +31,7 @@ func (r *runner) NeedsRestart(tasks.Runner) bool { return false }
 // Run does the work once.
 func (r *runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	env.Status.Running()
-	err := r.work(ctx, Lease{env.Run()})
+	err := r.work(ctx, newLease(env.Run()))
 	if errors.Is(err, ErrDone) {
 		end := tasks.Ended(ctx, nil)
 		end.Final = true

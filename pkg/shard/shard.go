@@ -27,6 +27,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -128,7 +129,14 @@ func Run(ctx context.Context, cfg Config, work Work) error {
 
 // Lease is the hold on a key during one start of its work. Its methods may be called concurrently.
 type Lease struct {
-	run tasks.Run
+	run   tasks.Run
+	token *atomic.Int64
+}
+
+func newLease(run tasks.Run) Lease {
+	l := Lease{run: run, token: &atomic.Int64{}}
+	l.token.Store(run.Token)
+	return l
 }
 
 // Name is the name of the key in its group.
@@ -137,8 +145,20 @@ func (l Lease) Name() string { return l.run.Name }
 // Key is GROUP/NAME.
 func (l Lease) Key() string { return string(l.run.Key()) }
 
-// Token is the fencing token of this start. It rises with every start of the key, on any process.
-func (l Lease) Token() int64 { return l.run.Token }
+// Token is the fencing token of this start. It rises with every start of the key, on any process, and by Advance.
+func (l Lease) Token() int64 { return l.token.Load() }
+
+// Advance gives the work that goes on a new, larger token, and returns it. It is for work that has lost track of what it
+// has sent: whatever has seen the new token refuses what was sent under the old one. What Value and SetValue do from
+// then on is under the new token. One Advance of a key goes on at a time. With an error the lease keeps its token.
+// Errors: [elect.ErrLeaseLost], [elect.ErrReleased], or the context's cause.
+func (l Lease) Advance(ctx context.Context) (int64, error) {
+	token, err := l.run.Advance(ctx)
+	for was := l.token.Load(); was < token && !l.token.CompareAndSwap(was, token); {
+		was = l.token.Load()
+	}
+	return token, err
+}
 
 // Tick is the tick that this start is for; zero of keys without a schedule.
 func (l Lease) Tick() time.Time { return l.run.ScheduledAt }

@@ -252,6 +252,43 @@ func TestValuesOutliveTheirOwner(t *testing.T) {
 	}
 }
 
+// TestWorkAdvances holds that work which goes on gets a larger token, that others see it, and that its value is under it.
+func TestWorkAdvances(t *testing.T) {
+	s := newService(t)
+	tokens := make(chan [2]int64, 2)
+	work := func(ctx context.Context, own shard.Lease) error {
+		first := own.Token()
+		token, err := own.Advance(ctx)
+		if err != nil {
+			return err
+		}
+		if own.Token() != token || own.SetValue(ctx, nil) != nil {
+			t.Errorf("token %d after Advance gave %d", own.Token(), token)
+		}
+		tokens <- [2]int64{first, token}
+		<-ctx.Done()
+		return nil
+	}
+	cfg := shard.Config{Group: "topics", Keys: []string{"one"}}
+	a := s.start("a", cfg, work)
+	got := <-tokens
+	if got[1] <= got[0] {
+		t.Errorf("the token goes from %d to %d", got[0], got[1])
+	}
+	for range a.Watch(t.Context()) {
+		if o, ok := a.Owner("topics/one"); ok && o.Token == got[1] {
+			break
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start("b", cfg, work)
+	if next := <-tokens; next[0] <= got[1] {
+		t.Errorf("the next start has the token %d after %d", next[0], got[1])
+	}
+}
+
 func TestListsChange(t *testing.T) {
 	s := newService(t)
 	var mu sync.Mutex

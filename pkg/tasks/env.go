@@ -40,6 +40,7 @@ type Env struct {
 	Start     Start
 	Grace     time.Duration // what a run has to end in after it is asked to stop, while the lease holds: stop.timeout
 	Lease     Lease         // the hold on the key, and the value kept with it
+	Advance   Advance       // gives this run a new token
 	Remote    *RemoteLease  // what an endpoint elsewhere was promised under this hold
 	Processes Processes
 	Status    Status
@@ -60,6 +61,11 @@ type Host struct {
 	// Application runs tasks with assign; nil: there is none.
 	Application Application
 }
+
+// Advance gives a run that goes on a new, larger token. What the lease's Checkpoint does from then on is under it, and
+// what it has under way fails once that has read or set the value. With an error the run keeps the token that it had.
+// Errors: [elect.ErrLeaseLost], [elect.ErrReleased], or the context's cause.
+type Advance func(ctx context.Context) (token int64, err error)
 
 // Application is a process beside the replica that runs keys, in any language.
 type Application interface {
@@ -121,7 +127,8 @@ type Status interface {
 // Run is what a callback is given of it.
 func (e Env) Run() Run {
 	return Run{
-		Identity: e.Identity, Start: e.Start, Lease: e.Lease, Logger: e.Log.WithValues("token", e.Start.Token),
+		Identity: e.Identity, Start: e.Start, Lease: e.Lease, Advance: e.Advance,
+		Logger: e.Log.WithValues("token", e.Start.Token),
 	}
 }
 
@@ -214,8 +221,10 @@ type Run struct {
 	// Start has the token: whatever the callback writes to should refuse smaller ones than it has seen.
 	Start
 	// Lease says how long the work may go on; a long step may ask it before it begins.
-	Lease  Lease
-	Logger logr.Logger
+	Lease Lease
+	// Advance gives the run a new token, which is not in Start.
+	Advance Advance
+	Logger  logr.Logger
 }
 
 // Registry holds callbacks by name. Its zero value is empty and ready; its methods may be called concurrently.

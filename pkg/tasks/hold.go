@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -44,17 +45,63 @@ type Hold interface {
 // runLease is the lease as one run sees it: its value is under the token of that run.
 type runLease struct {
 	Lease
+	hold     Hold
+	advanced func(token int64) // takes what an Advance gave; 0: nothing
+
+	mu    sync.Mutex
 	value elect.Checkpoint
+	token int64 // of the newest Advance; 0: there was none
+	over  bool
 }
 
-func newRunLease(hold Hold) runLease { return runLease{Lease: hold, value: hold.Checkpoint()} }
+func newRunLease(hold Hold, advanced func(token int64)) *runLease {
+	return &runLease{Lease: hold, hold: hold, advanced: advanced, value: hold.Checkpoint()}
+}
+
+// Advance gives the run that goes on a new, larger token, and puts the value under it.
+func (l *runLease) Advance(ctx context.Context) (int64, error) {
+	if l.isOver() {
+		return 0, elect.ErrReleased
+	}
+	token, err := l.hold.Advance(ctx, l.hold.Status())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return 0, elect.ErrReleased // the token is the next start's
+	}
+	if err == nil {
+		l.token, l.value = token, l.hold.Checkpoint()
+	}
+	l.advanced(token) // also after an error: it may have written an older status over a newer one
+	return token, err
+}
+
+// end says that the run has returned, and gives the token of its newest Advance; 0: there was none.
+func (l *runLease) end() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	return l.token
+}
+
+func (l *runLease) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+func (l *runLease) checkpoint() elect.Checkpoint {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.value
+}
 
 // Value implements [elect.Checkpoint].
-func (l runLease) Value(ctx context.Context) ([]byte, error) { return l.value.Value(ctx) }
+func (l *runLease) Value(ctx context.Context) ([]byte, error) { return l.checkpoint().Value(ctx) }
 
 // SetValue implements [elect.Checkpoint].
-func (l runLease) SetValue(ctx context.Context, value []byte) error {
-	return l.value.SetValue(ctx, value)
+func (l *runLease) SetValue(ctx context.Context, value []byte) error {
+	return l.checkpoint().SetValue(ctx, value)
 }
 
 // RemoteLease is the time that an endpoint elsewhere was promised for a key: it may work on it until then, whatever

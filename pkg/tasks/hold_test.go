@@ -37,7 +37,7 @@ func (n named) Run(ctx context.Context, env Env) Ending {
 		return NotStarted(ctx, fmt.Errorf("callback %q is not registered", string(n)))
 	}
 	env.Status.Running()
-	return Ended(ctx, call(ctx, Run{Identity: env.Identity, Start: env.Start, Lease: env.Lease, Logger: env.Log}))
+	return Ended(ctx, call(ctx, env.Run()))
 }
 
 // shell is a runner of a command: a script of sh.
@@ -194,5 +194,72 @@ func TestOtherRunsAreNotAnnounced(t *testing.T) {
 			return nil
 		}))
 		runFor(t, s, callbackTask(), newHold(callbackTask()))
+	})
+}
+
+// A run that goes on gets new tokens. Its value and its outcome are under the newest, and the next start has a larger.
+func TestARunAdvances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := callbackTask()
+		task.Restart = RestartNever
+		hold := newHold(task)
+		var over Advance
+		s, _ := rig(t, func(ctx context.Context, run Run) error {
+			over = run.Advance
+			before := hold.Checkpoint()
+			for want := run.Token + 3; want <= run.Token+6; want += 3 {
+				if token, err := run.Advance(ctx); token != want || err != nil {
+					t.Errorf("token %d, %v, want %d", token, err, want)
+				}
+				if err := run.Lease.SetValue(ctx, []byte("new")); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := before.SetValue(ctx, []byte("old")); !errors.Is(err, elect.ErrLeaseLost) {
+				t.Errorf("the value was set under the token before: %v", err)
+			}
+			synctest.Wait()
+			if state := hold.Status().State; state != StateRunning {
+				t.Errorf("the lock says %s", state)
+			}
+			return nil
+		})
+		_, done := runTask(t, s, task, hold)
+		if err := <-done; !errors.Is(err, ErrDone) {
+			t.Error(err)
+		}
+		if o := hold.Status().Outcome; o == nil || o.Token != hold.Token() {
+			t.Errorf("outcome %+v, token %d", o, hold.Token())
+		}
+		if token, err := over(t.Context()); !errors.Is(err, elect.ErrReleased) || token != 0 {
+			t.Errorf("a run that is over has the token %d: %v", token, err)
+		}
+	})
+}
+
+// An Advance that fails, or is lost on the way, leaves the run its token. A status that was reported meanwhile is noted.
+func TestARunThatCannotAdvanceGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := callbackTask()
+		hold := newHold(task)
+		hold.Fail = func(int) error { return elect.ErrLeaseLost }
+		s, _ := rig(t, func(ctx context.Context, run Run) error {
+			if token, err := run.Advance(ctx); token != 0 || !errors.Is(err, elect.ErrLeaseLost) {
+				t.Errorf("token %d, %v", token, err)
+			}
+			if err := run.Lease.SetValue(ctx, []byte("x")); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			hold.SetStatus(elect.TaskStatus{State: StateStarting}) // as an older one would stand there
+			_, _ = run.Advance(ctx)
+			synctest.Wait()
+			if state := hold.Status().State; state != StateRunning {
+				t.Errorf("the lock says %s", state)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		runFor(t, s, task, hold)
 	})
 }

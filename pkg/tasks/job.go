@@ -81,9 +81,9 @@ func (j *job) times() (tick, retry time.Time) {
 	return tick, retry
 }
 
-// advanced takes that the lock was advanced for the start, with the status as of then.
+// advanced takes that the lock was advanced for the start, or by its run, with the status as of then; 0: it was not.
 func (j *job) advanced(token int64) effects {
-	j.start.Token = token
+	j.start.Token = max(j.start.Token, token)
 	return effects{note: true}
 }
 

@@ -76,7 +76,9 @@ func (r *taskRuns) attempt(
 		result.took, result.cause = time.Since(began), context.Cause(ctx)
 		span.End(result.result(), result.ending)
 	}()
-	r.work(ctx, start, span, &result.ending)
+	lease := newRunLease(r.hold, advanced)
+	defer func() { result.start.Token = max(start.Token, lease.end()) }()
+	r.work(ctx, start, lease, span, &result.ending)
 }
 
 // logStart logs a start. One of a tick is no change of what runs where.
@@ -90,7 +92,7 @@ func (r *taskRuns) logStart(start Start) {
 }
 
 // work runs the runner once, and notes how that ended also when it panics or ends its goroutine.
-func (r *taskRuns) work(ctx context.Context, start Start, span Span, end *Ending) {
+func (r *taskRuns) work(ctx context.Context, start Start, lease *runLease, span Span, end *Ending) {
 	task := r.task()
 	if task.Runner == nil {
 		*end = NotStarted(ctx, errNoRunner)
@@ -122,7 +124,7 @@ func (r *taskRuns) work(ctx context.Context, start Start, span Span, end *Ending
 		return
 	}
 	defer over()
-	env := r.env(task, start)
+	env := r.env(task, start, lease)
 	env.Status = status
 	*end = task.Runner.Run(ctx, env)
 }
@@ -148,14 +150,14 @@ func (r *taskRuns) leave() {
 		r.report(StateStopping)
 		defer r.watchStop()() // an endpoint that does not acknowledge its stop is stuck as a process is
 	}
-	leaver.Leave(context.Background(), r.env(task, r.remote.Start()))
+	leaver.Leave(context.Background(), r.env(task, r.remote.Start(), newRunLease(r.hold, func(int64) {})))
 }
 
-func (r *taskRuns) env(task Task, start Start) Env {
+func (r *taskRuns) env(task Task, start Start, lease *runLease) Env {
 	tracer, _ := r.shared.cfg.Tracer.(DeliveryTracer)
 	return Env{
 		Identity: task.Identity(), Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
-		Lease: newRunLease(r.hold), Remote: r.remote, Processes: commands{r.scope, start},
+		Lease: lease, Advance: lease.Advance, Remote: r.remote, Processes: commands{r.scope, start},
 		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: r.trace.logger(r.log),
 		deliveries: deliveries{tracer, r.traced(task, start)},
 	}
