@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -132,7 +132,7 @@ func (g *Group) settings() (config.Group, error) {
 		return s, fmt.Errorf("group %q has %d keys, must have at most %d", g.Name, len(g.Keys), config.MaxNames)
 	}
 	keys := slices.Sorted(slices.Values(g.Keys))
-	sum := sha256.New()
+	weights := make([]int, len(keys))
 	run := &runner{g.Work}
 	for i, name := range keys {
 		if !config.IsTaskName(name) {
@@ -146,9 +146,21 @@ func (g *Group) settings() (config.Group, error) {
 		if g.Weight != nil {
 			t.Weight = max(1, g.Weight(name))
 		}
-		s.Tasks = append(s.Tasks, t)
-		_, _ = io.WriteString(sum, name+" "+strconv.Itoa(t.Weight)+"\n") // a hash takes everything
+		s.Tasks, weights[i] = append(s.Tasks, t), t.Weight
 	}
-	s.Hash = hex.EncodeToString(sum.Sum(nil))[:16]
-	return s, nil
+	var err error
+	s.Hash, err = listHash(g, keys, weights)
+	return s, err
+}
+
+// listHash is the same in processes that plan and run the group's keys alike.
+func listHash(g *Group, keys []string, weights []int) (string, error) {
+	same := g.Task.WithDefaults()
+	same.Runner = nil // it is filled in
+	text, err := json.Marshal([]any{g.Selector, same, keys, weights})
+	if err != nil {
+		return "", fmt.Errorf("group %q: %w", g.Name, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }

@@ -368,6 +368,28 @@ func TestNothingIsRemovedUntilListsAgree(t *testing.T) {
 	s.wait("topic-0 is gone", func() bool { return s.owner["topic-0"] == "" && len(s.owner) == 5 })
 }
 
+// TestProcessesNoticeWhatDiffers holds that lists with the same keys differ when others may own them, or they run otherwise.
+func TestProcessesNoticeWhatDiffers(t *testing.T) {
+	for name, change := range map[string]func(*shard.Group){
+		"selector": func(g *shard.Group) { g.Selector = map[string]string{"pool": "b"} },
+		"backoff":  func(g *shard.Group) { g.Task.Backoff.Initial = time.Minute },
+		"schedule": func(g *shard.Group) { g.Task.Every = time.Hour },
+		"labels":   func(g *shard.Group) { g.Task.Labels = map[string]string{"team": "edge"} },
+		"weight":   func(g *shard.Group) { g.Weight = func(string) int { return 2 } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t)
+			cfg := shard.Config{Groups: []shard.Group{{Name: "topics", Keys: names(2)}}}
+			cfg.Options.Labels = map[string]string{"pool": "b"}
+			a := s.start("a", cfg, s.work("a"))
+			cfg.Groups = slices.Clone(cfg.Groups)
+			change(&cfg.Groups[0])
+			s.start("b", cfg, s.work("b"))
+			waitProblem(t, serve(t, a), "ConfigDiffers")
+		})
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	one := []string{"one"}
 	work := func(context.Context, shard.Lease) error { return nil }
