@@ -39,7 +39,7 @@ func (l *listReader) discover(p *parts, s *Settings) *Discover {
 	n := p.discover
 	switch {
 	case n == nil:
-		l.Add(p.template, "goes with discover only: it is what runs for each that is found")
+		l.Add(p.template, "goes with discover or slots only: it is what runs for each of them")
 		return nil
 	case n.Shape != decode.Mapping:
 		return nil // the schema's check has said so
@@ -130,13 +130,17 @@ func (d *Discover) fields(use tasks.Use) decode.Fields {
 	if err != nil {
 		return decode.Pairs("discover", asks)
 	}
+	return decode.Pairs("discover", asks, "template", d.Template.fields(sample, use))
+}
+
+// fields are what is printed of a template, of which sample is one task.
+func (t *Template) fields(sample tasks.Task, use tasks.Use) decode.Fields {
 	use.Ticks = sample.Ticks()
 	shown := slices.DeleteFunc(fieldsOf(sample, use), func(f decode.Field) bool { return f.Name == "name" })
-	var w written
-	if w = (&listReader{fieldReader: fieldReader{opts: d.Template.opts}}).taskWritten(d.template); w != nil {
+	if w := (&listReader{fieldReader: fieldReader{opts: t.opts}}).taskWritten(t.node); w != nil {
 		shown = w.over("", shown)
 	}
-	return decode.Pairs("discover", asks, "template", asWritten(shown, d.template))
+	return asWritten(shown, t.node)
 }
 
 // asWritten is fields with what was not settled when the file was read as it is written.

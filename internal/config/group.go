@@ -23,6 +23,7 @@ type parts struct {
 	discover *decode.Node
 	template *decode.Node
 	weights  *decode.Node
+	slots    *decode.Node
 	tasks    []*decode.Node
 }
 
@@ -84,6 +85,7 @@ func (l *listReader) fill(p *parts, n *decode.Node) {
 	once(&p.discover, "discover", n.Get("discover"))
 	once(&p.template, "template", n.Get("template"))
 	once(&p.weights, "weightFrom", n.Get("weightFrom"))
+	once(&p.slots, "slots", n.Get("slots"))
 	p.tasks = append(p.tasks, n.Get("tasks").List()...)
 }
 
@@ -110,7 +112,10 @@ func (l *listReader) group(p *parts, s *Settings) Group {
 		g.tasksWritten = append(g.tasksWritten, slices.Repeat([]written{l.taskWritten(merged)}, len(built))...)
 		lines = append(lines, canonical(merged))
 	}
-	if p.discover != nil || p.template != nil {
+	if p.slots != nil {
+		lines = append(lines, l.slots(p, &g, s))
+	}
+	if p.discover != nil || p.template != nil && p.slots == nil {
 		g.Discover = l.discover(p, s)
 		lines = append(lines, canonicalDiscover(p))
 	}
@@ -157,9 +162,9 @@ func (l *listReader) taskWritten(n *decode.Node) written {
 
 // names are those that one task's node makes.
 type names struct {
-	node   *decode.Node
-	all    []string
-	braces bool
+	node     *decode.Node
+	all      []string
+	numbered bool // each has an index: by braces, or as a slot
 }
 
 var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
@@ -185,7 +190,7 @@ func (l *listReader) taskNames(task *decode.Node, limit int) names {
 			return names{node: n}
 		}
 	}
-	return names{node: n, all: made, braces: hasBraces(n.Text)}
+	return names{node: n, all: made, numbered: hasBraces(n.Text)}
 }
 
 func (l *listReader) reportName(n *decode.Node, name string) {

@@ -108,8 +108,8 @@ func (t TLS) fields() decode.Fields {
 }
 
 func (g Group) fields(s *Settings) decode.Fields {
-	all := make([]decode.Fields, len(g.Tasks))
-	for i, t := range g.Tasks {
+	all := make([]decode.Fields, len(g.named()))
+	for i, t := range g.named() {
 		all[i] = fieldsOf(t, tasks.Use{Ticks: t.Ticks(), Lease: s.Lease.Duration})
 		if i < len(g.tasksWritten) {
 			all[i] = g.tasksWritten[i].over("", all[i])
@@ -126,6 +126,7 @@ func (g Group) fields(s *Settings) decode.Fields {
 		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
 	}
 	shown = append(g.written.over("", shown), decode.Pairs("tasks", all)...)
+	shown = append(shown, g.slotFields(tasks.Use{Lease: s.Lease.Duration})...)
 	if g.Discover != nil {
 		shown = append(shown, g.Discover.fields(tasks.Use{Lease: s.Lease.Duration})...)
 	}

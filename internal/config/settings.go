@@ -185,8 +185,10 @@ type Group struct {
 	Name     string
 	Cap      *int              // most tasks one instance owns in this group; nil: no cap
 	Selector map[string]string // labels an instance must have to own any; empty: all may
-	Tasks    []tasks.Task      // braces expanded, in the order of the files; then those that were discovered
+	Tasks    []tasks.Task      // braces expanded, in the order of the files; then slots, or those that were discovered
 	Discover *Discover         // makes more tasks; nil: none are discovered
+	// Slots is how many tasks are the slots of keys that nobody declares, see [tasks.Slot]; 0: none.
+	Slots int
 	// WeightFrom says what the weights of subscriptions come from.
 	WeightFrom WeightFrom
 	// Hash says which list this is, equal on replicas with equal lists. It is made of the tasks' names and fields as
@@ -194,7 +196,8 @@ type Group struct {
 	Hash string
 
 	written      written   // of the group itself
-	tasksWritten []written // of each task; nil where nothing came from outside
+	tasksWritten []written // of each task but slots; nil where nothing came from outside
+	slots        *Template // of slots; nil: there are none
 }
 
 // WeightFrom says what the weights of a group's subscriptions come from. Other tasks have the weight that is declared.

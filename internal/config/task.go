@@ -25,12 +25,12 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings
 	each := variesByName(n)
 	for i, name := range made.all {
 		index := ""
-		if made.braces {
+		if made.numbered {
 			index = strconv.Itoa(i)
 		}
 		if i == 0 || each {
 			l.Scope = l.own(name, index, group, s)
-			l.AtStart = l.atStart(made.braces, ticks(n), false)
+			l.AtStart = l.atStart(made.numbered, ticks(n), false)
 			shared = l.task(n, s)
 		}
 		t := shared
@@ -61,13 +61,13 @@ func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
 }
 
 // atStart finds the variables that will be set when a task starts.
-func (l *listReader) atStart(braces, ticks, discovered bool) decode.Lookup {
+func (l *listReader) atStart(numbered, ticks, discovered bool) decode.Lookup {
 	return func(name string) (string, bool) {
 		switch {
 		case decode.IsDiscovered(name):
 			return "", discovered
 		case name == "SHARDCTL_INDEX":
-			return "", braces
+			return "", numbered
 		case name == "SHARDCTL_SCHEDULED_AT":
 			return "", ticks
 		case decode.IsOwn(name):

@@ -10,6 +10,9 @@ import (
 // every language. It panics where slots is below 1.
 func Slot(key string, slots int) int { return tasks.Slot(key, slots) }
 
+// SlotName is the name of a slot among slots, as [Lease.Name] has it: slot-000 and so on.
+func SlotName(slot, slots int) string { return tasks.SlotName(slot, slots) }
+
 // Slot is the slot that a key, any text, has in a group with Slots: GROUP/slot-007, as Owner takes it.
 func (r *Replica) Slot(group, key string) (string, error) {
 	r.mu.Lock()

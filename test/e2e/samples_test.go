@@ -118,6 +118,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			"topics/topic-001": "running", "topics/topic-010": "running", "topics/restless": "running",
 			"calls/ping": "waiting", "calls/nightly-report": "waiting",
 			"found/orders-eu": "running", "found/orders-us": "running",
+			"tenants/slot-000": "running", "tenants/slot-003": "running",
 		} {
 			eventuallyState(ctx, r, key, state)
 		}

@@ -189,7 +189,7 @@ func (p *Problems) checkSet(n *Node, lookup Lookup) bool {
 func (p *Problems) addUnset(n *Node, name string) {
 	switch {
 	case name == "SHARDCTL_INDEX":
-		p.Add(n, "$(%s) is set only for tasks with braces in their name", name)
+		p.Add(n, "$(%s) is set only for slots, and tasks with braces in their name", name)
 	case name == "SHARDCTL_SCHEDULED_AT":
 		p.Add(n, "$(%s) is set only for tasks with schedule or every", name)
 	case IsDiscovered(name):
