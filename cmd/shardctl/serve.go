@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/status"
 )
 
@@ -37,6 +38,11 @@ func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error 
 	shown.Logger, shown.Peers, shown.PeerScheme, shown.Vouch = log, peers, scheme(server), guard.Vouch
 	read := status.New(shown)
 	readOnly := guard.ReadOnly(guard.Output(read, w.settings.ShowsOutput()))
+	if w.settings.Server.Route {
+		readOnly = route.Over(readOnly, guard.CheckHost(route.New(route.Config{
+			Source: shown.Source, Known: guard.Known, Done: w.metrics.Routed,
+		})))
+	}
 	for _, l := range []struct {
 		field, address string
 		tls            config.TLS

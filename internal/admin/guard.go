@@ -28,8 +28,8 @@ type Guard struct {
 // local is who asks where no token is asked for: only on loopback.
 const local = "local"
 
-// checkHost refuses requests under names that are not the listener's.
-func (g *Guard) checkHost(next http.Handler) http.Handler {
+// CheckHost refuses requests under names that are not the listener's.
+func (g *Guard) CheckHost(next http.Handler) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if !g.Hosts.Allow(r) {
 			return httperr.New(http.StatusMisdirectedRequest, api.ReasonMisdirected,
@@ -43,7 +43,7 @@ func (g *Guard) checkHost(next http.Handler) http.Handler {
 
 // ReadOnly is the handler of a listener that takes no changes. Its answer to a change says where they are taken.
 func (g *Guard) ReadOnly(next http.Handler) http.Handler {
-	return g.checkHost(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	return g.CheckHost(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			return httperr.NotAllowed("GET, HEAD",
 				"%.20s: this listener only reads; changes are taken at admin.listen", r.Method)
@@ -68,6 +68,15 @@ func (g *Guard) Change(r *http.Request, need access.Role) (who string, bad *http
 		)
 	}
 	return g.Allow(r, need)
+}
+
+// Known says whether a text is one of the tokens.
+func (g *Guard) Known(token string) bool {
+	if g.Tokens == nil {
+		return false
+	}
+	_, known := g.Tokens.Find(token)
+	return known
 }
 
 // Allow checks the token of a request that needs the role, and says who asks.

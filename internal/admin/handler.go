@@ -50,7 +50,7 @@ func New(c Config) http.Handler {
 		}
 		mux.Handle(route.Path, postOnly(c.change(route, names)))
 	}
-	return c.Guard.checkHost(mux)
+	return c.Guard.CheckHost(mux)
 }
 
 // postOnly takes POST alone.

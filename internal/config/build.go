@@ -123,6 +123,7 @@ func (l settingsReader) server(n *decode.Node) Server {
 	s.Advertise = l.advertise(n.Get("advertise"), s.Listen)
 	s.Hosts = l.hosts(n.Get("hosts"))
 	s.Logs = ServeLogs(l.Text(n.Get("logs"), string(ServeLogsAuto)))
+	s.Route = l.Truth(n.Get("route"))
 	ca := n.Get("tls").Get("caFile")
 	s.TLS.CAFile = l.Text(ca, "")
 	if s.TLS.CAFile != "" && !s.TLS.Enabled() {

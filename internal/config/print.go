@@ -89,7 +89,7 @@ func (s *Settings) fields() decode.Fields {
 		"shutdown", decode.Pairs("timeout", s.Shutdown.Timeout),
 		"server", decode.Pairs(
 			"listen", s.Server.Listen, "advertise", s.Server.Advertise, "hosts", append([]string{}, s.Server.Hosts...),
-			"logs", string(s.Server.Logs),
+			"logs", string(s.Server.Logs), "route", s.Server.Route,
 			"tls", append(s.Server.TLS.fields(), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
 		),
 		"app", decode.Pairs(

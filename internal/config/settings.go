@@ -118,7 +118,9 @@ type Server struct {
 	Hosts []string
 	// Logs says whether it shows what tasks write.
 	Logs ServeLogs
-	TLS  TLS
+	// Route says whether it forwards requests under /route to the owners of their keys.
+	Route bool
+	TLS   TLS
 }
 
 // App is the application beside this replica: a process that runs the tasks with assign.
@@ -270,6 +272,7 @@ func (s *Settings) fixed() decode.Fields {
 		{Name: "server.advertise", Value: s.Server.Advertise},
 		{Name: "server.hosts", Value: s.Server.Hosts},
 		{Name: "server.logs", Value: s.Server.Logs},
+		{Name: "server.route", Value: s.Server.Route},
 		{Name: "server.tls", Value: s.Server.TLS},
 		{Name: "app.listen", Value: s.App.Listen},
 		{Name: "app.tokenFile", Value: s.App.TokenFile},

@@ -3,6 +3,7 @@ package status
 import (
 	"math"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ type Metrics struct {
 	store   storeMetrics
 	tasks   runMetrics
 	program programMetrics
+	routes  routeMetrics
 	locks   *mutexmetrics.Metrics // of programs that use this replica's session
 }
 
@@ -50,6 +52,12 @@ type runMetrics struct {
 type programMetrics struct {
 	reloadOK, reloadSuccess prometheus.Gauge
 	config, build           *prometheus.GaugeVec
+}
+
+// routeMetrics are those of requests that are forwarded to owners of keys.
+type routeMetrics struct {
+	requests *prometheus.CounterVec
+	duration prometheus.Histogram
 }
 
 // Buckets reach from what a healthy store takes to what a long lease makes possible.
@@ -107,16 +115,24 @@ func NewMetrics(perTask bool) *Metrics {
 			config: gauges("config_info", "The configuration that holds; the value is 1.", "hash"),
 			build:  gauges("build_info", "The program that runs; the value is 1.", "version", "revision", "goversion"),
 		},
+		routes: routeMetrics{
+			requests: counters(
+				"route_requests_total", "Requests for owners of keys, by the status of the answer.", "code",
+			),
+			duration: histogram(
+				"route_duration_seconds", "Time that requests for owners of keys took, with their answers.", fastBuckets,
+			),
+		},
 	}
 }
 
 func (m *Metrics) collectors() []prometheus.Collector {
-	k, s, t, p := &m.keys, &m.store, &m.tasks, &m.program
+	k, s, t, p, r := &m.keys, &m.store, &m.tasks, &m.program, &m.routes
 	return []prometheus.Collector{
 		k.owned, k.limit, k.claims, k.releases, k.moves, k.failover, k.handover, k.reconcile,
 		s.heartbeat, s.failures, s.success, s.operations,
 		t.restarts, t.runs, t.duration,
-		p.reloadOK, p.reloadSuccess, p.config, p.build, m.locks,
+		p.reloadOK, p.reloadSuccess, p.config, p.build, r.requests, r.duration, m.locks,
 	}
 }
 
@@ -227,6 +243,12 @@ func (m *Metrics) Lock(c elect.MutexChange) { m.locks.Count(c) }
 
 // Reconcile notes the time that one comparison of plan and reality took.
 func (m *Metrics) Reconcile(d time.Duration) { m.keys.reconcile.Observe(seconds(d)) }
+
+// Routed notes a request for the owner of a key that was answered with this status, and how long that took.
+func (m *Metrics) Routed(code int, d time.Duration) {
+	m.routes.requests.WithLabelValues(strconv.Itoa(code)).Inc()
+	m.routes.duration.Observe(seconds(d))
+}
 
 // TaskRestart counts a restart of the task after it had ended.
 func (m *Metrics) TaskRestart(group, task string) {

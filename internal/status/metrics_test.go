@@ -42,6 +42,8 @@ var promised = map[string]string{
 	"shardctl_config_last_reload_successful":                "",
 	"shardctl_config_last_reload_success_timestamp_seconds": "",
 	"shardctl_config_info":                                  "hash",
+	"shardctl_route_requests_total":                         "code",
+	"shardctl_route_duration_seconds":                       "",
 	"shardctl_locks_held":                                   "",
 	"shardctl_locks_waiting":                                "",
 	"shardctl_lock_wait_duration_seconds":                   "result",
@@ -65,6 +67,7 @@ func useAll(m *Metrics) {
 	m.Reconcile(time.Millisecond)
 	m.TaskRestart("topics", "topic-001")
 	m.TaskRun("topics", "topic-001", "succeeded", time.Minute)
+	m.Routed(200, time.Millisecond)
 }
 
 // gathered are the values of all series: "name{a=b}" → value, histograms by their count.

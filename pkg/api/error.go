@@ -45,7 +45,12 @@ const (
 	ReasonNotReady         = "NotReady"         // 503: the replica knows nothing of the cluster yet
 	ReasonNotAlive         = "NotAlive"         // 503: of /livez
 	ReasonStoreUnreachable = "StoreUnreachable" // 503
-	ReasonOwnerUnreachable = "OwnerUnreachable" // 503: of output, which only the task's owner has
+	ReasonOwnerUnreachable = "OwnerUnreachable" // 503: the task's owner cannot be asked
+	ReasonNotOwned         = "NotOwned"         // 503: the key has no owner to forward a request to
+	ReasonNoAddress        = "NoAddress"        // 503: its owner has given no address for requests
+	ReasonOwnerFailed      = "OwnerFailed"      // 502: the owner did not answer; the request may have been carried out
+	ReasonOwnerTimeout     = "OwnerTimeout"     // 504: as OwnerFailed, the time is over
+	ReasonTooManyHops      = "TooManyHops"      // 508: forwarded again and again
 	ReasonTooManyWatchers  = "TooManyWatchers"  // 429: of one client; 503: of all
 )
 

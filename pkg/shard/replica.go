@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -58,6 +59,9 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
 	r.handler = status.New(r.replica.Shown())
+	if cfg.Options.Route {
+		r.handler = route.Over(r.handler, route.New(route.Config{Source: r.replica.Board(), Done: metrics.Routed}))
+	}
 	ctx, r.leave = context.WithCancel(ctx)
 	go func() {
 		defer close(r.ended)
@@ -292,8 +296,8 @@ func (r *Replica) view() *cluster.View {
 	return &cluster.View{}
 }
 
-// Handler serves the page, the API, metrics and health, for reading. Mount it where only those come who may see them:
-// it asks for no token.
+// Handler serves the page, the API, metrics and health, for reading, and with [Options].Route requests for owners. Mount
+// it where only those come who may see them: it asks for no token.
 func (r *Replica) Handler() http.Handler { return r.handler }
 
 // Drain hands every key over and waits until nothing is held, or ctx ends. It takes no more keys.

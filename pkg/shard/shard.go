@@ -87,6 +87,8 @@ type Options struct {
 	MaxKeys int // most keys of this process over all groups; 0: no limit
 	// MaxMoves is how many hand-overs for balance go on at a time in a group; 0: no limit.
 	MaxMoves int
+	// Route has [Replica.Handler] forward requests under /route/GROUP/NAME/ to the address of the key's owner.
+	Route bool
 	// OnStuck is called when the work of these keys goes on although the lease is over, see [elect.Config]. The process
 	// must not go on. Default: it exits with status 75.
 	OnStuck func(keys []string)
