@@ -42,7 +42,8 @@ func sameTask(a, b *api.Task) bool {
 	return a.State == b.State && a.Owner == b.Owner && a.Restarts == b.Restarts && a.Reason == b.Reason &&
 		a.Message == b.Message && a.LastError == b.LastError && a.PinnedTo == b.PinnedTo && a.Kind == b.Kind &&
 		a.StateSince == b.StateSince && a.NextRunAt == b.NextRunAt && maps.Equal(a.Labels, b.Labels) &&
-		sameValue(a.Lag, b.Lag) && slices.Equal(a.Overrides, b.Overrides)
+		sameValue(a.Lag, b.Lag) && slices.Equal(a.Overrides, b.Overrides) &&
+		a.Weight == b.Weight && a.DeclaredWeight == b.DeclaredWeight
 }
 
 // sameValue compares what pointers lead to; nil is like nil alone.
@@ -56,7 +57,8 @@ func sameValue[T comparable](a, b *T) bool {
 func sameGroup(a, b *api.Group) bool {
 	return a.Name == b.Name && a.TaskCounts == b.TaskCounts && a.Imbalance == b.Imbalance &&
 		sameValue(a.Cap, b.Cap) && sameValue(a.Capacity, b.Capacity) && sameValue(a.Headroom, b.Headroom) &&
-		slices.Equal(a.Overrides, b.Overrides) && sameDiscovery(a.Discovery, b.Discovery)
+		slices.Equal(a.Overrides, b.Overrides) && sameDiscovery(a.Discovery, b.Discovery) &&
+		sameValue(a.Weights, b.Weights)
 }
 
 // sameDiscovery leaves out when a look last succeeded, which would be the only news of an idle cluster.
