@@ -56,8 +56,12 @@ func TestMalformedOutOfBand(t *testing.T) {
 			for _, d := range res.Docs {
 				ids = append(ids, d.ID)
 			}
+			inReply := map[string]bool{}
 			for _, u := range res.Unreadable {
-				named[u.ID] = true
+				if inReply[u.ID] {
+					t.Errorf("%d a page: a reply names %s twice", q.Limit, u.ID)
+				}
+				inReply[u.ID], named[u.ID] = true, true
 			}
 			if more = q.Limit > 0 && len(res.Docs) == q.Limit; more {
 				q = q.After(ids[len(ids)-1])

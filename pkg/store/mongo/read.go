@@ -193,14 +193,14 @@ func (r *reader) find(
 	return page, rows, cursor.Err()
 }
 
-// add adds to a page what can be read of a document, and names it where that is not all.
+// add adds to a page what can be read of a document, and names it once where that is not all.
 func add(to *engine.Page, kind store.Kind, raw bson.Raw) {
 	d, err := decode(kind, raw)
-	if d.ID != "" {
+	none := store.CheckFound(d)
+	if none == nil {
 		to.Docs = append(to.Docs, d)
 	}
-	if err != nil || d.ID == "" {
-		err = errors.Join(err, store.CheckFound(d))
+	if err = errors.Join(err, none); err != nil {
 		id := cmp.Or(d.ID, raw.Lookup(fieldID).String())
 		to.Unreadable = append(to.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 	}
