@@ -84,7 +84,7 @@ func (e *Engine) Drain() {
 
 // noteTakers has keys given away once the sessions are known as of the drain, and what each of them says of itself.
 func (e *Engine) noteTakers() {
-	since, waits := e.Session.awaitsTakers()
+	since, waits := e.Session.drain.awaitsTakers()
 	if !waits || !e.Peers.polledSince(since) {
 		return
 	}
@@ -97,7 +97,7 @@ func (e *Engine) noteTakers() {
 			return
 		}
 	}
-	e.Session.takersKnown()
+	e.Session.drain.known = true
 }
 
 // SetMember changes what the instance says of itself, and what it may claim.
@@ -127,7 +127,7 @@ func (e *Engine) Tick() {
 	e.noteTakers()
 	e.Keys.tick(m)
 	e.Mutexes.tick(m)
-	if e.Session.closingFor(e.cfg.Params.Hard, m.Now) { // as long as after a lost lease
+	if e.Session.drain.closingFor(e.cfg.Params.Hard, m.Now) { // as long as after a lost lease
 		e.Mutexes.end(m)
 	}
 	e.Session.announce(m)
@@ -181,7 +181,7 @@ func (e *Engine) Over() (ended, unheard bool) {
 	}
 	now := e.cfg.Clock.Now()
 	ended = e.Session.Machine().Phase == protocol.Ended
-	unheard = !ended && e.cfg.Runs.Count() == 0 && e.Session.closingFor(e.cfg.Params.T, now)
+	unheard = !ended && e.cfg.Runs.Count() == 0 && e.Session.drain.closingFor(e.cfg.Params.T, now)
 	return ended, unheard && e.Peers.Connectivity.Silent(e.cfg.Params.T, now)
 }
 

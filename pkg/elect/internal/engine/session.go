@@ -39,6 +39,16 @@ type drainState struct {
 	closeAt protocol.Instant // when that was asked for
 }
 
+// closingFor says whether Close was called at least d ago.
+func (s *drainState) closingFor(d time.Duration, now protocol.Instant) bool {
+	return s.closing && now.Reached(s.closeAt, d)
+}
+
+// awaitsTakers says since when those who may take the keys must be known; ok is false when they are, or need not be.
+func (s *drainState) awaitsTakers() (since protocol.Instant, ok bool) {
+	return s.askedAt, s.asked && !s.known
+}
+
 // newSession is a process that is about to open its first session. newID gives names of sessions, each never used
 // before.
 func newSession(out *Effects, p protocol.Params, m record.Member, newID func() string) *Session {
@@ -81,11 +91,6 @@ func (o *Session) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) 
 // Closing says whether everything is being released.
 func (o *Session) Closing() bool { return o.drain.closing }
 
-// closingFor says whether Close was called at least d ago.
-func (o *Session) closingFor(d time.Duration, now protocol.Instant) bool {
-	return o.drain.closing && now.Reached(o.drain.closeAt, d)
-}
-
 // Leaving says whether no more keys are taken.
 func (o *Session) Leaving() bool { return o.drain.closing || o.drain.asked }
 
@@ -96,14 +101,6 @@ func (o *Session) Draining(now protocol.Instant) bool {
 	return o.drain.closing ||
 		o.drain.asked && (o.m.AnnouncedDraining && o.drain.known || now.Reached(o.drain.askedAt, o.p.Retry))
 }
-
-// awaitsTakers says since when those who may take the keys must be known; ok is false when they are, or need not be.
-func (o *Session) awaitsTakers() (since protocol.Instant, ok bool) {
-	return o.drain.askedAt, o.drain.asked && !o.drain.known
-}
-
-// takersKnown says that they are known.
-func (o *Session) takersKnown() { o.drain.known = true }
 
 // Drain says draining in the session's document. Keys that are held stay.
 func (o *Session) Drain(m protocol.Moment) {
