@@ -40,7 +40,7 @@ func newHub(t *testing.T, session string) *hub {
 	h := &hub{t: t, session: session, held: true, lasts: *hard}
 	h.Hub = application.NewHub(application.Config{
 		Clock: elect.SystemClock(), Session: h.lease, MaxWait: *hard / 10,
-		Validity: func(time.Duration) error { return nil }, Changed: func() {},
+		Changed: func() {},
 	})
 	t.Cleanup(h.Close)
 	return h
