@@ -27,7 +27,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// The mode counts from the beginning: others must not connect before it is set. The socket gets its name at the end.
+	// Others must not connect before the mode is set, so the socket gets its name at the end.
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
 	_ = os.Remove(fresh) // of a process of that number that was killed
 	listener, err := lc.Listen(ctx, "unix", fresh)

@@ -103,7 +103,9 @@ func TestTheCommandRunsUnderTheSession(t *testing.T) {
 		set := func(to string) { mu.Lock(); session = to; mu.Unlock() }
 		set("one")
 		c, child := s.started(t, 1)
-		for _, want := range []string{"A=1", "SHARDCTL_SESSION=one", "SHARDCTL_KEY=~application", "SHARDCTL_APP=unix:/a"} {
+		for _, want := range []string{
+			"A=1", "SHARDCTL_SESSION=one", "SHARDCTL_KEY=~application", "SHARDCTL_APP=unix:/a",
+		} {
 			if !slices.Contains(c.Environ, want) {
 				t.Errorf("its environment %q has no %s", c.Environ, want)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
-// maxSocket is how long the path of a socket may be, in bytes. The kernel takes 107, and a process number is added to it
-// while it is made.
+// maxSocket is how long the path of a socket may be, in bytes. The kernel takes 107, and a process number is added to
+// it while it is made.
 const maxSocket = 90
 
 func (l settingsReader) app(n *decode.Node) App {
@@ -26,8 +26,8 @@ func (l settingsReader) app(n *decode.Node) App {
 		}
 	case socket && (!filepath.IsAbs(path) || len(path) > maxSocket):
 		l.Refuse(listen, "unix: and an absolute path of at most 90 bytes")
-	case !socket && (!isAddress(a.Listen) || !onLoopback(a.Listen)):
-		l.Refuse(listen, "unix:/PATH, or HOST:PORT on loopback")
+	case !socket && (!isAddress(a.Listen) || !onLoopback(a.Listen) || strings.HasSuffix(a.Listen, ":0")):
+		l.Refuse(listen, "unix:/PATH, or HOST:PORT on loopback with a port that is not 0")
 	case !socket && a.TokenFile == "" && len(a.Command) == 0 && !file.IsBad():
 		l.AddAt(listen.Place, "app.tokenFile",
 			"is required, since app.listen is %s and any user of the machine reaches it: name a file with a token",

@@ -201,7 +201,8 @@ func (r *Replica) member(s *config.Settings, lists view.StoreLists) elect.Member
 	return m
 }
 
-// applicationGuard has the guard, and a successor in the same place, know what an application without a command may run.
+// applicationGuard has the guard, and a successor in the same place, know what an application without a command may
+// run.
 type applicationGuard struct {
 	guardAdapter
 

@@ -127,9 +127,9 @@ func (e *Elector) Session() (id string, valid bool) {
 	return id, e.core.Lease.Valid(id)
 }
 
-// SessionDeadline is this process's session and the time until the moment at which nothing of its work may be alive any
-// more, unless the lease is renewed before: 0 or less when that has come, or the session is lost. The ID is empty before
-// the first session is open.
+// SessionDeadline is this process's session, and the time until nothing of its work may be alive any more unless the
+// lease is renewed before: 0 or less when that moment has come, or the session is lost. The ID is empty before the first
+// session is open.
 func (e *Elector) SessionDeadline() (id string, left time.Duration) {
 	id = e.core.Lease.Session()
 	left, ok := e.core.Lease.UntilHard(id)

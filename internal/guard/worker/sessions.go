@@ -54,8 +54,8 @@ func (c *Client) RunInsideOver(key elect.Key, session string) error {
 	return failed("end a run", c.conn.Send(wire.RunInside{Session: session, Key: key, Over: true}))
 }
 
-// ApplicationKey informs the guard that an application which it did not start may run a key, or does no longer. The next
-// [Client.ApplicationValid] comes after it.
+// ApplicationKey informs the guard that an application which it did not start may run a key, or does no longer. The
+// next [Client.ApplicationValid] comes after it.
 func (c *Client) ApplicationKey(key elect.Key, session string, over bool) error {
 	return failed("announce a key", c.conn.Send(wire.ApplicationKey{Session: session, Key: key, Over: over}))
 }
