@@ -87,7 +87,7 @@ func TestUsageErrors(t *testing.T) {
 		},
 		{"version x", `error: unknown command "x" for "shardctl version"; see shardctl version --help`},
 		{"get tasks --config " + missing, missing + `: cannot be read: no such file or directory`},
-		{"get frobs", `error: get frobs: there is no such thing; say what: tasks, instances, groups, events, locks, overrides, problems or runs; see shardctl get --help`},
+		{"get frobs", `error: get frobs: there is no such thing; say what: tasks, instances, groups, events, locks, owners, overrides, problems or runs; see shardctl get --help`},
 		{"wait --for=rich", `error: --for "rich": want balanced, running or done`},
 	} {
 		stdout, stderr, code := execute(t, strings.Fields(test.args)...)
