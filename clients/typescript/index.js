@@ -327,7 +327,7 @@ class Application {
     }
     for (const [key, token] of this.#assigned) {
       const work = this.#work.get(split(key)[0]);
-      if (work && !this.#runs.has(key) && now() < this.#cancelAt) {
+      if (work && !this.#runs.has(key) && now() < this.validTo - this.#longest / 2) { // else it is soon cancelled
         this.#live++;
         this.#deadline[0] = this.validTo;
         this.#runs.set(key, new Run(this, key, token, work, () => this.#ended()));

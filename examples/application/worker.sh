@@ -55,7 +55,7 @@ while :; do
         [ "${assigned[$key]-}" = "${tokens[$key]}" ] || stop "$key"
     done
     for key in "${!assigned[@]}"; do
-        if [ -z "${pids[$key]-}" ] && [ "$(now)" -lt "$cancel_at" ]; then
+        if [ -z "${pids[$key]-}" ] && [ "$(now)" -lt $((cancel_at - longest / 4)) ]; then
             "$1" "$key" "${assigned[$key]}" &
             pids[$key]=$! tokens[$key]=${assigned[$key]}
         fi

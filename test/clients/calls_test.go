@@ -35,8 +35,8 @@ var cases = map[string]func(t *testing.T, n *network, a *app){
 	"late replies":               replyLate,
 	"the list of runs is lost":   loseList,
 	"an older reply is repeated": repeatReply,
-	"replies are there twice":    func(t *testing.T, n *network, a *app) { n.always(saidTwice); comeAndGo(t, n, a) },
-	"calls arrive twice":         func(t *testing.T, n *network, a *app) { n.always(twice); stopSlowly(t, n, a) },
+	"replies are there twice":    answerTwice,
+	"calls arrive twice":         callTwice,
 	"a network that loses":       loseAtRandom,
 	"ten thousand keys":          holdMany,
 	"another application":        startAnother,
@@ -85,6 +85,18 @@ func comeAndGo(_ *testing.T, n *network, a *app) {
 	a.says("end work/größe 1/2 %?#👍 3")
 }
 
+func answerTwice(t *testing.T, n *network, a *app) {
+	t.Helper()
+	n.always(saidTwice)
+	comeAndGo(t, n, a)
+}
+
+func callTwice(t *testing.T, n *network, a *app) {
+	t.Helper()
+	n.always(twice)
+	stopSlowly(t, n, a)
+}
+
 func keepValues(_ *testing.T, n *network, a *app) {
 	value := &store{}
 	for token, before := range []string{"-", "é", "éé"} {
@@ -109,6 +121,7 @@ func findOwner(_ *testing.T, n *network, a *app) {
 
 // stopSlowly: a key is not free while its work goes on, a coroutine's cleanup included.
 func stopSlowly(t *testing.T, n *network, a *app) {
+	t.Helper()
 	for _, name := range []string{"slow/one", "async/one"} {
 		k := n.hub.give(name, 1, nil)
 		a.says("begin " + name + " 1")
@@ -144,6 +157,7 @@ func runAgain(_ *testing.T, n *network, a *app) {
 
 // loseTheLease: what runs is cancelled at three quarters of the validity, and runs again once the lease is back.
 func loseTheLease(t *testing.T, n *network, a *app) {
+	t.Helper()
 	k := n.hub.give("work/one", 1, nil)
 	a.says("begin work/one 1")
 	began := time.Now()
@@ -161,6 +175,7 @@ func loseTheLease(t *testing.T, n *network, a *app) {
 
 // restartReplica: nothing of the old session runs when what the new one assigns begins.
 func restartReplica(t *testing.T, n *network, a *app) {
+	t.Helper()
 	old := n.hub.give("slow/one", 1, nil)
 	a.says("begin slow/one 1")
 	now := newHub(t, "two")
@@ -191,6 +206,7 @@ func beBusy(_ *testing.T, n *network, a *app) {
 }
 
 func drain(t *testing.T, n *network, a *app) {
+	t.Helper()
 	k := n.hub.give("work/one", 1, nil)
 	a.says("begin work/one 1")
 	a.signal(syscall.SIGTERM)
@@ -229,6 +245,7 @@ func freeze(_ *testing.T, n *network, a *app) {
 
 // replyLate: a reply that is held back for longer than it is valid starts nothing.
 func replyLate(t *testing.T, n *network, a *app) {
+	t.Helper()
 	n.set(func() { n.delay = *hard + time.Second })
 	k := n.hub.give("work/one", 1, nil)
 	for limit := time.Now().Add(wait); n.answered() < 2; time.Sleep(10 * time.Millisecond) {
@@ -246,6 +263,7 @@ func replyLate(t *testing.T, n *network, a *app) {
 
 // loseList: a list that did not arrive is not taken for one that did.
 func loseList(t *testing.T, n *network, a *app) {
+	t.Helper()
 	loses := true
 	n.set(func() {
 		n.fault = func(call application.Request) fault {
@@ -288,6 +306,7 @@ func repeatReply(_ *testing.T, n *network, a *app) {
 
 // loseAtRandom: calls and replies are lost, there twice and in another order, and no key is free too early.
 func loseAtRandom(t *testing.T, n *network, a *app) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Log("seed ", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -323,6 +342,7 @@ func holdMany(_ *testing.T, n *network, a *app) {
 
 // startAnother: a second application gets nothing until the first is gone and its validity over.
 func startAnother(t *testing.T, n *network, a *app) {
+	t.Helper()
 	one := n.hub.give("work/one", 1, nil)
 	a.says("begin work/one 1")
 	another := start(t, a.of, a.cmd.Args, environment(a.cmd.Env, "SHARDCTL_APP"))

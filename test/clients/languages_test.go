@@ -190,9 +190,8 @@ func (a *app) exits(codes ...int) {
 	case <-time.After(wait):
 		a.t.Fatal("it does not exit")
 	}
-	var exit *exec.ExitError
 	code := 0
-	if errors.As(a.err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](a.err); ok {
 		code = exit.ExitCode()
 	}
 	if !slices.Contains(codes, code) {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -73,16 +74,17 @@ func (h *hub) longer() {
 type key struct {
 	t     *testing.T
 	stop  context.CancelCauseFunc
-	ended chan error
+	ended chan struct{}
 }
 
 func (h *hub) give(name string, token int64, value elect.Checkpoint) *key {
 	ctx, stop := context.WithCancelCause(context.Background())
-	k := &key{h.t, stop, make(chan error, 1)}
+	k := &key{h.t, stop, make(chan struct{})}
 	go func() {
-		k.ended <- h.Run(ctx, tasks.Assignment{
+		_ = h.Run(ctx, tasks.Assignment{
 			Key: elect.Key(name), Token: token, Grace: time.Second, Value: value,
 		}, func() {})
+		close(k.ended)
 	}()
 	return k
 }
@@ -234,9 +236,7 @@ func (n *network) deliver(req *http.Request, body []byte) *httptest.ResponseReco
 
 func answer(w http.ResponseWriter, reply *httptest.ResponseRecorder, twice bool) {
 	if !twice {
-		for name, values := range reply.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), reply.Header())
 		w.WriteHeader(reply.Code)
 		_, _ = w.Write(reply.Body.Bytes())
 		return

@@ -31,7 +31,7 @@ func TestShell(t *testing.T) {
 	need(t, "bash", "curl", "jq")
 	command := filepath.Join(t.TempDir(), "work")
 	script := []byte("#!/bin/sh\necho begin \"$1\" $2 $$\nexec sleep 600\n")
-	if err := os.WriteFile(command, script, 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(command, script, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	n, address := newNetwork(t)

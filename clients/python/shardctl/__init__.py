@@ -357,9 +357,9 @@ class Application:
             for key, run in self._runs.items():
                 if self._assigned.get(key) != run.lease.token:
                     run.cancel()
-            for key, token in self._assigned.items():
+            for key, token in self._assigned.items():  # not to be cancelled again at once
                 function = self._functions.get(key.partition("/")[0])
-                if function is not None and key not in self._runs and _now() < self._cancel_at:
+                if function and key not in self._runs and _now() < self._valid_to - self._longest / 2:
                     self._runs[key] = _Run(self, Lease(self, key, token), function)
             if not (self._ready or self._runs or self._assigned):
                 self._ended.set()

@@ -256,7 +256,7 @@ public final class Application {
         });
         assigned.forEach((key, t) -> {
             Work w = work.get(key.split("/", 2)[0]);
-            if (w != null && !runs.containsKey(key) && Clock.now() < cancelAt) {
+            if (w != null && !runs.containsKey(key) && Clock.now() < validTo - longest / 2) { // else soon over
                 runs.put(key, new Run(new Lease(this, key, t), w));
             }
         });
