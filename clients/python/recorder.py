@@ -106,11 +106,14 @@ def owner(lease):
     lease.cancelled.wait()
 
 
-if sys.argv[1:]:
+sys.stdout.reconfigure(encoding="utf-8")
+if sys.argv[1:] == ["async"]:
+    asyncio.run(app.run_async())
+elif sys.argv[1:]:
     for v in json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")):
         assert shardctl.slot(v["key"], v["slots"]) == v["slot"], v
     say("slots agree")
     sys.exit(0)
-sys.stdout.reconfigure(encoding="utf-8")
-app.run()
+else:
+    app.run()
 say("over")

@@ -65,6 +65,19 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// TestAsyncio: with run_async coroutines run in the event loop of the caller, and SIGTERM drains.
+func TestAsyncio(t *testing.T) {
+	need(t, "python3")
+	n, address := newNetwork(t)
+	python := languages[0]
+	a := start(t, python, append(python.command(t), "async"), address)
+	k := n.hub.give("async/one", 1, nil)
+	a.says("begin async/one 1")
+	k.stopsSlowly(t)
+	a.says("stopping async/one 1", "end async/one 1")
+	drain(t, n, a)
+}
+
 // always has the same become of each call.
 func (n *network) always(f fault) {
 	n.set(func() { n.fault = func(application.Request) fault { return f } })
