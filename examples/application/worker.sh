@@ -34,7 +34,8 @@ while :; do
     reply=$(jq -nc --arg app "$app" --arg session "$session" --argjson seq "$seq" --argjson running "$running" \
         '{$app, $session, $seq, $running, wait: 1, ready: true}' |
         curl -sf --max-time "$((within > 0 ? within / 1000 : 0)).$(printf %03d $((within > 1 ? within % 1000 : 1)))" \
-            --unix-socket "${SHARDCTL_APP#unix:}" --data-binary @- http://localhost/v1/sync)
+            --unix-socket "${SHARDCTL_APP#unix:}" -H "Authorization: Bearer ${SHARDCTL_APP_TOKEN-}" \
+            --data-binary @- http://localhost/v1/sync)
     [ "$(now)" -lt "$cancel_at" ] || stop "${!pids[@]}"
     if [ -z "$reply" ]; then
         sleep 0.2

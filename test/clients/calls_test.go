@@ -22,6 +22,7 @@ var cases = map[string]func(t *testing.T, n *network, a *app){
 	"values":                     keepValues,
 	"a value of a lost lease":    loseValue,
 	"an owner":                   findOwner,
+	"a port":                     usePort,
 	"slow stops":                 stopSlowly,
 	"done":                       isDone,
 	"again":                      runAgain,
@@ -130,6 +131,13 @@ func findOwner(_ *testing.T, n *network, a *app) {
 	k := n.hub.give("owner/größe/1", 1, nil)
 	a.says("owner größe 127.0.0.1:9000 7 -")
 	k.take()
+}
+
+// usePort: over TCP it is the same.
+func usePort(t *testing.T, _ *network, a *app) {
+	t.Helper()
+	n, _ := newNetwork(t)
+	comeAndGo(t, n, start(t, a.of, a.cmd.Args, n.listen(t, "tcp", "127.0.0.1:0")))
 }
 
 // stopSlowly: a key is not free while its work goes on, a coroutine's cleanup included.

@@ -121,7 +121,7 @@ func start(t *testing.T, of language, command []string, address string) *app {
 	}
 	var logs bytes.Buffer
 	a.cmd.Stderr = &logs
-	a.cmd.Env = append(os.Environ(), "SHARDCTL_APP="+address, "PYTHONDONTWRITEBYTECODE=1")
+	a.cmd.Env = append(os.Environ(), "SHARDCTL_APP="+address, "SHARDCTL_APP_TOKEN="+secret, "PYTHONDONTWRITEBYTECODE=1")
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,8 @@ import (
 // hard is how long the lease lasts when it is not renewed.
 var hard = flag.Duration("clients.hard", 4*time.Second, "how long a lease lasts; longer where processes get little time")
 
+const secret = "secret-of-this-test"
+
 // hub is one life of a replica.
 type hub struct {
 	t *testing.T
@@ -143,21 +145,29 @@ func newNetwork(t *testing.T) (*network, string) {
 	t.Helper()
 	n := &network{hub: newHub(t, "one")}
 	socket := filepath.Join(t.TempDir(), "app.sock")
-	listener, err := net.Listen("unix", socket)
+	n.listen(t, "unix", socket)
+	return n, "unix:" + socket
+}
+
+// listen has an address more, and returns it.
+func (n *network) listen(t *testing.T, kind, address string) string {
+	t.Helper()
+	listener, err := net.Listen(kind, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: n}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
-	return n, "unix:" + socket
+	return listener.Addr().String()
 }
 
 // server is the replica of now.
 func (n *network) server() http.Handler {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return (&application.Server{Hub: n.hub.Hub, Owner: func(key elect.Key) (application.Owner, bool) {
+	token := func() (string, error) { return secret, nil }
+	return (&application.Server{Hub: n.hub.Hub, Token: token, Owner: func(key elect.Key) (application.Owner, bool) {
 		return application.Owner{Key: string(key), Instance: "größe", Address: "127.0.0.1:9000", Token: 7},
 			key != "work/none"
 	}}).Handler()
