@@ -47,7 +47,7 @@ while :; do
         session=$new longest=0
     fi
     longest=$((valid > longest ? valid : longest))
-    cancel_at=$((sent + valid - longest / 4)) # from when the call was sent
+    cancel_at=$((sent + valid - longest / 3)) # from when the call was sent; the rest is for slow machines
     declare -A assigned=()
     while IFS=$'\t' read -r key token; do
         assigned[$key]=$token
@@ -56,7 +56,7 @@ while :; do
         [ "${assigned[$key]-}" = "${tokens[$key]}" ] || stop "$key"
     done
     for key in "${!assigned[@]}"; do
-        if [ -z "${pids[$key]-}" ] && [ "$(now)" -lt $((cancel_at - longest / 4)) ]; then
+        if [ -z "${pids[$key]-}" ] && [ "$(now)" -lt $((cancel_at - longest / 6)) ]; then
             "$1" "$key" "${assigned[$key]}" &
             pids[$key]=$! tokens[$key]=${assigned[$key]}
         fi
