@@ -90,7 +90,7 @@ func arrange(root *cobra.Command) {
 		{"Run", "run dev lock"},
 		{"Check a configuration", "validate plan"},
 		{"Look after the store", "store"},
-		{"Look", "status get describe logs wait"},
+		{"Look", "status get describe logs slot wait"},
 		{
 			"Change a running cluster",
 			"drain undrain cordon uncordon pause resume restart rerun trigger pin unpin move rebalance",

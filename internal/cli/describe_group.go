@@ -170,6 +170,7 @@ func (f *groupFacts) show(d *description) {
 	d.field("Capacity", limitText(g.Capacity))
 	d.field("Headroom", limitText(g.Headroom))
 	d.field("Imbalance", positive(g.Imbalance))
+	d.field("Slots", positive(g.Slots))
 	d.weights(g.Weights)
 	d.discovery(g.Discovery)
 	d.wrong(f.Problems)

@@ -23,6 +23,7 @@ var exitCodes = map[int][]string{
 		"uncordon a", "pause topics/topic-001", "pause topics/topic-004", "resume -g jobs", "restart topics/topic-001",
 		"rerun topics/topic-001", "trigger jobs/nightly", "pin topics/topic-001 b", "unpin topics/topic-001",
 		"move topics/topic-001 b", "rebalance", "whoami", "get overrides", "get problems",
+		"slot tenants tenant-1",
 	},
 	CodeNo: {
 		"get tasks topics/none", "describe instance none", "logs topics/topic-005",
@@ -30,18 +31,18 @@ var exitCodes = map[int][]string{
 		"cordon none", "uncordon none", "pause topics/topic-005", "pause topics/topic-001 topics/none", "pause none-*",
 		"resume topics/none", "restart topics/topic-005", "rerun topics/none", "trigger topics/none",
 		"pin topics/none b", "unpin topics/none", "move topics/none b", "rebalance -g none",
-		"healthcheck --frobnicate", "healthcheck now",
+		"healthcheck --frobnicate", "healthcheck now", "slot none tenant-1", "slot topics tenant-1",
 	},
 	CodeUsage: {
 		"status now", "get cats", "describe", "logs", "wait", "drain", "undrain a b", "cordon", "uncordon", "pause",
 		"resume topic-001", "restart", "rerun -l a=b=c", "trigger", "pin topics/topic-001", "unpin",
 		"move topics/topic-001",
-		"rebalance topics", "whoami me",
+		"rebalance topics", "whoami me", "slot tenants",
 	},
 }
 
 func TestExitCodes(t *testing.T) {
-	server := operated(t, board(sample()), &obeying{}, nil)
+	server := operated(t, board(withSlots(sample())), &obeying{}, nil)
 	covered := map[string][]int{}
 	for want, lines := range exitCodes {
 		for _, line := range lines {

@@ -57,8 +57,8 @@ const defaultRequestTimeout = 10 * time.Second
 // Commands are those that ask a replica or a store, each with its own flags.
 func Commands(g *Globals) []*cobra.Command {
 	read := []*cobra.Command{
-		statusCommand(g), getCommand(g), describeCommand(g), logsCommand(g), waitCommand(g), healthcheckCommand(g),
-		whoamiCommand(g),
+		statusCommand(g), getCommand(g), describeCommand(g), logsCommand(g), slotCommand(g), waitCommand(g),
+		healthcheckCommand(g), whoamiCommand(g),
 	}
 	return append(read, changeCommands(g)...)
 }

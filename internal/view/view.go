@@ -165,7 +165,7 @@ func (m *maker) fillLists(s *snapshot.Cluster) {
 func (m *maker) group(g *config.Group, shown []api.Task) api.Group {
 	group := api.Group{
 		Name: g.Name, Cap: g.Cap, Overrides: m.overrides.groups[g.Name], Discovery: m.in.Lists.showDiscovery(g),
-		Weights: m.in.Lists.showWeights(g),
+		Weights: m.in.Lists.showWeights(g), Slots: g.Slots,
 	}
 	owned := map[string]int{}
 	for i := range shown {

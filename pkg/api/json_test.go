@@ -64,7 +64,7 @@ func TestJSONIsFlat(t *testing.T) {
 			},
 			&api.Group{},
 			`{"name":"g","cap":20,"tasks":45,"waiting":1,"running":2,"starting":3,"stopping":4,"backoff":5,` +
-				`"unassigned":6,"paused":7,"done":8,"failed":9,"capacity":20,"headroom":null,"imbalance":1,` +
+				`"unassigned":6,"paused":7,"done":8,"failed":9,"capacity":20,"headroom":null,"imbalance":1,"slots":0,` +
 				`"overrides":[],"discovery":null,"weights":null}`,
 		},
 		{
@@ -138,12 +138,12 @@ func TestJSONIsTheContract(t *testing.T) {
 			},
 			`{"name":"topics","cap":20,"tasks":100,"waiting":0,"running":98,"starting":1,"stopping":0,"backoff":0,` +
 				`"unassigned":1,` +
-				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1,"overrides":[],` +
+				`"paused":0,"done":0,"failed":0,"capacity":200,"headroom":80,"imbalance":1,"slots":0,"overrides":[],` +
 				`"discovery":null,"weights":null}`,
 		},
 		"group without cap": {api.Group{}, `{"name":"","cap":null,"tasks":0,"waiting":0,"running":0,"starting":0,` +
 			`"stopping":0,"backoff":0,` +
-			`"unassigned":0,"paused":0,"done":0,"failed":0,"capacity":null,"headroom":null,"imbalance":0,` +
+			`"unassigned":0,"paused":0,"done":0,"failed":0,"capacity":null,"headroom":null,"imbalance":0,"slots":0,` +
 			`"overrides":[],"discovery":null,"weights":null}`},
 		"problem": {
 			api.Problem{Reason: api.ProblemNoCapacity, Severity: api.SeverityError, Since: api.Time{Time: epoch}},

@@ -64,6 +64,7 @@ type Group struct {
 	// capacity left once the largest instance is lost, below zero when too few; nil: no cap
 	Headroom  *int `json:"headroom"`
 	Imbalance int  `json:"imbalance"` // most owned by a live instance less the fewest
+	Slots     int  `json:"slots"`     // how many of its tasks are slots of keys; 0: none
 
 	Overrides Overrides `json:"overrides"` // a pause of the group, a rebalance under way
 
