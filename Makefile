@@ -46,7 +46,7 @@ LONGEST = ./pkg/store/mongo ./pkg/elect/protocol/model ./pkg/elect/internal/simu
 UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|internal/dev|test/imports|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
 	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
 # Modules of their own: what they need is no business of who imports this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod \
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod examples/controller/go.mod \
 	$(wildcard internal/*/*/go.mod)))
 
 .DEFAULT_GOAL := help
