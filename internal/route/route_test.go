@@ -119,6 +119,10 @@ func TestWhatIsNotForwarded(t *testing.T) {
 		change(s)
 		return s
 	}
+	ownerless := changed(func(s *snapshot.Cluster) { s.Tasks[0].Owner = api.Owner{} })
+	dead := changed(func(s *snapshot.Cluster) { s.Instances[0].State = api.Dead })
+	other := changed(func(s *snapshot.Cluster) { s.Instances[0].Session = "x" })
+	large := func() *http.Request { return post("/route/g/a/", strings.Repeat("x", maxBody+1)) }
 	good := func() *http.Request { return post("/route/g/a/", "") }
 	with := func(r *http.Request, name, value string) *http.Request {
 		r.Header.Set(name, value)
@@ -133,15 +137,15 @@ func TestWhatIsNotForwarded(t *testing.T) {
 		"nothing known":    {nil, good(), 503, api.ReasonNotReady},
 		"not declared":     {owning(7, address), post("/route/g/none/", ""), 404, api.ReasonNotFound},
 		"no name":          {owning(7, address), post("/route/g/", ""), 404, api.ReasonNotFound},
-		"no owner":         {changed(func(s *snapshot.Cluster) { s.Tasks[0].Owner = api.Owner{} }), good(), 503, api.ReasonNotOwned},
-		"a dead owner":     {changed(func(s *snapshot.Cluster) { s.Instances[0].State = api.Dead }), good(), 503, api.ReasonNotOwned},
-		"another session":  {changed(func(s *snapshot.Cluster) { s.Instances[0].Session = "x" }), good(), 503, api.ReasonNotOwned},
+		"no owner":         {ownerless, good(), 503, api.ReasonNotOwned},
+		"a dead owner":     {dead, good(), 503, api.ReasonNotOwned},
+		"another session":  {other, good(), 503, api.ReasonNotOwned},
 		"no address":       {owning(7, ""), good(), 503, api.ReasonNoAddress},
 		"a broken address": {owning(7, ":9000"), good(), 503, api.ReasonNoAddress},
 		"too many hops":    {owning(7, address), with(good(), hopsHeader, "3"), 508, api.ReasonTooManyHops},
 		"malformed hops":   {owning(7, address), with(good(), hopsHeader, "-1"), 508, api.ReasonTooManyHops},
 		"another origin":   {owning(7, address), with(good(), "Origin", "http://evil"), 403, api.ReasonForbidden},
-		"a large body":     {owning(7, address), post("/route/g/a/", strings.Repeat("x", maxBody+1)), 413, api.ReasonTooLarge},
+		"a large body":     {owning(7, address), large(), 413, api.ReasonTooLarge},
 		"a long stream": {
 			owning(7, address),
 			httptest.NewRequest(http.MethodPost, "/route/g/a/", io.LimitReader(zeros{}, maxBody+1)), 413, api.ReasonTooLarge,
@@ -222,8 +226,9 @@ func TestBrokenConnectionsAreNotRepeated(t *testing.T) {
 	if got.Code != http.StatusBadGateway || got.problem.Reason != api.ReasonOwnerFailed || calls.Load() != 1 {
 		t.Errorf("%d %s after %d calls", got.Code, got.Body, calls.Load())
 	}
-	if e := errorOf(context.DeadlineExceeded); e.Status != http.StatusGatewayTimeout || e.Reason != api.ReasonOwnerTimeout {
-		t.Errorf("%+v", e)
+	late := errorOf(context.DeadlineExceeded)
+	if late.Status != http.StatusGatewayTimeout || late.Reason != api.ReasonOwnerTimeout {
+		t.Errorf("%+v", late)
 	}
 	got = send(t, New(Config{Source: boardOf(owning(7, "127.0.0.1:1"))}), post("/route/g/a/", "hello"))
 	if got.Code != http.StatusServiceUnavailable || got.problem.Reason != api.ReasonOwnerUnreachable {

@@ -24,9 +24,14 @@ type Router struct {
 	changed chan struct{} // closed with the next change
 }
 
+// routerPace is how long a broken watch rests at first. Requests go to owners of the past meanwhile.
+const routerPace = 100 * time.Millisecond
+
 // Router returns a table of the owners of a group, empty until [Router.Run] is called. An empty name means all groups.
 func (c *Client) Router(group string) *Router {
-	return &Router{client: c, group: group, owners: map[string]api.KeyOwner{}, changed: make(chan struct{})}
+	own := *c
+	own.pace.first = min(own.pace.first, routerPace)
+	return &Router{client: &own, group: group, owners: map[string]api.KeyOwner{}, changed: make(chan struct{})}
 }
 
 // Run follows the owners until ctx ends, over as many connections as it takes, the first one included. It returns why,

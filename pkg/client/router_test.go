@@ -86,6 +86,7 @@ func TestRequestsLookAgainOnce(t *testing.T) {
 		refusals.Add(1)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 	}
+	stream := io.MultiReader(strings.NewReader("x"))
 	for name, test := range map[string]struct {
 		first, second api.KeyOwner
 		body          io.Reader
@@ -95,7 +96,7 @@ func TestRequestsLookAgainOnce(t *testing.T) {
 		"a key that moved":          {appOf(t, 7, refusing), appOf(t, 8, echo), strings.NewReader("hello"), 200, 1},
 		"an owner that is gone":     {gone, appOf(t, 8, echo), strings.NewReader("hello"), 200, 0},
 		"two that refuse":           {appOf(t, 7, refusing), appOf(t, 8, refusing), strings.NewReader("hello"), 421, 2},
-		"a body that is not kept":   {appOf(t, 7, refusing), appOf(t, 8, echo), io.MultiReader(strings.NewReader("x")), 421, 1},
+		"a body that is not kept":   {appOf(t, 7, refusing), appOf(t, 8, echo), stream, 421, 1},
 		"the same one, a bit later": {appOf(t, 7, refusing), api.KeyOwner{}, nil, 421, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
