@@ -340,6 +340,7 @@ func queryParameter(id, name string) object {
 		"kind":     {"Only of this kind; several by commas.", oneOf(names(api.LockKinds()))},
 		"task":     {"Only of this task, GROUP/NAME.", limited},
 		"since":    {"Only since this moment, RFC 3339, or for so long, as 10m.", text()},
+		"for":      {"Only the owner of the slot of this key. It goes with one group, which has slots.", limited},
 		"limit":    {"At most so many.", count(api.MaxLimit, api.DefaultLimit)},
 		"continue": {"Where the page before ended.", text(field{"maxLength", maxToken})},
 		"watch":    {"Go on with server-sent events.", object{{"type", "boolean"}, {"default", false}}},

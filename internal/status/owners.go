@@ -1,12 +1,20 @@
 package status
 
 import (
+	"fmt"
 	"maps"
+	"net/http"
+	"strings"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
+
+// slotPrefix is what names of slots begin with, as tasks.SlotName makes them.
+const slotPrefix = "slot-"
 
 // ownerLists makes the owners of a snapshot from its tasks and instances. It keeps the newest list: snapshots share
 // their tasks while nothing changes.
@@ -31,10 +39,10 @@ func (l *ownerLists) of(s *snapshot.Cluster) []api.KeyOwner {
 	return l.list
 }
 
-func ownersOf(tasks []api.Task, addresses map[string]string) []api.KeyOwner {
+func ownersOf(of []api.Task, addresses map[string]string) []api.KeyOwner {
 	var list []api.KeyOwner
-	for i := range tasks {
-		if t := &tasks[i]; t.Instance != "" {
+	for i := range of {
+		if t := &of[i]; t.Instance != "" {
 			list = append(list, api.KeyOwner{
 				Key: t.Key, Group: t.Group, Name: t.Name, Owner: t.Owner, Address: addresses[t.Session],
 			})
@@ -48,11 +56,12 @@ func ownerCollection(source Source) collection[api.KeyOwner] {
 	lists := &ownerLists{}
 	return collection[api.KeyOwner]{
 		path:   "/api/v1/owners",
-		params: []string{"group", "instance", "q"},
+		params: []string{"group", "instance", "for", "q"},
 		items:  lists.of,
 		id:     func(o *api.KeyOwner) string { return o.Key },
 		match: func(q *query, o *api.KeyOwner) bool {
-			return q.inGroup(o.Group) && q.onInstance(o.Instance) && q.has(o.Key, o.Instance, o.Address)
+			return q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&
+				q.has(o.Key, o.Instance, o.Address)
 		},
 		shown: func(o *api.KeyOwner, _ bool) *api.KeyOwner {
 			shown := *o
@@ -61,4 +70,41 @@ func ownerCollection(source Source) collection[api.KeyOwner] {
 		},
 		same: func(a, b *api.KeyOwner) bool { return *a == *b },
 	}
+}
+
+// listOwners is list, of the slot of a key where that is asked for.
+func (s *server) listOwners(w http.ResponseWriter, r *http.Request) *Error {
+	q, bad := s.query(r, s.owners.list.path, s.owners.list.params, nil)
+	if bad != nil {
+		return bad
+	}
+	if q.slotOf != "" {
+		snapshot, bad := s.snapshot()
+		if bad != nil {
+			return bad
+		}
+		if q.task, bad = slotTask(snapshot, q.groups, q.slotOf); bad != nil {
+			return bad
+		}
+	}
+	return answerList(s, s.owners, w, r, &q)
+}
+
+// slotTask is the task that is the slot of a key in the only group.
+func slotTask(s *snapshot.Cluster, groups []string, key string) (string, *Error) {
+	if len(groups) != 1 {
+		return "", httperr.Invalid(api.FieldError{Field: "for", Message: "goes with one group, which has slots"})
+	}
+	group, slots := groups[0], 0
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Group == group && strings.HasPrefix(t.Name, slotPrefix) {
+			slots++
+		}
+	}
+	if slots > 0 {
+		if name := group + "/" + tasks.SlotName(tasks.Slot(key, slots), slots); s.Task(name) != nil {
+			return name, nil
+		}
+	}
+	return "", httperr.Invalid(api.FieldError{Field: "for", Message: fmt.Sprintf("group %q has no slots", group)})
 }

@@ -1,12 +1,15 @@
 package status
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // owned is the sample with addresses and leases.
@@ -63,4 +66,31 @@ func TestOwnersAreWatched(t *testing.T) {
 				`delete {"key":"topics/topic-0002"`)
 		})
 	})
+}
+
+// With for= the only owner is that of the key's slot.
+func TestOwnersOfSlots(t *testing.T) {
+	s := owned(256)
+	for i := range s.Tasks {
+		s.Tasks[i].Name = tasks.SlotName(i, 256)
+		s.Tasks[i].Key = "topics/" + s.Tasks[i].Name
+	}
+	h := New(Config{Source: boardWith(s)})
+	want := "topics/" + tasks.SlotName(tasks.Slot("acme", 256), 256)
+	list := decode[api.List[api.KeyOwner]](t, get(t, h, "/api/v1/owners?group=topics&for=acme"))
+	if len(list.Items) != 1 || list.Items[0].Key != want {
+		t.Errorf("got %+v, want %s", list.Items, want)
+	}
+	for query, says := range map[string]string{
+		"for=acme": "goes with one group", "for=acme&group=topics&group=x": "goes with one group",
+		"for=acme&group=none": `group \"none\" has no slots`,
+	} {
+		if w := get(t, h, "/api/v1/owners?"+query); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+	if w := get(t, New(Config{Source: boardWith(owned(9))}), "/api/v1/owners?group=topics&for=acme"); w.Code != 400 {
+		t.Errorf("a group without slots: %d %s", w.Code, w.Body)
+	}
 }

@@ -34,6 +34,7 @@ type query struct {
 	groups, instances, states []string
 	kinds                     []api.LockKind
 	task                      string // the key of one
+	slotOf                    string // a key of which the slot is meant
 	selector                  snapshot.Selector
 	q                         string // lower case
 	since                     time.Time
@@ -101,6 +102,8 @@ func (q *query) set(name, value string, states []string, now time.Time) (err err
 		q.kinds, err = appendSome(q.kinds, value, api.LockKinds())
 	case "task":
 		q.task = value
+	case "for":
+		q.slotOf = value
 	case "selector":
 		var s snapshot.Selector
 		s, err = snapshot.ParseSelector(value)

@@ -72,7 +72,7 @@ func (s *server) listRoutes() []route {
 		listRoute(s.locks, "locks", "Who holds which lock and who waits for it, by key.",
 			s.listLocks, api.List[api.Lock]{}),
 		listRoute(s.owners, "owners", "Who owns which key, and where requests for it go, by key.",
-			list(s, s.owners), api.List[api.KeyOwner]{}),
+			s.listOwners, api.List[api.KeyOwner]{}),
 		listRoute(s.overrides, "overrides", "What operators asked for and what still counts, by kind, scope and name.",
 			list(s, s.overrides), api.List[api.Override]{}),
 		{

@@ -117,6 +117,7 @@ type Filter struct {
 	State           string    // may be several, by commas
 	Kind            string    // of locks; may be several, by commas
 	Task            string    // GROUP/NAME, of events
+	For             string    // of owners: a key whose slot in Group is meant
 	Selector        string    // of labels, as kubectl takes it: "team=core,tier in (a,b),!retired"
 	Q               string    // text that occurs
 	Since           time.Time // of events
@@ -127,7 +128,7 @@ type Filter struct {
 func (f Filter) values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"group": f.Group, "task": f.Task, "instance": f.Instance, "state": f.State, "kind": f.Kind,
+		"group": f.Group, "task": f.Task, "instance": f.Instance, "state": f.State, "kind": f.Kind, "for": f.For,
 		"selector": f.Selector, "q": f.Q,
 	} {
 		if value != "" {

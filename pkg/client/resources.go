@@ -120,7 +120,7 @@ type Owners struct{ c *Client }
 
 const ownersPath = "/api/v1/owners"
 
-// List reads the owners that the filter selects, by key. It may hold Group, Instance and Q.
+// List reads the owners that the filter selects, by key. It may hold Group, Instance, For and Q.
 func (o Owners) List(ctx context.Context, f Filter) ([]api.KeyOwner, error) {
 	return all[api.KeyOwner](ctx, o.c, ownersPath, f)
 }
