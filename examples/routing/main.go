@@ -77,7 +77,8 @@ func run(answer http.HandlerFunc) error {
 
 // position stands for an answer. What it writes to has to refuse smaller tokens.
 func position(w http.ResponseWriter, r *http.Request) {
-	_, _ = fmt.Fprintln(w, r.URL.Path, r.Header.Get("Shardctl-Fencing-Token"))
+	w.Header().Set("Content-Type", "text/plain")
+	_, _ = fmt.Fprintln(w, r.URL.Path, r.Header.Get("Shardctl-Fencing-Token")) //nolint:gosec // G705: it is plain text
 }
 
 // owned are the topics that this process owns.

@@ -128,6 +128,7 @@ func (w *way) note(s stamp, took time.Duration, again, broken int, err error) {
 
 // figures prints and forgets how long requests took.
 func (w *way) figures(t *testing.T, phase string) {
+	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.Sort(w.took)
