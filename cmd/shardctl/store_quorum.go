@@ -33,17 +33,14 @@ func (o *storeQuorumOptions) add(cmd *cobra.Command, timeout time.Duration) {
 	cli.DurationFlag(flags, &o.timeout, "timeout", timeout, "how long it may take")
 }
 
-// quorum is the one that a URI names. The context ends with the time-out, or with a signal.
-func (o *storeQuorumOptions) quorum(
+// store is the configuration of the store that a URI names. The context ends with the time-out, or with a signal.
+func (o *storeQuorumOptions) store(
 	ctx context.Context, uri string,
 ) (context.Context, context.CancelFunc, store.Config, error) {
 	if o.timeout <= 0 {
 		return nil, nil, store.Config{}, usage("--timeout %s: want above 0", o.timeout)
 	}
 	c, err := storeConfig(uri, "", o.cluster)
-	if err == nil && !strings.HasPrefix(c.URI, "quorum:") {
-		err = usage("the store's URI names no quorum, must be quorum:URI,URI,URI")
-	}
 	if err != nil {
 		return nil, nil, c, err
 	}
@@ -56,31 +53,39 @@ func storeInitCommand() *cobra.Command {
 	var o storeQuorumOptions
 	cmd := &cobra.Command{
 		Use:   "init URI",
-		Short: "Set a quorum up, once",
-		Long: `Set a quorum up, once, before the first replica starts. Each server is given an identity, ` +
-			`which says its place in the
-URI. All servers must answer and be empty. Where it was cut off, run it again. Other stores need no such command.
+		Short: "Say that a quorum or a Redis is new, once",
+		Long: `Say that a store is new, once, before the first replica starts. Replicas never do this themselves: a ` +
+			`server that has
+lost its disk looks like a new one. Where it was cut off, run it again.
 
-Replicas never do this themselves. So servers that have lost all their disks are not taken for new ones.
+A quorum cannot be used before. Each server is given an identity, which says its place in the URI. All servers must
+answer and be empty.
 
-Exit code 0: it is set up, by this run or before; 1: a server does not answer; 2: a server is not empty or has lost its
+A Redis can. But replicas that find it empty wait for one lease before they claim, and after this command they claim at
+once. It refuses a database with sessions or locks. Never run it where a Redis has lost its data, or one took the place
+of another, within the last lease: keys that still run would run twice.
+
+Other stores need no such command.
+
+Exit code 0: it is set up, by this run or before; 1: a server does not answer; 2: a server is not new, or has lost its
 disk, or the URI is wrong.`,
 		Example: `  shardctl store init 'quorum:redis://a,redis://b,redis://c'
+  shardctl store init 'redis+sentinel://s-0,s-1,s-2/shardctl?nodes=3'
   shardctl store init '$(STORE_URI)' --cluster blue`,
 		Args: cli.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop, c, err := o.quorum(cmd.Context(), args[0])
+			ctx, stop, c, err := o.store(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer stop()
-			made, err := quorum.InitConfig(ctx, c)
+			made, err := store.Init(ctx, c)
 			if err != nil {
 				return storeFailed(err)
 			}
-			says := "the quorum was set up before: nothing to do\n"
+			says := "the store was set up before: nothing to do\n"
 			if made {
-				says = "the quorum is set up\n"
+				says = "the store is set up\n"
 			}
 			_, err = fmt.Fprint(cmd.OutOrStdout(), says)
 			return err
@@ -115,11 +120,14 @@ is wrong.`,
 }
 
 func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) error {
-	ctx, stop, c, err := o.quorum(cmd.Context(), uri)
+	ctx, stop, c, err := o.store(cmd.Context(), uri)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	if !strings.HasPrefix(c.URI, "quorum:") {
+		return usage("the store's URI names no quorum, must be quorum:URI,URI,URI")
+	}
 	index, err := strconv.Atoi(place)
 	if err != nil || index < 1 {
 		return usage("INDEX is %.20q, must be the server's place in the URI, from 1", place)

@@ -38,8 +38,8 @@ func TestStoreInitAndReadmit(t *testing.T) {
 	}
 	wantReadmit(cli.CodeNo, "the quorum was not set up: run shardctl store init", uri, "2")
 	want("check", cli.CodeNo, "the quorum was not set up: run shardctl store init", uri)
-	want("init", 0, "the quorum is set up", uri)
-	want("init", 0, "the quorum was set up before", uri)
+	want("init", 0, "the store is set up", uri)
+	want("init", 0, "the store was set up before", uri)
 	wantCheck("quorum of 3 servers")
 	wantReadmit(cli.CodeUsage, "server 2 did not lose its identity", uri, "2")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -54,7 +54,7 @@ func TestStoreInitAndReadmit(t *testing.T) {
 	wantReadmit(cli.CodeUsage, "names no quorum, must be quorum:URI,URI,URI", "sqlite:"+file("b"), "2")
 	wantReadmit(cli.CodeUsage, "names 2 servers, must be 3 or 5", "quorum:sqlite:/x,sqlite:/y", "2")
 	away := "quorum:redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"
-	want("init", cli.CodeUsage, "names no quorum, must be quorum:URI,URI,URI", "sqlite:"+file("b"))
+	want("init", cli.CodeUsage, "sqlite needs no set-up", "sqlite:"+file("b"))
 	want("init", cli.CodeNo, "server 1: ", away, "--timeout", "1s")
 	wantReadmit(cli.CodeNo, "0 of 3 servers count, want 2: server 1: ", away, "1", "--timeout", "1s")
 	wantReadmit(0, "server 2 counts again", uri, "2")

@@ -195,7 +195,8 @@ func badEtcd(t *testing.T) map[string]badStore {
 		"no log-in":      {"etcd://" + server.Addr + "/p", cli.CodeUsage, "asks for a log-in"},
 		"no rights":      {"etcd://poor:" + secret + "@" + server.Addr + "/p", cli.CodeUsage, "lacks the permission"},
 		"wrong CA": {
-			"etcd://" + encrypted.Addr + "/p?tlsCAFile=" + other, cli.CodeUsage, "no known authority has signed the server's certificate",
+			"etcd://" + encrypted.Addr + "/p?tlsCAFile=" + other, cli.CodeUsage,
+			"no known authority has signed the server's certificate",
 		},
 	}
 }

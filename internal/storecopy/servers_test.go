@@ -21,7 +21,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
-	"github.com/shardctl/shardctl/pkg/store/quorum"
+	_ "github.com/shardctl/shardctl/pkg/store/quorum"
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
@@ -136,7 +136,7 @@ func TestMongoToQuorumAndBack(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uris := []string{server.Database(), server.Database(), server.Database()}
 	uri := "quorum:" + strings.Join(uris, ",")
-	if _, err := quorum.InitConfig(t.Context(), store.Config{URI: uri, Cluster: "moved"}); err != nil {
+	if _, err := store.Init(t.Context(), store.Config{URI: uri, Cluster: "moved"}); err != nil {
 		t.Fatal(err)
 	}
 	thereAndBack(t, "quorum", uri, 450)

@@ -122,6 +122,32 @@ func Forgets(c Config) string {
 // Forgetter is a [Driver] of which some URIs name databases that forget.
 type Forgetter interface{ Forgets(c Config) string }
 
+// Init sets a new database up for its first replicas, where its driver is an [Initializer]. made is false where that
+// was done before.
+//
+// The caller vouches that the database is new: no run hangs on what it, or another server in its place, ever held.
+// Errors wrap [ErrInvalid] where it is not, or needs no set-up, and [ErrUnavailable] where a server does not answer:
+// try again.
+func Init(ctx context.Context, c Config) (made bool, err error) {
+	d, err := Lookup(c.URI)
+	if err != nil {
+		return false, err
+	}
+	i, ok := d.(Initializer)
+	if !ok {
+		return false, fmt.Errorf("%w: %s needs no set-up: replicas do it when they start", ErrInvalid, d.Name())
+	}
+	if c, err = d.Parse(c); err != nil {
+		return false, err
+	}
+	return i.Init(ctx, c)
+}
+
+// Initializer is a [Driver] of whose stores an operator says once that they are new. See [Init].
+type Initializer interface {
+	Init(ctx context.Context, c Config) (made bool, err error)
+}
+
 // FieldError says what is wrong with a field of a [Config]. It wraps [ErrInvalid].
 type FieldError struct {
 	Field string // uri, database or cluster

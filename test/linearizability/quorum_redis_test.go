@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/quorum"
+	_ "github.com/shardctl/shardctl/pkg/store/quorum"
 	_ "github.com/shardctl/shardctl/pkg/store/redis" // quorums of Redis are opened by URI
 )
 
@@ -46,7 +46,7 @@ func (q *quorumServers) database(t *testing.T) database {
 		uris[i] = s.Via(q.links[i], s.Database())
 	}
 	c := store.Config{URI: "quorum:" + strings.Join(uris, ","), Timeout: 3 * time.Second}
-	if _, err := quorum.InitConfig(t.Context(), c); err != nil {
+	if _, err := store.Init(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	db := database{name: "a quorum of Redis", freshLists: true, countsMore: true}

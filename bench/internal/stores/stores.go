@@ -157,6 +157,9 @@ func (r *row) measureColdStarts(ctx context.Context, b *lab.Lab, s *server) erro
 		if err != nil {
 			return err
 		}
+		if err := setUp(ctx, uri); err != nil {
+			return err
+		}
 		took, err := fleet.ColdStartOn(ctx, b, s.name, uri)
 		if err != nil {
 			return err
@@ -164,6 +167,16 @@ func (r *row) measureColdStarts(ctx context.Context, b *lab.Lab, s *server) erro
 		r.coldStarts = append(r.coldStarts, took)
 	}
 	return nil
+}
+
+// setUp is what an operator does with a new database before the first start.
+func setUp(ctx context.Context, uri string) error {
+	d, err := store.Lookup(uri)
+	if _, needs := d.(store.Initializer); !needs {
+		return err
+	}
+	_, err = store.Init(ctx, store.Config{URI: uri})
+	return err
 }
 
 // server is one database under measurement.

@@ -153,11 +153,8 @@ func part(c store.Config, i int, uri string) (store.Config, error) {
 	return c, err
 }
 
-// InitConfig is [Init] for the quorum that a configuration names.
-func InitConfig(ctx context.Context, c store.Config) (made bool, err error) {
-	if c, err = store.Parse(c); err != nil {
-		return false, err
-	}
+// Init implements [store.Initializer], as the function [Init].
+func (registered) Init(ctx context.Context, c store.Config) (made bool, err error) {
 	o, err := options(c)
 	if err != nil {
 		return false, err

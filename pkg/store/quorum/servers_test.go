@@ -45,7 +45,7 @@ func quorumOf(servers []*testservers.Server) string {
 
 // initURI sets a quorum up, if it was not yet.
 func initURI(ctx context.Context, uri string) error {
-	_, err := quorum.InitConfig(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
+	_, err := store.Init(ctx, store.Config{URI: uri, Timeout: 20 * time.Second})
 	return err
 }
 

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,8 +27,8 @@ func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) 
 	}
 	for _, kind := range store.Kinds() {
 		if places := byKind[kind]; len(places) > 0 {
-			b := &batch{access: b.access, kind: kind, changes: changes, open: places, results: results}
-			b.send(ctx)
+			b := &batch{access: b.access, kind: kind, changes: changes, results: results}
+			b.perform(ctx, places)
 		}
 	}
 	return results, nil
@@ -42,8 +43,34 @@ type batch struct {
 	results []engine.Result
 }
 
-// send performs the changes and puts their results in place.
-func (b *batch) send(ctx context.Context) {
+// perform puts the results of the changes in these places. Where the gate was closed to the last claim, one claim is
+// sent at first: a replica repeats thousands of them while it waits for the gate.
+func (b *batch) perform(ctx context.Context, places []int) {
+	var claims, others []int
+	for _, place := range places {
+		if b.changes[place].Claim > 0 {
+			claims = append(claims, place)
+		} else {
+			others = append(others, place)
+		}
+	}
+	if len(claims) < 2 || !b.gateClosed.Load() {
+		b.send(ctx, places)
+		return
+	}
+	b.send(ctx, append(others, claims[0]))
+	if first := b.results[claims[0]]; errors.Is(first.Err, errClosed) {
+		for _, place := range claims[1:] {
+			b.results[place] = first
+		}
+		return
+	}
+	b.send(ctx, claims[1:])
+}
+
+// send performs the changes in these places with one script, and puts their results in place.
+func (b *batch) send(ctx context.Context, places []int) {
+	b.open = places
 	r, err := b.good(ctx, b.laneOf(b.kind), applyScript, b.keys.of(b.kind), b.args)
 	if err == nil && len(r.words) != 2*len(b.open) {
 		err = errWords
@@ -106,6 +133,9 @@ func (b *batch) changeArgs(c store.Change) []any {
 
 // result is what became of a change that the script has looked at.
 func (b *batch) result(c store.Change, status, text string) (r engine.Result) {
+	if c.Claim > 0 {
+		b.gateClosed.Store(status == "closed")
+	}
 	switch status {
 	case "applied":
 		if c.Claim > 0 {
@@ -128,6 +158,9 @@ func (b *batch) result(c store.Change, status, text string) (r engine.Result) {
 // deleteIt is what an operator does to change what the gate keeps.
 const deleteIt = "stop every replica of shardctl for the duration of a lease and delete this key"
 
+// errClosed is in the error of each change that does not pass the gate.
+var errClosed = errors.New("closed")
+
 // closed says why a change does not pass the gate.
 func (b *batch) closed(c store.Change, why string) error {
 	word, value, _ := strings.Cut(why, " ")
@@ -145,7 +178,7 @@ func (b *batch) closed(c store.Change, why string) error {
 		text = fmt.Sprintf("the master or its replicas changed: keys are claimed again in %v at the earliest",
 			max(0, c.Claim-b.course.age(b.course.expected(), time.Now())).Round(time.Millisecond))
 	}
-	err := fmt.Errorf("%w: the gate %s is closed: %s", store.ErrUnavailable, b.keys.gate(), text)
+	err := fmt.Errorf("%w: the gate %s is %w: %s", store.ErrUnavailable, b.keys.gate(), errClosed, text)
 	if word != "gate" {
 		b.warn(err)
 	}

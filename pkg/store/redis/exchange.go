@@ -59,6 +59,8 @@ type exchange struct {
 	log     logr.Logger
 	warned  atomic.Pointer[string] // what was logged last, see warn
 	course  course
+
+	gateClosed atomic.Bool // to the last claim that was answered
 }
 
 // good runs a script until its reply is good, or ctx ends. args are what follows the three arguments that all scripts
@@ -393,6 +395,8 @@ var (
 	lookText string
 	//go:embed lua/setup.lua
 	setupText string
+	//go:embed lua/init.lua
+	initText string
 	//go:embed lua/read.lua
 	readText string
 	//go:embed lua/list.lua
@@ -403,6 +407,7 @@ var (
 	pollText string
 
 	setupScript = newScript(setupText)
+	initScript  = newScript(initText)
 	readScript  = newScript(readText)
 	listScript  = newScript(listText)
 	applyScript = newScript(applyText)

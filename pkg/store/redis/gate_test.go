@@ -138,3 +138,49 @@ func TestTheGateOpensAboveItsMark(t *testing.T) {
 		t.Errorf("claimed with %d, want more than %d", rev, mark)
 	}
 }
+
+// Replicas repeat all their claims while they wait for the gate. One of them is sent; when the gate is open, all are.
+func TestClaimsThatWaitForTheGateAreNotAllSent(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	claims := func() (all []store.Change) {
+		from := floor(t, s).Floor
+		for i := range store.MaxBatch {
+			all = append(all, lock("g/"+itoa(i), from+1+int64(i), lease))
+		}
+		return all
+	}
+	received := func(send []store.Change) (bytes int, outs []store.Outcome) {
+		t.Helper()
+		count := func() int {
+			n, err := strconv.Atoi(info(t, server.Addr)["total_net_input_bytes"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := count()
+		outs, err := s.Apply(t.Context(), send...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return count() - before, outs
+	}
+	all, _ := received(claims())
+	one, outs := received(claims())
+	if one > all/10 {
+		t.Errorf("a closed gate was sent %d bytes of claims, then %d: want one claim of them", all, one)
+	}
+	for _, out := range outs {
+		if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "claimed again in") {
+			t.Fatalf("a claim at a closed gate: %+v", out)
+		}
+	}
+	claim(t, open(t, store.Config{URI: "redis://" + server.Addr}), "g/first")
+	_, outs = received(claims())
+	for _, out := range outs {
+		if out.Status != store.Applied {
+			t.Fatalf("a claim at an open gate: %+v", out)
+		}
+	}
+}

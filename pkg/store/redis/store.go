@@ -17,7 +17,8 @@
 //	shardctl:{default}:changes     channel: notifications
 //
 // A document is its fields, parted by NUL bytes, then its body. Scripts compare and count in it; Lua's JSON would round
-// its numbers. What somebody wrote with redis-cli so that it is no document is left out, and a creation may take its place.
+// its numbers. What somebody wrote with redis-cli so that it is no document is left out, and a creation may take its
+// place.
 //
 // # How it keeps the promises
 //

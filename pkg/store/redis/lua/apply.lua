@@ -1,7 +1,7 @@
 -- ARGV: 5 kind, 6 which changes are notified, 7 the channel, 8 the indexes of the kind, 9 for how many ms this client
--- has had good replies under the identity; then five for each change: operation (put, delete or increment), id, revision
--- expected (0: absent), lease of an ownership change in ms (0: none), and the new document or the revision that an
--- increment carries.
+-- has had good replies under the identity; then five for each change: operation (put, delete or increment), id,
+-- revision expected (0: absent), lease of an ownership change in ms (0: none), and the new document or the revision
+-- that an increment carries.
 -- The reply has two for each change: what became of it, and a text.
 local no = begin()
 if no then
@@ -106,6 +106,10 @@ local function closed(lease)
   open(lease)
   if gate[1] ~= ARGV[1] then
     return 'gate'
+  end
+  if not gate[2] then -- init has opened it, which knows of no lease
+    gate[2] = lease
+    redis.call('HSET', KEYS[2], 'lease', lease)
   end
   return nil, number(gate[5])
 end

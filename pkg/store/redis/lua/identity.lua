@@ -1,5 +1,5 @@
--- identity is run_id/master_replid/sync_full+sync_partial_ok of a master, and what it says of its replicas. Of others it
--- is nil and a reply that says why.
+-- identity is run_id/master_replid/sync_full+sync_partial_ok of a master, and what it says of its replicas. Of others
+-- it is nil and a reply that says why.
 local function identity()
   local replication = redis.call('INFO', 'replication')
   local role = string.match(replication, '\nrole:(%a+)')

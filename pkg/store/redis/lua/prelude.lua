@@ -17,10 +17,10 @@ local function clock()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- meet notes at which addresses servers have held the data: replicas in sync, and the master. One that has taken the place
--- of another counts besides it, since that may come back. It returns how many servers are connected now. Each address
--- counts once: a replica that comes back is connected twice until the master gives its old link up. A backup over the
--- wire (redis-cli --rdb) has no port, and is never online.
+-- meet notes at which addresses servers have held the data: replicas in sync, and the master. One that has taken the
+-- place of another counts besides it, since that may come back. It returns how many servers are connected now. Each
+-- address counts once: a replica that comes back is connected twice until the master gives its old link up. A backup
+-- over the wire (redis-cli --rdb) has no port, and is never online.
 local function meet(replication)
   local met = redis.call('HGET', KEYS[2], 'met') or ' '
   local before, all = met, 0

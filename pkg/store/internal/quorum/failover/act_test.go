@@ -8,7 +8,7 @@ func (w *redisWorld) do(a dbAction) {
 		w.budget[fault]--
 	}
 	w.describe(a)
-	if a.kind <= actReplicate {
+	if a.kind < actAsk {
 		w.doNode(a)
 	} else {
 		w.doClient(a)
@@ -39,6 +39,10 @@ func (w *redisWorld) doNode(a dbAction) {
 		w.restart(a.node)
 	case actReplicate:
 		n.data = w.forgetful.nodes[n.follows-1].data
+	case actOpen:
+		n.data.met, n.data.gate = w.met(a.node), w.seen(n.id)
+		n.data.high = w.now(a.node)
+		w.acknowledge(a.node, a.mask)
 	default:
 	}
 }
@@ -113,13 +117,17 @@ func (w *redisWorld) land(p, slot, node int8) {
 
 // reply is a good reply: the replicas have what the master had.
 func (w *redisWorld) reply(p, slot, mask int8) {
-	op := &w.clients[p].ops[slot]
+	w.acknowledge(w.clients[p].ops[slot].at-1, mask)
+	w.answer(p, int(slot))
+}
+
+// acknowledge gives replicas what their master has.
+func (w *redisWorld) acknowledge(master, mask int8) {
 	for i := range w.redisSetting.nodes {
 		if mask>>i&1 == 1 {
-			w.forgetful.nodes[i].data = w.forgetful.nodes[op.at-1].data
+			w.forgetful.nodes[i].data = w.forgetful.nodes[master].data
 		}
 	}
-	w.answer(p, int(slot))
 }
 
 func (w *redisWorld) doOperation(a dbAction) {
@@ -136,11 +144,7 @@ func (w *redisWorld) doOperation(a dbAction) {
 	case actReply:
 		if a.prompt == executed {
 			w.budget[slow]--
-			for i := range w.redisSetting.nodes {
-				if a.mask>>i&1 == 1 {
-					w.forgetful.nodes[i].data = w.forgetful.nodes[op.at-1].data
-				}
-			}
+			w.acknowledge(op.at-1, a.mask)
 			op.good = true
 			return
 		}

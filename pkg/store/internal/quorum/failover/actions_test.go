@@ -20,6 +20,7 @@ const (
 	handBack                 // the run ends in order
 	dies                     // a process does, with its run
 	reopen                   // a process opens another session
+	opening                  // an operator opens the gate of a new database
 	faultKinds
 )
 
@@ -32,6 +33,7 @@ const (
 	actLink
 	actRestart
 	actReplicate
+	actOpen
 	actAsk
 	actLearn
 	actLook
@@ -72,7 +74,7 @@ const (
 // costs are what an action takes of the budget.
 var costs = map[dbActionKind]dbFault{
 	actPromote: failover, actUnlink: unlink, actLink: relink, actRestart: oldFile, actHandBack: handBack, actDie: dies,
-	actReopen: reopen, actCopy: copies, actReplicate: catchUp,
+	actReopen: reopen, actCopy: copies, actReplicate: catchUp, actOpen: opening,
 }
 
 // each calls do for everything that may happen.
@@ -109,6 +111,11 @@ func (w *redisWorld) eachOfNode(i int8, try func(dbAction)) {
 		if m != i && w.forgetful.nodes[m].master && n.follows != m+1 {
 			try(dbAction{kind: actLink, node: i, x: m})
 		}
+	}
+	if n.master && n.data.isNew() && (!w.inUse() || w.without == opensInUse) {
+		w.eachQuorum(i, w.waits(i, false, true), func(mask int8) {
+			try(dbAction{kind: actOpen, node: i, mask: mask})
+		})
 	}
 	if w.stray.kind != noMessage && w.takes(i, w.stray.id) {
 		try(dbAction{kind: actStray, node: i})

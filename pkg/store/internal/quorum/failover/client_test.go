@@ -148,10 +148,11 @@ func (w *redisWorld) answer(p int8, slot int) {
 	}
 }
 
-// change forgets what belonged to another course of writes.
+// change forgets what belonged to another course of writes. A session without a heartbeat has nothing to compare.
 func (w *redisWorld) change(p, lineage int8) {
 	c := &w.clients[p]
-	c.course, c.audit, c.cached, c.owner, c.rev = lineage, w.without != noAudit, false, 0, 0
+	c.course, c.cached, c.owner, c.rev = lineage, false, 0, 0
+	c.audit = w.without != noAudit && (c.heartbeat > 0 || c.pending)
 	for i := range c.peers {
 		if w.without != remembersDeaths || !c.peers[i].dead {
 			c.peers[i] = sighted{}

@@ -28,11 +28,13 @@ func threeNodes(change ...func(*redisSetting)) redisSetting {
 	return s
 }
 
-func oneNode() redisSetting {
-	s := threeNodes()
+func oneNode(change ...func(*redisSetting)) redisSetting {
+	s := threeNodes(change...)
 	s.nodes, s.configured = 1, 1
 	return s
 }
+
+func fresh(s *redisSetting) { s.fresh = true }
 
 func configuredFive(s *redisSetting) { s.configured = 5 }
 
@@ -47,11 +49,20 @@ func (s *redisSetting) begun(left map[dbFault]int8) forgetful {
 	for i := range maxClients {
 		d.sessions[i] = sessionDoc{docAlive, 1}
 	}
+	if s.fresh {
+		d = dataset{}
+	}
 	for i := range s.nodes {
 		w.forgetful.nodes[i] = dbNode{follows: 1, stream: 1, data: d}
 	}
 	w.forgetful.nodes[0].master, w.forgetful.nodes[0].follows, w.forgetful.nodes[0].id = true, 0, id
 	s.disk = d
+	if s.fresh {
+		for p := range w.clients {
+			w.clients[p] = client{on: true, session: int8(p)}
+		}
+		return w.within(left)
+	}
 	for p := range w.clients {
 		w.clients[p] = client{
 			on: true, session: int8(p), id: w.seen(id), since: s.lease[p] + 1, course: 1, heartbeat: 1,
@@ -69,6 +80,11 @@ func (s *redisSetting) begun(left map[dbFault]int8) forgetful {
 	}
 	b := &w.clients[1]
 	b.cached, b.owner, b.rev = true, 1, 3
+	return w.within(left)
+}
+
+// within is the state with a budget of faults.
+func (w *redisWorld) within(left map[dbFault]int8) forgetful {
 	for f, n := range left {
 		w.budget[f] = n
 	}
@@ -141,6 +157,10 @@ func scenarios() []scenario {
 			name: "five nodes", setting: threeNodes(fiveNodes, configuredFive),
 			left:  map[dbFault]int8{failover: 1, relink: 2},
 			large: true,
+		},
+		{
+			name: "a new database, opened by an operator", setting: threeNodes(fresh),
+			left: map[dbFault]int8{opening: 2, failover: 1, relink: 2}, large: true,
 		},
 		{name: "one node", setting: oneNode(), left: map[dbFault]int8{oldFile: 2, slow: 1, handBack: 1}, large: true},
 	}

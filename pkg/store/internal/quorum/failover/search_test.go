@@ -63,6 +63,8 @@ func (w *redisWorld) describe(a dbAction) {
 		w.say("%s restarts with an old file", node)
 	case actReplicate:
 		w.say("%s catches up", node)
+	case actOpen:
+		w.say("an operator opens the gate of %s%s", node, acknowledgedBy(a.mask))
 	case actAsk:
 		w.say("%s asks who is there", who)
 	case actLearn:

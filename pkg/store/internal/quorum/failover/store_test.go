@@ -30,6 +30,7 @@ const (
 	acksOfNodes
 	acksOfMajority
 	noHighMark
+	opensInUse
 )
 
 // redisWorld is a state in which something is about to happen.
@@ -49,6 +50,7 @@ type redisSetting struct {
 	run        [maxClients]int8 // and X
 	disk       dataset          // what every node finds that restarts from an old file
 	clocked    bool             // clocks go on, and what hangs on them is looked at; else revisions count alone
+	fresh      bool             // the database is new, and no client has used it
 	without    redisRule
 }
 
@@ -197,6 +199,19 @@ func (w *redisWorld) open(node int8, m message) bool {
 		d.high = max(d.high, w.now(node))
 	}
 	return true
+}
+
+// isNew says that nothing was kept here, and that the gate was never open.
+func (d *dataset) isNew() bool { return *d == dataset{met: d.met} }
+
+// inUse says whether a client runs the key, or may yet find that it has claimed it.
+func (w *redisWorld) inUse() bool {
+	for i := range w.clients {
+		if c := &w.clients[i]; c.runs || c.mine || c.ops[ofLock].kind == own {
+			return true
+		}
+	}
+	return w.stray.kind == own
 }
 
 // promote makes a node a master, with what it holds.

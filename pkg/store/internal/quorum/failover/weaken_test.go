@@ -250,5 +250,12 @@ func weaknesses() []weak {
 			steps(claimedLate(), divided()),
 			"P2", false,
 		},
+		{
+			"opened-in-use", "an operator opens the gate of a new database while nothing runs", opensInUse,
+			oneNode(fresh),
+			map[dbFault]int8{opening: 2, oldFile: 1},
+			nil,
+			"P1", false,
+		},
 	}
 }
