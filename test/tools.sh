@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what checks of the chart and of the page need and is missing: a C compiler, promtool and npm. It needs root on
-# Debian; elsewhere it says what is missing, and what needs that says so too.
+# Installs what checks of the chart and of the page need and is missing: a C compiler, promtool and npm. It needs root
+# on Debian; elsewhere it says what is missing, and what needs that says so too.
 set -euo pipefail
 
 missing=()

@@ -76,7 +76,9 @@ func TestTasksHearWhenAPauseEnded(t *testing.T) {
 		return record.Override{Kind: record.OverrideResume, Scope: scope, Name: name}
 	}
 	view := viewtest.Cluster()
-	viewtest.Overrides(resume(record.ScopeTask, "g/1"), resume(record.ScopeGroup, "g"), resume(record.ScopeTask, "g/3"))(view)
+	viewtest.Overrides(
+		resume(record.ScopeTask, "g/1"), resume(record.ScopeGroup, "g"), resume(record.ScopeTask, "g/3"),
+	)(view)
 	requests := requestsOf(view.Overrides)
 	for key, want := range map[elect.Key]int64{"g/1": 2000, "g/2": 2000, "g/3": 3000, "h/1": 0} {
 		if got := requests.to(key); got.Resumed != want {

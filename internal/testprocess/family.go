@@ -81,8 +81,8 @@ func (f *Family) Open(ctx context.Context, name string, s Software, dir string, 
 	return open(ctx, name, s, dir, o)
 }
 
-// OpenAll opens so many servers at once, of which perhaps none is ready before others run. With an error it returns those
-// that were opened.
+// OpenAll opens so many servers at once, of which perhaps none is ready before others run. With an error it returns
+// those that were opened.
 func OpenAll(servers int, open func(i int) (*Server, error)) ([]*Server, error) {
 	opened, errs := make([]*Server, servers), make([]error, servers)
 	var opening sync.WaitGroup

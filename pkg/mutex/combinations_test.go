@@ -401,8 +401,8 @@ func with[M interface {
 	return m
 }
 
-// Whatever options calls have, whatever the store does and whichever process closes, no lock is held by too many. Tokens
-// rise, no one enters while it is kept, and every call returns.
+// Whatever options calls have, whatever the store does and whichever process closes, no lock is held by too many.
+// Tokens rise, no one enters while it is kept, and every call returns.
 func TestCombinations(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)

@@ -9,8 +9,8 @@ import "time"
 //
 //   - A validity counts from the moment at which the call was sent. So a reply that comes late lengthens nothing.
 //   - It starts a key only while the validity lasts, and has stopped everything when that is over.
-//   - It acts on the reply to its newest call alone. When a reply names another session, it has first stopped everything
-//     of the one before.
+//   - It acts on the reply to its newest call alone. When a reply names another session, it has first stopped
+//     everything of the one before.
 //
 // So the replica knows: what a call does not list, and what the reply that it is based on no longer assigned, does not
 // run and never will under that token. When the validity last given is over, nothing runs.

@@ -14,9 +14,9 @@ import (
 const DefaultPrefix = "shardctl"
 
 // Options say which etcd to use, and how. The URI is etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/PREFIX] with
-// the parameters tls, tlsCAFile, tlsCertFile and tlsKeyFile. Name all members: they are used one at a time. Database is the
-// prefix, and the cluster follows it: letters, digits, '.', '-' and '_', at most 63. Give the timeout a sixth of the
-// lease's duration. Existing needs the right to read alone.
+// the parameters tls, tlsCAFile, tlsCertFile and tlsKeyFile. Name all members: they are used one at a time. Database is
+// the prefix, and the cluster follows it: letters, digits, '.', '-' and '_', at most 63. Give the timeout a sixth of
+// the lease's duration. Existing needs the right to read alone.
 type Options = store.Config
 
 // Reasons of problems.

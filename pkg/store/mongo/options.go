@@ -21,8 +21,8 @@ const DefaultDatabase = "shardctl"
 
 // Options say which database to use, and how. The URI is mongodb://… or mongodb+srv://…; write concern, read concern,
 // read preference and retries in it are overridden, since the protocol needs its own. The cluster names the
-// collections: letters, digits, _ and -, at most 63. Give the timeout a sixth of the lease's duration: it also bounds the search for
-// a primary. Existing needs the privilege find alone; changes are left to the server to refuse.
+// collections: letters, digits, _ and -, at most 63. Give the timeout a sixth of the lease's duration: it also bounds
+// the search for a primary. Existing needs the privilege find alone; changes are left to the server to refuse.
 type Options = store.Config
 
 // Reasons of problems.

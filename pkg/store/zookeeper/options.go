@@ -15,8 +15,8 @@ import (
 const DefaultDatabase = "shardctl"
 
 // Options say which ensemble to use, and how. The URI is zk://[USER:PASSWORD@]HOST[:PORT],…[/CHROOT] with the
-// parameters tls, tlsCAFile, tlsCertFile and tlsKeyFile. Database is the znode below CHROOT, and the cluster the one below that.
-// Give the timeout a sixth of the lease's duration. Existing needs the right to read alone.
+// parameters tls, tlsCAFile, tlsCertFile and tlsKeyFile. Database is the znode below CHROOT, and the cluster the one
+// below that. Give the timeout a sixth of the lease's duration. Existing needs the right to read alone.
 type Options = store.Config
 
 const (

@@ -121,8 +121,8 @@ func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engin
 }
 
 // Scan implements [engine.Backend]. It answers from the process's cache of the kind, after one request has shown that
-// it is as new as the server at hand. Documents that changed since are read first. The first Scan of a kind reads all of
-// them, one request each.
+// it is as new as the server at hand. Documents that changed since are read first. The first Scan of a kind reads all
+// of them, one request each.
 func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (engine.Page, error) {
 	m := b.hub.caches[kind]
 	if err := m.refresh(ctx); err != nil {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# images.sh DIR: the image archives that the scenarios put on the nodes. They are our image with the scenarios' own programs in it, twice
-# under different versions, and two images that should never have been released.
+# images.sh DIR: the image archives that the scenarios put on the nodes. They are our image with the scenarios' own
+# programs in it, twice under different versions, and two images that should never have been released.
 set -euo pipefail
 
 dir=$(mkdir -p "$1" && cd "$1" && pwd)

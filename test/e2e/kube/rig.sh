@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# rig.sh RIG DIR: makes DIR the same rig as RIG, for use inside its namespaces. From outside its scripts enter them first, by a process ID
-# that means nothing within; here their `in` runs a command as it is. DIR/load and DIR/nodectl are then what KUBE_LOAD and KUBE_NODECTL
-# want: the rig numbers its nodes, and calls them n1, n2, …
+# rig.sh RIG DIR: makes DIR the same rig as RIG, for use inside its namespaces. From outside its scripts enter them
+# first, by a process ID that means nothing within; here their `in` runs a command as it is. DIR/load and DIR/nodectl
+# are then what KUBE_LOAD and KUBE_NODECTL want: the rig numbers its nodes, and calls them n1, n2, …
 set -euo pipefail
 
 rig=$(cd "$1" && pwd)

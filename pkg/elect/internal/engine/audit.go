@@ -101,8 +101,8 @@ func (a *audit) tick(t auditRound, now protocol.Instant) bool {
 }
 
 // ownedBounds are how many locks may have named the own session when they were counted. The least are those that were
-// sure to do so all the time. The most are those of all keys that were not free at some moment. A replica is seldom without
-// a claim or a release under way while answers are lost, and must notice all the same.
+// sure to do so all the time. The most are those of all keys that were not free at some moment. A replica is seldom
+// without a claim or a release under way while answers are lost, and must notice all the same.
 type ownedBounds struct{ Least, Most int }
 
 // counted takes the number of locks that name the own session; ok is false when it could not be read. of is what is

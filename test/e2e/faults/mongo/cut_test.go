@@ -58,9 +58,9 @@ var _ = Describe("A replica cut off for three leases", Ordered, ContinueOnFailur
 		Expect(h.AliveAfter(cut.Name, at.Add(Lease*95/100))).To(BeEmpty(), "it stops its tasks by itself")
 		Expect(h.Started(b.at, history.Now())).To(HaveLen(len(keys)), "only its keys moved")
 		Expect(cut.Running()).To(BeTrue(), "it waits for the store")
+		gone := history.LastSign(h.AliveAfter(cut.Name, 0)).Sub(at)
 		Figure("mongodb", "a replica cut off, %s: its tasks gone after %v (0.9 T is %v), all %d elsewhere after %v "+
-			"(T + 1 s is %v)", what,
-			ms(history.LastSign(h.AliveAfter(cut.Name, 0)).Sub(at)), HardDeadline, len(keys), ms(taken.Sub(at)), Lease+AfterLease)
+			"(T + 1 s is %v)", what, ms(gone), HardDeadline, len(keys), ms(taken.Sub(at)), Lease+AfterLease)
 		ExpectWithin(c.Cluster, Lease+AfterLease, at, taken, "the last key elsewhere")
 
 		healed := now(c)
