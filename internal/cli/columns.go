@@ -23,6 +23,7 @@ func taskColumns() []Column[api.Task] {
 		ofText("reason", KeepReason, func(t *T) string { return t.Reason }),
 		onlyWide(ofText("kind", KeepExtra, func(t *T) string { return t.Kind })),
 		{Title: "lag", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return orDash(behind(t.Lag)) }},
+		{Title: "load", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return orDash(loadText(t.Load)) }},
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return number(t.FencingToken) }},
 		{Title: "next run", Wide: true, Cell: func(v *View, t *T) string { return v.age(t.NextRunAt) }},
 		{Title: "pinned to", Wide: true, Cell: func(_ *View, t *T) string { return pinText(t) }},

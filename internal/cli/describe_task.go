@@ -128,6 +128,7 @@ func (f *taskFacts) showTask(d *description) {
 	d.field("Override", plainText(d.view.asked(t.Overrides, "task")))
 	d.field("Next run", d.moment(t))
 	d.field("Lag", lagText(t.Lag))
+	d.field("Load", loadText(t.Load))
 	d.field("Weight", weightText(t))
 	d.field("Restarts", positive(t.Restarts))
 	d.field("Last error", plainText(t.LastError))
@@ -157,12 +158,20 @@ func lagText(lag *api.Lag) string {
 	return text
 }
 
-// weightText says by how much a task's weight is raised; empty: it is not.
+// loadText is how much work a task is; empty: not known.
+func loadText(load *float64) string {
+	if load == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*load, 'g', 4, 64)
+}
+
+// weightText says what a task weighs where that is not what is declared; empty: it is.
 func weightText(t *api.Task) string {
 	if t.Weight == t.DeclaredWeight {
 		return ""
 	}
-	return fmt.Sprintf("%d, by its lag (declared: %d)", t.Weight, t.DeclaredWeight)
+	return fmt.Sprintf("%d, by weightFrom (declared: %d)", t.Weight, t.DeclaredWeight)
 }
 
 // silence is from how long on the silence of an owner is reported.

@@ -127,18 +127,29 @@ func (l *listReader) group(p *parts, s *Settings) Group {
 	return g
 }
 
-// weightFrom reads what a group's weights come from. Where nothing of the group is ever behind, lag is an error.
+// weightFrom reads what a group's weights come from. Where it is measured of nothing in the group, that is an error.
 func (l *listReader) weightFrom(n *decode.Node, g *Group) WeightFrom {
 	from := WeightFrom(l.Text(n, string(WeightDeclared)))
-	subscribes := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return t.Subscribes() })
-	if g.Discover != nil && g.Discover.template != nil {
-		_, subscription := l.kindOf(g.Discover.template).(tasks.TaskKind)
-		subscribes = subscribes || subscription
-	}
-	if from != WeightLag || subscribes || n.IsBad() {
+	if !from.Measured() || n.IsBad() {
 		return from
 	}
-	l.Add(n, "is %s, but the group has no subscription: only these are ever behind, leave it out", n.Quoted())
+	of := Group{WeightFrom: from}
+	measured := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return of.Measures(&t) })
+	if g.Discover != nil && g.Discover.template != nil {
+		kind := l.kindOf(g.Discover.template)
+		_, subscription := kind.(tasks.TaskKind)
+		measured = measured || from == WeightLag && subscription ||
+			from == WeightReported && kind != nil && reports[kind.Name()]
+	}
+	switch {
+	case measured:
+		return from
+	case from == WeightLag:
+		l.Add(n, "is %s, but the group has no subscription: only these are ever behind, leave it out", n.Quoted())
+	default:
+		l.Add(n, "is %s, but the group has no task with callback or assign: only these report a load, leave it out",
+			n.Quoted())
+	}
 	return WeightDeclared
 }
 

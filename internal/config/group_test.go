@@ -89,11 +89,16 @@ func TestWeightFrom(t *testing.T) {
 		t.Error("hashes of lists")
 	}
 	g := &lag.Groups[0]
-	if !g.FollowsLag(&g.Tasks[0]) || g.FollowsLag(&g.Tasks[1]) || plain.Groups[0].FollowsLag(&g.Tasks[0]) {
-		t.Error("which tasks follow the lag")
+	if !g.Measures(&g.Tasks[0]) || g.Measures(&g.Tasks[1]) || plain.Groups[0].Measures(&g.Tasks[0]) {
+		t.Error("which tasks are behind")
 	}
 	if s := read(head + "    weightFrom: $(FROM)\n" + found); s.Groups[0].WeightFrom != WeightLag {
 		t.Error("a group whose discovered tasks are subscriptions, by a variable")
+	}
+	reported := read(head + "    weightFrom: reported\n    tasks:\n      - {name: a, callback: f}\n" +
+		"      - {name: b, exec: {command: [b]}}\n").Groups[0]
+	if !reported.Measures(&reported.Tasks[0]) || reported.Measures(&reported.Tasks[1]) {
+		t.Error("which tasks report a load")
 	}
 	var printed bytes.Buffer
 	if err := lag.Print(&printed); err != nil || !strings.Contains(printed.String(), "weightFrom: lag") {

@@ -119,7 +119,7 @@ func (g Group) fields(s *Settings) decode.Fields {
 	if g.Cap != nil {
 		shown = append(shown, decode.Pairs("cap", *g.Cap)...)
 	}
-	if g.WeightFrom == WeightLag {
+	if g.WeightFrom.Measured() {
 		shown = append(shown, decode.Pairs("weightFrom", string(g.WeightFrom))...)
 	}
 	if len(g.Selector) > 0 {

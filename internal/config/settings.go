@@ -191,7 +191,7 @@ type Group struct {
 	Discover *Discover         // makes more tasks; nil: none are discovered
 	// Slots is how many tasks are the slots of keys that nobody declares, see [tasks.Slot]; 0: none.
 	Slots int
-	// WeightFrom says what the weights of subscriptions come from.
+	// WeightFrom says what the weights of tasks come from.
 	WeightFrom WeightFrom
 	// Hash says which list this is, equal on replicas with equal lists. It is made of the tasks' names and fields as
 	// written and the selector, never of what variables hold. The cap is left out, since each replica may have its own.
@@ -202,17 +202,34 @@ type Group struct {
 	slots        *Template // of slots; nil: there are none
 }
 
-// WeightFrom says what the weights of a group's subscriptions come from. Other tasks have the weight that is declared.
+// WeightFrom says what the weights of a group's tasks come from. Tasks of which that is not measured have the weight
+// that is declared.
 type WeightFrom string
 
 // What they may come from.
 const (
 	WeightDeclared WeightFrom = "declared" // the field weight alone
 	WeightLag      WeightFrom = "lag"      // it, times what follows from how far a task is behind
+	WeightReported WeightFrom = "reported" // the load that the task reports, beside that of the others
 )
 
-// FollowsLag says whether the weight of one of the group's tasks follows its lag.
-func (g *Group) FollowsLag(t *tasks.Task) bool { return g.WeightFrom == WeightLag && t.Subscribes() }
+// Measured says whether weights come from more than the field weight.
+func (f WeightFrom) Measured() bool { return f == WeightLag || f == WeightReported }
+
+// Measures says whether the weight of one of the group's tasks follows what is measured of it.
+func (g *Group) Measures(t *tasks.Task) bool {
+	switch g.WeightFrom {
+	case WeightLag:
+		return t.Subscribes()
+	case WeightReported:
+		return reports[t.Kind()]
+	default:
+		return false
+	}
+}
+
+// reports are the kinds whose tasks may report a load.
+var reports = map[string]bool{"callback": true, "assign": true}
 
 // WithDiscovered is s with tasks added to groups, by their names: those that were discovered. s stays as it is.
 func (s *Settings) WithDiscovered(found map[string][]tasks.Task) *Settings {

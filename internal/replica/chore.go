@@ -48,7 +48,7 @@ type chores struct {
 	node      *node
 	settings  *settingsInForce
 	functions *discover.Functions
-	rules     weights.Rules // that weights go by
+	rules     func(weights.Measure) weights.Rules // that weights go by
 	log       logr.Logger
 }
 
@@ -237,8 +237,8 @@ func newLooker(
 	}
 }
 
-// seenOf is what the locks say of a group's subscriptions; false: they are not known at the moment. A task that is not
-// listed yet must not count as gone.
+// seenOf is what the locks say of a group's tasks; false: they are not known at the moment. A task that is not listed
+// yet must not count as gone.
 func seenOf(v *cluster.View, g *config.Group, lists view.StoreLists) (seen map[string]weights.Seen, ok bool) {
 	if !v.Loaded || v.Stale || g == nil || !lists.Listed(g) {
 		return nil, false
@@ -246,11 +246,11 @@ func seenOf(v *cluster.View, g *config.Group, lists view.StoreLists) (seen map[s
 	seen = map[string]weights.Seen{}
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
-		if !g.FollowsLag(t) {
+		if !g.Measures(t) {
 			continue
 		}
 		lock, now := v.Lock(t.Key()), weights.Seen{}
-		if now.Since = lock.Since; lock.Session != "" {
+		if now.Since, now.Owner, now.Load = lock.Since, lock.Session, lock.Status.Load; lock.Session != "" {
 			now.Lag = lock.Status.Lag
 		}
 		seen[t.Name] = now
@@ -262,11 +262,12 @@ func seenOf(v *cluster.View, g *config.Group, lists view.StoreLists) (seen map[s
 func (cs *chores) weights() *chore {
 	log := cs.log.WithName("weights")
 	return cs.chore(log, &chore{
-		space: record.GroupWeights, message: "it publishes the weights that follow the lag",
-		wanted: func(g *config.Group) bool { return g.WeightFrom == config.WeightLag },
+		space: record.GroupWeights, message: "it publishes the weights that follow what is measured",
+		wanted: func(g *config.Group) bool { return g.WeightFrom.Measured() },
 		work: func(ctx context.Context, g *config.Group, s *config.Settings, token int64) error {
 			return weights.Follower{
-				Store: cs.node.store, Group: g.Name, Instance: s.Instance, Rules: cs.rules, Logger: log,
+				Store: cs.node.store, Group: g.Name, Instance: s.Instance, Rules: cs.rules(view.MeasureOf(g)),
+				Logger: log,
 				See: func() (map[string]weights.Seen, bool) {
 					s, lists := cs.settings.all()
 					return seenOf(cs.node.cluster.View(), groupOf(s, g.Name), lists)

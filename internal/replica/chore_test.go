@@ -62,7 +62,7 @@ func TestWhatAFollowerSees(t *testing.T) {
 	owned.Status.Lag, free.Status.Lag = lag, lag
 	v := viewtest.Cluster(owned, free)
 	seen, ok := seenOf(v, &s.Groups[0], view.StoreLists{})
-	if !ok || len(seen) != 12 || seen["t01"] != (weights.Seen{Lag: lag, Since: 2000}) ||
+	if !ok || len(seen) != 12 || seen["t01"] != (weights.Seen{Lag: lag, Owner: "A", Since: 2000}) ||
 		seen["t02"] != (weights.Seen{Since: 2000}) || seen["t03"] != (weights.Seen{}) {
 		t.Errorf("%v, %+v", ok, seen)
 	}

@@ -48,8 +48,8 @@ type Config struct {
 	Logger logr.Logger
 	// Tracer makes spans of claims, hand-overs and runs; nil: none are made.
 	Tracer Tracer
-	// Weights say how weights follow lags; nil: as [weights.DefaultRules] has it.
-	Weights *weights.Rules
+	// Weights say how weights follow what is measured; nil: as [weights.Measure.Rules] has it.
+	Weights func(weights.Measure) weights.Rules
 	// Clock is the elector's; nil: the machine's.
 	Clock elect.Clock
 	// OnStuck is called when runs outlived the lease: the process must go.
@@ -79,8 +79,7 @@ type Replica struct {
 // New makes a replica that has no store yet.
 func New(cfg Config) *Replica {
 	if cfg.Weights == nil {
-		rules := weights.DefaultRules()
-		cfg.Weights = &rules
+		cfg.Weights = weights.Measure.Rules
 	}
 	r := &Replica{
 		cfg: cfg, log: cfg.Logger, started: time.Now(), settings: newSettings(cfg.Settings),
@@ -115,6 +114,14 @@ func (r *Replica) Cluster() elect.Cluster {
 func (r *Replica) Listed() bool {
 	s, lists := r.settings.all()
 	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return !lists.Listed(&g) })
+}
+
+// SetLoad is [tasks.Supervisor.SetLoad]. Before there is a store it does nothing.
+func (r *Replica) SetLoad(key elect.Key, load float64) error {
+	if n := r.node.Load(); n != nil {
+		return n.tasks.SetLoad(key, load)
+	}
+	return nil
 }
 
 // Settings are those in force: the task lists may have been read again.
@@ -190,7 +197,7 @@ func (r *Replica) loopsOf(n *node) []func(context.Context) {
 			})
 		},
 	}
-	chores := chores{node: n, settings: r.settings, functions: r.cfg.Functions, rules: *r.cfg.Weights, log: r.log}
+	chores := chores{node: n, settings: r.settings, functions: r.cfg.Functions, rules: r.cfg.Weights, log: r.log}
 	for _, c := range chores.all() {
 		loops = append(loops, c.run)
 	}

@@ -159,7 +159,7 @@ func (r *listReader) readAll(ctx context.Context) (ok bool) {
 		if g.Discover != nil {
 			ok = r.readFound(ctx, g.Name) && ok
 		}
-		if g.WeightFrom == config.WeightLag {
+		if g.WeightFrom.Measured() {
 			ok = r.readWeights(ctx, g.Name) && ok
 		}
 	}

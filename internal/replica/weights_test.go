@@ -107,7 +107,7 @@ func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	}
 }
 
-// weighty is a group whose weights follow the lag; so is c.
+// weighty is a group whose weights follow what is measured; so is c.
 func weighty(t *testing.T, instance, uri string, c *backlog) *config.Settings {
 	t.Helper()
 	with, err := tasks.NewKinds(append(kinds.All().All(), c)...)
@@ -139,16 +139,21 @@ groups:
 }
 
 // startReplica runs a replica until the test ends.
-func startReplica(t *testing.T, s *config.Settings, rules weights.Rules) *Replica {
+func startReplica(t *testing.T, s *config.Settings, rules weights.Rules, change ...func(*Config)) *Replica {
 	t.Helper()
 	db, err := store.Open(t.Context(), s.StoreConfig(logr.Discard()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(Config{
-		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Weights: &rules,
+	cfg := Config{
+		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(),
+		Weights: func(weights.Measure) weights.Rules { return rules },
 		OnStuck: func([]elect.Key) { t.Error("runs outlived their lease") },
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	r := New(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, db) }()
@@ -166,7 +171,7 @@ func startReplica(t *testing.T, s *config.Settings, rules weights.Rules) *Replic
 // on a replica of its own, or nearly so. All replicas plan with the same weights, and show them.
 func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 	c := &backlog{hot: "t07", most: 2}
-	rules := weights.DefaultRules()
+	rules := weights.Lag.Rules()
 	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Again = 50*time.Millisecond, 200*time.Millisecond,
 		300*time.Millisecond, 300*time.Millisecond, time.Second
 	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
@@ -190,7 +195,7 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 	})
 	awaitSnapshots(t, all, "a task says why it has moved", func(s *snapshot.Cluster) bool {
 		return slices.ContainsFunc(s.Tasks, func(task api.Task) bool {
-			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow the lag")
+			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow what is measured")
 		})
 	})
 	s := all[0].Board().Snapshot()
@@ -210,7 +215,7 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 // Time passes for a weight also while nothing else happens in the cluster: it falls.
 func TestAWeightFallsInAQuietCluster(t *testing.T) {
 	c := &backlog{hot: "t07", most: 2}
-	rules := weights.DefaultRules()
+	rules := weights.Lag.Rules()
 	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
 		300*time.Millisecond, 0, 700*time.Millisecond
 	r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), c), rules)}

@@ -42,7 +42,7 @@ func sameTask(a, b *api.Task) bool {
 	return a.State == b.State && a.Owner == b.Owner && a.Restarts == b.Restarts && a.Reason == b.Reason &&
 		a.Message == b.Message && a.LastError == b.LastError && a.PinnedTo == b.PinnedTo && a.Kind == b.Kind &&
 		a.StateSince == b.StateSince && a.NextRunAt == b.NextRunAt && maps.Equal(a.Labels, b.Labels) &&
-		sameValue(a.Lag, b.Lag) && slices.Equal(a.Overrides, b.Overrides) &&
+		sameValue(a.Lag, b.Lag) && sameValue(a.Load, b.Load) && slices.Equal(a.Overrides, b.Overrides) &&
 		a.Weight == b.Weight && a.DeclaredWeight == b.DeclaredWeight
 }
 

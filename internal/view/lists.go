@@ -16,10 +16,10 @@ import (
 )
 
 // StoreLists are the lists that are published in the store, as last read: what was discovered, and weights that follow
-// the lag. The zero value has read none. A value never changes.
+// what is measured. The zero value has read none. A value never changes.
 type StoreLists struct {
 	found   map[string]*foundGroup    // by group that has discover
-	weights map[string]*weightedGroup // by group whose weights follow the lag
+	weights map[string]*weightedGroup // by group whose weights are measured
 }
 
 // weightedGroup is the weights that are published for one group.
@@ -105,7 +105,7 @@ func choreGroups(s *config.Settings) []string {
 	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.Discover != nil }) {
 		all = append(all, record.GroupDiscovery)
 	}
-	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.WeightFrom == config.WeightLag }) {
+	if slices.ContainsFunc(s.Groups, func(g config.Group) bool { return g.WeightFrom.Measured() }) {
 		all = append(all, record.GroupWeights)
 	}
 	return all
@@ -113,16 +113,23 @@ func choreGroups(s *config.Settings) []string {
 
 // weight is the one that a task is planned with.
 func (l StoreLists) weight(g *config.Group, t *tasks.Task) int {
-	read := l.weights[g.Name]
-	if read == nil || !g.FollowsLag(t) {
-		return t.Weight
+	if read := l.weights[g.Name]; read != nil && g.Measures(t) {
+		return MeasureOf(g).Weight(t.Weight, read.levels, t.Name)
 	}
-	return t.Weight * weights.Factor(read.levels[t.Name])
+	return MeasureOf(g).Weight(t.Weight, nil, t.Name)
+}
+
+// MeasureOf is what the weights of a group follow; of one whose weights are declared it is a lag that nothing has.
+func MeasureOf(g *config.Group) weights.Measure {
+	if g.WeightFrom == config.WeightReported {
+		return weights.Load
+	}
+	return weights.Lag
 }
 
 // weightRevision is that of the weights that a group is planned with; 0: those that are declared.
 func (l StoreLists) weightRevision(g *config.Group) int64 {
-	if read := l.weights[g.Name]; read != nil && g.WeightFrom == config.WeightLag {
+	if read := l.weights[g.Name]; read != nil && g.WeightFrom.Measured() {
 		return read.published.Revision
 	}
 	return 0
@@ -141,7 +148,7 @@ func (l StoreLists) WeightRevisions(s *config.Settings) map[string]int64 {
 
 // showWeights is what the API says of a group's weights; nil for a group whose weights are those that are declared.
 func (l StoreLists) showWeights(g *config.Group) *api.Weights {
-	if g.WeightFrom != config.WeightLag {
+	if !g.WeightFrom.Measured() {
 		return nil
 	}
 	shown := &api.Weights{From: string(g.WeightFrom)}
@@ -150,7 +157,8 @@ func (l StoreLists) showWeights(g *config.Group) *api.Weights {
 		return shown
 	}
 	for i := range g.Tasks {
-		if l.weight(g, &g.Tasks[i]) != g.Tasks[i].Weight {
+		t := &g.Tasks[i]
+		if l.weight(g, t) > MeasureOf(g).Weight(t.Weight, nil, t.Name) {
 			shown.Raised++
 		}
 	}

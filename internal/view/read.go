@@ -209,7 +209,7 @@ func ReadLists(ctx context.Context, s *config.Settings, db store.Store) (*config
 			}
 			l, _ = l.WithDiscovered(g.Name, published, failed)
 		}
-		if g.WeightFrom != config.WeightLag {
+		if !g.WeightFrom.Measured() {
 			continue
 		}
 		published, err := weights.NewReader(db, g.Name).Read(ctx)

@@ -82,6 +82,9 @@ func (ix taskIndex) task(t *tasks.Task) api.Task {
 	if lag := lock.Status.Lag; lag.Known {
 		shown.Lag = &api.Lag{Messages: lag.Messages, Seconds: lag.Seconds}
 	}
+	if load := lock.Status.Load; load.Known {
+		shown.Load = &load.Value
+	}
 	if owned {
 		shown.Instance, shown.Session, shown.OwnedSince = owner, lock.Session, api.Millis(lock.Since)
 		shown.State = ix.ownedState(key, lock)

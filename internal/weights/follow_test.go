@@ -11,7 +11,7 @@ import (
 
 // weak are rules less one of their parts, by what is left out.
 func weak(without string) Rules {
-	r := DefaultRules()
+	r := Lag.Rules()
 	switch without {
 	case "wait":
 		r.Wait, r.MaxWait = 0, 0
@@ -35,7 +35,7 @@ func uneven(r Rules) *sim {
 
 // A hot topic ends where it has capacity, is not behind any more, and moves cost no other topic much.
 func TestAHotTopicGetsAQuieterReplica(t *testing.T) {
-	s := uneven(DefaultRules())
+	s := uneven(Lag.Rules())
 	s.run(time.Second)
 	if n := s.beside("t07"); n != 4 {
 		t.Fatalf("at first it has %d neighbours", n)
@@ -90,7 +90,7 @@ func TestNoiseMovesNothing(t *testing.T) {
 		s.run(6 * time.Hour)
 		return s
 	}
-	if s := bursts(DefaultRules()); s.moves != 0 || len(s.at) != 0 {
+	if s := bursts(Lag.Rules()); s.moves != 0 || len(s.at) != 0 {
 		t.Errorf("%d moves, %d publications", s.moves, len(s.at))
 	}
 	if s := bursts(weak("smoothing")); s.moves < 10 {
@@ -112,7 +112,7 @@ func TestAMoveCausesNoMove(t *testing.T) {
 		s.run(4 * time.Hour)
 		return s
 	}
-	s := changes(DefaultRules())
+	s := changes(Lag.Rules())
 	if s.moves != 4+4 || len(s.at) != 0 {
 		t.Errorf("%d moves, %d publications: want four to the one that came, and four from the one that left",
 			s.moves, len(s.at))
@@ -124,7 +124,7 @@ func TestAMoveCausesNoMove(t *testing.T) {
 
 // A topic that is hot for an hour gets capacity for that hour, and all is as before some hours later.
 func TestAStepPasses(t *testing.T) {
-	s := uneven(DefaultRules())
+	s := uneven(Lag.Rules())
 	s.rate = func(name string, second int) float64 {
 		if over := second > 3600; over {
 			return 25
@@ -162,7 +162,7 @@ func TestATooSmallClusterComesToRest(t *testing.T) {
 
 // A cap counts tasks, whatever they weigh: a rising weight leaves no task without a place, and passes no cap.
 func TestAWeightLeavesNoTaskWithoutAPlace(t *testing.T) {
-	s := uneven(DefaultRules())
+	s := uneven(Lag.Rules())
 	s.cap = 5 // four replicas may have twenty, and no more
 	for range 60 {
 		s.run(time.Minute)

@@ -38,7 +38,7 @@ func (l *locks) see() (seen map[string]Seen, ok bool) {
 func followerOf(t *testing.T, db store.Store, name string, l *locks) Follower {
 	t.Helper()
 	return Follower{
-		Store: db, Group: "g", Instance: name, Rules: DefaultRules(), See: l.see, Logger: testr.New(t),
+		Store: db, Group: "g", Instance: name, Rules: Lag.Rules(), See: l.see, Logger: testr.New(t),
 	}
 }
 

@@ -62,7 +62,7 @@ type script struct {
 func (s *script) during(d time.Duration) (steps []string) {
 	start := s.now
 	for ; s.now < start+d.Milliseconds(); s.now += s.rules.Look.Milliseconds() {
-		s.scores = s.rules.Score(s.scores, s.published, map[string]Seen{"a": {s.seen(), s.since}}, s.now)
+		s.scores = s.rules.Score(s.scores, s.published, map[string]Seen{"a": {Lag: s.seen(), Since: s.since}}, s.now)
 		if next, changed := s.rules.Next(s.published, s.at, s.scores, s.now); changed {
 			s.published, s.at = next, s.now
 			steps = append(steps, fmt.Sprintf("%d@%v", Levels(next)["a"], millis(s.now-start)))
@@ -73,7 +73,7 @@ func (s *script) during(d time.Duration) (steps []string) {
 
 func TestATaskRisesAndFalls(t *testing.T) {
 	lag := behind(0, 0)
-	s := &script{rules: DefaultRules(), now: began, seen: func() record.Lag { return lag }}
+	s := &script{rules: Lag.Rules(), now: began, seen: func() record.Lag { return lag }}
 	check := func(what string, now record.Lag, d time.Duration, want ...string) {
 		t.Helper()
 		lag = now
@@ -93,7 +93,7 @@ func TestATaskRisesAndFalls(t *testing.T) {
 }
 
 func TestWhatHoldsALevel(t *testing.T) {
-	s := &script{rules: DefaultRules(), now: began, since: began, seen: func() record.Lag { return behind(20_000, 0) }}
+	s := &script{rules: Lag.Rules(), now: began, since: began, seen: func() record.Lag { return behind(20_000, 0) }}
 	if got := s.during(5 * time.Minute); got != nil {
 		t.Errorf("it changed hands and was published: %v", got)
 	}
@@ -121,7 +121,7 @@ func TestWhatHoldsALevel(t *testing.T) {
 
 // A clock that is set back by a year holds no level for a year, and no publication.
 func TestTheClockIsSetBack(t *testing.T) {
-	r, year := DefaultRules(), (365 * 24 * time.Hour).Milliseconds()
+	r, year := Lag.Rules(), (365 * 24 * time.Hour).Milliseconds()
 	later := []Entry{{Name: "a", Level: 1, Since: began + year, Wait: r.Wait.Milliseconds()}}
 	quiet := Scores{At: began, Value: map[string]float64{"a": 0}}
 	next, changed := r.Next(later, began+year, quiet, began)
@@ -137,7 +137,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 // published stays as it is.
 func TestPropertiesOfAnyLag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := DefaultRules()
+		r := Lag.Rules()
 		r.Smooth = time.Duration(rapid.IntRange(1, 60).Draw(t, "smooth")) * time.Second
 		r.Wait = time.Duration(rapid.IntRange(0, 600).Draw(t, "wait")) * time.Second
 		var published []Entry
@@ -195,7 +195,7 @@ func TestPropertiesOfAConstantLag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.Int64Range(0, 1<<20).Draw(t, "messages")
 		noisy := rapid.Bool().Draw(t, "noisy")
-		s := &script{rules: DefaultRules(), now: began}
+		s := &script{rules: Lag.Rules(), now: began}
 		s.seen = func() record.Lag {
 			if noisy {
 				return behind(base*rapid.Int64Range(10, 90).Draw(t, "noise")/30, 0)

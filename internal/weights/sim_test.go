@@ -42,7 +42,7 @@ type topic struct {
 
 // newSim has four replicas, and twenty topics named t00, t01 and so on.
 func newSim() *sim {
-	s := &sim{rules: DefaultRules(), pause: 1, topics: map[string]*topic{}}
+	s := &sim{rules: Lag.Rules(), pause: 1, topics: map[string]*topic{}}
 	for i := range 4 {
 		s.members = append(s.members, balancer.Member{ID: fmt.Sprintf("r%d", i), Name: fmt.Sprintf("r%d", i)})
 	}

@@ -23,14 +23,15 @@ func TestJSONIsFlat(t *testing.T) {
 			api.Task{
 				Key: "g/t", Group: "g", Name: "t", Kind: "exec", State: api.Running, Owner: owner,
 				StateSince: api.Millis(2500), Reason: "Created", Message: "new", Restarts: 1, LastError: "e",
-				PinnedTo: "a", Lag: &api.Lag{Messages: 3, Seconds: -1}, Weight: 4, DeclaredWeight: 2,
+				PinnedTo: "a", Lag: &api.Lag{Messages: 3, Seconds: -1}, Load: new(2.5), Weight: 4,
+				DeclaredWeight: 2,
 			},
 			&api.Task{},
 			`{"key":"g/t","group":"g","name":"t","kind":"exec","labels":{},"state":"running","instance":"a",` +
 				`"session":"A","fencingToken":7,"ownedSince":"1970-01-01T00:00:01.500Z",` +
 				`"stateSince":"1970-01-01T00:00:02.500Z","reason":"Created","message":"new","restarts":1,` +
 				`"lastError":"e","nextRunAt":null,"pinnedTo":"a","overrides":[],"lag":{"messages":3,"seconds":-1},` +
-				`"weight":4,"declaredWeight":2}`,
+				`"load":2.5,"weight":4,"declaredWeight":2}`,
 		},
 		{
 			api.Lock{Key: "g/t", Group: "g", Name: "t", Owner: owner, Reason: "Created", Next: "B", Suspended: true},
@@ -158,7 +159,7 @@ func TestJSONIsTheContract(t *testing.T) {
 				`"instance":"","session":"","fencingToken":7,` +
 				`"ownedSince":"1970-01-01T00:00:01.500Z","stateSince":null,"reason":"","message":"","restarts":0,` +
 				`"lastError":"","nextRunAt":null,"pinnedTo":"","overrides":[],"lag":null,` +
-				`"weight":0,"declaredWeight":0}],"continue":"","stale":false}`,
+				`"load":null,"weight":0,"declaredWeight":0}],"continue":"","stale":false}`,
 		},
 		"instances": {
 			api.List[api.Instance]{

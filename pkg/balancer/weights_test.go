@@ -33,7 +33,7 @@ func releasedBy(change func(second *record.Member)) []string {
 // balance: what one gives away, the other would give back.
 func TestWeightsCountOnceAllReplicasPlanWithThem(t *testing.T) {
 	moved := releasedBy(func(*record.Member) {})
-	const want = "Balance: a owned 4 of 12 tasks, its share is 1, by weights that follow the lag"
+	const want = "Balance: a owned 4 of 12 tasks, its share is 1, by weights that follow what is measured"
 	if len(moved) != 3 || !strings.HasPrefix(moved[0], want) {
 		t.Errorf("all agree: %q", moved)
 	}

@@ -111,7 +111,7 @@ func (w *wording) balanced(group int) string {
 	}
 	by := ""
 	if w.s.declared.Groups[group].WeightRevision > 0 {
-		by = ", by weights that follow the lag"
+		by = ", by weights that follow what is measured"
 	}
 	limit, limited := m.limit(g.Name)
 	switch {

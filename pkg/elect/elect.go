@@ -98,6 +98,8 @@ type (
 	TaskStatus = record.TaskStatus
 	// Lag is how far a subscription is behind.
 	Lag = record.Lag
+	// Load is how much work a task is.
+	Load = record.Load
 	// RunOutcome is how a task that ends by itself ended.
 	RunOutcome = record.RunOutcome
 )

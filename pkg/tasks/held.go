@@ -21,6 +21,7 @@ type held struct {
 	job     *job
 	run     *taskRuns // what it runs with; nil while it waits for a tick
 	wakeups wakeups[*held]
+	load    meter
 }
 
 func newHeld(hold Hold, given *Task, ended func(error)) *held {

@@ -96,6 +96,19 @@ func (j *job) reported(state string, change []func(*elect.TaskStatus), now momen
 	return effects{note: true}
 }
 
+// loaded takes how much work the run is.
+func (j *job) loaded(m *meter, load float64, now moment) effects {
+	if j.phase != active {
+		return effects{}
+	}
+	mean, ok := m.take(load, now.steady)
+	if !ok || !j.status.Load.Differs(mean) {
+		return effects{}
+	}
+	j.status.Load = elect.Load{Known: true, Value: mean}
+	return effects{note: true}
+}
+
 // begin starts the task, or has it wait for its ticks. The token is that of the claim, 0 once it has been used.
 func (j *job) begin(token int64, now moment) effects {
 	outcome := j.status.Outcome

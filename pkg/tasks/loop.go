@@ -149,6 +149,15 @@ func (l *loop) asked() {
 	}
 }
 
+// setLoad notes the load of a task that is held, where it is news.
+func (l *loop) setLoad(key elect.Key, load float64) {
+	l.post(func() {
+		if h := l.held[key]; h != nil {
+			l.apply(h, h.job.loaded(&h.load, load, readClocks()))
+		}
+	})
+}
+
 // taskOf is the held key's task as it is declared now; nil: it is not.
 func (l *loop) taskOf(h *held) *Task {
 	if h.given != nil {

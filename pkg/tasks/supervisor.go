@@ -97,6 +97,19 @@ func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 	return <-ended
 }
 
+// SetLoad says how much work a task is that is held here, in any unit that is the same for all tasks of its group. Call
+// it as often as you like: what was said in half a minute is averaged, and noted in the lock where it has changed by a
+// tenth. With weightFrom: reported the task weighs as much, in comparison with others of its group. Of a task that is
+// not held, or does not run, nothing is noted. The error says that the load is not a number from 0 to 1e15. It may be
+// called concurrently, and does not wait.
+func (s *Supervisor) SetLoad(key elect.Key, load float64) error {
+	if !(elect.Load{Value: load}).Valid() {
+		return fmt.Errorf("load of %s: is %g, must be a number from 0 to 1e15", key, load)
+	}
+	s.loop.setLoad(key, load)
+	return nil
+}
+
 // Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000
 // and 256 KiB. The lines of tasks that ended here are kept for a while. All tasks together have 64 MiB; the largest
 // give up their oldest lines first.

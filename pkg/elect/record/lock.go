@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -44,6 +45,7 @@ type TaskStatus struct {
 	FirstSeen int64       `json:"firstSeen,omitempty"`
 	Outcome   *RunOutcome `json:"outcome,omitempty"`
 	Lag       Lag         `json:"lag,omitzero"`
+	Load      Load        `json:"load,omitzero"`
 	// Settled says the run may not be moved for balance: restart: never or on-failure, or a tick in progress.
 	Settled bool `json:"settled,omitempty"`
 }
@@ -53,6 +55,22 @@ type Lag struct {
 	Known    bool  `json:"known,omitempty"`
 	Messages int64 `json:"messages,omitempty"` // published and not yet acknowledged; -1: not known
 	Seconds  int64 `json:"seconds,omitempty"`  // age of the oldest of them; -1: not known
+}
+
+// Load is how much work a task is. The zero value is not known.
+type Load struct {
+	Known bool    `json:"known,omitempty"`
+	Value float64 `json:"value,omitempty"` // in the unit in which it was reported; 0 or more
+}
+
+// Valid says whether the value is a number from 0 to 1e15.
+func (l Load) Valid() bool { return l.Value >= 0 && l.Value <= maxLoad }
+
+const maxLoad = 1e15
+
+// Differs says whether n is another load for the purpose of weights: by a tenth or more.
+func (l Load) Differs(n float64) bool {
+	return !l.Known || math.Abs(n-l.Value) >= max(n, l.Value)/10 && n != l.Value
 }
 
 // Validate says whether a store will take the status: a text that is too long would hold up every later write of
@@ -133,6 +151,10 @@ func (m *cleaner) status(s *TaskStatus) {
 	m.moment("status.ticksTo", &s.TicksTo)
 	m.moment("status.lastTrigger", &s.LastTrigger)
 	m.moment("status.firstSeen", &s.FirstSeen)
+	if !s.Load.Valid() {
+		m.bad("status.load.value", "%g: want 0 to %g", s.Load.Value, maxLoad)
+		s.Load = Load{}
+	}
 	if o := s.Outcome; o != nil {
 		cleanText(m, "status.outcome.error", &o.Error)
 		m.moment("status.outcome.at", &o.At)
