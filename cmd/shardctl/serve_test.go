@@ -30,9 +30,9 @@ func (o output) Output(key string) (tasks.Output, bool) {
 // server.tls.caFile, and is refused without it.
 func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 	snapshot := snapshot.Cluster{
-		Tasks: []api.Task{
+		Tasks: snapshot.Listed([]api.Task{
 			{Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "s-b"}, State: api.Running},
-		},
+		}),
 		Instances: []api.Instance{{Name: "b", Session: "s-b", State: api.Live}},
 		Status:    api.Status{Instance: "b"},
 	}

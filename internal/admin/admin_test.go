@@ -92,7 +92,7 @@ func serve(t *testing.T, tokens bool) *listener {
 	}
 	board := &status.Board{}
 	snapshot := &snapshot.Cluster{
-		Tasks: []api.Task{
+		Tasks: snapshot.Listed([]api.Task{
 			{
 				Key: "topics/topic-001", Group: "topics", Name: "topic-001", Kind: "exec", State: api.Running,
 				Labels: api.Labels{"team": "core"},
@@ -102,7 +102,7 @@ func serve(t *testing.T, tokens bool) *listener {
 				Key: "jobs/report", Group: "jobs", Name: "report", Kind: "exec", State: api.Waiting,
 				Labels: api.Labels{"team": "core"},
 			},
-		},
+		}),
 		Instances: []api.Instance{{Name: "a", Session: "A", State: api.Live}},
 		Status:    api.Status{Groups: []api.Group{{Name: "topics"}, {Name: "jobs"}}},
 	}

@@ -75,10 +75,10 @@ func newPair(t *testing.T, tokens, open bool) *pair {
 	snapshot := func(self, addressOfB string) *status.Board {
 		b := &status.Board{}
 		s := &snapshot.Cluster{
-			Tasks: []api.Task{{
+			Tasks: snapshot.Listed([]api.Task{{
 				Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "B"}, State: api.Running,
 				LastError: lastError,
-			}},
+			}}),
 			Instances: []api.Instance{{Name: "b", Session: "B", State: api.Live, Address: addressOfB}},
 			Status: api.Status{Instance: self, Problems: []api.Problem{
 				{Reason: api.ProblemTaskFailing, Task: "g/t", Message: "failed: " + lastError},

@@ -14,7 +14,7 @@ import (
 
 func ExampleCommands() {
 	g := &cli.Globals{Offline: func(context.Context, []string) (*snapshot.Cluster, error) {
-		return &snapshot.Cluster{Tasks: []api.Task{{Key: "topics/topic-001", State: api.Running}}}, nil
+		return &snapshot.Cluster{Tasks: snapshot.Listed([]api.Task{{Key: "topics/topic-001", State: api.Running}})}, nil
 	}}
 	root := &cobra.Command{Use: "shardctl"}
 	root.AddCommand(cli.Commands(g)...)

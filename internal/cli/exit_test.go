@@ -113,8 +113,8 @@ func (refusing) Change(_ context.Context, r operate.Request, _ bool) (api.Change
 // Who may ask for a pause, give a reason or name a lock does not command the terminals of those who look.
 func TestTerminalsObeyNobody(t *testing.T) {
 	s := sample()
-	for i := range s.Tasks {
-		task := &s.Tasks[i]
+	for i := range s.Tasks.All() {
+		task := &s.Tasks.All()[i]
 		task.PinnedTo, task.Reason, task.Message, task.LastError = hostile, hostile, hostile, hostile
 		task.Labels, task.Instance = api.Labels{"team": hostile}, hostile
 		task.Overrides = api.Overrides{{
@@ -133,10 +133,12 @@ func TestTerminalsObeyNobody(t *testing.T) {
 	for i := range s.Status.Problems {
 		s.Status.Problems[i].Message, s.Status.Problems[i].Instance = hostile, hostile
 	}
-	s.Locks = append(s.Locks, api.Lock{
+	locks := append(s.Locks.All(), api.Lock{
 		Key: hostile, Name: hostile, Kind: api.LockMutex, Reason: hostile, Message: hostile,
 		Holders: api.LockHolders{{Instance: hostile}},
 	})
+	snapshot.SortLocks(locks)
+	s.Locks = snapshot.Listed(locks)
 	events := fakeEvents{{
 		ID: "1", Type: "Change", Reason: hostile, Key: "topics/topic-001", From: hostile, To: hostile, By: hostile,
 		Message: hostile,

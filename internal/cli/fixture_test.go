@@ -38,7 +38,7 @@ func sample() *snapshot.Cluster {
 				},
 			},
 		},
-		Tasks: []api.Task{
+		Tasks: snapshot.Listed([]api.Task{
 			{
 				Key: "topics/topic-001", State: api.Running,
 				Owner:      api.Owner{Instance: "a", FencingToken: 1767323045000},
@@ -75,7 +75,7 @@ func sample() *snapshot.Cluster {
 				StateSince: ago(50 * time.Hour),
 				NextRunAt:  ago(-2 * time.Hour), Kind: "exec",
 			},
-		},
+		}),
 		Instances: []api.Instance{
 			{
 				Name: "a", Session: "s-a", State: api.Live, Zone: "z1", Version: "1.0.0", Revision: "r1",
@@ -99,7 +99,7 @@ func sample() *snapshot.Cluster {
 			{Name: "d", Session: "s-d", State: api.Left, HeartbeatAgeSeconds: 900, Message: "it left in order"},
 		},
 		Leases: map[string]time.Duration{"s-a": 19600 * time.Millisecond},
-		Locks: []api.Lock{
+		Locks: snapshot.Listed([]api.Lock{
 			{
 				Key: "locks/backup", Group: "locks", Name: "backup", Kind: api.LockTask,
 				Owner: api.Owner{Instance: "a", Session: "s-a", FencingToken: 5, OwnedSince: ago(10 * time.Second)},
@@ -114,10 +114,11 @@ func sample() *snapshot.Cluster {
 				Owner:   api.Owner{FencingToken: 4},
 				Message: "no longer in the task list (revision 7)",
 			},
-		},
+		}),
 	}
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
+	tasks := s.Tasks.All()
+	for i := range tasks {
+		t := &tasks[i]
 		t.Group, t.Name, _ = strings.Cut(t.Key, "/")
 		if t.Group == "topics" {
 			s.Status.Groups[0].Count(t.State)
@@ -125,8 +126,8 @@ func sample() *snapshot.Cluster {
 			s.Status.Groups[1].Count(t.State)
 		}
 	}
-	for i := range s.Tasks {
-		s.Overrides = append(s.Overrides, s.Tasks[i].Overrides...)
+	for i := range tasks {
+		s.Overrides = append(s.Overrides, tasks[i].Overrides...)
 	}
 	for i := range s.Instances {
 		s.Overrides = append(s.Overrides, s.Instances[i].Overrides...)
@@ -139,6 +140,8 @@ func sample() *snapshot.Cluster {
 	})
 	topics := &s.Status.Groups[0]
 	topics.Capacity, topics.Headroom = new(4), new(2-topics.Demand())
+	snapshot.SortTasks(tasks)
+	snapshot.SortLocks(s.Locks.All())
 	s.Sort()
 	return s
 }

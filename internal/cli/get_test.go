@@ -225,7 +225,9 @@ func TestNarrowTerminals(t *testing.T) {
 	for _, width := range []int{0, 100, 80, 60, 40, 20} {
 		v := &View{Now: epoch, Width: width}
 		for _, render := range []func(w *strings.Builder) error{
-			func(w *strings.Builder) error { return newPrinter(taskColumns(), true, true).print(w, v, s.Tasks) },
+			func(w *strings.Builder) error {
+				return newPrinter(taskColumns(), true, true).print(w, v, s.Tasks.All())
+			},
 			func(w *strings.Builder) error {
 				return newPrinter(instanceColumns(), false, true).print(w, v, s.Instances)
 			},

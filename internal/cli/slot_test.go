@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,10 +14,12 @@ import (
 // withSlots adds a group of slots, of which one task is known.
 func withSlots(s *snapshot.Cluster) *snapshot.Cluster {
 	s.Status.Groups = append(s.Status.Groups, api.Group{Name: "tenants", Slots: 256})
-	s.Tasks = append(s.Tasks, api.Task{
+	list := append(slices.Clone(s.Tasks.All()), api.Task{
 		Key: "tenants/slot-080", Group: "tenants", Name: "slot-080", State: api.Running, Kind: "exec",
 		Owner: api.Owner{Instance: "b", FencingToken: 7},
 	})
+	snapshot.SortTasks(list)
+	s.Tasks = snapshot.Listed(list)
 	s.Sort()
 	return s
 }

@@ -191,7 +191,7 @@ func TestWatchesOutliveTheTimeout(t *testing.T) {
 		if seen++; seen == 1 {
 			time.AfterFunc(3*timeout, func() {
 				next := sample()
-				next.Tasks[0].Restarts++
+				next.Tasks.All()[0].Restarts++
 				b.Publish(next)
 			})
 			return nil

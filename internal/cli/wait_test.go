@@ -18,8 +18,8 @@ func TestWaitReadsTheStore(t *testing.T) {
 	g.Offline = func(context.Context, []string) (*snapshot.Cluster, error) {
 		s := sample()
 		if looks++; looks > 2 {
-			for i := range s.Tasks {
-				s.Tasks[i].State = api.Running
+			for i := range s.Tasks.All() {
+				s.Tasks.All()[i].State = api.Running
 			}
 		}
 		return s, nil
@@ -32,8 +32,8 @@ func TestWaitReadsTheStore(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	done := sample()
-	for i := range done.Tasks {
-		done.Tasks[i].State = api.Done
+	for i := range done.Tasks.All() {
+		done.Tasks.All()[i].State = api.Done
 	}
 	done.Status.Groups = []api.Group{
 		{Name: "topics", TaskCounts: api.TaskCounts{Tasks: 5, Done: 5}},

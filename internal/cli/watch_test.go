@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -61,9 +62,9 @@ func TestGetWatches(t *testing.T) {
 		}
 	}
 	next := sample()
-	next.Tasks[1].Restarts = 3 // topic-001
-	next.Tasks[2].Restarts = 3 // not asked for
-	next.Tasks = next.Tasks[:5]
+	next.Tasks.All()[1].Restarts = 3 // topic-001
+	next.Tasks.All()[2].Restarts = 3 // not asked for
+	next.Tasks = snapshot.Listed(next.Tasks.All()[:5])
 	b.Publish(next)
 	if got := out.next(t); !strings.HasPrefix(got, now+"topics/topic-001   running") || !strings.Contains(got, " 3 ") {
 		t.Errorf("got %q", got)

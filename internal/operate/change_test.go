@@ -79,7 +79,7 @@ func TestChangesOnAStore(t *testing.T) {
 		t.Errorf("an instance that is not known: %+v", result)
 	}
 	change(api.Pause, record.ScopeTask, false, "g/t2", "g/t3")
-	if tasks := show().Tasks; tasks[2].State != api.Paused || tasks[3].State != api.Paused {
+	if tasks := show().Tasks.All(); tasks[2].State != api.Paused || tasks[3].State != api.Paused {
 		t.Errorf("%+v", tasks)
 	}
 	_, err := operate.ChangeStore(t.Context(), s, db, operate.Request{Verb: api.Pin, Scope: record.ScopeTask},

@@ -59,9 +59,9 @@ func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
 		s.Status.Problems[0].Message != "no route to host" {
 		t.Errorf("%+v", s.Status.Problems)
 	}
-	if s.Status.Ready || s.Status.Store.Reachable || s.Status.Store.Error != "no route to host" || len(s.Tasks) != 7 ||
+	if s.Status.Ready || s.Status.Store.Reachable || s.Status.Store.Error != "no route to host" || len(s.Tasks.All()) != 7 ||
 		s.Status.Groups[1].Unassigned != 6 ||
-		s.Tasks[0].Reason != api.ProblemStoreUnreachable {
+		s.Tasks.All()[0].Reason != api.ProblemStoreUnreachable {
 		t.Errorf("%+v", s.Status)
 	}
 }

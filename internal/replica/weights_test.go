@@ -194,13 +194,13 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 		return w.Revision == revision
 	})
 	awaitSnapshots(t, all, "a task says why it has moved", func(s *snapshot.Cluster) bool {
-		return slices.ContainsFunc(s.Tasks, func(task api.Task) bool {
+		return slices.ContainsFunc(s.Tasks.All(), func(task api.Task) bool {
 			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow what is measured")
 		})
 	})
 	s := all[0].Board().Snapshot()
-	for i := range s.Tasks {
-		task := &s.Tasks[i]
+	for i := range s.Tasks.All() {
+		task := &s.Tasks.All()[i]
 		if task.Key != "g/t07" && task.Weight != 1 || task.DeclaredWeight != 1 {
 			t.Errorf("%s weighs %d, declared is %d", task.Key, task.Weight, task.DeclaredWeight)
 		}
@@ -229,17 +229,17 @@ func TestAWeightFallsInAQuietCluster(t *testing.T) {
 }
 
 func hotIn(s *snapshot.Cluster) *api.Task {
-	for i := range s.Tasks {
-		if s.Tasks[i].Key == "g/t07" {
-			return &s.Tasks[i]
+	for i := range s.Tasks.All() {
+		if s.Tasks.All()[i].Key == "g/t07" {
+			return &s.Tasks.All()[i]
 		}
 	}
 	return &api.Task{}
 }
 
 func ownedBy(s *snapshot.Cluster, instance string) (n int) {
-	for i := range s.Tasks {
-		if s.Tasks[i].Instance == instance {
+	for i := range s.Tasks.All() {
+		if s.Tasks.All()[i].Instance == instance {
 			n++
 		}
 	}
@@ -254,8 +254,8 @@ func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*snapshot
 		for !so(r.Board().Snapshot()) {
 			if time.Now().After(deadline) {
 				s := r.Board().Snapshot()
-				for i := range s.Tasks {
-					t.Logf("%+v", s.Tasks[i])
+				for i := range s.Tasks.All() {
+					t.Logf("%+v", s.Tasks.All()[i])
 				}
 				t.Fatalf("not on %s within a minute: %s; %+v", s.Status.Instance, what, s.Status.Groups)
 			}

@@ -28,10 +28,10 @@ func app(t *testing.T, handle http.HandlerFunc) string {
 // owning is a cluster in which the instance b owns g/a with this token, and is reached there.
 func owning(token int64, address string) *snapshot.Cluster {
 	return &snapshot.Cluster{
-		Tasks: []api.Task{{
+		Tasks: snapshot.Listed([]api.Task{{
 			Key: "g/a", Group: "g", Name: "a",
 			Owner: api.Owner{Instance: "b", Session: "s-b", FencingToken: token},
-		}},
+		}}),
 		Instances: []api.Instance{{Name: "b", Session: "s-b", State: api.Live, AppAddress: address}},
 	}
 }
@@ -119,7 +119,7 @@ func TestWhatIsNotForwarded(t *testing.T) {
 		change(s)
 		return s
 	}
-	ownerless := changed(func(s *snapshot.Cluster) { s.Tasks[0].Owner = api.Owner{} })
+	ownerless := changed(func(s *snapshot.Cluster) { s.Tasks.All()[0].Owner = api.Owner{} })
 	dead := changed(func(s *snapshot.Cluster) { s.Instances[0].State = api.Dead })
 	other := changed(func(s *snapshot.Cluster) { s.Instances[0].Session = "x" })
 	large := func() *http.Request { return post("/route/g/a/", strings.Repeat("x", maxBody+1)) }

@@ -142,8 +142,9 @@ func (s Selection) Validate() error {
 // not.
 func (s *Cluster) Select(which Selection) []string {
 	var keys []string
-	for i := range s.Tasks {
-		if t := &s.Tasks[i]; which.match(t) {
+	tasks := s.Tasks.All()
+	for i := range tasks {
+		if t := &tasks[i]; which.match(t) {
 			keys = append(keys, t.Key)
 		}
 	}

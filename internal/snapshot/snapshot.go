@@ -13,23 +13,22 @@ import (
 
 // Cluster is all that one replica knows of the cluster at a moment. It is shared between goroutines and never
 // changed after it was published. Tasks and Locks are in order of key, Instances of name and then session, Overrides of
-// kind, scope and name: [Cluster.Sort] sees to it.
+// kind, scope and name.
 type Cluster struct {
 	Version uint64 // rises with every snapshot that a replica publishes
 
 	Status    api.Status
-	Tasks     []api.Task
+	Tasks     List[api.Task]
 	Instances []api.Instance
-	Locks     []api.Lock     // those of programs are read apart
+	Locks     List[api.Lock] // those of programs are read apart
 	Overrides []api.Override // in force, also of what is not declared
 
 	Leases map[string]time.Duration // what was left of those of the sessions that live, when it was made
 }
 
-// Sort puts every list into the order that the API promises. The maker of a snapshot calls it before publishing.
+// Sort puts the instances, overrides, groups and problems into the order that the API promises. The maker of a snapshot
+// calls it before publishing.
 func (s *Cluster) Sort() {
-	slices.SortFunc(s.Tasks, func(a, b api.Task) int { return strings.Compare(a.Key, b.Key) })
-	SortLocks(s.Locks)
 	slices.SortFunc(s.Instances, func(a, b api.Instance) int {
 		return strings.Compare(InstanceID(&a), InstanceID(&b))
 	})
@@ -40,6 +39,11 @@ func (s *Cluster) Sort() {
 	SortProblems(s.Status.Problems)
 }
 
+// SortTasks puts tasks in order of their keys.
+func SortTasks(tasks []api.Task) {
+	slices.SortFunc(tasks, func(a, b api.Task) int { return strings.Compare(a.Key, b.Key) })
+}
+
 // SortLocks puts locks in order of their [LockID].
 func SortLocks(locks []api.Lock) {
 	slices.SortFunc(locks, func(a, b api.Lock) int { return strings.Compare(LockID(&a), LockID(&b)) })
@@ -47,13 +51,14 @@ func SortLocks(locks []api.Lock) {
 
 // Task is the one with that key, nil when there is none. The snapshot is in order.
 func (s *Cluster) Task(key string) *api.Task {
-	i, found := slices.BinarySearchFunc(s.Tasks, key, func(t api.Task, key string) int {
+	tasks := s.Tasks.All()
+	i, found := slices.BinarySearchFunc(tasks, key, func(t api.Task, key string) int {
 		return strings.Compare(t.Key, key)
 	})
 	if !found {
 		return nil
 	}
-	return &s.Tasks[i]
+	return &tasks[i]
 }
 
 // Group is the one with that name, nil when there is none. The snapshot is in order.

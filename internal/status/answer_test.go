@@ -51,7 +51,7 @@ func TestAnswersAreMadeOnceForAll(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			slow := &slow{may: make(chan struct{})}
 			sample := sample(9)
-			sample.Tasks[0].LastError = "secret"
+			sample.Tasks.All()[0].LastError = "secret"
 			board := boardWith(sample)
 			c := Config{Source: board, Events: slowStore{slow}, Runs: slowStore{slow}}.withDefaults()
 			s := newServer(c)
@@ -74,7 +74,7 @@ func TestAnswersAreMadeOnceForAll(t *testing.T) {
 			}
 			hidden := ask(granting(all, Access{Hidden: NoOutput()}))
 			next := clone(t, sample)
-			next.Tasks[0].Name = "renamed"
+			next.Tasks.All()[0].Name = "renamed"
 			board.Publish(next)
 			later := ask(all)
 			close(slow.may)
@@ -215,7 +215,7 @@ func TestLongListsAreWrittenInChunks(t *testing.T) {
 // TestListsAreNotMadeBeforeTheyAreWritten holds that an item is encoded when there is somewhere to write it. A reader
 // that does not read costs a chunk, not the list.
 func TestListsAreNotMadeBeforeTheyAreWritten(t *testing.T) {
-	tasks := sample(10000).Tasks
+	tasks := sample(10000).Tasks.All()
 	gone, visited := errors.New("the reader is gone"), 0
 	b := newBody(failing{gone}, "data: ")
 	listLines(func(yield func(*api.Task) bool) {
@@ -313,7 +313,7 @@ func TestListsHaveETags(t *testing.T) {
 		t.Error("the tag changes with nothing else")
 	}
 	after = clone(t, board.Snapshot())
-	after.Tasks[3].State = api.Backoff
+	after.Tasks.All()[3].State = api.Backoff
 	board.Publish(after)
 	if w := answerTo(t, h, path, "If-None-Match", tag); w.Code != 200 || w.Header().Get("ETag") == tag {
 		t.Errorf("after a change: %d %s", w.Code, w.Header().Get("ETag"))

@@ -102,7 +102,7 @@ func taskCollection() collection[api.Task] {
 		path:   "/api/v1/tasks",
 		params: []string{"group", "instance", "state", "selector", "q"},
 		states: names(api.TaskStates()),
-		items:  func(s *snapshot.Cluster) []api.Task { return s.Tasks },
+		items:  func(s *snapshot.Cluster) []api.Task { return s.Tasks.All() },
 		id:     func(t *api.Task) string { return t.Key },
 		match: func(q *query, t *api.Task) bool {
 			return q.inGroup(t.Group) && q.onInstance(t.Instance) && q.inState(string(t.State)) &&
@@ -147,7 +147,7 @@ func lockCollection() collection[api.Lock] {
 	return collection[api.Lock]{
 		path:   "/api/v1/locks",
 		params: []string{"group", "instance", "kind", "q"},
-		items:  func(s *snapshot.Cluster) []api.Lock { return s.Locks },
+		items:  func(s *snapshot.Cluster) []api.Lock { return s.Locks.All() },
 		id:     snapshot.LockID,
 		match: func(q *query, l *api.Lock) bool {
 			return q.inGroup(l.Group) && anyOf(q.kinds, l.Kind) && holdsOrWaits(q, l) && lockHas(q, l)

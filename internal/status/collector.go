@@ -140,8 +140,9 @@ func (l lagDescs) describe(ch chan<- *prometheus.Desc) {
 func (l lagDescs) collect(s *snapshot.Cluster, set func(d *prometheus.Desc, value float64, labels ...string)) {
 	type place struct{ group, task string }
 	messages, seconds := map[place]int64{}, map[place]int64{}
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
+	tasks := s.Tasks.All()
+	for i := range tasks {
+		t := &tasks[i]
 		if t.Lag == nil || l.perTask && t.Instance != s.Status.Instance {
 			continue
 		}

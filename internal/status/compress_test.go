@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -65,11 +66,12 @@ func TestAnswersAreCompressed(t *testing.T) {
 func TestSnapshotsOfWatchesAreSmall(t *testing.T) {
 	const n = 10_000
 	s := sample(n)
-	for i := range s.Tasks { // as after some months: each at another time, for another reason
+	for i := range s.Tasks.All() { // as after some months: each at another time, for another reason
 		at := epoch.Add(time.Duration(i*7919%n) * 1009 * time.Millisecond)
-		s.Tasks[i].OwnedSince, s.Tasks[i].StateSince = api.Time{Time: at}, api.Time{Time: at.Add(17 * time.Millisecond)}
-		s.Tasks[i].FencingToken = at.UnixMilli()
-		s.Tasks[i].Reason, s.Tasks[i].Message = "Orphaned", fmt.Sprintf(
+		s.Tasks.All()[i].OwnedSince = api.Time{Time: at}
+		s.Tasks.All()[i].StateSince = api.Time{Time: at.Add(17 * time.Millisecond)}
+		s.Tasks.All()[i].FencingToken = at.UnixMilli()
+		s.Tasks.All()[i].Reason, s.Tasks.All()[i].Message = "Orphaned", fmt.Sprintf(
 			"%c died: no heartbeat for %d s", 'a'+i%3, 20+i%7,
 		)
 	}
@@ -125,17 +127,17 @@ func TestSnapshotsOfWatchesAreSmall(t *testing.T) {
 			t.Fatalf("%.200s, want %s of %s", text, kind, key)
 		}
 	}
-	next("snapshot", s.Tasks[n-1].Key)
+	next("snapshot", s.Tasks.All()[n-1].Key)
 	if wire.n > 400_000 {
 		t.Errorf("%d bytes", wire.n)
 	}
 	t.Logf("a snapshot of %d tasks: %d bytes", n, wire.n)
 	for i := range 3 {
 		after := *board.Snapshot()
-		after.Tasks = slices.Clone(after.Tasks)
-		after.Tasks[i].Message = "changed"
+		after.Tasks = snapshot.Listed(slices.Clone(after.Tasks.All()))
+		after.Tasks.All()[i].Message = "changed"
 		board.Publish(&after)
-		next("upsert", after.Tasks[i].Key)
+		next("upsert", after.Tasks.All()[i].Key)
 	}
 }
 

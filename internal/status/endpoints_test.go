@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -138,7 +140,7 @@ func TestPagesGoOnWhereTheLastKeyIsGone(t *testing.T) {
 	h := New(Config{Source: board})
 	list := decode[api.List[api.Task]](t, get(t, h, "/api/v1/tasks?limit=3"))
 	after := clone(t, board.Snapshot())
-	after.Tasks = append(after.Tasks[:2], after.Tasks[3:]...)
+	after.Tasks = snapshot.Listed(slices.Delete(after.Tasks.All(), 2, 3))
 	board.Publish(after)
 	list = decode[api.List[api.Task]](t, get(t, h, "/api/v1/tasks?limit=3&continue="+list.Continue))
 	if list.Items[0].Name != "topic-0004" {
@@ -306,9 +308,9 @@ func TestEventsOfOneTask(t *testing.T) {
 
 func TestOverridesAreSelected(t *testing.T) {
 	s := sample(3)
-	s.Tasks[1].Labels = api.Labels{"team": "core"}
+	s.Tasks.All()[1].Labels = api.Labels{"team": "core"}
 	s.Overrides = []api.Override{
-		{Kind: "pin", Scope: "task", Name: s.Tasks[1].Key, To: "a", By: "ann"},
+		{Kind: "pin", Scope: "task", Name: s.Tasks.All()[1].Key, To: "a", By: "ann"},
 		{Kind: "pause", Scope: "group", Name: "topics", Reason: "a flood"},
 		{Kind: "pause", Scope: "task", Name: "gone/task", By: "bob"},
 		{Kind: "drain", Scope: "instance", Name: "a"},
@@ -317,12 +319,12 @@ func TestOverridesAreSelected(t *testing.T) {
 	s.Sort()
 	h := New(Config{Source: boardWith(s)})
 	for query, want := range map[string]string{
-		"":                         "cordon b, drain a, pause topics, pause gone/task, pin " + s.Tasks[1].Key,
-		"group=topics":             "pause topics, pin " + s.Tasks[1].Key,
+		"":                         "cordon b, drain a, pause topics, pause gone/task, pin " + s.Tasks.All()[1].Key,
+		"group=topics":             "pause topics, pin " + s.Tasks.All()[1].Key,
 		"group=gone":               "pause gone/task",
-		"instance=a":               "drain a, pin " + s.Tasks[1].Key,
-		"instance=a&group=topics":  "pin " + s.Tasks[1].Key,
-		"selector=team%3Dcore":     "pin " + s.Tasks[1].Key,
+		"instance=a":               "drain a, pin " + s.Tasks.All()[1].Key,
+		"instance=a&group=topics":  "pin " + s.Tasks.All()[1].Key,
+		"selector=team%3Dcore":     "pin " + s.Tasks.All()[1].Key,
 		"q=FLOOD":                  "pause topics",
 		"q=bob":                    "pause gone/task",
 		"group=none":               "",

@@ -39,6 +39,8 @@ func sample(n int) *snapshot.Cluster {
 		}},
 	}}
 	group := &s.Status.Groups[0]
+	var tasks []api.Task
+	var locks []api.Lock
 	owned := map[string]int{}
 	for i := 1; i <= n; i++ {
 		t := api.Task{
@@ -55,8 +57,8 @@ func sample(n int) *snapshot.Cluster {
 		}
 		owned[t.Instance]++
 		group.Count(t.State)
-		s.Tasks = append(s.Tasks, t)
-		s.Locks = append(s.Locks, api.Lock{
+		tasks = append(tasks, t)
+		locks = append(locks, api.Lock{
 			Key: t.Key, Group: t.Group, Name: t.Name, Kind: api.LockTask,
 			Owner: api.Owner{Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken},
 		})
@@ -70,6 +72,7 @@ func sample(n int) *snapshot.Cluster {
 	}
 	group.Capacity, group.Headroom = new(60), new(40-group.Demand())
 	group.Imbalance = max(owned["a"], owned["b"], owned["c"]) - min(owned["a"], owned["b"], owned["c"])
+	s.Tasks, s.Locks = snapshot.Listed(tasks), snapshot.Listed(locks)
 	s.Sort()
 	return s
 }
@@ -77,15 +80,21 @@ func sample(n int) *snapshot.Cluster {
 // clone copies a snapshot so that it can be changed and published as the next one.
 func clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster {
 	t.Helper()
-	b, err := json.Marshal(s)
+	c := jsonCopy(t, *s)
+	c.Tasks, c.Locks = snapshot.Listed(jsonCopy(t, s.Tasks.All())), snapshot.Listed(jsonCopy(t, s.Locks.All()))
+	return &c
+}
+
+func jsonCopy[T any](t *testing.T, v T) (c T) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c snapshot.Cluster
-	if err := json.Unmarshal(b, &c); err != nil {
-		t.Fatal(err)
-	}
-	return &c
+	return c
 }
 
 func boardWith(s *snapshot.Cluster) *Board {

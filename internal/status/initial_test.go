@@ -139,7 +139,7 @@ func TestSlowWatchersAreDroppedForMemory(t *testing.T) {
 func TestListsAreSharedOnlyByThoseWhoMaySeeTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := sample(3)
-		first.Tasks[0].LastError, first.Status.Stale = "password is x", true
+		first.Tasks.All()[0].LastError, first.Status.Stale = "password is x", true
 		first.Status.Problems[0].Reason, first.Status.Problems[0].Message = api.ProblemTaskFailing, "password is x"
 		board := boardWith(first)
 		h := New(Config{Source: board})
@@ -161,7 +161,7 @@ func TestListsAreSharedOnlyByThoseWhoMaySeeTheSame(t *testing.T) {
 		check(open, true)
 		check(hidden, false)
 		next := clone(t, first)
-		next.Tasks[0].LastError, next.Status.Stale = "password is y", false
+		next.Tasks.All()[0].LastError, next.Status.Stale = "password is y", false
 		next.Status.Problems[0].Message = "password is y"
 		board.Publish(next)
 		time.Sleep(watchPace)

@@ -182,7 +182,7 @@ func TestLogsAreOfTheOwnersRun(t *testing.T) {
 	owned := func(self, owner string, token int64, addresses map[string]string) *snapshot.Cluster {
 		s := sample(3)
 		s.Status.Instance = self
-		s.Tasks[0].Instance, s.Tasks[0].Session, s.Tasks[0].FencingToken = owner, "session-"+owner, token
+		s.Tasks.All()[0].Instance, s.Tasks.All()[0].Session, s.Tasks.All()[0].FencingToken = owner, "session-"+owner, token
 		for i := range s.Instances {
 			s.Instances[i].Address = addresses[s.Instances[i].Name]
 		}
@@ -246,7 +246,7 @@ func TestLogsAreOfTheOwnersRun(t *testing.T) {
 			defer b.Close()
 			s := owned(c.asked, c.knows, c.token, map[string]string{"a": a.URL, "b": b.URL})
 			if c.knows == "" {
-				s.Tasks[0].Owner = api.Owner{FencingToken: c.token}
+				s.Tasks.All()[0].Owner = api.Owner{FencingToken: c.token}
 			}
 			here := map[string]keeps{"a": c.a, "b": c.b}[c.asked]
 			w := get(t, New(Config{Source: boardWith(s), Logs: here}), "/api/v1/tasks/topics/topic-0001/logs"+c.query)

@@ -235,7 +235,7 @@ func TestWhatIsCountedOfAGroupBeginsWithZero(t *testing.T) {
 // What several tasks are behind is added up, their oldest message counts, and what is not known does not count. Of
 // single tasks a replica shows its own.
 func TestLagOfGroupsAndTasks(t *testing.T) {
-	snapshot := &snapshot.Cluster{Status: api.Status{Instance: "web-1"}, Tasks: []api.Task{
+	snapshot := &snapshot.Cluster{Status: api.Status{Instance: "web-1"}, Tasks: snapshot.Listed([]api.Task{
 		{
 			Key: "g/a", Group: "g", Name: "a", Owner: api.Owner{Instance: "web-1"},
 			Lag: &api.Lag{Messages: 5, Seconds: 7},
@@ -253,7 +253,7 @@ func TestLagOfGroupsAndTasks(t *testing.T) {
 			Lag: &api.Lag{Messages: -1, Seconds: -1},
 		},
 		{Key: "h/e", Group: "h", Name: "e", Owner: api.Owner{Instance: "web-1"}},
-	}}
+	})}
 	for perTask, want := range map[bool]map[string]float64{
 		false: {"messages{group=g}": 10, "seconds{group=g}": 9},
 		true: {

@@ -41,8 +41,8 @@ type mutexes struct {
 	next   time.Time  // when they are to be read again
 	forget *time.Timer
 
-	base   []api.Lock // without the list
-	joined []api.Lock // base and list
+	base   snapshot.List[api.Lock] // without the list
+	joined snapshot.List[api.Lock] // base and list; zero: not made
 }
 
 func newMutexes(source Source, from MutexSource, log logr.Logger) *mutexes {
@@ -88,7 +88,8 @@ func (m *mutexes) keep() {
 	m.forget = time.AfterFunc(mutexKept, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.list, m.base, m.joined, m.failed, m.next = nil, nil, nil, false, time.Time{}
+		m.list, m.failed, m.next = nil, false, time.Time{}
+		m.base, m.joined = snapshot.List[api.Lock]{}, snapshot.List[api.Lock]{}
 	})
 }
 
@@ -105,7 +106,7 @@ func (m *mutexes) set(list []api.Lock, err error, took time.Duration) {
 	m.next = time.Now().Add(max(mutexAge, mutexShare*took))
 	m.failed = err != nil
 	if err == nil && !slices.EqualFunc(m.list, list, func(a, b api.Lock) bool { return sameLock(&a, &b) }) {
-		m.list, m.base, m.joined = list, nil, nil
+		m.list, m.joined = list, snapshot.List[api.Lock]{}
 	}
 }
 
@@ -127,20 +128,24 @@ func (m *mutexes) Snapshot() *snapshot.Cluster {
 }
 
 // join is the locks with the mutexes, in order. While neither has changed it is the same list.
-func (m *mutexes) join(locks []api.Lock) []api.Lock {
-	if m.joined != nil && len(m.base) == len(locks) && (len(locks) == 0 || &m.base[0] == &locks[0]) {
-		return m.joined
+func (m *mutexes) join(locks snapshot.List[api.Lock]) snapshot.List[api.Lock] {
+	if m.base != locks || m.joined == (snapshot.List[api.Lock]{}) {
+		list := m.list
+		m.base, m.joined = locks, snapshot.Later(func() []api.Lock { return mergeLocks(locks.All(), list) })
 	}
-	all := make([]api.Lock, 0, len(locks)+len(m.list))
+	return m.joined
+}
+
+// mergeLocks is both lists as one. All are in order.
+func mergeLocks(locks, mutexes []api.Lock) []api.Lock {
+	all := make([]api.Lock, 0, len(locks)+len(mutexes))
 	i := 0
-	for j := range m.list {
-		for i < len(locks) && snapshot.LockID(&locks[i]) < snapshot.LockID(&m.list[j]) {
+	for j := range mutexes {
+		for i < len(locks) && snapshot.LockID(&locks[i]) < snapshot.LockID(&mutexes[j]) {
 			all = append(all, locks[i])
 			i++
 		}
-		all = append(all, m.list[j])
+		all = append(all, mutexes[j])
 	}
-	all = append(all, locks[i:]...)
-	m.base, m.joined = locks, all
-	return m.joined
+	return append(all, locks[i:]...)
 }

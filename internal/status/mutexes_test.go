@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -216,13 +217,13 @@ func TestMutexesAreForgotten(t *testing.T) {
 		for range 3 {
 			m.refresh(t.Context())
 			time.Sleep(mutexKept - time.Second)
-			if got := len(m.Snapshot().Locks); got != 2 {
+			if got := len(m.Snapshot().Locks.All()); got != 2 {
 				t.Errorf("%d locks while they are asked for, want 2", got)
 			}
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := len(m.Snapshot().Locks); got != 1 || m.list != nil || m.joined != nil {
+		if got := len(m.Snapshot().Locks.All()); got != 1 || m.list != nil || m.joined != (snapshot.List[api.Lock]{}) {
 			t.Errorf("%d locks and %d mutexes are kept", got, len(m.list))
 		}
 	})

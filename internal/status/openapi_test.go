@@ -138,11 +138,11 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 	store := &eventStore{}
 	store.add("1")
 	s := sample(3)
-	s.Tasks[0].Overrides = api.Overrides{
-		{Kind: "pin", Scope: "task", Name: s.Tasks[0].Key, To: "zone=z1", At: api.Time{Time: epoch}},
+	s.Tasks.All()[0].Overrides = api.Overrides{
+		{Kind: "pin", Scope: "task", Name: s.Tasks.All()[0].Key, To: "zone=z1", At: api.Time{Time: epoch}},
 	}
 	s.Instances[0].Overrides = api.Overrides{{Kind: "drain", Scope: "instance", Name: "a", By: "ann", Reason: "kernel"}}
-	s.Overrides = []api.Override{s.Tasks[0].Overrides[0], s.Instances[0].Overrides[0]}
+	s.Overrides = []api.Override{s.Tasks.All()[0].Overrides[0], s.Instances[0].Overrides[0]}
 	s.Overrides[1].Until = api.Millis(5)
 	s.Overrides = append(s.Overrides, api.Override{Kind: "rebalance", Scope: "group", Name: "topics"})
 	runs := fakeRuns{{Result: "Running"}, {Result: "Failed", EndedAt: api.Millis(5)}}

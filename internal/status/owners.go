@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/httperr"
@@ -13,14 +12,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// slotPrefix is what names of slots begin with, as tasks.SlotName makes them.
-const slotPrefix = "slot-"
-
 // ownerLists makes the owners of a snapshot from its tasks and instances. It keeps the newest list: snapshots share
 // their tasks while nothing changes.
 type ownerLists struct {
 	mu        sync.Mutex
-	tasks     []api.Task
+	tasks     snapshot.List[api.Task]
 	addresses map[string]string // by session
 	list      []api.KeyOwner
 }
@@ -32,9 +28,8 @@ func (l *ownerLists) of(s *snapshot.Cluster) []api.KeyOwner {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	shared := len(l.tasks) == len(s.Tasks) && (len(s.Tasks) == 0 || &l.tasks[0] == &s.Tasks[0])
-	if !shared || !maps.Equal(addresses, l.addresses) {
-		l.tasks, l.addresses, l.list = s.Tasks, addresses, ownersOf(s.Tasks, addresses)
+	if l.tasks != s.Tasks || !maps.Equal(addresses, l.addresses) {
+		l.tasks, l.addresses, l.list = s.Tasks, addresses, ownersOf(s.Tasks.All(), addresses)
 	}
 	return l.list
 }
@@ -95,16 +90,9 @@ func slotTask(s *snapshot.Cluster, groups []string, key string) (string, *Error)
 	if len(groups) != 1 {
 		return "", httperr.Invalid(api.FieldError{Field: "for", Message: "goes with one group, which has slots"})
 	}
-	group, slots := groups[0], 0
-	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Group == group && strings.HasPrefix(t.Name, slotPrefix) {
-			slots++
-		}
-	}
-	if slots > 0 {
-		if name := group + "/" + tasks.SlotName(tasks.Slot(key, slots), slots); s.Task(name) != nil {
-			return name, nil
-		}
+	group := groups[0]
+	if g := s.Group(group); g != nil && g.Slots > 0 {
+		return group + "/" + tasks.SlotName(tasks.Slot(key, g.Slots), g.Slots), nil
 	}
 	return "", httperr.Invalid(api.FieldError{Field: "for", Message: fmt.Sprintf("group %q has no slots", group)})
 }

@@ -58,11 +58,11 @@ func TestOwnersAreWatched(t *testing.T) {
 			expect(t, out.take(), `snapshot {"items":[`)
 			expect(t, publish(func(s *snapshot.Cluster) { s.Leases["session-b"] = 7 * time.Second }))
 			expect(t, publish(func(s *snapshot.Cluster) {
-				s.Tasks[0].Owner = api.Owner{Instance: "a", Session: "session-a", FencingToken: 9}
+				s.Tasks.All()[0].Owner = api.Owner{Instance: "a", Session: "session-a", FencingToken: 9}
 			}), `upsert {"key":"topics/topic-0001"`)
 			expect(t, publish(func(s *snapshot.Cluster) { s.Instances[0].AppAddress = "a:9001" }),
 				`upsert {"key":"topics/topic-0001"`)
-			expect(t, publish(func(s *snapshot.Cluster) { s.Tasks[1].Owner = api.Owner{FencingToken: 2} }),
+			expect(t, publish(func(s *snapshot.Cluster) { s.Tasks.All()[1].Owner = api.Owner{FencingToken: 2} }),
 				`delete {"key":"topics/topic-0002"`)
 		})
 	})
@@ -71,10 +71,11 @@ func TestOwnersAreWatched(t *testing.T) {
 // With for= the only owner is that of the key's slot.
 func TestOwnersOfSlots(t *testing.T) {
 	s := owned(256)
-	for i := range s.Tasks {
-		s.Tasks[i].Name = tasks.SlotName(i, 256)
-		s.Tasks[i].Key = "topics/" + s.Tasks[i].Name
+	for i := range s.Tasks.All() {
+		s.Tasks.All()[i].Name = tasks.SlotName(i, 256)
+		s.Tasks.All()[i].Key = "topics/" + s.Tasks.All()[i].Name
 	}
+	s.Group("topics").Slots = 256
 	h := New(Config{Source: boardWith(s)})
 	want := "topics/" + tasks.SlotName(tasks.Slot("acme", 256), 256)
 	list := decode[api.List[api.KeyOwner]](t, get(t, h, "/api/v1/owners?group=topics&for=acme"))

@@ -148,13 +148,14 @@ func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 func (s *server) plainView(snapshot *snapshot.Cluster, q *query, filter plainFilter) *plainView {
+	tasks := snapshot.Tasks.All()
 	v := &plainView{
 		Style:  template.CSS(readPage().style), //nolint:gosec // the style is embedded
-		Status: &snapshot.Status, All: len(snapshot.Tasks), Filter: filter,
+		Status: &snapshot.Status, All: len(tasks), Filter: filter,
 	}
 	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.q)))
-	for i := range snapshot.Tasks {
-		t := shownTask(&snapshot.Tasks[i], q.hidden)
+	for i := range tasks {
+		t := shownTask(&tasks[i], q.hidden)
 		if !q.inState(string(t.State)) || !match(words, t) {
 			continue
 		}

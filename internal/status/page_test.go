@@ -110,7 +110,7 @@ func TestPlainPagesHaveEverything(t *testing.T) {
 	s := sample(n)
 	s.Instances = append(s.Instances, api.Instance{Name: "gone-in-order", State: api.Left})
 	for i := range n {
-		s.Status.Problems = append(s.Status.Problems, api.Problem{Reason: api.ProblemTaskFailing, Task: s.Tasks[i].Key})
+		s.Status.Problems = append(s.Status.Problems, api.Problem{Reason: api.ProblemTaskFailing, Task: s.Tasks.All()[i].Key})
 		s.Instances = append(s.Instances, api.Instance{Name: fmt.Sprintf("more-%d", i), State: api.Live})
 	}
 	s.Sort()
@@ -143,7 +143,7 @@ func TestPlainPagesHaveEverything(t *testing.T) {
 		}
 		path = "/" + html.UnescapeString(between(body, `<p><a href="`, `">next page</a>`))
 	}
-	if len(keys) != n || !slices.IsSorted(keys) || keys[0] != s.Tasks[0].Key || path != "/" {
+	if len(keys) != n || !slices.IsSorted(keys) || keys[0] != s.Tasks.All()[0].Key || path != "/" {
 		t.Errorf("%d of %d tasks, then %s", len(keys), n, path)
 	}
 	if live := get(t, h, "/").Body.String(); !strings.Contains(
@@ -190,9 +190,9 @@ func TestPlainPageEscapes(t *testing.T) {
 	s.Status.Problems[0].Message, s.Status.Problems[0].Reason = hostile, hostile
 	s.Instances[0].Name, s.Instances[0].Zone, s.Instances[0].Message = hostile, hostile, hostile
 	s.Instances[0].Owned = api.Counts{hostile: 1}
-	s.Tasks[0].Name, s.Tasks[0].Group, s.Tasks[0].Key = hostile, hostile, hostile+"/"+hostile
-	s.Tasks[0].LastError = hostile
-	s.Tasks[0].Overrides = api.Overrides{{Kind: "pause", Reason: hostile, By: hostile, To: hostile}}
+	s.Tasks.All()[0].Name, s.Tasks.All()[0].Group, s.Tasks.All()[0].Key = hostile, hostile, hostile+"/"+hostile
+	s.Tasks.All()[0].LastError = hostile
+	s.Tasks.All()[0].Overrides = api.Overrides{{Kind: "pause", Reason: hostile, By: hostile, To: hostile}}
 	s.Sort()
 	w := get(t, New(Config{Source: boardWith(s)}), "/?view=plain&q=%22%3E%3Cscript%3E")
 	body := w.Body.String()

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -25,17 +26,17 @@ func TestWatchSendsWhatChanges(t *testing.T) {
 			expect(t, out.take(), `snapshot {"items":[{"key":"topics/topic-0003"`)
 
 			next := clone(t, board.Snapshot())
-			next.Tasks[0].Instance = "a" // comes
-			next.Tasks[1].Restarts = 5   // on c: not asked for
-			next.Tasks[2].Restarts = 1   // changes
+			next.Tasks.All()[0].Instance = "a" // comes
+			next.Tasks.All()[1].Restarts = 5   // on c: not asked for
+			next.Tasks.All()[2].Restarts = 1   // changes
 			board.Publish(next)
 			time.Sleep(watchPace)
 			synctest.Wait()
 			expect(t, out.take(), `upsert {"key":"topics/topic-0001"`, `upsert {"key":"topics/topic-0003"`)
 
 			next = clone(t, next)
-			next.Tasks[0].Instance = "b"                 // goes elsewhere
-			next.Tasks = slices.Delete(next.Tasks, 2, 3) // is no more
+			next.Tasks.All()[0].Instance = "b"                                  // goes elsewhere
+			next.Tasks = snapshot.Listed(slices.Delete(next.Tasks.All(), 2, 3)) // is no more
 			board.Publish(next)
 			time.Sleep(watchPace)
 			synctest.Wait()
@@ -160,8 +161,8 @@ func TestChangesAreEncodedOnce(t *testing.T) {
 			t.Errorf("%d tasks were encoded for %d watchers of %d", n, watchers, tasks)
 		}
 		next := clone(t, board.Snapshot())
-		next.Tasks[4].Restarts++
-		next.Tasks[7].Instance = "b"
+		next.Tasks.All()[4].Restarts++
+		next.Tasks.All()[7].Instance = "b"
 		board.Publish(next)
 		time.Sleep(watchPace)
 		all.got(`upsert {"key":"topics/topic-0005"`, `upsert {"key":"topics/topic-0008"`)
@@ -211,8 +212,8 @@ func TestManyChangesAreTheWholeList(t *testing.T) {
 		defer all.dismiss()
 		all.got(`snapshot {"items":[`)
 		next := clone(t, board.Snapshot())
-		for i := range next.Tasks {
-			next.Tasks[i].Restarts++
+		for i := range next.Tasks.All() {
+			next.Tasks.All()[i].Restarts++
 		}
 		board.Publish(next)
 		time.Sleep(2 * watchPace)
@@ -224,7 +225,7 @@ func TestManyChangesAreTheWholeList(t *testing.T) {
 			}
 		}
 		next = clone(t, next)
-		next.Tasks[2].Restarts++ // on a
+		next.Tasks.All()[2].Restarts++ // on a
 		board.Publish(next)
 		time.Sleep(2 * watchPace)
 		all.got(`upsert {"key":"topics/topic-0003"`)
@@ -284,8 +285,8 @@ func TestWatchersThatFallBehindBeginAgain(t *testing.T) {
 		rounds := 0
 		for ; s.tasks.shared.now.changes.holds(0, 1<<30); rounds++ {
 			next = clone(t, next)
-			for i := range next.Tasks {
-				next.Tasks[i].Restarts++
+			for i := range next.Tasks.All() {
+				next.Tasks.All()[i].Restarts++
 			}
 			board.Publish(next)
 			time.Sleep(watchPace)
@@ -322,7 +323,7 @@ func TestTwoThousandMayWatch(t *testing.T) {
 			t.Errorf("one more is answered with %d", w.Code)
 		}
 		next := clone(t, board.Snapshot())
-		next.Tasks[0].Restarts++
+		next.Tasks.All()[0].Restarts++
 		next.Status.Groups[0].Backoff++
 		board.Publish(next)
 		time.Sleep(watchPace)

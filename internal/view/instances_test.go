@@ -31,15 +31,11 @@ func TestCapacity(t *testing.T) {
 			view := viewtest.Cluster()
 			test.change(view)
 			m := makerOf(s, view, nil)
-			var shown []api.Task
-			for i := range s.Groups[0].Tasks {
-				shown = append(shown, m.tasks.task(&s.Groups[0].Tasks[i]))
-			}
-			g := m.group(&s.Groups[0], shown)
+			g, _ := m.group(&s.Groups[0])
 			if g.Capacity == nil || *g.Capacity != test.capacity || g.Headroom == nil || *g.Headroom != test.headroom {
 				t.Errorf("got %+v", g)
 			}
-			if free := m.group(&s.Groups[1], nil); free.Capacity != nil || free.Headroom != nil {
+			if free, _ := m.group(&s.Groups[1]); free.Capacity != nil || free.Headroom != nil {
 				t.Errorf("a group without cap has no capacity: %+v", free)
 			}
 		})
@@ -57,7 +53,7 @@ func TestClients(t *testing.T) {
 			t.Errorf("a client is shown among the instances: %+v", in)
 		}
 	}
-	if g := m.group(&s.Groups[0], nil); g.Capacity == nil || *g.Capacity != 2 {
+	if g, _ := m.group(&s.Groups[0]); g.Capacity == nil || *g.Capacity != 2 {
 		t.Errorf("capacity of %+v: want that of the one replica", g)
 	}
 	if locks := m.tasks.locks(); len(locks) != 1 || locks[0].Instance != "iB" {

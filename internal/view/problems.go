@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,16 +22,16 @@ type Finding struct {
 	Lasting time.Duration
 }
 
-// find looks for what is wrong in a snapshot.
-func (m *maker) find(s *snapshot.Cluster, now time.Time) []Finding {
+// find looks for what is wrong in a snapshot, of which the status is there.
+func (m *maker) find(head *api.Status, fail []failingTask, now time.Time) []Finding {
 	lease, instance := m.in.Settings.Lease.Duration, m.in.Instance
-	found := m.findStore(&s.Status)
-	for i := range s.Status.Groups {
-		found = append(found, m.findCapacity(&s.Status.Groups[i])...)
+	found := m.findStore(head)
+	for i := range head.Groups {
+		found = append(found, m.findCapacity(&head.Groups[i])...)
 	}
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		if message := failing(t, m.tasks.lock(record.Key(t.Key)).Status, now); message != "" {
+	for i := range fail {
+		t := &fail[i].Task
+		if message := failing(t, fail[i].said, now); message != "" {
 			found = append(found, Finding{Problem: api.Problem{
 				Reason: api.ProblemTaskFailing, Severity: api.SeverityWarning,
 				Group: t.Group, Task: t.Key, Instance: t.Instance, Message: message,
@@ -180,6 +181,16 @@ const (
 	failingAfter  = 3                // restarts from which on a task in backoff is a problem
 	troubledAfter = 10 * time.Second // from when on trouble of a run that goes on is a problem
 )
+
+// failingTask is a task that fails, or will if what its run said does not change.
+type failingTask struct {
+	api.Task
+
+	said record.TaskStatus
+}
+
+// eventually is later than any moment that a status names.
+var eventually = time.UnixMilli(math.MaxInt64)
 
 // failing says in what way a task fails, empty when it does not.
 func failing(t *api.Task, st record.TaskStatus, now time.Time) string {

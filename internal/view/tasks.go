@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -169,7 +170,7 @@ func (ix taskIndex) orphaned(lock *record.Lock) string {
 	return lock.Instance + " is gone: about to be taken over"
 }
 
-// locks are the locks of tasks and chores, in any order.
+// locks are the locks of tasks and chores, in order.
 func (ix taskIndex) locks() []api.Lock {
 	if ix.view == nil {
 		return nil
@@ -189,6 +190,7 @@ func (ix taskIndex) locks() []api.Lock {
 		}
 		list = append(list, shown)
 	}
+	snapshot.SortLocks(list)
 	return list
 }
 

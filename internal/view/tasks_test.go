@@ -170,7 +170,7 @@ func TestCountsSumUp(t *testing.T) {
 		for i := range s.Groups[0].Tasks {
 			shown = append(shown, m.tasks.task(&s.Groups[0].Tasks[i]))
 		}
-		g := m.group(&s.Groups[0], shown)
+		g, _ := m.group(&s.Groups[0])
 		sum := g.Waiting + g.Running + g.Starting + g.Stopping + g.Backoff + g.Unassigned + g.Paused + g.Done + g.Failed
 		if sum != 6 || g.Tasks != 6 {
 			t.Fatalf("%d in all states of %d tasks: %+v", sum, g.Tasks, g)

@@ -45,6 +45,8 @@ type Result struct {
 	Findings []Finding
 	// Reused says that the tasks, locks, overrides and groups are those of the result before.
 	Reused bool
+
+	failing []failingTask
 }
 
 // Make makes a snapshot as of now. before is the last result of the same maker, nil for the first. Where nothing has
@@ -53,19 +55,21 @@ type Result struct {
 func Make(in Input, before *Result, now time.Time) *Result {
 	m := newMaker(in)
 	s := &snapshot.Cluster{Instances: m.instances.list(in.Started), Leases: m.instances.leases()}
-	reused := before != nil && in.sameLists(&before.Input)
-	if !reused {
-		m.fillLists(s)
+	made := &Result{Input: in, Snapshot: s, Reused: before != nil && in.sameLists(&before.Input)}
+	if !made.Reused {
+		made.failing = m.fillLists(s)
 	}
 	s.Sort()
-	if reused {
+	if made.Reused {
 		old := before.Snapshot // in order already
 		s.Tasks, s.Locks, s.Overrides, s.Status.Groups = old.Tasks, old.Locks, old.Overrides, old.Status.Groups
+		made.failing = before.failing
 	}
 	groups := s.Status.Groups
 	s.Status = in.head(before, now)
 	s.Status.Groups = groups
-	return &Result{Input: in, Snapshot: s, Findings: m.find(s, now), Reused: reused}
+	made.Findings = m.find(&s.Status, made.failing, now)
+	return made
 }
 
 // head is the status of a snapshot without groups and problems. Before anything was read it is stale, and of no time.
@@ -145,33 +149,51 @@ func newMaker(in Input) *maker {
 	}
 }
 
-// fillLists adds the tasks, locks, overrides and groups to a snapshot, in any order.
-func (m *maker) fillLists(s *snapshot.Cluster) {
-	s.Locks, s.Overrides = m.tasks.locks(), m.overrides.all
-	s.Tasks = make([]api.Task, 0, m.in.Settings.Tasks())
+// fillLists adds the tasks, locks, overrides and groups to a snapshot, the latter in any order. It returns the tasks
+// that fail, or may in a while.
+func (m *maker) fillLists(s *snapshot.Cluster) (fail []failingTask) {
+	s.Tasks = snapshot.Later(m.listTasks)
+	s.Locks, s.Overrides = snapshot.Later(m.tasks.locks), m.overrides.all
+	for i := range m.in.Settings.Groups {
+		group, failed := m.group(&m.in.Settings.Groups[i])
+		s.Status.Groups, fail = append(s.Status.Groups, group), append(fail, failed...)
+	}
+	return fail
+}
+
+// listTasks are all tasks, in order.
+func (m *maker) listTasks() []api.Task {
+	list := make([]api.Task, 0, m.in.Settings.Tasks())
 	for i := range m.in.Settings.Groups {
 		g := &m.in.Settings.Groups[i]
-		first := len(s.Tasks)
 		for j := range g.Tasks {
 			shown := m.tasks.task(&g.Tasks[j])
 			shown.Weight = m.in.Lists.weight(g, &g.Tasks[j])
-			s.Tasks = append(s.Tasks, shown)
+			list = append(list, shown)
 		}
-		s.Status.Groups = append(s.Status.Groups, m.group(g, s.Tasks[first:]))
 	}
+	snapshot.SortTasks(list)
+	return list
 }
 
-// group counts a group's tasks, and its capacity on the live instances that may own them.
-func (m *maker) group(g *config.Group, shown []api.Task) api.Group {
+// group counts a group's tasks, and its capacity on the live instances that may own them. It returns those that fail,
+// as fillLists does.
+func (m *maker) group(g *config.Group) (api.Group, []failingTask) {
 	group := api.Group{
 		Name: g.Name, Cap: g.Cap, Overrides: m.overrides.groups[g.Name], Discovery: m.in.Lists.showDiscovery(g),
 		Weights: m.in.Lists.showWeights(g), Slots: g.Slots,
 	}
+	var fail []failingTask
 	owned := map[string]int{}
-	for i := range shown {
-		group.Count(shown[i].State)
-		owned[shown[i].Session]++
+	for i := range g.Tasks {
+		t := m.tasks.task(&g.Tasks[i])
+		group.Count(t.State)
+		owned[t.Session]++
+		said := m.tasks.lock(record.Key(t.Key)).Status
+		if failing(&t, said, eventually) != "" {
+			fail = append(fail, failingTask{t, said})
+		}
 	}
 	measure(&group, m.instances.offers(g, owned))
-	return group
+	return group, fail
 }

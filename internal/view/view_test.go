@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func TestListsAreReusedUntilTheyChange(t *testing.T) {
 	first := Make(in, nil, at)
 	in.Ages = map[string]time.Duration{"B": 3 * time.Second}
 	second := Make(in, first, at.Add(time.Second))
-	if first.Reused || !second.Reused || &first.Snapshot.Tasks[0] != &second.Snapshot.Tasks[0] ||
+	if first.Reused || !second.Reused || first.Snapshot.Tasks != second.Snapshot.Tasks ||
 		len(second.Snapshot.Status.Groups) != 2 {
 		t.Errorf("reused %t, %t: %+v", first.Reused, second.Reused, second.Snapshot.Status)
 	}
@@ -47,6 +48,27 @@ func TestListsAreReusedUntilTheyChange(t *testing.T) {
 	} {
 		if Make(changed, third, at).Reused {
 			t.Errorf("other %s, and the lists of before", name)
+		}
+	}
+}
+
+// What is known of the groups does not take the lists of tasks and locks, which are made when they are read.
+func TestListsAreMadeWhenTheyAreRead(t *testing.T) {
+	in := Input{Settings: viewtest.Settings(t), Instance: "a", Cluster: viewtest.Cluster()}
+	in.Cluster.Locks["g/t1"] = viewtest.Lock("g/t1", "A", "backoff")
+	in.Cluster.Locks["g/t1"].Status.Restarts = failingAfter
+	made := Make(in, nil, time.UnixMilli(1_000_000))
+	again := Make(in, made, time.UnixMilli(1_001_000))
+	in.Settings.Groups = nil // the lists are what shows it
+	if n := len(made.Snapshot.Tasks.All()); n != 0 {
+		t.Errorf("%d tasks were listed before they were read", n)
+	}
+	if groups := again.Snapshot.Status.Groups; len(groups) != 2 || groups[0].Backoff+groups[1].Backoff != 1 {
+		t.Errorf("groups: %+v", groups)
+	}
+	for _, r := range []*Result{made, again} {
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Problem.Task == "g/t1" }) {
+			t.Errorf("reused %t: the task that fails is no problem: %+v", r.Reused, r.Findings)
 		}
 	}
 }

@@ -62,14 +62,12 @@ func (h *heldKey) sentAs(id store.WriterID) bool {
 	return h.write != nil && h.write.after != nil && h.write.change.Doc.WriterID == id
 }
 
-// newest is what the run said last of itself, written or not; nil before it has said anything. It is the caller's: what
-// it was copied from is changed by later writes.
+// newest is what the run said last of itself, written or not; nil before it has said anything. It is not changed.
 func (h *heldKey) newest() *record.TaskStatus {
 	if !h.status.reported {
 		return nil
 	}
-	said := *h.status.is
-	return &said
+	return h.status.is
 }
 
 // leaveOutTexts has the next write say no more than it must, since no store could take the last one.

@@ -376,4 +376,7 @@ func TestWhatARunSaidIsKnownBeforeItIsWritten(t *testing.T) {
 	if !r.changes.Held || len(of[keyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
 		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.changes.Held, len(of[keyWrite](r)), got)
 	}
+	if w.held(key).Status != got {
+		t.Error("views do not share what was said")
+	}
 }
