@@ -13,11 +13,10 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() { start(hashData) }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/shardctl/shardctl/pkg/shard"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -17,8 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"github.com/shardctl/shardctl/pkg/shard"
 )
 
 // kind is that of the objects that are reconciled.
@@ -106,10 +105,10 @@ func (s *slots) watch(ctx context.Context, mgr ctrl.Manager, workers int, work r
 			defer h.work.Done()
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			defer context.AfterFunc(h.ctx, cancel)()
+			defer context.AfterFunc(h.ctx, cancel)() //nolint:contextcheck // the slot ends it as well
 			result, err := work(ctx, mgr.GetClient(), h.own, req)
 			if h.ctx.Err() != nil {
-				return ctrl.Result{}, nil //nolint:nilerr // the next owner reconciles it
+				return ctrl.Result{}, nil // the next owner reconciles it
 			}
 			return result, err
 		}))
