@@ -24,6 +24,9 @@ func main() {
 	store := flag.String("store", "sqlite:topics.db", "URI of the store that all processes share")
 	instance := flag.String("instance", "a", "name of this process")
 	flag.Parse()
+	log.SetOutput(os.Stdout)
+	log.SetFlags(0)
+	log.SetPrefix(*instance + ": ")
 	topics := make([]string, 100)
 	for i := range topics {
 		topics[i] = fmt.Sprintf("topic-%03d", i+1)
@@ -41,8 +44,8 @@ func main() {
 
 // consume stands for the work. It returns when ctx ends: only then may another process consume the topic.
 func consume(ctx context.Context, own shard.Lease) error {
-	fmt.Fprintf(os.Stdout, "%s: begins, with token %d\n", own.Name(), own.Token())
+	log.Printf("%s: begins, with token %d", own.Name(), own.Token())
 	<-ctx.Done()
-	fmt.Fprintf(os.Stdout, "%s: ends\n", own.Name())
+	log.Printf("%s: ends", own.Name())
 	return nil
 }

@@ -22,25 +22,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// line is one of a process; empty once it has ended.
+// line is one of a process. All processes write to one pipe, which keeps the order.
 type line struct{ instance, text string }
 
 // TestProcessesShareTheTopics starts real processes: one has its cap, two have half each, and the second takes over
 // what it may of one that is ended, in order or by SIGKILL.
 func TestProcessesShareTheTopics(t *testing.T) {
 	uri, lines := "sqlite:"+filepath.Join(t.TempDir(), "topics.db"), make(chan line, 1000)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close() })
+	go read(out, lines)
 	start := func(instance string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-store", uri, "-instance", instance)
-		c.Env, c.Stderr = append(os.Environ(), "TOPICS_PROCESS=1"), os.Stderr
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.Env, c.Stdout, c.Stderr = append(os.Environ(), "TOPICS_PROCESS=1"), in, os.Stderr
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		go read(instance, out, lines)
-		t.Cleanup(func() { _ = c.Wait() }) // one of them was killed
+		t.Cleanup(func() { _ = c.Process.Kill() })
 		return c
 	}
 	owner, tokens := map[string]string{}, map[string]int64{}
@@ -71,6 +72,8 @@ func TestProcessesShareTheTopics(t *testing.T) {
 	c := start("c")
 	waitFor(map[string]int{"b": 50, "c": 50})
 	end(t, b, syscall.SIGKILL)
+	_ = b.Wait() // it was killed
+	fmt.Fprintln(in, "b: "+killed)
 	waitFor(map[string]int{"c": 60})
 	end(t, c, syscall.SIGTERM)
 	waitFor(map[string]int{})
@@ -83,11 +86,14 @@ func end(t *testing.T, c *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-func read(instance string, out io.Reader, to chan<- line) {
+// killed is what the test says of a process that cannot.
+const killed = "killed"
+
+func read(out io.Reader, to chan<- line) {
 	for s := bufio.NewScanner(out); s.Scan(); {
-		to <- line{instance, s.Text()}
+		instance, text, _ := strings.Cut(s.Text(), ": ")
+		to <- line{instance, text}
 	}
-	to <- line{instance: instance}
 }
 
 // note takes a line: nothing begins that another process has not ended, and tokens rise.
@@ -96,7 +102,7 @@ func note(t *testing.T, l line, owner map[string]string, tokens map[string]int64
 	topic, text, _ := strings.Cut(l.text, ": ")
 	var token int64
 	switch _, err := fmt.Sscanf(text, "begins, with token %d", &token); {
-	case l.text == "": // what a killed process had is free
+	case l.text == killed: // what a killed process had is free
 		maps.DeleteFunc(owner, func(_, of string) bool { return of == l.instance })
 	case err == nil:
 		if owner[topic] != "" || token <= tokens[topic] {
