@@ -17,8 +17,7 @@ import (
 
 // What a request may weigh.
 const (
-	maxSync  = 16 << 20 // bytes of a call: 100,000 keys take 8 MB
-	tokenKey = "Shardctl-Fencing-Token"
+	maxSync = 16 << 20 // bytes of a call: 100,000 keys take 8 MB
 )
 
 // Reasons of refusals, beside those of package api.
@@ -87,7 +86,7 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) *httperr.Error {
 	if bad := req.check(); bad != nil {
 		return bad
 	}
-	a, err := s.Hub.Sync(r.Context(), &req)
+	a, err := s.Hub.sync(r.Context(), &req)
 	switch {
 	case err != nil:
 		return nil // the caller is gone
@@ -138,8 +137,8 @@ func (s *Server) assigned(r *http.Request) (*assignment, *httperr.Error) {
 		return nil, bad
 	}
 	var token int64
-	if err := json.Unmarshal([]byte(r.Header.Get(tokenKey)), &token); err != nil || token <= 0 {
-		return nil, httperr.Invalid(api.FieldError{Field: tokenKey, Message: "must be the fencing token of the key"})
+	if err := json.Unmarshal([]byte(r.Header.Get(api.TokenHeader)), &token); err != nil || token <= 0 {
+		return nil, httperr.Invalid(api.FieldError{Field: api.TokenHeader, Message: "must be the fencing token of the key"})
 	}
 	a := s.Hub.held(key, token)
 	if a == nil {

@@ -257,8 +257,8 @@ func (h *Hub) promised(d time.Duration) time.Duration {
 	return 0
 }
 
-// Sync takes a call and waits for its answer, at most for the wait that it names.
-func (h *Hub) Sync(ctx context.Context, req *Request) (answer, error) {
+// sync takes a call and waits for its answer, at most for the wait that it names.
+func (h *Hub) sync(ctx context.Context, req *Request) (answer, error) {
 	c := &call{brief: req.Same != "", number: req.Call, answer: make(chan answer, 1)}
 	h.mu.Lock()
 	h.n++

@@ -44,6 +44,7 @@ type process struct {
 }
 
 func newProcess(t *testing.T, h *Hub, id string) *process {
+	t.Helper()
 	return &process{t: t, hub: h, req: Request{App: id, Ready: true}}
 }
 
@@ -51,7 +52,7 @@ func newProcess(t *testing.T, h *Hub, id string) *process {
 func (p *process) call(wait float64) answer {
 	p.t.Helper()
 	p.req.Wait = wait
-	a, err := p.hub.Sync(p.t.Context(), &p.req)
+	a, err := p.hub.sync(p.t.Context(), &p.req)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestACallThatCrossesFreesNothing(t *testing.T) {
 		p.call(0)
 		stop(elect.ErrReleased)
 		synctest.Wait()
-		if _, err := h.Sync(t.Context(), &old); err != nil {
+		if _, err := h.sync(t.Context(), &old); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -149,7 +150,9 @@ func TestACallThatCrossesFreesNothing(t *testing.T) {
 		}
 		p.call(0) // it learns of the stop
 		p.call(0)
-		<-ended
+		if err := <-ended; errors.Is(err, ErrGone) {
+			t.Error(err)
+		}
 	})
 }
 
@@ -213,7 +216,9 @@ func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
 		synctest.Wait()
 		p.call(0)
 		p.call(0)
-		<-ended
+		if err := <-ended; errors.Is(err, ErrGone) {
+			t.Error(err)
+		}
 	})
 }
 
@@ -273,7 +278,9 @@ func TestTheGuardKnowsFirst(t *testing.T) {
 		synctest.Wait()
 		p.call(0)
 		p.call(0)
-		<-ended
+		if err := <-ended; errors.Is(err, ErrGone) {
+			t.Error(err)
+		}
 		want := []string{
 			"valid for 9s", "assigning of the key g/one", "valid for 9s", "valid for 9s", "released of the key g/one",
 			"valid for 9s",

@@ -24,7 +24,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := checkDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	if err := removeStale(path); err != nil {
+	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
 	// Others must not connect before the mode is set, so the socket gets its name at the end.
@@ -68,7 +68,7 @@ func checkDirectory(dir string) error {
 }
 
 // removeStale removes a socket on which no process listens.
-func removeStale(path string) error {
+func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,7 +78,7 @@ func removeStale(path string) error {
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("%s exists and is no socket: must be free", path)
 	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close()
 		return fmt.Errorf("a process listens at %s already", path)

@@ -23,7 +23,7 @@ import (
 
 func TestATokenIsNeverEmpty(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	for text, want := range map[string]string{"secret\n": "secret", "": "", " \n": ""} {
+	for text, want := range map[string]string{"secret\n": "secret", "": "", "\n": ""} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func wantNews[T any](t *testing.T, same func(a, b *T) bool, ids ...string) {
 
 func changeField(t *testing.T, v reflect.Value) {
 	t.Helper()
-	if _, is := v.Interface().(api.Time); is {
+	if _, is := reflect.TypeAssert[api.Time](v); is {
 		v.Set(reflect.ValueOf(api.Time{Time: time.UnixMilli(1)}))
 		return
 	}

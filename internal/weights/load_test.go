@@ -87,6 +87,7 @@ func TestADayOfLoads(t *testing.T) {
 
 // skews are the same days with other skews, three of each, and the worst of them.
 func skews(t *testing.T) string {
+	t.Helper()
 	const days = 3
 	table := "| Zipf exponent | `weightFrom` | greedy, each 5 minutes above 1.15 | packed again each minute |\n" +
 		"|---|---|---|---|\n"
@@ -155,10 +156,10 @@ func TestWeightsOfLoads(t *testing.T) {
 	}
 }
 
-// loaded is what is seen of tasks a to d, which two owners have two each of.
-func loaded(a, b, c, d float64) map[string]Seen {
+// loaded is what is seen of tasks a to d, which two owners have two each of. The load of a is given.
+func loaded(a float64) map[string]Seen {
 	seen := map[string]Seen{}
-	for i, load := range []float64{a, b, c, d} {
+	for i, load := range []float64{a, 3, 3, 1} {
 		seen[string(rune('a'+i))] = Seen{Load: record.Load{Known: true, Value: load}, Owner: []string{"x", "y"}[i/2]}
 	}
 	return seen
@@ -178,20 +179,20 @@ func TestALoadIsPublishedWhereItIsWorthIt(t *testing.T) {
 		}
 		return times
 	}
-	if n := during(loaded(1, 3, 3, 1), time.Hour); n != 0 {
+	if n := during(loaded(1), time.Hour); n != 0 {
 		t.Errorf("published %d times although owners have the same", n)
 	}
-	if n := during(loaded(4, 3, 3, 1), 30*time.Second); n != 0 {
+	if n := during(loaded(4), 30*time.Second); n != 0 {
 		t.Errorf("published %d times for a burst", n)
 	}
-	if n := during(loaded(1, 3, 3, 1), time.Hour); n != 0 {
+	if n := during(loaded(1), time.Hour); n != 0 {
 		t.Errorf("published %d times after a burst", n)
 	}
-	if n := during(loaded(40, 3, 3, 1), time.Hour); n == 0 || Levels(published)["a"] != 14 {
+	if n := during(loaded(40), time.Hour); n == 0 || Levels(published)["a"] != 14 {
 		t.Errorf("published %d times: %v", n, published)
 	}
 	before := slices.Clone(published)
-	moved := loaded(400, 3, 3, 1)
+	moved := loaded(400)
 	for name, s := range moved {
 		s.Since = now
 		moved[name] = s

@@ -19,5 +19,5 @@ type KeyOwner struct {
 // Headers of a request that was sent to the owner of a key.
 const (
 	KeyHeader   = "Shardctl-Key"           // GROUP/NAME
-	TokenHeader = "Shardctl-Fencing-Token" // of the owner that is meant
+	TokenHeader = "Shardctl-Fencing-Token" //nolint:gosec // G101: a header's name; the token is of the owner that is meant
 )

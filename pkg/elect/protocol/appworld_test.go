@@ -322,7 +322,7 @@ func (w *appWorld) deliverCall(i int, again bool) {
 		}
 	}
 	m.n = call.N
-	switch w.rule {
+	switch w.rule { //nolint:exhaustive // the others are broken elsewhere
 	case anyCallReleases:
 		call.Session, call.Seq = w.session, w.app.Seq()
 	case seqWithoutSession:

@@ -56,9 +56,9 @@ func (w *keysWorld) run() {
 	}
 }
 
-func (w *keysWorld) held(key record.Key) cluster.Held {
+func (w *keysWorld) held() cluster.Held {
 	for k, h := range w.Held.All() {
-		if k == key {
+		if k == "g/k" {
 			return h
 		}
 	}
@@ -288,7 +288,7 @@ func TestARunThatGoesOnUnderAnothersLockIsStuck(t *testing.T) {
 func TestAnExpiredKeyIsAdoptedUnderANewToken(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
-	before := w.held("g/k").Token
+	before := w.held().Token
 	w.All(protocol.KeyDeadline, w.moment())
 	if r := takeFrom(w.out); len(of[Stop](r)) != 1 || of[Stop](r)[0].Cause != CauseExpired {
 		t.Fatalf("%+v", of[Stop](r))
@@ -365,18 +365,18 @@ func TestWhatARunSaidIsKnownBeforeItIsWritten(t *testing.T) {
 	before := record.TaskStatus{State: "running", Restarts: 3}
 	w.claim(Claim{Lock: record.Lock{Key: key, Rev: 5, Status: before}, Adopt: true}, w.moment())
 	w.answer(w.send(), protocol.Applied)
-	if got := w.held(key).Status; got != nil {
+	if got := w.held().Status; got != nil {
 		t.Errorf("claimed, and nothing was said: %+v", got)
 	}
 	w.Report(key, record.TaskStatus{State: "backoff", Restarts: 4}, w.moment().Now)
 	w.now += time.Second
 	w.tick(w.moment())
 	r := takeFrom(w.out)
-	got := w.held(key).Status
+	got := w.held().Status
 	if !r.changes.Held || len(of[keyWrite](r)) != 1 || got.State != "backoff" || got.Restarts != 4 {
 		t.Errorf("said, and not written: changed %v, %d writes, %+v", r.changes.Held, len(of[keyWrite](r)), got)
 	}
-	if w.held(key).Status != got {
+	if w.held().Status != got {
 		t.Error("views do not share what was said")
 	}
 }
