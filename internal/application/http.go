@@ -124,6 +124,12 @@ func (r *Request) check() *httperr.Error {
 			break
 		}
 	}
+	for key, load := range r.Load {
+		if !(elect.Load{Value: load}).Valid() {
+			bad("load", "must be numbers from 0 to 1e15: that of "+key+" is not")
+			break
+		}
+	}
 	if len(wrong) == 0 {
 		return nil
 	}

@@ -23,6 +23,8 @@ type Config struct {
 	MaxWait time.Duration
 	// Guard frees the keys when this process dies; nil: it ends the application first, or there is none.
 	Guard Guard
+	// Load is called with the load of a key that is assigned; nil: it is not wanted. It must not block.
+	Load func(key elect.Key, load float64)
 	// Changed is called when [Hub.Status] may have changed in more than ages. It must not block.
 	Changed func()
 }
@@ -308,6 +310,11 @@ func (h *Hub) note(req *Request, listed listing) {
 		h.seen = Status{App: req.App, Since: time.Now()}
 	}
 	h.seen.LastCall, h.seen.Ready = time.Now(), req.Ready
+	for key, load := range req.Load {
+		if k := elect.Key(key); h.cfg.Load != nil && h.keys[k] != nil {
+			h.cfg.Load(k, load)
+		}
+	}
 	if req.Same != "" {
 		return
 	}

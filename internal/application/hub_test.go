@@ -156,6 +156,31 @@ func TestACallThatCrossesFreesNothing(t *testing.T) {
 	})
 }
 
+// TestLoadsOfAssignedKeysArePassedOn: those of other keys are not.
+func TestLoadsOfAssignedKeysArePassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		loads := map[elect.Key]float64{}
+		h.cfg.Load = func(key elect.Key, load float64) { loads[key] = load }
+		p := newProcess(t, h, first)
+		p.call(0)
+		stop, _, ended := run(h, "g/one", 7)
+		synctest.Wait()
+		p.req.Load = map[string]float64{"g/one": 3.5, "g/two": 1}
+		p.call(0)
+		if len(loads) != 1 || loads["g/one"] != 3.5 {
+			t.Errorf("got %v", loads)
+		}
+		stop(elect.ErrReleased)
+		synctest.Wait()
+		p.call(0)
+		p.call(0)
+		if err := <-ended; errors.Is(err, ErrGone) {
+			t.Error(err)
+		}
+	})
+}
+
 func TestASilentApplicationLosesItsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t)

@@ -15,7 +15,7 @@ type Request struct {
 	// call that had it, when nothing has changed.
 	Running []Assigned `json:"running"`
 	Same    string     `json:"same"`
-	// Load of keys, in any unit. It is whole: a key that is not in it has none.
+	// Load of keys that run, in any unit that is the same for all of a group.
 	Load map[string]float64 `json:"load"`
 	// Status is shown to people.
 	Status map[string]string `json:"status"`

@@ -43,6 +43,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
 	cfg := application.Config{
 		Clock: elect.SystemClock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
+		Load: func(key elect.Key, load float64) { _ = r.SetLoad(key, load) }, // a number, as the hub sees to
 		// A tenth of the lease is left for seeing that it has stopped, before the replica itself has to end.
 		Session: func() (string, time.Duration) {
 			session, left := deadline()

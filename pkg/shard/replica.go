@@ -265,6 +265,14 @@ func (r *Replica) Owner(key string) (Owner, bool) {
 	return Owner{}, false
 }
 
+// SetLoad says how much work a key is, GROUP/NAME, that this process owns: messages a second, say, in a unit that is the
+// same for all keys of the group. Keys with a load weigh as much in comparison, and keys move for it rarely. What is said
+// within half a minute is averaged. Of a key that this process does not own nothing is noted. The error says that the load
+// is not a number from 0 to 1e15. It may be called concurrently, and does not wait.
+func (r *Replica) SetLoad(key string, load float64) error {
+	return r.replica.SetLoad(elect.Key(key), load)
+}
+
 // Watch yields at once, and then whenever what this process knows of owners may have changed, until ctx or the Replica
 // ends: ask Owned and Owner then.
 func (r *Replica) Watch(ctx context.Context) iter.Seq[struct{}] {

@@ -123,7 +123,7 @@ func (g *Group) check() error {
 
 // settings are those of the group, as a file would have them.
 func (g *Group) settings() (config.Group, error) {
-	s := config.Group{Name: g.Name, Slots: g.Slots, Selector: g.Selector, WeightFrom: config.WeightDeclared}
+	s := config.Group{Name: g.Name, Slots: g.Slots, Selector: g.Selector, WeightFrom: config.WeightReported}
 	if limit := g.Cap; limit > 0 {
 		s.Cap = &limit
 	}

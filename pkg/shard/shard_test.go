@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -456,6 +457,21 @@ func TestEndsThoughTheStoreIsAway(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	s.shares(map[string]int{})
+}
+
+// A load that is no number is refused.
+func TestLoadsAreReported(t *testing.T) {
+	s := newService(t)
+	r := s.start("a", shard.Config{Group: "topics", Keys: names(1)}, s.work("a"))
+	s.shares(map[string]int{"a": 1})
+	for _, load := range []float64{-1, math.NaN(), math.Inf(1)} {
+		if err := r.SetLoad("topics/topic-0", load); err == nil {
+			t.Errorf("a load of %v is taken", load)
+		}
+	}
+	if err := r.SetLoad("topics/topic-0", 7); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestHandlerServesThePage(t *testing.T) {
