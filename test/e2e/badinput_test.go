@@ -54,7 +54,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 			}
 		},
 		Entry("an unknown field", good+"colour: red\n",
-			":3:1: colour: is not a field, allowed are admin, cluster, groups, instance, labels, lease, log, "+
+			":3:1: colour: is not a field, allowed are admin, app, cluster, groups, instance, labels, lease, log, "+
 				"maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"),
 		Entry("a wrong type", good+"groups: [{name: a, tasks: [{name: b, exec: {command: sleep}}]}]\n",
 			":3:54: groups[0].tasks[0].exec.command: is text, must be a list"),
@@ -87,7 +87,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 		Entry("several at once", "version: 1\nstore: {}\nlease: {duration: 10ms}\nzones: 3\n",
 			":2:8: store.uri: is required: …",
 			":3:19: lease.duration: is \"10ms\", must be from 1s to 24h",
-			":4:1: zones: is not a field, did you mean zone? allowed are admin, cluster, groups, instance, labels, "+
+			":4:1: zones: is not a field, did you mean zone? allowed are admin, app, cluster, groups, instance, labels, "+
 				"lease, log, maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, "+
 				"version, zone"))
 
