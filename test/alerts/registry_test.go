@@ -85,6 +85,7 @@ func count(m *status.Metrics) {
 	m.SetBuild("1.0.0", "abc")
 	m.ConfigLoaded("h", time.Now())
 	m.SetOwned("topics", 1, 20)
+	m.Routed(200, time.Second)
 	for _, result := range []string{"won", "lost"} {
 		m.Claim("topics", result, 1)
 	}
