@@ -64,5 +64,5 @@ func slotOf(ctx context.Context, c *client.Client, group, key string) (string, e
 	if g.Slots == 0 {
 		return "", fmt.Errorf("group %q has no slots", group)
 	}
-	return group + "/" + pkgtasks.SlotName(pkgtasks.Slot(key, g.Slots), g.Slots), nil
+	return pkgtasks.SlotKey(group, key, g.Slots), nil
 }

@@ -92,7 +92,7 @@ func slotTask(s *snapshot.Cluster, groups []string, key string) (string, *Error)
 	}
 	group := groups[0]
 	if g := s.Group(group); g != nil && g.Slots > 0 {
-		return group + "/" + tasks.SlotName(tasks.Slot(key, g.Slots), g.Slots), nil
+		return tasks.SlotKey(group, key, g.Slots), nil
 	}
 	return "", httperr.Invalid(api.FieldError{Field: "for", Message: fmt.Sprintf("group %q has no slots", group)})
 }

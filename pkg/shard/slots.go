@@ -24,7 +24,7 @@ func (r *Replica) Slot(group, key string) (string, error) {
 		if g.Slots == 0 {
 			return "", fmt.Errorf("group %q has no Slots", group)
 		}
-		return group + "/" + tasks.SlotName(tasks.Slot(key, g.Slots), g.Slots), nil
+		return tasks.SlotKey(group, key, g.Slots), nil
 	}
 	return "", fmt.Errorf("there is no group %q", group)
 }

@@ -34,6 +34,11 @@ func SlotName(slot, slots int) string {
 	return fmt.Sprintf("slot-%0*d", max(3, len(strconv.Itoa(slots-1))), slot)
 }
 
+// SlotKey is GROUP/NAME of the task that is the slot of a key in a group with that many slots.
+func SlotKey(group, key string, slots int) string {
+	return group + "/" + SlotName(Slot(key, slots), slots)
+}
+
 // SlotNames are the names of all slots, in order.
 func SlotNames(slots int) []string {
 	names := make([]string, slots)
