@@ -89,6 +89,9 @@ func (r lockRig) startBy(by []string, args ...string) *lockRun {
 		_ = cmd.Process.Kill()
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 		<-run.ended
+		if r.t.Failed() {
+			r.t.Logf("%v: %v\n%s", cmd.Args[1:], cmd.ProcessState, run.errs.String())
+		}
 	})
 	return run
 }

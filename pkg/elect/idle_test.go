@@ -18,7 +18,8 @@ func TestRestCostsTheSameForAnyNumberOfKeys(t *testing.T) {
 	for name, watch := range map[string]bool{"watching": true, "polling": false} {
 		t.Run(name, func(t *testing.T) {
 			few, many := costOfRest(t, watch, 2), costOfRest(t, watch, 200)
-			if few != many {
+			// Where timers end at the same moment, the order decides whether two questions share a read.
+			if many.reads > few.reads+5 || many.docs > few.docs+5 || many.changes > few.changes+5 {
 				t.Errorf("with 2 keys %+v, with 200 keys %+v", few, many)
 			}
 			if most := int64(atRest/(lease/10)) + 2; many.changes > most { // a member is written now and then

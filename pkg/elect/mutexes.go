@@ -47,6 +47,9 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 	if err := m.checkClock(ctx, request); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // nobody is asked: what the loop has seen before this call says nothing about now
+		return nil, endedUnanswered(ctx)
+	}
 	h := &Hold{name: name, claim: m.e.claims.next(), request: request, answer: make(chan error, 1)}
 	h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	switch err := m.e.core.Box.Ask(ctx, func() { m.e.mutexes.ask(h) }); {
