@@ -19,7 +19,7 @@ const deathLease = 3 * time.Second
 func (r lockRig) held() (l *lockRun, child string) {
 	r.t.Helper()
 	l = r.sh(`(setsid sleep 1000 & echo $! > child); echo $$ > leader; sleep 1000`, "--lease", deathLease.String())
-	r.wrote("leader")
+	l.wrote("leader")
 	return l, r.wrote("child")
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -159,15 +160,33 @@ func (r lockRig) wrote(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
+// wrote is that of the rig, unless this command ends before.
+func (l *lockRun) wrote(name string) string {
+	l.rig.t.Helper()
+	l.rig.await("the command writes "+name, func() error {
+		_, err := os.Stat(filepath.Join(l.rig.dir, name))
+		select {
+		case <-l.ended:
+			return errors.Join(err, errOver)
+		default:
+			return err
+		}
+	})
+	return l.rig.wrote(name)
+}
+
+// errOver says that a condition cannot hold any more.
+var errOver = errors.New("the program has ended")
+
 // await waits until a condition holds.
 func (r lockRig) await(what string, holds func() error) {
 	r.t.Helper()
 	for end := time.Now().Add(programLimit); ; time.Sleep(5 * time.Millisecond) {
 		err := holds()
-		if err == nil {
+		switch {
+		case err == nil:
 			return
-		}
-		if time.Now().After(end) {
+		case errors.Is(err, errOver), time.Now().After(end):
 			r.t.Fatalf("not within %v: %s: %v", programLimit, what, err)
 		}
 	}

@@ -71,7 +71,7 @@ func TestLockExitCodes(t *testing.T) {
 		holder := r.sh("echo > held; sleep 1000")
 		r.wrote("held")
 		r.sh("echo > wrong", "-n").want("not waiting", 1)
-		r.sh("echo > wrong", "-w", "0.2", "-E", "9").want("waiting for a time", 9)
+		r.sh("echo > wrong", "-w", "2", "-E", "9").want("waiting for a time", 9)
 		r.sh("echo > wrong", "-w", "0").want("waiting for no time", 1)
 		r.sh("echo > wrong", "-n", "--verbose", "-E", "0").want("saying why", 0, "locks/k is locked by others")
 		if _, err := os.Stat(filepath.Join(r.dir, "wrong")); err == nil {

@@ -21,6 +21,7 @@ func WaitForStore(
 	ctx context.Context, limit time.Duration, open func(context.Context) (store.Store, error),
 	failed func(err error, next time.Duration),
 ) (store.Store, error) {
+	began := time.Now()
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -41,7 +42,8 @@ func WaitForStore(
 		case <-time.After(pause):
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, fmt.Errorf("the store was not reached within %v: %w", limit, err)
+				within := time.Since(began).Round(100 * time.Millisecond) // the caller's deadline may be earlier
+				return nil, fmt.Errorf("the store was not reached within %v: %w", within, err)
 			}
 			return nil, context.Cause(ctx)
 		}
