@@ -47,24 +47,24 @@ func giveBack() {
 
 func gcChosen() bool { return os.Getenv("GOGC") != "" }
 
-// adaptGC is collectEarly, and then lets the process use as much memory as any other while it works. stop ends that,
-// and has garbage collected early again.
-func adaptGC() (stop func()) {
+// adaptGC is collectEarly, and then lets the process use as much memory as any other while it works.
+func adaptGC() *gcAdapter {
 	collectEarly()
-	if gcChosen() {
-		return func() {}
+	a := &gcAdapter{every: gcLookEvery, stopped: gcChosen()}
+	if !a.stopped {
+		a.watch()
 	}
-	a := &gcAdapter{every: gcLookEvery}
-	a.watch()
-	return a.stop
+	return a
 }
 
-// gcAdapter changes the percentage of this process, after each collection and at looks. It may be used concurrently.
+// gcAdapter changes the percentage of this process, after each collection and at looks, until it is stopped. It may be
+// used concurrently.
 type gcAdapter struct {
 	every time.Duration
 
 	mu      sync.Mutex
 	recent  recentGCs
+	percent int         // while the process works
 	looks   *time.Timer // nil: the process rests
 	since   int         // collections since the last look
 	stopped bool
@@ -81,7 +81,8 @@ func (a *gcAdapter) watch() {
 	runtime.AddCleanup(m, (*gcAdapter).collected, a)
 }
 
-// collected takes note of a collection.
+// collected takes note of a collection. While they are too many, each step allows three times as much garbage: what is
+// to be collected in a second may be little more than what a process that rests may keep.
 func (a *gcAdapter) collected() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,9 +91,13 @@ func (a *gcAdapter) collected() {
 	}
 	defer a.watch()
 	a.since++
-	if often := a.recent.add(time.Now()); often && a.looks == nil {
-		debug.SetGCPercent(gcAtWork)
-		a.since = 0
+	if often := a.recent.add(time.Now()); !often || a.percent == gcAtWork {
+		return
+	}
+	a.percent = min(3*max(a.percent, gcAtRest), gcAtWork)
+	debug.SetGCPercent(a.percent)
+	a.since, a.recent = 0, recentGCs{}
+	if a.looks == nil {
 		a.looks = time.AfterFunc(a.every, a.look)
 	}
 }
@@ -114,14 +119,23 @@ func (a *gcAdapter) look() {
 }
 
 func (a *gcAdapter) rest() {
-	a.looks, a.recent = nil, recentGCs{}
+	a.looks, a.percent, a.recent = nil, 0, recentGCs{}
 	debug.SetGCPercent(gcAtRest)
 }
 
-func (a *gcAdapter) stop() {
+// started ends the work that a start is, and gives back what it took.
+func (a *gcAdapter) started() {
+	a.end(false)
+	giveBack()
+}
+
+// stop has garbage collected early from now on.
+func (a *gcAdapter) stop() { a.end(true) }
+
+func (a *gcAdapter) end(stop bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stopped = true
+	a.stopped = a.stopped || stop
 	if a.looks != nil {
 		a.looks.Stop()
 		a.rest()
@@ -142,29 +156,40 @@ func (r *recentGCs) add(now time.Time) (often bool) {
 	return !oldest.IsZero() && now.Sub(oldest) <= time.Second
 }
 
-// trimRest is how long nothing starts any more before memory is given back: the last statuses are written meanwhile.
-const trimRest = 10 * time.Second
+// trimRests are how long nothing starts any more before memory is given back: soon, and again when the last statuses
+// are written.
+var trimRests = [...]time.Duration{time.Second, 10 * time.Second}
 
-// trim gives memory back to the system once after the start, and once after each reload. Reading a long list, and
-// starting all of its tasks, takes far more than keeping them. Go itself gives it back too slowly for a replica that
-// then rests.
+// trim gives memory back to the system after the start, and after each reload. Reading a long list, and starting all
+// of its tasks, takes far more than keeping them. Go itself gives it back too slowly for a replica that then rests.
 func (w *workerProcess) trim(ctx context.Context) {
+	for {
+		for _, rest := range trimRests {
+			if !w.untilSettled(ctx, rest) {
+				return
+			}
+			w.gc.started()
+		}
+		if !pause(ctx, w.applied) {
+			return
+		}
+	}
+}
+
+// untilSettled waits until the replica is settled, and still is after a rest; false: ctx has ended before.
+func (w *workerProcess) untilSettled(ctx context.Context, rest time.Duration) bool {
 	board := w.replica.Board()
 	for {
 		for changed := board.Changed(); !settled(board.Snapshot()); changed = board.Changed() {
 			if !pause(ctx, changed) {
-				return
+				return false
 			}
 		}
-		if !pause(ctx, time.After(trimRest)) {
-			return
+		if !pause(ctx, time.After(rest)) {
+			return false
 		}
-		if !settled(board.Snapshot()) {
-			continue
-		}
-		giveBack()
-		if !pause(ctx, w.applied) {
-			return
+		if settled(board.Snapshot()) {
+			return true
 		}
 	}
 }

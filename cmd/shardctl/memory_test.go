@@ -72,11 +72,13 @@ func TestCollectionWhileWorkGoesOn(t *testing.T) {
 	keepGC(t)
 	a := &gcAdapter{every: time.Hour}
 	t.Cleanup(a.stop)
-	for range mostRestingGCs + 1 {
-		a.collected()
-	}
-	if got := gcPercent(); got != gcAtWork {
-		t.Fatalf("after many collections GOGC is %d", got)
+	for _, want := range []uint64{3 * gcAtRest, 9 * gcAtRest, gcAtWork} {
+		for range mostRestingGCs + 1 {
+			a.collected()
+		}
+		if got := gcPercent(); got != want {
+			t.Fatalf("after many collections GOGC is %d, want %d", got, want)
+		}
 	}
 	for range mostIdleGCs + 1 {
 		a.collected()
@@ -100,7 +102,7 @@ func TestCollectionWhileWorkGoesOn(t *testing.T) {
 func TestGOGCHolds(t *testing.T) {
 	keepGC(t)
 	t.Setenv("GOGC", "70")
-	adaptGC()()
+	adaptGC().stop()
 	if got := gcPercent(); got != 100 {
 		t.Errorf("GOGC is %d", got)
 	}

@@ -40,6 +40,7 @@ type workerProcess struct {
 	traces   traces
 	watcher  *config.Watcher
 	applied  chan struct{} // has an element after a reload
+	gc       *gcAdapter
 }
 
 func runWorker(ctx context.Context, o runOptions) error {
@@ -77,7 +78,8 @@ func runWorker(ctx context.Context, o runOptions) error {
 		Tracer: w.traces.tracer(), OnStuck: w.stuck,
 		Version: version, Revision: cmp.Or(s.Rollout, replica.ProgramRevision(version)),
 	})
-	defer adaptGC()()
+	w.gc = adaptGC()
+	defer w.gc.stop()
 	err = w.run(ctx)
 	w.traces.end(ctx)
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"weak"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -83,8 +84,8 @@ func indented(fragment, indent string) string {
 	return strings.ReplaceAll(strings.TrimSpace(fragment), "\n", "\n"+indent)
 }
 
-// schemas are those compiled, by their kinds.
-var schemas sync.Map
+// schemas are those compiled, by their kinds. They take more than a megabyte, and go when nothing is read any more.
+var schemas sync.Map // kindsOf to weak.Pointer[jsonschema.Schema]
 
 // kindsOf is what a compiled schema is kept under.
 type kindsOf struct {
@@ -95,8 +96,10 @@ type kindsOf struct {
 // compiled is the schema to check by. It is part of the program, so what is wrong with it shows in every test.
 func compiled(kinds *tasks.Kinds, listers *discover.Kinds) *jsonschema.Schema {
 	of := kindsOf{kinds, listers}
-	if s, ok := schemas.Load(of); ok {
-		return s.(*jsonschema.Schema)
+	if known, ok := schemas.Load(of); ok {
+		if s := known.(weak.Pointer[jsonschema.Schema]).Value(); s != nil {
+			return s
+		}
 	}
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(Schema(kinds, listers)))
 	if err != nil {
@@ -108,7 +111,7 @@ func compiled(kinds *tasks.Kinds, listers *discover.Kinds) *jsonschema.Schema {
 		panic(fmt.Sprintf("config: schema: %v", err))
 	}
 	s := compiler.MustCompile(name)
-	schemas.Store(of, s)
+	schemas.Store(of, weak.Make(s))
 	return s
 }
 
