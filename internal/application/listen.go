@@ -14,14 +14,14 @@ import (
 )
 
 // Listen listens at unix:/PATH or HOST:PORT. A socket is for its user alone: its mode is 0600. It is removed when the
-// listener is closed.
+// listener is closed. Its directory is made, with mode 0700, in a parent that exists.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	path, socket := strings.CutPrefix(address, "unix:")
 	if !socket {
 		return lc.Listen(ctx, "tcp", address)
 	}
-	if err := checkDirectory(filepath.Dir(path)); err != nil {
+	if err := ensureDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	if err := removeStale(ctx, path); err != nil {
@@ -55,9 +55,13 @@ func (l socketListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// checkDirectory refuses a directory in which anybody could put another socket in the place of this one.
-func checkDirectory(dir string) error {
+// ensureDirectory makes a directory that is not there: a volume of a pod is writable by all, and this one is not. It
+// refuses one in which anybody could put another socket in the place of this one.
+func ensureDirectory(dir string) error {
 	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Mkdir(dir, 0o700)
+	}
 	if err != nil {
 		return err
 	}

@@ -77,3 +77,25 @@ func TestADirectoryThatAllMayWriteToIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// An emptyDir of Kubernetes is writable by all, so the socket stands in a directory of its own there.
+func TestTheDirectoryOfASocketIsMade(t *testing.T) {
+	volume := t.TempDir()
+	if err := os.Chmod(volume, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(volume, "socket")
+	for range 2 { // a restarted container finds it
+		l, err := Listen(t.Context(), "unix:"+filepath.Join(dir, "app.sock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the directory: %v, %v", info, err)
+		}
+	}
+	if _, err := Listen(t.Context(), "unix:"+filepath.Join(volume, "a", "b", "app.sock")); !os.IsNotExist(err) {
+		t.Errorf("without a parent: %v", err)
+	}
+}
