@@ -40,7 +40,7 @@ type Server struct {
 	Hub *Hub
 	// Token is the secret that requests must bear; nil: none is asked for, as on a socket.
 	Token func() (string, error)
-	// Owner says who owns a key; false: nobody that lives.
+	// Owner is who owns a key; false: it has no owner.
 	Owner func(key elect.Key) (Owner, bool)
 }
 
@@ -212,7 +212,7 @@ func (s *Server) owner(w http.ResponseWriter, r *http.Request) *httperr.Error {
 	}
 	o, ok := s.Owner(key)
 	if !ok {
-		return httperr.NotFound("nobody owns %s now", key)
+		return httperr.NotFound("%s has no owner now", key)
 	}
 	return write(w, o)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/assign"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
@@ -102,22 +101,11 @@ func environ() []string {
 	})
 }
 
-// ownerIn says who owns a key, as the view has it.
+// ownerIn finds the owner of a key in the newest view.
 func ownerIn(c elect.Cluster) func(elect.Key) (application.Owner, bool) {
 	return func(key elect.Key) (application.Owner, bool) {
-		v := c.View()
-		lock := v.Lock(key)
-		if lock.Session == "" {
-			return application.Owner{}, false
-		}
-		for _, s := range v.Sessions {
-			if s.ID == lock.Session && s.Known && s.State != record.Dead {
-				return application.Owner{
-					Key: string(key), Instance: s.Member.Instance, Address: s.Member.AppAddress, Token: lock.Token,
-				}, true
-			}
-		}
-		return application.Owner{}, false
+		o, owned := c.View().Owner(key)
+		return application.Owner{Key: string(key), Instance: o.Instance, Address: o.Address, Token: o.Token}, owned
 	}
 }
 

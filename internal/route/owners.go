@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/httperr"
@@ -45,27 +44,24 @@ func (o owners) Await(ctx context.Context, key string, refused int64, most time.
 	}
 }
 
-// ownerOf is the owner of a key, with an address: that of a member that takes part.
+// ownerOf is the owner of a key, with an address.
 func ownerOf(s *snapshot.Cluster, key string) (api.KeyOwner, *httperr.Error) {
 	if s == nil {
 		return api.KeyOwner{}, httperr.Unavailable(api.ReasonNotReady, "nothing is known of the cluster yet")
 	}
-	t := s.Task(key)
-	if t == nil {
+	owner, owned := s.Owner(key)
+	switch {
+	case owned:
+	case s.Task(key) == nil:
 		return api.KeyOwner{}, httperr.NotFound("no task %.200q is declared", key)
-	}
-	at := slices.IndexFunc(s.Instances, func(i api.Instance) bool {
-		return i.Session == t.Session && (i.State == api.Live || i.State == api.Draining)
-	})
-	if t.Instance == "" || at < 0 {
+	default:
 		return api.KeyOwner{}, httperr.Unavailable(api.ReasonNotOwned, "%s has no owner now", key)
 	}
-	address := s.Instances[at].AppAddress
-	if host, _, err := net.SplitHostPort(address); err != nil || host == "" {
+	if host, _, err := net.SplitHostPort(owner.Address); err != nil || host == "" {
 		return api.KeyOwner{}, httperr.Unavailable(api.ReasonNoAddress,
-			"%s is owned by %s, which has no address for requests: see app.address", key, t.Instance)
+			"%s is owned by %s, which has no address for requests: see app.address", key, owner.Instance)
 	}
-	return api.KeyOwner{Key: key, Group: t.Group, Name: t.Name, Owner: t.Owner, Address: address}, nil
+	return owner, nil
 }
 
 // refusal is an answer as an error.

@@ -120,8 +120,6 @@ func TestWhatIsNotForwarded(t *testing.T) {
 		return s
 	}
 	ownerless := changed(func(s *snapshot.Cluster) { s.Tasks.All()[0].Owner = api.Owner{} })
-	dead := changed(func(s *snapshot.Cluster) { s.Instances[0].State = api.Dead })
-	other := changed(func(s *snapshot.Cluster) { s.Instances[0].Session = "x" })
 	large := func() *http.Request { return post("/route/g/a/", strings.Repeat("x", maxBody+1)) }
 	good := func() *http.Request { return post("/route/g/a/", "") }
 	with := func(r *http.Request, name, value string) *http.Request {
@@ -138,8 +136,6 @@ func TestWhatIsNotForwarded(t *testing.T) {
 		"not declared":     {owning(7, address), post("/route/g/none/", ""), 404, api.ReasonNotFound},
 		"no name":          {owning(7, address), post("/route/g/", ""), 404, api.ReasonNotFound},
 		"no owner":         {ownerless, good(), 503, api.ReasonNotOwned},
-		"a dead owner":     {dead, good(), 503, api.ReasonNotOwned},
-		"another session":  {other, good(), 503, api.ReasonNotOwned},
 		"no address":       {owning(7, ""), good(), 503, api.ReasonNoAddress},
 		"a broken address": {owning(7, ":9000"), good(), 503, api.ReasonNoAddress},
 		"too many hops":    {owning(7, address), with(good(), hopsHeader, "3"), 508, api.ReasonTooManyHops},

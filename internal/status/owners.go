@@ -22,28 +22,13 @@ type ownerLists struct {
 }
 
 func (l *ownerLists) of(s *snapshot.Cluster) []api.KeyOwner {
-	addresses := make(map[string]string, len(s.Instances))
-	for i := range s.Instances {
-		addresses[s.Instances[i].Session] = s.Instances[i].AppAddress
-	}
+	addresses := s.Addresses()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tasks != s.Tasks || !maps.Equal(addresses, l.addresses) {
-		l.tasks, l.addresses, l.list = s.Tasks, addresses, ownersOf(s.Tasks.All(), addresses)
+		l.tasks, l.addresses, l.list = s.Tasks, addresses, snapshot.Owners(s.Tasks.All(), addresses)
 	}
 	return l.list
-}
-
-func ownersOf(of []api.Task, addresses map[string]string) []api.KeyOwner {
-	var list []api.KeyOwner
-	for i := range of {
-		if t := &of[i]; t.Instance != "" {
-			list = append(list, api.KeyOwner{
-				Key: t.Key, Group: t.Group, Name: t.Name, Owner: t.Owner, Address: addresses[t.Session],
-			})
-		}
-	}
-	return list
 }
 
 // ownerCollection is the list of owners. What is left of a lease is as of when it is shown.

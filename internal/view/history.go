@@ -81,7 +81,7 @@ func Runs(
 // running is the run that goes on now of a task that keeps its runs. t is nil where the task is not declared.
 func (ix taskIndex) running(key record.Key, t *tasks.Task) (record.Run, bool) {
 	lock := ix.lock(key)
-	owner, owned := ix.live[lock.Session]
+	owner, owned := ix.owner(&lock)
 	if t == nil || !owned || !t.Ticks() && t.Restart == tasks.RestartAlways {
 		return record.Run{}, false
 	}
@@ -90,7 +90,7 @@ func (ix taskIndex) running(key record.Key, t *tasks.Task) (record.Run, bool) {
 	default:
 		return record.Run{}, false
 	}
-	run := record.Run{Start: lock.Status.Since, Result: record.RunRunning, Instance: owner, Token: lock.Token}
+	run := record.Run{Start: lock.Status.Since, Result: record.RunRunning, Instance: owner.Instance, Token: lock.Token}
 	if t.Ticks() {
 		run.Tick = cmp.Or(max(lock.Status.LastTick, lock.Status.LastTrigger), lock.Status.Since)
 	}

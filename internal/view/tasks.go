@@ -15,23 +15,21 @@ import (
 // taskIndex shows tasks and locks. The view is nil before there is a store.
 type taskIndex struct {
 	view      *cluster.View
-	live      map[string]string // session → instance, of those not dead
+	sessions  map[string]*cluster.Session // by id
 	refusals  refusals
 	overrides overrideIndex
 }
 
 func newTaskIndex(view *cluster.View, report *balancer.Report, overrides overrideIndex) taskIndex {
-	ix := taskIndex{view: view, live: map[string]string{}, refusals: refusals{}, overrides: overrides}
+	ix := taskIndex{view: view, sessions: map[string]*cluster.Session{}, refusals: refusals{}, overrides: overrides}
 	if report != nil {
 		for _, u := range report.Unassigned {
 			ix.refusals[u.Key] = u
 		}
 	}
 	if view != nil {
-		for _, v := range view.Sessions {
-			if v.State != record.Dead {
-				ix.live[v.ID] = v.Member.Instance
-			}
+		for i := range view.Sessions {
+			ix.sessions[view.Sessions[i].ID] = &view.Sessions[i]
 		}
 	}
 	return ix
@@ -59,19 +57,19 @@ func (ix taskIndex) own(key record.Key, lock record.Lock) (held cluster.Held, ow
 	return held, own
 }
 
-// expired says whether this replica has stopped the task since its lease is over. Whether another one has it by now is
-// not known then.
-func (ix taskIndex) expired(key record.Key, lock record.Lock) bool {
-	held, own := ix.own(key, lock)
-	return own && held.Phase == cluster.PhaseWaiting
+// owner is who owns the key of a lock.
+func (ix taskIndex) owner(lock *record.Lock) (cluster.Owner, bool) {
+	if ix.view == nil {
+		return cluster.Owner{}, false
+	}
+	return ix.view.OwnerAt(lock, ix.sessions[lock.Session])
 }
 
 // task is one task as it is shown, with its declared weight.
 func (ix taskIndex) task(t *tasks.Task) api.Task {
 	key := t.Key()
 	lock := ix.lock(key)
-	owner, owned := ix.live[lock.Session]
-	owned = owned && lock.Session != "" && !ix.expired(key, lock)
+	owner, owned := ix.owner(&lock)
 	shown := api.Task{
 		Key: string(key), Group: t.Group, Name: t.Name, Kind: t.Kind(), Labels: t.Labels,
 		Owner: api.Owner{FencingToken: lock.Token}, Reason: string(lock.Reason), Message: lock.Message,
@@ -87,7 +85,7 @@ func (ix taskIndex) task(t *tasks.Task) api.Task {
 		shown.Load = &load.Value
 	}
 	if owned {
-		shown.Instance, shown.Session, shown.OwnedSince = owner, lock.Session, api.Millis(lock.Since)
+		shown.Instance, shown.Session, shown.OwnedSince = owner.Instance, owner.Session, api.Millis(lock.Since)
 		shown.State = ix.ownedState(key, lock)
 		shown.NextRunAt = api.Millis(lock.Status.NextRunAt)
 		return shown
@@ -142,8 +140,9 @@ func (ix taskIndex) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, mess
 	if why, refused := ix.refusals[t.Key()]; refused {
 		return why.Reason, why.Message
 	}
+	_, own := ix.own(t.Key(), lock)
 	switch {
-	case ix.expired(t.Key(), lock):
+	case own: // and not the owner: its lease is over
 		return api.ProblemStoreUnreachable, ix.view.Instance + " stopped it when its lease was over, since the store " +
 			"did not answer. Whether another replica runs it by now is not known"
 	case lock.Session != "":

@@ -18,7 +18,6 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -250,19 +249,13 @@ func (r *Replica) Owned() []string {
 	return keys
 }
 
-// Owner says who owns a key, GROUP/NAME, as far as this process knows; false: nobody that lives.
+// Owner is who owns a key, GROUP/NAME, as far as this process knows: see [cluster.View.Owner]. false: it has no owner.
 func (r *Replica) Owner(key string) (Owner, bool) {
-	v := r.view()
-	lock := v.Locks[elect.Key(key)]
-	if lock == nil || lock.Session == "" {
+	o, owned := r.view().Owner(elect.Key(key))
+	if !owned {
 		return Owner{}, false
 	}
-	for _, s := range v.Sessions {
-		if s.ID == lock.Session && s.Known && s.State != record.Dead {
-			return Owner{key, s.Member.Instance, s.Member.AppAddress, lock.Token}, true
-		}
-	}
-	return Owner{}, false
+	return Owner{key, o.Instance, o.Address, o.Token}, true
 }
 
 // SetLoad says how much work a key is, GROUP/NAME, that this process owns: messages a second, say, in a unit that is the
