@@ -68,7 +68,6 @@ type assignment struct {
 // call is a call that waits for its answer.
 type call struct {
 	brief    bool    // what the caller knows need not be said again
-	number   int64   // of the caller
 	listed   listing // empty: what runs is not known, and to be listed
 	answer   chan answer
 	wait     *time.Timer
@@ -231,8 +230,7 @@ func (h *Hub) answer(n int64, with answer) {
 func (h *Hub) reply(act protocol.AppAction, session string) *Reply {
 	c := h.calls[act.N]
 	r := &Reply{
-		Call: c.number, Session: session, Seq: h.app.Seq(), ValidFor: h.promised(act.ValidFor).Seconds(),
-		Listed: c.listed.id,
+		Session: session, Seq: h.app.Seq(), ValidFor: h.promised(act.ValidFor).Seconds(), Listed: c.listed.id,
 	}
 	if c.brief && c.sequence.Session == session && c.sequence.Seq == r.Seq {
 		return r
@@ -261,7 +259,7 @@ func (h *Hub) promised(d time.Duration) time.Duration {
 
 // sync takes a call and waits for its answer, at most for the wait that it names.
 func (h *Hub) sync(ctx context.Context, req *Request) (answer, error) {
-	c := &call{brief: req.Same != "", number: req.Call, answer: make(chan answer, 1)}
+	c := &call{brief: req.Same != "", answer: make(chan answer, 1)}
 	h.mu.Lock()
 	h.n++
 	n := h.n

@@ -4,8 +4,6 @@ package application
 type Request struct {
 	// App names the process: a uuid of its own.
 	App string `json:"app"`
-	// Call is a number that the reply repeats, so that a reply to another call is noticed.
-	Call int64 `json:"call"`
 	// Session and Seq are those of the newest reply; empty and 0 before the first.
 	Session string `json:"session"`
 	Seq     int64  `json:"seq"`
@@ -34,7 +32,6 @@ func (r *Request) tokens() map[string]int64 {
 
 // Reply is the answer to a Request.
 type Reply struct {
-	Call    int64  `json:"call"` // of the request
 	Session string `json:"session"`
 	Seq     int64  `json:"seq"`
 	// ValidFor is how long, in seconds from when the call was sent, what is assigned may run.
