@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -17,97 +18,134 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
+// applications is a cluster with an application beside each replica.
+type applications struct {
+	*own
+	sockets string // the path of a socket is short
+	keys    int
+}
+
+// nightly is the label of scenarios that take too long for ci.
+var nightly = Label("nightly")
+
+func newApplications(name string, keys int) *applications {
+	GinkgoHelper()
+	const groups = "\ngroups: [{name: topics, tasks: [{name: \"topic-{001..%03d}\", assign: {}}]}]\n"
+	a := &applications{own: newOwn(name, fmt.Sprintf(groups, keys)), keys: keys}
+	var err error
+	a.sockets, err = os.MkdirTemp("", "shardctl-app-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(os.RemoveAll(a.sockets)).To(Succeed()) })
+	return a
+}
+
+func (a *applications) socket(name string) string { return filepath.Join(a.sockets, name) }
+
+// with starts a replica whose application the guard starts.
+func (a *applications) with(ctx context.Context, instance string, command ...string) *harness.Replica {
+	GinkgoHelper()
+	return a.start(ctx, instance, map[string]any{"app": map[string]any{
+		"listen": "unix:" + a.socket(instance), "command": command,
+	}})
+}
+
+// python starts the application of the scenarios.
+func python() []string {
+	GinkgoHelper()
+	program, err := filepath.Abs("recorder/application.py")
+	Expect(err).NotTo(HaveOccurred())
+	return []string{"python3", program}
+}
+
+func (a *applications) owners() map[string]history.Run {
+	return Load(a.Cluster).OwnersAt(history.Now())
+}
+
+// run waits until every key runs, on so many instances.
+func (a *applications) run(instances int) {
+	GinkgoHelper()
+	Eventually(a.owners).Should(HaveLen(a.keys))
+	Eventually(func() map[string]int { return history.ByInstance(a.owners()) }).Should(HaveLen(instances))
+}
+
+// free waits until every key that ran on an instance then runs again, and says how long the longest took.
+func (a *applications) free(instance string, at history.Instant) time.Duration {
+	GinkgoHelper()
+	longest := time.Duration(0)
+	for key, before := range Load(a.Cluster).OwnersAt(at) {
+		if before.Instance != instance {
+			continue
+		}
+		Eventually(func() int64 { return a.owners()[key].Token }).Should(BeNumerically(">", before.Token), key)
+		for _, next := range Load(a.Cluster).Runs(key) {
+			if next.Token > before.Token {
+				longest = max(longest, next.Start.Sub(before.End))
+				break
+			}
+		}
+	}
+	return longest
+}
+
+// applicationOf is the process of a replica's application.
+func applicationOf(r *harness.Replica) harness.Proc {
+	GinkgoHelper()
+	procs := r.TaskProcs()
+	Expect(procs).To(HaveLen(1))
+	return procs[0]
+}
+
 // That no key runs twice at once and that tokens rise is judged at the end of the cluster, by what was recorded.
 var _ = Describe("An application beside each replica", Label("sqlite"), func() {
-	const keys = 20
-
-	// cluster starts five replicas, each with an application that its guard starts.
-	cluster := func(ctx context.Context, name string) (*own, []*harness.Replica) {
+	// five starts five replicas.
+	five := func(ctx context.Context, name string) (*applications, []*harness.Replica) {
 		GinkgoHelper()
-		o := newOwn(name, "\ngroups: [{name: topics, tasks: [{name: \"topic-{01..20}\", assign: {}}]}]\n")
-		o.header["lease"] = map[string]any{"duration": Lease.String()}
-		sockets, err := os.MkdirTemp("", "shardctl-app-") // the path of a socket is short
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(os.RemoveAll(sockets)).To(Succeed()) })
-		program, err := filepath.Abs("recorder/application.py")
-		Expect(err).NotTo(HaveOccurred())
+		a := newApplications(name, 20)
+		a.header["lease"] = map[string]any{"duration": Lease.String()}
 		var replicas []*harness.Replica
 		for _, instance := range []string{"a", "b", "c", "d", "e"} {
-			replicas = append(replicas, o.start(ctx, instance, map[string]any{"app": map[string]any{
-				"listen": "unix:" + filepath.Join(sockets, instance), "command": []string{"python3", program},
-			}}))
+			replicas = append(replicas, a.with(ctx, instance, python()...))
 		}
-		return o, replicas
-	}
-	owners := func(o *own) map[string]history.Run { return Load(o.Cluster).OwnersAt(history.Now()) }
-	// run waits until every key runs, on so many instances.
-	run := func(o *own, instances int) {
-		GinkgoHelper()
-		Eventually(func() map[string]history.Run { return owners(o) }).Should(HaveLen(keys))
-		Eventually(func() map[string]int { return history.ByInstance(owners(o)) }).Should(HaveLen(instances))
-	}
-	// free waits until every key that ran on an instance then runs again, and says how long the longest took.
-	free := func(o *own, instance string, at history.Instant) time.Duration {
-		GinkgoHelper()
-		longest := time.Duration(0)
-		for key, before := range Load(o.Cluster).OwnersAt(at) {
-			if before.Instance != instance {
-				continue
-			}
-			Eventually(func() int64 { return owners(o)[key].Token }).Should(BeNumerically(">", before.Token), key)
-			for _, next := range Load(o.Cluster).Runs(key) {
-				if next.Token > before.Token {
-					longest = max(longest, next.Start.Sub(before.End))
-					break
-				}
-			}
-		}
-		return longest
-	}
-	application := func(r *harness.Replica) harness.Proc {
-		GinkgoHelper()
-		procs := r.TaskProcs()
-		Expect(procs).To(HaveLen(1))
-		return procs[0]
+		return a, replicas
 	}
 
 	It("loses no key and runs none twice, whatever is killed", func(ctx SpecContext) {
-		o, r := cluster(ctx, "app-killed")
-		run(o, 5)
+		a, r := five(ctx, "app-killed")
+		a.run(5)
 
 		at := history.Now()
-		Expect(application(r[0]).Signal(syscall.SIGKILL)).To(Succeed())
-		Figure("sqlite", "application killed: its keys run again %v after", free(o, "a", at).Round(time.Millisecond))
+		Expect(applicationOf(r[0]).Signal(syscall.SIGKILL)).To(Succeed())
+		Figure("sqlite", "application killed: its keys run again %v after", a.free("a", at).Round(time.Millisecond))
 		Expect(r[0].Running()).To(BeTrue())
-		run(o, 5)
+		a.run(5)
 
-		before := application(r[1])
+		before := applicationOf(r[1])
 		at, err := r[1].Kill(harness.Worker, syscall.SIGKILL)
 		Expect(err).NotTo(HaveOccurred())
-		Figure("sqlite", "worker killed: the keys of its application run again %v after", free(o, "b", at).Round(time.Millisecond))
+		Figure("sqlite", "worker killed: the keys of its application run again %v after", a.free("b", at).Round(time.Millisecond))
 		Expect(before.Alive()).To(BeFalse(), "the guard ends the application first")
-		run(o, 4)
+		a.run(4)
 
 		at, err = r[2].Kill(harness.Both, syscall.SIGKILL)
 		Expect(err).NotTo(HaveOccurred())
-		Figure("sqlite", "guard and worker killed: the keys run again %v after", free(o, "c", at).Round(time.Millisecond))
-		run(o, 3)
+		Figure("sqlite", "guard and worker killed: the keys run again %v after", a.free("c", at).Round(time.Millisecond))
+		a.run(3)
 
 		at, err = r[3].Kill(harness.Guard, syscall.SIGTERM)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ExitCode(ctx, r[3])).To(BeZero(), r[3].LogTail(20))
-		Figure("sqlite", "SIGTERM: the keys of the application run again %v after", free(o, "d", at).Round(time.Millisecond))
-		run(o, 2)
+		Figure("sqlite", "SIGTERM: the keys of the application run again %v after", a.free("d", at).Round(time.Millisecond))
+		a.run(2)
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("is killed when it is frozen, while its replica goes on", func(ctx SpecContext) {
-		o, r := cluster(ctx, "app-frozen")
-		run(o, 5)
-		frozen, at := application(r[0]), history.Now()
+		a, r := five(ctx, "app-frozen")
+		a.run(5)
+		frozen, at := applicationOf(r[0]), history.Now()
 		Expect(frozen.Signal(syscall.SIGSTOP)).To(Succeed())
-		Figure("sqlite", "application frozen: its keys run again %v after", free(o, "a", at).Round(time.Millisecond))
+		Figure("sqlite", "application frozen: its keys run again %v after", a.free("a", at).Round(time.Millisecond))
 		Expect(frozen.Alive()).To(BeFalse())
 		Expect(r[0].Running()).To(BeTrue())
-		run(o, 5)
+		a.run(5)
 	}, SpecTimeout(ScenarioTimeout))
 })

@@ -49,7 +49,7 @@ var jobs = []job{
 	{name: "check", limit: longest, yields: true},
 	{name: "chart", limit: longest, yields: true, needs: []string{"tools"}},
 	{name: "page", limit: longest, needs: []string{"tools"}},
-	{name: "others", limit: longest, make: []string{"e2e", "E2E_LABELS=!/^P[0-9]+$$/"}},
+	{name: "others", limit: longest, make: []string{"e2e", "E2E_LABELS=!/^(P[0-9]+|nightly)$$/"}},
 	{
 		name: "stores-short", limit: longest, needs: []string{"stores-install"},
 		reached: []string{
