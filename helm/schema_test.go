@@ -96,16 +96,17 @@ func compiled(t *testing.T) *jsonschema.Schema {
 func TestSchemaRefusesByName(t *testing.T) {
 	schema := compiled(t)
 	for name, c := range map[string]struct{ values, want string }{
-		"top level":     {`replicaCuont: 3`, "replicaCuont"},
-		"second level":  {`image: {tga: x}`, "tga"},
-		"in config":     {`config: {leese: {}}`, "leese"},
-		"in a group":    {`config: {groups: [{name: a, tsaks: []}]}`, "tsaks"},
-		"in a task":     {`config: {groups: [{name: a, tasks: [{name: b, exec: {comand: [x]}}]}]}`, "comand"},
-		"a bad value":   {`config: {groups: [{name: a, cap: many}]}`, "/config/groups/0/cap"},
-		"no unit":       {`config: {lease: {duration: 20}}`, "/config/lease/duration"},
-		"a bad number":  {`replicaCount: three`, "/replicaCount"},
-		"a file's name": {`configFiles: {notes.txt: hello}`, "notes.txt"},
-		"an override":   {`prometheusRule: {rules: {ShardctlStoreSlow: {treshold: 1}}}`, "treshold"},
+		"top level":      {`replicaCuont: 3`, "replicaCuont"},
+		"second level":   {`image: {tga: x}`, "tga"},
+		"an application": {`app: {image: {nmae: x}}`, "nmae"},
+		"in config":      {`config: {leese: {}}`, "leese"},
+		"in a group":     {`config: {groups: [{name: a, tsaks: []}]}`, "tsaks"},
+		"in a task":      {`config: {groups: [{name: a, tasks: [{name: b, exec: {comand: [x]}}]}]}`, "comand"},
+		"a bad value":    {`config: {groups: [{name: a, cap: many}]}`, "/config/groups/0/cap"},
+		"no unit":        {`config: {lease: {duration: 20}}`, "/config/lease/duration"},
+		"a bad number":   {`replicaCount: three`, "/replicaCount"},
+		"a file's name":  {`configFiles: {notes.txt: hello}`, "notes.txt"},
+		"an override":    {`prometheusRule: {rules: {ShardctlStoreSlow: {treshold: 1}}}`, "treshold"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := schema.Validate(values(t, c.values))

@@ -6,7 +6,7 @@ None of them fails: _problems.tpl says what is wrong, all of it at once.
 {{/* What is of another kind in a configuration, by field. */}}
 {{- define "shardctl.kinds" -}}
 groups: slice
-{{- range list "labels" "pod" "store" "lease" "rebalance" "shutdown" "server" "admin" "metrics" "log" }}
+{{- range list "labels" "pod" "store" "lease" "rebalance" "shutdown" "server" "admin" "metrics" "log" "app" }}
 {{ . }}: map
 {{- end }}
 {{- end -}}

@@ -52,9 +52,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "shardctl.image" -}}
-{{- with .Values.image -}}
-{{- .repository }}:{{ default $.Chart.AppVersion .tag }}{{ with .digest }}@{{ . }}{{ end -}}
+{{- include "shardctl.imageOf" (merge (dict "tag" (default .Chart.AppVersion .Values.image.tag)) .Values.image) -}}
 {{- end -}}
+
+{{/* The name of an image: {repository, tag, digest}. */}}
+{{- define "shardctl.imageOf" -}}
+{{- .repository }}{{ with .tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
 {{- define "shardctl.storeSecret" -}}

@@ -18,9 +18,9 @@
 * {{ .what }}: losing one replica leaves too little capacity: {{ include "shardctl.capacity" (dict "replicas" $left "limit" .) }} for {{ include "shardctl.plural" (list $tasks "task") }}. Until it is back, {{ sub $tasks (mul $left (int .cap)) }} would run nowhere.
 {{- end -}}
 {{- end -}}
-{{- if include "shardctl.runsCommands" . }}
-* There are tasks with exec, and the image {{ .Values.image.repository }} holds nothing but shardctl, not even a shell. Build one with
-  your program: FROM …, COPY --from={{ .Values.image.repository }} /shardctl /shardctl, ENTRYPOINT ["/shardctl"].
+{{- with include "shardctl.runsCommands" . }}
+* {{ . }}, and the image {{ $.Values.image.repository }} holds nothing but shardctl, not even a shell. Build one with
+  your program: FROM …, COPY --from={{ $.Values.image.repository }} /shardctl /shardctl, ENTRYPOINT ["/shardctl"].
 {{- end -}}
 {{- with .Values.podDisruptionBudget -}}
 {{- if and .enabled (kindIs "invalid" .minAvailable) (eq (include "shardctl.whole" .maxUnavailable) "0") }}
@@ -29,8 +29,12 @@
 * podDisruptionBudget.minAvailable is {{ include "shardctl.whole" .minAvailable }} of {{ $replicas }}: no node with a replica can be drained.
 {{- end -}}
 {{- end -}}
-{{- if and .Values.autoscaling.enabled .Values.autoscaling.targetCPUUtilizationPercentage (not (dig "requests" "cpu" "" .Values.resources)) }}
-* The autoscaler counts in percent of resources.requests.cpu, which is not set: it knows no number.
+{{- if and .Values.autoscaling.enabled .Values.autoscaling.targetCPUUtilizationPercentage -}}
+{{- range $name, $resources := dict "resources" .Values.resources "app.resources" .Values.app.resources }}
+{{- if and (or (eq $name "resources") $.Values.app.image.repository) (not (dig "requests" "cpu" "" ($resources | default dict))) }}
+* The autoscaler counts in percent of {{ $name }}.requests.cpu, which is not set: it knows no number.
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if contains "sqlite:" (printf "%s %s" .Values.store.uri (dig "store" "uri" "" .Values.config)) }}
 * The store is a SQLite file: without a volume of its own it is gone with the pod, and with it which jobs are done.
@@ -47,17 +51,19 @@
 {{- $all -}}
 {{- end -}}
 
-{{/* Not empty when a task runs a command in an image that has none. */}}
+{{/* What runs a command in an image that has none; empty: nothing. */}}
 {{- define "shardctl.runsCommands" -}}
 {{- if hasSuffix "shardctl/shardctl" .Values.image.repository -}}
+{{- $what := ((include "shardctl.settings" . | fromJson).app | default dict).command | empty | ternary "" "config.app.command is set" -}}
 {{- $docs := values (include "shardctl.files" . | fromJson) | concat (list .Values.config) -}}
 {{- range $doc := $docs -}}
 {{- range $group := (kindIs "slice" $doc.groups | ternary $doc.groups list) -}}
 {{- $group = kindIs "map" $group | ternary $group dict -}}
 {{- range $task := concat (kindIs "slice" $group.tasks | ternary $group.tasks list) (list ($group.defaults | default dict)) -}}
-{{- if and (kindIs "map" $task) $task.exec -}}yes{{- end -}}
+{{- if and (kindIs "map" $task) $task.exec -}}{{- $what = "There are tasks with exec" -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $what -}}
 {{- end -}}
 {{- end -}}

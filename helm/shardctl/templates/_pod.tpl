@@ -40,9 +40,51 @@
   mountPath: /etc/shardctl-admin
   readOnly: true
 {{- end }}
+{{- if .Values.app.image.repository }}
+{{ include "shardctl.appMount" . }}
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{- define "shardctl.appMount" -}}
+- name: app
+  mountPath: /run/shardctl-app
+{{- end -}}
+
+{{/*
+The application is a sidecar, and not a container like the replica. So Kubernetes starts it before the replica, and ends
+it after the replica has handed its keys over, which the application must agree to.
+*/}}
+{{- define "shardctl.app" -}}
+{{- with .Values.app -}}
+- name: app
+  image: {{ include "shardctl.imageOf" .image | quote }}
+  imagePullPolicy: {{ .image.pullPolicy }}
+  restartPolicy: Always
+  {{- range $field, $value := pick . "command" "args" "envFrom" "resources" "startupProbe" "readinessProbe" }}
+  {{- with $value }}
+  {{ $field }}:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- end }}
+  env:
+    - name: SHARDCTL_APP
+      value: {{ ((include "shardctl.settings" $ | fromJson).app | default dict).listen }}
+    {{- with .env }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .securityContext | default $.Values.securityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  volumeMounts:
+    {{- include "shardctl.appMount" $ | nindent 4 }}
+    {{- with .volumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end -}}
 {{- end -}}
 
 {{- define "shardctl.volumes" -}}
@@ -54,6 +96,11 @@
     sizeLimit: 64Mi
 - name: tmp
   emptyDir: {}
+{{- if .Values.app.image.repository }}
+- name: app
+  emptyDir:
+    sizeLimit: 1Mi
+{{- end }}
 {{- if .Values.admin.expose }}
 - name: admin-tokens
   secret:

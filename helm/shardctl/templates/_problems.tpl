@@ -3,6 +3,7 @@
 {{ include "shardctl.problems.files" . }}
 {{ include "shardctl.problems.store" . }}
 {{ include "shardctl.problems.admin" . }}
+{{ include "shardctl.problems.app" . }}
 {{ include "shardctl.problems.fields" . }}
 {{ include "shardctl.problems.names" . }}
 {{ include "shardctl.problems.objects" . }}
@@ -90,6 +91,34 @@ admin.port: {{ int .port }} is service.port as well: give another
 {{- end -}}
 {{- else if or .tokens .existingSecret }}
 admin.expose: is false, and the tokens would go unread: set it, or leave them out
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The application and its socket. */}}
+{{- define "shardctl.problems.app" -}}
+{{- $app := (include "shardctl.settings" . | fromJson).app | default dict -}}
+{{- $listen := toString ($app.listen | default "") -}}
+{{- with .Values.app -}}
+{{- if .image.repository -}}
+{{- if not (regexMatch "^unix:/run/shardctl-app(/[A-Za-z0-9][A-Za-z0-9._-]*){2}$" $listen) }}
+config.app.listen: {{ $listen | default "is missing" }}: app.image needs a socket in a directory of the volume that both containers mount: give unix:/run/shardctl-app/socket/app.sock
+{{- end -}}
+{{- if $app.command }}
+config.app.command: is set together with app.image: give one of them
+{{- end -}}
+{{- $user := dict "runAsUser" $.Values.podSecurityContext.runAsUser -}}
+{{- $replica := get (merge (dict) $.Values.securityContext $user) "runAsUser" -}}
+{{- $own := get (merge (dict) (.securityContext | default $.Values.securityContext) $user) "runAsUser" -}}
+{{- if not (eq (toString $own) (toString $replica)) }}
+app.securityContext.runAsUser: is {{ kindIs "invalid" $own | ternary "missing" (int64 $own) }}, and the replica's, which alone may use the socket, is {{ kindIs "invalid" $replica | ternary "missing" (int64 $replica) }}: give the same
+{{- end -}}
+{{- else -}}
+{{- range $field := list "command" "args" "env" "envFrom" "resources" "securityContext" "volumeMounts" "startupProbe" "readinessProbe" -}}
+{{- if get $.Values.app $field }}
+app.{{ $field }}: is set without app.image.repository, and would go unread: give the image, or leave it out
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
