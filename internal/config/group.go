@@ -139,13 +139,16 @@ func (l *listReader) weightFrom(n *decode.Node, g *Group) WeightFrom {
 		kind := l.kindOf(g.Discover.template)
 		_, subscription := kind.(tasks.TaskKind)
 		measured = measured || from == WeightLag && subscription ||
-			from == WeightReported && kind != nil && reports[kind.Name()]
+			kind != nil && slices.Contains(loaded[from], kind.Name())
 	}
 	switch {
 	case measured:
 		return from
 	case from == WeightLag:
 		l.Add(n, "is %s, but the group has no subscription: only these are ever behind, leave it out", n.Quoted())
+	case from == WeightCPU:
+		l.Add(n, "is %s, but the group has no task with exec: only the processor time of these is measured, leave it out",
+			n.Quoted())
 	default:
 		l.Add(n, "is %s, but the group has no task with callback or assign: only these report a load, leave it out",
 			n.Quoted())

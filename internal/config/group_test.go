@@ -100,6 +100,14 @@ func TestWeightFrom(t *testing.T) {
 	if !reported.Measures(&reported.Tasks[0]) || reported.Measures(&reported.Tasks[1]) {
 		t.Error("which tasks report a load")
 	}
+	cpu := read(head + "    weightFrom: cpu\n" + list).Groups[0]
+	if cpu.Measures(&cpu.Tasks[0]) || !cpu.Measures(&cpu.Tasks[1]) {
+		t.Error("whose processor time is measured")
+	}
+	const commands = "    discover: {file: {path: x}}\n    template: {exec: {command: [b]}}\n"
+	if s := read(head + "    weightFrom: cpu\n" + commands); s.Groups[0].WeightFrom != WeightCPU {
+		t.Error("a group whose discovered tasks run commands")
+	}
 	var printed bytes.Buffer
 	if err := lag.Print(&printed); err != nil || !strings.Contains(printed.String(), "weightFrom: lag") {
 		t.Errorf("%v: %s", err, printed.String())

@@ -211,25 +211,25 @@ const (
 	WeightDeclared WeightFrom = "declared" // the field weight alone
 	WeightLag      WeightFrom = "lag"      // it, times what follows from how far a task is behind
 	WeightReported WeightFrom = "reported" // the load that the task reports, beside that of the others
+	WeightCPU      WeightFrom = "cpu"      // the processor time that its command uses, beside that of the others
 )
 
 // Measured says whether weights come from more than the field weight.
-func (f WeightFrom) Measured() bool { return f == WeightLag || f == WeightReported }
+func (f WeightFrom) Measured() bool { return f == WeightLag || f.Loads() }
+
+// Loads says whether weights come from loads.
+func (f WeightFrom) Loads() bool { return loaded[f] != nil }
+
+// loaded are the kinds of tasks of which there may be a load.
+var loaded = map[WeightFrom][]string{WeightReported: {"callback", "assign"}, WeightCPU: {"exec"}}
 
 // Measures says whether the weight of one of the group's tasks follows what is measured of it.
 func (g *Group) Measures(t *tasks.Task) bool {
-	switch g.WeightFrom {
-	case WeightLag:
+	if g.WeightFrom == WeightLag {
 		return t.Subscribes()
-	case WeightReported:
-		return reports[t.Kind()]
-	default:
-		return false
 	}
+	return slices.Contains(loaded[g.WeightFrom], t.Kind())
 }
-
-// reports are the kinds whose tasks may report a load.
-var reports = map[string]bool{"callback": true, "assign": true}
 
 // WithDiscovered is s with tasks added to groups, by their names: those that were discovered. s stays as it is.
 func (s *Settings) WithDiscovered(found map[string][]tasks.Task) *Settings {

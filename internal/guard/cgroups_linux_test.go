@@ -275,6 +275,7 @@ func TestWithoutControlGroups(t *testing.T) {
 		"worker frozen":   TestDeadlineWithAFrozenWorker,
 		"started between": TestScansSpareWhatIsStartedMeanwhile,
 		"nothing lives":   TestNothingLivesOnceATaskIsGone,
+		"processor time":  TestProcessorTime,
 	} {
 		t.Run(name, test)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // children reaps what ends below the guard, and lists what is there.
@@ -256,4 +257,37 @@ func (k knownProcs) ownerOf(p child) uint64 {
 		return id
 	}
 	return k.cgroups[p.cgroup]
+}
+
+// usage is the processor time of the commands: that of their control groups, which are below dir. Of a command without
+// one, its processes that live count, and those that these have waited for. The sum falls when an orphan ends.
+func (k knownProcs) usage(dir process.Cgroup) []wire.Usage {
+	used := map[uint64]time.Duration{}
+	for name, id := range k.cgroups {
+		if cpu, err := dir.Child(name).CPU(); err == nil {
+			used[id] = cpu
+		}
+	}
+	if len(used) < len(k.marks) {
+		k.addProcesses(used)
+	}
+	var commands []wire.Usage
+	for m, id := range k.marks {
+		if cpu, ok := used[id]; ok {
+			commands = append(commands, wire.Usage{ID: id, Key: elect.Key(m.Key), CPU: cpu})
+		}
+	}
+	return commands
+}
+
+// addProcesses adds the commands that are not in used, by their processes.
+func (k knownProcs) addProcesses(used map[uint64]time.Duration) {
+	for id, procs := range k.attribute(k.scan()).owned {
+		if _, known := used[id]; known {
+			continue
+		}
+		for _, p := range procs {
+			used[id] += p.CPU
+		}
+	}
 }

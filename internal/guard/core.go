@@ -49,6 +49,8 @@ func (c *core) received(m wire.Message, now protocol.Instant) []effect {
 		c.leases.applicationKey(b.Session, b.Key, b.Over)
 	case wire.ApplicationValid:
 		c.leases.extend(b.Until)
+	case wire.MeasureCPU:
+		return []effect{measureCPU{}}
 	case wire.Goodbye:
 		c.shutdown.worker.leaving = true
 	}

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -45,6 +46,8 @@ type (
 	}
 	// scanProcs begins a scan of all processes; its result goes to commands.scanned.
 	scanProcs struct{}
+	// measureCPU sends the worker how much processor time the commands have used.
+	measureCPU struct{}
 	// checkObstruction asks whether the worker keeps others from the store; the answer goes to core.checkedObstruction.
 	checkObstruction struct{}
 	// killCommands ends all commands at once.
@@ -64,6 +67,7 @@ type executor struct {
 	cgroups   *cgroups
 	journal   *journal
 	scans     chan procScan
+	measuring atomic.Bool // processor time is being read
 }
 
 func newExecutor(cfg Config) *executor {
@@ -101,6 +105,8 @@ func (x *executor) do(effects []effect) {
 			x.do(x.core.commands.probed(e.id, living(e.pids), e.pastX))
 		case scanProcs:
 			x.scan()
+		case measureCPU:
+			x.measureCPU()
 		case checkObstruction:
 			x.do(x.core.checkedObstruction(x.obstructs != nil && x.obstructs(x.worker)))
 		case killCommands:
@@ -155,6 +161,19 @@ func (x *executor) scan() {
 		s := k.scan()
 		s.reaps = reaps
 		x.scans <- s // of capacity one, and there is one scan at a time
+	}()
+}
+
+// measureCPU reads what the commands have used and sends it, asynchronously. It does nothing while that goes on.
+func (x *executor) measureCPU() {
+	if !x.measuring.CompareAndSwap(false, true) {
+		return
+	}
+	k, at := x.known(), wire.Now()
+	go func() {
+		used := wire.Used{At: at, Commands: k.usage(x.cgroups.dir)}
+		x.measuring.Store(false)
+		_ = x.conn.Send(used) // else the worker asks again
 	}()
 }
 

@@ -302,3 +302,33 @@ func TestNothingLivesOnceATaskIsGone(t *testing.T) {
 		r.seen = nil
 	}
 }
+
+// The processor time of a command is that of all its processes, also in another group, and of those that have ended.
+func TestProcessorTime(t *testing.T) {
+	const burn = "while :; do :; done"
+	r := newReplica(t, long)
+	r.start("leader", burn)
+	r.start("elsewhere", "setsid sh -c '"+burn+"' & wait")
+	r.start("ended", "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); echo done; exec sleep 1000")
+	r.start("idle", "exec sleep 1000")
+	r.expect("line", "ended")
+	const least = 100 * time.Millisecond
+	measure := func() map[string]time.Duration {
+		r.heartbeat()
+		r.do(deed{Do: "measure"})
+		return r.expect("used", "").Used
+	}
+	var used map[string]time.Duration
+	until(t, "what burns has used something", func() bool {
+		used = measure()
+		return used["leader"] > least && used["elsewhere"] > least
+	})
+	if len(used) != 4 || used["ended"] < 10*time.Millisecond || used["idle"] > least {
+		t.Errorf("used %v", used)
+	}
+	r.stop("leader", syscall.SIGKILL, 0)
+	r.expect("gone", "leader")
+	if again := measure(); len(again) != 3 || again["elsewhere"] < used["elsewhere"] {
+		t.Errorf("used %v, then %v", used, again)
+	}
+}

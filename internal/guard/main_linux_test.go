@@ -77,6 +77,7 @@ type event struct {
 	Took     time.Duration                          `json:"took,omitempty"`
 	Marked   map[string]map[elect.Key]time.Duration `json:"marked,omitempty"`
 	Alive    int                                    `json:"alive,omitempty"`
+	Used     map[string]time.Duration               `json:"used,omitempty"`
 }
 
 // reporter writes one event as one line, in one write.
@@ -181,6 +182,12 @@ func playWorker() int {
 			p.report(event{Event: "order", Text: o.String()})
 		case a := <-client.Alarms():
 			p.report(event{Event: "alarm", Name: a.Key.Name(), Text: fmt.Sprint(a.PIDs)})
+		case u := <-client.Used():
+			e := event{Event: "used", Used: map[string]time.Duration{}}
+			for _, c := range u.Commands {
+				e.Used[c.Key.Name()] = c.CPU
+			}
+			p.report(e)
 		case <-client.Lost():
 			p.report(event{Event: "lost"})
 			return 9
@@ -248,6 +255,8 @@ func (p *player) do(d deed) error {
 		p.mu.Unlock()
 		run.Stop(syscall.Signal(d.Signal), d.For)
 		return nil
+	case "measure":
+		return p.client.MeasureCPU()
 	case "sync":
 		p.report(event{Event: "synced"})
 		return nil

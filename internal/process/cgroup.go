@@ -99,6 +99,24 @@ func (g Cgroup) Kill() error {
 // can run any more. It is true when that cannot be seen, and false for a group that is not there.
 func (g Cgroup) Populated() bool { return populated(os.ReadFile(g.Events())) }
 
+// CPU is the processor time that all in the group and below it have used so far, those that have ended included.
+func (g Cgroup) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(string(g.Child("cpu.stat")))
+	if err != nil {
+		return 0, fmt.Errorf("read the processor time of a control group: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if used, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			usec, err := strconv.ParseInt(strings.TrimSpace(used), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read the processor time of a control group: %w", err)
+			}
+			return time.Duration(usec) * time.Microsecond, nil
+		}
+	}
+	return 0, fmt.Errorf("read the processor time of a control group: %w", errors.ErrUnsupported)
+}
+
 // AwaitEmpty waits until the group is not populated, at most for limit, and says whether that is so.
 func (g Cgroup) AwaitEmpty(limit time.Duration) bool {
 	f, err := os.Open(g.Events())

@@ -10,6 +10,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,7 @@ type Proc struct {
 	PID, Parent, Group int
 	Start              uint64 // clock ticks since the boot
 	Zombie             bool
+	CPU                time.Duration // processor time so far: its own, and that of children that it has waited for
 }
 
 // ID names a process for good.

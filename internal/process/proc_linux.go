@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -137,6 +138,9 @@ func statFields(text []byte) [][]byte {
 	return bytes.Fields(after)
 }
 
+// userHZ is how many clock ticks /proc counts in a second, on every architecture that Go has.
+const userHZ = 100
+
 // parseStat reads /proc/PID/stat.
 func parseStat(pid int, text []byte) (Proc, bool) {
 	f := statFields(text)
@@ -149,7 +153,15 @@ func parseStat(pid int, text []byte) (Proc, bool) {
 	if errors.Join(err1, err2, err3) != nil {
 		return Proc{}, false
 	}
-	return Proc{PID: pid, Parent: parent, Group: group, Start: start, Zombie: f[0][0] == 'Z' || f[0][0] == 'X'}, true
+	var ticks int64
+	for _, field := range f[11:15] { // utime stime cutime cstime
+		n, _ := strconv.ParseInt(string(field), 10, 64) // what cannot be read counts for nothing
+		ticks += n
+	}
+	return Proc{
+		PID: pid, Parent: parent, Group: group, Start: start, Zombie: f[0][0] == 'Z' || f[0][0] == 'X',
+		CPU: time.Duration(ticks) * time.Second / userHZ,
+	}, true
 }
 
 // Environ is the value of each of these variables in a process's environment, empty where it is not set or the process

@@ -58,13 +58,14 @@ func until(t *testing.T, what string, ok func() bool) {
 
 func TestParseStat(t *testing.T) {
 	const tail = " 20 30 30 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0"
+	const used = (5 + 6 + 7 + 8) * 10 * time.Millisecond
 	for _, c := range []struct {
 		text string
 		want Proc
 		ok   bool
 	}{
-		{"7 (sh) S" + tail, Proc{PID: 7, Parent: 20, Group: 30, Start: 12345}, true},
-		{"7 (a) R 1 (x y) Z" + tail, Proc{PID: 7, Parent: 20, Group: 30, Start: 12345, Zombie: true}, true},
+		{"7 (sh) S" + tail, Proc{PID: 7, Parent: 20, Group: 30, Start: 12345, CPU: used}, true},
+		{"7 (a) R 1 (x y) Z" + tail, Proc{PID: 7, Parent: 20, Group: 30, Start: 12345, CPU: used, Zombie: true}, true},
 		{"7 (sh) S 1 2 3", Proc{}, false},
 		{"", Proc{}, false},
 	} {

@@ -17,7 +17,14 @@ import (
 )
 
 // reporting is a group of ten functions whose weights follow the load that they report.
-func reporting(t *testing.T, instance, uri string) *config.Settings {
+const reporting = `
+  - name: g
+    weightFrom: reported
+    tasks: [{name: "t{01..10}", callback: work}]
+`
+
+// settingsWith are those of a replica with a group.
+func settingsWith(t *testing.T, instance, uri, group string) *config.Settings {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	text := fmt.Sprintf(`
@@ -27,10 +34,8 @@ store: {uri: %q}
 lease: {duration: 5s}
 rebalance: {settle: 500ms}
 groups:
-  - name: g
-    weightFrom: reported
-    tasks: [{name: "t{01..10}", callback: work}]
-`, instance, uri)
+%s
+`, instance, uri, group)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +92,7 @@ func TestOthersMoveAwayFromAHotTask(t *testing.T) {
 	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
 	var all []*Replica
 	for _, name := range []string{"a", "b"} {
-		all = append(all, startReplica(t, reporting(t, name, uri), rules, func(c *Config) { c.Registry = registry }))
+		all = append(all, startReplica(t, settingsWith(t, name, uri, reporting), rules, func(c *Config) { c.Registry = registry }))
 	}
 	awaitSnapshots(t, all, "five each", func(s *snapshot.Cluster) bool {
 		return s.Status.Groups[0].Running == 10 && ownedBy(s, "a") == 5

@@ -180,6 +180,7 @@ func (r *Replica) loopsOf(n *node) []func(context.Context) {
 	drains := drainLog{log: r.log, instance: r.Settings().Instance}
 	loops := []func(context.Context){
 		n.runs.Run,
+		r.measureCPU,
 		func(ctx context.Context) { r.tendApplication(ctx, n) },
 		func(ctx context.Context) {
 			watchOverrides(ctx, n.cluster, func() {

@@ -121,7 +121,7 @@ func (l StoreLists) weight(g *config.Group, t *tasks.Task) int {
 
 // MeasureOf is what the weights of a group follow; of one whose weights are declared it is a lag that nothing has.
 func MeasureOf(g *config.Group) weights.Measure {
-	if g.WeightFrom == config.WeightReported {
+	if g.WeightFrom.Loads() {
 		return weights.Load
 	}
 	return weights.Lag

@@ -84,7 +84,7 @@ type Measure int
 // What weights may follow.
 const (
 	Lag  Measure = iota // how far a subscription is behind
-	Load                // how much work a task is, as was reported
+	Load                // how much work a task is, as was reported or measured
 )
 
 // Rules say how weights follow what is measured. Their methods are pure. Use [Measure.Rules].

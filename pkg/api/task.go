@@ -42,7 +42,7 @@ type Task struct {
 	// of the task, and a pause of its group. Requests for one effect are shown until they have had it.
 	Overrides Overrides `json:"overrides"`
 	Lag       *Lag      `json:"lag"` // how far a subscription is behind, as its owner said last; nil: not known
-	// how much work it is, as was reported last; nil: not known
+	// how much work it is, as was reported or measured last; nil: not known
 	Load *float64 `json:"load"`
 	// share of the load that it is planned with: declaredWeight, or as weightFrom has it
 	Weight         int `json:"weight"`
@@ -76,7 +76,7 @@ type Group struct {
 
 // Weights says what a group's tasks are weighed by, other than what is declared.
 type Weights struct {
-	From        string `json:"from"`        // what they follow: lag or reported
+	From        string `json:"from"`        // what they follow: lag, reported or cpu
 	Revision    int64  `json:"revision"`    // of the published weights; 0: nothing was published yet
 	Raised      int    `json:"raised"`      // tasks that weigh more than without it
 	PublishedAt Time   `json:"publishedAt"` // zero: never

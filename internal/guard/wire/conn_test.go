@@ -190,6 +190,8 @@ func TestEveryBodyTravels(t *testing.T) {
 		HoldLock{},
 		Pass{1, 15},
 		Goodbye{},
+		MeasureCPU{},
+		Used{until, []Usage{{1, "g/a", time.Second}}},
 		Started{1, 2, "no", 3},
 		Exited{1, -1, 9},
 		Gone{1},

@@ -144,6 +144,8 @@ type (
 	}
 	// ApplicationValid says until when it may run all of them.
 	ApplicationValid struct{ Until elect.Instant }
+	// MeasureCPU asks how much processor time the commands have used. Used answers it, later or never.
+	MeasureCPU struct{}
 	// HoldLock brings a locked file, to be kept open until the guard's end.
 	HoldLock struct{}
 	// Goodbye says that the worker is about to exit gracefully.
@@ -182,9 +184,21 @@ type (
 		PIDs    []int // what was found, at most 16 of them
 		PastX   bool  // the session's hard deadline has passed as well
 	}
+	// Used says how much processor time commands have used by a moment. Those of which that is not known are left out.
+	Used struct {
+		At       elect.Instant
+		Commands []Usage
+	}
 	// Order is what the guard asks of the worker.
 	Order uint8
 )
+
+// Usage is the processor time of one command, from its start on.
+type Usage struct {
+	ID  uint64 // of its start
+	Key elect.Key
+	CPU time.Duration
+}
 
 // The orders.
 const (
@@ -206,6 +220,7 @@ var bodies = []any{
 	RunInside{},
 	ApplicationKey{},
 	ApplicationValid{},
+	MeasureCPU{},
 	HoldLock{},
 	Goodbye{},
 	Started{},
@@ -215,6 +230,7 @@ var bodies = []any{
 	Suspended{},
 	Ping{},
 	Alarm{},
+	Used{},
 	Order(0),
 }
 
@@ -269,6 +285,8 @@ func slotOf(body any) string {
 		return "order/" + b.String()
 	case Ping:
 		return "ping"
+	case Used:
+		return "used"
 	default:
 		return ""
 	}

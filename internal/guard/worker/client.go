@@ -41,6 +41,7 @@ type Client struct {
 	orders  chan wire.Order
 	signals chan syscall.Signal
 	alarms  chan wire.Alarm
+	used    chan wire.Used
 	lost    chan struct{}
 	group   sync.WaitGroup
 }
@@ -63,7 +64,8 @@ func Connect() (*Client, error) {
 	c := &Client{
 		conn: conn, guard: h.PID, cgroup: h.Cgroup, commands: newCommands(), sessions: map[string]bool{},
 		silence: newSilence(), starts: make(chan struct{}, startsAtOnce), orders: make(chan wire.Order, 16),
-		signals: make(chan syscall.Signal, 16), alarms: make(chan wire.Alarm, 64), lost: make(chan struct{}),
+		signals: make(chan syscall.Signal, 16), alarms: make(chan wire.Alarm, 64), used: make(chan wire.Used, 1),
+		lost: make(chan struct{}),
 	}
 	c.group.Go(func() {
 		_ = conn.Read(c.handle)
@@ -109,6 +111,15 @@ func (c *Client) Abandon() { c.conn.Shut(errors.New("abandoned")) }
 
 // Alarms delivers what would not die. When it is not read, the newest are dropped.
 func (c *Client) Alarms() <-chan wire.Alarm { return c.alarms }
+
+// MeasureCPU asks how much processor time the commands have used, which [Client.Used] delivers. While an earlier
+// question is being answered, another one is dropped. It works where [process.CanFind].
+func (c *Client) MeasureCPU() error {
+	return failed("measure processor time", c.conn.Send(wire.MeasureCPU{}))
+}
+
+// Used delivers what [Client.MeasureCPU] asks for. An answer is dropped while the one before was not read.
+func (c *Client) Used() <-chan wire.Used { return c.used }
 
 // Lost is closed when the guard is gone, after what could be found of the tasks was killed (at most half a second
 // later). The process must then exit at once, without releasing or marking anything.
@@ -178,6 +189,8 @@ func (c *Client) handle(m wire.Message) {
 		c.silence.suspend(true)
 	case wire.Alarm:
 		offer(c.alarms, b)
+	case wire.Used:
+		offer(c.used, b)
 	}
 }
 
