@@ -122,7 +122,8 @@ var _ = Describe("An application beside each replica", Label("sqlite"), func() {
 		before := applicationOf(r[1])
 		at, err := r[1].Kill(harness.Worker, syscall.SIGKILL)
 		Expect(err).NotTo(HaveOccurred())
-		Figure("sqlite", "worker killed: the keys of its application run again %v after", a.free("b", at).Round(time.Millisecond))
+		Figure("sqlite", "worker killed: the keys of its application run again %v after",
+			a.free("b", at).Round(time.Millisecond))
 		Expect(before.Alive()).To(BeFalse(), "the guard ends the application first")
 		a.run(4)
 

@@ -159,7 +159,7 @@ func (d *delayed) round(ctx context.Context, n int) {
 	d.upTo(ownLease)
 }
 
-var _ = Describe("Applications whose replies are held for up to T, while workers die and keys move", Label("sqlite"), func() {
+var _ = Describe("Applications whose replies are late, while workers die and keys move", Label("sqlite"), func() {
 	DescribeTable("count what they are promised", func(ctx SpecContext, overlaps bool, rounds int, arguments ...string) {
 		d := newDelayed(ctx, "app-delayed", arguments...)
 		if overlaps {

@@ -18,7 +18,8 @@ import (
 )
 
 var _ = Describe("Applications in other languages", Label("sqlite"), func() {
-	DescribeTable("lose no key and run none twice", func(ctx SpecContext, name string, command func(SpecContext) []string) {
+	play := func(ctx SpecContext, name string, command func(SpecContext) []string) {
+		GinkgoHelper()
 		a, argv := newApplications("app-"+name, 20), command(ctx)
 		a.header["lease"] = map[string]any{"duration": Lease.String()}
 		first, second := a.with(ctx, "a", argv...), a.with(ctx, "b", argv...)
@@ -38,7 +39,8 @@ var _ = Describe("Applications in other languages", Label("sqlite"), func() {
 		a.run(1)
 		Figure(name, "its keys run again %v after it was killed, and %v after SIGTERM",
 			killed.Round(time.Millisecond), ended.Round(time.Millisecond))
-	},
+	}
+	DescribeTable("lose no key and run none twice", play,
 		Entry("in TypeScript", SpecTimeout(ScenarioTimeout), "typescript", node),
 		Entry("in Java", SpecTimeout(ScenarioTimeout), "java", java))
 })
