@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -101,7 +102,7 @@ func (p *Process) Run(ctx context.Context) {
 		pause := backoff.Delay(failures)
 		failures++
 		p.Log.Info("The application has ended: starting it again", "error", err.Error(), "duration", pause)
-		if !sleep(ctx, pause) {
+		if sleep.For(ctx, pause) != nil {
 			return
 		}
 	}
@@ -116,18 +117,9 @@ func (p *Process) awaitSession(ctx context.Context) string {
 		if session, left := p.Deadline(); session != "" && left > p.Lease/4 {
 			return session
 		}
-		if !sleep(ctx, p.tick()) {
+		if sleep.For(ctx, p.tick()) != nil {
 			return ""
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

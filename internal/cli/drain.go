@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -78,7 +79,7 @@ func (c *change) awaitEmpty(cmd *cobra.Command, name string) error {
 				"it stays drained until `shardctl undrain %s`", left.owned, name, name)
 		}
 		progress.show(missing)
-		if pause(ctx, pace) != nil {
+		if sleep.For(ctx, pace) != nil {
 			progress.end()
 			return fmt.Errorf("after %s: %s; it stays drained until `shardctl undrain %s`", c.timeout, missing, name)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -140,7 +141,7 @@ const logPace = 500 * time.Millisecond
 // waited for.
 func (r *logReader) follow(ctx context.Context) error {
 	replica := connection{link: r.link}
-	for pause(ctx, logPace) == nil {
+	for sleep.For(ctx, logPace) == nil {
 		part, err := r.after(ctx, "")
 		var bad *api.Error
 		switch {

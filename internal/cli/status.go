@@ -83,17 +83,6 @@ func (g *Globals) streamStatus(ctx context.Context, c *client.Client, w, note io
 	}))
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
 // maxProblems is how many problems fit on one screen.
 const maxProblems = 20
 

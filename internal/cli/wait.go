@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -121,7 +122,7 @@ func (o waitOptions) wait(g *Globals, cmd *cobra.Command, args []string) error {
 			missing = g.explain(cmd, client, err).Error()
 		}
 		progress.show(missing)
-		if pause(ctx, pace) != nil {
+		if sleep.For(ctx, pace) != nil {
 			progress.end()
 			return fmt.Errorf("not %s after %s: %s", o.aim, o.timeout, missing)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/published"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
@@ -56,11 +57,7 @@ func (l Looker) Run(ctx context.Context, token int64) error {
 		default:
 			failures = 0
 		}
-		timer := time.NewTimer(max(0, wait))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep.For(ctx, wait) != nil {
 			return nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (
@@ -57,9 +58,7 @@ func (k *marking) prepare(ctx context.Context) {
 			}
 			text := "Could not prepare for the worker's death"
 			k.log.add(note{level: levelDebug, text: text, values: []any{"error", err.Error()}})
-			select {
-			case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // it spreads load, nothing is to be kept secret
-			case <-ctx.Done():
+			if sleep.For(ctx, pause/2+rand.N(pause)) != nil { //nolint:gosec // it spreads load
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -92,10 +93,8 @@ func (w *Writer) writeAll(ctx context.Context, changes []change) (written []chan
 		if err != nil || len(changes) == 0 {
 			break
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return written, now, context.Cause(ctx)
+		if err := sleep.For(ctx, pause); err != nil {
+			return written, now, err
 		}
 	}
 	return written, now, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -302,10 +303,8 @@ func patiently(ctx context.Context, f func(context.Context) error) error {
 		if err == nil || !errors.Is(err, store.ErrUnavailable) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		if ended := sleep.For(ctx, pause); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -47,10 +48,8 @@ func (m *mover) watch(ctx context.Context) (map[string]record.Session, error) {
 	}
 	m.step("%d sessions have not ended: waiting %v for heartbeats", len(first), longest)
 	for last := since; m.Clock.Now().KillerElapsed(since) < longest; {
-		select {
-		case <-time.After(look):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := sleep.For(ctx, look); err != nil {
+			return nil, err
 		}
 		now, err := alive(ctx, m.From)
 		if err != nil {

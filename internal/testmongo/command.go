@@ -15,6 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // pollEvery is how often the nodes are asked while waiting for an election.
@@ -60,7 +62,7 @@ func (rs *ReplicaSet) Primary(ctx context.Context) (*Node, error) {
 				return rs.nodes[i], nil
 			}
 		}
-		if err := pause(ctx); err != nil {
+		if err := sleep.For(ctx, pollEvery); err != nil {
 			return nil, fmt.Errorf("no primary: %w", err)
 		}
 	}
@@ -81,7 +83,7 @@ func (rs *ReplicaSet) WaitInSync(ctx context.Context) error {
 		if ready == len(rs.nodes) {
 			return nil
 		}
-		if err := pause(ctx); err != nil {
+		if err := sleep.For(ctx, pollEvery); err != nil {
 			return fmt.Errorf("%d of %d nodes are in sync: %w", ready, len(rs.nodes), err)
 		}
 	}
@@ -163,15 +165,6 @@ func (rs *ReplicaSet) disconnect() {
 	defer cancel()
 	for _, c := range rs.clients {
 		_ = c.Disconnect(ctx)
-	}
-}
-
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(pollEvery):
-		return nil
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (
@@ -115,10 +116,7 @@ func (s *Server) startTimes(ctx context.Context, times int) error {
 		if times--; times == 0 || !errors.Is(err, ErrExited) {
 			return fmt.Errorf("start %s at %s: %w%s", s.name, s.Addr(), err, s.LogTail(10))
 		}
-		select {
-		case <-time.After(startPause):
-		case <-ctx.Done():
-		}
+		_ = sleep.For(ctx, startPause) // the next try says that ctx has ended
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // Program returns the path of a program in the user's cache directory. name is its path there, with its version in it.
@@ -66,10 +68,8 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 		if !errors.Is(err, ErrLocked) {
 			return unlock, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("lock %s: %w", path, context.Cause(ctx))
-		case <-time.After(100 * time.Millisecond):
+		if err := sleep.For(ctx, 100*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // How long writes outside of transactions may take, and the pauses of one who waits.

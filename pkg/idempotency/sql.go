@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // Execer is what [SQL] needs of a transaction: a *sql.Tx, or a *sql.Conn within one.

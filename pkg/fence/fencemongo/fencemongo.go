@@ -25,8 +25,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/fence"
-	"github.com/shardctl/shardctl/pkg/internal/sleep"
 )
 
 // Marks is a collection with the marks of keys, one document for each. Its methods may be called concurrently.

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -330,10 +331,8 @@ func retryConflicts(ctx context.Context, step func() error) error {
 			!hasCode(err, codeOperationInProgress, codeIndexBuildAborted, codeDatabaseBeingDropped):
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pauseBetweenSetUpAttempts) != nil {
 			return err
-		case <-time.After(pauseBetweenSetUpAttempts):
 		}
 	}
 }

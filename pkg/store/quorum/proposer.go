@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 

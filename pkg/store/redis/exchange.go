@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -95,8 +96,8 @@ func (e *exchange) plain(ctx context.Context, l *lane, s script, keys []string, 
 	})
 }
 
-// prove gets a first good reply in a lineage. An answer of a server that was never good is none, and names no course of
-// writes.
+// prove gets a first good reply in a lineage. An answer of a server that was never good is none, and names no
+// lineage.
 func (e *exchange) prove(ctx context.Context, l *lane, keys []string, identity string) error {
 	if identity == "" || e.course.proven() == lineage(identity) {
 		return nil
@@ -119,9 +120,7 @@ func (e *exchange) repeat(
 		if errors.Is(err, errMoved) && tries < 3 {
 			continue
 		}
-		select {
-		case <-time.After(retryPause(tries)):
-		case <-ctx.Done():
+		if sleep.For(ctx, retryPause(tries)) != nil {
 			return r, err
 		}
 	}
@@ -297,8 +296,8 @@ func (e *exchange) warn(err error) {
 	}
 }
 
-// errForeign says that a change was decided on another course of writes than the one that the server follows.
-var errForeign = errors.New("the store follows another course of writes than the one that the change was decided on")
+// errForeign says that a change was decided on another lineage than the one that the server follows.
+var errForeign = errors.New("the store follows another lineage than the one that the change was decided on")
 
 func bit(b bool) string {
 	if b {

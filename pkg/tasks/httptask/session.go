@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/endpoint"
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -72,9 +73,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.flushLast(ctx)
 			return
 		}
-		select {
-		case <-time.After(rest):
-		case <-ctx.Done():
+		if sleep.For(ctx, rest) != nil {
 			k.flushLast(ctx)
 			return
 		}

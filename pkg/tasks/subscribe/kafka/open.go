@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/shardctl/shardctl/pkg/internal/sleep"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
