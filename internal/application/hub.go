@@ -41,7 +41,8 @@ type Guard interface {
 	ValidFor(d time.Duration) error
 }
 
-// Hub is where the runs of tasks and the application meet: a [tasks.Application]. Its methods may be called concurrently.
+// Hub is where the runs of tasks and the application meet: a [tasks.Application]. Its methods may be called
+// concurrently.
 type Hub struct {
 	cfg Config
 

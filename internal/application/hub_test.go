@@ -35,7 +35,7 @@ func newGuardedHub(t *testing.T, guard Guard) *Hub {
 	return h
 }
 
-// process is an application that does as it is told.
+// process is an application that runs what it is assigned.
 type process struct {
 	t     *testing.T
 	hub   *Hub
@@ -80,9 +80,23 @@ func run(h *Hub, key elect.Key, token int64) (stop context.CancelCauseFunc, runn
 	ctx, stop := context.WithCancelCause(context.Background())
 	running, ended = make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- h.Run(ctx, tasks.Assignment{Key: key, Token: token, Grace: 5 * time.Second}, func() { close(running) })
+		ended <- h.Run(ctx, tasks.Assignment{
+			Key: key, Session: "of the key", Token: token, Grace: 5 * time.Second,
+		}, func() { close(running) })
 	}()
 	return stop, running, ended
+}
+
+// givesBack takes a key from the application, which stops it at once.
+func (p *process) givesBack(stop context.CancelCauseFunc, ended chan error) {
+	p.t.Helper()
+	stop(elect.ErrReleased)
+	synctest.Wait()
+	p.call(0) // it learns of the stop
+	p.call(0)
+	if err := <-ended; !errors.Is(err, elect.ErrReleased) {
+		p.t.Errorf("it ended with %v", err)
+	}
 }
 
 func TestKeysAreGivenAndTaken(t *testing.T) {
@@ -171,13 +185,7 @@ func TestLoadsOfAssignedKeysArePassedOn(t *testing.T) {
 		if len(loads) != 1 || loads["g/one"] != 3.5 {
 			t.Errorf("got %v", loads)
 		}
-		stop(elect.ErrReleased)
-		synctest.Wait()
-		p.call(0)
-		p.call(0)
-		if err := <-ended; errors.Is(err, ErrGone) {
-			t.Error(err)
-		}
+		p.givesBack(stop, ended)
 	})
 }
 
@@ -237,18 +245,12 @@ func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
 			t.Errorf("it does not ask for the list: %+v", p.reply)
 		}
 		p.req.Running, p.req.Same = listed, ""
-		stop(elect.ErrReleased)
-		synctest.Wait()
-		p.call(0)
-		p.call(0)
-		if err := <-ended; errors.Is(err, ErrGone) {
-			t.Error(err)
-		}
+		p.givesBack(stop, ended)
 	})
 }
 
-// TestAnotherApplicationDisturbsNothing holds that a call that is refused changes nothing for the one that waits. Before,
-// the call that waited had no answer until there was news, and its validity ran out.
+// TestAnotherApplicationDisturbsNothing holds that a call that is refused changes nothing for the one that waits: that
+// one is answered when its wait is over.
 func TestAnotherApplicationDisturbsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t)
@@ -292,20 +294,10 @@ func TestTheGuardKnowsFirst(t *testing.T) {
 		h := newGuardedHub(t, g)
 		p := newProcess(t, h, first)
 		p.call(0)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- h.Run(ctx, tasks.Assignment{Key: "g/one", Session: "of the key", Token: 1}, func() {})
-		}()
+		stop, _, ended := run(h, "g/one", 1)
 		synctest.Wait()
 		p.call(0)
-		stop()
-		synctest.Wait()
-		p.call(0)
-		p.call(0)
-		if err := <-ended; errors.Is(err, ErrGone) {
-			t.Error(err)
-		}
+		p.givesBack(stop, ended)
 		want := []string{
 			"valid for 9s", "assigning of the key g/one", "valid for 9s", "valid for 9s", "released of the key g/one",
 			"valid for 9s",

@@ -23,8 +23,9 @@ import (
 //	  └── shardctl-guard.INSTANCE.NUMBER   locked (flock) for as long as the guard lives
 //	        └── ID.TOKEN.KEY               a run
 //
-// They end the guessing. A run's process cannot leave its group by forking, by another process group or session, or by
-// another environment. One write kills all of it. It is gone when the kernel says that the group is not populated.
+// With them no search is needed. A run's process cannot leave its group by forking, by another process group or
+// session, or by another environment. One write kills all of it. It is gone when the kernel says that the group is not
+// populated.
 //
 // A process can be moved to another group, as systemd-run --scope does. Any process with the guard's rights may do so.
 // So two are asked before a run is gone: its group, and the guard's own children. A child that is in no run's group was
@@ -74,7 +75,7 @@ func openCgroups(cfg Config, j *journal) *cgroups {
 	return g
 }
 
-// sweep ends and removes the groups of guards that live no more.
+// sweep kills what is left in the groups of guards that have died, and removes these groups.
 func (g *cgroups) sweep(parent process.Cgroup) {
 	entries, err := os.ReadDir(string(parent))
 	if err != nil {
@@ -133,7 +134,7 @@ func lockGroup(group process.Cgroup) (*os.File, error) {
 	return f, nil
 }
 
-// make makes the guard's group. Making, locking and killing one are the trial: nothing else says what is allowed.
+// make creates the guard's group. Only creating, locking and killing one shows whether that is allowed.
 func (g *cgroups) make(parent process.Cgroup, name, instance string) error {
 	// A child may only start in a group when its own and what is above both can be written to.
 	if err := unix.Access(string(parent.Child("cgroup.procs")), unix.W_OK); err != nil {
@@ -254,7 +255,7 @@ func (g *cgroups) remove(name string) {
 	}
 }
 
-// close removes the guard's group, unless something does not die: the next guard here finds that.
+// close removes the guard's group. Where a process in it does not die, the next guard here removes it.
 func (g *cgroups) close() {
 	if g.dir == "" {
 		return
@@ -266,7 +267,7 @@ func (g *cgroups) close() {
 	_ = g.lock.Close()
 }
 
-// plain is a text as a part of a file's name.
+// plain replaces what a file name may not contain by underscores.
 func plain(text string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r < 128 && (r == '-' || r == '_' || r == '.' || '0' <= r && r <= '9' || 'a' <= r|32 && r|32 <= 'z') {

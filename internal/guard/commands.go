@@ -15,8 +15,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
-// commands is what runs on the worker's orders, and what is left of it. It is a pure machine: it takes what was
-// started, reaped and seen, and returns what is to be done.
+// commands is what runs on the worker's orders, and what is left of it. It does no I/O and reads no clock. It takes
+// what was started, reaped and seen, and returns what is to be done.
 type commands struct {
 	lease  time.Duration
 	byID   map[uint64]*command
@@ -243,7 +243,7 @@ func (cs *commands) next(now protocol.Instant) (time.Duration, bool) {
 	return soonest, found
 }
 
-// mustScan says whether something hangs on a scan.
+// mustScan says whether only a scan can show that a command is gone, or find what is to be killed.
 func (cs *commands) mustScan() bool {
 	if cs.killStrays {
 		return true
@@ -330,7 +330,7 @@ func (c *command) force() []effect {
 	return effects
 }
 
-// press signals what is left of a command.
+// press signals again what is left of a command that is to end.
 func (c *command) press() []effect {
 	switch {
 	case c.end.killing:

@@ -125,10 +125,10 @@ type obstruction struct {
 	count int
 }
 
-// obstructions is how often it must be seen: once may be a moment's work.
+// obstructions is how often in a row it must be seen: a short transaction may be seen once.
 const obstructions = 3
 
-// due says whether the store is to be looked at; over: X has passed for every session.
+// due says whether to check the store now; over says that X has passed for every session.
 func (o *obstruction) due(over bool, lease time.Duration, now protocol.Instant) bool {
 	if !reached(o.next, now) {
 		return false

@@ -119,7 +119,7 @@ func (x *executor) do(effects []effect) {
 	}
 }
 
-// send queues a message for the worker. One that reads so little that the queue is full is as good as dead.
+// send queues a message for the worker. A worker that lets the queue fill up is killed: it does not read.
 func (x *executor) send(body any) {
 	if err := x.conn.Send(body); errors.Is(err, wire.ErrQueueFull) {
 		x.do(x.core.shutdown.worker.kill())

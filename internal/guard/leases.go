@@ -19,7 +19,8 @@ type Session struct {
 	Remote map[elect.Key]time.Duration
 }
 
-// leases is what the guard knows of the worker's sessions, and how far each lease has run out. It is a pure machine.
+// leases is what the guard knows of the worker's sessions, and how far each lease has run out. It does no I/O and reads
+// no clock.
 type leases struct {
 	sessions         map[string]*ledger
 	applicationValid protocol.Instant // until when the application may run its keys, of any session

@@ -59,7 +59,7 @@ func (l *loop) run(ctx context.Context) (int, error) {
 	return l.core.shutdown.exitCode(), err
 }
 
-// begin starts what waits on the loop's behalf: down delivers the socket's end, and finish ends all of it.
+// begin starts the goroutines that wait for the loop. down gets the error that ended the socket; finish ends them all.
 func (l *loop) begin(ctx context.Context) (down <-chan error, finish func()) {
 	var helpers sync.WaitGroup
 	stopped, ends := make(chan struct{}), make(chan error, 1)
@@ -135,7 +135,7 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 	}
 }
 
-// catchUp takes what the worker sent while this process was stopped: its deadlines have moved since.
+// catchUp takes what the worker sent while this process was stopped: later deadlines may be among it.
 func (l *loop) catchUp() {
 	for {
 		select {

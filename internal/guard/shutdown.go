@@ -20,7 +20,7 @@ const (
 )
 
 // shutdown is how far the replica's end has come: signals to the guard, the shutdown's time limit, and the worker's
-// end. It is a pure machine.
+// end. It does no I/O and reads no clock.
 type shutdown struct {
 	lease time.Duration
 	limit time.Duration // of a shutdown
@@ -174,7 +174,7 @@ func (s *shutdown) next(now protocol.Instant) (time.Duration, bool) {
 	return soonest, soonest > 0
 }
 
-// markBy is until when marking the sessions dead makes a difference: later all others have waited the lease out.
+// markBy is until when sessions are marked dead. After that the lease has run out for all other replicas anyway.
 func (s *shutdown) markBy() protocol.Instant { return s.worker.died.Add(s.lease) }
 
 // over says whether the guard's work with processes is done. What cannot be killed is no reason to stay once the lease

@@ -79,8 +79,8 @@ func sameInstance(a, b *api.Instance) bool {
 	return a.State == b.State && a.Message == b.Message &&
 		int(a.HeartbeatAgeSeconds/ageStep) == int(b.HeartbeatAgeSeconds/ageStep) &&
 		a.Zone == b.Zone && a.Version == b.Version && a.Revision == b.Revision && a.Address == b.Address &&
-		a.AppAddress == b.AppAddress && a.StartedAt == b.StartedAt && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Owned, b.Owned) &&
-		maps.Equal(a.Caps, b.Caps) && slices.Equal(a.Overrides, b.Overrides)
+		a.AppAddress == b.AppAddress && a.StartedAt == b.StartedAt && maps.Equal(a.Labels, b.Labels) &&
+		maps.Equal(a.Owned, b.Owned) && maps.Equal(a.Caps, b.Caps) && slices.Equal(a.Overrides, b.Overrides)
 }
 
 // sameStatus leaves out when it was observed, which every snapshot changes.

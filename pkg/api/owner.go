@@ -1,7 +1,7 @@
 package api
 
 // KeyOwner is who owns a key, and where requests for it go. It is a hint: the owner may have given the key up since
-// then. So whoever gets a request asks its own lease, and answers 421 where it does not hold the key.
+// then. So a process that gets a request checks its own lease, and answers 421 where it does not hold the key.
 type KeyOwner struct {
 	Key   string `json:"key"` // GROUP/NAME
 	Group string `json:"group"`

@@ -7,7 +7,8 @@
 //	_, err = c.Instances().Drain(ctx, "web-1", client.ChangeOptions{Reason: "a new kernel"})
 //
 // A [Client] asks about the cluster as a whole. [Client.Tasks], [Client.Groups], [Client.Instances], [Client.Locks],
-// [Client.Owners] and [Client.Events] are for one kind of object each: they list, get and watch it, and ask for the changes that it takes.
+// [Client.Owners] and [Client.Events] are for one kind of object each: they list, get and watch it, and ask for the
+// changes that it takes.
 //
 // Any replica answers for the whole cluster, so the address may be that of a Service. What only reads is served at
 // server.listen, and at admin.listen as well; changes are taken at admin.listen alone. The types of what is read are in

@@ -125,8 +125,8 @@ func (o Owners) List(ctx context.Context, f Filter) ([]api.KeyOwner, error) {
 	return all[api.KeyOwner](ctx, o.c, ownersPath, f)
 }
 
-// Watch watches the owners that the filter selects, as [Client.WatchStatus] does. A key that loses its owner is deleted.
-// That a lease is renewed is no change.
+// Watch watches the owners that the filter selects, as [Client.WatchStatus] does. A key that loses its owner is
+// deleted. That a lease is renewed is no change.
 func (o Owners) Watch(ctx context.Context, w WatchOptions, handle func(Change[api.KeyOwner]) error) error {
 	return watchItems(ctx, o.c, ownersPath, w, handle)
 }

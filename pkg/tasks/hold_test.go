@@ -237,7 +237,8 @@ func TestARunAdvances(t *testing.T) {
 	})
 }
 
-// An Advance that fails, or is lost on the way, leaves the run its token. A status that was reported meanwhile is noted.
+// An Advance that fails, or is lost on the way, leaves the run its token. A status that was reported meanwhile is
+// noted.
 func TestARunThatCannotAdvanceGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		task := callbackTask()

@@ -8,7 +8,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// in puts an access into a course of writes.
+// in puts an access into a lineage.
 func in(course string, a access) access {
 	a.course, a.tries = course, max(a.tries, 1)
 	return a

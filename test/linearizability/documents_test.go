@@ -17,7 +17,7 @@ type database struct {
 	name       string
 	open       func(ctx context.Context) (store.Store, error)
 	freshLists bool // List is linearizable, beyond what the contract asks
-	loses      bool // it may lose acknowledged writes, and then names another course of writes
+	loses      bool // it may lose acknowledged writes, and then names another lineage
 	courses    int  // of writes that replies must have named at least
 	countsMore bool // an increment may raise a counter by more than one, and each client sees sums of its own
 	virtual    bool // time is that of a synctest bubble

@@ -103,7 +103,7 @@ type run struct {
 	uses    []use
 	left    int64  // nothing of it goes on from here; 0: it goes on
 	freed   int64  // Unlock said that the key is free; 0: it did not say
-	freedIn string // the course of writes that its elector knew before; another one may have lost the release
+	freedIn string // the lineage that its elector knew before; another one may have lost the release
 	lost    bool   // its process was killed, or its lease lost
 	how     string
 }
@@ -172,7 +172,7 @@ func (k *lockKey) refusals() []string {
 // mayHold is how long a try, or what it started, may hold the key or be about to, as far as who can know. A claim whose
 // outcome was not reported, and a holder that is gone, hold it until another acquires it. An elector whose own
 // release was not acknowledged takes the key for held until it hears of it. It does so at the latest when it acquires
-// the key again. In another course of writes an acknowledged release may be lost. refused is the try that met it.
+// the key again. In another lineage an acknowledged release may be lost. refused is the try that met it.
 func (k *lockKey) mayHold(t, refused *try) span {
 	s := t.span
 	switch {

@@ -11,11 +11,11 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// Stores that can lose acknowledged writes name, with each answer, the course of writes that it belongs to. A course
-// begins at some state of the one before it: what came after that state is lost. Answers of one course are
-// linearizable, and no answer of a course comes after one of a later course.
+// Stores that can lose acknowledged writes name, with each answer, the lineage that it belongs to. A lineage begins at
+// some state of the one before it: what came after that state is lost. Answers of one lineage are linearizable, and no
+// answer of a lineage comes after one of a later lineage.
 
-// lossyStep is a step within a course; course is empty where there was no answer that names it.
+// lossyStep is a step within a lineage; course names it, and is empty where no answer did.
 type lossyStep struct {
 	step
 	course string

@@ -194,7 +194,7 @@ func TestRedisCluster(t *testing.T) {
 	record(t, seed, documents, locks, f.injected)
 }
 
-// unreplicated takes a write for good before half of the nodes have it, and says nothing of another course of writes.
+// unreplicated takes a write for good before half of the nodes have it, and reports no other lineage.
 type unreplicated struct{ store.Store }
 
 func (s unreplicated) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {

@@ -217,14 +217,14 @@ func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]stor
 	return outs, nil
 }
 
-// follows takes note of the course of writes that a reply named.
+// follows notes the lineage that a reply named.
 func (u *unreliable) follows(course string) {
 	if course != "" {
 		u.course.Store(&course)
 	}
 }
 
-// known is the course of writes that the last reply named; empty in stores that lose none.
+// known is the lineage that the last reply named; empty in stores that lose none.
 func (u *unreliable) known() string {
 	if course := u.course.Load(); course != nil {
 		return *course

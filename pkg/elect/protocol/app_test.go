@@ -57,7 +57,8 @@ func (w *appWorld) clone() *appWorld {
 		if p.validTo == 0 && w.rule != extendsWhatIsOver {
 			clear(p.running) // it does that before anything else
 		}
-		parts.Sessions, parts.IDs, parts.Seqs = append(parts.Sessions, &p.session), append(parts.IDs, &p.id), append(parts.Seqs, &p.seq)
+		parts.Sessions, parts.IDs = append(parts.Sessions, &p.session), append(parts.IDs, &p.id)
+		parts.Seqs = append(parts.Seqs, &p.seq)
 		for k := range p.running {
 			parts.Tokens = append(parts.Tokens, &p.running[k])
 		}
@@ -68,7 +69,8 @@ func (w *appWorld) clone() *appWorld {
 			m.n = min(m.n, 1)
 			m.sent = max(m.sent-w.now, -3*appHard)
 			m.tokens = slices.Clone(m.tokens)
-			parts.Sessions, parts.IDs, parts.Seqs = append(parts.Sessions, &m.session), append(parts.IDs, &m.id), append(parts.Seqs, &m.seq)
+			parts.Sessions, parts.IDs = append(parts.Sessions, &m.session), append(parts.IDs, &m.id)
+			parts.Seqs = append(parts.Seqs, &m.seq)
 			for k := range m.tokens {
 				parts.Tokens = append(parts.Tokens, &m.tokens[k])
 			}
@@ -118,8 +120,8 @@ var appSeed = maphash.MakeSeed()
 
 // digest is the same for equal worlds. A pair of hashes of 64 bits makes it unlikely that others share it.
 func (w *appWorld) digest() uint64 {
-	text := fmt.Appendf(nil, "%v %v %v %v %v %v %v %v %v %v %v ", w.faults, w.session, w.acked, w.sessions, w.ids, w.token, w.keys, w.procs,
-		w.calls, w.replies, w.waiting)
+	text := fmt.Appendf(nil, "%v %v %v %v %v %v %v %v %v %v %v ", w.faults, w.session, w.acked, w.sessions, w.ids,
+		w.token, w.keys, w.procs, w.calls, w.replies, w.waiting)
 	return maphash.Bytes(appSeed, w.app.Append(text))
 }
 

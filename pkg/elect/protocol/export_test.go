@@ -29,7 +29,8 @@ func (a *App) Clone(now Instant) *App {
 // Parts are where the numbers of an App stand. Those of a waiting call are left out.
 func (a *App) Parts() AppParts {
 	p := AppParts{
-		Sessions: []*string{&a.session, &a.call.Session}, IDs: []*string{&a.id, &a.call.ID}, Seqs: []*int64{&a.seq, &a.call.Seq},
+		Sessions: []*string{&a.session, &a.call.Session}, IDs: []*string{&a.id, &a.call.ID},
+		Seqs: []*int64{&a.seq, &a.call.Seq},
 	}
 	for _, k := range a.keys {
 		p.Tokens, p.Seqs = append(p.Tokens, &k.token), append(p.Seqs, &k.withdrawn)

@@ -49,7 +49,7 @@ func (d *documents) noted(kv *mvccpb.KeyValue) (e engine.Event, ok bool) {
 }
 
 // note is the value that notifies watchers of a change: kind, ID, group, and the document as the change left it, empty
-// when deleted. Whether anybody may be notified at all the writer knows, who knows the document before. So heartbeats
+// when deleted. The writer decides whether watchers are notified: it knows the document as it was before. So heartbeats
 // and claims never reach a watcher, and no watch has to ask for previous values.
 func note(named store.Doc, old, d *store.Doc) string {
 	group, value := named.Group, ""

@@ -53,9 +53,9 @@ func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
 		return false, false, err
 	}
 	defer c.drop(ctx)
-	same = p.works(ctx, c)
+	same = p.backendStillRuns(ctx, c)
 	c.started = "0"
-	return same, p.works(ctx, c), nil
+	return same, p.backendStillRuns(ctx, c), nil
 }
 
 var _ sqlstore.Server = (*server)(nil)

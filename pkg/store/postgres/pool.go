@@ -22,8 +22,8 @@ const (
 	commonConnections = 2
 	// ownConnections is how many it has besides, for calls in the lane of sessions.
 	ownConnections = 1
-	// pooledDoubts is how often an answer is doubted that is late behind a pooler, before it is given up.
-	pooledDoubts = 10
+	// pooledChecks is how often a late answer is checked behind a pooler, before the connection is given up.
+	pooledChecks = 10
 )
 
 // pool is a client's connections for calls.
@@ -34,7 +34,7 @@ type pool struct {
 	reads     chan struct{}    // held by the one read of the common lane that waits for a connection
 	made      atomic.Int64     // how many were made
 	gaveUp    func()           // called when a server was given up that does not answer
-	asks      chan struct{}    // held by the one who asks about a late answer, on a connection besides
+	asks      chan struct{}    // held by the goroutine that checks a late call, on another connection
 
 	mu     sync.Mutex
 	closed bool
@@ -142,7 +142,7 @@ func call[T any](
 	p.late.Go(func() {
 		select {
 		case c := <-sent:
-			p.doubt(context.WithoutCancel(ctx), c, done)
+			p.watchLateCall(context.WithoutCancel(ctx), c, done)
 		case <-done:
 		}
 	})
@@ -178,12 +178,13 @@ func (p *pool) lasting(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, cancel
 }
 
-// doubt waits for an answer that is late. A server that is alive, and works on it, is waited for: every connection that
-// was given up would be one more for it to keep, as while a synchronous standby is away. One that is gone, or was
-// replaced by another, is not. A pooler does not say which: there the wait ends some time.
-func (p *pool) doubt(ctx context.Context, c *connection, done <-chan struct{}) {
+// watchLateCall waits for an answer that is late. It waits as long as a backend of the server still runs the call, as
+// while a synchronous standby is away: a connection that was given up would be one more for the server to keep. It
+// closes the connection when the server is gone or was replaced. A pooler does not show that, so there it waits for
+// pooledChecks times the patience at most.
+func (p *pool) watchLateCall(ctx context.Context, c *connection, done <-chan struct{}) {
 	conn := c.conn.PgConn()
-	for doubts := 1; ; doubts++ {
+	for checks := 1; ; checks++ {
 		timer := time.NewTimer(p.connector.patience)
 		select {
 		case <-done:
@@ -195,7 +196,7 @@ func (p *pool) doubt(ctx context.Context, c *connection, done <-chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		if !p.works(ctx, c) || doubts >= pooledDoubts && p.connector.pooled.Load() {
+		if !p.backendStillRuns(ctx, c) || checks >= pooledChecks && p.connector.pooled.Load() {
 			_ = conn.Conn().Close()
 			p.gaveUp()
 			return
@@ -203,9 +204,9 @@ func (p *pool) doubt(ctx context.Context, c *connection, done <-chan struct{}) {
 	}
 }
 
-// works says whether the server that calls go to has a process for a connection. Behind a pooler it says only whether
-// there is a server.
-func (p *pool) works(ctx context.Context, c *connection) bool {
+// backendStillRuns says whether the server that calls go to has a process for a connection. Behind a pooler it says only
+// whether there is a server.
+func (p *pool) backendStillRuns(ctx context.Context, c *connection) bool {
 	p.asks <- struct{}{} // no longer than a patience: who holds it waits no longer
 	defer func() { <-p.asks }()
 	ctx, cancel := context.WithTimeout(ctx, p.connector.patience)
@@ -248,7 +249,7 @@ func (p *pool) close(ctx context.Context) error {
 		case c = <-p.own:
 		}
 		if c.conn != nil && !c.conn.IsClosed() {
-			if err := c.conn.Close(ctx); !errors.Is(err, net.ErrClosed) { // that of a late call is closed by doubt
+			if err := c.conn.Close(ctx); !errors.Is(err, net.ErrClosed) { // watchLateCall closes that of a late call
 				errs = append(errs, err)
 			}
 			<-c.conn.PgConn().CleanupDone()
@@ -266,7 +267,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interva
 // connector makes connections.
 type connector struct {
 	config *pgx.ConnConfig
-	// patience is how long one host may take to connect, and how long an answer may be late before it is doubted.
+	// patience is how long one host may take to connect, and how long an answer may be late before it is checked.
 	patience time.Duration
 	// lockTimeout is how long a statement may wait for a lock, as PostgreSQL writes it.
 	lockTimeout string

@@ -87,7 +87,7 @@ func (b *batch) send(ctx context.Context, places []int) {
 	}
 }
 
-// args are those of the script under an identity. Changes that were decided on in another course of writes are left
+// args are those of the script under an identity. Changes that were decided on in another lineage are left
 // out, for good.
 func (b *batch) args(identity string) ([]any, error) {
 	if identity != "" {

@@ -37,7 +37,7 @@ func TestAPartialSynchronizationClosesTheGate(t *testing.T) {
 	}
 }
 
-// A master without a majority names no course of writes, and shows nothing.
+// A master without a majority names no lineage, and shows nothing.
 func TestAMasterWithoutAMajorityNamesNoCourse(t *testing.T) {
 	servers, _, _ := set(t)
 	old := servers.Master(t.Context())

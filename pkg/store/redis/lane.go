@@ -62,7 +62,7 @@ func (l *lane) use(ctx context.Context, f func(*redis.Client) error) error {
 	return err
 }
 
-// drop wants the turn.
+// drop closes the connection. The caller holds the turn.
 func (l *lane) drop() {
 	if l.client != nil {
 		_ = l.client.Close() // whatever it was used for has failed or ended

@@ -27,7 +27,7 @@ func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engin
 	}
 }
 
-// errTorn says that parts of a reply came from different courses of writes.
+// errTorn says that parts of a reply came from different lineages.
 var errTorn = errors.New("the master changed between the parts of a reply")
 
 func (b *backend) getParts(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
@@ -71,7 +71,7 @@ func (b *backend) add(page *engine.Page, kind store.Kind, id, text string) {
 	page.Docs = append(page.Docs, d)
 }
 
-// date says when a reply was, and in which course of writes. A master that took over may have a clock that is behind:
+// date says when a reply was, and in which lineage. A master that took over may have a clock that is behind:
 // revisions go on above the largest one known.
 func (b *backend) date(page *engine.Page, from reply) {
 	page.Now = max(from.now, b.course.rise()+1)

@@ -119,8 +119,8 @@ func (a *access) multi(ctx context.Context, ops []any) error {
 const (
 	// dialTimeout bounds a connection's TCP and TLS handshakes.
 	dialTimeout = time.Second
-	// greetTimeout bounds the wait for a session on a new connection. A server that stands still takes connections all
-	// the same: its operating system does. The library alone would wait for ten times as long as a session lives.
+	// greetTimeout bounds the wait for a session on a new connection. A stopped process still accepts connections: its
+	// kernel does. The library alone would wait for ten times as long as a session lives.
 	greetTimeout = 1500 * time.Millisecond
 	// minSilence is how long a server has to be silent before a call that got no answer gives it up.
 	minSilence = 500 * time.Millisecond
