@@ -228,11 +228,14 @@ q quit. Without a terminal every change is printed as a line. Everything it star
 A replica that was killed or stopped stays away. One whose lease ran out by itself, as on a busy machine, is started
 again after 3 s, and a line says so.
 
+With --app each replica starts an application by that line for sh, and the tasks are assigned to the applications.
+
 With --store the replicas use that store instead. There the cluster is called dev, and its documents stay.`,
 		Example: `  shardctl dev
   shardctl logs topics/topic-001 -f --server http://127.0.0.1:8080
   shardctl drain r2 --server http://127.0.0.1:8080
   shardctl dev --replicas 3 --tasks 12 --cap 6
+  shardctl dev --app 'python3 worker.py'
   shardctl dev --store '$(SHARDCTL_STORE_URI)'`,
 		Args: cli.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -257,6 +260,7 @@ With --store the replicas use that store instead. There the cluster is called de
 	flags.IntVar(&o.Replicas, "replicas", o.Replicas, "how many replicas, 1 to 50")
 	flags.IntVar(&o.Tasks, "tasks", o.Tasks, "how many tasks, 1 to 10000")
 	flags.IntVar(&o.Cap, "cap", o.Cap, "most tasks that one replica owns")
+	flags.StringVar(&o.App, "app", "", "command of an application, run by sh: one beside each replica")
 	flags.StringVar(&o.Store, "store", "", "URI of a store to use, which may hold $(NAME) and $(file:PATH)")
 	flags.IntVar(&o.Port, "port", o.Port, "where the page is, on 127.0.0.1; 0: any free port")
 	return cmd

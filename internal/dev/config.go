@@ -20,6 +20,8 @@ type Options struct {
 	Port     int // of the page, on the loopback address; 0: any that is free
 	// Store is the URI of the store, where the cluster is called dev and stays. Empty: a file of its own.
 	Store string
+	// App is a line for sh that starts an application, one beside each replica. Empty: each task is a command.
+	App string
 }
 
 // Limits keep a mistyped number from starting more than a laptop bears.
@@ -58,6 +60,9 @@ const group = "topics"
 // clusterName keeps what is tried out from a cluster that works in the same store.
 const clusterName = "dev"
 
+// m is a mapping of a configuration.
+type m = map[string]any
+
 // configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and
 // a busy laptop loses leases by its own load.
 func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
@@ -68,7 +73,6 @@ func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	type m = map[string]any
 	file := m{
 		"version":   1,
 		"instance":  name,
@@ -80,15 +84,12 @@ func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 		"server":    m{"listen": server, "advertise": server},
 		"admin":     m{"listen": admin},
 		"log":       m{"format": "json"},
-		"groups": []m{{
-			"name": group,
-			"cap":  o.Cap,
-			"tasks": []m{{
-				"name": taskNames(o.Tasks),
-				"exec": m{"command": []string{"sh", "-c", literal(script(o.Tasks))}},
-				"stop": m{"signal": "SIGTERM", "timeout": "2s"},
-			}},
-		}},
+		"groups":    []m{{"name": group, "cap": o.Cap, "tasks": []m{o.task()}}},
+	}
+	if o.App != "" {
+		file["app"] = m{
+			"listen": "unix:" + literal(filepath.Join(dir, name+".sock")), "command": []string{"sh", "-c", literal(o.App)},
+		}
 	}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
@@ -97,6 +98,18 @@ func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
 		return nil, fmt.Errorf("write the configuration of %s: %w", name, err)
 	}
 	return b.Bytes(), nil
+}
+
+// task stands for all tasks.
+func (o Options) task() m {
+	if o.App != "" {
+		return m{"name": taskNames(o.Tasks), "assign": m{}, "stop": m{"timeout": "2s"}}
+	}
+	return m{
+		"name": taskNames(o.Tasks),
+		"exec": m{"command": []string{"sh", "-c", literal(script(o.Tasks))}},
+		"stop": m{"signal": "SIGTERM", "timeout": "2s"},
+	}
 }
 
 // What tasks write together, at most, and how long each of them is quiet at least.

@@ -18,7 +18,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"defaults":      {func(*Options) {}, ""},
 		"any port":      {func(o *Options) { o.Port = 0 }, ""},
-		"largest":       {func(o *Options) { *o = Options{50, 10000, 1 << 30, 65535, "sqlite:dev.db"} }, ""},
+		"largest":       {func(o *Options) { *o = Options{50, 10000, 1 << 30, 65535, "sqlite:dev.db", "true"} }, ""},
 		"no replicas":   {func(o *Options) { o.Replicas = 0 }, "--replicas 0: want 1 to 50"},
 		"many replicas": {func(o *Options) { o.Replicas = 51 }, "--replicas 51: want 1 to 50"},
 		"no tasks":      {func(o *Options) { o.Tasks = -1 }, "--tasks -1: want 1 to 10000"},
@@ -28,7 +28,7 @@ func TestValidate(t *testing.T) {
 		},
 		"port": {func(o *Options) { o.Port = 65536 }, "--port 65536: want 0 to 65535"},
 		"all at once": {
-			func(o *Options) { *o = Options{0, 0, 0, -1, ""} },
+			func(o *Options) { *o = Options{0, 0, 0, -1, "", ""} },
 			"--replicas 0: want 1 to 50\n--tasks 0: want 1 to 10000\n--cap 0: want 1 or more\n--port -1: want 0 to " +
 				"65535",
 		},

@@ -1,0 +1,133 @@
+package dev
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/client"
+)
+
+// applications are the process ids of the workers by the name of their replica.
+func (r *devProcess) applications() map[string]int {
+	r.t.Helper()
+	all := map[string]int{}
+	for _, process := range r.left() {
+		pid, name, _ := strings.Cut(process, " ")
+		environ, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
+		if err != nil || !strings.HasSuffix(name, "worker.py ") {
+			continue
+		}
+		for entry := range strings.SplitSeq(string(environ), "\x00") {
+			if instance, ok := strings.CutPrefix(entry, "SHARDCTL_INSTANCE="); ok {
+				all[instance] = number(r.t, pid)
+			}
+		}
+	}
+	return all
+}
+
+// began are the starts that the applications have printed to the logs, by replica.
+func (r *devProcess) began() map[string]int {
+	r.t.Helper()
+	logs, err := filepath.Glob(filepath.Join(r.tmp, "shardctl-dev-*", "r*.log"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	began := map[string]int{}
+	for _, file := range logs {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".log")
+		began[name] = strings.Count(string(content), " begins with token ")
+	}
+	return began
+}
+
+// A hundred keys run in five processes in Python. When one of them is killed its keys run again, and the page goes on.
+func TestRealClusterOfApplications(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	clients, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", clients)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	worker, err := filepath.Abs("../../examples/application/worker.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startReal(t, "--app", "python3 '"+worker+"'", "--port", "0")
+	url := r.until(`the page is on (http://\S+), logs`)[0]
+	r.until(`100 of 100 tasks run: r1 20, r2 20, r3 20, r4 20, r5 20`)
+	before := r.applications()
+	if len(before) != 5 {
+		t.Fatalf("the applications are %v", before)
+	}
+	total := 0
+	for _, n := range r.began() {
+		total += n
+	}
+	if total < 100 {
+		t.Errorf("%d keys have begun in applications, want at least 100", total)
+	}
+	tokens := tokensOf(t, url)
+
+	if err := syscall.Kill(before["r3"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("another application of r3", func() bool {
+		now := r.applications()["r3"]
+		return now != 0 && now != before["r3"]
+	})
+	r.eventually("each key of r3 runs again", func() bool {
+		now := tokensOf(t, url)
+		for key, of := range tokens {
+			if of.Owner == "r3" && now[key].Token <= of.Token || now[key].State != "running" {
+				return false
+			}
+		}
+		return len(now) == 100
+	})
+	for name, pid := range r.applications() {
+		if name != "r3" && pid != before[name] {
+			t.Errorf("the application of %s is %d, was %d", name, pid, before[name])
+		}
+	}
+
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest := r.drain()
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v: %q", err, rest)
+	}
+	r.nothingLeft()
+}
+
+// tokensOf is how all tasks are.
+func tokensOf(t *testing.T, url string) map[string]Task {
+	t.Helper()
+	c, err := client.New(url, client.WithHTTPClient(http.DefaultClient))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Tasks().List(t.Context(), client.Filter{Group: group})
+	if err != nil {
+		t.Fatal(fmt.Errorf("ask %s: %w", url, err))
+	}
+	all := map[string]Task{}
+	for i := range list {
+		all[list[i].Key] = Task{Owner: list[i].Instance, State: list[i].State, Token: list[i].FencingToken}
+	}
+	return all
+}
