@@ -354,13 +354,13 @@ class Application:
             self._cancel_at = self._valid_to - self._longest / 4
             if reply["assigned"] is not None:
                 self._assigned = {a["key"]: a["token"] for a in reply["assigned"]}
-            for key, run in self._runs.items():
-                if self._assigned.get(key) != run.lease.token:
-                    run.cancel()
-            for key, token in self._assigned.items():  # not to be cancelled again at once
+                for key, run in self._runs.items():
+                    if self._assigned.get(key) != run.lease.token:
+                        run.cancel()
+            for key in [k for k in self._assigned if k not in self._runs]:
                 function = self._functions.get(key.partition("/")[0])
-                if function and key not in self._runs and _now() < self._valid_to - self._longest / 2:
-                    self._runs[key] = _Run(self, Lease(self, key, token), function)
+                if function and _now() < self._valid_to - self._longest / 2:  # not to be cancelled again at once
+                    self._runs[key] = _Run(self, Lease(self, key, self._assigned[key]), function)
             if not (self._ready or self._runs or self._assigned):
                 self._ended.set()
 
