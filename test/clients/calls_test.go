@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -340,25 +339,6 @@ func loseAtRandom(t *testing.T, n *network, a *app) {
 		a.saysAtLast(fmt.Sprintf("begin slow/one %d", token))
 		k.stopsSlowly(t)
 	}
-}
-
-func holdMany(_ *testing.T, n *network, a *app) {
-	n.hub.longer()
-	keys := make([]*key, 10_000)
-	for i := range keys {
-		keys[i] = n.hub.give("many/"+strconv.Itoa(i), int64(i+1), nil)
-	}
-	count := n.hub.give("count/one", 1, nil)
-	a.saysAtLast("owned 10001")
-	for _, k := range keys {
-		k.stop(elect.ErrReleased)
-	}
-	for _, k := range keys {
-		k.free()
-	}
-	a.saysAtLast("owned 1")
-	count.stop(elect.ErrReleased)
-	count.free()
 }
 
 // startAnother: a second application gets nothing until the first is gone and its validity over.

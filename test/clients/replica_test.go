@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,6 +132,7 @@ type network struct {
 	late  []byte // a call that is to arrive after the next
 
 	answers int
+	bytes   atomic.Int64 // of all calls and replies
 }
 
 // set changes the network between two calls.
@@ -157,7 +159,7 @@ func (n *network) listen(t *testing.T, kind, address string) string {
 		t.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: n}
-	go func() { _ = server.Serve(listener) }()
+	go func() { _ = server.Serve(counter{listener, &n.bytes}) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String()
 }
