@@ -5,7 +5,10 @@ package application
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,13 +93,52 @@ type listing struct {
 
 // Status is what is known of the application, for people.
 type Status struct {
-	App      string // its uuid; empty: there was none
-	Ready    bool
-	Since    time.Time // its first call
-	LastCall time.Time
+	App      string    `json:"app"`   // its uuid; empty: there is none
+	Ready    bool      `json:"ready"` // it is given keys
+	Since    time.Time `json:"since"` // its first call
+	LastCall time.Time `json:"lastCall"`
+	// Said is what it said of itself last: at most maxSaid entries, cut to maxSaidText.
+	Said map[string]string `json:"status"`
+	// Stopping are the keys that it has to stop, and when their time is over.
+	Stopping map[string]time.Time `json:"stopping"`
 	// Unknown are keys that it says it runs, and that it may not run.
-	Unknown []string
+	Unknown []string `json:"unknown"`
+
+	saidReady bool
 }
+
+// NotReady says why the application is given no keys, when it listens at an address; empty: it is given some.
+func (s *Status) NotReady(address string) string {
+	switch {
+	case s.Ready:
+		return ""
+	case s.App == "":
+		return "none has called at " + address
+	case s.saidReady:
+		return "it has not called since " + s.LastCall.UTC().Format(time.RFC3339)
+	}
+	return "it says that it is not ready"
+}
+
+// What is kept of what an application says of itself.
+const (
+	maxSaid     = 16
+	maxSaidText = 256 // bytes of a name or a value
+)
+
+// cut is what is kept of a map: the first entries by name.
+func cut(said map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		if len(kept) == maxSaid {
+			break
+		}
+		kept[cutText(name)] = cutText(said[name])
+	}
+	return kept
+}
+
+func cutText(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxSaidText)], "") }
 
 // NewHub makes one without an application. Close it.
 func NewHub(cfg Config) *Hub {
@@ -308,7 +350,7 @@ func (h *Hub) note(req *Request, listed listing) {
 	if h.seen.App != req.App {
 		h.seen = Status{App: req.App, Since: time.Now()}
 	}
-	h.seen.LastCall, h.seen.Ready = time.Now(), req.Ready
+	h.seen.LastCall, h.seen.saidReady, h.seen.Said = time.Now(), req.Ready, cut(req.Status)
 	for key, load := range req.Load {
 		if k := elect.Key(key); h.cfg.Load != nil && h.keys[k] != nil {
 			h.cfg.Load(k, load)
@@ -334,8 +376,16 @@ func (h *Hub) note(req *Request, listed listing) {
 func (h *Hub) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.app.Application() == "" {
+		return Status{}
+	}
 	seen := h.seen
-	seen.Ready = h.app.Capacity()
+	seen.Ready, seen.Stopping = h.app.Capacity(), map[string]time.Time{}
+	h.app.Each(func(key string, _ int64, assigned, _ bool) {
+		if !assigned {
+			seen.Stopping[key] = h.keys[elect.Key(key)].stopBy
+		}
+	})
 	return seen
 }
 

@@ -3,7 +3,9 @@ package application
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,6 +314,58 @@ func TestTheGuardKnowsFirst(t *testing.T) {
 		p.call(0)
 		if p.runs(); p.reply.ValidFor != 0 {
 			t.Errorf("without the guard it is valid for %v s", p.reply.ValidFor)
+		}
+	})
+}
+
+// TestWhatIsKnownOfAnApplication: what it said, what it has to stop and until when, and why it is given no keys.
+func TestWhatIsKnownOfAnApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		none := h.Status()
+		if got := none.NotReady("unix:/a"); got != "none has called at unix:/a" {
+			t.Errorf("before a call: %q", got)
+		}
+		p := newProcess(t, h, first)
+		p.req.Status = map[string]string{"lag": "7", "long": strings.Repeat("é", maxSaidText)}
+		for i := range maxSaid {
+			p.req.Status[fmt.Sprint("x", i)] = ""
+		}
+		p.call(0)
+		stop, _, ended := run(h, "g/k", 1)
+		synctest.Wait()
+		p.call(0)
+		p.call(0) // says that it runs
+		began := time.Now()
+		stop(errors.New("Balance"))
+		synctest.Wait()
+		s := h.Status()
+		if by := s.Stopping["g/k"]; !by.Equal(began.Add(5*time.Second)) || len(s.Stopping) != 1 {
+			t.Errorf("it has to stop %v", s.Stopping)
+		}
+		if !s.Ready || s.NotReady("") != "" || s.Said["lag"] != "7" || len(s.Said) != maxSaid ||
+			len(s.Said["long"]) > maxSaidText {
+			t.Errorf("known is %+v", s)
+		}
+		p.req.Ready = false
+		p.call(0)
+		p.call(0)
+		<-ended
+		s = h.Status()
+		if got := s.NotReady(""); got != "it says that it is not ready" || len(s.Stopping) != 0 {
+			t.Errorf("not ready: %q, stopping %v", got, s.Stopping)
+		}
+		p.req.Ready = true
+		p.call(0)
+		last := time.Now()
+		time.Sleep(2 * hard)
+		s = h.Status()
+		if got := s.NotReady(""); got != "it has not called since "+last.UTC().Format(time.RFC3339) {
+			t.Errorf("silent: %q", got)
+		}
+		h.Ended()
+		if s = h.Status(); s.App != "" {
+			t.Errorf("after its end: %+v", s)
 		}
 	})
 }

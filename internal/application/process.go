@@ -48,6 +48,8 @@ type Process struct {
 	mu      sync.Mutex
 	session string // under which it runs; empty: it does not
 	secret  string
+	pid     int    // 0: it does not run
+	ended   string // how it ended last; empty: it runs, or has not run yet
 }
 
 // Session is the session that the command runs under; empty: it does not run.
@@ -55,6 +57,19 @@ func (p *Process) Session() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.session
+}
+
+// Status is its process id, 0 while it does not run, and how it ended last; empty: it runs, or has not run yet.
+func (p *Process) Status() (pid int, ended string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid, p.ended
+}
+
+func (p *Process) note(pid int, ended string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pid, p.ended = pid, ended
 }
 
 // errNotRunning says that no request can be the command's.
@@ -93,6 +108,7 @@ func (p *Process) Run(ctx context.Context) {
 		}
 		began := time.Now()
 		err := p.once(ctx, session, start)
+		p.note(0, err.Error())
 		if ctx.Err() != nil {
 			return
 		}
@@ -137,6 +153,7 @@ func (p *Process) once(ctx context.Context, session string, start int64) error {
 		return err
 	}
 	p.Log.Info("The application has started", "pid", child.PID())
+	p.note(child.PID(), "")
 	p.attend(ctx, child, session)
 	p.set("", "") // before the keys are free: what still calls is not listened to
 	p.Gone()

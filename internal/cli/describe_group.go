@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -66,6 +67,8 @@ func (f *instanceFacts) show(d *description) {
 	d.field("Revision", plainText(i.Revision))
 	d.field("Address", plainText(i.Address))
 	d.field("App address", plainText(i.AppAddress))
+	d.application(i.Application)
+	d.stopping(i.Application)
 	d.field("Labels", labelText(i.Labels))
 	d.field("Session", plainText(i.Session))
 	d.wrong(f.Problems)
@@ -77,6 +80,37 @@ func (f *instanceFacts) show(d *description) {
 	section(&d.sections, d.view, shareColumns(), f.shares(), "it owns nothing, and has no cap")
 	d.tasks("tasks", f.Tasks)
 	d.events(f.Events, f.Unknown)
+}
+
+// application shows the process beside an instance, if one is configured.
+func (d *description) application(a *api.Application) {
+	if a == nil {
+		return
+	}
+	text := applicationText(a)
+	if a.ID != "" {
+		text += ", id " + a.ID + ", since " + a.Since.String()
+	}
+	if a.LastCallAgeSeconds != nil {
+		text += fmt.Sprintf(", last call %.1fs ago", *a.LastCallAgeSeconds)
+	}
+	if a.Message != "" {
+		text += ": " + a.Message
+	}
+	d.field("Application", plainText(text))
+	d.field("App status", plainText(labelText(a.Status)))
+}
+
+// stopping shows what an application has to stop, and how long it has.
+func (d *description) stopping(a *api.Application) {
+	if a == nil || len(a.Stopping) == 0 {
+		return
+	}
+	var all []string
+	for _, s := range a.Stopping {
+		all = append(all, s.Key+" "+d.view.age(s.By))
+	}
+	d.field("To stop", plainText(strings.Join(all, ", ")))
 }
 
 // share is what an instance owns of a group.

@@ -120,6 +120,7 @@ func (f *taskFacts) showTask(d *description) {
 	d.field("Why", plainText(d.why(t)))
 	d.field("Instance", d.since(plainText(t.Instance), t.OwnedSince))
 	f.showSilence(d)
+	f.showApplication(d)
 	if t.State != api.Unassigned && t.State != api.Paused {
 		d.field("Reason", reasonText(t.Reason, t.Message))
 	}
@@ -172,6 +173,21 @@ func weightText(t *api.Task) string {
 		return ""
 	}
 	return fmt.Sprintf("%d, by weightFrom (declared: %d)", t.Weight, t.DeclaredWeight)
+}
+
+// showApplication shows who runs a task with assign, and how long it has to stop.
+func (f *taskFacts) showApplication(d *description) {
+	if f.Task.Kind != "assign" || f.owner == nil {
+		return
+	}
+	d.application(f.owner.Application)
+	if a := f.owner.Application; a != nil {
+		for _, s := range a.Stopping {
+			if s.Key == f.Task.Key {
+				d.field("To stop", d.view.age(s.By))
+			}
+		}
+	}
 }
 
 // silence is from how long on the silence of an owner is reported.

@@ -125,6 +125,10 @@ func TestTerminalsObeyNobody(t *testing.T) {
 		instance := &s.Instances[i]
 		instance.Message, instance.Zone, instance.Version = hostile, hostile, hostile
 		instance.Address, instance.AppAddress = hostile, hostile
+		instance.Application = &api.Application{
+			ID: hostile, Message: hostile, Status: api.Labels{hostile: hostile},
+			Stopping: []api.StoppingKey{{Key: hostile}},
+		}
 		instance.Overrides = api.Overrides{{Kind: "drain", Name: instance.Name, By: hostile, Reason: hostile}}
 	}
 	for i := range s.Status.Groups {

@@ -60,7 +60,7 @@ func sample() *snapshot.Cluster {
 			{
 				Key: "topics/topic-004", State: api.Starting, Owner: api.Owner{Instance: "b", FencingToken: 9},
 				StateSince: ago(0),
-				Reason:     "Orphaned", Kind: "http", PinnedTo: "b", Overrides: api.Overrides{{
+				Reason:     "Orphaned", Kind: "assign", PinnedTo: "b", Overrides: api.Overrides{{
 					Kind: "pin", Scope: "task", Name: "topics/topic-004", To: "b", Strict: true, By: "ann",
 					Reason: "near its data", At: ago(2 * time.Hour),
 				}},
@@ -84,11 +84,17 @@ func sample() *snapshot.Cluster {
 				Labels: api.Labels{"pool": "gpu"}, Overrides: api.Overrides{
 					{Kind: "cordon", Scope: "instance", Name: "a", At: ago(time.Hour)},
 				},
+				Application: &api.Application{
+					ID: "11111111-1111-4111-8111-111111111111", PID: 4711, Ready: true, Since: ago(time.Hour),
+					LastCallAgeSeconds: new(0.3), Status: api.Labels{"lag": "7"},
+					Stopping: []api.StoppingKey{{Key: "topics/topic-002", By: ago(-9 * time.Second)}},
+				},
 			},
 			{
 				Name: "b", Session: "s-b", State: api.Draining, Version: "1.0.0", StartedAt: ago(30 * time.Minute),
 				HeartbeatAgeSeconds: 1.25, Owned: api.Counts{"topics": 2, "jobs": 1},
-				Caps: api.Counts{"topics": 2}, Overrides: api.Overrides{{
+				Application: &api.Application{Message: "none has called at unix:/run/app.sock"},
+				Caps:        api.Counts{"topics": 2}, Overrides: api.Overrides{{
 					Kind: "drain", Scope: "instance", Name: "b", By: "ann", Reason: "new kernel",
 					At: ago(5 * time.Minute),
 				}},

@@ -3,8 +3,10 @@ package replica
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/assign"
 	"github.com/shardctl/shardctl/pkg/tasks/exec"
@@ -28,6 +31,7 @@ type beside struct {
 	handler http.Handler
 	process *application.Process // nil without a command
 	changed signal               // it takes keys now, or does no longer
+	shown   shownApplication
 }
 
 // maxWait bounds how long a call waits for news, also with a long lease.
@@ -107,6 +111,51 @@ func ownerIn(c elect.Cluster) func(elect.Key) (application.Owner, bool) {
 		o, owned := c.View().Owner(key)
 		return application.Owner{Key: string(key), Instance: o.Instance, Address: o.Address, Token: o.Token}, owned
 	}
+}
+
+// status is what is known of the application, and when it called last; nil where none is configured.
+func (b *beside) status(listen string) (a *record.Application, lastCall time.Time) {
+	if b == nil {
+		return nil, time.Time{}
+	}
+	s := b.hub.Status()
+	a = &record.Application{
+		ID: s.App, Ready: s.Ready, Message: s.NotReady(listen), Status: s.Said, Stopping: map[string]int64{},
+	}
+	if s.App != "" {
+		a.Since = s.Since.UnixMilli()
+	}
+	keys := slices.Sorted(maps.Keys(s.Stopping))
+	for _, key := range keys[:min(len(keys), maxShared)] {
+		a.Stopping[key] = s.Stopping[key].UnixMilli()
+	}
+	if b.process != nil {
+		var ended string
+		if a.PID, ended = b.process.Status(); ended != "" && !a.Ready {
+			a.Message = "its command has ended: " + ended
+		}
+	}
+	a.Message = clip(a.Message)
+	return a, s.LastCall
+}
+
+// shownApplication is what the other replicas are shown of an application. Each change costs a write.
+type shownApplication struct {
+	last *record.Application
+	at   time.Time
+}
+
+// showEvery is how often a change of its status, or of what it has to stop, is shown.
+const showEvery = 5 * time.Second
+
+// next is what they are to be shown now.
+func (s *shownApplication) next(a *record.Application, now time.Time) *record.Application {
+	small := s.last != nil && a != nil && s.last.ID == a.ID && s.last.PID == a.PID && s.last.Ready == a.Ready &&
+		s.last.Message == a.Message
+	if !small || now.Sub(s.at) >= showEvery && !reflect.DeepEqual(s.last, a) {
+		s.last, s.at = a, now
+	}
+	return s.last
 }
 
 // close ends what newBeside began. No task may run any more.

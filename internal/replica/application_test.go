@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -107,11 +108,34 @@ groups:
 		return problem() && there && n == 0 && owner("mixed/sleep") == "a" && owner("mine/one") == ""
 	}, wait)
 
+	shown := func() *api.Application {
+		for _, i := range r.Board().Snapshot().Instances {
+			return i.Application
+		}
+		return nil
+	}
+	until("shown why", func() bool {
+		a := shown()
+		return a != nil && a.ID == "" && a.Message == "none has called at unix:/run/app.sock" && a.LastCallAgeSeconds == nil
+	}, wait)
+	c.req.Status = map[string]string{"lag": "7"}
+	until("shown that it is not ready", func() bool {
+		a := shown()
+		return a.ID == c.req.App && !a.Ready && a.Message == "it says that it is not ready" && a.Status["lag"] == "7" &&
+			a.LastCallAgeSeconds != nil && !a.Since.IsZero()
+	}, c.call)
+	// What others read of it is in the document of the member.
+	until("shared", func() bool {
+		m := r.node.Load().cluster.View().Sessions[0].Member.Application
+		return m != nil && m.ID == c.req.App && m.Status["lag"] == "7"
+	}, c.call)
+
 	c.req.Ready = true
 	until("assigned", func() bool { return len(c.req.Running) == 1 && c.req.Running[0].Key == "mine/one" }, c.call)
 	until("shown that there is one", func() bool {
 		_, there := capOfMine()
-		return !problem() && !there && owner("mine/one") == "a"
+		a := shown()
+		return !problem() && !there && owner("mine/one") == "a" && a.Ready && a.Message == ""
 	}, c.call)
 
 	c.req.Ready = false
@@ -119,5 +143,32 @@ groups:
 	stop()
 	if err := <-stopped; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhatOthersAreShownOfAnApplication: that another one has come, or is ready, is written at once; words every five
+// seconds at most; and nothing while nothing changes.
+func TestWhatOthersAreShownOfAnApplication(t *testing.T) {
+	var s shownApplication
+	begin := time.Now()
+	for i, step := range []struct {
+		after time.Duration
+		now   *record.Application
+		want  string
+	}{
+		{0, &record.Application{ID: "a", Message: "1"}, "a 1 "},
+		{0, &record.Application{ID: "a", Ready: true}, "a  "},
+		{time.Second, &record.Application{ID: "a", Ready: true, Status: map[string]string{"n": "1"}}, "a  "},
+		{showEvery, &record.Application{ID: "a", Ready: true, Status: map[string]string{"n": "2"}}, "a  2"},
+		{showEvery + time.Second, &record.Application{ID: "a", Ready: true, Status: map[string]string{"n": "3"}}, "a  2"},
+		{showEvery + time.Second, &record.Application{ID: "b", Ready: true}, "b  "},
+	} {
+		got := s.next(step.now, begin.Add(step.after))
+		if text := got.ID + " " + got.Message + " " + got.Status["n"]; text != step.want {
+			t.Errorf("step %d: %q, want %q", i, text, step.want)
+		}
+	}
+	if s.next(nil, begin) != nil {
+		t.Error("one is shown that is not configured")
 	}
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -14,14 +15,16 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
-// memberDoc is the member that this replica writes: what it declares, and problems that only it can find.
+// memberDoc is the member that this replica writes: what it declares, and what only it knows: problems, and the
+// application beside it.
 type memberDoc struct {
 	set func(context.Context, elect.Member) error
 
-	mu       sync.Mutex // held while it is written, so that an older one never follows a newer
-	member   elect.Member
-	declared bool
-	problems []record.Problem
+	mu          sync.Mutex // held while it is written, so that an older one never follows a newer
+	member      elect.Member
+	declared    bool
+	problems    []record.Problem
+	application *record.Application
 }
 
 // maxShared is how many problems an instance shares at most.
@@ -35,14 +38,15 @@ func (d *memberDoc) declare(ctx context.Context, m elect.Member) error {
 	return d.write(ctx)
 }
 
-// share writes the problems of the instance when they have changed. A change of the message alone is not worth a write.
-func (d *memberDoc) share(ctx context.Context, problems []record.Problem) error {
+// share writes the problems of the instance and its application when they have changed. A change of the message of a
+// problem alone is not worth a write.
+func (d *memberDoc) share(ctx context.Context, problems []record.Problem, a *record.Application) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if slices.EqualFunc(problems, d.problems, sameShared) {
+	if slices.EqualFunc(problems, d.problems, sameShared) && reflect.DeepEqual(a, d.application) {
 		return nil
 	}
-	d.problems = problems
+	d.problems, d.application = problems, a
 	if !d.declared {
 		return nil // declare writes it
 	}
@@ -53,11 +57,11 @@ func sameShared(a, b record.Problem) bool {
 	return a.Reason == b.Reason && a.Task == b.Task && a.Since == b.Since
 }
 
-// write leaves the problems out where the store would not take them beside the lists.
+// write leaves out what the store would not take beside the lists.
 func (d *memberDoc) write(ctx context.Context) error {
 	m := d.member.Clone()
-	if m.Problems = slices.Clone(d.problems); m.Validate() != nil {
-		m.Problems = nil
+	if m.Problems, m.Application = slices.Clone(d.problems), d.application; m.Validate() != nil {
+		m.Problems, m.Application = nil, nil
 	}
 	return d.set(ctx, m)
 }

@@ -65,12 +65,12 @@ func TestProblemsAreSharedWhenTheyChange(t *testing.T) {
 		do   func() error
 		said int
 	}{
-		{func() error { return a.share(t.Context(), []record.Problem{stuck}) }, 0},
+		{func() error { return a.share(t.Context(), []record.Problem{stuck}, nil) }, 0},
 		{func() error { return a.declare(t.Context(), member) }, 1},
-		{func() error { return a.share(t.Context(), []record.Problem{reworded}) }, 1},
+		{func() error { return a.share(t.Context(), []record.Problem{reworded}, nil) }, 1},
 		{func() error { return a.declare(t.Context(), relisted) }, 2},
-		{func() error { return a.share(t.Context(), nil) }, 3},
-		{func() error { return a.share(t.Context(), nil) }, 3},
+		{func() error { return a.share(t.Context(), nil, nil) }, 3},
+		{func() error { return a.share(t.Context(), nil, nil) }, 3},
 	} {
 		if err := step.do(); err != nil || len(said) != step.said {
 			t.Fatalf("step %d: %v, said %d times, want %d", i, err, len(said), step.said)
@@ -104,7 +104,7 @@ func TestProblemsNeverKeepAListFromBeingDeclared(t *testing.T) {
 	for i := range many {
 		many[i] = record.Problem{Reason: api.ProblemStopStuck, Message: strings.Repeat("x", elect.MaxText)}
 	}
-	if err := a.share(t.Context(), many); err != nil || said.Problems != nil || said.ListHashes["g"] != "1" {
+	if err := a.share(t.Context(), many, nil); err != nil || said.Problems != nil || said.ListHashes["g"] != "1" {
 		t.Errorf("%v, %d problems, hashes %v", err, len(said.Problems), said.ListHashes)
 	}
 }

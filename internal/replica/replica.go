@@ -236,14 +236,20 @@ func (r *Replica) collect() view.Input {
 	if n := r.node.Load(); n != nil {
 		in.Cluster, in.Report = n.cluster.View(), n.loop.Report()
 		in.Ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
+		in.Application, in.LastCall = n.beside.status(s.App.Listen)
 	}
 	return in
 }
 
 // share has the other replicas read what only this one can find.
 func (r *Replica) share(ctx context.Context, n *node) {
-	if err := n.member.share(ctx, shared(r.publisher.problems())); err != nil && ctx.Err() == nil {
-		r.log.V(1).Info("Problems were not shared with the other replicas", "error", err.Error())
+	var a *record.Application
+	if n.beside != nil {
+		now, _ := n.beside.status(r.Settings().App.Listen)
+		a = n.beside.shown.next(now, time.Now())
+	}
+	if err := n.member.share(ctx, shared(r.publisher.problems()), a); err != nil && ctx.Err() == nil {
+		r.log.V(1).Info("What this replica knows was not shared with the others", "error", err.Error())
 	}
 }
 

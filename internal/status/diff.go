@@ -80,7 +80,24 @@ func sameInstance(a, b *api.Instance) bool {
 		int(a.HeartbeatAgeSeconds/ageStep) == int(b.HeartbeatAgeSeconds/ageStep) &&
 		a.Zone == b.Zone && a.Version == b.Version && a.Revision == b.Revision && a.Address == b.Address &&
 		a.AppAddress == b.AppAddress && a.StartedAt == b.StartedAt && maps.Equal(a.Labels, b.Labels) &&
-		maps.Equal(a.Owned, b.Owned) && maps.Equal(a.Caps, b.Caps) && slices.Equal(a.Overrides, b.Overrides)
+		maps.Equal(a.Owned, b.Owned) && maps.Equal(a.Caps, b.Caps) &&
+		slices.Equal(a.Overrides, b.Overrides) && sameApplication(a.Application, b.Application)
+}
+
+func sameApplication(a, b *api.Application) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID && a.PID == b.PID && a.Ready == b.Ready && a.Message == b.Message && a.Since == b.Since &&
+		lastCall(a) == lastCall(b) && maps.Equal(a.Status, b.Status) && slices.Equal(a.Stopping, b.Stopping)
+}
+
+// lastCall is the age of the last call, as coarsely as that of heartbeats; below 0: not known.
+func lastCall(a *api.Application) int {
+	if a.LastCallAgeSeconds == nil {
+		return -1
+	}
+	return int(*a.LastCallAgeSeconds / ageStep)
 }
 
 // sameStatus leaves out when it was observed, which every snapshot changes.

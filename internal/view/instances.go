@@ -1,6 +1,8 @@
 package view
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
@@ -73,11 +75,26 @@ func (ix instanceIndex) list(started time.Time) []api.Instance {
 			Name: v.Member.Instance, Session: v.ID, State: ix.state(v), Message: ix.message(v),
 			Zone: v.Member.Zone, Labels: v.Member.Labels, Version: v.Member.Version, Revision: v.Member.Revision,
 			Address: v.Member.Address, AppAddress: v.Member.AppAddress, StartedAt: api.Millis(opened),
+			Application:         application(v.Member.Application),
 			HeartbeatAgeSeconds: ix.age(v).Round(time.Millisecond).Seconds(), Owned: held, Caps: v.Member.Caps,
 			Overrides: ix.overrides.instances[v.Member.Instance],
 		})
 	}
 	return list
+}
+
+// application shows what an instance knows of the process beside it; nil of nil.
+func application(a *record.Application) *api.Application {
+	if a == nil {
+		return nil
+	}
+	shown := &api.Application{
+		ID: a.ID, PID: a.PID, Ready: a.Ready, Message: a.Message, Since: api.Millis(a.Since), Status: a.Status,
+	}
+	for _, key := range slices.Sorted(maps.Keys(a.Stopping)) {
+		shown.Stopping = append(shown.Stopping, api.StoppingKey{Key: key, By: api.Millis(a.Stopping[key])})
+	}
+	return shown
 }
 
 // leases is what is left of the lease of each session that lives.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,10 @@ func TestInstances(t *testing.T) {
 		viewtest.Lock("g/t3", "", ""),
 	)
 	view.Sessions[0].Member.AppAddress = "a:9000"
+	view.Sessions[0].Member.Application = &record.Application{
+		ID: "u", PID: 7, Message: "not ready", Since: 1000, Status: map[string]string{"lag": "1"},
+		Stopping: map[string]int64{"g/t2": 3000, "g/t1": 2000},
+	}
 	m := makerOf(viewtest.Settings(t), view, nil)
 	m.instances.ages = map[string]time.Duration{"A": 1500 * time.Millisecond, "C": time.Minute}
 	list := m.instances.list(time.Now())
@@ -76,6 +81,16 @@ func TestInstances(t *testing.T) {
 	if a := list[0]; a.Name != "a" || a.State != api.Live || a.HeartbeatAgeSeconds != 1.5 || a.Owned["g"] != 2 ||
 		a.Owned["free"] != 1 || a.AppAddress != "a:9000" {
 		t.Errorf("%+v", a)
+	}
+	if a := list[0].Application; a == nil || a.ID != "u" || a.PID != 7 || a.Message != "not ready" ||
+		a.Since != api.Millis(1000) || a.Status["lag"] != "1" || a.LastCallAgeSeconds != nil ||
+		!slices.Equal(a.Stopping, []api.StoppingKey{
+			{Key: "g/t1", By: api.Millis(2000)}, {Key: "g/t2", By: api.Millis(3000)},
+		}) {
+		t.Errorf("%+v", a)
+	}
+	if list[1].Application != nil {
+		t.Errorf("one that is not configured is shown: %+v", list[1].Application)
 	}
 	if c := list[2]; c.State != api.Dead {
 		t.Errorf("%+v", c)
@@ -179,5 +194,24 @@ func TestLeases(t *testing.T) {
 	view.Sessions[0].State = record.Dead
 	if _, has := in.leases()[view.Sessions[0].ID]; has {
 		t.Error("a dead session has a lease")
+	}
+}
+
+// TestTheOwnApplicationIsShownAsItIsNow: what the replica that answers knows is newer than what its document says.
+func TestTheOwnApplicationIsShownAsItIsNow(t *testing.T) {
+	now := time.Now()
+	of := viewtest.Cluster()
+	for i := range of.Sessions {
+		of.Sessions[i].Member.Application = &record.Application{ID: "old"}
+	}
+	made := Make(Input{
+		Settings: viewtest.Settings(t), Cluster: of, Application: &record.Application{ID: "new", Ready: true},
+		LastCall: now.Add(-1500 * time.Millisecond),
+	}, nil, now)
+	for _, i := range made.Snapshot.Instances {
+		age := i.Application.LastCallAgeSeconds
+		if own := i.Session == of.Session; own != (i.Application.ID == "new") || own != (age != nil && *age == 1.5) {
+			t.Errorf("%s: %+v", i.Name, i.Application)
+		}
 	}
 }

@@ -30,6 +30,9 @@ type Input struct {
 	Report    *balancer.Report         // of the last plan; nil before the first
 	Ages      map[string]time.Duration // of the newest heartbeats by session; for others that of Cluster counts
 	Heartbeat Heartbeat                // the replica's last
+
+	Application *record.Application // beside the replica; nil: none is configured
+	LastCall    time.Time           // of the application; zero: it has not called
 }
 
 // Heartbeat is how long one took, or why there could be none.
@@ -55,6 +58,7 @@ type Result struct {
 func Make(in Input, before *Result, now time.Time) *Result {
 	m := newMaker(in)
 	s := &snapshot.Cluster{Instances: m.instances.list(in.Started), Leases: m.instances.leases()}
+	in.showOwnApplication(s.Instances, now)
 	made := &Result{Input: in, Snapshot: s, Reused: before != nil && in.sameLists(&before.Input)}
 	if !made.Reused {
 		made.failing = m.fillLists(s)
@@ -70,6 +74,22 @@ func Make(in Input, before *Result, now time.Time) *Result {
 	s.Status.Groups = groups
 	made.Findings = m.find(&s.Status, made.failing, now)
 	return made
+}
+
+// showOwnApplication shows the application beside the replica as it is now: others read of it later, and less.
+func (in *Input) showOwnApplication(list []api.Instance, now time.Time) {
+	if in.Application == nil || in.Cluster == nil {
+		return
+	}
+	for i := range list {
+		if list[i].Session == in.Cluster.Session {
+			list[i].Application = application(in.Application)
+			if !in.LastCall.IsZero() {
+				age := max(0, now.Sub(in.LastCall).Round(time.Millisecond).Seconds())
+				list[i].Application.LastCallAgeSeconds = &age
+			}
+		}
+	}
 }
 
 // head is the status of a snapshot without groups and problems. Before anything was read it is stale, and of no time.

@@ -169,8 +169,13 @@ func TestJSONIsTheContract(t *testing.T) {
 			},
 			`{"items":[{"name":"a","session":"","state":"live","message":"","zone":"","labels":{},"version":"",` +
 				`"revision":"","address":"","appAddress":"","startedAt":null,` +
-				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{},"overrides":[]}],"continue":"",` +
-				`"stale":false}`,
+				`"heartbeatAgeSeconds":1.2,"owned":{"topics":20},"caps":{},"overrides":[],"application":null}],` +
+				`"continue":"","stale":false}`,
+		},
+		"application": {
+			api.Application{ID: "u", PID: 7},
+			`{"id":"u","pid":7,"ready":false,"message":"","since":null,"lastCallAgeSeconds":null,"status":{},` +
+				`"stopping":[]}`,
 		},
 		"events": {
 			api.List[api.Event]{Items: []api.Event{{ID: "1"}}, Continue: "x"},

@@ -63,6 +63,34 @@ type Instance struct {
 	Owned               Counts    `json:"owned"`     // by group
 	Caps                Counts    `json:"caps"`      // by group; a group without cap is left out
 	Overrides           Overrides `json:"overrides"` // a drain, a cordon
+	// Application is the process beside it that runs its tasks with assign; nil: none is configured.
+	Application *Application `json:"application"`
+}
+
+// Application is the process beside an instance that runs its tasks with assign, as the instance knows it.
+type Application struct {
+	ID      string `json:"id"`      // a UUID of the process; empty: none has called
+	PID     int    `json:"pid"`     // of the command that the instance has started; 0: none
+	Ready   bool   `json:"ready"`   // the instance takes keys for it
+	Message string `json:"message"` // why it is not ready
+	Since   Time   `json:"since"`   // its first call
+	// since its last call; nil: it has not called, or another instance answers
+	LastCallAgeSeconds *float64      `json:"lastCallAgeSeconds"`
+	Status             Labels        `json:"status"`   // what it said of itself last
+	Stopping           []StoppingKey `json:"stopping"` // what it has to stop, by key; at most 20
+}
+
+// MarshalJSON writes a list that is nil as an empty one.
+func (a Application) MarshalJSON() ([]byte, error) {
+	type plain Application
+	a.Stopping = notNil(a.Stopping)
+	return json.Marshal(plain(a))
+}
+
+// StoppingKey is a key that an application has to stop.
+type StoppingKey struct {
+	Key string `json:"key"`
+	By  Time   `json:"by"` // when its time to stop is over
 }
 
 // Severity is how bad a problem is.

@@ -16,6 +16,12 @@ function instanceBar(i, most) {
   bar.append(part);
   return bar;
 }
+// runner says what the application beside an instance is, and how it is.
+function runner(a) {
+  return a && [a.pid ? "application pid " + a.pid : a.id ? "application " + a.id.slice(0, 8) : "no application", a.ready ? "ready" : "not ready: " + a.message,
+    a.since && "for " + ago(a.since), a.lastCallAgeSeconds !== null && "last call " + a.lastCallAgeSeconds.toFixed(1) + " s ago",
+    ...Object.entries(a.status).map(([k, v]) => k + "=" + v), a.stopping.length && "stopping " + plural(a.stopping.length, "key")].filter(Boolean).join(", ");
+}
 function chip(t) {
   return el("li", null, el("a", { class: "chip " + t.state, href: href({ task: t.key }), "aria-label": t.key + ", " + t.state },
     (t.state === "running" ? "" : MARKS[t.state] + " ") + t.name));
@@ -41,7 +47,7 @@ function drawInstances() {
     if (!card.open) return;
     if (card.lastElementChild.children.length !== 4) card.lastElementChild.replaceChildren(el("p", "soft"), el("p", "asked"), el("ul", "chips"), el("div"));
     const [facts, why, keys, actions] = card.lastElementChild.children;
-    put(facts, [i.zone && "zone " + i.zone, "version " + i.version, "up " + ago(i.startedAt), "heartbeat " + i.heartbeatAgeSeconds.toFixed(1) + " s ago",
+    put(facts, [i.zone && "zone " + i.zone, "version " + i.version, "up " + ago(i.startedAt), "heartbeat " + i.heartbeatAgeSeconds.toFixed(1) + " s ago", runner(i.application),
       ...Object.entries(i.labels).map(([k, v]) => k + "=" + v)].filter(Boolean).join(" · "));
     const message = /^(drain|cordon)ed/.test(i.message) ? "" : i.message; // what was asked for says it
     put(why, [message, asked(i.overrides)].filter(Boolean).join(". "));

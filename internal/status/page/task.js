@@ -58,7 +58,15 @@ function whereToChange(t, verbs) {
   return el("p", "soft", TAKES === "token" ? "To change it, give a token at the top of the page, or run " : "To change it, open the page of admin.listen, or run ",
     el("code", null, "shardctl " + verbs[0] + " " + t.key));
 }
-function fact(name, value) { return value === "" || value === null || value === undefined ? [] : [el("div", null, el("dt", null, name), el("dd", null, value))]; }
+function applicationOf(t) {
+  const owner = instances.find((i) => i.session === t.session);
+  return owner ? owner.application : null;
+}
+function stopOf(t) {
+  const a = applicationOf(t), stop = a && a.stopping.find((s) => s.key === t.key);
+  return stop ? moment(stop.by) : "";
+}
+function fact(name, value) { return value === "" || value === null || value === undefined || value === false ? [] : [el("div", null, el("dt", null, name), el("dd", null, value))]; }
 
 function drawTask() {
   const t = tasks.get(want.task), box = byId("one");
@@ -83,11 +91,13 @@ function drawTask() {
   fill(facts.children[2], [mine, t.state, t.stateSince, ago(t.stateSince)], () => [
     el("p", null, stateBadge(t.state), " ", el("span", "soft", t.stateSince ? "for " + ago(t.stateSince) : "")),
     mine.length ? el("ul", "problems", mine.map(problemItem)) : null].filter(Boolean));
-  fill(facts.children[3], t, () => [
+  fill(facts.children[3], [t, t.kind === "assign" && applicationOf(t)], () => [
     fact("last error", t.lastError && el("span", "bad", t.lastError)),
     fact("overrides", asked(t.overrides)),
     fact(t.instance ? "why it is there" : "why", t.reason + (t.message ? ": " + t.message : "")),
     fact("owner", t.instance && el("span", null, letter(t.instance), " ", el("a", { href: href({ instance: t.instance }) }, t.instance), el("span", "soft", " session " + t.session))),
+    fact("application", t.kind === "assign" && runner(applicationOf(t))),
+    fact("to stop by", stopOf(t)),
     fact("owned since", t.ownedSince && moment(t.ownedSince)), fact("fencing token", t.fencingToken || ""),
     fact("weight", t.weight === t.declaredWeight ? "" : t.weight + ", by weightFrom (declared: " + t.declaredWeight + ")"),
     fact("load", t.load === null || t.load === undefined ? "" : String(t.load)),

@@ -23,6 +23,10 @@ func FuzzDocuments(f *testing.F) {
 		Member{
 			Session: "s", Rev: 1, Instance: "a", Caps: map[string]int{"g": 2}, Labels: map[string]string{"a": "b"},
 			LeaseMS: 4000, Address: "a:8080", AppAddress: "a:9000",
+			Application: &Application{
+				ID: "u", PID: 7, Message: "m", Since: 5, Status: map[string]string{"a": "b"},
+				Stopping: map[string]int64{"g/k": 9},
+			},
 		}.Doc(store.WriterID{Session: "s", Seq: 1}),
 		Lock{
 			Key: "g/k", Rev: 3, Session: "s", Next: "n", Token: 3, Reason: ReasonCreated,
@@ -40,6 +44,7 @@ func FuzzDocuments(f *testing.F) {
 	for _, body := range []string{
 		"", "null", "[]", "7", "no JSON", `{"leaseMs":-1,"remote":{"g/k":-5}}`, `{"leaseMs":9e18}`,
 		`{"remote":{"g/k":9000000000000000000},"died":-1}`,
+		`{"instance":"a","application":{"since":-1}}`, `{"application":{"status":{"a":"<"},"stopping":{"g/k":9e15}}}`,
 		`{"caps":{"g":-1},"maxTasks":-1}`, `{"status":{"outcome":{"at":9000000000000000000,"error":"<<<"}}}`,
 		`{"to":7}`,
 		`{"limit":-1,"holders":[{"session":"<","claim":"c","token":-1},{"slot":-1,"until":9e15}],"queue":[{}]}`,

@@ -36,6 +36,44 @@ type Member struct {
 	LeaseMS int64 `json:"leaseMs,omitempty"`
 	// Problems are what this instance alone can find, for others to show.
 	Problems []Problem `json:"problems,omitempty"`
+	// Application is the process beside it that runs its tasks with assign; nil: none is configured.
+	Application *Application `json:"application,omitempty"`
+}
+
+// Application is what an instance knows of the process beside it. Times are Unix ms by the instance's clock.
+type Application struct {
+	ID       string            `json:"id,omitempty"`       // a UUID of the process; empty: none has called
+	PID      int               `json:"pid,omitempty"`      // of the command that the instance has started; 0: none
+	Ready    bool              `json:"ready,omitempty"`    // the instance takes keys for it
+	Message  string            `json:"message,omitempty"`  // why it is not ready
+	Since    int64             `json:"since,omitempty"`    // its first call
+	Status   map[string]string `json:"status,omitempty"`   // what it said of itself last
+	Stopping map[string]int64  `json:"stopping,omitempty"` // by key: when its time to stop is over
+}
+
+// shown says whether a is text that can be shown.
+func (a *Application) shown() bool {
+	texts := []string{a.ID, a.Message}
+	for name, value := range a.Status {
+		texts = append(texts, name, value)
+	}
+	moments := []int64{a.Since}
+	for key, by := range a.Stopping {
+		texts, moments = append(texts, key), append(moments, by)
+	}
+	return a.PID >= 0 && !slices.ContainsFunc(texts, func(s string) bool {
+		return len(s) > store.MaxText || !utf8.ValidString(s)
+	}) && !slices.ContainsFunc(moments, func(ms int64) bool { return ms < 0 || ms > maxMoment })
+}
+
+// clone is a copy that shares no map with a; nil of nil.
+func (a *Application) clone() *Application {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Status, c.Stopping = maps.Clone(a.Status), maps.Clone(a.Stopping)
+	return &c
 }
 
 // Problem is something wrong with an instance, or with what it runs. Reason is one word. Group and Task, a key, are
@@ -87,6 +125,9 @@ func MemberFrom(d store.Doc) (Member, error) {
 	}
 	// They are for people. What cannot be shown must not cost the member its caps.
 	m.Problems = slices.DeleteFunc(m.Problems, func(p Problem) bool { return !p.shown() })
+	if m.Application != nil && !m.Application.shown() {
+		m.Application = nil
+	}
 	if m.Instance == "" && len(c.errs) == 0 {
 		c.bad("instance", "missing")
 	}
@@ -108,6 +149,6 @@ func (m Member) Validate() error {
 func (m Member) Clone() Member {
 	m.Caps, m.Labels, m.ListHashes = maps.Clone(m.Caps), maps.Clone(m.Labels), maps.Clone(m.ListHashes)
 	m.WeightRevisions = maps.Clone(m.WeightRevisions)
-	m.Problems = slices.Clone(m.Problems)
+	m.Problems, m.Application = slices.Clone(m.Problems), m.Application.clone()
 	return m
 }
