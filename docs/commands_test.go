@@ -73,6 +73,7 @@ var others = []string{
 	"install", "useradd", "systemctl", "journalctl", "kubectl", "helm", "kind", "docker", "ctr", "mongosh", "mongodump",
 	"mongorestore", "sqlite3", "tail", "sed", "touch", "test", "timeout", "until", "do", "done", "oras", "trivy",
 	"grype", "gofmt", "golangci-lint", "promtool", "yq", "python3", "trap", "true", "source", "pip", "npm", "mvn",
+	"topics", // the README has it built
 }
 
 var (

@@ -12,6 +12,8 @@ import (
 //	<!-- run -->                 the commands are run, one after the other with those of the page's other blocks
 //	<!-- run until: TEXT -->     the last command runs until it prints TEXT; then it gets Ctrl-C and has to end well
 //	<!-- file: NAME -->          the block is the content of that file in the directory where the commands run
+//	<!-- program: DIR/NAME -->   the block is a file of a service, whose processes run in a directory of their own
+//	<!-- three: DIR -->          the commands of that service; the last one starts one of its three processes
 //	<!-- same: PATH -->          the block is what stands in that file of the repository, or a part of it
 //	<!-- shown: NAME -->         an end-to-end scenario runs the commands in the state that the page speaks of
 //	<!-- needs: WHAT -->         the commands need what a test does not have; they are parsed, and their files and
@@ -22,8 +24,7 @@ type Block struct {
 }
 
 var fenced = regexp.MustCompile(
-	"(?ms)^(?:<!-- (run until: [^\n]*?|run|file: [^\n]*?|same: [^\n]*?|shown: [^\n]*?|needs: [^\n]*?) " +
-		"-->\n)?```([a-z]*)\n(.*?)^```$",
+	"(?ms)^(?:<!-- (run|(?:run until|file|program|three|same|shown|needs): [^\n]*?) -->\n)?```([a-z]*)\n(.*?)^```$",
 )
 
 // Blocks are all fenced blocks of a page, whose name is for messages.
