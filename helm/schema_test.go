@@ -98,7 +98,7 @@ func TestSchemaRefusesByName(t *testing.T) {
 	for name, c := range map[string]struct{ values, want string }{
 		"top level":      {`replicaCuont: 3`, "replicaCuont"},
 		"second level":   {`image: {tga: x}`, "tga"},
-		"an application": {`app: {image: {nmae: x}}`, "nmae"},
+		"an application": {`app: {image: {title: x}}`, "title"},
 		"in config":      {`config: {leese: {}}`, "leese"},
 		"in a group":     {`config: {groups: [{name: a, tsaks: []}]}`, "tsaks"},
 		"in a task":      {`config: {groups: [{name: a, tasks: [{name: b, exec: {comand: [x]}}]}]}`, "comand"},

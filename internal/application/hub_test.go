@@ -350,7 +350,9 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 		p.req.Ready = false
 		p.call(0)
 		p.call(0)
-		<-ended
+		if err := <-ended; err == nil || err.Error() != "Balance" {
+			t.Errorf("it ended with %v", err)
+		}
 		s = h.Status()
 		if got := s.NotReady(""); got != "it says that it is not ready" || len(s.Stopping) != 0 {
 			t.Errorf("not ready: %q, stopping %v", got, s.Stopping)

@@ -58,7 +58,7 @@ func (l Looker) Run(ctx context.Context, token int64) error {
 			failures = 0
 		}
 		if sleep.For(ctx, wait) != nil {
-			return nil
+			return nil //nolint:nilerr // the replica no longer looks
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // A command that uses a processor weighs more than one that sleeps, by what a real guard measures of both.
 func TestWeightsFollowProcessorTime(t *testing.T) {
 	if !wire.IsWorker() {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v") //nolint:gosec // this
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		cmd.Env = append(os.Environ(), envGuard+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -43,9 +43,9 @@ func share(uri, instance string) error {
 		Store: uri, Group: "topics", Keys: names(keys), Instance: instance, Lease: 4 * time.Second,
 		Options: shard.Options{Rollout: os.Getenv(envRollout)},
 	}, func(ctx context.Context, own shard.Lease) error {
-		fmt.Println(instance, "begins", own.Name(), own.Token(), time.Now().UnixMicro())
+		fmt.Fprintln(os.Stdout, instance, "begins", own.Name(), own.Token(), time.Now().UnixMicro())
 		<-ctx.Done()
-		fmt.Println(instance, "ends", own.Name(), own.Token(), time.Now().UnixMicro())
+		fmt.Fprintln(os.Stdout, instance, "ends", own.Name(), own.Token(), time.Now().UnixMicro())
 		return nil
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func share(uri, instance string) error {
 		ready := httptest.NewRecorder()
 		r.Handler().ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
 		if ready.Code == http.StatusOK {
-			fmt.Println(instance, "ready", "-", 0, 0)
+			fmt.Fprintln(os.Stdout, instance, "ready", "-", 0, 0)
 			break
 		}
 	}
