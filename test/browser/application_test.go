@@ -23,7 +23,7 @@ func TestApplicationIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sockets, err := os.MkdirTemp("", "shardctl-app-") // the path of a socket is short
+	sockets, err := os.MkdirTemp("", "shardctl-app-") //nolint:usetesting // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}
