@@ -80,6 +80,7 @@ func checkLength(t *testing.T, program pageblock.Block) {
 type service struct {
 	t         *testing.T
 	dir, tree string
+	sockets   string // the path of a socket is short
 	env       []string
 	out       *output
 	processes []*exec.Cmd
@@ -91,8 +92,13 @@ func newService(t *testing.T, bin string) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sockets, err := os.MkdirTemp("", "s-") //nolint:usetesting // that has the name of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	return &service{
-		t: t, dir: t.TempDir(), tree: tree, out: &output{},
+		t: t, dir: t.TempDir(), tree: tree, sockets: sockets, out: &output{},
 		// Without a buffer Python writes a line in parts, and others write in between.
 		env: append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONUNBUFFERED="),
 	}
@@ -100,7 +106,7 @@ func newService(t *testing.T, bin string) *service {
 
 // adapt has the clone be this tree, and sockets be where only this test is.
 func (s *service) adapt(text string) string {
-	return strings.NewReplacer("../shardctl", s.tree, "unix:/tmp/", "unix:"+s.dir+"/").Replace(text)
+	return strings.NewReplacer("../shardctl", s.tree, "unix:/tmp/", "unix:"+s.sockets+"/").Replace(text)
 }
 
 // start runs all commands but the last, which it starts three times.

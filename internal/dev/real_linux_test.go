@@ -73,7 +73,13 @@ func build(t *testing.T) string {
 func startReal(t *testing.T, args ...string) *devProcess {
 	t.Helper()
 	program := build(t)
-	r := &devProcess{t: t, tmp: t.TempDir(), lines: make(chan string, 1000)}
+	// The path of a socket is short, and t.TempDir has the name of the test.
+	tmp, err := os.MkdirTemp("", "dev-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	r := &devProcess{t: t, tmp: tmp, lines: make(chan string, 1000)}
 	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program, append([]string{"dev"}, args...)...)
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
 	r.cmd.Stderr = os.Stderr

@@ -27,7 +27,7 @@ type memberDoc struct {
 	application *record.Application
 }
 
-// maxShared is how many problems an instance shares at most.
+// maxShared is how many problems an instance shares at most, and how many keys that its application has to stop.
 const maxShared = 20
 
 // declare writes what the replica declares.
