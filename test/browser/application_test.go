@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,6 +50,10 @@ groups:
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, func(ctx context.Context) error {
+		_, err := r.Client.Status(ctx)
+		return err
+	})
 	p := open(t, admin(r), desk)
 	p.wait(`/application pid \d+, ready, for .*last call [\d.]+ s ago/.test(
 		document.querySelector("#instances").innerText)`)
