@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -185,7 +186,7 @@ func (w *workerProcess) untilSettled(ctx context.Context, rest time.Duration) bo
 				return false
 			}
 		}
-		if !pause(ctx, time.After(rest)) {
+		if sleep.For(ctx, rest) != nil {
 			return false
 		}
 		if settled(board.Snapshot()) {

@@ -104,14 +104,7 @@ func TestRealClusterOfApplications(t *testing.T) {
 		}
 	}
 
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	rest := r.drain()
-	if err := r.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v: %q", err, rest)
-	}
-	r.nothingLeft()
+	r.quit()
 }
 
 // tokensOf is how all tasks are.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -147,9 +148,7 @@ func (o *observer) run(ctx context.Context, views chan<- *View) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-time.After(max(pollEvery, pollShare*time.Since(began))):
-		case <-ctx.Done():
+		if sleep.For(ctx, max(pollEvery, pollShare*time.Since(began))) != nil {
 			return
 		}
 	}

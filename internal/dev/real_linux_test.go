@@ -121,6 +121,19 @@ func (r *devProcess) until(pattern string) []string {
 	}
 }
 
+// quit asks it to end, and fails the test unless it ends well and leaves nothing.
+func (r *devProcess) quit() {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	rest := r.drain()
+	if err := r.cmd.Wait(); err != nil {
+		r.t.Errorf("it ended with %v: %q", err, rest)
+	}
+	r.nothingLeft()
+}
+
 // left lists the processes that dev started and that are there.
 func (r *devProcess) left() []string {
 	r.t.Helper()
@@ -331,14 +344,7 @@ func playOn(t *testing.T, uri string) {
 	r := startReal(t, "--store", uri, "--replicas", "2", "--tasks", "6", "--cap", "6", "--port", "0")
 	r.until(`6 of 6 tasks run: r1 3, r2 3`)
 	r.eventually("six processes of tasks", func() bool { return r.running() == 6 })
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	rest := r.drain()
-	if err := r.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v: %q", err, rest)
-	}
-	r.nothingLeft()
+	r.quit()
 }
 
 // released are the revisions of the locks, none of which has an owner, in a cluster without a living session.

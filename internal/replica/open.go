@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -38,9 +39,7 @@ func WaitForStore(
 		if ctx.Err() == nil {
 			failed(err, pause)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				within := time.Since(began).Round(100 * time.Millisecond) // the caller's deadline may be earlier
 				return nil, fmt.Errorf("the store was not reached within %v: %w", within, err)

@@ -48,6 +48,13 @@ func (p *publisher) problems() ([]api.Problem, string) {
 	return p.found, p.board.Snapshot().Status.Instance
 }
 
+// application is the one beside this replica, as the last snapshot shows it; nil: none is configured.
+func (p *publisher) application() *record.Application {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last.Input.Application
+}
+
 func (p *publisher) snapshot(in view.Input, problems *problemRegistry, now time.Time) *snapshot.Cluster {
 	made := view.Make(in, p.last, now)
 	if !made.Reused {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 )
@@ -224,11 +225,9 @@ func (b *Server) WaitWritten(ctx context.Context, text string) error {
 		if found || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, writtenEvery) != nil {
 			return fmt.Errorf("%s at %s has not written %q to %s: %w", b.kind, b.Addr(), text, pattern,
 				context.Cause(ctx))
-		case <-time.After(writtenEvery):
 		}
 	}
 	return nil

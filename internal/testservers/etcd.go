@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
@@ -166,9 +167,7 @@ func (c *EtcdCluster) Leader(ctx context.Context) (*Server, error) {
 			}
 			errs = append(errs, err)
 		}
-		select {
-		case <-time.After(20 * time.Millisecond): // an election reports nothing
-		case <-ctx.Done():
+		if sleep.For(ctx, 20*time.Millisecond) != nil { // an election reports nothing
 			return nil, fmt.Errorf("no member of etcd leads: %w", errors.Join(errs...))
 		}
 	}

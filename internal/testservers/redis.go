@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
@@ -197,10 +198,8 @@ func waitSentinel(ctx context.Context, addr, want string) error {
 		if strings.Contains(line, want) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 20*time.Millisecond) != nil {
 			return fmt.Errorf("sentinel at %s says %q (%w), not %q", addr, line, err, want)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
@@ -269,10 +268,8 @@ func (s *RedisSet) WaitMaster(ctx context.Context, not int) int {
 		if i := s.Master(ctx); i != not {
 			return i
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 20*time.Millisecond) != nil {
 			s.tb.Fatal("no other node has become the master")
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

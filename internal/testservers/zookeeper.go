@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
@@ -284,10 +285,8 @@ func (z *ZooKeepers) await(ctx context.Context, enough func(leader *Server, serv
 				return leader, nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 20*time.Millisecond) != nil {
 			return nil, fmt.Errorf("of %s %d lead or follow: %w", z.Addrs(), serving, context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

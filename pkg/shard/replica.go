@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/route"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -150,9 +151,7 @@ func (r *Replica) open(ctx context.Context) (store.Store, error) {
 // firstList waits for the first list of a group; false: ctx has ended.
 func (r *Replica) firstList(ctx context.Context, g Group) bool {
 	for !r.list(ctx, g) {
-		select {
-		case <-time.After(minEvery):
-		case <-ctx.Done():
+		if sleep.For(ctx, minEvery) != nil {
 			return false
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/freeport"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/client"
 )
 
@@ -126,10 +127,8 @@ func (c *cluster) settled(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 200*time.Millisecond) != nil {
 			return fmt.Errorf("%w: %w\n%s", context.Cause(ctx), err, c.logs())
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -168,7 +169,7 @@ func (c *fleet) gather(ctx context.Context, n, total int) error {
 		}
 	}
 	for keys := 2 * wave; keys <= total; keys += wave {
-		if err := lab.Pause(ctx, waveGap); err != nil {
+		if err := sleep.For(ctx, waveGap); err != nil {
 			return err
 		}
 		c.declared = declare(keys)

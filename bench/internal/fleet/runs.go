@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // runLog notes what runs where, and whether two runs of a key were ever alive at once. It may be used concurrently.
@@ -140,7 +139,7 @@ func (b *runLog) await(ctx context.Context, limit time.Duration, ready func() bo
 		}
 		select {
 		case <-b.changed:
-			if err := lab.Pause(ctx, 2*time.Millisecond); err != nil { // counting is not free where there are many
+			if err := sleep.For(ctx, 2*time.Millisecond); err != nil { // counting is not free where there are many
 				return fmt.Errorf("%w: %v", err, b.counts())
 			}
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/history"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -79,7 +80,7 @@ func IdleOn(ctx context.Context, b *lab.Lab, name, uri string, members, keys int
 		return err
 	}
 	// Events are written and counters raised within a second. The first looks at all locks come with them.
-	if err := lab.Pause(ctx, settled); err != nil {
+	if err := sleep.For(ctx, settled); err != nil {
 		return err
 	}
 	return measure(ctx)
@@ -125,7 +126,7 @@ func scaleOut(ctx context.Context, b *lab.Lab, name string, from, keys int) (sca
 	if err := c.grow(ctx, from, lab.Patience); err != nil {
 		return scaled{}, err
 	}
-	if err := lab.Pause(ctx, 2*time.Second); err != nil { // events are written, counters raised
+	if err := sleep.For(ctx, 2*time.Second); err != nil { // events are written, counters raised
 		return scaled{}, err
 	}
 	added, err := c.prepare(ctx, 1)
@@ -143,7 +144,7 @@ func scaleOut(ctx context.Context, b *lab.Lab, name string, from, keys int) (sca
 	if err := c.runs.even(ctx, lab.Patience, keys, from+1); err != nil {
 		return scaled{}, err
 	}
-	if err := lab.Pause(ctx, 2*time.Second); err != nil { // in balance, nothing more may move
+	if err := sleep.For(ctx, 2*time.Second); err != nil { // in balance, nothing more may move
 		return scaled{}, err
 	}
 	o := scaled{gaps: c.runs.gapsSince(gaps)}

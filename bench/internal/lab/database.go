@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -122,7 +123,7 @@ func WatchTraffic(ctx context.Context, db *mongo.Database, window time.Duration)
 		return Traffic{}, err
 	}
 	begin := time.Now()
-	if err := Pause(ctx, window); err != nil {
+	if err := sleep.For(ctx, window); err != nil {
 		return Traffic{}, err
 	}
 	end := time.Now()

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
@@ -129,20 +130,8 @@ func Until(ctx context.Context, check func() error) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		if err := Pause(ctx, tryEvery); err != nil {
+		if err := sleep.For(ctx, tryEvery); err != nil {
 			return err
 		}
-	}
-}
-
-// Pause waits for d. The error is the cause for which ctx ended before.
-func Pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -47,7 +48,7 @@ func poll(ctx context.Context, take func() (bool, error)) error {
 		if taken, err := take(); taken || err != nil {
 			return err
 		}
-		if err := lab.Pause(ctx, mongoPoll); err != nil {
+		if err := sleep.For(ctx, mongoPoll); err != nil {
 			return err
 		}
 	}

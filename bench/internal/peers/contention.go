@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/history"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -69,11 +70,11 @@ func (c *column) crowd(ctx context.Context, all []*member) error {
 	for i := range crowdSize {
 		asked := of(i).order("acquire", crowdKey(i))
 		go func() { turns <- turn{i, of(i).await(ctx, asked)} }()
-		if err := lab.Pause(ctx, 10*time.Millisecond+moment(20*time.Millisecond)); err != nil {
+		if err := sleep.For(ctx, 10*time.Millisecond+moment(20*time.Millisecond)); err != nil {
 			return err
 		}
 	}
-	if err := lab.Pause(ctx, time.Second); err != nil {
+	if err := sleep.For(ctx, time.Second); err != nil {
 		return err
 	}
 	served, err := c.serve(ctx, of, turns)
@@ -94,7 +95,7 @@ func (c *column) serve(ctx context.Context, of func(int) *member, turns <-chan t
 			}
 			served = append(served, t.caller)
 			c.crowded.gaps = append(c.crowded.gaps, t.end.Sub(released.begin))
-			if err := lab.Pause(ctx, holdFor); err != nil {
+			if err := sleep.For(ctx, holdFor); err != nil {
 				return served, err
 			}
 			released, err = of(t.caller).do(ctx, "release", crowdKey(t.caller))
@@ -156,7 +157,7 @@ func (c *column) freeze(ctx context.Context, round int) error {
 	defer holds.kill()
 	frozen := func() history.Instant { return holds.signal(syscall.SIGSTOP) }
 	thaw := func(since history.Instant) (history.Instant, error) {
-		err := lab.Pause(ctx, max(0, 2*crashLease-history.Now().Sub(since)))
+		err := sleep.For(ctx, max(0, 2*crashLease-history.Now().Sub(since)))
 		return holds.signal(syscall.SIGCONT), err
 	}
 	found, err := c.clash(ctx, holds, key, frozen, thaw)
@@ -217,7 +218,7 @@ func (c *column) clash(ctx context.Context, holds *member, key string, disturb f
 	}
 	defer next.kill()
 	acquired := next.order("acquire", key)
-	if err := lab.Pause(ctx, crashLease/2+moment(crashLease/2)); err != nil {
+	if err := sleep.For(ctx, crashLease/2+moment(crashLease/2)); err != nil {
 		return clash{}, err
 	}
 	since := disturb()
@@ -226,7 +227,7 @@ func (c *column) clash(ctx context.Context, holds *member, key string, disturb f
 	if taken.err != nil || err != nil {
 		return clash{}, fmt.Errorf("the next does not get it: %w, %w", taken.err, err)
 	}
-	if err := lab.Pause(ctx, clashTime); err != nil {
+	if err := sleep.For(ctx, clashTime); err != nil {
 		return clash{}, err
 	}
 	acted, err := holds.do(ctx, "report", key)

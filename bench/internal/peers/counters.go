@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // between makes rates of counters that are read before and after a window.
@@ -27,7 +26,7 @@ func between(read func(context.Context) (rates, error)) func(context.Context, ti
 			return rates{}, err
 		}
 		begin := time.Now()
-		if err := lab.Pause(ctx, window); err != nil {
+		if err := sleep.For(ctx, window); err != nil {
 			return rates{}, err
 		}
 		seconds := time.Since(begin).Seconds()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -104,7 +105,7 @@ func (c *column) promote(ctx context.Context, set *promotable) (promotion, error
 	if !p.acked {
 		return p, nil
 	}
-	if err := lab.Pause(ctx, clashTime); err != nil {
+	if err := sleep.For(ctx, clashTime); err != nil {
 		return p, err
 	}
 	acted, err := holds.do(ctx, "report", key)
@@ -219,7 +220,7 @@ func (set *promotable) online(ctx context.Context, master string, replicas int) 
 		if set.version = info["Server"]["redis_version"]; n == replicas {
 			return nil
 		}
-		if err := lab.Pause(ctx, 50*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -99,45 +100,46 @@ func (s size) total() int64 { return s.guard + s.worker }
 // restAfter is how long after the last start a replica rests: the last statuses are written, and memory given back.
 const restAfter = 20 * time.Second
 
+// weighed is the most that a replica took until it rested, and at rest.
+type weighed struct {
+	name        string
+	target      int64
+	start, rest size
+}
+
 // weigh samples the replicas' memory, and prints the most that each had: until it rested, and at rest.
 func weigh(ctx context.Context, b *lab.Lab, owner, guest *harness.Replica) error {
 	lasts := time.Minute
 	if b.Quick {
 		lasts = 20 * time.Second
 	}
-	var own, know, ownStart, knowStart size
-	if err := sample(ctx, restAfter, owner, &ownStart, guest, &knowStart); err != nil {
+	know := &weighed{name: "memory, 10,000 keys known, none owned", target: guestTarget}
+	own := &weighed{name: "memory, 10,000 waiting tasks owned", target: ownerTarget}
+	if err := sample(ctx, restAfter, func() error {
+		return errors.Join(own.start.raise(owner), know.start.raise(guest))
+	}); err != nil {
 		return err
 	}
-	if err := sample(ctx, lasts, owner, &own, guest, &know); err != nil {
+	if err := sample(ctx, lasts, func() error {
+		return errors.Join(own.rest.raise(owner), know.rest.raise(guest))
+	}); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name   string
-		target int64
-		size
-		start size
-	}{
-		{"memory, 10,000 keys known, none owned", guestTarget, know, knowStart},
-		{"memory, 10,000 waiting tasks owned", ownerTarget, own, ownStart},
-	} {
-		b.Figure(f.name, f.total() < f.target, fmt.Sprintf("PSS of guard and worker at rest < %.0f MiB", mib(f.target)),
+	for _, w := range []*weighed{know, own} {
+		b.Figure(w.name, w.rest.total() < w.target, fmt.Sprintf("PSS of guard and worker at rest < %.0f MiB", mib(w.target)),
 			"%.1f MiB at most in %v at rest (guard %.1f, worker %.1f), %.1f in the %v after the last start",
-			mib(f.total()), lasts, mib(f.guard), mib(f.worker), mib(f.start.total()), restAfter)
+			mib(w.rest.total()), lasts, mib(w.rest.guard), mib(w.rest.worker), mib(w.start.total()), restAfter)
 	}
 	return nil
 }
 
-// sample weighs two replicas for a while.
-func sample(
-	ctx context.Context, lasts time.Duration, owner *harness.Replica, own *size, guest *harness.Replica, know *size,
-) error {
-	const every = 2 * time.Second
+// sample weighs again and again for a while.
+func sample(ctx context.Context, lasts time.Duration, weigh func() error) error {
 	for begin := time.Now(); time.Since(begin) < lasts; {
-		if err := lab.Pause(ctx, every); err != nil {
+		if err := sleep.For(ctx, 2*time.Second); err != nil {
 			return err
 		}
-		if err := errors.Join(own.raise(owner), know.raise(guest)); err != nil {
+		if err := weigh(); err != nil {
 			return err
 		}
 	}

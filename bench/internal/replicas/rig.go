@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 
@@ -129,7 +130,7 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	if err != nil {
 		return loss{}, err
 	}
-	if err := lab.Pause(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
+	if err := sleep.For(ctx, rand.N(r.Lease/10)); err != nil { //nolint:gosec // a moment, not a secret
 		return loss{}, err
 	}
 	at, err := leaving.Kill(part, sig)

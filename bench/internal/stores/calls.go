@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/test/e2e/history"
 
@@ -118,7 +119,7 @@ func measureNotices(ctx context.Context, b *lab.Lab, w *writer, reader store.Sto
 	n := b.Full(100, 30)
 	for range n {
 		//nolint:gosec // a moment, not a secret
-		if err := lab.Pause(ctx, restLeast+rand.N(restSpread)); err != nil {
+		if err := sleep.For(ctx, restLeast+rand.N(restSpread)); err != nil {
 			return 0, err
 		}
 		if err := drain(notices); err != nil {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // cost is processor time: of the server's processes, and of this one, where its clients are.
@@ -62,7 +62,7 @@ func (s *server) measureBackground(ctx context.Context, window time.Duration) er
 	if err != nil {
 		return err
 	}
-	if err := lab.Pause(ctx, window); err != nil {
+	if err := sleep.For(ctx, window); err != nil {
 		return err
 	}
 	spent, err := m.spent()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
@@ -119,7 +120,7 @@ func handOver(ctx context.Context, locks *mutex.Locks, other *locker, uri string
 	if err := queued(ctx, uri, 1); err != nil {
 		return 0, err
 	}
-	if err := lab.Pause(ctx, restLeast+spread()); err != nil {
+	if err := sleep.For(ctx, restLeast+spread()); err != nil {
 		return 0, err
 	}
 	began := history.Now()
@@ -209,11 +210,11 @@ func measureHeld(ctx context.Context, b *lab.Lab, s *server, uri string) (err er
 				return err
 			}
 		}
-		if err := lab.Pause(ctx, 2*time.Second); err != nil { // what follows a claim is written
+		if err := sleep.For(ctx, 2*time.Second); err != nil { // what follows a claim is written
 			return err
 		}
 		before := counting.changes.Load()
-		if err := lab.Pause(ctx, lease); err != nil {
+		if err := sleep.For(ctx, lease); err != nil {
 			return err
 		}
 		rates = append(rates, float64(counting.changes.Load()-before)/lease.Seconds())

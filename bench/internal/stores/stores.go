@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -142,7 +143,7 @@ func (r *row) measureIdle(ctx context.Context, b *lab.Lab, s *server, uri string
 		if err != nil {
 			return err
 		}
-		if err := lab.Pause(ctx, idleWindow); err != nil {
+		if err := sleep.For(ctx, idleWindow); err != nil {
 			return err
 		}
 		spent, err := m.spent()

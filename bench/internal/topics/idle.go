@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -84,7 +85,7 @@ func weighIdle(ctx context.Context, b *lab.Lab, r, none *harness.Replica) error 
 	if b.Quick {
 		rest, lasts = 10*time.Second, 20*time.Second
 	}
-	if err := lab.Pause(ctx, rest); err != nil {
+	if err := sleep.For(ctx, rest); err != nil {
 		return err
 	}
 	pids, err := processes(r)
@@ -106,7 +107,7 @@ func weighIdle(ctx context.Context, b *lab.Lab, r, none *harness.Replica) error 
 		return err
 	}
 	begin := time.Now()
-	if err := lab.Pause(ctx, lasts); err != nil {
+	if err := sleep.For(ctx, lasts); err != nil {
 		return err
 	}
 	withAfter, withoutAfter, err := used()

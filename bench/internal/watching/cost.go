@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // tick is the unit of times in /proc: 100 a second on every Linux that Go runs on.
@@ -67,7 +66,7 @@ func during(ctx context.Context, r *harness.Replica, window time.Duration) (cost
 	if err != nil {
 		return cost{}, err
 	}
-	if err := lab.Pause(ctx, window); err != nil {
+	if err := sleep.For(ctx, window); err != nil {
 		return cost{}, err
 	}
 	after, err := spent(ctx, r)

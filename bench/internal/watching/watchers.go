@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -70,7 +71,7 @@ func (c *watcherSet) read(body io.Reader, begun func()) error {
 // all waits until n have begun.
 func (c *watcherSet) all(ctx context.Context, n int) error {
 	for c.begun.Load() < int64(n) {
-		if err := lab.Pause(ctx, 10*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -162,10 +163,8 @@ func (c *watcherSet) watchSlowlyOnce(ctx context.Context, address string, i, rou
 	}
 	one := make([]byte, 1)
 	for {
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, time.Second) != nil {
 			return
-		case <-time.After(time.Second):
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		if _, err := conn.Read(one); err != nil && !strings.Contains(err.Error(), "timeout") {
@@ -231,7 +230,7 @@ func SlowWatchers(ctx context.Context, b *lab.Lab) error {
 func (p *pair) worst(ctx context.Context, window time.Duration) (extremes, error) {
 	var worst extremes
 	for begin := time.Now(); time.Since(begin) < window; {
-		if err := lab.Pause(ctx, 250*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 250*time.Millisecond); err != nil {
 			return worst, err
 		}
 		memory, err := p.resident()

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
@@ -188,7 +189,7 @@ func (p *pair) phases(ctx context.Context, window time.Duration) (ph phases, err
 	done := make(chan error, 1)
 	var moved atomic.Int64
 	go func() { done <- p.change(changing, "idle", 200, &moved) }()
-	err = lab.Pause(ctx, time.Second)
+	err = sleep.For(ctx, time.Second)
 	before := moved.Load()
 	if err == nil {
 		ph.changing, err = during(ctx, p.watched, window)
@@ -209,7 +210,7 @@ func Watchers(ctx context.Context, b *lab.Lab) error {
 		window = 8 * time.Second
 	}
 	return withPair(ctx, b, mostTasks, "", func(p *pair) error {
-		if err := lab.Pause(ctx, calm); err != nil {
+		if err := sleep.For(ctx, calm); err != nil {
 			return err
 		}
 		without, err := p.phases(ctx, window)
@@ -263,7 +264,7 @@ func (p *pair) firstList(ctx context.Context, b *lab.Lab) error {
 	var size int64
 	for now := one.bytes.Load(); now != size; now = one.bytes.Load() {
 		size = now
-		if err := lab.Pause(ctx, 500*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 )
 
@@ -145,9 +146,7 @@ func (s *sender) send(ctx context.Context, i int) error {
 		default:
 			return err
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if sleep.For(ctx, 5*time.Millisecond) != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	_ "modernc.org/sqlite" // the chaos test takes the write lock of the database itself
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -59,17 +60,10 @@ func (b *sqliteBackend) Begin(ctx context.Context, f Fault) (said string, err er
 func (b *sqliteBackend) often(ctx context.Context, f Fault) {
 	for i := uint64(0); ctx.Err() == nil; i++ {
 		if b.hold(ctx) == nil {
-			wait(ctx, time.Duration(f.Pick>>i%8+1)*80*time.Millisecond)
+			_ = sleep.For(ctx, time.Duration(f.Pick>>i%8+1)*80*time.Millisecond)
 			_ = b.release(ctx) // the connection is closed with it
 		}
-		wait(ctx, time.Duration(f.Pick>>(i+3)%8+1)*20*time.Millisecond)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		_ = sleep.For(ctx, time.Duration(f.Pick>>(i+3)%8+1)*20*time.Millisecond)
 	}
 }
 

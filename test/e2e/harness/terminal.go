@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -112,9 +113,7 @@ func commandOf(ctx context.Context, shell int, program string) (Proc, error) {
 				return child, nil
 			}
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
+		if sleep.For(ctx, 10*time.Millisecond) != nil {
 			return Proc{}, fmt.Errorf("the shell did not start %s: %w", program, context.Cause(ctx))
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // stallEvery is how often a watch, and a recorder without another interval, wakes up.
@@ -32,10 +34,8 @@ const leastLate = time.Millisecond
 // Run watches until the context ends.
 func (w *Watch) Run(ctx context.Context) {
 	for before := Now(); ; {
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, stallEvery) != nil {
 			return
-		case <-time.After(stallEvery):
 		}
 		now := Now()
 		w.Note(before, now)

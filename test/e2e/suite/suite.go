@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/term"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -190,9 +191,7 @@ func SQLiteURI() string {
 // WaitUntil lets time pass: outages are measured in it.
 func WaitUntil(ctx context.Context, t history.Instant) {
 	GinkgoHelper()
-	select {
-	case <-time.After(t.Sub(history.Now())):
-	case <-ctx.Done():
+	if sleep.For(ctx, t.Sub(history.Now())) != nil {
 		Fail("the scenario took too long")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 )
@@ -219,10 +220,8 @@ func (o *owners) openSoon(source subscribe.Source) *client {
 				patience, err)
 		}
 		o.Logf("Open after the connection was broken: %v", err)
-		select {
-		case <-o.Context().Done():
+		if sleep.For(o.Context(), moment) != nil {
 			o.Fatalf("the test has ended")
-		case <-time.After(moment):
 		}
 	}
 }
