@@ -227,6 +227,9 @@ func (s *Server) Signal(sig syscall.Signal) {
 // Close kills it for good. Its directory stays. Closing twice does nothing.
 func (s *Server) Close() {
 	s.Kill()
+	if cleaner, ok := s.software.(Cleaner); ok {
+		cleaner.Clean(s.site)
+	}
 	s.thread.Close()
 }
 

@@ -43,6 +43,13 @@ type Unprivileged interface {
 	Unprivileged()
 }
 
+// Cleaner is a [Software] that leaves more than files behind when it is killed.
+type Cleaner interface {
+	Software
+	// Clean removes that once the processes have ended for good. Not called where the process of the test was killed.
+	Clean(s *Site)
+}
+
 // Command is one process to start.
 type Command struct {
 	Args []string       // the program first

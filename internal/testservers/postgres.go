@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
@@ -66,6 +68,7 @@ func (p *postgres) Prepare(ctx context.Context, s *testprocess.Site) error {
 		"port = " + strconv.Itoa(s.Ports[0]),
 		"unix_socket_directories = ''",
 		"shared_buffers = 32MB",
+		"dynamic_shared_memory_type = mmap", // files in data: of a server that was killed, others stay for good
 		"timezone = 'UTC'",
 		"log_timezone = 'UTC'",
 	}
@@ -98,6 +101,27 @@ func (p *postgres) Commands(s *testprocess.Site) []testprocess.Command {
 		Stop: syscall.SIGINT,
 	}}
 }
+
+// Clean removes the segment of shared memory that keeps two servers off one directory. The kernel has 4,096 for all.
+// https://www.postgresql.org/docs/current/kernel-resources.html
+func (p *postgres) Clean(s *testprocess.Site) {
+	pidFile, err := os.ReadFile(s.Path("data/postmaster.pid"))
+	if err != nil {
+		return // it ended in an orderly way
+	}
+	lines := strings.Split(string(pidFile), "\n")
+	if len(lines) <= postgresSegment {
+		return // it had not come so far
+	}
+	if fields := strings.Fields(lines[postgresSegment]); len(fields) == 2 {
+		if id, err := strconv.Atoi(fields[1]); err == nil {
+			_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) // one that is not there is as good
+		}
+	}
+}
+
+// postgresSegment is the line of postmaster.pid with the key and the ID of that segment, the first being 0.
+const postgresSegment = 6
 
 // Ready logs in: a server that recovers still refuses that. One that asks for a password or for TLS serves clients too.
 func (p *postgres) Ready(ctx context.Context, s *testprocess.Site) error {

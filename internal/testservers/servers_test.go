@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,36 @@ func TestStandbyTakesOverFromItsPrimary(t *testing.T) {
 	pair.Standby.Kill()
 	pair.Standby.Start()
 	pair.Standby.Database()
+}
+
+// A machine has a limit of such segments, and a server that cannot have one does not start.
+func TestKilledPostgresLeavesNoSharedMemory(t *testing.T) {
+	const segments = "/proc/sysvipc/shm"
+	if _, err := os.Stat(segments); err != nil {
+		t.Skip("only Linux shows segments: ", err)
+	}
+	segment := ""
+	has := func() bool {
+		all, err := os.ReadFile(segments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^\s*\d+\s+` + segment + `\s`).Match(all)
+	}
+	t.Run("killed", func(t *testing.T) {
+		s := testservers.Start(t, testservers.KindPostgres)
+		pidFile, err := os.ReadFile(s.Server().Site().Path("data/postmaster.pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		segment = strings.Fields(strings.Split(string(pidFile), "\n")[6])[1]
+		if !has() {
+			t.Fatalf("no segment %s while it runs", segment)
+		}
+	})
+	if segment != "" && has() {
+		t.Errorf("segment %s is still there", segment)
+	}
 }
 
 func TestPgBouncerServesWhatIsBehindIt(t *testing.T) {

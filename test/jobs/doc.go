@@ -7,5 +7,6 @@
 //	go run ./test/jobs -list ci
 //
 // All jobs of a run have one temporary directory, and a mark in their environment. What they leave in the one, or with
-// the other, is reported and removed. It is a failure of test.
+// the other, is reported and removed. It is a failure of test. On Linux the directory is in memory where there is room
+// for it; TMPDIR chooses another place.
 package main

@@ -116,10 +116,17 @@ func play(ctx context.Context, stages []stage, o options, out io.Writer) (err er
 // dirPrefix begins the names of the runs' directories.
 const dirPrefix = "shardctl-run-"
 
+// sharedMemory is where Linux has files in memory.
+const sharedMemory = "/dev/shm"
+
 // temporary makes the directory of a run, which is locked until unlock is called or this process ends. Directories of
 // earlier runs go: only the newest failure is kept, until the next run.
 func temporary() (dir string, unlock func(), err error) {
-	old, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	var old []string
+	for _, parent := range []string{os.TempDir(), sharedMemory} {
+		found, _ := filepath.Glob(filepath.Join(parent, dirPrefix+"*"))
+		old = append(old, found...)
+	}
 	for _, dir := range old {
 		unlock, err := toolcache.TryLock(filepath.Join(dir, "lock"))
 		if err != nil {
@@ -128,7 +135,7 @@ func temporary() (dir string, unlock func(), err error) {
 		_ = os.RemoveAll(dir)
 		unlock()
 	}
-	if dir, err = makeDir(); err != nil {
+	if dir, err = makeDir(parentDir()); err != nil {
 		return "", nil, fmt.Errorf("directory of the run: %w", err)
 	}
 	unlock, err = toolcache.TryLock(filepath.Join(dir, "lock"))
@@ -137,16 +144,16 @@ func temporary() (dir string, unlock func(), err error) {
 
 // makeDir makes a directory whose name is always the same for a checkout, unless another run has that. Go keeps results
 // of tests only while their TMPDIR stays the same.
-func makeDir() (string, error) {
+func makeDir(parent string) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("%s%08x", dirPrefix, crc32.ChecksumIEEE([]byte(here))))
+	dir := filepath.Join(parent, fmt.Sprintf("%s%08x", dirPrefix, crc32.ChecksumIEEE([]byte(here))))
 	if os.Mkdir(dir, 0o755) == nil {
 		return dir, nil
 	}
-	return os.MkdirTemp("", dirPrefix)
+	return os.MkdirTemp(parent, dirPrefix)
 }
 
 // notReached says of jobs why the change does not ask for them. Where that cannot be said, all run.
