@@ -57,6 +57,9 @@ func (k kind) measureMutexes(ctx context.Context, b *lab.Lab) error {
 		if err != nil {
 			return err
 		}
+		if err := setUp(ctx, uri); err != nil {
+			return err
+		}
 		if err := part(ctx, b, s, uri); err != nil {
 			return err
 		}
