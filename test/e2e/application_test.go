@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
@@ -95,20 +97,23 @@ func applicationOf(r *harness.Replica) harness.Proc {
 	return procs[0]
 }
 
+// five starts five replicas with an application each. These settings replace those of a configuration of the scenario.
+func five(ctx context.Context, name string, settings ...map[string]any) (*applications, []*harness.Replica) {
+	GinkgoHelper()
+	a := newApplications(name, 20)
+	a.header["lease"] = map[string]any{"duration": Lease.String()}
+	for _, s := range settings {
+		maps.Copy(a.header, s)
+	}
+	var replicas []*harness.Replica
+	for _, instance := range []string{"a", "b", "c", "d", "e"} {
+		replicas = append(replicas, a.with(ctx, instance, python()...))
+	}
+	return a, replicas
+}
+
 // That no key runs twice at once and that tokens rise is judged at the end of the cluster, by what was recorded.
 var _ = Describe("An application beside each replica", Label("sqlite"), func() {
-	// five starts five replicas.
-	five := func(ctx context.Context, name string) (*applications, []*harness.Replica) {
-		GinkgoHelper()
-		a := newApplications(name, 20)
-		a.header["lease"] = map[string]any{"duration": Lease.String()}
-		var replicas []*harness.Replica
-		for _, instance := range []string{"a", "b", "c", "d", "e"} {
-			replicas = append(replicas, a.with(ctx, instance, python()...))
-		}
-		return a, replicas
-	}
-
 	It("loses no key and runs none twice, whatever is killed", func(ctx SpecContext) {
 		a, r := five(ctx, "app-killed")
 		a.run(5)
@@ -150,3 +155,66 @@ var _ = Describe("An application beside each replica", Label("sqlite"), func() {
 		a.run(5)
 	}, SpecTimeout(ScenarioTimeout))
 })
+
+// Whoever is frozen with SQLite's write lock in hand keeps all others from writing, which would hide what is looked at.
+var _ = Describe("An application whose replica is frozen", Label("mongodb"), func() {
+	It("has stopped before its keys run elsewhere, but for one that is frozen too, until it wakes",
+		func(ctx SpecContext) {
+			a, replicas := five(ctx, "app-frozen-replica",
+				map[string]any{"store": map[string]any{"uri": testmongo.Shared(GinkgoTB())}})
+			a.run(5)
+			for i, frozen := range []struct {
+				what        string
+				part        harness.Part
+				application bool
+			}{
+				{"worker", harness.Worker, false},
+				{"guard and worker", harness.Both, false},
+				{"guard, worker and application", harness.Both, true},
+			} {
+				By(frozen.what)
+				a.freeze(replicas[i], frozen.what, frozen.part, frozen.application)
+			}
+		}, SpecTimeout(ScenarioTimeout))
+})
+
+// freeze stops parts of a replica, and its application if so asked, until its keys run elsewhere. Then all go on, the
+// application first: that is the worst order.
+func (a *applications) freeze(r *harness.Replica, what string, part harness.Part, andApplication bool) {
+	GinkgoHelper()
+	const afterThaw = 2 * time.Second // in which an application ends that was frozen
+	app, keys := applicationOf(r), KeysOf(a.Cluster, r)
+	var woken history.Instant
+	if andApplication {
+		AllowOverlap(a.Cluster, "all that could end the application was frozen, until it woke",
+			func(o history.Overlap) bool {
+				return o.Earlier.Instance == r.Name && (woken == 0 || o.Earlier.End <= woken.Add(afterThaw))
+			})
+	}
+	at, err := r.Kill(part, syscall.SIGSTOP)
+	Expect(err).NotTo(HaveOccurred())
+	if andApplication {
+		Expect(app.Signal(syscall.SIGSTOP)).To(Succeed())
+	}
+	Eventually(a.CheckTaken).WithArguments(keys, at).Should(Succeed())
+	_, last := Load(a.Cluster).FirstStarts(keys, at)
+	ExpectWithin(a.Cluster, Lease+AfterLease, at, last, "the keys of an application whose replica is frozen")
+
+	woken = history.Now()
+	if andApplication {
+		Expect(app.Signal(syscall.SIGCONT)).To(Succeed())
+		Eventually(app.Alive).WithPolling(time.Millisecond).Should(BeFalse(), "it ends by its own clock")
+	}
+	gone := history.Now()
+	Expect(r.Kill(part, syscall.SIGCONT)).Error().NotTo(HaveOccurred())
+	Eventually(app.Alive).Should(BeFalse(), "another one belongs to the next session")
+	Eventually(func(g Gomega) { // a replica that cannot be sure that nothing runs ends as well
+		g.Expect(history.ByInstance(a.owners())).To(HaveLen(len(a.Live())))
+	}).Should(Succeed())
+	limit := ""
+	if andApplication {
+		limit = fmt.Sprintf("; the application went on for up to %v when it woke", gone.Sub(woken).Round(time.Millisecond))
+	}
+	Figure("mongodb", "frozen %s: its %d keys run again %v after%s", what, len(keys),
+		last.Sub(at).Round(time.Millisecond), limit)
+}
