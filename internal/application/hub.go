@@ -55,6 +55,7 @@ type Hub struct {
 	calls   map[int64]*call // those that wait
 	n       int64           // of the newest call
 	listed  listing
+	news    []protocol.AppEvent // of keys, that come with the next step
 	seen    Status
 	stopped chan struct{} // closed by Close
 }
@@ -200,7 +201,7 @@ func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error
 	err := h.hold(mine)
 	if err == nil {
 		h.keys[a.Key] = mine
-		h.stepLocked(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
+		h.soon(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
 	}
 	h.mu.Unlock()
 	if err != nil {
@@ -213,7 +214,7 @@ func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error
 	}
 	h.mu.Lock()
 	mine.stopBy, mine.reason = time.Now().Add(a.Grace), context.Cause(ctx).Error()
-	h.stepLocked(protocol.AppEvent{Kind: protocol.AppTake, Key: string(a.Key)})
+	h.soon(protocol.AppEvent{Kind: protocol.AppTake, Key: string(a.Key)})
 	h.mu.Unlock()
 	<-mine.released
 	return context.Cause(ctx)
@@ -228,12 +229,26 @@ func (h *Hub) step(ev protocol.AppEvent) {
 	h.stepLocked(ev)
 }
 
-// stepLocked takes an event, after the newest session.
+// gather is for how long an event of a key waits for those of others: keys move together, and one reply has all.
+const gather = time.Millisecond
+
+// soon has an event come with the next step, at the latest after gather.
+func (h *Hub) soon(ev protocol.AppEvent) {
+	if h.news = append(h.news, ev); len(h.news) == 1 {
+		time.AfterFunc(gather, func() { h.step(protocol.AppEvent{Kind: protocol.AppTick}) })
+	}
+}
+
+// stepLocked takes an event, after the newest session and what is new of keys.
 func (h *Hub) stepLocked(ev protocol.AppEvent) {
 	now, could := h.cfg.Clock.Now(), h.app.Capacity()
 	session, left := h.cfg.Session()
 	h.do(h.app.Step(protocol.AppEvent{Kind: protocol.AppSession, Session: session, Left: left}, now), session)
-	ev.Left = left
+	for _, news := range h.news {
+		news.Left, news.More = left, true
+		h.do(h.app.Step(news, now), session)
+	}
+	h.news, ev.Left = nil, left
 	h.do(h.app.Step(ev, now), session)
 	if h.app.Capacity() != could {
 		h.cfg.Changed()

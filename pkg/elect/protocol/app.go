@@ -76,6 +76,8 @@ type AppEvent struct {
 	Token   int64
 	// Left is the time until the session's hard deadline, in every event; 0 or less: the lease is over.
 	Left time.Duration
+	// More says that another event follows at once: no call is answered before it.
+	More bool
 }
 
 // AppActionKind is what is to be done about an application.
@@ -148,7 +150,7 @@ func (a *App) Step(ev AppEvent, now Instant) []AppAction {
 	case AppEnded:
 		done = append(done, a.forget("")...)
 	}
-	if a.call.N != 0 && !a.knows(a.call) {
+	if a.call.N != 0 && !ev.More && !a.knows(a.call) {
 		done = append(done, a.reply(ev.Left, now))
 	}
 	return done

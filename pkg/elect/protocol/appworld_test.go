@@ -249,12 +249,12 @@ func (w *appWorld) tick() {
 func (w *appWorld) assign(i int) {
 	w.token++
 	w.keys[i].token = w.token
-	w.step(protocol.AppEvent{Kind: protocol.AppAssign, Key: keyName(i), Token: w.token})
+	w.step(protocol.AppEvent{Kind: protocol.AppAssign, Key: keyName(i), Token: w.token, More: true})
 }
 
 func (w *appWorld) take(i int) {
 	w.keys[i].taken = true
-	w.step(protocol.AppEvent{Kind: protocol.AppTake, Key: keyName(i)})
+	w.step(protocol.AppEvent{Kind: protocol.AppTake, Key: keyName(i), More: true})
 }
 
 func (w *appWorld) loseSession() {
