@@ -104,21 +104,35 @@ type Status struct {
 	Stopping map[string]time.Time `json:"stopping"`
 	// Unknown are keys that it says it runs, and that it may not run.
 	Unknown []string `json:"unknown"`
+	// Refused is the first other process that called meanwhile; empty: none has.
+	Refused string `json:"refused"`
 
 	saidReady bool
+	silent    bool // it has not called for as long as it might run
 }
 
+// Why an application is given no keys, in one word.
+const (
+	ReasonNotCalled = "NotCalled"
+	ReasonNotReady  = "NotReady"
+	ReasonSilent    = "Silent"
+	ReasonLeaseLost = "LeaseLost" // of the replica: the application may be well
+	ReasonEnded     = "Ended"     // its command
+)
+
 // NotReady says why the application is given no keys, when it listens at an address; empty: it is given some.
-func (s *Status) NotReady(address string) string {
+func (s *Status) NotReady(address string) (reason, message string) {
 	switch {
 	case s.Ready:
-		return ""
+		return "", ""
 	case s.App == "":
-		return "none has called at " + address
-	case s.saidReady:
-		return "it has not called since " + s.LastCall.UTC().Format(time.RFC3339)
+		return ReasonNotCalled, "none has called at " + address
+	case !s.saidReady:
+		return ReasonNotReady, "it says that it is not ready"
+	case s.silent:
+		return ReasonSilent, "it has not called since " + s.LastCall.UTC().Format(time.RFC3339)
 	}
-	return "it says that it is not ready"
+	return ReasonLeaseLost, errLease.Error()
 }
 
 // What is kept of what an application says of itself.
@@ -241,7 +255,7 @@ func (h *Hub) soon(ev protocol.AppEvent) {
 
 // stepLocked takes an event, after the newest session and what is new of keys.
 func (h *Hub) stepLocked(ev protocol.AppEvent) {
-	now, could := h.cfg.Clock.Now(), h.app.Capacity()
+	now, could, was := h.cfg.Clock.Now(), h.app.Capacity(), h.app.Application()
 	session, left := h.cfg.Session()
 	h.do(h.app.Step(protocol.AppEvent{Kind: protocol.AppSession, Session: session, Left: left}, now), session)
 	for _, news := range h.news {
@@ -250,7 +264,7 @@ func (h *Hub) stepLocked(ev protocol.AppEvent) {
 	}
 	h.news, ev.Left = nil, left
 	h.do(h.app.Step(ev, now), session)
-	if h.app.Capacity() != could {
+	if h.app.Capacity() != could || h.app.Application() != was {
 		h.cfg.Changed()
 	}
 }
@@ -357,6 +371,10 @@ func (h *Hub) waited(n int64) {
 // note keeps what a call says, for people and for the runs.
 func (h *Hub) note(req *Request, listed listing) {
 	if h.app.Application() != req.App {
+		if h.seen.Refused == "" {
+			h.seen.Refused = req.App
+			h.cfg.Changed()
+		}
 		return
 	}
 	if listed.id != "" {
@@ -395,6 +413,8 @@ func (h *Hub) Status() Status {
 		return Status{}
 	}
 	seen := h.seen
+	// One that goes on calling is not silent while the lease of the replica is over.
+	seen.silent = h.app.Remains(h.cfg.Clock.Now()) == 0 && time.Since(seen.LastCall) > 4*h.cfg.MaxWait
 	seen.Ready, seen.Stopping = h.app.Capacity(), map[string]time.Time{}
 	h.app.Each(func(key string, _ int64, assigned, _ bool) {
 		if !assigned {

@@ -242,6 +242,9 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 		if a := q.call(0); a.refused != hard {
 			t.Errorf("a second application is refused for %v", a.refused)
 		}
+		if s := h.Status(); s.App != first || s.Refused != second {
+			t.Errorf("refused is %q beside %s", s.Refused, s.App)
+		}
 		if err := <-ended; !errors.Is(err, ErrGone) || time.Since(began) < hard || time.Since(began) > hard+time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
@@ -251,6 +254,9 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 		if a := q.call(0); a.reply == nil {
 			t.Errorf("the second application is still refused: %+v", a)
 		}
+		if s := h.Status(); s.App != second || s.Refused != "" {
+			t.Errorf("refused is %q beside %s", s.Refused, s.App)
+		}
 		_, _, ended = run(h, "g/two", 8)
 		synctest.Wait()
 		q.call(0)
@@ -258,6 +264,32 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 		h.Ended()
 		if err := <-ended; !errors.Is(err, ErrGone) {
 			t.Errorf("the process is gone: %v", err)
+		}
+	})
+}
+
+// TestWhoCallsIsNotSilent: without a lease the replica promises nothing. That is not the application's silence.
+func TestWhoCallsIsNotSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := time.Now().Add(hard)
+		h := NewHub(Config{
+			Clock: elect.GoClock(), MaxWait: time.Second, Changed: func() {},
+			Session: func() (string, time.Duration) { return "session", time.Until(lost) },
+		})
+		t.Cleanup(h.Close)
+		p := newProcess(t, h, first)
+		for time.Since(lost) < hard {
+			p.call(1)
+			time.Sleep(h.cfg.MaxWait / 2) // a tick passes
+		}
+		s := h.Status()
+		if why, got := s.NotReady(""); why != ReasonLeaseLost || got != "the lease of the replica is over" {
+			t.Errorf("without a lease: %s: %q", why, got)
+		}
+		time.Sleep(hard)
+		s = h.Status()
+		if why, _ := s.NotReady(""); why != ReasonSilent {
+			t.Errorf("and then it does not call: %s", why)
 		}
 	})
 }
@@ -359,8 +391,8 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t)
 		none := h.Status()
-		if got := none.NotReady("unix:/a"); got != "none has called at unix:/a" {
-			t.Errorf("before a call: %q", got)
+		if why, got := none.NotReady("unix:/a"); why != ReasonNotCalled || got != "none has called at unix:/a" {
+			t.Errorf("before a call: %s: %q", why, got)
 		}
 		p := newProcess(t, h, first)
 		p.req.Status = map[string]string{"lag": "7", "long": strings.Repeat("é", maxSaidText)}
@@ -380,7 +412,7 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 		if by := s.Stopping["g/k"]; !by.Equal(began.Add(5*time.Second)) || len(s.Stopping) != 1 {
 			t.Errorf("it has to stop %v", s.Stopping)
 		}
-		if !s.Ready || s.NotReady("") != "" || s.Said["lag"] != "7" || len(s.Said) != maxSaid ||
+		if why, _ := s.NotReady(""); !s.Ready || why != "" || s.Said["lag"] != "7" || len(s.Said) != maxSaid ||
 			len(s.Said["long"]) > maxSaidText {
 			t.Errorf("known is %+v", s)
 		}
@@ -391,16 +423,18 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		s = h.Status()
-		if got := s.NotReady(""); got != "it says that it is not ready" || len(s.Stopping) != 0 {
-			t.Errorf("not ready: %q, stopping %v", got, s.Stopping)
+		why, got := s.NotReady("")
+		if why != ReasonNotReady || got != "it says that it is not ready" || len(s.Stopping) != 0 {
+			t.Errorf("not ready: %s: %q, stopping %v", why, got, s.Stopping)
 		}
 		p.req.Ready = true
 		p.call(0)
 		last := time.Now()
 		time.Sleep(2 * hard)
 		s = h.Status()
-		if got := s.NotReady(""); got != "it has not called since "+last.UTC().Format(time.RFC3339) {
-			t.Errorf("silent: %q", got)
+		why, got = s.NotReady("")
+		if why != ReasonSilent || got != "it has not called since "+last.UTC().Format(time.RFC3339) {
+			t.Errorf("silent: %s: %q", why, got)
 		}
 		h.Ended()
 		if s = h.Status(); s.App != "" {

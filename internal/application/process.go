@@ -48,8 +48,8 @@ type Process struct {
 	mu      sync.Mutex
 	session string // under which it runs; empty: it does not
 	secret  string
-	pid     int    // 0: it does not run
-	ended   string // how it ended last; empty: it runs, or has not run yet
+	pid     int   // 0: it does not run
+	ended   error // how it ended last; nil: it runs, or has not run yet
 }
 
 // Session is the session that the command runs under; empty: it does not run.
@@ -59,14 +59,25 @@ func (p *Process) Session() string {
 	return p.session
 }
 
-// Status is its process id, 0 while it does not run, and how it ended last; empty: it runs, or has not run yet.
-func (p *Process) Status() (pid int, ended string) {
+// Status is its process id, 0 while it does not run, and how it ended last. Both are empty while it runs, or has not
+// run yet.
+func (p *Process) Status() (pid int, reason, ended string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pid, p.ended
+	switch {
+	case p.ended == nil:
+		return p.pid, "", ""
+	case errors.Is(p.ended, errSilent):
+		reason = ReasonSilent
+	case errors.Is(p.ended, errLease):
+		reason = ReasonLeaseLost
+	default:
+		reason = ReasonEnded
+	}
+	return 0, reason, "its command has ended: " + p.ended.Error()
 }
 
-func (p *Process) note(pid int, ended string) {
+func (p *Process) note(pid int, ended error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pid, p.ended = pid, ended
@@ -108,7 +119,8 @@ func (p *Process) Run(ctx context.Context) {
 		}
 		began := time.Now()
 		err := p.once(ctx, session, start)
-		p.note(0, err.Error())
+		p.note(0, err)
+		p.Gone() // what still calls is not listened to any more
 		if ctx.Err() != nil {
 			return
 		}
@@ -153,10 +165,10 @@ func (p *Process) once(ctx context.Context, session string, start int64) error {
 		return err
 	}
 	p.Log.Info("The application has started", "pid", child.PID())
-	p.note(child.PID(), "")
-	p.attend(ctx, child, session)
-	p.set("", "") // before the keys are free: what still calls is not listened to
-	p.Gone()
+	p.note(child.PID(), nil)
+	if err := p.attend(ctx, child, session); err != nil {
+		return err
+	}
 	exit := child.Exit()
 	switch {
 	case exit.Err != nil:
@@ -167,27 +179,40 @@ func (p *Process) once(ctx context.Context, session string, start int64) error {
 	return fmt.Errorf("exit status %d", exit.Code)
 }
 
-// attend returns when nothing of the command is left. It is ended with ctx and with its session, and killed when it is
-// overdue. The starter kills it at the deadline of its session.
-func (p *Process) attend(ctx context.Context, child tasks.Process, session string) {
+// Why a command is ended.
+var (
+	errSilent = errors.New("it did not call for as long as it might run, and was killed")
+	errLease  = errors.New("the lease of the replica is over")
+)
+
+// attend returns when nothing of the command is left, and why it had to end; nil: it ended by itself, or with ctx. It
+// is ended with ctx and with its session, and killed when it is overdue. The starter kills it at the deadline of its
+// session.
+func (p *Process) attend(ctx context.Context, child tasks.Process, session string) (why error) {
 	look := time.NewTicker(p.tick())
 	defer look.Stop()
 	ended, over, killed := ctx.Done(), false, false
 	for {
 		select {
 		case <-child.Gone():
-			return
+			return why
 		case <-ended:
 			ended = nil
 			child.Stop(syscall.SIGTERM, stopGrace)
 		case <-look.C:
-			if now, _ := p.Deadline(); now != session && !over {
-				over = true
+			now, left := p.Deadline()
+			if now != session && !over {
+				over, why = true, errLease
 				child.Stop(syscall.SIGTERM, p.Lease/10)
 			}
 			if !killed && p.Overdue() {
 				killed = true
-				p.Log.Info("The application does not call: killing it", "pid", child.PID())
+				if why == nil && left > p.Lease/4 {
+					why = errSilent
+				} else {
+					why = errLease // no call could have been granted more
+				}
+				p.Log.Info("The time of the application is over: killing it", "pid", child.PID(), "error", why.Error())
 				child.Stop(syscall.SIGKILL, 0)
 			}
 		}

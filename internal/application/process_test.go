@@ -73,7 +73,7 @@ func secretOf(c tasks.Command) string {
 }
 
 // TestTheCommandRunsUnderTheSession: it is started again when it ends, when the session is another, and each start has
-// a secret of its own. One that does not call is killed.
+// a secret of its own. One that does not call is killed. It is known why each has ended.
 func TestTheCommandRunsUnderTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -114,12 +114,22 @@ func TestTheCommandRunsUnderTheSession(t *testing.T) {
 		if err != nil || first == "" || first != secretOf(c) || p.Session() != "one" || c.Session != "one" {
 			t.Errorf("session %s, secret %s of %s, %v", c.Session, first, secretOf(c), err)
 		}
+		why := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			if pid, got, text := p.Status(); pid != 0 || got != want || text == "" {
+				t.Errorf("pid %d has ended: %s: %q, want %s", pid, got, text, want)
+			}
+		}
 		child.end(nil)
+		why(ReasonEnded)
 		c, child = s.started(t, 2)
 		if gone != 1 || secretOf(c) == first {
 			t.Errorf("gone %d times, secret %s as before", gone, first)
 		}
 		set("two")
+		<-child.exited
+		why(ReasonLeaseLost)
 		_, frozen := s.started(t, 3)
 		if child.signal != syscall.SIGTERM || gone != 2 || p.Session() != "two" {
 			t.Errorf("of the session before: signal %v, gone %d times, then under %s", child.signal, gone, p.Session())
@@ -128,10 +138,15 @@ func TestTheCommandRunsUnderTheSession(t *testing.T) {
 		overdue = true
 		mu.Unlock()
 		<-frozen.exited
+		why(ReasonSilent)
 		mu.Lock()
 		overdue = false
 		mu.Unlock()
 		_, last := s.started(t, 4)
+		synctest.Wait()
+		if pid, why, text := p.Status(); pid != 1 || why != "" || text != "" {
+			t.Errorf("pid %d runs: %s: %q", pid, why, text)
+		}
 		if frozen.signal != syscall.SIGKILL || gone != 3 {
 			t.Errorf("one that does not call: signal %v, gone %d times", frozen.signal, gone)
 		}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +30,6 @@ type beside struct {
 	handler http.Handler
 	process *application.Process // nil without a command
 	changed signal               // it takes keys now, or does no longer
-	shown   shownApplication
 }
 
 // maxWait bounds how long a call waits for news, also with a long lease.
@@ -113,14 +111,49 @@ func ownerIn(c elect.Cluster) func(elect.Key) (application.Owner, bool) {
 	}
 }
 
+// applicationState is how the application is at a moment.
+type applicationState struct {
+	known           application.Status
+	pid             int    // of the command; 0: it does not run, or there is none
+	reason, message string // why it is given no keys; empty: it is given some
+}
+
+// state is how the application is now, that calls at an address.
+func (b *beside) state(listen string) applicationState {
+	s := applicationState{known: b.hub.Status()}
+	s.reason, s.message = s.known.NotReady(listen)
+	if b.process == nil {
+		return s
+	}
+	pid, reason, ended := b.process.Status()
+	if s.pid = pid; ended != "" && !s.known.Ready {
+		s.reason, s.message = reason, ended
+	}
+	return s
+}
+
+// calls says whether there is an application that wants keys.
+func (s *applicationState) calls() bool {
+	return s.known.App != "" && (s.reason == "" || s.reason == application.ReasonLeaseLost)
+}
+
+// who names the application to people.
+func (s *applicationState) who() string {
+	if s.pid != 0 {
+		return fmt.Sprintf("pid %d", s.pid)
+	}
+	return s.known.App
+}
+
 // status is what is known of the application, and when it called last; nil where none is configured.
 func (b *beside) status(listen string) (a *record.Application, lastCall time.Time) {
 	if b == nil {
 		return nil, time.Time{}
 	}
-	s := b.hub.Status()
+	state := b.state(listen)
+	s := state.known
 	a = &record.Application{
-		ID: s.App, Ready: s.Ready, Message: s.NotReady(listen), Status: s.Said, Stopping: map[string]int64{},
+		ID: s.App, PID: state.pid, Ready: s.Ready, Message: clip(state.message), Status: s.Said, Stopping: map[string]int64{},
 	}
 	if s.App != "" {
 		a.Since = s.Since.UnixMilli()
@@ -129,33 +162,7 @@ func (b *beside) status(listen string) (a *record.Application, lastCall time.Tim
 	for _, key := range keys[:min(len(keys), maxShared)] {
 		a.Stopping[key] = s.Stopping[key].UnixMilli()
 	}
-	if b.process != nil {
-		var ended string
-		if a.PID, ended = b.process.Status(); ended != "" && !a.Ready {
-			a.Message = "its command has ended: " + ended
-		}
-	}
-	a.Message = clip(a.Message)
 	return a, s.LastCall
-}
-
-// shownApplication is what the other replicas are shown of an application. Each change costs a write.
-type shownApplication struct {
-	last *record.Application
-	at   time.Time
-}
-
-// showEvery is how often a change of its status, or of what it has to stop, is shown.
-const showEvery = 5 * time.Second
-
-// next is what they are to be shown now.
-func (s *shownApplication) next(a *record.Application, now time.Time) *record.Application {
-	small := s.last != nil && a != nil && s.last.ID == a.ID && s.last.PID == a.PID && s.last.Ready == a.Ready &&
-		s.last.Message == a.Message
-	if !small || now.Sub(s.at) >= showEvery && !reflect.DeepEqual(s.last, a) {
-		s.last, s.at = a, now
-	}
-	return s.last
 }
 
 // close ends what newBeside began. No task may run any more.
@@ -180,7 +187,8 @@ func (r *Replica) Application() http.Handler {
 	})
 }
 
-// tendApplication keeps the capacity and the problem that follow from whether there is an application, and its command.
+// tendApplication keeps the capacity and the problem that follow from whether there is an application, and its command,
+// and notes when one comes and goes.
 func (r *Replica) tendApplication(ctx context.Context, n *node) {
 	b := n.beside
 	if b == nil {
@@ -191,9 +199,14 @@ func (r *Replica) tendApplication(ctx context.Context, n *node) {
 		go func() { defer close(done); b.process.Run(ctx) }()
 		defer func() { <-done }()
 	}
-	for {
+	for was := (applicationState{}); ; {
 		changed := b.changed.wait()
 		s := r.Settings()
+		is := b.state(s.App.Listen)
+		for _, e := range applicationEvents(s.Instance, &was, &is) {
+			n.cluster.Note(e)
+		}
+		was = is
 		if groups := assigned(s); b.takesKeys() || len(groups) == 0 {
 			r.problems.clear(api.ProblemNoApplication)
 		} else {

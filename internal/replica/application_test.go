@@ -15,10 +15,10 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -140,35 +140,69 @@ groups:
 
 	c.req.Ready = false
 	until("taken", func() bool { return len(c.req.Running) == 0 && owner("mine/one") == "" && problem() }, c.call)
+	until("noted", func() bool {
+		events, err := r.Events(t.Context(), snapshot.EventQuery{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := func(kind, reason, from, to string) bool {
+			return slices.ContainsFunc(events, func(e api.Event) bool {
+				return e.Type == kind && e.Reason == reason && e.From == from && e.To == to
+			})
+		}
+		return has("ApplicationReady", "Ready", "", "a") && has("ApplicationGone", "NotReady", "a", "")
+	}, wait)
 	stop()
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestWhatOthersAreShownOfAnApplication: that another one has come, or is ready, is written at once; words every five
-// seconds at most; and nothing while nothing changes.
-func TestWhatOthersAreShownOfAnApplication(t *testing.T) {
-	var s shownApplication
-	begin := time.Now()
-	for i, step := range []struct {
-		after time.Duration
-		now   *record.Application
-		want  string
+// TestEventsOfAnApplication: it comes, goes for a reason, and another is refused once.
+func TestEventsOfAnApplication(t *testing.T) {
+	known := func(app, refused string) application.Status { return application.Status{App: app, Refused: refused} }
+	ready := applicationState{known: known("1", "")}
+	command := applicationState{known: known("1", ""), pid: 7}
+	for name, step := range map[string]struct {
+		was, is applicationState
+		want    []string
 	}{
-		{0, &record.Application{ID: "a", Message: "1"}, "a 1 "},
-		{0, &record.Application{ID: "a", Ready: true}, "a  "},
-		{time.Second, &record.Application{ID: "a", Ready: true, Status: map[string]string{"n": "1"}}, "a  "},
-		{showEvery, &record.Application{ID: "a", Ready: true, Status: map[string]string{"n": "2"}}, "a  2"},
-		{showEvery + time.Second, &record.Application{ID: "a", Ready: true, Status: map[string]string{"n": "3"}}, "a  2"},
-		{showEvery + time.Second, &record.Application{ID: "b", Ready: true}, "b  "},
+		"none":                       {is: applicationState{reason: "NotCalled", message: "none has called at unix:/a"}},
+		"it calls, and is not ready": {is: applicationState{known: known("1", ""), reason: "NotReady"}},
+		"it is ready": {
+			was: applicationState{known: known("1", ""), reason: "NotReady"}, is: ready,
+			want: []string{"ApplicationReady Ready  a 1 calls, and is ready"},
+		},
+		"nothing new": {was: ready, is: ready},
+		"it is ready no more": {
+			was: ready, is: applicationState{known: known("1", ""), reason: "NotReady", message: "it says so"},
+			want: []string{"ApplicationGone NotReady a  1: it says so"},
+		},
+		"the lease of the replica is over": {was: ready, is: applicationState{known: known("1", ""), reason: "LeaseLost"}},
+		"and was renewed":                  {was: applicationState{known: known("1", ""), reason: "LeaseLost"}, is: ready},
+		"its command has ended": {
+			was: command, is: applicationState{reason: "Ended", message: "exit status 1"},
+			want: []string{"ApplicationGone Ended a  pid 7: exit status 1"},
+		},
+		"another at once": {
+			was: ready, is: applicationState{known: known("2", "")},
+			want: []string{
+				"ApplicationGone Replaced a  1: another process has taken its place",
+				"ApplicationReady Ready  a 2 calls, and is ready",
+			},
+		},
+		"another is refused": {
+			was: ready, is: applicationState{known: known("1", "2")},
+			want: []string{"ApplicationRefused OtherApplication a  2 calls as well: it is refused while 1 may run"},
+		},
+		"and still is": {was: applicationState{known: known("1", "2")}, is: applicationState{known: known("1", "2")}},
 	} {
-		got := s.next(step.now, begin.Add(step.after))
-		if text := got.ID + " " + got.Message + " " + got.Status["n"]; text != step.want {
-			t.Errorf("step %d: %q, want %q", i, text, step.want)
+		var got []string
+		for _, e := range applicationEvents("a", &step.was, &step.is) {
+			got = append(got, strings.Join([]string{e.Type, string(e.Reason), e.From, e.To, e.Message}, " "))
 		}
-	}
-	if s.next(nil, begin) != nil {
-		t.Error("one is shown that is not configured")
+		if !slices.Equal(got, step.want) {
+			t.Errorf("%s: %q, want %q", name, got, step.want)
+		}
 	}
 }

@@ -29,6 +29,10 @@ const (
 	eventFailed    = status.EventFailed
 	eventMissed    = "TickMissed"
 	eventRefused   = "Refused" // a changed configuration was not taken
+
+	eventApplicationReady   = "ApplicationReady"   // the application beside a replica is given keys
+	eventApplicationGone    = "ApplicationGone"    // it has ended, is silent, or says that it is not ready
+	eventApplicationRefused = "ApplicationRefused" // another process called as well
 )
 
 // journal notes what happens to the tasks of this replica: runs, and events. It implements [tasks.Journal].
@@ -167,6 +171,35 @@ func (n *node) noteLeft(instance string) error {
 		_, err = n.store.Apply(ctx, record.EventsWritten())
 	}
 	return err
+}
+
+// applicationEvents are what has happened to the application beside an instance between two moments. A lease that is
+// over is an event of the instance.
+func applicationEvents(instance string, was, is *applicationState) (events []record.Event) {
+	another := is.known.App != was.known.App
+	if was.calls() && (another || !is.calls()) {
+		reason, message := is.reason, is.message
+		if another && is.known.App != "" {
+			reason, message = "Replaced", "another process has taken its place"
+		}
+		events = append(events, record.Event{
+			Type: eventApplicationGone, Reason: elect.Reason(reason), From: instance,
+			Message: clip(was.who() + ": " + message),
+		})
+	}
+	if is.calls() && (another || !was.calls()) {
+		events = append(events, record.Event{
+			Type: eventApplicationReady, Reason: "Ready", To: instance, Message: is.who() + " calls, and is ready",
+		})
+	}
+	if is.known.Refused != "" && (another || was.known.Refused == "") {
+		events = append(events, record.Event{
+			Type: eventApplicationRefused, Reason: "OtherApplication", From: instance, Message: fmt.Sprintf(
+				"%s calls as well: it is refused while %s may run", is.known.Refused, is.known.App,
+			),
+		})
+	}
+	return events
 }
 
 // clip cuts a text to what the store takes.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -25,7 +26,11 @@ type memberDoc struct {
 	declared    bool
 	problems    []record.Problem
 	application *record.Application
+	changed     time.Time // when the application last was
 }
+
+// showEvery is how often a change of the status of an application, or of what it has to stop, is written.
+const showEvery = 5 * time.Second
 
 // maxShared is how many problems an instance shares at most, and how many keys that its application has to stop.
 const maxShared = 20
@@ -40,17 +45,27 @@ func (d *memberDoc) declare(ctx context.Context, m elect.Member) error {
 
 // share writes the problems of the instance and its application when they have changed. A change of the message of a
 // problem alone is not worth a write.
-func (d *memberDoc) share(ctx context.Context, problems []record.Problem, a *record.Application) error {
+func (d *memberDoc) share(
+	ctx context.Context, problems []record.Problem, a *record.Application, now time.Time,
+) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if slices.EqualFunc(problems, d.problems, sameShared) && reflect.DeepEqual(a, d.application) {
+	changed := !reflect.DeepEqual(a, d.application) && (!alike(a, d.application) || now.Sub(d.changed) >= showEvery)
+	if slices.EqualFunc(problems, d.problems, sameShared) && !changed {
 		return nil
 	}
-	d.problems, d.application = problems, a
+	if d.problems = problems; changed {
+		d.application, d.changed = a, now
+	}
 	if !d.declared {
 		return nil // declare writes it
 	}
 	return d.write(ctx)
+}
+
+// alike says whether two are one process in one condition.
+func alike(a, b *record.Application) bool {
+	return a != nil && b != nil && a.ID == b.ID && a.PID == b.PID && a.Ready == b.Ready && a.Message == b.Message
 }
 
 func sameShared(a, b record.Problem) bool {

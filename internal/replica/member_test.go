@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -59,18 +60,19 @@ func TestProblemsAreSharedWhenTheyChange(t *testing.T) {
 	stuck := record.Problem{Reason: api.ProblemStopStuck, Message: "since 10:00", Task: "g/k", Since: 1}
 	reworded := stuck
 	reworded.Message = "since an hour"
+	now := time.Now()
 	member := elect.Member{Instance: "a", ListHashes: map[string]string{"g": "1"}}
 	relisted := elect.Member{Instance: "a", ListHashes: map[string]string{"g": "2"}}
 	for i, step := range []struct {
 		do   func() error
 		said int
 	}{
-		{func() error { return a.share(t.Context(), []record.Problem{stuck}, nil) }, 0},
+		{func() error { return a.share(t.Context(), []record.Problem{stuck}, nil, now) }, 0},
 		{func() error { return a.declare(t.Context(), member) }, 1},
-		{func() error { return a.share(t.Context(), []record.Problem{reworded}, nil) }, 1},
+		{func() error { return a.share(t.Context(), []record.Problem{reworded}, nil, now) }, 1},
 		{func() error { return a.declare(t.Context(), relisted) }, 2},
-		{func() error { return a.share(t.Context(), nil, nil) }, 3},
-		{func() error { return a.share(t.Context(), nil, nil) }, 3},
+		{func() error { return a.share(t.Context(), nil, nil, now) }, 3},
+		{func() error { return a.share(t.Context(), nil, nil, now) }, 3},
 	} {
 		if err := step.do(); err != nil || len(said) != step.said {
 			t.Fatalf("step %d: %v, said %d times, want %d", i, err, len(said), step.said)
@@ -82,6 +84,40 @@ func TestProblemsAreSharedWhenTheyChange(t *testing.T) {
 	}{{"1", []record.Problem{stuck}}, {"2", []record.Problem{stuck}}, {"2", nil}} {
 		if got := said[i]; got.ListHashes["g"] != want.hash || !slices.Equal(got.Problems, want.problems) {
 			t.Errorf("said %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+// That another application has come, or is ready, is written at once; its status every five seconds at most; and nothing
+// while nothing changes.
+func TestAnApplicationIsShared(t *testing.T) {
+	var said []*record.Application
+	d := memberDoc{declared: true, set: func(_ context.Context, m elect.Member) error {
+		said = append(said, m.Application)
+		return nil
+	}}
+	begin := time.Now()
+	status := func(n string) map[string]string { return map[string]string{"n": n} }
+	for i, step := range []struct {
+		after time.Duration
+		is    *record.Application
+		said  int
+		want  string
+	}{
+		{0, &record.Application{ID: "a", Message: "1"}, 1, "a 1 "},
+		{0, &record.Application{ID: "a", Ready: true}, 2, "a  "},
+		{time.Second, &record.Application{ID: "a", Ready: true, Status: status("1")}, 2, "a  "},
+		{showEvery, &record.Application{ID: "a", Ready: true, Status: status("2")}, 3, "a  2"},
+		{2 * showEvery, &record.Application{ID: "a", Ready: true, Status: status("2")}, 3, "a  2"},
+		{showEvery + time.Second, &record.Application{ID: "a", Ready: true, Status: status("3")}, 3, "a  2"},
+		{showEvery + time.Second, &record.Application{ID: "b", Ready: true}, 4, "b  "},
+	} {
+		if err := d.share(t.Context(), nil, step.is, begin.Add(step.after)); err != nil {
+			t.Fatal(err)
+		}
+		got := said[len(said)-1]
+		if text := got.ID + " " + got.Message + " " + got.Status["n"]; text != step.want || len(said) != step.said {
+			t.Errorf("step %d: %q, written %d times, want %q and %d", i, text, len(said), step.want, step.said)
 		}
 	}
 }
@@ -104,7 +140,7 @@ func TestProblemsNeverKeepAListFromBeingDeclared(t *testing.T) {
 	for i := range many {
 		many[i] = record.Problem{Reason: api.ProblemStopStuck, Message: strings.Repeat("x", elect.MaxText)}
 	}
-	if err := a.share(t.Context(), many, nil); err != nil || said.Problems != nil || said.ListHashes["g"] != "1" {
+	if err := a.share(t.Context(), many, nil, time.Now()); err != nil || said.Problems != nil || said.ListHashes["g"] != "1" {
 		t.Errorf("%v, %d problems, hashes %v", err, len(said.Problems), said.ListHashes)
 	}
 }

@@ -243,11 +243,8 @@ func (r *Replica) collect() view.Input {
 
 // share has the other replicas read what only this one can find, as it was published last.
 func (r *Replica) share(ctx context.Context, n *node) {
-	var a *record.Application
-	if n.beside != nil {
-		a = n.beside.shown.next(r.publisher.application(), time.Now())
-	}
-	if err := n.member.share(ctx, shared(r.publisher.problems()), a); err != nil && ctx.Err() == nil {
+	problems := shared(r.publisher.problems())
+	if err := n.member.share(ctx, problems, r.publisher.application(), time.Now()); err != nil && ctx.Err() == nil {
 		r.log.V(1).Info("What this replica knows was not shared with the others", "error", err.Error())
 	}
 }

@@ -123,6 +123,9 @@ var _ = Describe("An application beside each replica", Label("sqlite"), func() {
 		Figure("sqlite", "application killed: its keys run again %v after", a.free("a", at).Round(time.Millisecond))
 		Expect(r[0].Running()).To(BeTrue())
 		a.run(5)
+		Eventually(func() string { return done(ctx, r[1], "get", "events", "-o", "wide") }).Should(MatchRegexp(
+			`(?s)ApplicationReady +Ready +- +- +a .*ApplicationGone +Ended +- +a .*: its command has ended: .*killed`,
+		))
 
 		before := applicationOf(r[1])
 		at, err := r[1].Kill(harness.Worker, syscall.SIGKILL)
@@ -153,6 +156,9 @@ var _ = Describe("An application beside each replica", Label("sqlite"), func() {
 		Expect(frozen.Alive()).To(BeFalse())
 		Expect(r[0].Running()).To(BeTrue())
 		a.run(5)
+		Eventually(func() string { return done(ctx, r[1], "get", "events") }).Should(MatchRegexp(
+			`ApplicationGone +Silent +- +a +-`,
+		))
 	}, SpecTimeout(ScenarioTimeout))
 })
 

@@ -59,7 +59,7 @@ function drawLanes() {
   ].filter(Boolean));
 }
 
-const BAD = new Set(["Died", "LeaseLost", "CrashLoop", "RunFailed", "Failed", "TickMissed", "Refused"]);
+const BAD = new Set(["Died", "LeaseLost", "CrashLoop", "RunFailed", "Failed", "TickMissed", "Refused", "ApplicationGone", "ApplicationRefused"]);
 function named(instance) { return instance ? [letter(instance), instance] : [el("span", "soft", "none")]; }
 // way says which instances an event is about: from where to where a task went, or the one that it happened to.
 function way(e) {
