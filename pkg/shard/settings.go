@@ -67,7 +67,7 @@ func (c *Config) groups(work Work) (groups []Group, err error) {
 	all := c.Groups
 	if c.Group != "" || len(all) == 0 {
 		all = append(slices.Clone(all), Group{
-			Name: c.Group, Keys: c.Keys, KeysFrom: c.KeysFrom, KeysEvery: c.KeysEvery, Slots: c.Slots, Cap: c.Cap,
+			Name: c.Group, Keys: c.Keys, KeysFrom: c.KeysFrom, Slots: c.Slots, Cap: c.Cap,
 		})
 	}
 	var errs []error

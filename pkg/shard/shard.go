@@ -50,14 +50,14 @@ type Config struct {
 	// Store is the URI of a store, as postgres://…. The package of its driver has to be imported.
 	Store string
 
-	// Group, Keys, KeysFrom, KeysEvery, Slots and Cap are the only group: see [Group]. Groups are several instead.
-	Group     string
-	Keys      []string
-	KeysFrom  func(context.Context) ([]string, error)
-	KeysEvery time.Duration
-	Slots     int
-	Cap       int
-	Groups    []Group
+	// Group, Keys, KeysFrom, Slots and Cap are a group without the other fields of [Group]. Groups are instead of it, or
+	// beside it.
+	Group    string
+	Keys     []string
+	KeysFrom func(context.Context) ([]string, error)
+	Slots    int
+	Cap      int
+	Groups   []Group
 
 	// Instance is the name of this process, a DNS name of its own; default: the host name.
 	Instance string

@@ -406,12 +406,12 @@ func TestConfigIsChecked(t *testing.T) {
 		"ranges": {
 			work: work, cfg: shard.Config{
 				Store: "sqlite:x", Group: "g", Slots: -1, Cap: -2, Lease: time.Millisecond,
-				KeysEvery: time.Millisecond, Options: shard.Options{MaxKeys: -1}, Instance: "A b",
-				Address: ":9000",
+				Groups:  []shard.Group{{Name: "h", Keys: one, KeysEvery: time.Millisecond}},
+				Options: shard.Options{MaxKeys: -1}, Instance: "A b", Address: ":9000",
 			},
 			want: []string{
 				"Slots -1, must be from 1", "Cap -2, must be", "has Lease 1ms, must be from 1s to 24h",
-				"KeysEvery 1ms, must be at least 1s", "MaxKeys -1", `Instance "A b", must be a DNS name`,
+				`"h" has KeysEvery 1ms, must be at least 1s`, "MaxKeys -1", `Instance "A b", must be a DNS name`,
 				`Address ":9000", must be HOST:PORT`,
 			},
 		},
