@@ -209,6 +209,29 @@ func (j *killSchedule) sooner(now protocol.Instant, left time.Duration) {
 	}
 }
 
+// remoteSchedule is when the remote leases of dead sessions end: their keys may be claimed then.
+type remoteSchedule struct {
+	pending bool
+	next    protocol.Instant // the end of the next one, where one is pending
+}
+
+// due says whether a remote lease has ended since the last call that said so, or a session has died.
+func (r *remoteSchedule) due(all Sessions, now protocol.Instant) bool {
+	if !r.pending || now.KillerElapsed(r.next) < 0 {
+		return false
+	}
+	*r = remoteSchedule{}
+	for _, q := range all {
+		for _, ms := range q.doc.Remote {
+			left := time.Duration(ms)*time.Millisecond - now.KillerElapsed(q.m.DeadAt)
+			if q.m.Dead() && left > 0 && (!r.pending || -now.KillerElapsed(r.next) > left) {
+				r.pending, r.next = true, now.Add(left)
+			}
+		}
+	}
+	return true
+}
+
 const (
 	// pollAll is up to how many others each look shows all. With more of them a look shows the neighbours that follow the
 	// own session in order of names. So each session is watched closely by as many others.

@@ -27,6 +27,7 @@ type Peers struct {
 	polls        pollSchedule
 	kills        killSchedule
 	predecessors predecessors
+	remote       remoteSchedule
 	out          *Effects
 }
 
@@ -133,6 +134,7 @@ func (ps *Peers) stepAt(session string, q *peer, ev protocol.PeerEvent, at proto
 		case protocol.ReadPeer:
 			ps.out.add(readPeer{session})
 		case protocol.PeerDied:
+			ps.remote = remoteSchedule{pending: true, next: m.Now}
 			if ev.Kind != protocol.PeerAnswer { // else it was noted with its cause
 				ps.out.add(sessionDied{session: session, instance: q.doc.Instance})
 			}
@@ -158,6 +160,9 @@ func (ps *Peers) dead(session string, q *peer, m protocol.Moment) record.Session
 // Tick looks at the other sessions when it is time, and marks those dead whose heartbeats have stood still. own is
 // this process's session; longest is the largest T of all members known.
 func (ps *Peers) Tick(own protocol.Session, longest time.Duration, m protocol.Moment) {
+	if ps.remote.due(ps.All, m.Now) {
+		ps.out.changedSessions()
+	}
 	if ps.polls.due(ps.kills.alive, ps.p, m.Now) {
 		ps.out.add(SessionPoll{All: ps.polls.all, From: ps.ids.Session, Count: neighbours})
 	}

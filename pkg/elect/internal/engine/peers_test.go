@@ -79,6 +79,34 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 	}
 }
 
+// A key under a remote lease is free when that ends. Nothing else changes then, and those who claim wait for a change.
+func TestTheEndOfARemoteLeaseIsAChange(t *testing.T) {
+	w := newPeersWorld(t)
+	dead := otherSession("b", 3)
+	dead.State, dead.Remote = record.Dead, map[record.Key]int64{"g/soon": 1000, "g/late": 2000}
+	w.See(&dead, true, w.at(), w.moment())
+	w.Tick(w.own, 0, w.moment())
+	w.out.changes = Changes{}
+	var changed []time.Duration
+	for w.now < 3*time.Second {
+		w.now += w.p.Wake
+		w.Tick(w.own, 0, w.moment())
+		if w.out.changes.View {
+			changed = append(changed, w.now)
+		}
+		w.out.changes = Changes{}
+		if free := w.Freed("b", "g/soon", w.moment()); free != (len(changed) > 0) {
+			t.Fatalf("%v after the death: free %v, changes at %v", w.now, free, changed)
+		}
+		if free := w.Freed("b", "g/late", w.moment()); free != (len(changed) > 1) {
+			t.Fatalf("%v after the death: free %v, changes at %v", w.now, free, changed)
+		}
+	}
+	if len(changed) != 2 {
+		t.Errorf("changes at %v, want one at the end of each remote lease", changed)
+	}
+}
+
 // A look for all that fails counts as none. With many sessions the neighbours are looked at all the time and the others
 // now and then. Those whose looks fail must not be judged by what was seen long ago.
 func TestOnlyWatchedSessionsAreJudged(t *testing.T) {
