@@ -54,6 +54,7 @@ func (a *applications) with(ctx context.Context, instance string, command ...str
 // python starts the application of the scenarios.
 func python() []string {
 	GinkgoHelper()
+	needClients("python3")
 	program, err := filepath.Abs("recorder/application.py")
 	Expect(err).NotTo(HaveOccurred())
 	return []string{"python3", program}

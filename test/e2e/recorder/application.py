@@ -1,9 +1,14 @@
-"""The application of the end-to-end scenarios: it records each key as the command recorder does, in the same form."""
+"""The application of the end-to-end scenarios: it records each key as the command recorder does, in the same form.
+
+After SIGUSR1 its functions go on when they are cancelled, so that the process ends when its validity does.
+"""
 
 import json
 import os
+import signal
 import struct
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../clients/python"))
@@ -24,6 +29,8 @@ class FromArrival(shardctl.Application):
         super()._obey(reply, shardctl._now())
 
 
+disobeys = threading.Event()
+signal.signal(signal.SIGUSR1, lambda *_: disobeys.set())
 if sys.argv[1:] == ["--from-arrival"]:
     app = FromArrival(os.environ["SHARDCTL_APP"])
 else:
@@ -40,7 +47,9 @@ def record(lease):
     with open(os.path.join(os.environ["RECORD_DIR"], name), "ab", buffering=0) as file:
         if file.tell() == 0:  # else it runs again under its token, after a pause
             file.write(b"shardctl-record-1\n" + json.dumps(header).encode() + b"\n" + timestamp())
-        while not lease.cancelled.wait(PERIOD):
+        while not lease.cancelled.wait(PERIOD) or disobeys.is_set():
+            if lease.cancelled.is_set():
+                time.sleep(PERIOD)
             file.write(timestamp())
 
 
