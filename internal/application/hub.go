@@ -57,6 +57,7 @@ type Hub struct {
 	listed  listing
 	news    []protocol.AppEvent // of keys, that come with the next step
 	seen    Status
+	took    bool          // it took keys once
 	stopped chan struct{} // closed by Close
 }
 
@@ -189,6 +190,13 @@ func (h *Hub) Capacity() bool {
 	return h.app.Capacity()
 }
 
+// TookKeys says whether there has been an application that takes keys.
+func (h *Hub) TookKeys() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.took
+}
+
 // Overdue says that the application has not called for as long as it may run, less a margin.
 func (h *Hub) Overdue(margin time.Duration) bool {
 	h.mu.Lock()
@@ -264,7 +272,9 @@ func (h *Hub) stepLocked(ev protocol.AppEvent) {
 	}
 	h.news, ev.Left = nil, left
 	h.do(h.app.Step(ev, now), session)
-	if h.app.Capacity() != could || h.app.Application() != was {
+	takes := h.app.Capacity()
+	h.took = h.took || takes
+	if takes != could || h.app.Application() != was {
 		h.cfg.Changed()
 	}
 }

@@ -222,6 +222,26 @@ func (r *Replica) tendApplication(ctx context.Context, n *node) {
 	}
 }
 
+// longestUnready is how long a replica that has tasks of its own, too, is not ready for want of an application.
+const longestUnready = 5 * time.Minute
+
+// Ready is nil once an application has taken keys since the start, or none has to: before that a rolling update would
+// stop the replica whose keys this one is to take. It says nothing of later ones: without an application the replica's
+// capacity is 0.
+func (r *Replica) Ready() error {
+	n, s := r.node.Load(), r.Settings()
+	if n == nil || n.beside == nil {
+		return nil
+	}
+	groups := assigned(s)
+	bounded := len(groups) < len(s.Groups)
+	if len(groups) == 0 || n.beside.hub.TookKeys() || bounded && time.Since(r.started) >= longestUnready {
+		return nil
+	}
+	a, _ := n.beside.status(s.App.Listen)
+	return fmt.Errorf("no application has taken keys of %s since the start: %s", strings.Join(groups, ", "), a.Message)
+}
+
 func noApplication(s *config.Settings, groups []string) api.Problem {
 	return api.Problem{
 		Reason: api.ProblemNoApplication, Severity: api.SeverityWarning, Instance: s.Instance,

@@ -206,3 +206,80 @@ func TestEventsOfAnApplication(t *testing.T) {
 		}
 	}
 }
+
+// TestReadyOnceTheApplicationTakesKeys: until then a rolling update must not go on. What becomes of it later does not
+// count, and tasks of others are not kept from service for good.
+func TestReadyOnceTheApplicationTakesKeys(t *testing.T) {
+	const (
+		mine  = `{name: mine, tasks: [{name: one, assign: {}}]}`
+		other = `{name: other, tasks: [{name: sleep, exec: {command: [sleep, "1000"]}}]}`
+		none  = "no application has taken keys of mine since the start: none has called at unix:/run/app.sock"
+		unfit = "no application has taken keys of mine since the start: it says that it is not ready"
+		comes = "comes"
+	)
+	for name, c := range map[string]struct {
+		groups string
+		age    time.Duration // of the replica
+		want   []string      // what /readyz says, one after the other; comes: the application is ready
+	}{
+		"waits as long as it takes": {mine, 2 * longestUnready, []string{none, unfit, comes, "ok"}},
+		"waits":                     {mine + "," + other, 0, []string{none, unfit, comes, "ok"}},
+		"has waited long enough":    {mine + "," + other, longestUnready, []string{"ok"}},
+		"has nothing for it":        {other, 0, []string{"ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := New(Config{Metrics: status.NewMetrics(false), Logger: logr.Discard(), Settings: viewtest.Load(t, `
+version: 1
+instance: a
+store: {uri: "sqlite:x.db"}
+app: {listen: unix:/run/app.sock}
+groups: [`+c.groups+`]
+`)})
+			r.started = time.Now().Add(-c.age)
+			running(t, r)
+			app := &caller{t: t, handler: r.Application()}
+			app.req.App, app.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
+			shown := status.New(r.Shown())
+			for _, want := range c.want {
+				if want == comes {
+					app.req.Ready = true
+					app.call()
+					continue
+				}
+				if want == unfit {
+					app.call()
+				}
+				said := func() string {
+					answer := httptest.NewRecorder()
+					shown.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
+					return answer.Body.String()
+				}
+				for limit := time.Now().Add(time.Minute); !strings.Contains(said(), want); <-r.Board().Changed() {
+					if time.Now().After(limit) {
+						t.Fatalf("%s, want %s", said(), want)
+					}
+				}
+			}
+			if app.req.Ready {
+				app.req.Ready = false
+				if app.call(); r.Ready() != nil {
+					t.Errorf("it was ready before: %v", r.Ready())
+				}
+			}
+		})
+	}
+}
+
+// running runs a replica until the test ends.
+func running(t *testing.T, r *Replica) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Run(ctx, memory.New()) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -98,7 +98,8 @@ func (r *Replica) Board() *status.Board { return &r.publisher.board }
 func (r *Replica) Shown() status.Config {
 	return status.Config{
 		Source: r.Board(), Events: r, Runs: r, Mutexes: r, Logs: r,
-		Registry: status.NewRegistry(r.Board(), r.cfg.Metrics), Live: r.Live, Logger: r.log,
+		Registry: status.NewRegistry(r.Board(), r.cfg.Metrics), Live: r.Live, Ready: r.Ready,
+		Logger: r.log,
 	}
 }
 

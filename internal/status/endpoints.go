@@ -140,7 +140,7 @@ func writeRuns(ctx context.Context, b *body, source RunSource, key string, hidde
 // health answers whether this replica is alive and whether it takes part.
 type health struct {
 	source       Source
-	alive, ready func() error // nil: always alive; ready as the newest snapshot says
+	alive, ready func() error // nil: always alive; ready as soon as it takes part
 }
 
 // livez says that the process answers and that its loops turn. It never asks the store: a replica must not be restarted
@@ -154,14 +154,14 @@ func (h health) livez(w http.ResponseWriter, r *http.Request) *Error {
 	return sendText(w, r, mediaText, "ok\n")
 }
 
-// readyz says whether this replica takes part: started and not draining. A store that is unreachable does not change
-// it.
+// readyz says whether this replica takes part: started and not draining, and with the application that it needs. A store
+// that is unreachable does not change it.
 func (h health) readyz(w http.ResponseWriter, r *http.Request) *Error {
-	ready := h.ready
-	if ready == nil {
-		ready = h.snapshotReady
+	err := h.snapshotReady()
+	if err == nil && h.ready != nil {
+		err = h.ready()
 	}
-	if err := ready(); err != nil {
+	if err != nil {
 		return httperr.Unavailable(api.ReasonNotReady, "not ready: %v", err)
 	}
 	return sendText(w, r, mediaText, "ok\n")

@@ -213,7 +213,7 @@ func TestUnreachableStoreDegrades(t *testing.T) {
 func TestHealth(t *testing.T) {
 	draining := sample(1)
 	draining.Status.Draining = true
-	bad := func() error { return errors.New("stuck") }
+	bad, good := func() error { return errors.New("stuck") }, func() error { return nil }
 	for name, c := range map[string]struct {
 		config       Config
 		livez, ready int
@@ -221,6 +221,7 @@ func TestHealth(t *testing.T) {
 		"fine":     {Config{Source: boardWith(sample(1))}, 200, 200},
 		"draining": {Config{Source: boardWith(draining)}, 200, 503},
 		"asked":    {Config{Source: boardWith(sample(1)), Live: bad, Ready: bad}, 503, 503},
+		"both":     {Config{Source: boardWith(draining), Ready: good}, 200, 503},
 	} {
 		h := New(c.config)
 		if w := get(t, h, "/livez"); w.Code != c.livez {

@@ -47,7 +47,7 @@ func (s *server) otherRoutes(c Config) []route {
 		unavailable: "NotAlive",
 	}, {
 		path: "/readyz", id: "readyz", handle: health.readyz, answer: "text/plain", unlimited: true,
-		summary: "This replica takes part: started, not draining.", unavailable: "NotKnownYet",
+		summary: "This replica takes part: started, not draining, and its application has come.", unavailable: "NotKnownYet",
 	}, {
 		path: "/metrics", id: "metrics", handle: plain(metrics), answer: "text/plain", unlimited: true,
 		summary: "Prometheus metrics.", unavailable: "NotKnownYet",

@@ -29,7 +29,8 @@ type Config struct {
 
 	// Live is asked by /livez and must not ask the store. Nil: always alive.
 	Live func() error
-	// Ready is asked by /readyz; its error says why not. Nil: as the newest snapshot says.
+	// Ready is asked by /readyz once the newest snapshot says that this replica takes part; its error says why it is
+	// not ready. Nil: it is.
 	Ready func() error
 
 	// Peers asks other replicas for the output of tasks that they run. Nil: a client with a limit of 5 s.
