@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # images.sh DIR: the image archives that the scenarios put on the nodes. They are our image with the scenarios' own
-# programs in it, twice under different versions, and two images that should never have been released.
+# programs in it, twice under different versions, two images that should never have been released, and an application.
 set -euo pipefail
 
 dir=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -19,3 +19,4 @@ image one 0.0.1
 image two 0.0.2
 image exits 0.0.3 --entrypoint /dud --entrypoint exit
 image hangs 0.0.4 --entrypoint /dud --entrypoint hang
+test/e2e/kube/application-image.py shardctl.test/application:one "$dir/application.tar"

@@ -47,19 +47,25 @@ func (k *Kube) nodeCtl(ctx context.Context, verb, node string, more ...string) (
 // Part of a replica, as in the scenarios without Kubernetes.
 type Part string
 
-// The processes of a replica.
+// The processes of a replica, and the one beside it.
 const (
 	Guard  Part = "guard" // PID 1 of the container
 	Worker Part = "worker"
+	// Application is that of [Release.Beside], in a container of its own.
+	Application Part = "application"
 )
 
 // kill is run on the node, where the processes of its containers have other numbers than inside. $1 is the pod's UID,
-// which the chart puts into the environment. Guard and worker run the same program, and the worker's parent is the
-// guard.
+// which the chart, or the release, puts into the environment. Guard and worker run the same program, and the worker's
+// parent is the guard.
 const kill = `
 for dir in /proc/[0-9]*; do
   tr '\0' '\n' <$dir/environ 2>/dev/null | grep -qx "POD_UID=$1" || continue
-  case $(tr '\0' ' ' <$dir/cmdline 2>/dev/null) in /shardctl*) ;; *) continue ;; esac
+  case $(tr '\0' ' ' <$dir/cmdline 2>/dev/null) in
+  */application.py*) application=${dir#/proc/}; continue ;;
+  /shardctl*) ;;
+  *) continue ;;
+  esac
   number=$(sed -n 's/^NSpid:.*[[:space:]]\([0-9]*\)$/\1/p' $dir/status)
   if [ "$number" = 1 ]; then guard=${dir#/proc/}; else worker=${dir#/proc/}; fi
 done

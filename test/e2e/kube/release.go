@@ -77,6 +77,32 @@ func (r *Release) values() object {
 	return values
 }
 
+// Beside are values with which an application in an image of its own runs the tasks, with what the chart sets by
+// itself. The application takes so long to start.
+func (r *Release) Beside(start time.Duration) map[string]any {
+	return object{
+		"config": object{
+			"lease": object{"duration": Lease.String()},
+			"app":   object{"listen": "unix:/run/shardctl-app/socket/app.sock"},
+			"groups": []object{{
+				"name": Group, "cap": r.Cap,
+				"tasks": []object{{"name": fmt.Sprintf("topic-{%03d..%03d}", 1, r.Tasks), "assign": object{}}},
+			}},
+		},
+		"app": object{
+			"image": object{"repository": "shardctl.test/application", "tag": "one", "pullPolicy": "Never"},
+			"env": []object{
+				{"name": "RECORD_DIR", "value": recordsInPod},
+				{"name": "RECORD_PERIOD", "value": "0.05"},
+				{"name": "START_DELAY", "value": fmt.Sprint(start.Seconds())},
+				{"name": "SHARDCTL_INSTANCE", "valueFrom": object{"fieldRef": object{"fieldPath": "metadata.name"}}},
+				{"name": "POD_UID", "valueFrom": object{"fieldRef": object{"fieldPath": "metadata.uid"}}},
+			},
+			"volumeMounts": []object{{"name": "records", "mountPath": recordsInPod}},
+		},
+	}
+}
+
 const recordsInPod = "/records"
 
 // recorder is a task, or many by braces, that writes the time. It does so ten times less often than in scenarios on one

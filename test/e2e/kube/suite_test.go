@@ -172,7 +172,7 @@ const calm = 2 * time.Second
 func awaitCalm(ctx SpecContext, r *kube.Release) {
 	GinkgoHelper()
 	Eventually(func() error {
-		if err := r.CheckSpread(ctx, tasks); err != nil {
+		if err := r.CheckSpread(ctx, r.Tasks); err != nil {
 			return err
 		}
 		h, err := r.History()

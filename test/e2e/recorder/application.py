@@ -1,6 +1,7 @@
 """The application of the end-to-end scenarios: it records each key as the command recorder does, in the same form.
 
 After SIGUSR1 its functions go on when they are cancelled, so that the process ends when its validity does.
+Environment: RECORD_DIR; RECORD_PERIOD, in seconds; START_DELAY, seconds that it takes to start.
 """
 
 import json
@@ -15,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 import shardctl
 
-PERIOD = 0.02  # seconds
+PERIOD = float(os.environ.get("RECORD_PERIOD", "0.02"))  # seconds
 
 
 def timestamp():
@@ -31,6 +32,7 @@ class FromArrival(shardctl.Application):
 
 disobeys = threading.Event()
 signal.signal(signal.SIGUSR1, lambda *_: disobeys.set())
+time.sleep(float(os.environ.get("START_DELAY", "0")))
 if sys.argv[1:] == ["--from-arrival"]:
     app = FromArrival(os.environ["SHARDCTL_APP"])
 else:
@@ -40,7 +42,7 @@ else:
 @app.group("topics")
 def record(lease):
     header = {
-        "key": lease.key, "token": lease.token, "session": os.environ["SHARDCTL_SESSION"],
+        "key": lease.key, "token": lease.token, "session": os.environ.get("SHARDCTL_SESSION", ""),  # none without a command
         "instance": os.environ["SHARDCTL_INSTANCE"], "pid": os.getpid(), "period": int(PERIOD * 1e9),
     }
     name = f"{lease.key.replace('/', '_')}-{lease.token}-{os.getpid()}.rec"
