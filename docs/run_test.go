@@ -139,7 +139,7 @@ func (s *session) adapt(text string) string {
 	}
 	text = strings.ReplaceAll(text, "/tmp/shardctl-demo", s.dir)
 	text = ownStore.ReplaceAllString(text, "$0 -store "+s.dir+"/$1.db")
-	for _, takesURI := range []string{"mutex", "topics"} {
+	for _, takesURI := range []string{"mutex", "service"} {
 		text = strings.ReplaceAll(text, " -store "+s.dir+"/"+takesURI, " -store sqlite:"+s.dir+"/"+takesURI)
 	}
 	return replicaRun.ReplaceAllStringFunc(text, func(found string) string {

@@ -1,100 +1,30 @@
-// Command topics spreads a hundred topics over the processes of a service. Start it in several terminals:
+// Command topics spreads topics over the processes of a service. Start it in several terminals:
 //
-//	go run ./examples/topics -instance a -listen 127.0.0.1:8080
-//	go run ./examples/topics -instance b
+//	INSTANCE=a go run ./examples/topics topic-{001..100}
+//	INSTANCE=b go run ./examples/topics topic-{001..100}
 //
-// Each process consumes its share, at most sixty topics. End one, and the others take its topics, and go on where it was.
+// Each process consumes its share. End one, and the others take its topics.
 package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"log"
-	"net/http"
 	"os"
 	"os/signal"
-	"strconv"
-	"syscall"
-	"time"
 
 	"github.com/shardctl/shardctl/pkg/shard"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 func main() {
-	store := flag.String("store", "sqlite:topics.db", "URI of the store that all processes share")
-	instance := flag.String("instance", "a", "name of this process")
-	listen := flag.String("listen", "", "where the page is shown, HOST:PORT; empty: nowhere")
-	flag.Parse()
-	log.SetOutput(os.Stdout)
-	log.SetFlags(0)
-	log.SetPrefix(*instance + ": ")
-	if err := run(*store, *instance, *listen); err != nil {
-		log.Fatal(err)
-	}
-}
-
-// run takes part until the process is asked to end.
-func run(store, instance, listen string) error {
-	topics := make([]string, 100)
-	for i := range topics {
-		topics[i] = fmt.Sprintf("topic-%03d", i+1)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	replica, err := shard.Start(ctx, shard.Config{
-		Store: store, Group: "topics", Keys: topics, Cap: 60,
-		Instance: instance, Lease: 10 * time.Second, Settle: 3 * time.Second,
-	}, consume) // for each topic that this process owns
-	if err != nil {
-		return err
-	}
-	if listen != "" {
-		page := &http.Server{Addr: listen, Handler: replica.Handler(), ReadHeaderTimeout: 5 * time.Second}
-		defer func() { _ = page.Close() }()
-		go func() { log.Print("the page: ", page.ListenAndServe()) }()
-	}
-	go reportLoads(ctx, replica)
-	return replica.Wait() // until everything is handed over
-}
-
-// pause is the time between two messages of a topic.
-const pause = 5 * time.Second
-
-// consume stands for the work. It returns when ctx ends: only then may another process consume the topic.
-func consume(ctx context.Context, own shard.Lease) error {
-	kept, err := own.Value(ctx) // nil: nothing was kept yet
-	if err != nil {
-		return err
-	}
-	position, _ := strconv.Atoi(string(kept))
-	log.Printf("%s: begins at %d, with token %d", own.Name(), position, own.Token())
-	defer log.Printf("%s: ends", own.Name())
-	for {
-		position++ // a message is worked on
-		if err := own.SetValue(ctx, []byte(strconv.Itoa(position))); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-	}
-}
-
-// reportLoads says how many messages a second each topic has that this process owns.
-func reportLoads(ctx context.Context, replica *shard.Replica) {
-	for ctx.Err() == nil {
-		for _, key := range replica.Owned() {
-			if err := replica.SetLoad(key, 1/pause.Seconds()); err != nil {
-				log.Print(err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
+	cfg := shard.Config{Store: "sqlite:go.db", Group: "topics", Keys: os.Args[1:], Instance: os.Getenv("INSTANCE")}
+	err := shard.Run(ctx, cfg, func(ctx context.Context, own shard.Lease) error {
+		fmt.Println(cfg.Instance, "begins", own.Name())
+		<-ctx.Done() // consume the topic until it has to go
+		fmt.Println(cfg.Instance, "ends", own.Name())
+		return nil
+	})
+	fmt.Println("over:", err)
 }
