@@ -49,15 +49,15 @@ func instanceColumns() []Column[api.Instance] {
 		onlyWide(ofText("session", KeepExtra, func(i *T) string { return i.Session })),
 		onlyWide(ofText("address", KeepExtra, func(i *T) string { return i.Address })),
 		onlyWide(ofText("app address", KeepExtra, func(i *T) string { return i.AppAddress })),
-		onlyWide(ofText("application", KeepExtra, func(i *T) string { return applicationText(i.Application) })),
+		onlyWide(ofText("application", KeepExtra, func(i *T) string { return ApplicationText(i.Application) })),
 		onlyWide(ofText("revision", KeepExtra, func(i *T) string { return i.Revision })),
 		{Title: "labels", Wide: true, Cell: func(_ *View, i *T) string { return labelText(i.Labels) }},
 		ofOverrides("instance", func(i *T) api.Overrides { return i.Overrides }),
 	}
 }
 
-// applicationText is who an application is, and whether it is given keys; empty: none is configured.
-func applicationText(a *api.Application) string {
+// ApplicationText is who an application is, and whether it is given keys; empty: none is configured.
+func ApplicationText(a *api.Application) string {
 	if a == nil {
 		return ""
 	}

@@ -87,7 +87,7 @@ func (d *description) application(a *api.Application) {
 	if a == nil {
 		return
 	}
-	text := applicationText(a)
+	text := ApplicationText(a)
 	if a.ID != "" {
 		text += ", id " + a.ID + ", since " + a.Since.String()
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,6 +85,15 @@ func TestRealClusterOfApplications(t *testing.T) {
 
 	if err := syscall.Kill(before["r3"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
+	}
+	// It has been reported before the kill, or is now.
+	const ready = `the application of r3 is ready: pid (\d+)`
+	for first := regexp.MustCompile(ready).FindStringSubmatch(strings.Join(r.seen, "\n")); ; {
+		next := r.until(ready)
+		if first != nil && next[0] != first[1] {
+			break
+		}
+		first = append([]string{""}, next...)
 	}
 	r.eventually("another application of r3", func() bool {
 		now := r.applications()["r3"]

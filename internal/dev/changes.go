@@ -65,6 +65,9 @@ func (c *changes) step(v *View) []string {
 		if line := c.replica(before[r.Name], r, v); line != "" {
 			lines = append(lines, line)
 		}
+		if line := application(before[r.Name].App, r); line != "" {
+			lines = append(lines, line)
+		}
 	}
 	c.compare(v)
 	lines = append(lines, c.settledLosses(v)...)
@@ -110,6 +113,21 @@ func (c *changes) replica(before, r Replica, v *View) string {
 		c.lose(r.Name, r.Ended)
 		return r.Name + " left"
 	case Starting:
+	}
+	return ""
+}
+
+// application says when the one beside a replica is ready, and when it is no longer. That of a replica that has ended is
+// not worth a line.
+func application(was *api.Application, r Replica) string {
+	ready := was != nil && was.Ready
+	switch is := r.App; {
+	case is == nil:
+		return ""
+	case is.Ready && (!ready || is.ID != was.ID):
+		return fmt.Sprintf("the application of %s is ready: pid %d", r.Name, is.PID)
+	case !is.Ready && ready:
+		return fmt.Sprintf("the application of %s is not ready: %s", r.Name, is.Message)
 	}
 	return ""
 }

@@ -108,6 +108,31 @@ func TestChangesOfADeathWithoutFreeCapacity(t *testing.T) {
 	s.expect("no longer NoCapacity")
 }
 
+func TestChangesOfAnApplication(t *testing.T) {
+	s := begin(t)
+	is := func(a *api.Application) {
+		s.each(func(r *Replica) {
+			if r.Name == "r2" {
+				r.App = a
+			}
+		})
+	}
+	is(&api.Application{PID: 7, Message: "none has called"})
+	s.expect()
+	is(&api.Application{ID: "one", PID: 7, Ready: true})
+	s.expect("the application of r2 is ready: pid 7")
+	s.expect()
+	is(&api.Application{Message: "its command has ended: exit status 1"})
+	s.expect("the application of r2 is not ready: its command has ended: exit status 1")
+	is(&api.Application{ID: "two", PID: 8, Ready: true})
+	s.expect("the application of r2 is ready: pid 8")
+	is(&api.Application{ID: "three", PID: 9, Ready: true})
+	s.expect("the application of r2 is ready: pid 9")
+	is(nil)
+	s.state("r2", Dead, "signal: killed")
+	s.expect("r2 died: signal: killed")
+}
+
 func TestChangesOfTasksThatDoNotCome(t *testing.T) {
 	s := begin(t)
 	s.state("r2", Dead, "it failed")

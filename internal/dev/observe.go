@@ -38,6 +38,8 @@ type Replica struct {
 	Ended   time.Time
 	Why     string // how it ended: "signal: killed", its last log line
 	Again   bool   // it ended, and is started again
+	// App is the application beside it, as the cluster knows it; nil: none is known.
+	App *api.Application
 }
 
 // View is all that is known at a moment. It is never changed after it was made.
@@ -171,6 +173,7 @@ func (o *observer) look(ctx context.Context) *View {
 		v.Problems = problems(p.status.Problems)
 		for i := range v.Replicas {
 			v.Replicas[i].State = seen(v.Replicas[i], p.instances)
+			v.Replicas[i].App = applicationOf(v.Replicas[i], p.instances)
 		}
 	}
 	return &v
@@ -269,6 +272,18 @@ func seen(r Replica, instances []api.Instance) State {
 		}
 	}
 	return best
+}
+
+// applicationOf is the application beside a replica whose process runs; nil: none is known.
+func applicationOf(r Replica, instances []api.Instance) *api.Application {
+	for i := range instances {
+		is := &instances[i]
+		up := !r.State.Gone() && (is.State == api.Live || is.State == api.Draining)
+		if up && is.Name == r.Name && sameAddress(is.Address, r.Address) {
+			return is.Application
+		}
+	}
+	return nil
 }
 
 // sameAddress says whether two addresses may be of one process. One that is not known may be of any.

@@ -109,7 +109,7 @@ func (s *screen) columns() []cli.Column[Replica] {
 			return number(r)
 		}
 	}
-	return []cli.Column[T]{
+	columns := []cli.Column[T]{
 		{Title: "replica", Cell: func(_ *cli.View, r *T) string { return r.Name }},
 		{Title: "state", Keep: cli.KeepState, Cell: func(v *cli.View, r *T) string {
 			return v.Paint(colours[r.State], string(r.State))
@@ -118,6 +118,7 @@ func (s *screen) columns() []cli.Column[Replica] {
 		{Title: "worker", Right: true, Cell: ofRunning(func(r *T) string {
 			return cmp.Or(strings.TrimPrefix(strconv.Itoa(r.Worker), "0"), "?")
 		})},
+		{Title: "application", Cell: ofRunning(func(r *T) string { return cmp.Or(cli.ApplicationText(r.App), "?") })},
 		{Title: "tasks", Right: true, Keep: cli.KeepState, Cell: func(_ *cli.View, r *T) string {
 			if owned, _ := s.view.Owned(r.Name); owned > 0 || !r.State.Gone() {
 				return strconv.Itoa(owned)
@@ -135,6 +136,10 @@ func (s *screen) columns() []cli.Column[Replica] {
 			return v.Bar(running, owned-running, s.view.Options.Cap)
 		}},
 	}
+	if s.view.Options.App == "" {
+		columns = slices.DeleteFunc(columns, func(c cli.Column[T]) bool { return c.Title == "application" })
+	}
+	return columns
 }
 
 // troubles are at most so many problems, and why no replica shows the cluster now.

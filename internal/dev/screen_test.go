@@ -66,6 +66,17 @@ func troubled() *screen {
 	return s
 }
 
+// withApplications has one that is ready, one that has ended, one that is not known yet, and a replica that has ended.
+func withApplications() *screen {
+	s := sample(4)
+	v := s.view
+	v.Options.App = "python3 worker.py"
+	v.Replicas[0].App = &api.Application{ID: "1", PID: 1005, Ready: true}
+	v.Replicas[1].App = &api.Application{Message: "its command has ended: exit status 1"}
+	v.Replicas[3] = Replica{Name: "r4", State: Dead, Why: "signal: killed"}
+	return s
+}
+
 func TestScreen(t *testing.T) {
 	for name, test := range map[string]struct {
 		s             *screen
@@ -77,6 +88,7 @@ func TestScreen(t *testing.T) {
 		"narrow":  {sample(3), 50, 16, false},
 		"trouble": {troubled(), 110, 26, false},
 		"many":    {sample(50), 100, 24, false},
+		"app":     {withApplications(), 100, 24, false},
 		"small":   {troubled(), 100, 10, false},
 		"start": {
 			&screen{view: &View{Options: Defaults(), URL: "http://127.0.0.1:8080", Logs: "/tmp/x"}},
