@@ -1,6 +1,7 @@
 package application
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -83,10 +84,11 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) *httperr.Error {
 	if bad := decode(w, r, &req); bad != nil {
 		return bad
 	}
-	if bad := req.check(); bad != nil {
+	running := req.tokens()
+	if bad := req.check(running); bad != nil {
 		return bad
 	}
-	a, err := s.Hub.sync(r.Context(), &req)
+	a, err := s.Hub.sync(r.Context(), &req, running)
 	switch {
 	case err != nil:
 		return nil // the caller is gone
@@ -101,8 +103,8 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) *httperr.Error {
 	return write(w, a.reply)
 }
 
-// check finds what is wrong with a call.
-func (r *Request) check() *httperr.Error {
+// check finds what is wrong with a call that says that keys run under these tokens.
+func (r *Request) check(running map[string]int64) *httperr.Error {
 	var wrong []api.FieldError
 	bad := func(field, message string) { wrong = append(wrong, api.FieldError{Field: field, Message: message}) }
 	if uuid.Validate(r.App) != nil {
@@ -111,17 +113,18 @@ func (r *Request) check() *httperr.Error {
 	if r.Wait < 0 {
 		bad("wait", "must be a number of seconds, 0 or more")
 	}
-	seen := map[string]bool{}
+	twice := len(running) < len(r.Running)
 	for _, a := range r.Running {
-		switch {
-		case a.Key == "" || a.Token <= 0:
+		if a.Key == "" || a.Token <= 0 {
 			bad("running", "each needs a key and its token")
-		case seen[a.Key]:
-			bad("running", "a key stands there once: "+a.Key+" does twice")
-		}
-		seen[a.Key] = true
-		if len(wrong) > 0 {
 			break
+		}
+		if _, first := running[a.Key]; !first {
+			bad("running", "a key stands there once: "+a.Key+" does twice")
+			break
+		}
+		if twice {
+			delete(running, a.Key) // the call is refused
 		}
 	}
 	for key, load := range r.Load {
@@ -222,7 +225,12 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) *httperr.Error {
 }
 
 func decode(w http.ResponseWriter, r *http.Request, into any) *httperr.Error {
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSync)).Decode(into)
+	var text bytes.Buffer
+	text.Grow(int(min(max(0, r.ContentLength), maxSync)) + bytes.MinRead)
+	_, err := text.ReadFrom(http.MaxBytesReader(w, r.Body, maxSync))
+	if err == nil {
+		err = json.Unmarshal(text.Bytes(), into)
+	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

@@ -317,8 +317,8 @@ func (h *Hub) reply(act protocol.AppAction, session string) *Reply {
 	if c.brief && c.sequence.Session == session && c.sequence.Seq == r.Seq {
 		return r
 	}
-	r.Assigned, r.Stopping = []Assigned{}, []Stopping{}
-	h.app.Each(func(key string, token int64, assigned, _ bool) {
+	r.Assigned, r.Stopping = make([]Assigned, 0, len(h.keys)), []Stopping{}
+	h.app.Each(func(key string, token int64, assigned bool) {
 		if assigned {
 			r.Assigned = append(r.Assigned, Assigned{Key: key, Token: token})
 			return
@@ -339,8 +339,8 @@ func (h *Hub) promised(d time.Duration) time.Duration {
 	return 0
 }
 
-// sync takes a call and waits for its answer, at most for the wait that it names.
-func (h *Hub) sync(ctx context.Context, req *Request) (answer, error) {
+// sync takes a call, with the tokens of what it says runs. It waits for its answer, at most for the wait that it names.
+func (h *Hub) sync(ctx context.Context, req *Request, running map[string]int64) (answer, error) {
 	c := &call{brief: req.Same != "", answer: make(chan answer, 1)}
 	h.mu.Lock()
 	h.n++
@@ -348,7 +348,7 @@ func (h *Hub) sync(ctx context.Context, req *Request) (answer, error) {
 	c.sequence = protocol.AppCall{N: n, ID: req.App, Session: req.Session, Seq: req.Seq, Ready: req.Ready}
 	switch {
 	case req.Same == "":
-		c.listed = listing{app: req.App, id: strconv.FormatInt(n, 10), running: req.tokens()}
+		c.listed = listing{app: req.App, id: strconv.FormatInt(n, 10), running: running}
 	case h.listed.app == req.App && h.listed.id == req.Same:
 		c.listed = h.listed
 	default: // what it runs is not known: nothing is concluded from this call
@@ -426,7 +426,7 @@ func (h *Hub) Status() Status {
 	// One that goes on calling is not silent while the lease of the replica is over.
 	seen.silent = h.app.Remains(h.cfg.Clock.Now()) == 0 && time.Since(seen.LastCall) > 4*h.cfg.MaxWait
 	seen.Ready, seen.Stopping = h.app.Capacity(), map[string]time.Time{}
-	h.app.Each(func(key string, _ int64, assigned, _ bool) {
+	h.app.Each(func(key string, _ int64, assigned bool) {
 		if !assigned {
 			seen.Stopping[key] = h.keys[elect.Key(key)].stopBy
 		}

@@ -54,7 +54,7 @@ func newProcess(t *testing.T, h *Hub, id string) *process {
 func (p *process) call(wait float64) answer {
 	p.t.Helper()
 	p.req.Wait = wait
-	a, err := p.hub.sync(p.t.Context(), &p.req)
+	a, err := p.hub.sync(p.t.Context(), &p.req, p.req.tokens())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestACallThatCrossesFreesNothing(t *testing.T) {
 		p.call(0)
 		stop(elect.ErrReleased)
 		synctest.Wait()
-		if _, err := h.sync(t.Context(), &old); err != nil {
+		if _, err := h.sync(t.Context(), &old, old.tokens()); err != nil {
 			t.Fatal(err)
 		}
 		select {

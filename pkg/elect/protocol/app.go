@@ -19,8 +19,11 @@ type App struct {
 	id      string // the process that is listened to; empty: none
 	ready   bool   // it takes keys
 	// seq numbers what replies say: it rises whenever the assigned or the stopping keys change, and never falls.
-	seq   int64
-	keys  map[string]*appKey // by GROUP/NAME
+	seq  int64
+	keys map[string]*appKey // by GROUP/NAME
+	// An event that finds nothing to do does not look at all keys: none may be assigned by no reply, assigned by one,
+	// or withdrawn, unless these are set.
+	fresh, given, withdrawn bool
 	until appValidity        // the longest that was given to id
 	call  AppCall            // that is to be answered still; N 0: none
 }
@@ -30,7 +33,6 @@ type appKey struct {
 	token     int64
 	withdrawn int64 // the first seq that no longer assigned it; 0: it is assigned
 	given     bool  // a reply assigned it
-	running   bool  // the newest call listed it
 }
 
 // appValidity is a time that was given: from when, and how long.
@@ -116,9 +118,9 @@ func (a *App) Application() string { return a.id }
 func (a *App) Remains(now Instant) time.Duration { return max(0, a.until.left(now)) }
 
 // Each calls do for every key: assigned, or else to be stopped.
-func (a *App) Each(do func(key string, token int64, assigned, running bool)) {
+func (a *App) Each(do func(key string, token int64, assigned bool)) {
 	for key, k := range a.keys {
-		do(key, k.token, k.withdrawn == 0, k.running)
+		do(key, k.token, k.withdrawn == 0)
 	}
 }
 
@@ -145,6 +147,7 @@ func (a *App) Step(ev AppEvent, now Instant) []AppAction {
 	case AppAssign:
 		a.seq++
 		a.keys[ev.Key] = &appKey{token: ev.Token}
+		a.fresh = true
 	case AppTake:
 		done = append(done, a.take(ev.Key)...)
 	case AppEnded:
@@ -171,11 +174,15 @@ func (a *App) forget(id string) (done []AppAction) {
 
 // releaseGiven frees all that a reply has assigned.
 func (a *App) releaseGiven() (done []AppAction) {
+	if !a.given {
+		return nil
+	}
 	for key, k := range a.keys {
 		if k.given {
 			done = append(done, a.release(key))
 		}
 	}
+	a.given, a.withdrawn = false, false
 	return done
 }
 
@@ -196,7 +203,7 @@ func (a *App) take(key string) []AppAction {
 		return []AppAction{a.release(key)}
 	}
 	a.seq++
-	k.withdrawn = a.seq
+	k.withdrawn, a.withdrawn = a.seq, true
 	return nil
 }
 
@@ -212,10 +219,17 @@ func (a *App) called(c AppCall, now Instant) (done []AppAction) {
 		done = append(done, AppAction{Kind: AppDrop, N: a.call.N})
 	}
 	a.call, a.ready = c, c.Ready
+	if !a.withdrawn {
+		return done
+	}
+	a.withdrawn = false
 	for key, k := range a.keys {
-		k.running = c.Running[key] == k.token
-		if k.withdrawn != 0 && !k.running && c.Session == a.session && c.Seq >= k.withdrawn {
+		switch {
+		case k.withdrawn == 0:
+		case c.Running[key] != k.token && c.Session == a.session && c.Seq >= k.withdrawn:
 			done = append(done, a.release(key))
+		default:
+			a.withdrawn = true
 		}
 	}
 	return done
@@ -229,8 +243,11 @@ func (a *App) reply(left time.Duration, now Instant) AppAction {
 	if left > a.until.left(now) { // a reply before may be the one that arrives
 		a.until = appValidity{now, left}
 	}
-	for _, k := range a.keys {
-		k.given = k.given || k.withdrawn == 0
+	if a.fresh {
+		for _, k := range a.keys {
+			k.given = k.given || k.withdrawn == 0
+		}
+		a.fresh, a.given = false, true
 	}
 	return AppAction{Kind: AppReply, N: n, ValidFor: left}
 }

@@ -153,7 +153,7 @@ func (w *appWorld) reply(m appMessage, validFor time.Duration) {
 		m.validFor *= 3
 	}
 	m.tokens = make([]int64, len(w.keys))
-	w.app.Each(func(key string, token int64, assigned, _ bool) {
+	w.app.Each(func(key string, token int64, assigned bool) {
 		if assigned {
 			i, _ := strconv.Atoi(key[len("key-"):])
 			m.tokens[i] = token

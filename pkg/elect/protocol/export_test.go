@@ -54,7 +54,6 @@ func (a *App) Append(b []byte) []byte {
 		number(k.token)
 		number(k.withdrawn)
 		flag(k.given)
-		flag(k.running)
 	}
 	flag(a.call.N != 0)
 	if a.call.N != 0 {
