@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,6 +81,20 @@ func (r *Router) look(key string) (o api.KeyOwner, ok bool, changed <-chan struc
 	defer r.mu.Unlock()
 	o, ok = r.owners[key]
 	return o, ok, r.changed
+}
+
+// Addresses are where the owners in the table take requests, each once and sorted. Changed is closed with the next change
+// of the table, also of one that leaves the addresses as they are.
+func (r *Router) Addresses() (addresses []string, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	distinct := map[string]bool{}
+	for key := range r.owners {
+		if address := r.owners[key].Address; address != "" {
+			distinct[address] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(distinct)), r.changed
 }
 
 // Await implements [Finder].

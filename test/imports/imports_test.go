@@ -107,6 +107,20 @@ func TestClientNeedsTheStandardLibraryAlone(t *testing.T) {
 	}
 }
 
+// The program has no part of the resolver of gRPC, and the resolver needs the client alone.
+func TestTheResolverOfGRPCStandsAlone(t *testing.T) {
+	resolver := module + "pkg/client/grpcroute"
+	if slices.Contains(needed(t, "../cmd/shardctl"), resolver) {
+		t.Error("cmd/shardctl leads to it")
+	}
+	got := slices.DeleteFunc(needed(t, "client/grpcroute"), func(pkg string) bool {
+		return !strings.HasPrefix(pkg, module)
+	})
+	if !slices.Equal(got, []string{module + "pkg/api", module + "pkg/client", resolver}) {
+		t.Errorf("it needs %v of this module", got)
+	}
+}
+
 // needed is what packages below pkg lead to, themselves included.
 func needed(t *testing.T, packages string) []string {
 	t.Helper()
