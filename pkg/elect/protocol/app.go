@@ -21,11 +21,11 @@ type App struct {
 	// seq numbers what replies say: it rises whenever the assigned or the stopping keys change, and never falls.
 	seq  int64
 	keys map[string]*appKey // by GROUP/NAME
-	// An event that finds nothing to do does not look at all keys: none may be assigned by no reply, assigned by one,
-	// or withdrawn, unless these are set.
+	// Whether some keys may be assigned by no reply yet, assigned by one, or withdrawn. Else an event looks at none.
 	fresh, given, withdrawn bool
-	until appValidity        // the longest that was given to id
-	call  AppCall            // that is to be answered still; N 0: none
+
+	until appValidity // the longest that was given to id
+	call  AppCall     // that is to be answered still; N 0: none
 }
 
 // appKey is a key that the application may run, or has to stop.
