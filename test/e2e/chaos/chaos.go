@@ -43,6 +43,7 @@ type trial struct {
 	records string
 	backend backend
 	far     *endpoint
+	apps    applications
 	cluster *harness.Cluster
 	slots   []*slot
 	lists   lists
@@ -78,6 +79,7 @@ func newTrial(tb testing.TB, store string, bins harness.Binaries, dir string) *t
 	tb.Helper()
 	s := &trial{
 		ctx: tb.Context(), store: store, bins: bins, records: filepath.Join(dir, "records"), far: newEndpoint(tb),
+		apps:  newApplications(tb),
 		line:  NewTimeline(),
 		lists: lists{revision: 1, extra: 2}, storeWork: make(chan func(), 1000),
 		findings: findings{done: map[Kind]int{}},
@@ -266,17 +268,34 @@ func (s *trial) settled() error {
 	if err != nil {
 		return err
 	}
-	counts := map[string]int{}
+	counts, perApp := map[string]int{}, map[string]int{}
 	for _, p := range s.slots {
 		if p.want {
-			counts[p.name] = 0
+			counts[p.name], perApp[p.name] = 0, 0
 		}
 		if p.want != p.running() {
 			return fmt.Errorf("%s: running %v, want %v", p.name, p.running(), p.want)
 		}
 	}
 	owners := h.OwnersAt(history.Now())
-	for _, key := range s.lists.commands() {
+	if err := errors.Join(take(owners, s.lists.commands(), counts), take(owners, s.apps.keys(), perApp)); err != nil {
+		return err
+	}
+	if len(owners) > 0 {
+		return fmt.Errorf("these run and are on no list: %v", owners)
+	}
+	if missing := s.far.missing(callKeys()); len(missing) > 0 {
+		return fmt.Errorf("the HTTP endpoint does not work for: %v", missing)
+	}
+	if len(s.apps.keys()) == 0 {
+		return even(counts)
+	}
+	return errors.Join(even(counts), even(perApp))
+}
+
+// take removes the runs of keys, and counts them by the instances that ought to live.
+func take(owners map[string]history.Run, keys []string, counts map[string]int) error {
+	for _, key := range keys {
 		run, runs := owners[key]
 		if !runs {
 			return fmt.Errorf("%s does not run", key)
@@ -287,13 +306,7 @@ func (s *trial) settled() error {
 		counts[run.Instance]++
 		delete(owners, key)
 	}
-	if len(owners) > 0 {
-		return fmt.Errorf("these run and are on no list: %v", owners)
-	}
-	if missing := s.far.missing(callKeys()); len(missing) > 0 {
-		return fmt.Errorf("the HTTP endpoint does not work for: %v", missing)
-	}
-	return even(counts)
+	return nil
 }
 
 func even(counts map[string]int) error {

@@ -44,6 +44,8 @@ func (s *trial) end(f Fault) {
 		if err := p.thaw(); err != nil {
 			s.line.Note("        thaw: %v", err)
 		}
+	case FreezeApplication:
+		s.thawApplication(p)
 	case KillDraining:
 		s.signal(p, f, harness.Worker, syscall.SIGKILL)
 	default:
@@ -67,6 +69,10 @@ func (s *trial) hit(p *slot, f Fault) {
 		s.signal(p, f, harness.Guard, syscall.SIGSTOP)
 	case Freeze:
 		s.freeze(p, f)
+	case KillApplication:
+		s.hitApplication(p, syscall.SIGKILL)
+	case FreezeApplication:
+		s.hitApplication(p, syscall.SIGSTOP)
 	case Join:
 		p.want = true
 	case Leave:

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -27,6 +28,7 @@ type Violation struct {
 type Verdict struct {
 	Violations []Violation
 	Runs       int
+	Assigned   int // of Runs, those by applications
 	Moves      int // consecutive runs of a key on two instances
 	Gap        time.Duration
 	Ran        time.Duration // all runs together
@@ -41,6 +43,9 @@ func Judge(h *history.History, freezes []*freeze, deletions []deletion) Verdict 
 	for _, key := range h.Keys() {
 		runs := h.Runs(key)
 		j.v.Runs += len(runs)
+		if strings.HasPrefix(key, assignedGroup+"/") {
+			j.v.Assigned += len(runs)
+		}
 		for i, run := range runs {
 			j.v.Ran += run.End.Sub(run.Start)
 			if i > 0 {

@@ -53,7 +53,7 @@ type object = map[string]any
 
 // config is the configuration of one replica.
 func (s *trial) config(name, server, admin string) (string, error) {
-	text, err := yaml.Marshal(object{
+	config := object{
 		"version":   1,
 		"cluster":   cluster,
 		"instance":  name,
@@ -65,11 +65,12 @@ func (s *trial) config(name, server, admin string) (string, error) {
 		"server":    object{"listen": server, "advertise": server},
 		"admin":     object{"listen": admin},
 		"log":       object{"level": "debug"},
-		"groups": []object{
-			{"name": harness.Group, "tasks": s.lists.tasks(s.bins.Recorder, s.records)},
-			{"name": callGroup, "tasks": []object{callTask(s.far.URL)}},
-		},
+	}
+	s.apps.configure(name, config, []object{
+		{"name": harness.Group, "tasks": s.lists.tasks(s.bins.Recorder, s.records)},
+		{"name": callGroup, "tasks": []object{callTask(s.far.URL)}},
 	})
+	text, err := yaml.Marshal(config)
 	return string(text), err
 }
 

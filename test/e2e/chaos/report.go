@@ -85,17 +85,17 @@ func (s *trial) summary(v Verdict) string {
 		fmt.Fprintf(&b, " %s %d;", kind, s.done[kind])
 	}
 	starts, late, _ := s.far.seen()
-	fmt.Fprintf(&b, "\n%d starts, %d moves, %d starts at the HTTP endpoint (%d late calls refused by token), "+
-		"overlaps not excused: %d, largest gap %v",
-		v.Runs, v.Moves, starts, late, len(v.Violations), v.Gap.Round(time.Millisecond))
+	fmt.Fprintf(&b, "\n%d starts (%d by applications), %d moves, %d starts at the HTTP endpoint "+
+		"(%d late calls refused by token), overlaps not excused: %d, largest gap %v",
+		v.Runs, v.Assigned, v.Moves, starts, late, len(v.Violations), v.Gap.Round(time.Millisecond))
 	for _, why := range slices.Sorted(maps.Keys(v.Excused)) {
 		lengths := v.Excused[why]
 		fmt.Fprintf(
 			&b, "\nexcused: %s: %d overlaps, up to %v", why, len(lengths), slices.Max(lengths).Round(time.Millisecond),
 		)
 	}
-	whole := s.ended.Sub(s.line.began) * AlwaysTasks
-	fmt.Fprintf(&b, "\ncommands ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
+	whole := s.ended.Sub(s.line.began) * time.Duration(AlwaysTasks+len(s.apps.keys()))
+	fmt.Fprintf(&b, "\ncommands and assigned keys ran for %.0f %% of the time", 100*v.Ran.Seconds()/whole.Seconds())
 	if worst := s.stalls.Longest(0, history.Now()); worst >= stall {
 		fmt.Fprintf(
 			&b, "\nthe machine stood still for up to %v; %d replicas ended besides", worst.Round(time.Millisecond),

@@ -27,19 +27,21 @@ type Kind string
 
 // Faults of processes.
 const (
-	KillWorker    Kind = "kill -9 worker"
-	KillGuard     Kind = "kill -9 guard"
-	KillBoth      Kind = "kill -9 guard and worker"
-	Terminate     Kind = "SIGTERM"
-	KillDraining  Kind = "SIGTERM, then kill -9 worker"
-	StopWorker    Kind = "SIGSTOP worker"
-	StopGuard     Kind = "SIGSTOP guard"
-	Freeze        Kind = "SIGSTOP guard, worker and tasks"
-	Join          Kind = "new replica"
-	Leave         Kind = "replica leaves"
-	MassKill      Kind = "kill -9 of all guards and workers"
-	MassTerminate Kind = "SIGTERM to all"
-	MassWorkers   Kind = "kill -9 of all workers"
+	KillWorker        Kind = "kill -9 worker"
+	KillGuard         Kind = "kill -9 guard"
+	KillBoth          Kind = "kill -9 guard and worker"
+	Terminate         Kind = "SIGTERM"
+	KillDraining      Kind = "SIGTERM, then kill -9 worker"
+	StopWorker        Kind = "SIGSTOP worker"
+	StopGuard         Kind = "SIGSTOP guard"
+	Freeze            Kind = "SIGSTOP guard, worker and tasks"
+	KillApplication   Kind = "kill -9 application"
+	FreezeApplication Kind = "SIGSTOP application"
+	Join              Kind = "new replica"
+	Leave             Kind = "replica leaves"
+	MassKill          Kind = "kill -9 of all guards and workers"
+	MassTerminate     Kind = "SIGTERM to all"
+	MassWorkers       Kind = "kill -9 of all workers"
 )
 
 // Faults of configuration and documents.
@@ -115,8 +117,8 @@ const (
 
 var reach = map[Kind]scope{
 	KillWorker: oneReplica, KillGuard: oneReplica, KillBoth: oneReplica, Terminate: oneReplica,
-	KillDraining: oneReplica,
-	StopWorker:   oneReplica, StopGuard: oneReplica, Freeze: oneReplica, Join: oneReplica, Leave: oneReplica,
+	KillDraining: oneReplica, KillApplication: oneReplica, FreezeApplication: oneReplica,
+	StopWorker: oneReplica, StopGuard: oneReplica, Freeze: oneReplica, Join: oneReplica, Leave: oneReplica,
 	MassKill: allReplicas, MassTerminate: allReplicas, MassWorkers: allReplicas,
 	ChangeLists: documents, DeleteSession: documents, RaiseSession: documents, DeleteMember: documents,
 	ResetGroup:  documents,
@@ -132,7 +134,8 @@ var reach = map[Kind]scope{
 func deck(store string) []Kind {
 	cards := []Kind{
 		KillWorker, KillWorker, KillGuard, KillGuard, KillBoth, KillBoth, Terminate, Terminate, KillDraining,
-		StopWorker, StopWorker, StopGuard, StopGuard, Freeze, Freeze, Join, Leave, MassKill, MassTerminate, MassWorkers,
+		StopWorker, StopWorker, StopGuard, StopGuard, Freeze, Freeze, KillApplication,
+		FreezeApplication, FreezeApplication, Join, Leave, MassKill, MassTerminate, MassWorkers,
 		ChangeLists, ChangeLists, DeleteSession, RaiseSession, DeleteMember, ResetGroup, DeleteGroup, DeleteLock,
 		DeleteFreeLock,
 	}
@@ -272,7 +275,7 @@ func (s *scheduler) takeStore(at, until time.Duration) bool {
 // lasts draws how long a fault lasts.
 func (s *scheduler) lasts(kind Kind) time.Duration {
 	switch kind {
-	case StopWorker, StopGuard, Freeze:
+	case StopWorker, StopGuard, Freeze, FreezeApplication:
 		return s.between(Lease/5, Lease*5/2)
 	case KillNode, KillPrimary, StopNode, StopPrimary, Closed, ConcernFails, NotPrimary, LostAnswers, Blocked,
 		LockedOften:

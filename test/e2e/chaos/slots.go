@@ -29,6 +29,8 @@ type slot struct {
 	hits    []string // faults that this process has suffered; without any it must not end
 	ended   history.Instant
 	frozen  *freeze // now
+
+	application harness.Proc // the last that a fault of its own has hit
 }
 
 // running says whether a process is there.

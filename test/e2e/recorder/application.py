@@ -4,6 +4,7 @@ After SIGUSR1 its functions go on when they are cancelled, so that the process e
 Environment: RECORD_DIR; RECORD_PERIOD, in seconds; START_DELAY, seconds that it takes to start.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -33,13 +34,18 @@ class FromArrival(shardctl.Application):
 disobeys = threading.Event()
 signal.signal(signal.SIGUSR1, lambda *_: disobeys.set())
 time.sleep(float(os.environ.get("START_DELAY", "0")))
-if sys.argv[1:] == ["--from-arrival"]:
+parser = argparse.ArgumentParser()
+parser.add_argument("--from-arrival", action="store_true")
+parser.add_argument("--group", default="topics")
+parser.add_argument("--linger", type=float, default=0, help="seconds that a function goes on when it is cancelled")
+args = parser.parse_args()
+if args.from_arrival:
     app = FromArrival(os.environ["SHARDCTL_APP"])
 else:
     app = shardctl.connect()
 
 
-@app.group("topics")
+@app.group(args.group)
 def record(lease):
     header = {
         "key": lease.key, "token": lease.token, "session": os.environ.get("SHARDCTL_SESSION", ""),  # none without a command
@@ -49,9 +55,11 @@ def record(lease):
     with open(os.path.join(os.environ["RECORD_DIR"], name), "ab", buffering=0) as file:
         if file.tell() == 0:  # else it runs again under its token, after a pause
             file.write(b"shardctl-record-1\n" + json.dumps(header).encode() + b"\n" + timestamp())
-        while not lease.cancelled.wait(PERIOD) or disobeys.is_set():
-            if lease.cancelled.is_set():
-                time.sleep(PERIOD)
+        while not lease.cancelled.wait(PERIOD):
+            file.write(timestamp())
+        end = time.monotonic() + args.linger
+        while disobeys.is_set() or time.monotonic() < end:
+            time.sleep(PERIOD)
             file.write(timestamp())
 
 
