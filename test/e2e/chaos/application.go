@@ -40,7 +40,7 @@ func newApplications(tb testing.TB) applications {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	sockets, err := os.MkdirTemp("", "shardctl-app-")
+	sockets, err := os.MkdirTemp("", "shardctl-app-") //nolint:usetesting // paths of sockets are short
 	if err != nil {
 		tb.Fatal(err)
 	}
