@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +23,26 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("CONTROLLER_PROCESS") != "" {
+		go answerMemory(os.Stdin)
 		start(recorded)
 		return
 	}
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(m.Run())
+}
+
+// answerMemory says what memory this process has, for each line that it is asked.
+func answerMemory(asked io.Reader) {
+	for s := bufio.NewScanner(asked); s.Scan(); {
+		debug.FreeOSMemory() // it collects first
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		var size, resident int64
+		if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+			_, _ = fmt.Sscan(string(text), &size, &resident)
+		}
+		fmt.Fprintln(os.Stdout, "memory", "-", m.HeapAlloc, resident*int64(os.Getpagesize()))
+	}
 }
 
 // recorded is hashData, slower, with its begin and end on standard output.
@@ -59,7 +76,7 @@ type records struct {
 }
 
 // read takes the lines of a process until it has ended. What it had not ended then ends now.
-func (r *records) read(instance string, out io.Reader) {
+func (r *records) read(instance string, out io.Reader, answer chan<- memory) {
 	for s := bufio.NewScanner(out); s.Scan(); {
 		var w work
 		var what string
@@ -67,8 +84,13 @@ func (r *records) read(instance string, out io.Reader) {
 		if n, _ := fmt.Sscan(s.Text(), &what, &w.object, &w.token, &at); n < 4 {
 			continue
 		}
-		w.instance, w.begin = instance, time.Unix(0, at)
-		r.note(what, w)
+		if what == "memory" {
+			answer <- memory{heap: w.token, resident: at}
+			continue
+		}
+		if w.instance, w.begin = instance, time.Unix(0, at); strings.HasPrefix(w.object, "object-") {
+			r.note(what, w) // not those that a cluster has in each namespace
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

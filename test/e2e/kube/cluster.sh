@@ -43,6 +43,14 @@ images() {
     fi
 }
 
+# controller compiles the test of examples/controller, which one scenario runs, unless somebody has.
+controller() {
+    if [ -z "${KUBE_CONTROLLER:-}" ]; then
+        go -C "$root/examples/controller" test -c -o "$work/controller.test" .
+        export KUBE_CONTROLLER=$work/controller.test
+    fi
+}
+
 # records makes the directory for records, unless somebody has.
 records() {
     if [ -z "${KUBE_RECORDS:-}" ]; then
@@ -54,6 +62,7 @@ records() {
 in_given_cluster() {
     say "in the cluster of $KUBECONFIG"
     images
+    controller
     cd "$root"
     go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$attempts" "$@"
 }
@@ -84,6 +93,7 @@ in_rig() {
     say "in a cluster of this machine, made by $rig"
     # There is no network inside: everything is compiled and fetched before.
     images
+    controller
     (cd "$root" && go test -c -o "$work/kube.test" ./test/e2e/kube)
     (cd "$root" && go build -o "$work/recorder" ./test/e2e/recorder) # into the cache, where the scenarios build it again
     [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreAsked$' ./internal/testmongo)
@@ -111,6 +121,7 @@ compiled_or_may() {
 in_kind() {
     say "in a cluster of kind"
     images
+    controller
     records "$work/records"
     chmod 755 "$work"
     sed "s#@RECORDS@#$KUBE_RECORDS#g" "$here/kind.yaml" >"$work/kind.yaml"
