@@ -31,7 +31,7 @@ export type Work = (lease: Lease) => Promise<void>;
 
 /** This process as its replica knows it. */
 export interface Application {
-  /** Have the function run for each key of the group that this process may run. */
+  /** Have the function run for each key of the group that this process may run. Declare it before run. */
   group(name: string, work: Work): this;
   /** Run keys until SIGTERM or SIGINT; resolves when all have been handed over. */
   run(): Promise<void>;

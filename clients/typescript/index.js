@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { openSync, readSync } from "node:fs";
 import http from "node:http";
+import { setTimeout as setTimeoutPromise } from "node:timers/promises";
 import { urlToHttpOptions } from "node:url";
 import { Worker } from "node:worker_threads";
 
@@ -24,7 +25,7 @@ function clock(openSync, readSync) {
 
 /** How many ms may pass until the next look at a clock where something comes due. */
 function soon(due, now) {
-  return due > now ? Math.min(100, 1 + 1000 * (due - now)) : 100;
+  return due > now ? Math.min(250, 1 + 1000 * (due - now)) : 250;
 }
 
 const now = clock(openSync, readSync);
@@ -130,17 +131,7 @@ class Run {
 }
 
 /** Resolves after so many ms, or when the signal aborts. */
-function pause(ms, signal) {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, signal?.aborted ? 0 : ms);
-    signal?.addEventListener("abort", end);
-  });
-}
+const pause = (ms, signal) => setTimeoutPromise(ms, undefined, { signal }).catch(() => {});
 
 function split(key) {
   const at = key.indexOf("/");
@@ -174,11 +165,10 @@ class Application {
   #load = {};
   #session = "";
   #seq = 0;
-  #assigned = new Map();
-  #listing = ""; // what was listed as running last
-  #listed = ""; // what the replica calls it; empty: it is not known to have arrived
+  #listed = ""; // what the replica calls the list of runs; empty: it is not known to have it
+  #due = new Map(); // what is assigned and has not begun
   #ready = true;
-  #changed = false;
+  #changed = false; // since the last call was made
   #over = false;
   #giveUp = null; // the call that waits for news
 
@@ -264,32 +254,26 @@ class Application {
 
   // What follows is the protocol. Calls are one after the other.
 
+  /** The next call. While nothing changes it takes no longer with more keys. */
   #body() {
-    this.#changed = false;
-    for (const [key, run] of this.#runs) {
-      if (run.ended && run.lease.cancelled) {
-        this.#runs.delete(key);
-      }
+    if (this.#changed) {
+      this.#changed = false;
+      this.#listed = "";
+      this.#runs = new Map([...this.#runs].filter(([, run]) => !(run.ended && run.lease.cancelled)));
     }
     const load = Object.fromEntries(Object.entries(this.#load).filter(([key]) => this.#runs.has(key)));
-    const body = { app: this.#id, session: this.#session, seq: this.#seq, ready: this.#ready, load };
-    const running = [...this.#runs].map(([key, run]) => ({ key, token: run.lease.token }));
-    const listing = JSON.stringify(running);
-    if (this.#listed && listing === this.#listing) {
+    const state = { ready: this.#ready, load };
+    const body = { app: this.#id, session: this.#session, seq: this.#seq, ...state };
+    if (this.#listed) {
       return { ...body, same: this.#listed, wait: WAIT };
     }
-    [this.#listing, this.#listed] = [listing, ""];
-    return { ...body, running, wait: 0 };
+    return { ...body, running: [...this.#runs].map(([key, run]) => ({ key, token: run.lease.token })), wait: 0 };
   }
 
   async #call(body) {
     const started = (giveUp) => (this.#giveUp = body.wait ? giveUp : null);
-    try {
-      const options = { body: JSON.stringify(body), timeout: this.#timeout, started };
-      return JSON.parse(await this.request("POST", "/v1/sync", options));
-    } finally {
-      this.#giveUp = null;
-    }
+    const options = { body: JSON.stringify(body), timeout: this.#timeout, started };
+    return JSON.parse(await this.request("POST", "/v1/sync", options));
   }
 
   /** Have what changed here be said at once: a call that waits is given up, and its reply not acted on. */
@@ -302,13 +286,14 @@ class Application {
   #obey(reply, sent) {
     this.#check();
     if (reply.session !== this.#session) {
-      this.#runs.forEach((run) => run.cancel());
+      this.#runs.forEach((run) => this.#cancel(run));
       if (this.#live > 0) {
         throw new ReplicaError(0, "its session is new, and something of the one before still runs");
       }
       this.#runs.clear();
-      this.#assigned.clear();
+      this.#due.clear();
       this.validTo = this.#longest = 0;
+      reply.listed = "";
     } else if (reply.seq < this.#seq) {
       throw new ReplicaError(0, "it repeated an older reply");
     }
@@ -318,23 +303,29 @@ class Application {
     this.validTo = Math.max(this.validTo, sent + reply.validFor - TICK);
     this.#cancelAt = this.validTo - this.#longest / 4;
     if (reply.assigned) {
-      this.#assigned = new Map(reply.assigned.map((a) => [a.key, a.token]));
-    }
-    for (const [key, run] of this.#runs) {
-      if (this.#assigned.get(key) !== run.lease.token) {
-        run.cancel();
+      this.#due = new Map(reply.assigned.map((a) => [a.key, a.token]));
+      for (const [key, run] of this.#runs) {
+        if (this.#due.get(key) !== run.lease.token) {
+          this.#cancel(run);
+        }
+        this.#due.delete(key);
       }
     }
-    for (const [key, token] of this.#assigned) {
+    for (const [key, token] of this.#due) {
+      if (now() >= this.validTo - this.#longest / 2) {
+        break; // it would be cancelled soon
+      }
+      this.#due.delete(key);
       const work = this.#work.get(split(key)[0]);
-      if (work && !this.#runs.has(key) && now() < this.validTo - this.#longest / 2) { // else it is soon cancelled
+      if (work) {
         this.#live++;
+        this.#listed = "";
         this.#deadline[0] = this.validTo;
         this.#runs.set(key, new Run(this, key, token, work, () => this.#ended()));
       }
     }
     this.#deadline[0] = this.#live ? this.validTo : Infinity;
-    this.#over = !this.#ready && this.#runs.size === 0 && this.#assigned.size === 0;
+    this.#over = !this.#ready && this.#runs.size === 0 && this.#due.size === 0;
   }
 
   #ended() {
@@ -351,8 +342,13 @@ class Application {
       process.exit(EXIT_STUCK);
     }
     if (this.#live > 0 && at >= this.#cancelAt) {
-      this.#runs.forEach((run) => run.cancel());
+      this.#runs.forEach((run) => this.#cancel(run));
     }
+  }
+
+  #cancel(run) {
+    this.#changed ||= run.ended && !run.lease.cancelled;
+    run.cancel();
   }
 
   /** One request over a connection of its own; resolves to the body. */

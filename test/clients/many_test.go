@@ -66,8 +66,10 @@ func idle(t *testing.T, n *network, a *app) {
 // change measures how long it takes until one key more begins, and until it ends.
 func change(t *testing.T, n *network, a *app) {
 	t.Helper()
+	const rounds = 10
 	var begins, ends []time.Duration
-	for token := int64(1); token <= 10; token++ {
+	app, replica := processorTime(a.cmd.Process.Pid), processorTime(os.Getpid())
+	for token := int64(1); token <= rounds; token++ {
 		at := time.Now()
 		k := n.hub.give("work/one", token, nil)
 		a.saysAtLast(fmt.Sprintf("begin work/one %d", token))
@@ -80,9 +82,12 @@ func change(t *testing.T, n *network, a *app) {
 	slices.Sort(begins)
 	slices.Sort(ends)
 	last := len(begins) - 1
-	t.Logf("10,000 keys: one more begins after %v (at most %v) and ends after %v (at most %v)",
+	t.Logf("10,000 keys: one more begins after %v (at most %v) and ends after %v (at most %v); "+
+		"both take %v of processor time, and %v in the process of this test",
 		begins[last/2].Round(time.Millisecond), begins[last].Round(time.Millisecond),
-		ends[last/2].Round(time.Millisecond), ends[last].Round(time.Millisecond))
+		ends[last/2].Round(time.Millisecond), ends[last].Round(time.Millisecond),
+		((processorTime(a.cmd.Process.Pid) - app) / rounds).Round(time.Millisecond/10),
+		((processorTime(os.Getpid()) - replica) / rounds).Round(time.Millisecond/10))
 }
 
 // processorTime is what the threads of a process have used; 0 where there is no /proc.

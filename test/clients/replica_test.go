@@ -222,12 +222,12 @@ func (n *network) answered() int {
 
 // choose says what becomes of a call, how long its reply takes, and what arrives after it.
 func (n *network) choose(body []byte) (fault, time.Duration, []byte) {
-	var call application.Request
-	_ = json.Unmarshal(body, &call)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	does := none
 	if n.fault != nil {
+		var call application.Request
+		_ = json.Unmarshal(body, &call)
 		does = n.fault(call)
 	}
 	late := n.late

@@ -7,14 +7,13 @@
     def consume(lease):                  # or async def
         while not lease.cancelled.wait(0.1):
             work(lease.name, lease.token)
-
     app.run()                            # until SIGTERM
 
 A function runs for each key of its group that this process may run. It returns soon after ``lease.cancelled`` is set;
 a coroutine is cancelled. Only then may another process run the key. What returns before is started again after a
-pause, unless it raises ``Done``. The replica gives a validity, which counts from when this process asked for it. All
-functions are cancelled a quarter before its end. When it is over and one of them still runs, the process exits with
-status 75. Let what a function writes to refuse a token that is smaller than one it has seen.
+pause, unless it raises ``Done``. The replica gives a validity, which counts from when this process asked for it.
+Functions are cancelled a quarter before its end, and at its end the process exits with status 75 if one still runs.
+Let what a function writes to refuse a token that is smaller than one it has seen.
 """
 
 from __future__ import annotations
@@ -33,13 +32,14 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any, Callable, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Iterator, NamedTuple, Optional, TypeVar
 from urllib.parse import quote
 
 __all__ = ["Application", "Done", "Error", "Lease", "LeaseLost", "Owner", "connect", "slot"]
 
 log = logging.getLogger("shardctl")
-_WAIT = 1.0  # seconds that a call may wait for news
+_WAIT, _LOOK = 1.0, 0.25  # seconds that a call may wait for news, and between looks at the clock, at most
+_Connection = http.client.HTTPConnection
 _F = TypeVar("_F", bound=Callable[["Lease"], Any])
 
 
@@ -113,10 +113,11 @@ class _Run:
     """A function that runs for a lease. It is started again after a pause while it returns by itself."""
 
     def __init__(self, app: Application, lease: Lease, function: Callable[[Lease], Any]):
-        self.app, self.lease, self.function, self.ended = app, lease, function, False
+        self.app, self.lease, self.function = app, lease, function
+        self.listed = json.dumps({"key": lease.key, "token": lease.token})  # what a call says of it
         self.is_async = inspect.iscoroutinefunction(function)
         self.task: Optional[asyncio.Task[None]] = None
-        self.ceiling = 1.0  # seconds of the next pause, at most
+        self.done, self.ended, self.pause, self.ceiling = False, False, 0.0, 1.0  # seconds; the next pause at most
         if self.is_async:
             app._post(self._launch)
         else:
@@ -125,20 +126,16 @@ class _Run:
     def cancel(self) -> None:
         if not self.lease.cancelled.is_set():
             self.lease.cancelled.set()
-            if self.is_async:
+            if self.ended:
+                self.app._news()
+            elif self.is_async:
                 self.app._post(lambda: self.task and self.task.cancel())
 
     def _thread(self) -> None:
         try:
-            while not self.lease.cancelled.is_set():
-                began = _now()
-                try:
+            while not (self.done or self.lease.cancelled.wait(self.pause)):
+                with self._turn():
                     self.function(self.lease)
-                except Done:
-                    return
-                except (Exception, SystemExit):
-                    log.exception("%s failed", self.lease.key)
-                self.lease.cancelled.wait(self._pause(began))
         finally:
             self._over()
 
@@ -147,44 +144,44 @@ class _Run:
         self.task.add_done_callback(lambda _: self._over())  # after its cleanup, also when it was cancelled
 
     async def _coroutine(self) -> None:
-        while not self.lease.cancelled.is_set():
-            began = _now()
-            try:
+        while not (self.done or self.lease.cancelled.is_set()):
+            await asyncio.sleep(self.pause)
+            with self._turn():
                 await self.function(self.lease)
-            except Done:
-                return
-            except Exception:
-                log.exception("%s failed", self.lease.key)
-            await asyncio.sleep(self._pause(began))
 
-    def _pause(self, began: float) -> float:
-        """Any time up to one second, doubled up to a minute; again one after work that lasted for longer."""
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One turn of the function. After it a pause of up to a second, doubled up to a minute; one after long work."""
+        began = _now()
+        try:
+            yield
+        except Done:
+            self.done = True
+        except (Exception, SystemExit):
+            log.exception("%s failed", self.lease.key)
         ceiling = 1.0 if _now() - began > 60 else self.ceiling
-        self.ceiling = min(60.0, 2 * ceiling)
-        return random.uniform(0, ceiling)
+        self.pause, self.ceiling = random.uniform(0, ceiling), min(60.0, 2 * ceiling)
 
     def _over(self) -> None:
         self.ended = True
         self.app._news()
 
 
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, address: str, timeout: float):
-        self._path = address[len("unix:"):] if address.startswith("unix:") else ""
-        super().__init__("localhost" if self._path else address, timeout=timeout)
-
-    def connect(self) -> None:
-        if not self._path:
-            return super().connect()
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+def _open(address: str, timeout: float) -> _Connection:
+    unix = address.startswith("unix:")
+    connection = _Connection("localhost" if unix else address, timeout=timeout)
+    if unix:
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(timeout)
+        connection.sock.connect(address[len("unix:"):])
+    else:
+        connection.connect()
+    return connection
 
 
 def connect(address: Optional[str] = None, token: Optional[str] = None) -> Application:
     """The application of the replica at unix:PATH or HOST:PORT: $SHARDCTL_APP, with the token $SHARDCTL_APP_TOKEN."""
-    address = address or os.environ.get("SHARDCTL_APP", "")
-    if not address:
+    if not (address := address or os.environ.get("SHARDCTL_APP", "")):
         raise Error(0, "no address: give unix:PATH or HOST:PORT, or set SHARDCTL_APP")
     return Application(address, token or os.environ.get("SHARDCTL_APP_TOKEN", ""))
 
@@ -195,25 +192,21 @@ class Application:
     def __init__(self, address: str, token: str = ""):
         self._address, self._token, self._id, self._lock = address, token, str(uuid.uuid4()), threading.RLock()
         self._functions: dict[str, Callable[[Lease], Any]] = {}
-        self._runs: dict[str, _Run] = {}
         self._load: dict[str, float] = {}
-        self._session, self._seq = "", 0  # of the newest reply
-        self._assigned: dict[str, int] = {}
+        self._session, self._seq, self._listed = "", 0, ""  # of the newest reply; listed: "" after a change of runs
+        self._due: dict[str, int] = {}  # what is assigned and has not begun
+        self._runs: dict[str, _Run] = {}
         self._valid_to, self._cancel_at, self._longest, self._timeout = 0.0, 0.0, 0.0, 10.0
-        self._listing: dict[str, int] = {}  # what was listed as running last
-        self._listed = ""  # what the replica calls it; empty: it is not known to have arrived
-        self._ready, self._changed, self._ended = True, False, threading.Event()
+        self._ready, self._changed, self._ended = True, False, threading.Event()  # changed: since the last call
         self._waiting: Optional[socket.socket] = None
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._posted: collections.deque[Callable[[], Any]] = collections.deque()
 
     def group(self, name: str) -> Callable[[_F], _F]:
-        """Have the decorated function, or coroutine, run for each key of the group."""
-
+        """Have the decorated function, or coroutine, run for each key of the group. Declare it before run."""
         def declare(function: _F) -> _F:
             self._functions[name] = function
             return function
-
         return declare
 
     def run(self) -> None:
@@ -271,8 +264,7 @@ class Application:
 
     def set_load(self, key: str, load: float) -> None:
         """Say how much work a key is, in any unit, for a group with weightFrom: reported."""
-        with self._lock:
-            self._load[key] = load
+        self._load[key] = load
 
     def _post(self, what: Callable[[], Any]) -> None:
         """Have the event loop do it. It is woken up once for all that is posted: each time costs a switch."""
@@ -284,9 +276,8 @@ class Application:
         while self._posted:
             self._posted.popleft()()
 
-    # What follows is the protocol. Calls are one after the other, in one thread.
-
     def _sync(self) -> None:
+        """Make calls, one after the other in one thread. What follows is the protocol."""
         failures = 0
         while not self._ended.is_set():
             body, sent = self._body(), _now()
@@ -295,36 +286,36 @@ class Application:
                 failures = 0
                 self._obey(reply, sent)
             except Exception as err:  # also of a thread that could not be started
-                with self._lock:
-                    if self._changed:
-                        continue  # the call was given up for news
-                    if not self._ready and all(run.ended for run in self._runs.values()):
-                        self._ended.set()  # nothing runs, so nothing has to be handed over
+                if self._changed:
+                    continue  # the call was given up for news
+                if not self._ready and all(run.ended for run in self._runs.values()):
+                    self._ended.set()  # nothing runs, so nothing has to be handed over
                 failures += 1
                 if failures in (1, 10, 100):
                     log.warning("the replica at %s does not answer: %s", self._address, err)
                 time.sleep(random.uniform(0, min(1.0, 0.05 * 2 ** min(failures, 10))))
 
-    def _body(self) -> dict[str, Any]:
+    def _body(self) -> bytes:
+        """The next call. While nothing changes it takes no longer with more keys."""
         with self._lock:
-            self._changed = False
-            self._runs = {k: r for k, r in self._runs.items() if not (r.ended and r.lease.cancelled.is_set())}
-            running = {k: r.lease.token for k, r in self._runs.items()}
-            body = {"app": self._id, "session": self._session, "seq": self._seq, "ready": self._ready,
-                    "load": {k: v for k, v in self._load.items() if k in running}}
-            if self._listed and running == self._listing:
-                return {**body, "same": self._listed, "wait": _WAIT}
-            self._listing, self._listed = running, ""
-            return {**body, "running": [{"key": k, "token": t} for k, t in running.items()], "wait": 0}
+            if self._changed:
+                self._changed = False
+                self._runs = {k: r for k, r in self._runs.items() if not (r.ended and r.lease.cancelled.is_set())}
+                self._listed = ""
+            load = {k: v for k, v in self._load.copy().items() if k in self._runs}
+            head = json.dumps({"app": self._id, "session": self._session, "seq": self._seq, "ready": self._ready,
+                               "load": load})[:-1]
+            if self._listed:
+                return f'{head}, "same": {json.dumps(self._listed)}, "wait": {_WAIT}}}'.encode()
+            return f'{head}, "running": [{", ".join([run.listed for run in self._runs.values()])}]}}'.encode()
 
-    def _call(self, body: dict[str, Any]) -> dict[str, Any]:
-        with contextlib.closing(_Connection(self._address, self._timeout)) as connection:
-            connection.connect()
+    def _call(self, body: bytes) -> dict[str, Any]:
+        with contextlib.closing(_open(self._address, self._timeout)) as connection:
             with self._lock:
-                self._waiting = connection.sock if body["wait"] else None
+                self._waiting = connection.sock if self._listed else None
                 if self._waiting and self._changed:
                     raise OSError("there is news to send")
-            return dict(json.loads(self._exchange(connection, "POST", "/v1/sync", json.dumps(body).encode())))
+            return dict(json.loads(self._exchange(connection, "POST", "/v1/sync", body)))
 
     def _news(self) -> None:
         """Have what changed here be said at once: a call that waits is given up, and its reply not acted on."""
@@ -333,7 +324,6 @@ class Application:
             if self._waiting:
                 with contextlib.suppress(OSError):  # it is closed
                     self._waiting.shutdown(socket.SHUT_RDWR)
-                self._waiting = None
 
     def _obey(self, reply: dict[str, Any], sent: float) -> None:
         """Act on the reply to the newest call."""
@@ -344,7 +334,7 @@ class Application:
                     run.cancel()
                 if not all(run.ended for run in self._runs.values()):
                     raise Error(0, "its session is new, and something of the one before still runs")
-                self._runs, self._assigned, self._valid_to, self._longest = {}, {}, 0.0, 0.0
+                self._runs, self._due, self._valid_to, self._longest, reply["listed"] = {}, {}, 0.0, 0.0, ""
             elif reply["seq"] < self._seq:
                 raise Error(0, "it repeated an older reply")
             self._session, self._seq, self._listed = reply["session"], reply["seq"], reply["listed"]
@@ -353,37 +343,40 @@ class Application:
             self._valid_to = max(self._valid_to, sent + reply["validFor"])
             self._cancel_at = self._valid_to - self._longest / 4
             if reply["assigned"] is not None:
-                self._assigned = {a["key"]: a["token"] for a in reply["assigned"]}
+                assigned = {a["key"]: a["token"] for a in reply["assigned"]}
                 for key, run in self._runs.items():
-                    if self._assigned.get(key) != run.lease.token:
+                    if assigned.get(key) != run.lease.token:
                         run.cancel()
-            for key in [k for k in self._assigned if k not in self._runs]:
-                function = self._functions.get(key.partition("/")[0])
-                if function and _now() < self._valid_to - self._longest / 2:  # not to be cancelled again at once
-                    self._runs[key] = _Run(self, Lease(self, key, self._assigned[key]), function)
-            if not (self._ready or self._runs or self._assigned):
+                self._due = {key: token for key, token in assigned.items() if key not in self._runs}
+            while self._due and _now() < self._valid_to - self._longest / 2:  # else they would be cancelled soon
+                key, token = self._due.popitem()
+                if function := self._functions.get(key.partition("/")[0]):
+                    self._listed = ""
+                    self._runs[key] = _Run(self, Lease(self, key, token), function)
+            if not (self._ready or self._runs or self._due):
                 self._ended.set()
 
-    def _check(self) -> None:
-        """Cancel what the validity no longer covers, and end the process when something outlives it."""
-        if (now := _now()) < self._cancel_at:
-            return
-        left = [run for run in self._runs.values() if not run.ended]
-        if left and now >= self._valid_to:
-            log.critical("%d functions outlived their lease: exiting", len(left))
-            os._exit(75)
-        for run in left:
-            run.cancel()
+    def _check(self) -> float:
+        """Cancel what the validity no longer covers, or exit; return after how many seconds to look again."""
+        with self._lock:
+            if (now := _now()) < self._cancel_at:
+                return min(_LOOK, self._cancel_at - now)
+            left = [run for run in self._runs.values() if not run.ended]
+            if left and now >= self._valid_to:
+                log.critical("%d functions outlived their lease: exiting", len(left))
+                os._exit(75)
+            for run in left:
+                run.cancel()
+            return min(_LOOK, self._valid_to - now) if left else _LOOK
 
     def _watch(self) -> None:
-        while not self._ended.wait(0.02):
-            with self._lock:
-                self._check()
+        while not self._ended.wait(self._check()):
+            pass
 
     def _request(self, method: str, what: str, key: str, token: int = 0, body: Optional[bytes] = None) -> bytes:
         path = "/".join(quote(part, "") for part in ("v1", what, *key.split("/", 1)))
         try:
-            with contextlib.closing(_Connection(self._address, 10)) as connection:
+            with contextlib.closing(_open(self._address, 10)) as connection:
                 return self._exchange(connection, method, "/" + path, body, token)
         except (OSError, http.client.HTTPException) as err:
             raise Error(0, f"{self._address}: {err}") from err

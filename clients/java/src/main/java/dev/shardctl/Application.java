@@ -9,7 +9,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadFactory;
@@ -26,6 +25,7 @@ import java.util.stream.Collectors;
 public final class Application {
     private static final int EXIT_STUCK = 75;
     private static final double WAIT = 1; // seconds that a call may wait for news
+    private static final double LOOK = 0.25; // seconds between looks at a clock, at most
     private static final System.Logger LOG = System.getLogger("shardctl");
 
     private final Replica replica;
@@ -33,15 +33,14 @@ public final class Application {
     private final CountDownLatch ended = new CountDownLatch(1);
     private final Map<String, Work> work = new HashMap<>();
     private final Map<String, Double> load = new HashMap<>();
-    private final Map<String, Run> runs = new TreeMap<>();
+    private final Map<String, Run> runs = new HashMap<>();
+    private final Map<String, Long> due = new HashMap<>(); // tokens of what is assigned and has not begun
     private ThreadFactory threads = Thread::new;
-    private Map<String, Long> assigned = Map.of();
-    private String listing = ""; // what was listed as running last
-    private String listed = ""; // what the replica calls it; empty: it is not known to have arrived
+    private String listed = ""; // what the replica calls the list of runs; empty: it is not known to have it
     private String session = "";
     private long seq;
     private boolean ready = true;
-    private boolean changed;
+    private boolean changed; // since the last call was made
     private SocketChannel waiting; // the call that waits for news
     private double timeout = 10;
     private double cancelAt;
@@ -111,7 +110,7 @@ public final class Application {
 
     /** The keys that run here, in order. */
     public synchronized List<String> owned() {
-        return runs.entrySet().stream().filter(e -> !e.getValue().over).map(Map.Entry::getKey).toList();
+        return runs.values().stream().filter(r -> !r.over).map(r -> r.lease.key()).sorted().toList();
     }
 
     /** Who owns a key, as far as the replica knows. The address is where requests for the key go. */
@@ -191,22 +190,19 @@ public final class Application {
         return true;
     }
 
+    /** The next call. While nothing changes it takes no longer with more keys. */
     private synchronized String body() {
-        changed = false;
-        runs.values().removeIf(r -> r.over && r.lease.cancelled());
-        String loads = load.entrySet().stream().filter(e -> runs.containsKey(e.getKey()))
-            .map(e -> Json.quote(e.getKey()) + ":" + e.getValue()).collect(Collectors.joining(","));
-        String running = runs.entrySet().stream()
-            .map(e -> "{\"key\":" + Json.quote(e.getKey()) + ",\"token\":" + e.getValue().lease.token() + "}")
-            .collect(Collectors.joining(","));
-        String same = "\"same\":" + Json.quote(listed) + ",\"wait\":" + WAIT;
-        if (listed.isEmpty() || !running.equals(listing)) {
-            listing = running;
+        if (changed) {
+            changed = false;
             listed = "";
-            same = "\"running\":[" + running + "],\"wait\":0";
+            runs.values().removeIf(r -> r.over && r.lease.cancelled());
         }
-        return "{\"app\":" + Json.quote(id) + ",\"session\":" + Json.quote(session) + ",\"seq\":" + seq
-            + ",\"ready\":" + ready + ",\"load\":{" + loads + "}," + same + "}";
+        var loads = new HashMap<>(load);
+        loads.keySet().retainAll(runs.keySet());
+        String head = Json.write(Map.of("app", id, "session", session, "seq", seq, "ready", ready, "load", loads,
+            "same", listed, "wait", listed.isEmpty() ? 0 : WAIT));
+        return !listed.isEmpty() ? head : runs.values().stream().map(r -> r.listed)
+            .collect(Collectors.joining(",", head.substring(0, head.length() - 1) + ",\"running\":[", "]}"));
     }
 
     private synchronized void hold(SocketChannel channel) throws IOException {
@@ -231,9 +227,10 @@ public final class Application {
                 throw new IOException("its session is new, and something of the one before still runs");
             }
             runs.clear();
-            assigned = Map.of();
+            due.clear();
             validTo = 0;
             longest = 0;
+            reply.put("listed", "");
         } else if ((Long) reply.get("seq") < seq) {
             throw new IOException("it repeated an older reply");
         }
@@ -246,30 +243,38 @@ public final class Application {
         validTo = Math.max(validTo, sent + validFor - Clock.TICK);
         cancelAt = validTo - longest / 4;
         if (reply.get("assigned") instanceof List<?> list) {
-            assigned = list.stream().map(a -> (Map<?, ?>) a)
-                .collect(Collectors.toMap(a -> (String) a.get("key"), a -> (Long) a.get("token")));
+            due.clear();
+            list.forEach(a -> due.put((String) ((Map<?, ?>) a).get("key"), (Long) ((Map<?, ?>) a).get("token")));
+            runs.forEach((key, r) -> {
+                if (!Long.valueOf(r.lease.token()).equals(due.remove(key))) {
+                    r.cancel();
+                }
+            });
         }
-        runs.forEach((key, r) -> {
-            if (!Long.valueOf(r.lease.token()).equals(assigned.get(key))) {
-                r.cancel();
-            }
-        });
-        assigned.forEach((key, t) -> {
-            Work w = work.get(key.split("/", 2)[0]);
-            if (w != null && !runs.containsKey(key) && Clock.now() < validTo - longest / 2) { // else soon over
-                runs.put(key, new Run(new Lease(this, key, t), w));
-            }
-        });
-        if (!ready && runs.isEmpty() && assigned.isEmpty()) {
+        for (var next = due.entrySet().iterator(); next.hasNext() && Clock.now() < validTo - longest / 2;) {
+            var entry = next.next();
+            var lease = new Lease(this, entry.getKey(), entry.getValue());
+            next.remove();
+            begin(lease);
+        }
+        if (!ready && runs.isEmpty() && due.isEmpty()) {
             ended.countDown();
         }
     }
 
-    /** Cancels what the validity no longer covers, and ends the process when something outlives it. */
-    private synchronized void check() {
+    private void begin(Lease lease) {
+        Work function = work.get(lease.group());
+        if (function != null) {
+            listed = "";
+            runs.put(lease.key(), new Run(lease, function));
+        }
+    }
+
+    /** Cancels what the validity no longer covers, or halts. Returns after how many seconds to look again. */
+    private synchronized double check() {
         double now = Clock.now();
         if (now < cancelAt) {
-            return;
+            return Math.min(LOOK, cancelAt - now);
         }
         List<Run> left = runs.values().stream().filter(r -> !r.over).toList();
         if (!left.isEmpty() && now >= validTo) {
@@ -277,13 +282,13 @@ public final class Application {
             Runtime.getRuntime().halt(EXIT_STUCK);
         }
         left.forEach(Run::cancel);
+        return left.isEmpty() ? LOOK : Math.min(LOOK, validTo - now);
     }
 
     private void watch() {
         while (ended.getCount() > 0) {
-            check();
             replica.closeOverdue();
-            sleep(0.02);
+            sleep(check());
         }
     }
 
@@ -292,11 +297,13 @@ public final class Application {
         private final Lease lease;
         private final Work function;
         private final Thread thread;
+        private final String listed; // what a call says of it
         private volatile boolean over;
 
         Run(Lease lease, Work function) {
             this.lease = lease;
             this.function = function;
+            listed = Json.write(Map.of("key", lease.key(), "token", lease.token()));
             thread = daemon(threads, lease.key(), this::again);
         }
 
@@ -326,13 +333,14 @@ public final class Application {
             if (!lease.cancelled()) {
                 lease.cancel();
                 thread.interrupt();
+                changed |= over;
             }
         }
     }
 
     private static void sleep(double seconds) {
         try {
-            Thread.sleep((long) (1000 * seconds));
+            Thread.sleep((long) Math.ceil(1000 * seconds));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }

@@ -4,8 +4,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
-/** JSON as the replica sends it: objects are maps, numbers Long or Double. */
+/** JSON as the replica sends and takes it: objects are maps, numbers Long or Double. */
 final class Json {
     private final String text;
     private int at;
@@ -19,7 +20,15 @@ final class Json {
         return (Map<String, Object>) new Json(text).value();
     }
 
-    static String quote(String text) {
+    static String write(Object value) {
+        if (value instanceof Map<?, ?> map) {
+            return map.entrySet().stream().map(e -> write(e.getKey()) + ":" + write(e.getValue()))
+                .collect(Collectors.joining(",", "{", "}"));
+        }
+        return value instanceof String text ? quote(text) : String.valueOf(value);
+    }
+
+    private static String quote(String text) {
         var out = new StringBuilder("\"");
         for (char c : text.toCharArray()) {
             if (c == '"' || c == '\\' || c < ' ') {
@@ -71,9 +80,13 @@ final class Json {
     }
 
     private String string() {
-        var out = new StringBuilder();
         next();
-        for (at++; text.charAt(at) != '"'; at++) {
+        int from = ++at;
+        while (text.charAt(at) != '"' && text.charAt(at) != '\\') {
+            at++;
+        }
+        var out = new StringBuilder(text.substring(from, at));
+        for (; text.charAt(at) != '"'; at++) {
             char c = text.charAt(at);
             if (c == '\\') {
                 c = text.charAt(++at);

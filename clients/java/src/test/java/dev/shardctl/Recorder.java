@@ -81,7 +81,7 @@ final class Recorder {
 
     private static void cancelled(Lease lease) {
         while (!lease.cancelled()) {
-            lease.pause(60);
+            lease.pause(3600);
         }
     }
 
