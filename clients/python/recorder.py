@@ -99,6 +99,17 @@ def again(lease):
     say("begin", lease.key, lease.token)
 
 
+@app.group("status")
+def status(lease):
+    try:
+        app.set_load(lease.key, -1)
+    except ValueError as err:
+        say(err)
+    app.set_status({"version": "é 1", "lag": 12})
+    lease.cancelled.wait()
+    app.set_status({"version": "é 2"})
+
+
 @app.group("owner")
 def owner(lease):
     found = app.owner(lease.key)

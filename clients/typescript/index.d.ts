@@ -45,6 +45,8 @@ export interface Application {
   owner(key: string): Promise<Owner | null>;
   /** Say how much work a key is, in any unit, for a group with weightFrom: reported. */
   setLoad(key: string, load: number): void;
+  /** Show people these names and values with the instance, instead of those before. 16 of 256 bytes are kept. */
+  setStatus(status: Record<string, string | number | boolean>): void;
 }
 
 /** Thrown by work that is done: it is not started again under this lease. */

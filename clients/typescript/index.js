@@ -163,6 +163,7 @@ class Application {
   #live = 0; // runs that have not ended
   #deadline = new Float64Array(new SharedArrayBuffer(8)); // of the watchdog
   #load = {};
+  #status = {};
   #session = "";
   #seq = 0;
   #listed = ""; // what the replica calls the list of runs; empty: it is not known to have it
@@ -249,7 +250,14 @@ class Application {
   }
 
   setLoad(key, load) {
+    if (!(load >= 0 && load <= 1e15)) {
+      throw new RangeError(`load ${load}: must be from 0 to 1e15`);
+    }
     this.#load[key] = load;
+  }
+
+  setStatus(status) {
+    this.#status = Object.fromEntries(Object.entries(status).map(([name, value]) => [name, String(value)]));
   }
 
   // What follows is the protocol. Calls are one after the other.
@@ -262,7 +270,7 @@ class Application {
       this.#runs = new Map([...this.#runs].filter(([, run]) => !(run.ended && run.lease.cancelled)));
     }
     const load = Object.fromEntries(Object.entries(this.#load).filter(([key]) => this.#runs.has(key)));
-    const state = { ready: this.#ready, load };
+    const state = { ready: this.#ready, load, status: this.#status };
     const body = { app: this.#id, session: this.#session, seq: this.#seq, ...state };
     if (this.#listed) {
       return { ...body, same: this.#listed, wait: WAIT };

@@ -66,6 +66,16 @@ const app = connect()
     throw new Done();
   })
   .group("again", async (lease) => say("begin", lease.key, lease.token))
+  .group("status", async (lease) => {
+    try {
+      app.setLoad(lease.key, -1);
+    } catch (err) {
+      say(err.message);
+    }
+    app.setStatus({ version: "é 1", lag: 12 });
+    await cancelled(lease);
+    app.setStatus({ version: "é 2" });
+  })
   .group("owner", async (lease) => {
     const { instance, address, token } = await app.owner(lease.key);
     say("owner", instance, address, token, (await app.owner("work/none")) ?? "-");

@@ -2,6 +2,7 @@ package clients_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ var cases = map[string]func(t *testing.T, n *network, a *app){
 	"values":                     keepValues,
 	"a value of a lost lease":    loseValue,
 	"an owner":                   findOwner,
+	"a status":                   showStatus,
 	"a port":                     usePort,
 	"slow stops":                 stopSlowly,
 	"done":                       isDone,
@@ -130,6 +132,34 @@ func findOwner(_ *testing.T, n *network, a *app) {
 	k := n.hub.give("owner/größe/1", 1, nil)
 	a.says("owner größe 127.0.0.1:9000 7 -")
 	k.take()
+}
+
+// showStatus: what the application says of itself stands in every call, until it says something else. A load that the
+// replica would refuse, with all of the call, is refused at once.
+func showStatus(t *testing.T, n *network, a *app) {
+	t.Helper()
+	shows := func(want map[string]string) {
+		t.Helper()
+		for limit := time.Now().Add(wait); !maps.Equal(n.hub.Status().Said, want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("its status is %v, want %v", n.hub.Status().Said, want)
+			}
+		}
+	}
+	k := n.hub.give("status/one", 1, nil)
+	if line := a.line("load -1"); !strings.HasPrefix(line, "load -1") {
+		t.Errorf("it says %q", line)
+	}
+	shows(map[string]string{"version": "é 1", "lag": "12"})
+	k.take()
+	shows(map[string]string{"version": "é 2"})
+	seen := n.answered()
+	for limit := time.Now().Add(wait); n.answered() < seen+3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it does not call")
+		}
+	}
+	shows(map[string]string{"version": "é 2"})
 }
 
 // usePort: over TCP it is the same.

@@ -32,7 +32,7 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any, Callable, Iterator, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, TypeVar
 from urllib.parse import quote
 
 __all__ = ["Application", "Done", "Error", "Lease", "LeaseLost", "Owner", "connect", "slot"]
@@ -193,6 +193,7 @@ class Application:
         self._address, self._token, self._id, self._lock = address, token, str(uuid.uuid4()), threading.RLock()
         self._functions: dict[str, Callable[[Lease], Any]] = {}
         self._load: dict[str, float] = {}
+        self._status: dict[str, str] = {}
         self._session, self._seq, self._listed = "", 0, ""  # of the newest reply; listed: "" after a change of runs
         self._due: dict[str, int] = {}  # what is assigned and has not begun
         self._runs: dict[str, _Run] = {}
@@ -264,7 +265,13 @@ class Application:
 
     def set_load(self, key: str, load: float) -> None:
         """Say how much work a key is, in any unit, for a group with weightFrom: reported."""
+        if not 0 <= load <= 1e15:
+            raise ValueError(f"load {load}: must be from 0 to 1e15")
         self._load[key] = load
+
+    def set_status(self, status: Mapping[str, object]) -> None:
+        """Show people these names and values with the instance, instead of those before. 16 of 256 bytes are kept."""
+        self._status = {str(name): str(value) for name, value in status.items()}
 
     def _post(self, what: Callable[[], Any]) -> None:
         """Have the event loop do it. It is woken up once for all that is posted: each time costs a switch."""
@@ -304,7 +311,7 @@ class Application:
                 self._listed = ""
             load = {k: v for k, v in self._load.copy().items() if k in self._runs}
             head = json.dumps({"app": self._id, "session": self._session, "seq": self._seq, "ready": self._ready,
-                               "load": load})[:-1]
+                               "load": load, "status": self._status})[:-1]
             if self._listed:
                 return f'{head}, "same": {json.dumps(self._listed)}, "wait": {_WAIT}}}'.encode()
             return f'{head}, "running": [{", ".join([run.listed for run in self._runs.values()])}]}}'.encode()

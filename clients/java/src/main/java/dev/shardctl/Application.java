@@ -33,6 +33,7 @@ public final class Application {
     private final CountDownLatch ended = new CountDownLatch(1);
     private final Map<String, Work> work = new HashMap<>();
     private final Map<String, Double> load = new HashMap<>();
+    private Map<String, String> status = Map.of();
     private final Map<String, Run> runs = new HashMap<>();
     private final Map<String, Long> due = new HashMap<>(); // tokens of what is assigned and has not begun
     private ThreadFactory threads = Thread::new;
@@ -131,7 +132,15 @@ public final class Application {
 
     /** Says how much work a key is, in any unit, for a group with weightFrom: reported. */
     public synchronized void setLoad(String key, double amount) {
+        if (!(amount >= 0 && amount <= 1e15)) {
+            throw new IllegalArgumentException("load " + amount + ": must be from 0 to 1e15");
+        }
         load.put(key, amount);
+    }
+
+    /** Shows people these names and values with the instance, instead of those before. 16 of 256 bytes are kept. */
+    public synchronized void setStatus(Map<String, ?> values) {
+        status = values.entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, e -> e.getValue().toString()));
     }
 
     /** The slot of a key in a group with so many: the same number in every language. */
@@ -200,7 +209,7 @@ public final class Application {
         var loads = new HashMap<>(load);
         loads.keySet().retainAll(runs.keySet());
         String head = Json.write(Map.of("app", id, "session", session, "seq", seq, "ready", ready, "load", loads,
-            "same", listed, "wait", listed.isEmpty() ? 0 : WAIT));
+            "status", status, "same", listed, "wait", listed.isEmpty() ? 0 : WAIT));
         return !listed.isEmpty() ? head : runs.values().stream().map(r -> r.listed)
             .collect(Collectors.joining(",", head.substring(0, head.length() - 1) + ",\"running\":[", "]}"));
     }

@@ -59,6 +59,15 @@ final class Recorder {
                     print(e.status() == 409 ? "lost" : e.getMessage());
                 }
                 cancelled(lease);
+            }).group("status", lease -> {
+                try {
+                    app.setLoad(lease.key(), -1);
+                } catch (IllegalArgumentException e) {
+                    print(e.getMessage());
+                }
+                app.setStatus(Map.of("version", "é 1", "lag", 12));
+                cancelled(lease);
+                app.setStatus(Map.of("version", "é 2"));
             }).group("done", lease -> {
                 say("begin", lease);
                 throw new Work.Done();
