@@ -25,7 +25,7 @@ function clock(openSync, readSync) {
 
 /** How many ms may pass until the next look at a clock where something comes due. */
 function soon(due, now) {
-  return due > now ? Math.min(250, 1 + 1000 * (due - now)) : 250;
+  return due > now ? Math.min(100, 1 + 1000 * (due - now)) : 100;
 }
 
 const now = clock(openSync, readSync);

@@ -38,7 +38,7 @@ from urllib.parse import quote
 __all__ = ["Application", "Done", "Error", "Lease", "LeaseLost", "Owner", "connect", "slot"]
 
 log = logging.getLogger("shardctl")
-_WAIT, _LOOK = 1.0, 0.25  # seconds that a call may wait for news, and between looks at the clock, at most
+_WAIT, _LOOK = 1.0, 0.1  # seconds that a call may wait for news, and between looks at the clock, at most
 _Connection = http.client.HTTPConnection
 _F = TypeVar("_F", bound=Callable[["Lease"], Any])
 

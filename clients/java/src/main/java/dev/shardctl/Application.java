@@ -25,7 +25,7 @@ import java.util.stream.Collectors;
 public final class Application {
     private static final int EXIT_STUCK = 75;
     private static final double WAIT = 1; // seconds that a call may wait for news
-    private static final double LOOK = 0.25; // seconds between looks at a clock, at most
+    private static final double LOOK = 0.1; // seconds between looks at a clock, at most
     private static final System.Logger LOG = System.getLogger("shardctl");
 
     private final Replica replica;
