@@ -89,7 +89,8 @@ func ExampleNewClient() {
 	defer func() { _ = conn.Close() }()
 	topics := grpc_health_v1.NewHealthClient(conn)
 
-	reply, err := topics.Check(grpcroute.WithKey(ctx, "topics/topic-007"), &grpc_health_v1.HealthCheckRequest{})
+	about := grpcroute.WithKey(ctx, "topics/topic-007")
+	reply, err := topics.Check(about, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
 	fmt.Println(reply.GetStatus(), err)
 	// Output:
 	// the owner of topics/topic-007 has the token 179
