@@ -25,9 +25,14 @@ func at(ensemble *testservers.ZooKeepers, uri, addr string) string {
 // await tries until f is true, and fails the test after patient.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patient); !f(); {
+	awaitWithin(t, patient, what, f)
+}
+
+func awaitWithin(t *testing.T, limit time.Duration, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !f(); {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patient, what)
+			t.Fatalf("not within %v: %s", limit, what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -101,13 +106,17 @@ func chains(t *testing.T, uri string, n int) (all []*chain, end func()) {
 	}
 }
 
+// elections bounds the wait for a new leader. An election that fails costs ZooKeeper initLimit, here 8 s, and the next
+// may fail too while a server fetches data.
+const elections = time.Minute
+
 // further waits until every chain has gone on, and says how long that took.
 func further(t *testing.T, all []*chain) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	for _, c := range all {
 		last := c.done.Load()
-		await(t, c.id+" goes on", func() bool { return c.done.Load() > last+1 })
+		awaitWithin(t, elections, c.id+" goes on", func() bool { return c.done.Load() > last+1 })
 	}
 	return time.Since(begin)
 }
