@@ -84,14 +84,17 @@ func commands() (*harness.Cluster, func(context.Context, string) *harness.Replic
 	}
 }
 
-func pythons() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
-	GinkgoHelper()
-	a := newApplications("rollout-app", rolloutKeys)
-	a.header["lease"] = map[string]any{"duration": Lease.String()}
-	a.header["rebalance"] = map[string]any{"settle": Settle.String()}
-	return a.Cluster, func(ctx context.Context, instance string) *harness.Replica {
+// pythons have a thread for each key, unless the arguments say otherwise.
+func pythons(args ...string) func() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
+	return func() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
 		GinkgoHelper()
-		return a.with(ctx, instance, python()...)
+		a := newApplications("rollout-app", rolloutKeys)
+		a.header["lease"] = map[string]any{"duration": Lease.String()}
+		a.header["rebalance"] = map[string]any{"settle": Settle.String()}
+		return a.Cluster, func(ctx context.Context, instance string) *harness.Replica {
+			GinkgoHelper()
+			return a.with(ctx, instance, append(python(), args...)...)
+		}
 	}
 }
 
@@ -138,14 +141,16 @@ func compared(systems []*system) string {
 
 var _ = Describe("A rolling update of five instances", Label("sqlite", Fleet), nightly, Serial, func() {
 	It("has gaps of an application of at most 1.5 times those of commands", func(ctx SpecContext) {
-		app, exec, shard := &system{name: "python", cluster: pythons}, &system{name: "exec", cluster: commands},
-			&system{name: "pkg/shard", cluster: shards(ctx)}
+		app, exec := &system{name: "python", cluster: pythons()}, &system{name: "exec", cluster: commands}
+		systems := []*system{
+			app, {name: "coroutines", cluster: pythons("--coroutines")}, exec, {name: "pkg/shard", cluster: shards(ctx)},
+		}
 		for range 2 {
-			for _, s := range []*system{app, exec, shard} {
+			for _, s := range systems {
 				s.play(ctx)
 			}
 		}
-		Figure("sqlite", "gaps of two rounds in turn%s", compared([]*system{app, exec, shard}))
+		Figure("sqlite", "gaps of two rounds in turn%s", compared(systems))
 		for _, p := range []float64{50, 99} {
 			limit := history.Percentile(exec.rolling, p)*3/2 + app.stall
 			Expect(history.Percentile(app.rolling, p)).To(BeNumerically("<=", limit), "p%v", p)

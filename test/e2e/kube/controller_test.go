@@ -26,7 +26,7 @@ var _ = Describe("A controller whose replicas share the objects", nightly, func(
 		for _, figure := range regexp.MustCompile(`(?m)figure: (.*)$`).FindAllSubmatch(out, -1) {
 			Figure("controller", "%s", figure[1])
 		}
-		logged := regexp.MustCompile(`(?m)^\s*I\d{4} .*\n`) // by the processes
+		logged := regexp.MustCompile(`(?m)^\s*[IWE]\d{4} .*\n`) // by the processes
 		Expect(err).NotTo(HaveOccurred(), string(logged.ReplaceAll(out, nil)))
 	}, SpecTimeout(2*ScenarioTimeout))
 })

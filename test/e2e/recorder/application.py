@@ -5,6 +5,7 @@ Environment: RECORD_DIR; RECORD_PERIOD, in seconds; START_DELAY, seconds that it
 """
 
 import argparse
+import asyncio
 import json
 import os
 import signal
@@ -37,6 +38,7 @@ time.sleep(float(os.environ.get("START_DELAY", "0")))
 parser = argparse.ArgumentParser()
 parser.add_argument("--from-arrival", action="store_true")
 parser.add_argument("--group", default="topics")
+parser.add_argument("--coroutines", action="store_true", help="a coroutine for each key, and no thread")
 parser.add_argument("--linger", type=float, default=0, help="seconds that a function goes on when it is cancelled")
 args = parser.parse_args()
 if args.from_arrival:
@@ -45,16 +47,21 @@ else:
     app = shardctl.connect()
 
 
-@app.group(args.group)
-def record(lease):
+def record_of(lease):
+    """The file of a run, with its beginning."""
     header = {
         "key": lease.key, "token": lease.token, "session": os.environ.get("SHARDCTL_SESSION", ""),  # none without a command
         "instance": os.environ["SHARDCTL_INSTANCE"], "pid": os.getpid(), "period": int(PERIOD * 1e9),
     }
     name = f"{lease.key.replace('/', '_')}-{lease.token}-{os.getpid()}.rec"
-    with open(os.path.join(os.environ["RECORD_DIR"], name), "ab", buffering=0) as file:
-        if file.tell() == 0:  # else it runs again under its token, after a pause
-            file.write(b"shardctl-record-1\n" + json.dumps(header).encode() + b"\n" + timestamp())
+    file = open(os.path.join(os.environ["RECORD_DIR"], name), "ab", buffering=0)
+    if file.tell() == 0:  # else it runs again under its token, after a pause
+        file.write(b"shardctl-record-1\n" + json.dumps(header).encode() + b"\n" + timestamp())
+    return file
+
+
+def record(lease):
+    with record_of(lease) as file:
         while not lease.cancelled.wait(PERIOD):
             file.write(timestamp())
         end = time.monotonic() + args.linger
@@ -63,4 +70,12 @@ def record(lease):
             file.write(timestamp())
 
 
+async def record_in_coroutine(lease):
+    with record_of(lease) as file:
+        while True:
+            await asyncio.sleep(PERIOD)
+            file.write(timestamp())
+
+
+app.group(args.group)(record_in_coroutine if args.coroutines else record)
 app.run()
