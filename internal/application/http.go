@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -113,19 +114,11 @@ func (r *Request) check(running map[string]int64) *httperr.Error {
 	if r.Wait < 0 {
 		bad("wait", "must be a number of seconds, 0 or more")
 	}
-	twice := len(running) < len(r.Running)
-	for _, a := range r.Running {
-		if a.Key == "" || a.Token <= 0 {
-			bad("running", "each needs a key and its token")
-			break
-		}
-		if _, first := running[a.Key]; !first {
-			bad("running", "a key stands there once: "+a.Key+" does twice")
-			break
-		}
-		if twice {
-			delete(running, a.Key) // the call is refused
-		}
+	switch {
+	case slices.ContainsFunc(r.Running, func(a Assigned) bool { return a.Key == "" || a.Token <= 0 }):
+		bad("running", "each needs a key and its token")
+	case len(running) < len(r.Running):
+		bad("running", "a key stands there once: "+twice(r.Running)+" does twice")
 	}
 	for key, load := range r.Load {
 		if !(elect.Load{Value: load}).Valid() {
@@ -137,6 +130,18 @@ func (r *Request) check(running map[string]int64) *httperr.Error {
 		return nil
 	}
 	return httperr.Invalid(wrong...)
+}
+
+// twice is the first key that stands there again.
+func twice(all []Assigned) string {
+	seen := map[string]bool{}
+	for _, a := range all {
+		if seen[a.Key] {
+			return a.Key
+		}
+		seen[a.Key] = true
+	}
+	return ""
 }
 
 // assigned is the assignment that a request names by its path and token.

@@ -238,8 +238,8 @@ func (r *Replica) Ready() error {
 	if len(groups) == 0 || n.beside.hub.TookKeys() || bounded && time.Since(r.started) >= longestUnready {
 		return nil
 	}
-	a, _ := n.beside.status(s.App.Listen)
-	return fmt.Errorf("no application has taken keys of %s since the start: %s", strings.Join(groups, ", "), a.Message)
+	return fmt.Errorf("no application has taken keys of %s since the start: %s", strings.Join(groups, ", "),
+		clip(n.beside.state(s.App.Listen).message))
 }
 
 func noApplication(s *config.Settings, groups []string) api.Problem {

@@ -79,9 +79,7 @@ groups:
 	if c.call(); c.status != http.StatusServiceUnavailable {
 		t.Errorf("before the store is reached: %d", c.status)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error, 1)
-	go func() { stopped <- r.Run(ctx, memory.New()) }()
+	running(t, r)
 	until := func(what string, done func() bool, between func()) {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); !done(); between() {
@@ -152,10 +150,6 @@ groups:
 		}
 		return has("ApplicationReady", "Ready", "", "a") && has("ApplicationGone", "NotReady", "a", "")
 	}, wait)
-	stop()
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
 }
 
 // TestEventsOfAnApplication: it comes, goes for a reason, and another is refused once.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,6 +102,25 @@ func (f *Family) Need(tb testing.TB, name string, provide func(context.Context) 
 	defer cancel()
 	if err := provide(ctx); err != nil {
 		f.Fail(tb, err)
+	}
+}
+
+// NeedPrograms skips a test that lacks one of these programs, or fails it where the variable is "required". As "none" it
+// is skipped in any case. install is the command that brings the programs.
+func NeedPrograms(tb testing.TB, variable, install string, programs ...string) {
+	tb.Helper()
+	wanted := os.Getenv(variable)
+	if wanted == none {
+		tb.Skip(variable + "=" + none)
+	}
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err == nil {
+			continue
+		}
+		if wanted == required {
+			tb.Fatalf("%s is not installed: %s", program, install)
+		}
+		tb.Skipf("%s is not installed: %s", program, install)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/testprocess"
 )
 
 // wait is how long anything may take that a test waits for.
@@ -88,19 +90,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 // need skips a test where programs are missing, or fails it with SHARDCTL_TEST_CLIENTS=required.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	required := os.Getenv("SHARDCTL_TEST_CLIENTS")
-	if required == "none" {
-		t.Skip("SHARDCTL_TEST_CLIENTS=none")
-	}
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err == nil {
-			continue
-		}
-		if required == "required" {
-			t.Fatalf("%s is not installed: make clients-install", program)
-		}
-		t.Skipf("%s is not installed: make clients-install", program)
-	}
+	testprocess.NeedPrograms(t, "SHARDCTL_TEST_CLIENTS", "make clients-install", programs...)
 }
 
 // app is a process of an application.

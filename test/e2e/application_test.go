@@ -27,13 +27,11 @@ type applications struct {
 	keys    int
 }
 
-// nightly is the label of scenarios that take too long for ci.
-var nightly = Label("nightly")
-
-func newApplications(name string, keys int) *applications {
+func newApplications(name string, keys int, lease time.Duration) *applications {
 	GinkgoHelper()
 	const groups = "\ngroups: [{name: topics, tasks: [{name: \"topic-{001..%03d}\", assign: {}}]}]\n"
 	a := &applications{own: newOwn(name, fmt.Sprintf(groups, keys)), keys: keys}
+	a.header["lease"] = map[string]any{"duration": lease.String()}
 	var err error
 	a.sockets, err = os.MkdirTemp("", "shardctl-app-")
 	Expect(err).NotTo(HaveOccurred())
@@ -101,8 +99,7 @@ func applicationOf(r *harness.Replica) harness.Proc {
 // five starts five replicas with an application each. These settings replace those of a configuration of the scenario.
 func five(ctx context.Context, name string, settings ...map[string]any) (*applications, []*harness.Replica) {
 	GinkgoHelper()
-	a := newApplications(name, 20)
-	a.header["lease"] = map[string]any{"duration": Lease.String()}
+	a := newApplications(name, 20, Lease)
 	for _, s := range settings {
 		maps.Copy(a.header, s)
 	}
@@ -203,8 +200,7 @@ func (a *applications) freeze(r *harness.Replica, what string, part harness.Part
 	if andApplication {
 		Expect(app.Signal(syscall.SIGSTOP)).To(Succeed())
 	}
-	Eventually(a.CheckTaken).WithArguments(keys, at).Should(Succeed())
-	_, last := Load(a.Cluster).FirstStarts(keys, at)
+	last := EventuallyTaken(a.Cluster, keys, at)
 	ExpectWithin(a.Cluster, Lease+AfterLease, at, last, "the keys of an application whose replica is frozen")
 
 	woken = history.Now()

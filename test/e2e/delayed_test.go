@@ -113,7 +113,7 @@ type delayed struct {
 func newDelayed(ctx context.Context, name string, arguments ...string) *delayed {
 	GinkgoHelper()
 	d := &delayed{
-		applications: newApplications(name, 20), random: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 0)),
+		applications: newApplications(name, 20, ownLease), random: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 0)),
 		names: []string{"a", "b", "c"}, replicas: map[string]*harness.Replica{}, delayers: map[string]*delayer{},
 	}
 	for _, instance := range d.names {
@@ -185,7 +185,7 @@ var _ = Describe("Applications whose replies are late, while workers die and key
 			ownLease, n, arguments, len(found), longest.Round(time.Millisecond))
 	},
 		Entry("from when they called: no key runs twice", SpecTimeout(ScenarioTimeout), false, 3),
-		Entry("from when they called, for long: no key runs twice", nightly, SpecTimeout(2*ScenarioTimeout), false, 20),
+		Entry("from when they called, for long: no key runs twice", Label(Nightly), SpecTimeout(2*ScenarioTimeout), false, 20),
 		Entry("from when the reply came, which is wrong: keys run twice", SpecTimeout(ScenarioTimeout),
 			true, 20, "--from-arrival"))
 })

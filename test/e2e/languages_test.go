@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
@@ -20,8 +21,7 @@ import (
 var _ = Describe("Applications in other languages", Label("sqlite"), func() {
 	play := func(ctx SpecContext, name string, command func(SpecContext) []string) {
 		GinkgoHelper()
-		a, argv := newApplications("app-"+name, 20), command(ctx)
-		a.header["lease"] = map[string]any{"duration": Lease.String()}
+		a, argv := newApplications("app-"+name, 20, Lease), command(ctx)
 		first, second := a.with(ctx, "a", argv...), a.with(ctx, "b", argv...)
 		a.run(2)
 
@@ -70,14 +70,5 @@ func java(ctx SpecContext) []string {
 // needClients skips a scenario as test/clients does, where programs are missing.
 func needClients(programs ...string) {
 	GinkgoHelper()
-	required := os.Getenv("SHARDCTL_TEST_CLIENTS")
-	if required == "none" {
-		Skip("SHARDCTL_TEST_CLIENTS=none")
-	}
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			Expect(required).NotTo(Equal("required"), "%s is not installed: make clients-install", program)
-			Skip(program + " is not installed: make clients-install")
-		}
-	}
+	testprocess.NeedPrograms(GinkgoTB(), "SHARDCTL_TEST_CLIENTS", "make clients-install", programs...)
 }

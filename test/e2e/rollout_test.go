@@ -88,8 +88,7 @@ func commands() (*harness.Cluster, func(context.Context, string) *harness.Replic
 func pythons(args ...string) func() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
 	return func() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
 		GinkgoHelper()
-		a := newApplications("rollout-app", rolloutKeys)
-		a.header["lease"] = map[string]any{"duration": Lease.String()}
+		a := newApplications("rollout-app", rolloutKeys, Lease)
 		a.header["rebalance"] = map[string]any{"settle": Settle.String()}
 		return a.Cluster, func(ctx context.Context, instance string) *harness.Replica {
 			GinkgoHelper()
@@ -139,7 +138,7 @@ func compared(systems []*system) string {
 	return b.String()
 }
 
-var _ = Describe("A rolling update of five instances", Label("sqlite", Fleet), nightly, Serial, func() {
+var _ = Describe("A rolling update of five instances", Label("sqlite", Fleet, Nightly), Serial, func() {
 	It("has gaps of an application of at most 1.5 times those of commands", func(ctx SpecContext) {
 		app, exec := &system{name: "python", cluster: pythons()}, &system{name: "exec", cluster: commands}
 		systems := []*system{

@@ -15,11 +15,8 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// nightly is the label of scenarios that take too long for ci.
-var nightly = Label("nightly")
-
 // An application in Python, in an image of its own beside each replica. The records are its own.
-var _ = Describe("A release with an application beside each replica", nightly, Ordered, ContinueOnFailure, func() {
+var _ = Describe("A release with an application beside each replica", Label(Nightly), Ordered, ContinueOnFailure, func() {
 	var r *kube.Release
 
 	BeforeAll(func(ctx SpecContext) {

@@ -14,7 +14,7 @@ import (
 )
 
 // The processes run on this machine, with a database file of their own. The objects are in the cluster.
-var _ = Describe("A controller whose replicas share the objects", nightly, func() {
+var _ = Describe("A controller whose replicas share the objects", Label(Nightly), func() {
 	It("reconciles each by one at a time, and again after a kill", func(ctx SpecContext) {
 		program := os.Getenv("KUBE_CONTROLLER")
 		if program == "" {

@@ -30,6 +30,9 @@ import (
 // too: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
+// Nightly is the label of scenarios that take too long for ci.
+const Nightly = "nightly"
+
 const (
 	// Lease is T of a scenario that does not choose its own.
 	Lease = 4 * time.Second
@@ -170,6 +173,15 @@ func EventuallyReady(ctx context.Context, r *harness.Replica) {
 	GinkgoHelper()
 	Eventually(func() (int, error) { return r.Client.Health(ctx, "/readyz") }).WithContext(ctx).
 		Should(Equal(http.StatusOK), r.Name)
+}
+
+// EventuallyTaken waits until each of these keys has been started after since and runs. It returns when the last of
+// them was.
+func EventuallyTaken(c *harness.Cluster, keys []string, since history.Instant) (last history.Instant) {
+	GinkgoHelper()
+	Eventually(c.CheckTaken).WithArguments(keys, since).Should(Succeed())
+	_, last = Load(c).FirstStarts(keys, since)
+	return last
 }
 
 // ExitCode waits for a replica to end.

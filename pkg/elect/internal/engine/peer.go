@@ -223,8 +223,12 @@ func (r *remoteSchedule) due(all Sessions, now protocol.Instant) bool {
 	*r = remoteSchedule{}
 	for _, q := range all {
 		for _, ms := range q.doc.Remote {
-			left := time.Duration(ms)*time.Millisecond - now.KillerElapsed(q.m.DeadAt)
-			if q.m.Dead() && left > 0 && (!r.pending || -now.KillerElapsed(r.next) > left) {
+			granted := time.Duration(ms) * time.Millisecond
+			if !q.m.Dead() || q.m.Freed(granted, now) {
+				continue
+			}
+			left := granted - now.KillerElapsed(q.m.DeadAt)
+			if !r.pending || -now.KillerElapsed(r.next) > left {
 				r.pending, r.next = true, now.Add(left)
 			}
 		}

@@ -125,7 +125,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 
 		killed, err := stuck.Kill(harness.Guard, syscall.SIGKILL)
 		Expect(err).NotTo(HaveOccurred())
-		last := eventuallyTaken(c, []string{badKey}, killed)
+		last := EventuallyTaken(c, []string{badKey}, killed)
 		Figure("sqlite", "callback that blocks in a drain: its key stayed for %v, and ran elsewhere %v after kill "+
 			"-9 (T + 1 s is %v)", 2*Lease,
 			ms(last.Sub(killed)), Lease+AfterLease)

@@ -218,7 +218,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					f := stop(ctx, s.c, harness.Worker, false)
 					f.last(ctx, d)
 					if d > Lease {
-						last := eventuallyTaken(s.c, f.keys, f.began)
+						last := EventuallyTaken(s.c, f.keys, f.began)
 						Figure(s.store, "worker stopped for %v: old runs gone after %v (X is %v), all %d keys elsewhere "+
 							"after %v", d,
 							ms(history.LastSign(f.old()).Sub(f.began)), HardDeadline, len(f.keys), ms(last.Sub(f.began)))
@@ -248,7 +248,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					f.last(ctx, d)
 					f.thaw(harness.Guard)
 					Expect(ExitCode(ctx, f.replica)).NotTo(BeZero())
-					last := eventuallyTaken(s.c, f.keys, f.began)
+					last := EventuallyTaken(s.c, f.keys, f.began)
 					Figure(s.store, "guard stopped for %v: old runs gone after %v (T/4 is %v), all %d keys elsewhere "+
 						"after %v", d,
 						ms(history.LastSign(f.old()).Sub(f.began)), Lease/4, len(f.keys), ms(last.Sub(f.began)))
@@ -287,7 +287,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				f := stop(ctx, s.c, harness.Both, true)
 				f.last(ctx, d)
 				if d > Lease {
-					eventuallyTaken(s.c, f.keys, f.began)
+					EventuallyTaken(s.c, f.keys, f.began)
 				}
 				f.thaw(harness.Both)
 				s.spread(ctx)

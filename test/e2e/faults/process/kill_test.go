@@ -53,7 +53,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			for _, p := range procs {
 				Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
 			}
-			last := eventuallyTaken(c, keys, at)
+			last := EventuallyTaken(c, keys, at)
 			h := Load(c)
 			first, _ := h.FirstStarts(keys, at)
 			gone := history.LastSign(oldRuns(h, dying.Name, at))
@@ -75,7 +75,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 				eventuallyChildren(c, dying, children)
 				at, err := dying.Kill(harness.Worker, syscall.SIGKILL)
 				Expect(err).NotTo(HaveOccurred())
-				last := eventuallyTaken(c, keys, at)
+				last := EventuallyTaken(c, keys, at)
 				Expect(ExitCode(ctx, dying)).To(Equal(128+int(syscall.SIGKILL)), "the guard reports its worker's end")
 				gone := history.LastSign(oldRuns(Load(c), dying.Name, at))
 				Figure(store, "kill -9 of the worker alone: %d tasks with children gone after %v, all elsewhere after "+
@@ -102,7 +102,7 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 					})
 				at, err := dying.Kill(harness.Both, syscall.SIGKILL)
 				Expect(err).NotTo(HaveOccurred())
-				last := eventuallyTaken(c, keys, at)
+				last := EventuallyTaken(c, keys, at)
 				for _, p := range procs {
 					Expect(p.Alive()).To(BeFalse(), "command %d outlived its guard", p.PID)
 				}

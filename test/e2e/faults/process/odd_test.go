@@ -57,7 +57,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 
 			at, err := leaving.Kill(fault.part, fault.sig)
 			Expect(err).NotTo(HaveOccurred())
-			last := eventuallyTaken(c, keys, at)
+			last := EventuallyTaken(c, keys, at)
 			_, err = leaving.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			for _, p := range procs {

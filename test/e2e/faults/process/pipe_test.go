@@ -52,7 +52,7 @@ var _ = Describe("The socket between guard and worker", Label("sqlite"), Ordered
 				for _, p := range procs {
 					Expect(p.Alive()).To(BeFalse(), "process %d outlived both", p.PID)
 				}
-				last := eventuallyTaken(c, keys, at)
+				last := EventuallyTaken(c, keys, at)
 				gone := history.LastSign(oldRuns(Load(c), broken.Name, at))
 				Figure("sqlite", "socket broken %s: old runs gone after %v, all %d keys elsewhere after %v (T is %v)",
 					way.what,

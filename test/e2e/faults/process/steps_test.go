@@ -27,15 +27,6 @@ func balanced(ctx context.Context, c *harness.Cluster) {
 	Eventually(c.CheckSpread).WithContext(ctx).WithArguments(c.Tasks + len(c.Odd)).Should(Succeed())
 }
 
-// eventuallyTaken waits until these keys were started after since and run, and returns when the last of them was
-// started first.
-func eventuallyTaken(c *harness.Cluster, keys []string, since history.Instant) history.Instant {
-	GinkgoHelper()
-	Eventually(c.CheckTaken).WithArguments(keys, since).Should(Succeed())
-	_, last := Load(c).FirstStarts(keys, since)
-	return last
-}
-
 // oldRuns are the runs of an instance that began before t.
 func oldRuns(h *history.History, instance string, t history.Instant) []history.Run {
 	var old []history.Run

@@ -81,8 +81,7 @@ var _ = Describe("Versions side by side", func() {
 						continue
 					}
 					at, keys := killAll(c, []*harness.Replica{r})
-					Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
-					_, last := Load(c).FirstStarts(keys, at)
+					last := EventuallyTaken(c, keys, at)
 					ExpectWithin(c, Lease+AfterLease, at, last, "the last key elsewhere")
 				}
 				eventuallySpread(ctx, c, tasks)
