@@ -30,6 +30,28 @@ func (b *Backend) OnWriter(ctx context.Context, text string) error {
 	return err
 }
 
+// OnConnection gets the driver's connection that writes to a file.
+func (b *Backend) OnConnection(ctx context.Context, do func(driver any)) error {
+	f := b.database.(*file)
+	w := <-f.writer
+	defer f.releaseWriter(w)
+	if err := w.connect(ctx); err != nil {
+		return err
+	}
+	return w.conn.Raw(func(c any) error { do(c); return nil })
+}
+
+// HoldWriter keeps the writer of a file until release is called. waiting is how many calls wait for it.
+func (b *Backend) HoldWriter() (waiting func() int, release func()) {
+	f := b.database.(*file)
+	w := <-f.writer
+	return func() int {
+		f.writes.mu.Lock()
+		defer f.writes.mu.Unlock()
+		return len(f.writes.waiting)
+	}, func() { f.releaseWriter(w) }
+}
+
 // A Watch that looks only when it is asked to.
 type Watch struct {
 	*watch

@@ -21,6 +21,7 @@ type file struct {
 	texts   FileTexts
 
 	writer  chan *writer  // holds the one writer while it is free
+	writes  writes        // that wait for it
 	reading chan struct{} // one for each call that reads
 }
 
@@ -114,27 +115,27 @@ func (f *file) acquireWriter(ctx context.Context) (*writer, error) {
 
 func (f *file) releaseWriter(w *writer) { f.writer <- w }
 
-// cas is one transaction, in which each change is read, judged and written.
+// cas writes changes in one transaction with all that wait for the writer: who gets it writes for all of them. So calls
+// that come together cost one COMMIT, and one wait for other processes.
 func (f *file) cas(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
-	w, err := f.acquireWriter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer f.releaseWriter(w)
-	results := make([]engine.Result, len(changes))
-	err = w.transaction(ctx, func(ctx context.Context) error {
-		for i, c := range changes {
-			var err error
-			if results[i], err = w.cas(ctx, c); err != nil {
-				return err
-			}
+	mine := &write{ctx: ctx, changes: changes, done: make(chan struct{})}
+	f.writes.add(mine)
+	select {
+	case w := <-f.writer:
+		w.writeTogether(f.writes.take())
+		f.releaseWriter(w)
+		<-mine.done
+	case <-mine.done:
+	case <-ctx.Done():
+		if f.writes.remove(mine) {
+			return nil, ctx.Err()
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		<-mine.done
 	}
-	return results, nil
+	if mine.err != nil {
+		return nil, mine.err
+	}
+	return mine.results, nil
 }
 
 // confirm has nothing to do: what a transaction finds was committed.

@@ -16,10 +16,12 @@ type writer struct {
 	statements map[string]*sql.Stmt
 }
 
+var errCommit = errors.New("commit")
+
 // transaction runs f between the dialect's BEGIN and COMMIT, and waits for other writers as long as ctx lasts. Once it
 // has begun it is brief and not interrupted, since an interrupted COMMIT would only make more unknown outcomes. So f
-// gets a context that does not end. With an error nothing was written, unless the COMMIT itself failed: then the
-// outcome is unknown.
+// gets a context that does not end. With an error nothing was written, unless it is errCommit: then the outcome is
+// unknown.
 func (w *writer) transaction(ctx context.Context, f func(context.Context) error) error {
 	if err := w.connect(ctx); err != nil {
 		return err
@@ -37,7 +39,9 @@ func (w *writer) transaction(ctx context.Context, f func(context.Context) error)
 		err = w.file.dialect.Intact()
 	}
 	if err == nil {
-		err = w.exec(lasting, `COMMIT`)
+		if err = w.exec(lasting, `COMMIT`); err != nil {
+			err = fmt.Errorf("%w: %w", errCommit, err)
+		}
 	}
 	if err == nil {
 		return nil

@@ -1,0 +1,89 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+)
+
+// write is a list of changes that has its results once done is closed.
+type write struct {
+	ctx     context.Context //nolint:containedctx // of the call that waits for it
+	changes []store.Change
+
+	results []engine.Result
+	err     error
+	done    chan struct{}
+}
+
+// writes are those that wait for the writer. The zero value is empty.
+type writes struct {
+	mu      sync.Mutex
+	waiting []*write
+}
+
+func (q *writes) add(x *write) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, x)
+}
+
+// take is all that waits.
+func (q *writes) take() []*write {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.waiting
+	q.waiting = nil
+	return all
+}
+
+// remove says whether a write was waiting still. Else someone writes it.
+func (q *writes) remove(x *write) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, x)
+	if i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// writeTogether writes all in as few transactions as the size of a batch allows. What failed before its COMMIT was not
+// written, and each write is tried alone: neither an error nor the end of waiting of one is that of the others.
+func (w *writer) writeTogether(all []*write) {
+	for len(all) > 0 {
+		n, changes := 1, len(all[0].changes)
+		for n < len(all) && changes+len(all[n].changes) <= store.MaxBatch {
+			changes += len(all[n].changes)
+			n++
+		}
+		err := w.write(all[:n]...)
+		for _, x := range all[:n] {
+			if x.err = err; n > 1 && err != nil && !errors.Is(err, errCommit) {
+				x.err = w.write(x)
+			}
+			close(x.done)
+		}
+		all = all[n:]
+	}
+}
+
+// write writes all in one transaction, and waits for other processes for as long as the first one may.
+func (w *writer) write(all ...*write) error {
+	return w.transaction(all[0].ctx, func(ctx context.Context) error {
+		for _, x := range all {
+			x.results = make([]engine.Result, len(x.changes))
+			for i, c := range x.changes {
+				var err error
+				if x.results[i], err = w.cas(ctx, c); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
