@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,16 +46,19 @@ func idle(t *testing.T, n *network, a *app) {
 	t.Helper()
 	const calls, most = 10, 1 << 10 // bytes of a call with its reply
 	for limit := time.Now().Add(wait); ; {
-		began, bytes, used, answers := time.Now(), n.bytes.Load(), processorTime(a.cmd.Process.Pid), n.answered()
+		began, bytes, answers := time.Now(), n.bytes.Load(), n.answered()
+		used, ours := processorTime(a.cmd.Process.Pid)
 		for n.answered() < answers+calls && time.Now().Before(limit) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		each := (n.bytes.Load() - bytes) / calls
 		if each < most {
 			took := time.Since(began)
-			t.Logf("10,000 keys, nothing changes: a call with its reply has %d bytes; %d calls in %v, %.2f %% of a core",
-				each, calls, took.Round(time.Millisecond),
-				100*(processorTime(a.cmd.Process.Pid)-used).Seconds()/took.Seconds())
+			usedThen, oursThen := processorTime(a.cmd.Process.Pid)
+			share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+			t.Logf("10,000 keys, nothing changes: a call with its reply has %d bytes; %d calls in %v, %.2f %% of a core "+
+				"(%.2f in threads that the library has named)",
+				each, calls, took.Round(time.Millisecond), share(usedThen-used), share(oursThen-ours))
 			return
 		}
 		if time.Now().After(limit) {
@@ -68,7 +72,8 @@ func change(t *testing.T, n *network, a *app) {
 	t.Helper()
 	const rounds = 10
 	var begins, ends []time.Duration
-	app, replica := processorTime(a.cmd.Process.Pid), processorTime(os.Getpid())
+	app, _ := processorTime(a.cmd.Process.Pid)
+	replica, _ := processorTime(os.Getpid())
 	for token := int64(1); token <= rounds; token++ {
 		at := time.Now()
 		k := n.hub.give("work/one", token, nil)
@@ -82,24 +87,30 @@ func change(t *testing.T, n *network, a *app) {
 	slices.Sort(begins)
 	slices.Sort(ends)
 	last := len(begins) - 1
+	appThen, _ := processorTime(a.cmd.Process.Pid)
+	replicaThen, _ := processorTime(os.Getpid())
 	t.Logf("10,000 keys: one more begins after %v (at most %v) and ends after %v (at most %v); "+
 		"both take %v of processor time, and %v in the process of this test",
 		begins[last/2].Round(time.Millisecond), begins[last].Round(time.Millisecond),
 		ends[last/2].Round(time.Millisecond), ends[last].Round(time.Millisecond),
-		((processorTime(a.cmd.Process.Pid) - app) / rounds).Round(time.Millisecond/10),
-		((processorTime(os.Getpid()) - replica) / rounds).Round(time.Millisecond/10))
+		((appThen-app)/rounds).Round(time.Millisecond/10), ((replicaThen-replica)/rounds).Round(time.Millisecond/10))
 }
 
-// processorTime is what the threads of a process have used; 0 where there is no /proc.
-func processorTime(pid int) (sum time.Duration) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // a thread may have ended
+// processorTime is what the threads of a process have used, and those that the library has named: the language shows
+// their names or it does not. Both are 0 where there is no /proc.
+func processorTime(pid int) (all, named time.Duration) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, thread := range threads {
+		text, _ := os.ReadFile(filepath.Join(thread, "schedstat")) // a thread may have ended
+		name, _ := os.ReadFile(filepath.Join(thread, "comm"))
 		var ns int64
 		_, _ = fmt.Sscan(string(text), &ns)
-		sum += time.Duration(ns)
+		all += time.Duration(ns)
+		if strings.HasPrefix(string(name), "shardctl-") {
+			named += time.Duration(ns)
+		}
 	}
-	return sum
+	return all, named
 }
 
 // counter is a listener that counts what its connections carry.
