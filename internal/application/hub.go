@@ -28,7 +28,8 @@ type Config struct {
 	Guard Guard
 	// Load is called with the load of a key that is assigned; nil: it is not wanted. It must not block.
 	Load func(key elect.Key, load float64)
-	// Changed is called when [Hub.Status] may have changed in more than ages. It must not block.
+	// Changed is called when another application is listened to or refused, or there is another reason why it is given no
+	// keys, or none any more. It must not block.
 	Changed func()
 }
 
@@ -57,6 +58,7 @@ type Hub struct {
 	listed  listing
 	news    []protocol.AppEvent // of keys, that come with the next step
 	seen    Status
+	told    [3]string     // what Changed was last called for
 	took    bool          // it took keys once
 	stopped chan struct{} // closed by Close
 }
@@ -160,7 +162,7 @@ func cutText(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxSai
 func NewHub(cfg Config) *Hub {
 	h := &Hub{
 		cfg: cfg, app: protocol.NewApp(), keys: map[elect.Key]*assignment{}, calls: map[int64]*call{},
-		stopped: make(chan struct{}),
+		told: [3]string{"", "", ReasonNotCalled}, stopped: make(chan struct{}),
 	}
 	go h.tick()
 	return h
@@ -187,7 +189,7 @@ func (h *Hub) tick() {
 func (h *Hub) Capacity() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.app.Capacity()
+	return h.app.Capacity(h.cfg.Clock.Now())
 }
 
 // TookKeys says whether there has been an application that takes keys.
@@ -249,6 +251,7 @@ func (h *Hub) step(ev protocol.AppEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stepLocked(ev)
+	h.tell()
 }
 
 // gather is for how long an event of a key waits for those of others: keys move together, and one reply has all.
@@ -263,7 +266,7 @@ func (h *Hub) soon(ev protocol.AppEvent) {
 
 // stepLocked takes an event, after the newest session and what is new of keys.
 func (h *Hub) stepLocked(ev protocol.AppEvent) {
-	now, could, was := h.cfg.Clock.Now(), h.app.Capacity(), h.app.Application()
+	now := h.cfg.Clock.Now()
 	session, left := h.cfg.Session()
 	h.do(h.app.Step(protocol.AppEvent{Kind: protocol.AppSession, Session: session, Left: left}, now), session)
 	for _, news := range h.news {
@@ -272,11 +275,7 @@ func (h *Hub) stepLocked(ev protocol.AppEvent) {
 	}
 	h.news, ev.Left = nil, left
 	h.do(h.app.Step(ev, now), session)
-	takes := h.app.Capacity()
-	h.took = h.took || takes
-	if takes != could || h.app.Application() != was {
-		h.cfg.Changed()
-	}
+	h.took = h.took || h.app.Capacity(now)
 }
 
 func (h *Hub) do(actions []protocol.AppAction, session string) {
@@ -360,6 +359,7 @@ func (h *Hub) sync(ctx context.Context, req *Request, running map[string]int64) 
 	h.calls[n] = c
 	h.stepLocked(protocol.AppEvent{Kind: protocol.AppCalled, Call: c.sequence})
 	h.note(req, c.listed)
+	h.tell()
 	h.mu.Unlock()
 	select {
 	case a := <-c.answer:
@@ -375,6 +375,7 @@ func (h *Hub) waited(n int64) {
 	defer h.mu.Unlock()
 	if h.calls[n] != nil {
 		h.stepLocked(protocol.AppEvent{Kind: protocol.AppWaited})
+		h.tell()
 	}
 }
 
@@ -383,7 +384,6 @@ func (h *Hub) note(req *Request, listed listing) {
 	if h.app.Application() != req.App {
 		if h.seen.Refused == "" {
 			h.seen.Refused = req.App
-			h.cfg.Changed()
 		}
 		return
 	}
@@ -419,19 +419,39 @@ func (h *Hub) note(req *Request, listed listing) {
 func (h *Hub) Status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	s := h.status()
+	if s.App == "" {
+		return s
+	}
+	s.Stopping = map[string]time.Time{}
+	h.app.Each(func(key string, _ int64, assigned bool) {
+		if !assigned {
+			s.Stopping[key] = h.keys[elect.Key(key)].stopBy
+		}
+	})
+	return s
+}
+
+// status is Status without Stopping.
+func (h *Hub) status() Status {
 	if h.app.Application() == "" {
 		return Status{}
 	}
-	seen := h.seen
+	s, now := h.seen, h.cfg.Clock.Now()
+	s.Ready = h.app.Capacity(now)
 	// One that goes on calling is not silent while the lease of the replica is over.
-	seen.silent = h.app.Remains(h.cfg.Clock.Now()) == 0 && time.Since(seen.LastCall) > 4*h.cfg.MaxWait
-	seen.Ready, seen.Stopping = h.app.Capacity(), map[string]time.Time{}
-	h.app.Each(func(key string, _ int64, assigned bool) {
-		if !assigned {
-			seen.Stopping[key] = h.keys[elect.Key(key)].stopBy
-		}
-	})
-	return seen
+	s.silent = h.app.Remains(now) == 0 && time.Since(s.LastCall) > 4*h.cfg.MaxWait
+	return s
+}
+
+// tell calls Changed when it has to know.
+func (h *Hub) tell() {
+	s := h.status()
+	reason, _ := s.NotReady("")
+	if is := [3]string{s.App, s.Refused, reason}; is != h.told {
+		h.told = is
+		h.cfg.Changed()
+	}
 }
 
 // held is the assignment of a key under a token; nil: it is not assigned under it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,7 @@ func TestKeysThatMoveTogetherComeInOneReply(t *testing.T) {
 		}()
 		p.call(1)
 		p.runs("g/0", "g/1", "g/2")
+		synctest.Wait()
 		p.call(0) // it runs them
 		go func() {
 			time.Sleep(100 * time.Millisecond)
@@ -270,19 +272,33 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 	})
 }
 
-// TestWhoCallsIsNotSilent: without a lease the replica promises nothing. That is not the application's silence.
+// TestWhoCallsIsNotSilent: without a lease the replica promises nothing. That is not the application's silence, and its
+// calls change nothing until there is a lease again.
 func TestWhoCallsIsNotSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lost := time.Now().Add(hard)
+		var changes atomic.Int64
+		began := time.Now()
+		lost, back := began.Add(hard), began.Add(3*hard)
 		h := NewHub(Config{
-			Clock: elect.GoClock(), MaxWait: time.Second, Changed: func() {},
-			Session: func() (string, time.Duration) { return "session", time.Until(lost) },
+			Clock: elect.GoClock(), MaxWait: time.Second, Changed: func() { changes.Add(1) },
+			Session: func() (string, time.Duration) {
+				if now := time.Now(); !now.Before(back) {
+					return "session", hard
+				}
+				return "session", time.Until(lost)
+			},
 		})
 		t.Cleanup(h.Close)
 		p := newProcess(t, h, first)
-		for time.Since(lost) < hard {
+		for time.Now().Before(back.Add(-hard)) {
 			p.call(1)
+			if h.Capacity() && !time.Now().Before(lost) {
+				t.Fatal("without a lease a call makes it take keys")
+			}
 			time.Sleep(h.cfg.MaxWait / 2) // a tick passes
+		}
+		if n := changes.Load(); n != 2 {
+			t.Errorf("%d changes, want one as it comes and one as the lease is over", n)
 		}
 		s := h.Status()
 		if why, got := s.NotReady(""); why != ReasonLeaseLost || got != "the lease of the replica is over" {
@@ -292,6 +308,12 @@ func TestWhoCallsIsNotSilent(t *testing.T) {
 		s = h.Status()
 		if why, _ := s.NotReady(""); why != ReasonSilent {
 			t.Errorf("and then it does not call: %s", why)
+		}
+		if h.Capacity() {
+			t.Error("the lease is back, and it takes keys without a call")
+		}
+		if p.call(0); !h.Capacity() {
+			t.Error("the lease is back, and its call does not make it take keys")
 		}
 	})
 }

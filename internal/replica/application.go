@@ -132,9 +132,12 @@ func (b *beside) state(listen string) applicationState {
 	return s
 }
 
-// calls says whether there is an application that wants keys.
-func (s *applicationState) calls() bool {
-	return s.known.App != "" && (s.reason == "" || s.reason == application.ReasonLeaseLost)
+// calls says whether there is an application that is given keys.
+func (s *applicationState) calls() bool { return s.known.App != "" && s.reason == "" }
+
+// lacksLease says whether there is an application that only the lease of the replica keeps from being given keys.
+func (s *applicationState) lacksLease() bool {
+	return s.known.App != "" && s.reason == application.ReasonLeaseLost
 }
 
 // who names the application to people.
@@ -199,15 +202,15 @@ func (r *Replica) tendApplication(ctx context.Context, n *node) {
 		go func() { defer close(done); b.process.Run(ctx) }()
 		defer func() { <-done }()
 	}
-	for was := (applicationState{}); ; {
+	for journal := (applicationJournal{instance: r.Settings().Instance}); ; {
 		changed := b.changed.wait()
 		s := r.Settings()
 		is := b.state(s.App.Listen)
-		for _, e := range applicationEvents(s.Instance, &was, &is) {
+		for _, e := range journal.next(&is) {
 			n.cluster.Note(e)
 		}
-		was = is
-		if groups := assigned(s); b.takesKeys() || len(groups) == 0 {
+		// A lease that is over is another problem.
+		if groups := assigned(s); is.calls() || is.lacksLease() || len(groups) == 0 {
 			r.problems.clear(api.ProblemNoApplication)
 		} else {
 			r.problems.set(noApplication(s, groups))

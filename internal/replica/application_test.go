@@ -157,9 +157,11 @@ func TestEventsOfAnApplication(t *testing.T) {
 	known := func(app, refused string) application.Status { return application.Status{App: app, Refused: refused} }
 	ready := applicationState{known: known("1", "")}
 	command := applicationState{known: known("1", ""), pid: 7}
+	noLease := applicationState{known: known("1", ""), reason: "LeaseLost"}
 	for name, step := range map[string]struct {
 		was, is applicationState
 		want    []string
+		lease   bool // is over in between
 	}{
 		"none":                       {is: applicationState{reason: "NotCalled", message: "none has called at unix:/a"}},
 		"it calls, and is not ready": {is: applicationState{known: known("1", ""), reason: "NotReady"}},
@@ -172,8 +174,23 @@ func TestEventsOfAnApplication(t *testing.T) {
 			was: ready, is: applicationState{known: known("1", ""), reason: "NotReady", message: "it says so"},
 			want: []string{"ApplicationGone NotReady a  1: it says so"},
 		},
-		"the lease of the replica is over": {was: ready, is: applicationState{known: known("1", ""), reason: "LeaseLost"}},
-		"and was renewed":                  {was: applicationState{known: known("1", ""), reason: "LeaseLost"}, is: ready},
+		"the lease of the replica is over": {was: ready, is: noLease},
+		"and was renewed":                  {was: ready, is: ready, lease: true},
+		"and it is silent meanwhile": {
+			was: ready, is: applicationState{known: known("1", ""), reason: "Silent", message: "for long"}, lease: true,
+			want: []string{"ApplicationGone Silent a  1: for long"},
+		},
+		"and its command was ended": {
+			was: command, is: applicationState{reason: "LeaseLost", message: "ended"}, lease: true,
+			want: []string{"ApplicationGone LeaseLost a  pid 7: ended"},
+		},
+		"and others call in turn": {
+			was: applicationState{known: known("2", "")}, is: ready, lease: true,
+			want: []string{
+				"ApplicationGone Replaced a  2: another process has taken its place",
+				"ApplicationReady Ready  a 1 calls, and is ready",
+			},
+		},
 		"its command has ended": {
 			was: command, is: applicationState{reason: "Ended", message: "exit status 1"},
 			want: []string{"ApplicationGone Ended a  pid 7: exit status 1"},
@@ -192,7 +209,11 @@ func TestEventsOfAnApplication(t *testing.T) {
 		"and still is": {was: applicationState{known: known("1", "2")}, is: applicationState{known: known("1", "2")}},
 	} {
 		var got []string
-		for _, e := range applicationEvents("a", &step.was, &step.is) {
+		j := applicationJournal{instance: "a", was: step.was}
+		if step.lease && len(j.next(&noLease)) > 0 {
+			t.Errorf("%s: the lease of the replica is over, and an event is noted", name)
+		}
+		for _, e := range j.next(&step.is) {
 			got = append(got, strings.Join([]string{e.Type, string(e.Reason), e.From, e.To, e.Message}, " "))
 		}
 		if !slices.Equal(got, step.want) {

@@ -173,9 +173,20 @@ func (n *node) noteLeft(instance string) error {
 	return err
 }
 
-// applicationEvents are what has happened to the application beside an instance between two moments. A lease that is
-// over is an event of the instance.
-func applicationEvents(instance string, was, is *applicationState) (events []record.Event) {
+// applicationJournal notes what happens to the application beside an instance.
+type applicationJournal struct {
+	instance string
+	was      applicationState // when it was last looked at, but for times without a lease
+}
+
+// next is what has happened until now. A lease that is over is an event of the instance: what comes of the application
+// meanwhile is seen with the next lease.
+func (j *applicationJournal) next(is *applicationState) (events []record.Event) {
+	if is.lacksLease() {
+		return nil
+	}
+	was, instance := j.was, j.instance
+	j.was = *is
 	another := is.known.App != was.known.App
 	if was.calls() && (another || !is.calls()) {
 		reason, message := is.reason, is.message

@@ -17,7 +17,7 @@ import "time"
 type App struct {
 	session string // of the replica; empty: none
 	id      string // the process that is listened to; empty: none
-	ready   bool   // it takes keys
+	ready   bool   // it says that it takes keys
 	// seq numbers what replies say: it rises whenever the assigned or the stopping keys change, and never falls.
 	seq  int64
 	keys map[string]*appKey // by GROUP/NAME
@@ -108,8 +108,11 @@ func NewApp() *App { return &App{seq: 1, keys: map[string]*appKey{}} }
 // Seq numbers what a reply of now would say.
 func (a *App) Seq() int64 { return a.seq }
 
-// Capacity says whether there is an application that takes keys.
-func (a *App) Capacity() bool { return a.session != "" && a.id != "" && a.ready }
+// Capacity says whether there is an application that takes keys, and has a validity. So calls change nothing while the
+// lease of the replica is over.
+func (a *App) Capacity(now Instant) bool {
+	return a.session != "" && a.id != "" && a.ready && a.until.left(now) > 0
+}
 
 // Application is the process that is listened to; empty: none.
 func (a *App) Application() string { return a.id }
@@ -129,7 +132,6 @@ func (a *App) Step(ev AppEvent, now Instant) []AppAction {
 	var done []AppAction
 	if a.until.left(now) <= 0 {
 		done = a.releaseGiven()
-		a.ready = a.ready && a.call.N != 0
 	}
 	switch ev.Kind {
 	case AppTick:

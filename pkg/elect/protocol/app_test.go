@@ -251,7 +251,7 @@ func TestApplicationComesToRest(t *testing.T) {
 		}
 		w.round()
 		w.round()
-		if !w.app.Capacity() {
+		if !w.app.Capacity(w.instant()) {
 			t.Fatalf("seed %d: no application takes keys", seed)
 		}
 		for i, k := range w.keys {

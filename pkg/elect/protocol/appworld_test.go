@@ -199,7 +199,7 @@ func (w *appWorld) actions(do func(name string, act func(*appWorld))) {
 	}
 	fault("worker dies", (*appWorld).restartWorker)
 	for i, k := range w.keys {
-		if k.token == 0 && k.busy == 0 && w.app.Capacity() && w.left() > 0 {
+		if k.token == 0 && k.busy == 0 && w.left() > 0 { // the capacity may have been another a moment ago
 			do("assign "+keyName(i), func(w *appWorld) { w.assign(i) })
 		}
 		if k.token != 0 && !k.taken {
