@@ -111,6 +111,7 @@ type Status struct {
 	Refused string `json:"refused"`
 
 	saidReady bool
+	paused    bool // see protocol.AppPause
 	silent    bool // it has not called for as long as it might run
 }
 
@@ -132,6 +133,8 @@ func (s *Status) NotReady(address string) (reason, message string) {
 		return ReasonNotCalled, "none has called at " + address
 	case !s.saidReady:
 		return ReasonNotReady, "it says that it is not ready"
+	case s.paused:
+		return ReasonNotReady, "it turned not ready less than " + protocol.AppPause.String() + " ago"
 	case s.silent:
 		return ReasonSilent, "it has not called since " + s.LastCall.UTC().Format(time.RFC3339)
 	}
@@ -438,7 +441,7 @@ func (h *Hub) status() Status {
 		return Status{}
 	}
 	s, now := h.seen, h.cfg.Clock.Now()
-	s.Ready = h.app.Capacity(now)
+	s.Ready, s.paused = h.app.Capacity(now), h.app.Paused(now)
 	// One that goes on calling is not silent while the lease of the replica is over.
 	s.silent = h.app.Remains(now) == 0 && time.Since(s.LastCall) > 4*h.cfg.MaxWait
 	return s

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -314,6 +315,58 @@ func TestWhoCallsIsNotSilent(t *testing.T) {
 		}
 		if p.call(0); !h.Capacity() {
 			t.Error("the lease is back, and its call does not make it take keys")
+		}
+	})
+}
+
+// TestOneThatIsReadyNowAndThen: it loses its keys at once, and takes some again after a pause that each such turn begins
+// anew. What it says before it was ever ready costs nothing.
+func TestOneThatIsReadyNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		changes := 0
+		h.cfg.Changed = func() { changes++ }
+		p := newProcess(t, h, first)
+		says := func(ready bool) {
+			p.req.Ready = ready
+			p.call(0)
+			time.Sleep(h.cfg.MaxWait)
+		}
+		says(false)
+		if says(true); !h.Capacity() || changes != 2 {
+			t.Fatalf("once it is ready: capacity %v, %d changes", h.Capacity(), changes)
+		}
+		for range 100 {
+			p.req.Ready = false
+			if p.call(0); h.Capacity() {
+				t.Fatal("it says that it is not ready, and is given keys")
+			}
+			time.Sleep(h.cfg.MaxWait)
+			says(true)
+		}
+		if s := h.Status(); changes != 3 {
+			why, message := s.NotReady("")
+			t.Errorf("it turned a hundred times: %d changes: %s: %s", changes, why, message)
+		}
+		turned := time.Now().Add(-2 * h.cfg.MaxWait)
+		for !h.Capacity() {
+			s := h.Status()
+			if why, got := s.NotReady(""); why != ReasonNotReady || got != "it turned not ready less than 15s ago" {
+				t.Errorf("%s: %q", why, got)
+			}
+			says(true)
+		}
+		if took := time.Since(turned); took < protocol.AppPause || took > protocol.AppPause+h.cfg.MaxWait {
+			t.Errorf("it takes keys again after %v", took)
+		}
+		if says(true); changes != 4 {
+			t.Errorf("%d changes, want one more as it takes keys again", changes)
+		}
+		says(false)
+		q := newProcess(t, h, second)
+		h.Ended()
+		if q.call(0); !h.Capacity() {
+			t.Error("another process is paused as well")
 		}
 	})
 }

@@ -25,6 +25,7 @@ type App struct {
 	fresh, given, withdrawn bool
 
 	until appValidity // the longest that was given to id
+	pause appValidity // in which it takes no keys, though it says so
 	call  AppCall     // that is to be answered still; N 0: none
 }
 
@@ -34,6 +35,10 @@ type appKey struct {
 	withdrawn int64 // the first seq that no longer assigned it; 0: it is assigned
 	given     bool  // a reply assigned it
 }
+
+// AppPause is the least time from when an application says that it takes no keys, after it did, until it takes some
+// again. One that says now this and now that would have its keys moved, and noted, with each call.
+const AppPause = 15 * time.Second
 
 // appValidity is a time that was given: from when, and how long.
 type appValidity struct {
@@ -111,8 +116,11 @@ func (a *App) Seq() int64 { return a.seq }
 // Capacity says whether there is an application that takes keys, and has a validity. So calls change nothing while the
 // lease of the replica is over.
 func (a *App) Capacity(now Instant) bool {
-	return a.session != "" && a.id != "" && a.ready && a.until.left(now) > 0
+	return a.session != "" && a.id != "" && a.ready && !a.Paused(now) && a.until.left(now) > 0
 }
+
+// Paused says whether the application said within the last AppPause that it takes no keys, after it did.
+func (a *App) Paused(now Instant) bool { return a.pause.left(now) > 0 }
 
 // Application is the process that is listened to; empty: none.
 func (a *App) Application() string { return a.id }
@@ -170,7 +178,7 @@ func (a *App) forget(id string) (done []AppAction) {
 		done = append(done, AppAction{Kind: AppDrop, N: a.call.N})
 	}
 	done = append(done, a.releaseGiven()...)
-	a.id, a.ready, a.until, a.call = id, false, appValidity{}, AppCall{}
+	a.id, a.ready, a.until, a.pause, a.call = id, false, appValidity{}, appValidity{}, AppCall{}
 	return done
 }
 
@@ -219,6 +227,9 @@ func (a *App) called(c AppCall, now Instant) (done []AppAction) {
 	}
 	if a.call.N != 0 {
 		done = append(done, AppAction{Kind: AppDrop, N: a.call.N})
+	}
+	if a.ready && !c.Ready {
+		a.pause = appValidity{now, AppPause}
 	}
 	a.call, a.ready = c, c.Ready
 	if !a.withdrawn {
