@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/assign"
 )
 
 // taskIndex shows tasks and locks. The view is nil before there is a store.
@@ -146,22 +147,26 @@ func (ix taskIndex) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, mess
 		return api.ProblemStoreUnreachable, ix.view.Instance + " stopped it when its lease was over, since the store " +
 			"did not answer. Whether another replica runs it by now is not known"
 	case lock.Session != "":
-		return string(record.ReasonOrphaned), ix.orphaned(&lock)
+		return string(record.ReasonOrphaned), ix.orphaned(t.Kind(), &lock)
 	case lock.Token != 0:
 		return string(lock.Reason), "released by " + lock.From + ": about to be claimed"
 	}
 	return string(record.ReasonCreated), "about to be claimed for the first time"
 }
 
-// orphaned says what a key whose owner is dead waits for.
-func (ix taskIndex) orphaned(lock *record.Lock) string {
+// orphaned says what a key whose owner is dead waits for. Its task is of that kind.
+func (ix taskIndex) orphaned(kind string, lock *record.Lock) string {
+	runner := "an HTTP endpoint"
+	if kind == assign.Name {
+		runner = "an application"
+	}
 	for i := range ix.view.Sessions {
 		v := &ix.view.Sessions[i]
 		switch {
 		case v.ID != lock.Session:
 		case v.Remote[lock.Key] > 0:
-			return fmt.Sprintf("%s died: %s. It waits for the remote lease that an HTTP endpoint has of it",
-				lock.Instance, v.Cause)
+			return fmt.Sprintf("%s died: %s. It waits for the remote lease that %s has of it",
+				lock.Instance, v.Cause, runner)
 		case v.Cause != "":
 			return fmt.Sprintf("%s died: %s. It is about to be taken over", lock.Instance, v.Cause)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/assign"
 )
 
 func TestTaskStates(t *testing.T) {
@@ -29,7 +31,8 @@ func TestTaskStates(t *testing.T) {
 	for name, test := range map[string]struct {
 		lock    *record.Lock
 		change  func(*cluster.View)
-		reason  string // of the plan, why the key is unassigned
+		runner  tasks.Runner // another than exec; nil: exec
+		reason  string       // of the plan, why the key is unassigned
 		want    api.TaskState
 		shown   string // reason shown; empty: any
 		message string // part of it
@@ -96,7 +99,14 @@ func TestTaskStates(t *testing.T) {
 		"owner dead, an endpoint may go on": {
 			lock: viewtest.Lock(key, "C", "running"), change: func(v *cluster.View) {
 				v.Sessions[2].Remote = map[elect.Key]int64{key: 1000}
-			}, want: api.Unassigned, shown: "Orphaned", message: "waits for the remote lease",
+			}, want: api.Unassigned, shown: "Orphaned",
+			message: "It waits for the remote lease that an HTTP endpoint has of it",
+		},
+		"owner dead, its application may go on": {
+			lock: viewtest.Lock(key, "C", "running"), change: func(v *cluster.View) {
+				v.Sessions[2].Remote = map[elect.Key]int64{key: 1000}
+			}, runner: assign.Runner{}, want: api.Unassigned, shown: "Orphaned",
+			message: "It waits for the remote lease that an application has of it",
 		},
 		"to be paused, still runs": {
 			lock: viewtest.Lock(key, "B", "running"), change: viewtest.Override(record.OverridePause, key, ""),
@@ -120,7 +130,11 @@ func TestTaskStates(t *testing.T) {
 				report.Unassigned = []balancer.Refusal{{Key: key, Reason: test.reason, Message: "as the plan says"}}
 			}
 			s := viewtest.Settings(t)
-			got := makerOf(s, view, report).tasks.task(&s.Groups[0].Tasks[0])
+			task := s.Groups[0].Tasks[0]
+			if test.runner != nil {
+				task.Runner = test.runner
+			}
+			got := makerOf(s, view, report).tasks.task(&task)
 			if got.State != test.want || got.Instance != test.owner || test.shown != "" && got.Reason != test.shown ||
 				!strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v", got)
