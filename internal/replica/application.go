@@ -42,6 +42,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 	}
 	b := &beside{}
 	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
+	most := t*9/10 - t/10 // of a validity: see Session
 	cfg := application.Config{
 		Clock: elect.SystemClock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
 		Load: func(key elect.Key, load float64) { _ = r.SetLoad(key, load) }, // a number, as the hub sees to
@@ -51,7 +52,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 			if b.process != nil && b.process.Session() != session {
 				return "", 0
 			}
-			return session, left - t/10
+			return session, min(left-t/10, most)
 		},
 	}
 	server := &application.Server{Owner: ownerIn(n.cluster)}
@@ -63,7 +64,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 		server.Token = func() (string, error) { return readToken(s.App.TokenFile) }
 	}
 	if g := r.cfg.Guard; g != nil && b.process == nil {
-		cfg.Guard = applicationGuard{guardAdapter{worker.Sessions{Client: g, Log: r.log}, r.cfg.Place}, t}
+		cfg.Guard = applicationGuard{guardAdapter{worker.Sessions{Client: g, Log: r.log}, r.cfg.Place}, most}
 	}
 	b.hub = application.NewHub(cfg)
 	server.Hub = b.hub
@@ -280,12 +281,12 @@ func (r *Replica) member(s *config.Settings, lists view.StoreLists) elect.Member
 type applicationGuard struct {
 	guardAdapter
 
-	lease time.Duration
+	most time.Duration // that the application is promised at a time
 }
 
 func (g applicationGuard) Assigning(session string, key elect.Key) error {
 	if g.place != nil {
-		if err := g.placed(g.place.RemoteLease(key, session, g.lease)); err != nil {
+		if err := g.placed(g.place.RemoteLease(key, session, g.most)); err != nil {
 			return err
 		}
 	}

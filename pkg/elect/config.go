@@ -118,8 +118,8 @@ func (c *Config) validate() (protocol.Params, error) {
 // proves nothing.
 type Predecessor struct {
 	Session string
-	// Remote are the keys that remote endpoints may still work on, and for how long. The time counts from the moment
-	// others hear that the session is dead.
+	// Remote are the keys that remote endpoints may still work on, and for how long. The time counts from when the elector
+	// is made.
 	Remote map[Key]time.Duration
 }
 

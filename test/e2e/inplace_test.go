@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -218,5 +220,64 @@ var _ = Describe("A container that is killed whole while an HTTP endpoint works 
 			"after the end of its time",
 			lease, history.Summary(history.Lengths(Load(c).Gaps(at, history.Now()))),
 			again.At.Sub(before[len(before)-1].Until()).Round(time.Millisecond))
+	}, SpecTimeout(ScenarioTimeout))
+})
+
+// That no key runs twice at once is judged at the end of the cluster.
+var _ = Describe("A container that is killed whole beside an application", Label("sqlite"), func() {
+	It("waits for what the application can have been promised, from its own start", func(ctx SpecContext) {
+		const lease = 10 * time.Second
+		c := NewCluster("in-place-beside", harness.Options{StoreURI: SQLiteURI(), Tasks: 2, Lease: lease, Settle: lease})
+		DeferCleanup(func() { LogsOnFailure(c) })
+		dir, err := os.MkdirTemp("", "shardctl-app-") // the path of a socket is short
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(os.RemoveAll(dir)).To(Succeed()) })
+		more := filepath.Join(dir, "beside.yaml")
+		text := "groups: [{name: beside, tasks: [{name: \"{1..6}\", assign: {}}]}]\n"
+		Expect(os.WriteFile(more, []byte(text), 0o600)).To(Succeed())
+		start := func(name, socket string) *harness.Replica {
+			fields := pod{"uid-of-" + name, filepath.Join(dir, name)}.fields()
+			fields["app"] = map[string]any{"listen": "unix:" + filepath.Join(dir, socket)}
+			r, err := c.StartContainer(ctx, name, fields, "--config", more)
+			Expect(err).NotTo(HaveOccurred())
+			return r
+		}
+		apps, replicas := map[string]*harness.Replica{}, map[string]*harness.Replica{}
+		for _, name := range []string{"a", "b"} {
+			Expect(os.Mkdir(filepath.Join(dir, name), 0o700)).To(Succeed())
+			apps[name], err = c.StartProgram("application-"+name, "env", append([]string{
+				"SHARDCTL_APP=unix:" + filepath.Join(dir, name+".sock"), "SHARDCTL_INSTANCE=" + name, "SHARDCTL_SESSION=none",
+			}, append(python(), "--group", "beside")...)...)
+			Expect(err).NotTo(HaveOccurred())
+			replicas[name] = start(name, name+".sock")
+		}
+		mine := func(instance string) (keys []string) {
+			for key, run := range Load(c).OwnersAt(history.Now()) {
+				if run.Instance == instance && strings.HasPrefix(key, "beside/") {
+					keys = append(keys, key)
+				}
+			}
+			return keys
+		}
+		for name := range apps {
+			Eventually(mine).WithArguments(name).Should(HaveLen(3))
+		}
+
+		keys := mine("a")
+		// It disobeys, and hears of no other session: it runs for as long as it may.
+		Expect(apps["a"].GuardProc().Signal(syscall.SIGUSR1)).To(Succeed())
+		at := dieWhole(ctx, replicas["a"])
+		started := history.Now()
+		start("a", "other.sock")
+		Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
+		last := time.Duration(0)
+		for _, run := range Load(c).Started(at, history.Now()) {
+			if slices.Contains(keys, run.Key) {
+				last = max(last, run.Start.Sub(started))
+			}
+		}
+		Expect(last).To(BeNumerically("<", lease), "no application is promised a lease")
+		Figure("sqlite", "a container killed whole beside an application and started again in place, T %v: the last of "+
+			"its keys runs again %v after the start", lease, last.Round(time.Millisecond))
 	}, SpecTimeout(ScenarioTimeout))
 })

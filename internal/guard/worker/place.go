@@ -42,9 +42,9 @@ type Place struct {
 }
 
 // InPlace takes the place that dir stands for and returns the sessions that a predecessor left, to be marked dead. Each
-// of its keys under a remote lease stays held for a whole lease. It must be called before a session is opened. The
-// error wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not known, or another process holds the
-// place.
+// of its keys under a remote lease stays held for as long as was noted, from the making of the elector on. It must be
+// called before a session is opened. The error wraps [ErrNotInPlace] when the guard is not PID 1, the identity is not
+// known, or another process holds the place.
 //
 // Once a predecessor's session is marked, say so by [Place.Closed].
 func (c *Client) InPlace(ctx context.Context, dir string, id Identity) (*Place, []elect.Predecessor, error) {
@@ -110,7 +110,8 @@ func (p *Place) Opening(uuid string) error {
 // maxRemote bounds the bytes of a session's remote leases: a mark can carry no more, and each new one writes them all.
 const maxRemote = 48 << 10
 
-// RemoteLease notes that an HTTP endpoint is about to get a lease for a key, for at most a lease at a time.
+// RemoteLease notes that an HTTP endpoint or an application is about to get a lease for a key, for at most so long at a
+// time.
 // It returns once that is written, and only then may the endpoint be informed. A key that is noted already costs
 // nothing. A session with very many remote leases is forgotten: it cannot be marked without them.
 func (p *Place) RemoteLease(key elect.Key, uuid string, lease time.Duration) error {
@@ -178,7 +179,7 @@ type record struct {
 	// Boot says since which start of the machine. The file is not forced to the disk: after a power cut what it says
 	// may be old.
 	Boot string `json:"boot"`
-	// Sessions are by uuid: the keys ever under a remote lease, and T.
+	// Sessions are by uuid: the keys ever under a remote lease, and the longest that it may last.
 	Sessions map[string]map[elect.Key]time.Duration `json:"sessions"`
 }
 

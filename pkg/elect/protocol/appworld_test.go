@@ -269,6 +269,9 @@ func (w *appWorld) loseSession() {
 // restartWorker is a worker that died, and another in its place.
 func (w *appWorld) restartWorker() {
 	remains := w.app.Remains(w.instant())
+	if remains > appHard*appTick {
+		w.fail("application %s was promised more than a successor in place waits for", w.app.Application())
+	}
 	for i, k := range w.keys {
 		if k.token == 0 {
 			continue

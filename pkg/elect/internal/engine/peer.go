@@ -340,15 +340,27 @@ func (r *Connectivity) succeeded(last *protocol.Instant, at protocol.Instant) (o
 // not known to be dead yet. Only ID and Remote count.
 type predecessors struct {
 	left  map[string]record.Session
+	began protocol.Instant // this process: Remote counts from then
 	shown protocol.Instant // since when the own session can be seen by others
 }
 
-func newPredecessors(all []record.Session) predecessors {
-	ps := predecessors{left: make(map[string]record.Session, len(all))}
+func newPredecessors(all []record.Session, now protocol.Instant) predecessors {
+	ps := predecessors{left: make(map[string]record.Session, len(all)), began: now}
 	for _, before := range all {
 		ps.left[before.ID] = before
 	}
 	return ps
+}
+
+// remote is what is left of a predecessor's remote leases. They were given before this process began.
+func (ps *predecessors) remote(of record.Session, now protocol.Instant) map[record.Key]int64 {
+	left := map[record.Key]int64{}
+	for key, ms := range of.Remote {
+		if ms -= now.KillerElapsed(ps.began).Milliseconds(); ms > 0 {
+			left[key] = ms
+		}
+	}
+	return left
 }
 
 // predecessorPolls is how many looks of the others the own session has been there for before those of predecessors end.

@@ -35,7 +35,7 @@ type Peers struct {
 func NewPeers(out *Effects, p protocol.Params, now protocol.Instant, before []record.Session) *Peers {
 	long := now.Add(-p.T)
 	return &Peers{
-		out: out, p: p, All: Sessions{}, predecessors: newPredecessors(before),
+		out: out, p: p, All: Sessions{}, predecessors: newPredecessors(before, now),
 		Connectivity: Connectivity{p: p, read: now, heartbeat: now}, polls: pollSchedule{last: long, lastAll: long},
 	}
 }
@@ -149,7 +149,8 @@ func (ps *Peers) dead(session string, q *peer, m protocol.Moment) record.Session
 	doc.ID, doc.WriterID, doc.State, doc.Died = session, ps.ids.Next(), record.Dead, max(m.Clock, 1)
 	doc.Cause, doc.Left = "no heartbeat for "+formatSeconds(max(ps.p.T, q.m.Lease)), false
 	if before, ok := ps.predecessors.left[session]; ok {
-		doc.Cause, doc.Remote = "its container ended and was started again", before.Remote
+		doc.Cause = "its container ended and was started again"
+		doc.Remote = ps.predecessors.remote(before, m.Now)
 	}
 	if q.m.Dead() {
 		doc.Cause = "it was dead, and was written live again"

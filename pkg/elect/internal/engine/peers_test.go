@@ -151,8 +151,9 @@ func TestAnOwnOutageMakesAllAgesStartAgain(t *testing.T) {
 func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 	w := newPeersWorld(t)
 	w.Peers = NewPeers(
-		&Effects{}, w.p, w.at(), []record.Session{{ID: "old", Remote: map[record.Key]int64{"g/k": 5000}}},
+		&Effects{}, w.p, w.at(), []record.Session{{ID: "old", Remote: map[record.Key]int64{"g/k": 5000, "g/over": 1}}},
 	)
+	began := w.now
 	w.Begin(&record.WriterIDs{Session: "me"})
 	old := otherSession("old", 7)
 	w.See(&old, true, w.at(), w.moment())
@@ -168,8 +169,8 @@ func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	s, err := record.SessionFrom(of[killSession](r)[0].change.Doc)
-	if err != nil || s.Remote["g/k"] != 5000 {
-		t.Errorf("%+v, %v: want the remote leases in it", s, err)
+	if left := 5000 - (w.now - began).Milliseconds(); err != nil || s.Remote["g/k"] != left || len(s.Remote) != 1 {
+		t.Errorf("%+v, %v: want what is left of the remote leases in it, %d ms", s, err, left)
 	}
 	w.Answered("old", protocol.Applied, w.moment())
 	if w.Freed("old", "g/k", w.moment()) {
