@@ -5,26 +5,19 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/shard"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// kind is that of the objects that are reconciled.
-var kind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
-
-// bySlot is the index of the cache.
-const bySlot = "slot"
+// resource is that of the objects that are reconciled.
+var resource = corev1.SchemeGroupVersion.WithResource("configmaps")
 
 // reconciler reconciles one object whose slot this replica owns. It returns soon after ctx ends: only then may another
 // replica own the slot.
@@ -33,12 +26,20 @@ type reconciler func(ctx context.Context, c client.Client, own shard.Lease, req 
 // run takes part until ctx ends. Manager, controller and slots end together: the workers of the controller return, and
 // then the slots are handed over.
 func run(ctx context.Context, cfg *rest.Config, o options, reconcile reconciler) error {
-	mgr, err := newManager(cfg, o)
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: o.metrics},
+		// An object is read from the API server when it is reconciled.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}}}},
+	})
 	if err != nil {
 		return err
 	}
-	s := &slots{number: o.slots, cache: mgr.GetCache(), owned: map[string]*held{}, started: make(chan struct{})}
-	if err := s.watch(ctx, mgr, o.workers, reconcile); err != nil {
+	api, err := metadata.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	s := newSlots(o.slots, api.Resource(resource).Namespace(o.namespace))
+	if err := s.control(mgr, o.workers, reconcile); err != nil {
 		return err
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -53,49 +54,11 @@ func run(ctx context.Context, cfg *rest.Config, o options, reconcile reconciler)
 	return mgr.Start(ctx)
 }
 
-// newManager makes a manager whose cache holds the names of all objects and nothing else of them. Which objects this
-// replica owns changes, and no selector of the API server selects by a hash of the name. So an object is read from the
-// API server when it is reconciled.
-func newManager(cfg *rest.Config, o options) (ctrl.Manager, error) {
-	options := ctrl.Options{
-		Metrics: metricsserver.Options{BindAddress: o.metrics},
-		Cache:   cache.Options{DefaultTransform: namesOnly},
-		Client:  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}}}},
-	}
-	if o.namespace != "" {
-		options.Cache.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
-	}
-	return ctrl.NewManager(cfg, options)
-}
-
-// namesOnly is what the cache keeps of an object.
-func namesOnly(object any) (any, error) {
-	if m, ok := object.(*metav1.PartialObjectMetadata); ok {
-		m.ObjectMeta = metav1.ObjectMeta{
-			Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		}
-	}
-	return object, nil
-}
-
-// watch has the objects of owned slots reconciled. The API server sends metadata alone, without the data.
-func (s *slots) watch(ctx context.Context, mgr ctrl.Manager, workers int, work reconciler) error {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	err := mgr.GetFieldIndexer().IndexField(ctx, object, bySlot, func(o client.Object) []string {
-		return []string{s.name(client.ObjectKeyFromObject(o))}
-	})
-	if err != nil {
-		return err
-	}
-	queue := func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-		s.queue = queue
-		close(s.started)
-		return nil
-	}
+// control has a controller reconcile the objects of owned slots.
+func (s *slots) control(mgr ctrl.Manager, workers int, work reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(object, builder.WithPredicates(predicate.NewPredicateFuncs(s.owns))).
-		WatchesRawSource(source.Func(queue)).
+		Named(resource.Resource).
+		WatchesRawSource(source.Func(s.watch)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(reconcile.Func(func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 			h := s.begin(req.NamespacedName)
