@@ -54,7 +54,7 @@ func (s *slots) listGained(ctx context.Context) {
 func (s *slots) listWaiting(ctx context.Context) {
 	s.listing <- struct{}{}
 	defer func() { <-s.listing }()
-	waiting := s.which(func(h *held) bool { return !h.listed })
+	waiting := s.which(false)
 	if len(waiting) == 0 {
 		return
 	}
@@ -72,16 +72,17 @@ func (s *slots) listWaiting(ctx context.Context) {
 func (s *slots) relist(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	s.listing <- struct{}{}
 	defer func() { <-s.listing }()
-	version, err := s.list(ctx, s.which(func(h *held) bool { return h.listed }))
+	version, err := s.list(ctx, s.which(true))
 	return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, err
 }
 
-func (s *slots) which(is func(*held) bool) map[string]*held {
+// which are the owned slots whose list has ended, or has not.
+func (s *slots) which(listed bool) map[string]*held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := map[string]*held{}
 	for slot, h := range s.owned {
-		if is(h) {
+		if h.listed == listed {
 			found[slot] = h
 		}
 	}

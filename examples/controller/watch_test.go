@@ -116,6 +116,22 @@ func TestGainedAgainWhileListed(t *testing.T) {
 	})
 }
 
+// An object is kept that came as an event, although the list of its slot is of a version without it.
+func TestCreatedAgainWhileListed(t *testing.T) {
+	rigged(t, func(r *rig) {
+		time.Sleep(time.Second)
+		r.api.begin(time.Second, nil)
+		r.gain("a")
+		r.api.put("a1")
+		time.Sleep(gather + time.Second/2)
+		r.api.remove("a1")
+		time.Sleep(time.Second)
+		r.api.put("a1")
+		r.enqueued(time.Minute, "a1")
+		r.kept("a1")
+	})
+}
+
 // A slot that is gained while the reflector lists has a version that is not older than that of which the watch begins.
 func TestGainedWhileReflectorLists(t *testing.T) {
 	rigged(t, func(r *rig) {
@@ -271,6 +287,8 @@ func (r *rig) kept(want ...string) {
 func (r *rig) knows(object string) bool {
 	r.slots.mu.Lock()
 	defer r.slots.mu.Unlock()
+	r.api.mu.Lock()
+	defer r.api.mu.Unlock()
 	h := r.slots.owned[slotName(object)]
 	return h != nil && h.listed && (h.names.Has(objectIn(object)) || r.api.watching != nil)
 }
@@ -279,6 +297,8 @@ func (r *rig) knows(object string) bool {
 // these were known when they were deleted.
 func (r *rig) complete(removed map[string]time.Time) {
 	r.t.Helper()
+	r.queue.mu.Lock()
+	defer r.queue.mu.Unlock()
 	for object, changed := range r.api.changed {
 		since, owned := r.owned[object[:1]]
 		must := r.api.exists[object] || removed[object].Equal(changed) && changed.After(since)
@@ -316,8 +336,8 @@ type fakeAPI struct {
 	lists int
 }
 
-// begin has lists that begin from now on take a while for each page, or fail. It returns how many have begun since it was
-// called last.
+// begin has lists that begin from now on take a while for each page, or fail. It returns how many have begun since it
+// was called last.
 func (a *fakeAPI) begin(takes time.Duration, fails error) (lists int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
