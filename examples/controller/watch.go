@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	pageSize = 500                    // objects whose metadata a list has in memory
-	gather   = 100 * time.Millisecond // slots that are gained within it share a list
+	pageSize = 500                   // objects whose metadata a list has in memory
+	gather   = 50 * time.Millisecond // slots that are gained within it share a list
 )
 
 // objectsAPI lists and watches the metadata of the objects, as metadata.ResourceInterface does.
