@@ -93,7 +93,7 @@ func change(t *testing.T, n *network, a *app) {
 		"both take %v of processor time, and %v in the process of this test",
 		begins[last/2].Round(time.Millisecond), begins[last].Round(time.Millisecond),
 		ends[last/2].Round(time.Millisecond), ends[last].Round(time.Millisecond),
-		((appThen-app)/rounds).Round(time.Millisecond/10), ((replicaThen-replica)/rounds).Round(time.Millisecond/10))
+		((appThen - app) / rounds).Round(time.Millisecond/10), ((replicaThen - replica) / rounds).Round(time.Millisecond/10))
 }
 
 // processorTime is what the threads of a process have used, and those that the library has named: the language shows
