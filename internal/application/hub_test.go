@@ -319,8 +319,8 @@ func TestWhoCallsIsNotSilent(t *testing.T) {
 	})
 }
 
-// TestOneThatIsReadyNowAndThen: it loses its keys at once, and takes some again after a pause that each such turn begins
-// anew. What it says before it was ever ready costs nothing.
+// TestOneThatIsReadyNowAndThen: it loses its keys at once. It takes some again after a pause, and each such turn begins
+// another. What it says before it was ever ready costs nothing.
 func TestOneThatIsReadyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t)
