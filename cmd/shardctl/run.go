@@ -148,11 +148,7 @@ func (g *guardStore) markDead(ctx context.Context, sessions []guard.Session) err
 	}
 	var errs []error
 	for _, s := range sessions {
-		granted := make(map[elect.Key]int64, len(s.Remote))
-		for key, left := range s.Remote {
-			granted[key] = left.Milliseconds()
-		}
-		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, granted))
+		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, s.Remote))
 	}
 	return errors.Join(errs...)
 }

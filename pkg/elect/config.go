@@ -128,11 +128,7 @@ type Predecessor struct {
 func predecessors(of []Predecessor, log logr.Logger) []record.Session {
 	var all []record.Session
 	for _, p := range of {
-		remote := make(map[Key]int64, len(p.Remote))
-		for key, left := range p.Remote {
-			remote[key] = left.Milliseconds()
-		}
-		session := record.Session{ID: p.Session, Remote: remote}
+		session := record.Session{ID: p.Session, Remote: record.RemoteLeases(p.Remote)}
 		if err := session.Validate(); err != nil {
 			log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.Session)
 			continue

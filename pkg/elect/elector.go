@@ -143,12 +143,13 @@ func (e *Elector) SessionDeadline() (id string, left time.Duration) {
 func (e *Elector) LeaseDuration() time.Duration { return e.cfg.LeaseDuration }
 
 // MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
-// session's work is left may call it: a guard whose worker has died. remote lists the keys that HTTP endpoints may
-// still work on and the milliseconds left. It returns nil once the document is known to say dead, also when it was
+// session's work is left may call it: a guard whose worker has died. left lists the keys that endpoints may still work
+// on, and for how long. It returns nil once the document is known to say dead, also when it was
 // never created. Then it is created as dead, so that a creation still under way cannot land. More remote leases than a
 // document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then
 // left.
-func MarkDead(ctx context.Context, db store.Store, session string, remote map[Key]int64) error {
+func MarkDead(ctx context.Context, db store.Store, session string, left map[Key]time.Duration) error {
+	remote := record.RemoteLeases(left)
 	if err := (record.Session{Remote: remote}).Validate(); err != nil {
 		return fmt.Errorf("mark session %s dead: %w", session, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
@@ -185,9 +186,9 @@ func TestEndOfAWaitIsNoError(t *testing.T) {
 // What no document holds is refused where it is given. The session stays as it was, and its keys wait for its lease.
 func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
 	db := memory.New()
-	remote := map[elect.Key]int64{}
+	remote := map[elect.Key]time.Duration{}
 	for i := range 5_000 {
-		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = 1_000
+		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = time.Second
 	}
 	if err := elect.MarkDead(t.Context(), db, "s", remote); !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("%v, want %v", err, store.ErrTooLarge)
@@ -195,7 +196,15 @@ func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
 	if res, err := db.Read(t.Context(), store.KindSession, "s"); err != nil || len(res.Docs) != 0 {
 		t.Errorf("written: %+v, %v", res.Docs, err)
 	}
-	if err := elect.MarkDead(t.Context(), db, "s", map[elect.Key]int64{"group/one": 1_000}); err != nil {
+	left := map[elect.Key]time.Duration{"group/one": time.Second + 1}
+	if err := elect.MarkDead(t.Context(), db, "s", left); err != nil {
 		t.Error(err)
+	}
+	res, err := db.Read(t.Context(), store.KindSession, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := record.SessionFrom(res.Docs[0]); err != nil || s.Remote["group/one"] != 1001 {
+		t.Errorf("%v, %v: want the time that is left, rounded up to milliseconds", s.Remote, err)
 	}
 }

@@ -47,6 +47,15 @@ type sessionBody struct {
 	Left     bool          `json:"left,omitempty"`
 }
 
+// RemoteLeases are what is left of remote leases as a session has them. They are rounded up: none is freed too early.
+func RemoteLeases(left map[Key]time.Duration) map[Key]int64 {
+	remote := make(map[Key]int64, len(left))
+	for key, d := range left {
+		remote[key] = (d + time.Millisecond - 1).Milliseconds()
+	}
+	return remote
+}
+
 // Doc is s as a document.
 func (s Session) Doc() store.Doc {
 	return store.Doc{
