@@ -131,7 +131,7 @@ race: ## Tests of the packages whose goroutines share memory, under the race det
 modules: ## Tests of the modules of this repository that no one imports
 	@# They read files of this module, which their cache of results does not follow.
 	@# The tests in a browser have a target of their own: page.
-	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 $(TEST_FLAGS) ./... &&) true
+	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 -timeout 20m $(TEST_FLAGS) ./... &&) true
 
 .PHONY: docs
 docs: ## Pages and their commands, run as they stand; shardctl dev; what packages import

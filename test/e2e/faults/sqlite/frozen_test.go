@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -81,12 +82,22 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("s
 	}, SpecTimeout(ScenarioTimeout))
 })
 
+// slowly makes each heartbeat hold the write lock for some ten milliseconds: it counts what is a hundred thousand rows.
+const slowly = `CREATE TRIGGER IF NOT EXISTS slowly AFTER INSERT ON "%s" BEGIN
+	SELECT count(*) FROM sqlite_master a, sqlite_master b, sqlite_master c, sqlite_master d;
+END`
+
 // freezeAtWrite stops the replica's worker at a moment at which it holds the write lock. Most moments are none: then it
 // goes on, before anybody misses it.
 func (f file) freezeAtWrite(ctx context.Context, r *harness.Replica) history.Instant {
 	GinkgoHelper()
 	conn := f.connect(ctx)
 	_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 300") // others write for moments only
+	Expect(err).NotTo(HaveOccurred())
+	var sessions string
+	Expect(conn.QueryRowContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '%_sessions'`).
+		Scan(&sessions)).To(Succeed())
+	_, err = conn.ExecContext(ctx, fmt.Sprintf(slowly, sessions))
 	Expect(err).NotTo(HaveOccurred())
 	var at history.Instant
 	Eventually(func() error {
