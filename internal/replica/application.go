@@ -42,7 +42,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 	}
 	b := &beside{}
 	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
-	most := t*9/10 - t/10 // of a validity: see Session
+	most := t * 8 / 10 // of a validity: see Session
 	cfg := application.Config{
 		Clock: elect.SystemClock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
 		Load: func(key elect.Key, load float64) { _ = r.SetLoad(key, load) }, // a number, as the hub sees to

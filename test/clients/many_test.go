@@ -47,18 +47,19 @@ func idle(t *testing.T, n *network, a *app) {
 	const calls, most = 10, 1 << 10 // bytes of a call with its reply
 	for limit := time.Now().Add(wait); ; {
 		began, bytes, answers := time.Now(), n.bytes.Load(), n.answered()
-		used, ours := processorTime(a.cmd.Process.Pid)
+		used, named := processorTime(a.cmd.Process.Pid, ""), processorTime(a.cmd.Process.Pid, ofLibrary)
 		for n.answered() < answers+calls && time.Now().Before(limit) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		each := (n.bytes.Load() - bytes) / calls
 		if each < most {
 			took := time.Since(began)
-			usedThen, oursThen := processorTime(a.cmd.Process.Pid)
-			share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+			share := func(prefix string, before time.Duration) float64 {
+				return 100 * (processorTime(a.cmd.Process.Pid, prefix) - before).Seconds() / took.Seconds()
+			}
 			t.Logf("10,000 keys, nothing changes: a call with its reply has %d bytes; %d calls in %v, %.2f %% of a core "+
 				"(%.2f in threads that the library has named)",
-				each, calls, took.Round(time.Millisecond), share(usedThen-used), share(oursThen-ours))
+				each, calls, took.Round(time.Millisecond), share("", used), share(ofLibrary, named))
 			return
 		}
 		if time.Now().After(limit) {
@@ -72,8 +73,7 @@ func change(t *testing.T, n *network, a *app) {
 	t.Helper()
 	const rounds = 10
 	var begins, ends []time.Duration
-	app, _ := processorTime(a.cmd.Process.Pid)
-	replica, _ := processorTime(os.Getpid())
+	app, replica := processorTime(a.cmd.Process.Pid, ""), processorTime(os.Getpid(), "")
 	for token := int64(1); token <= rounds; token++ {
 		at := time.Now()
 		k := n.hub.give("work/one", token, nil)
@@ -87,30 +87,31 @@ func change(t *testing.T, n *network, a *app) {
 	slices.Sort(begins)
 	slices.Sort(ends)
 	last := len(begins) - 1
-	appThen, _ := processorTime(a.cmd.Process.Pid)
-	replicaThen, _ := processorTime(os.Getpid())
 	t.Logf("10,000 keys: one more begins after %v (at most %v) and ends after %v (at most %v); "+
 		"both take %v of processor time, and %v in the process of this test",
 		begins[last/2].Round(time.Millisecond), begins[last].Round(time.Millisecond),
 		ends[last/2].Round(time.Millisecond), ends[last].Round(time.Millisecond),
-		((appThen - app) / rounds).Round(time.Millisecond/10), ((replicaThen - replica) / rounds).Round(time.Millisecond/10))
+		((processorTime(a.cmd.Process.Pid, "") - app) / rounds).Round(time.Millisecond/10),
+		((processorTime(os.Getpid(), "") - replica) / rounds).Round(time.Millisecond/10))
 }
 
-// processorTime is what the threads of a process have used, and those that the library has named: the language shows
-// their names or it does not. Both are 0 where there is no /proc.
-func processorTime(pid int) (all, named time.Duration) {
+// ofLibrary begins the names of the threads that belong to the library, where a language shows such names.
+const ofLibrary = "shardctl-"
+
+// processorTime is what the threads of a process have used whose names begin so; 0 where there is no /proc.
+func processorTime(pid int, prefix string) (sum time.Duration) {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, thread := range threads {
-		text, _ := os.ReadFile(filepath.Join(thread, "schedstat")) // a thread may have ended
-		name, _ := os.ReadFile(filepath.Join(thread, "comm"))
+		name, _ := os.ReadFile(filepath.Join(thread, "comm")) // a thread may have ended
+		if !strings.HasPrefix(string(name), prefix) {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(thread, "schedstat"))
 		var ns int64
 		_, _ = fmt.Sscan(string(text), &ns)
-		all += time.Duration(ns)
-		if strings.HasPrefix(string(name), "shardctl-") {
-			named += time.Duration(ns)
-		}
+		sum += time.Duration(ns)
 	}
-	return all, named
+	return sum
 }
 
 // counter is a listener that counts what its connections carry.

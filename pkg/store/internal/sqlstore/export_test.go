@@ -20,25 +20,25 @@ func (b *Backend) DB() *sql.DB { return b.database.(*file).db }
 
 // OnWriter runs a statement on the connection that writes to a file.
 func (b *Backend) OnWriter(ctx context.Context, text string) error {
-	f := b.database.(*file)
-	w := <-f.writer
-	defer f.releaseWriter(w)
-	if err := w.connect(ctx); err != nil {
+	return b.onWriter(ctx, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, text)
 		return err
-	}
-	_, err := w.conn.ExecContext(ctx, text)
-	return err
+	})
 }
 
 // OnConnection gets the driver's connection that writes to a file.
 func (b *Backend) OnConnection(ctx context.Context, do func(driver any)) error {
+	return b.onWriter(ctx, func(conn *sql.Conn) error { return conn.Raw(func(c any) error { do(c); return nil }) })
+}
+
+func (b *Backend) onWriter(ctx context.Context, do func(*sql.Conn) error) error {
 	f := b.database.(*file)
 	w := <-f.writer
 	defer f.releaseWriter(w)
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
-	return w.conn.Raw(func(c any) error { do(c); return nil })
+	return do(w.conn)
 }
 
 // HoldWriter keeps the writer of a file until release is called. waiting is how many calls wait for it.
