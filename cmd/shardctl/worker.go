@@ -119,7 +119,7 @@ func (w *workerProcess) run(ctx context.Context) error {
 	part, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	drained := make(chan error, 1)
-	group.Go(func() error { w.obey(part, leave); return nil })
+	group.Go(func() error { w.obey(serving, part, leave); return nil })
 	group.Go(func() error { return w.reload(part) })
 	group.Go(func() error { w.trim(part); return nil })
 	if w.opts.untilDone {
@@ -166,8 +166,9 @@ func (w *workerProcess) takePart(ctx context.Context) error {
 	return w.replica.Run(ctx, hooked(db))
 }
 
-// obey does what the guard orders.
-func (w *workerProcess) obey(ctx context.Context, leave context.CancelCauseFunc) {
+// obey does what the guard orders, until ctx ends. That is after the replica has ended, which may wait for the guard: a
+// guard that dies meanwhile must be seen. A drain ends part.
+func (w *workerProcess) obey(ctx, part context.Context, leave context.CancelCauseFunc) {
 	draining := false
 	for {
 		select {
@@ -176,7 +177,7 @@ func (w *workerProcess) obey(ctx context.Context, leave context.CancelCauseFunc)
 			case wire.Drain:
 				if !draining {
 					draining = true
-					go w.drain(ctx, leave)
+					go w.drain(part, leave)
 				}
 			case wire.HardStop:
 				w.log.Info("Stopping hard")

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -64,6 +65,25 @@ groups:
 		Expect(procs[0].Alive()).To(BeFalse())
 		eventuallyTask(ctx, b, "g/stubborn", And(HaveField("State", "running"), HaveField("Instance", "b")))
 		Expect(o.lines("log")).To(Equal([]string{"started a", "asked a", "started b"}))
+	}, SpecTimeout(ScenarioTimeout))
+
+	It("comes with the end of its guard, also while the command of an application ends", func(ctx SpecContext) {
+		o := newOwn("guard-gone", "")
+		app := map[string]any{"app": map[string]any{
+			"listen": "unix:" + filepath.Join(GinkgoT().TempDir(), "app"),
+			"command": []string{
+				"sh", "-c", "trap 'echo asked >> $0' TERM; while :; do sleep 0.05; done", filepath.Join(o.dir, "log"),
+			},
+		}}
+		a := o.start(ctx, "a", app)
+		Eventually(a.TaskProcs).Should(HaveLen(1))
+		worker, err := a.WorkerProc()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
+		Eventually(func() []string { return o.lines("log") }).Should(Equal([]string{"asked"}))
+		Expect(a.Kill(harness.Guard, syscall.SIGKILL)).Error().NotTo(HaveOccurred())
+		Eventually(worker.Alive).Should(BeFalse(), "it would keep the socket for ever")
+		EventuallyReady(ctx, o.start(ctx, "a", app)) // it listens there again
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("leaves its tasks waiting for it where rebalance.onRestart says so", func(ctx SpecContext) {
