@@ -115,27 +115,29 @@ func (f *file) acquireWriter(ctx context.Context) (*writer, error) {
 
 func (f *file) releaseWriter(w *writer) { f.writer <- w }
 
-// cas writes changes in one transaction with all that wait for the writer: who gets it writes for all of them. So calls
-// that come together cost one COMMIT, and one wait for other processes.
+// cas writes changes in one transaction with what else waits for the writer: who gets it writes for others, too. So
+// calls that come together cost one COMMIT, and one wait for other processes.
 func (f *file) cas(ctx context.Context, changes []store.Change, _ int) ([]engine.Result, error) {
 	mine := &write{ctx: ctx, changes: changes, done: make(chan struct{})}
 	f.writes.add(mine)
-	select {
-	case w := <-f.writer:
-		w.writeTogether(f.writes.take())
-		f.releaseWriter(w)
-		<-mine.done
-	case <-mine.done:
-	case <-ctx.Done():
-		if f.writes.remove(mine) {
-			return nil, ctx.Err()
+	given := ctx.Done()
+	for {
+		select {
+		case w := <-f.writer:
+			w.writeTogether(f.writes.take())
+			f.releaseWriter(w)
+		case <-given:
+			if f.writes.remove(mine) {
+				return nil, ctx.Err()
+			}
+			given = nil // it is being written
+		case <-mine.done:
+			if mine.err != nil {
+				return nil, mine.err
+			}
+			return mine.results, nil
 		}
-		<-mine.done
 	}
-	if mine.err != nil {
-		return nil, mine.err
-	}
-	return mine.results, nil
 }
 
 // confirm has nothing to do: what a transaction finds was committed.

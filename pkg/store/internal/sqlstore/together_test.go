@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,15 +17,17 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
-// Writes that wait for the writer go into one transaction, and each has its own outcome. One that fails, and one whose
+// Writes that wait for the writer go into one transaction, as many as a batch has, and each has its own outcome. One that fails, and one whose
 // caller is gone, takes no other with it.
 func TestWritesTogether(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bad     bool
+		changes int // of a write
 		commits int32
 	}{
-		"all are well": {commits: 1},
-		"one fails":    {bad: true, commits: 8},
+		"all are well":                   {changes: 1, commits: 1},
+		"one fails":                      {changes: 1, bad: true, commits: 8},
+		"they are more than a batch has": {changes: store.MaxBatch / 4, commits: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, ctx := NewWithT(t), t.Context()
@@ -57,10 +60,14 @@ func TestWritesTogether(t *testing.T) {
 					caller = leaving
 				}
 				calls.Go(func() {
-					answer, err := s.Apply(caller, store.Change{Doc: store.Doc{
-						Kind: store.KindValue, ID: ids[i], Rev: 1, Body: []byte(`{}`),
-						WriterID: store.WriterID{Session: "s", Seq: int64(i + 1)},
-					}})
+					changes := make([]store.Change, tt.changes)
+					for j := range changes {
+						changes[j] = store.Change{Doc: store.Doc{
+							Kind: store.KindValue, ID: ids[i] + strings.Repeat("+", j), Rev: 1, Body: []byte(`{}`),
+							WriterID: store.WriterID{Session: "s", Seq: int64(i*store.MaxBatch + j + 1)},
+						}}
+					}
+					answer, err := s.Apply(caller, changes...)
 					if err == nil {
 						outs[i] = answer[0]
 					}

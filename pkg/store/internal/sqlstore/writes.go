@@ -32,13 +32,18 @@ func (q *writes) add(x *write) {
 	q.waiting = append(q.waiting, x)
 }
 
-// take is all that waits.
+// take is what has waited longest, as much as a batch may have.
 func (q *writes) take() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.waiting
-	q.waiting = nil
-	return all
+	n, changes := 0, 0
+	for n < len(q.waiting) && (n == 0 || changes+len(q.waiting[n].changes) <= store.MaxBatch) {
+		changes += len(q.waiting[n].changes)
+		n++
+	}
+	batch := slices.Clone(q.waiting[:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	return batch
 }
 
 // remove says whether a write was waiting still. Else someone writes it.
@@ -52,23 +57,18 @@ func (q *writes) remove(x *write) bool {
 	return i >= 0
 }
 
-// writeTogether writes all in as few transactions as the size of a batch allows. What failed before its COMMIT was not
-// written, and each write is tried alone: neither an error nor the end of waiting of one is that of the others.
-func (w *writer) writeTogether(all []*write) {
-	for len(all) > 0 {
-		n, changes := 1, len(all[0].changes)
-		for n < len(all) && changes+len(all[n].changes) <= store.MaxBatch {
-			changes += len(all[n].changes)
-			n++
+// writeTogether writes a batch in one transaction. What failed before its COMMIT was not written, and each write is
+// tried alone: neither an error nor the end of waiting of one is that of the others.
+func (w *writer) writeTogether(batch []*write) {
+	if len(batch) == 0 {
+		return
+	}
+	err := w.write(batch...)
+	for _, x := range batch {
+		if x.err = err; len(batch) > 1 && err != nil && !errors.Is(err, errCommit) {
+			x.err = w.write(x)
 		}
-		err := w.write(all[:n]...)
-		for _, x := range all[:n] {
-			if x.err = err; n > 1 && err != nil && !errors.Is(err, errCommit) {
-				x.err = w.write(x)
-			}
-			close(x.done)
-		}
-		all = all[n:]
+		close(x.done)
 	}
 }
 
