@@ -105,23 +105,33 @@ func (f *Family) Need(tb testing.TB, name string, provide func(context.Context) 
 	}
 }
 
-// NeedPrograms skips a test that lacks one of these programs, or fails it where the variable is "required". As "none" it
-// is skipped in any case. install is the command that brings the programs.
+// NeedPrograms skips a test that lacks one of these programs, as [LacksPrograms] says.
 func NeedPrograms(tb testing.TB, variable, install string, programs ...string) {
+	tb.Helper()
+	if why := LacksPrograms(tb, variable, install, programs...); why != "" {
+		tb.Skip(why)
+	}
+}
+
+// LacksPrograms says which of these programs is missing; empty: none is. The test fails then, where the variable is
+// "required". As "none" they are not to be used. install is the command that brings the programs.
+func LacksPrograms(tb testing.TB, variable, install string, programs ...string) string {
 	tb.Helper()
 	wanted := os.Getenv(variable)
 	if wanted == none {
-		tb.Skip(variable + "=" + none)
+		return variable + "=" + none
 	}
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err == nil {
 			continue
 		}
+		why := fmt.Sprintf("%s is not installed: %s", program, install)
 		if wanted == required {
-			tb.Fatalf("%s is not installed: %s", program, install)
+			tb.Fatal(why)
 		}
-		tb.Skipf("%s is not installed: %s", program, install)
+		return why
 	}
+	return ""
 }
 
 // Fail ends a test whose server cannot be had.

@@ -5,12 +5,12 @@ package chaos
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
@@ -25,15 +25,11 @@ type applications struct {
 	sockets string   // a directory; the path of a socket is short
 }
 
-// newApplications finds the program, as test/clients does.
+// newApplications finds the program. Without Python there are none.
 func newApplications(tb testing.TB) applications {
 	tb.Helper()
-	required := os.Getenv("SHARDCTL_TEST_CLIENTS")
-	if _, err := exec.LookPath("python3"); err != nil || required == "none" {
-		if required == "required" {
-			tb.Fatal("python3 is not installed: make clients-install")
-		}
-		tb.Log("without applications: python3 is not installed, or SHARDCTL_TEST_CLIENTS=none")
+	if why := testprocess.LacksPrograms(tb, "SHARDCTL_TEST_CLIENTS", "make clients-install", "python3"); why != "" {
+		tb.Log("without applications: " + why)
 		return applications{}
 	}
 	program, err := filepath.Abs("../recorder/application.py")
