@@ -4,15 +4,16 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -92,19 +93,20 @@ END`
 func (f file) freezeAtWrite(ctx context.Context, r *harness.Replica) history.Instant {
 	GinkgoHelper()
 	conn := f.connect(ctx)
-	_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 300") // others write for moments only
-	Expect(err).NotTo(HaveOccurred())
 	var sessions string
 	Expect(conn.QueryRowContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '%_sessions'`).
 		Scan(&sessions)).To(Succeed())
-	_, err = conn.ExecContext(ctx, fmt.Sprintf(slowly, sessions))
+	_, err := conn.ExecContext(ctx, fmt.Sprintf(slowly, sessions))
+	Expect(err).NotTo(HaveOccurred())
+	worker, err := r.WorkerProc()
 	Expect(err).NotTo(HaveOccurred())
 	var at history.Instant
 	Eventually(func() error {
 		if at, err = r.Kill(harness.Worker, syscall.SIGSTOP); err != nil {
 			return StopTrying("the worker is gone").Wrap(err)
 		}
-		if !locked(ctx, conn) {
+		time.Sleep(5 * time.Millisecond) // for all of its threads to have stopped
+		if f.writer() != worker.PID {
 			_, err := r.Kill(harness.Worker, syscall.SIGCONT)
 			return errors.Join(errors.New("it held no lock"), err)
 		}
@@ -113,14 +115,17 @@ func (f file) freezeAtWrite(ctx context.Context, r *harness.Replica) history.Ins
 	return at
 }
 
-// locked says whether the write lock cannot be had.
-func locked(ctx context.Context, conn *sql.Conn) bool {
+// writer is the process that holds the write lock; 0: none does. SQLite locks byte 120 of the file's index for it, see
+// https://sqlite.org/walformat.html#wal_locks.
+func (f file) writer() int {
 	GinkgoHelper()
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		Expect(err).To(MatchError(ContainSubstring("locked")))
-		return true
-	}
-	_, err := conn.ExecContext(ctx, "ROLLBACK")
+	index, err := os.OpenFile(f.path+"-shm", os.O_RDWR, 0)
 	Expect(err).NotTo(HaveOccurred())
-	return false
+	defer func() { _ = index.Close() }() // nothing was written
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: 120, Len: 1}
+	Expect(unix.FcntlFlock(index.Fd(), unix.F_GETLK, &lock)).To(Succeed())
+	if lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
 }
