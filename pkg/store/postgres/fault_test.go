@@ -24,9 +24,19 @@ const brief = 700 * time.Millisecond
 // openBrief opens a store whose timeouts are those of a short lease.
 func openBrief(t *testing.T, uri string) store.Store {
 	t.Helper()
+	return openWithin(t, uri, time.Second)
+}
+
+// openWithin opens a store with a timeout for its calls. That may be too short for a connection on a busy machine, which
+// is then tried again.
+func openWithin(t *testing.T, uri string, timeout time.Duration) store.Store {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: time.Second})
+	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout})
+	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+		s, err = postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout})
+	}
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
@@ -23,21 +22,8 @@ func TestHeldTables(t *testing.T) {
 	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {
 		t.Helper()
 		uri := server.Database()
-		return openFor(t, uri, heldLease), func(table string) func() { return hold(t, uri, table) }
+		return openWithin(t, uri, heldLease/6), func(table string) func() { return hold(t, uri, table) }
 	}}.Run(t)
-}
-
-// openFor opens a store as a replica with that lease does.
-func openFor(t *testing.T, uri string, lease time.Duration) store.Store {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // a call's timeout may be too short for a set-up
-	defer cancel()
-	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: lease / 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
-	return s
 }
 
 // hold takes a table as VACUUM FULL and ALTER TABLE do.
@@ -64,7 +50,7 @@ func TestHeldTablesBehindAPooler(t *testing.T) {
 	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {
 		t.Helper()
 		uri := server.Database()
-		return openFor(t, strings.ReplaceAll(uri, server.Addr, pooler.Addr), heldLease),
+		return openWithin(t, strings.ReplaceAll(uri, server.Addr, pooler.Addr), heldLease/6),
 			func(table string) func() { return hold(t, uri, table) }
 	}}.Run(t)
 }
