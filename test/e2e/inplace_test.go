@@ -252,7 +252,7 @@ var _ = Describe("A container that is killed whole beside an application", Label
 			replicas[name] = start(name, name+".sock")
 		}
 		mine := func(instance string) (keys []string) {
-			for key, run := range Load(c).OwnersAt(history.Now()) {
+			for key, run := range Load(c).Owners() {
 				if run.Instance == instance && strings.HasPrefix(key, "beside/") {
 					keys = append(keys, key)
 				}

@@ -40,7 +40,7 @@ func (s *system) play(ctx context.Context) {
 	balanced := func(instances int) {
 		GinkgoHelper()
 		Eventually(func(g Gomega) {
-			owned := history.ByInstance(Load(c).OwnersAt(history.Now()))
+			owned := history.ByInstance(Load(c).Owners())
 			g.Expect(owned).To(HaveLen(instances), s.name)
 			for instance, n := range owned {
 				g.Expect(n).To(BeNumerically("~", rolloutKeys/instances, 1), "%s: %s of %v", s.name, instance, owned)

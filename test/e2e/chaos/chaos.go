@@ -277,7 +277,7 @@ func (s *trial) settled() error {
 			return fmt.Errorf("%s: running %v, want %v", p.name, p.running(), p.want)
 		}
 	}
-	owners := h.OwnersAt(history.Now())
+	owners := h.Owners()
 	if err := errors.Join(take(owners, s.lists.commands(), counts), take(owners, s.apps.keys(), perApp)); err != nil {
 		return err
 	}

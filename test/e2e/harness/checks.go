@@ -74,7 +74,7 @@ func waiting(ctx context.Context, r *Replica) string {
 
 // checkRecords says whether exactly the keys that are reported to run do, where they are reported to.
 func checkRecords(h *history.History, reported map[string]string) error {
-	owners := h.OwnersAt(history.Now())
+	owners := h.Owners()
 	for key, instance := range reported {
 		run, runs := owners[key]
 		switch {
@@ -98,7 +98,7 @@ func (c *Cluster) CheckTaken(keys []string, since history.Instant) error {
 	if err != nil {
 		return err
 	}
-	owners := h.OwnersAt(history.Now())
+	owners := h.Owners()
 	missing := 0
 	for _, key := range keys {
 		if run, ok := owners[key]; !ok || run.Start < since {
@@ -118,7 +118,7 @@ func (c *Cluster) KeysOf(instance string) ([]string, error) {
 		return nil, err
 	}
 	var keys []string
-	for key, run := range h.OwnersAt(history.Now()) {
+	for key, run := range h.Owners() {
 		if run.Instance == instance {
 			keys = append(keys, key)
 		}

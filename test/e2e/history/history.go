@@ -42,10 +42,12 @@ func (r Run) String() string {
 // History is all runs of all keys. It does not change once it is made.
 type History struct {
 	runs map[string][]Run // by key, in order of Start
+	read Instant          // all that was written before is in it; 0: it was not read
 }
 
 // Load reads every record in dir, also while they are being written: it shows the past up to about now.
 func Load(dir string) (*History, error) {
+	began := Now()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("records: %w", err)
@@ -64,7 +66,9 @@ func Load(dir string) (*History, error) {
 		}
 		processes = append(processes, p)
 	}
-	return New(processes), nil
+	h := New(processes)
+	h.read = began
+	return h, nil
 }
 
 // New makes runs of processes. A child belongs to the run whose command is its parent. One without (which a lost file

@@ -215,6 +215,30 @@ func TestLoadReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// TestOwners: who ran when the records began to be read, however long that took.
+func TestOwners(t *testing.T) {
+	dir := t.TempDir()
+	began := history.Timestamp{At: history.Now()}
+	w, err := history.Create(dir, history.Header{Key: "g/a", Token: 7, Session: "s", Instance: "x", PID: 1}, began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(history.Slack)
+	if len(h.Owners()) != 1 {
+		t.Errorf("owners are %v, want that of g/a", h.Owners())
+	}
+	if h, err = history.Load(dir); err != nil || len(h.Owners()) != 0 {
+		t.Errorf("owners are %v after it has ended, %v", h.Owners(), err)
+	}
+}
+
 func TestLoadRefusesForeignFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "x.rec"), []byte("something else\n"), 0o600); err != nil {

@@ -107,6 +107,10 @@ func (h *History) OwnersAt(t Instant) map[string]Run {
 	return owners
 }
 
+// Owners are the runs that were alive when the records began to be read, by key. Reading thousands takes longer than
+// Slack on a busy machine.
+func (h *History) Owners() map[string]Run { return h.OwnersAt(h.read) }
+
 // ByInstance counts owned keys by instance.
 func ByInstance(owners map[string]Run) map[string]int {
 	counts := map[string]int{}

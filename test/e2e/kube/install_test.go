@@ -27,7 +27,7 @@ func installScenarios() {
 		Eventually(r.CheckSpread).WithContext(ctx).WithArguments(tasks).WithPolling(pollEvery).Should(Succeed())
 		h := recorded(r)
 		Expect(h.Keys()).To(HaveLen(tasks))
-		counts := history.ByInstance(h.OwnersAt(history.Now()))
+		counts := history.ByInstance(h.Owners())
 		Expect(counts).To(HaveLen(replicas))
 		for name, n := range counts {
 			Expect(n).To(Equal(tasks/replicas), name)

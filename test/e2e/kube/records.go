@@ -32,7 +32,7 @@ func (r *Release) checkOn(pods []Pod, tasks int) error {
 	if err != nil {
 		return err
 	}
-	counts := history.ByInstance(h.OwnersAt(history.Now()))
+	counts := history.ByInstance(h.Owners())
 	sum := 0
 	for _, p := range pods {
 		sum += counts[p.Metadata.Name]
@@ -56,7 +56,7 @@ func (r *Release) CheckSpread(ctx context.Context, tasks int) error {
 	if err != nil {
 		return err
 	}
-	counts := history.ByInstance(h.OwnersAt(history.Now()))
+	counts := history.ByInstance(h.Owners())
 	if len(counts) != r.Replicas {
 		return fmt.Errorf("only %d of %d pods run tasks: %v", len(counts), r.Replicas, counts)
 	}
@@ -86,7 +86,7 @@ func (r *Release) KeysOf(pods ...Pod) ([]string, error) {
 		return nil, err
 	}
 	var keys []string
-	for key, run := range h.OwnersAt(history.Now()) {
+	for key, run := range h.Owners() {
 		if slices.ContainsFunc(pods, func(p Pod) bool { return p.Metadata.Name == run.Instance }) {
 			keys = append(keys, key)
 		}
@@ -101,7 +101,7 @@ func (r *Release) CheckTaken(keys []string, since history.Instant, want int) err
 	if err != nil {
 		return err
 	}
-	owners, taken := h.OwnersAt(history.Now()), 0
+	owners, taken := h.Owners(), 0
 	for _, key := range keys {
 		if run, ok := owners[key]; ok && run.Start >= since {
 			taken++

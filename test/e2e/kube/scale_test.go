@@ -33,7 +33,7 @@ func scaleScenarios() {
 		scale(ctx, r, 4)
 		h := recorded(r)
 		starts = h.Started(began, history.Now())
-		counts := history.ByInstance(h.OwnersAt(history.Now()))
+		counts := history.ByInstance(h.Owners())
 		for name, n := range counts {
 			Expect(n).To(Equal(tasks/4), name)
 		}

@@ -86,7 +86,7 @@ func (c *counted) most(ctx SpecContext, most int) {
 	frozen := c.alone(ctx, "frozen")
 	idle := c.count()
 	hit(frozen, harness.Worker, syscall.SIGSTOP)
-	Eventually(func() map[string]history.Run { return Load(c.cluster).OwnersAt(history.Now()) }).WithContext(ctx).
+	Eventually(func() map[string]history.Run { return Load(c.cluster).Owners() }).WithContext(ctx).
 		Should(BeEmpty(), "its guard ends the tasks")
 	_, _ = frozen.Kill(harness.Worker, syscall.SIGCONT) // its guard may have ended it
 	_, _ = frozen.Kill(harness.Guard, syscall.SIGTERM)

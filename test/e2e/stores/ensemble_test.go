@@ -95,7 +95,7 @@ func (f *failover) undisturbed(since history.Instant) {
 	GinkgoHelper()
 	h := Load(f.cluster)
 	Expect(h.Started(since, history.Now())).To(BeEmpty(), "no task restarted")
-	Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
+	Expect(h.Owners()).To(HaveLen(tasks))
 }
 
 // reached watches until an instant, and returns how long after another one a replica last said that it does not reach

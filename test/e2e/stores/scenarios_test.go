@@ -162,7 +162,7 @@ func (r *rig) pause(ctx SpecContext) {
 	WaitUntil(ctx, at.Add(2*Lease)) // had anybody lost a lease, it would show by now
 	h := Load(r.cluster)
 	Expect(h.Started(at, history.Now())).To(BeEmpty(), "no task restarted")
-	Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
+	Expect(h.Owners()).To(HaveLen(tasks))
 }
 
 // cut takes the network of one replica away.

@@ -122,7 +122,7 @@ func (s *sentinels) beside(ctx context.Context, master int) *harness.Replica {
 func (s *sentinels) restarts(since history.Instant) string {
 	GinkgoHelper()
 	h := Load(s.cluster)
-	Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks))
+	Expect(h.Owners()).To(HaveLen(tasks))
 	count := map[string]int{}
 	for _, run := range h.Started(since, history.Now()) {
 		count[run.Key]++

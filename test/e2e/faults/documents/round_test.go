@@ -178,7 +178,7 @@ func (s *scene) mustEdit(ctx context.Context, kind, id string, fields object) {
 // kill ends the command of each of these keys: it is started again, and its lock is written for that.
 func (s *scene) kill(keys ...string) {
 	GinkgoHelper()
-	owners := Load(s.c).OwnersAt(history.Now())
+	owners := Load(s.c).Owners()
 	for _, r := range s.c.Live() {
 		for _, p := range r.TaskProcs() {
 			for _, key := range keys {

@@ -46,7 +46,7 @@ func now(c *cluster) before {
 // expectUndisturbed wants nothing to have started since, and every lease to have been kept.
 func (b before) expectUndisturbed(ctx context.Context, c *cluster) {
 	GinkgoHelper()
-	Eventually(func() map[string]history.Run { return Load(c.Cluster).OwnersAt(history.Now()) }).
+	Eventually(func() map[string]history.Run { return Load(c.Cluster).Owners() }).
 		Should(HaveLen(c.Tasks), "every task still runs; on a busy machine it may record late")
 	b.expectLeasesKept(ctx, c)
 	if len(b.lost(ctx, c)) == 0 {
@@ -193,7 +193,7 @@ func (c *cluster) released(run history.Run) bool {
 // stayed is how many keys run now where they ran then.
 func (b before) stayed(c *cluster) int {
 	GinkgoHelper()
-	owners, same := Load(c.Cluster).OwnersAt(history.Now()), 0
+	owners, same := Load(c.Cluster).Owners(), 0
 	for key, run := range b.owners {
 		if owners[key].Instance == run.Instance {
 			same++
@@ -255,7 +255,7 @@ func (c *cluster) checkLocks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	owners := h.OwnersAt(history.Now())
+	owners := h.Owners()
 	for _, lock := range locks {
 		if lock.Session != owners[lock.ID].Session || lock.Next != "" {
 			return fmt.Errorf(

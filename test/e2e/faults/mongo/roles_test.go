@@ -179,7 +179,7 @@ var _ = Describe("A database that asks who is there", Ordered, ContinueOnFailure
 				Eventually(func() (string, error) { return problem(ctx, r) }).Should(ContainSubstring(fault.says))
 				Expect(problem(ctx, r)).NotTo(ContainSubstring("opensesame"))
 			}
-			Eventually(func() int { return len(Load(c).OwnersAt(history.Now())) }).Should(
+			Eventually(func() int { return len(Load(c).Owners()) }).Should(
 				BeZero(), "no lease outlives what it hangs on",
 			)
 			given := history.Now()

@@ -98,7 +98,7 @@ func (s *sites) runAt(ctx context.Context, where *site) {
 	GinkgoHelper()
 	Eventually(func() map[string]int {
 		counts := map[string]int{}
-		for _, run := range Load(s.Cluster).OwnersAt(history.Now()) {
+		for _, run := range Load(s.Cluster).Owners() {
 			counts[run.Instance]++
 		}
 		return counts

@@ -55,7 +55,7 @@ var _ = Describe("A store where every command takes half a lease", Ordered, Cont
 		Eventually(c.CheckTaken).WithArguments(keys, at).Should(Succeed())
 		taken := b.lastStart(c)
 		for _, key := range keys {
-			Expect(Load(c.Cluster).OwnersAt(history.Now())[key].Instance).NotTo(Equal(slow.Name), key)
+			Expect(Load(c.Cluster).Owners()[key].Instance).NotTo(Equal(slow.Name), key)
 		}
 		WaitUntil(ctx, at.Add(2*Lease))
 		ended := history.Now()

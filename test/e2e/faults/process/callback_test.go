@@ -52,14 +52,14 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		Eventually(func() []string { return Load(c).Keys() }).Should(HaveLen(keys))
 		Eventually(func() map[string]int {
 			return history.ByInstance(
-				Load(c).OwnersAt(history.Now()),
+				Load(c).Owners(),
 			)
 		}).Should(HaveLen(copies))
 	}
 	// runs says whether n keys run, none of them where no replica lives.
 	runs := func(n int) {
 		GinkgoHelper()
-		Eventually(func() map[string]history.Run { return Load(c).OwnersAt(history.Now()) }).Should(HaveLen(n))
+		Eventually(func() map[string]history.Run { return Load(c).Owners() }).Should(HaveLen(n))
 	}
 	ownerOfBad := func() *harness.Replica {
 		GinkgoHelper()
@@ -93,7 +93,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 
 			runs(keys)
 			h = Load(c)
-			last := h.OwnersAt(history.Now())[badKey]
+			last := h.Owners()[badKey]
 			Expect(last.Instance).NotTo(Equal(stuck.Name))
 			Figure("sqlite", "callback that blocks, store unreachable for 2 T: its process gone %v after (X is %v, exit "+
 				"75), "+
@@ -113,7 +113,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 		Expect(stuck.Running()).To(BeTrue(), "it waits for its callback")
 		h := Load(c)
 		Expect(h.Runs(badKey)).To(HaveLen(1), "never handed over while it runs")
-		owners := h.OwnersAt(history.Now())
+		owners := h.Owners()
 		Expect(owners).To(HaveLen(keys))
 		for _, key := range moved {
 			if key == badKey {
@@ -139,7 +139,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("sqlite")
 				const watch, calm = 8 * time.Second, 3 * time.Second
 				service(ctx, bad)
 				runsSteady := func() int {
-					owners := Load(c).OwnersAt(history.Now())
+					owners := Load(c).Owners()
 					delete(owners, badKey)
 					return len(owners)
 				}

@@ -50,7 +50,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 			leaving := ownerOf(c, oddKey)
 			keys := KeysOf(c, leaving)
 			eventuallyChildren(c, leaving, 1)
-			Eventually(func() []history.Process { return Load(c).OwnersAt(history.Now())[oddKey].Children }).
+			Eventually(func() []history.Process { return Load(c).Owners()[oddKey].Children }).
 				Should(HaveLen(2))
 			procs, err := leaving.TaskTree()
 			Expect(err).NotTo(HaveOccurred())
@@ -171,7 +171,7 @@ var _ = Describe("A task that misbehaves", Label("sqlite"), func() {
 // ownerOf is the replica that runs a key now.
 func ownerOf(c *harness.Cluster, key string) *harness.Replica {
 	GinkgoHelper()
-	run, ok := Load(c).OwnersAt(history.Now())[key]
+	run, ok := Load(c).Owners()[key]
 	Expect(ok).To(BeTrue(), "no replica runs %s", key)
 	return replicaOf(c, run.Instance)
 }
@@ -194,7 +194,7 @@ func allRun(c *harness.Cluster, n int) error {
 	if err != nil {
 		return err
 	}
-	owners := h.OwnersAt(history.Now())
+	owners := h.Owners()
 	for i := range n {
 		if _, ok := owners[harness.Key(i+1)]; !ok {
 			return fmt.Errorf("no replica runs %s", harness.Key(i+1))

@@ -47,7 +47,7 @@ var _ = Describe("A replica in the foreground of a terminal", Label("sqlite"), f
 		WaitUntil(ctx, at.Add(Lease+time.Second)) // a lease that is not renewed would be over
 		h := Load(c)
 		Expect(h.Started(at, history.Now())).To(BeEmpty(), "leases are renewed")
-		Expect(h.OwnersAt(history.Now())).To(HaveLen(tasks), "tasks go on")
+		Expect(h.Owners()).To(HaveLen(tasks), "tasks go on")
 		Expect(r.Running()).To(
 			BeTrue(), "the shell did not get its prompt back: the replica is still its foreground job",
 		)

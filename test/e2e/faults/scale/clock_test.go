@@ -67,7 +67,7 @@ func (s *oneWrong) play(ctx context.Context, what string, set func()) {
 	WaitUntil(ctx, began.Add(Lease+Lease/2))
 	h := Load(s.c)
 	Expect(h.Started(began, history.Now())).To(BeEmpty(), "%s: nothing restarts", what)
-	Expect(h.OwnersAt(history.Now())).To(HaveLen(s.c.Tasks), what)
+	Expect(h.Owners()).To(HaveLen(s.c.Tasks), what)
 
 	dying := s.c.Live()[1]
 	Expect(dying).NotTo(Equal(s.wrong))

@@ -57,7 +57,7 @@ func eventuallyAlive(ctx context.Context, c *harness.Cluster) {
 		if err != nil {
 			return 0, err
 		}
-		return len(h.OwnersAt(history.Now())), nil
+		return len(h.Owners()), nil
 	}).WithContext(ctx).Should(Equal(c.Tasks), "every key runs")
 }
 

@@ -131,7 +131,7 @@ func (f file) runsWithoutStore(ctx context.Context) ([]string, error) {
 		lost[r.Name] = problem != ""
 	}
 	var keys []string
-	for key, run := range Load(f.c).OwnersAt(history.Now()) {
+	for key, run := range Load(f.c).Owners() {
 		if lost[run.Instance] {
 			keys = append(keys, key)
 		}
