@@ -56,6 +56,7 @@ type Hub struct {
 	calls   map[int64]*call // those that wait
 	n       int64           // of the newest call
 	listed  listing
+	lost    []*assignment       // those that were lost, in order, and may run still
 	news    []protocol.AppEvent // of keys, that come with the next step
 	seen    Status
 	told    [3]string     // what Changed was last called for
@@ -71,6 +72,7 @@ type assignment struct {
 	running  func() // called once, when the application first lists it
 	stopBy   time.Time
 	reason   string
+	lost     time.Time // when it was another's already, or the lease was over
 }
 
 // call is a call that waits for its answer.
@@ -202,11 +204,28 @@ func (h *Hub) TookKeys() bool {
 	return h.took
 }
 
-// Overdue says that the application has not called for as long as it may run, less a margin.
-func (h *Hub) Overdue(margin time.Duration) bool {
+// Overdue says that the application must be killed: it has not called for as long as it may run, less a margin; or
+// (lost) it still runs a key that was lost a tenth of the lease ago. After a quarter the whole replica would have to
+// end.
+func (h *Hub) Overdue(margin time.Duration) (overdue, lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.app.Application() != "" && h.app.Remains(h.cfg.Clock.Now()) <= margin
+	if h.pruneLost(); len(h.lost) > 0 && time.Since(h.lost[0].lost) >= h.cfg.MaxWait {
+		return true, true
+	}
+	return h.app.Application() != "" && h.app.Remains(h.cfg.Clock.Now()) <= margin, false
+}
+
+// pruneLost forgets those that were lost first and are released.
+func (h *Hub) pruneLost() {
+	for len(h.lost) > 0 {
+		select {
+		case <-h.lost[0].released:
+			h.lost = h.lost[1:]
+		default:
+			return
+		}
+	}
 }
 
 // hold has the guard know of a key while it may run.
@@ -240,11 +259,16 @@ func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error
 	case <-ctx.Done():
 	}
 	h.mu.Lock()
-	mine.stopBy, mine.reason = time.Now().Add(a.Grace), context.Cause(ctx).Error()
+	now, cause := time.Now(), context.Cause(ctx)
+	mine.stopBy, mine.reason = now.Add(a.Grace), cause.Error()
+	if h.pruneLost(); errors.Is(cause, elect.ErrLeaseLost) {
+		mine.lost = now
+		h.lost = append(h.lost, mine)
+	}
 	h.soon(protocol.AppEvent{Kind: protocol.AppTake, Key: string(a.Key)})
 	h.mu.Unlock()
 	<-mine.released
-	return context.Cause(ctx)
+	return cause
 }
 
 // Ended says that the process of the application is gone, with all that it ran.

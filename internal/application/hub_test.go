@@ -232,6 +232,38 @@ func TestLoadsOfAssignedKeysArePassedOn(t *testing.T) {
 	})
 }
 
+// TestALostKeyThatGoesOn: the application is overdue a tenth of the lease later, unless it has stopped the key.
+func TestALostKeyThatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p := newProcess(t, h, first)
+		p.call(0)
+		for _, stops := range []bool{true, false} {
+			stop, _, ended := run(h, "g/one", 7)
+			synctest.Wait()
+			p.call(0)
+			stop(elect.ErrLeaseLost)
+			synctest.Wait()
+			p.call(0) // it learns of the stop
+			if stops {
+				p.call(0)
+				<-ended
+			}
+			if overdue, _ := h.Overdue(0); overdue {
+				t.Error("it is overdue at once")
+			}
+			time.Sleep(h.cfg.MaxWait)
+			if _, lost := h.Overdue(0); lost == stops {
+				t.Errorf("it stops: %v; overdue for a key that was lost: %v", stops, lost)
+			}
+		}
+		h.Ended()
+		if overdue, _ := h.Overdue(0); overdue {
+			t.Error("it has ended, and is overdue")
+		}
+	})
+}
+
 func TestASilentApplicationLosesItsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t)
@@ -241,7 +273,7 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 		synctest.Wait()
 		p.call(0)
 		began := time.Now()
-		if h.Overdue(hard - 1) {
+		if overdue, _ := h.Overdue(hard - 1); overdue {
 			t.Error("it is overdue at once")
 		}
 		if a := q.call(0); a.refused != hard {
@@ -253,7 +285,7 @@ func TestASilentApplicationLosesItsKeys(t *testing.T) {
 		if err := <-ended; !errors.Is(err, ErrGone) || time.Since(began) < hard || time.Since(began) > hard+time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if h.Capacity() || !h.Overdue(0) {
+		if overdue, lost := h.Overdue(0); h.Capacity() || !overdue || lost {
 			t.Error("an application that is silent has capacity, or is not overdue")
 		}
 		if a := q.call(0); a.reply == nil {

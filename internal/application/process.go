@@ -39,8 +39,9 @@ type Process struct {
 	Lease    time.Duration   // T
 	// Deadline is the replica's session, and the time until its hard deadline.
 	Deadline func() (session string, left time.Duration)
-	// Overdue says that the application has not called for nearly as long as it may run: it is frozen, or stuck.
-	Overdue func() bool
+	// Overdue says that the application is frozen, or stuck: it has not called for nearly as long as it may run, or
+	// (lost) goes on with a key that was lost.
+	Overdue func() (overdue, lost bool)
 	// Gone is called when nothing of the command is left.
 	Gone func()
 	Log  logr.Logger
@@ -205,9 +206,12 @@ func (p *Process) attend(ctx context.Context, child tasks.Process, session strin
 				over, why = true, errLease
 				child.Stop(syscall.SIGTERM, p.Lease/10)
 			}
-			if !killed && p.Overdue() {
+			if killed {
+				continue
+			}
+			if overdue, lost := p.Overdue(); overdue {
 				killed = true
-				if why == nil && left > p.Lease/4 {
+				if why == nil && !lost && left > p.Lease/4 {
 					why = errSilent
 				} else {
 					why = errLease // no call could have been granted more

@@ -87,10 +87,10 @@ func TestTheCommandRunsUnderTheSession(t *testing.T) {
 				defer mu.Unlock()
 				return session, 3 * time.Second
 			},
-			Gone: func() { gone++ }, Overdue: func() bool {
+			Gone: func() { gone++ }, Overdue: func() (bool, bool) {
 				mu.Lock()
 				defer mu.Unlock()
-				return overdue
+				return overdue, false
 			},
 		}
 		ctx, stop := context.WithCancel(t.Context())

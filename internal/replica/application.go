@@ -76,7 +76,8 @@ func (r *Replica) newProcess(s *config.Settings, n *node, b *beside) *applicatio
 	p := &application.Process{
 		Command: s.App.Command, Environ: environ, Instance: s.Instance, Address: s.App.Listen,
 		Lease: s.Lease.Duration, Deadline: n.elector.SessionDeadline, Gone: func() { b.hub.Ended() },
-		Overdue: func() bool { return b.hub.Overdue(s.Lease.Duration / 25) }, Log: r.log.WithName("application"),
+		Overdue: func() (overdue, lost bool) { return b.hub.Overdue(s.Lease.Duration / 25) },
+		Log:     r.log.WithName("application"),
 	}
 	if r.cfg.Guard != nil {
 		p.Starter = r.cfg.Guard
