@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	_ "modernc.org/sqlite"
 
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -89,21 +87,6 @@ func (a *applications) free(instance string, at history.Instant) time.Duration {
 		}
 	}
 	return longest
-}
-
-// forget deletes the document of a session, as somebody may by mistake.
-func (a *applications) forget(ctx context.Context, session string) {
-	GinkgoHelper()
-	uri := a.header["store"].(map[string]any)["uri"].(string)
-	db, err := sql.Open("sqlite", strings.TrimPrefix(uri, "sqlite:")+"?_pragma=busy_timeout(10000)")
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = db.Close() }() // it has written
-	var table string
-	Expect(db.QueryRowContext(ctx, `SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '%_sessions'`).
-		Scan(&table)).To(Succeed())
-	done, err := db.ExecContext(ctx, fmt.Sprintf(`DELETE FROM "%s" WHERE id = ?`, table), session)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(done.RowsAffected()).To(BeEquivalentTo(1))
 }
 
 // applicationOf is the process of a replica's application.
@@ -188,7 +171,8 @@ var _ = Describe("An application beside each replica", Label("sqlite"), func() {
 			AllowOverlap(a.Cluster, "its session was deleted", func(o history.Overlap) bool {
 				return o.Earlier.PID == frozen.PID && o.Earlier.End < o.Later.Start.Add(Lease/4)
 			})
-			a.forget(ctx, session)
+			uri, _ := a.header["store"].(map[string]any)["uri"].(string)
+			forget(ctx, strings.TrimPrefix(uri, "sqlite:"), `"own_sessions" WHERE id = ?`, session)
 			Eventually(frozen.Alive).WithPolling(time.Millisecond).Should(BeFalse())
 			a.run(5)
 			Expect(r[0].Running()).To(BeTrue(), r[0].LogTail(20))

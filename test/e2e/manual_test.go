@@ -54,13 +54,15 @@ func hanging(path string) (answer func()) {
 	return func() { Expect(f.Close()).To(Succeed()) }
 }
 
-// forget deletes the sessions of a SQLite file.
-func forget(ctx context.Context, file string) {
+// forget deletes documents from a SQLite file, as somebody may by mistake.
+func forget(ctx context.Context, file, from string, args ...any) {
 	GinkgoHelper()
 	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(10000)")
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = db.Close() }()
-	Expect(db.ExecContext(ctx, `DELETE FROM "default_sessions"`)).Error().NotTo(HaveOccurred())
+	done, err := db.ExecContext(ctx, "DELETE FROM "+from, args...)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(done.RowsAffected()).NotTo(BeZero())
 }
 
 // What the manual shows of a bad night is what the commands print on one.
@@ -288,7 +290,7 @@ groups:
 		ExpectShown(ctx, "tokens", b)
 
 		By("deleting the session of a replica that runs, as a restore does")
-		forget(ctx, file)
+		forget(ctx, file, `"default_sessions"`)
 		ExpectShown(ctx, "store-forgot", b)
 		ownedBy(ctx, b, "web-1", 4)
 	}, SpecTimeout(ScenarioTimeout))

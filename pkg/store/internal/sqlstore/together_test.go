@@ -17,8 +17,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
-// Writes that wait for the writer go into one transaction, as many as a batch has, and each has its own outcome. One that fails, and one whose
-// caller is gone, takes no other with it.
+// Writes that wait for the writer go into one transaction, as many as a batch has, and each has its own outcome. One
+// that fails, and one whose caller is gone, takes no other with it.
 func TestWritesTogether(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bad     bool
