@@ -186,11 +186,11 @@ func TestWhatEndsByItselfIsTakenBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		c := &overridden{view: viewtest.Cluster(), changed: make(chan struct{})}
-		var at []time.Duration
+		looked := make(chan time.Duration, 8)
 		begun := time.Now()
 		failing := 1
 		end := func(context.Context) error {
-			at = append(at, time.Since(begun))
+			looked <- time.Since(begun)
 			if failing--; failing >= 0 {
 				return errors.New("not now")
 			}
@@ -205,10 +205,13 @@ func TestWhatEndsByItselfIsTakenBackInTime(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
+			var at []time.Duration
+			for len(looked) > 0 {
+				at = append(at, <-looked)
+			}
 			if !slices.Equal(at, want) {
 				t.Errorf("looked at %v, want %v", at, want)
 			}
-			at = nil
 		}
 		pause := func(d time.Duration) func(*cluster.View) {
 			return func(v *cluster.View) {

@@ -47,13 +47,16 @@ groups:
 	}, SpecTimeout(ScenarioTimeout))
 
 	It("is who pinned the task, and where", func(ctx SpecContext) {
-		o := newOwn("reason-pin", sleepers)
-		a, _ := o.start(ctx, "a"), o.start(ctx, "b")
-		key := ownedBy(ctx, a, "b", 2)
-		ask(ctx, a, "/api/v1/tasks/"+key+"/pin", object{"instance": "a", "by": "alice", "reason": "near its data"})
+		// One of five: b has three with it, so that no other task moves to even them out.
+		o := newOwn("reason-pin", strings.Replace(sleepers, "{1..4}", "{1..5}", 1))
+		a := o.start(ctx, "a")
+		ownedBy(ctx, a, "a", 5)
+		o.start(ctx, "b")
+		key := ownedBy(ctx, a, "a", 3)
+		ask(ctx, a, "/api/v1/tasks/"+key+"/pin", object{"instance": "b", "by": "alice", "reason": "near its data"})
 		eventuallyDescribed(ctx, a, key, And(
-			MatchRegexp(`Instance:\s+a for`), MatchRegexp(`Reason:\s+Pin: pinned to a by alice \(near its data\)`),
-			MatchRegexp(`Pinned to:\s+a`),
+			MatchRegexp(`Instance:\s+b for`), MatchRegexp(`Reason:\s+Pin: pinned to b by alice \(near its data\)`),
+			MatchRegexp(`Pinned to:\s+b`),
 		))
 		ask(ctx, a, "/api/v1/tasks/"+key+"/pin", object{"instance": "zone=x", "strict": true, "by": "alice"})
 		eventuallyDescribed(ctx, a, key,

@@ -64,7 +64,7 @@ const (
 const (
 	minConnectTimeout = 2 * time.Second
 	minHeartbeat      = 500 * time.Millisecond // the driver's own lower bound
-	maxHeartbeat      = 10 * time.Second       // the driver's default
+	maxHeartbeat      = 2 * time.Second        // the driver may take a server it has lost again only with its next one
 )
 
 // connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is
