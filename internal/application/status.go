@@ -110,6 +110,7 @@ func (h *Hub) note(req *Request, listed listing) {
 			a.running = nil
 		}
 	}
+	slices.Sort(h.seen.Unknown)
 }
 
 // Status is what is known of the application.

@@ -128,8 +128,8 @@ func (e *Elector) Session() (id string, valid bool) {
 }
 
 // SessionDeadline is this process's session, and the time until nothing of its work may be alive any more unless the
-// lease is renewed before: 0 or less when that moment has come, or the session is lost. The ID is empty before the
-// first session is open.
+// lease is renewed before: 0 or less when that moment has come, also for work of a session that was lost and has no
+// successor yet. The ID is empty before the first session is open.
 func (e *Elector) SessionDeadline() (id string, left time.Duration) {
 	id = e.core.Lease.Session()
 	left, ok := e.core.Lease.UntilHard(id)
