@@ -90,8 +90,8 @@ func TestReplicasShareTheObjects(t *testing.T) {
 }
 
 // TestReplicasShareTheMemory compares the heap that ten thousand ConfigMaps take in each of three processes with what
-// they take in one that has all. What a process has with a hundred of them is not counted. Each has a third of the names
-// at most, and a queue that was never as long.
+// they take in one that has all. What a process has with a hundred of them is not counted. Each has a third of the
+// names at most, and a queue that was never as long.
 func TestReplicasShareTheMemory(t *testing.T) {
 	c := newCluster(t)
 	few := c.measure(t, objects/10)

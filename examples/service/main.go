@@ -3,7 +3,8 @@
 //	go run ./examples/service -instance a -listen 127.0.0.1:8080
 //	go run ./examples/service -instance b
 //
-// Each process consumes its share, at most sixty topics. End one, and the others take its topics, and go on where it was.
+// Each process consumes its share, at most sixty topics. End one, and the others take its topics, and go on where it
+// was.
 package main
 
 import (

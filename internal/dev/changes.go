@@ -117,8 +117,8 @@ func (c *changes) replica(before, r Replica, v *View) string {
 	return ""
 }
 
-// application says when the one beside a replica is ready, and when it is no longer. That of a replica that has ended is
-// not worth a line.
+// application says when the one beside a replica is ready, and when it is no longer. That of a replica that has ended
+// is not worth a line.
 func application(was *api.Application, r Replica) string {
 	ready := was != nil && was.Ready
 	switch is := r.App; {

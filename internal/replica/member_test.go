@@ -88,8 +88,8 @@ func TestProblemsAreSharedWhenTheyChange(t *testing.T) {
 	}
 }
 
-// That another application has come, or is ready, is written at once; its status every five seconds at most; and nothing
-// while nothing changes.
+// That another application has come, or is ready, is written at once; its status every five seconds at most; and
+// nothing while nothing changes.
 func TestAnApplicationIsShared(t *testing.T) {
 	var said []*record.Application
 	d := memberDoc{declared: true, set: func(_ context.Context, m elect.Member) error {

@@ -154,8 +154,8 @@ func (h health) livez(w http.ResponseWriter, r *http.Request) *Error {
 	return sendText(w, r, mediaText, "ok\n")
 }
 
-// readyz says whether this replica takes part: started and not draining, and with the application that it needs. A store
-// that is unreachable does not change it.
+// readyz says whether this replica takes part: started and not draining, and with the application that it needs. A
+// store that is unreachable does not change it.
 func (h health) readyz(w http.ResponseWriter, r *http.Request) *Error {
 	err := h.snapshotReady()
 	if err == nil && h.ready != nil {

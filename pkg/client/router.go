@@ -83,8 +83,8 @@ func (r *Router) look(key string) (o api.KeyOwner, ok bool, changed <-chan struc
 	return o, ok, r.changed
 }
 
-// Addresses are where the owners in the table take requests, each once and sorted. Changed is closed with the next change
-// of the table, also of one that leaves the addresses as they are.
+// Addresses are where the owners in the table take requests, each once and sorted. Changed is closed with the next
+// change of the table, also of one that leaves the addresses as they are.
 func (r *Router) Addresses() (addresses []string, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

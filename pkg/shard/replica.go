@@ -56,7 +56,8 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	r := &Replica{cfg: cfg, groups: slices.Clone(groups), ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
 		Settings: settings, Metrics: metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
-		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
+		OnStuck: onStuck(cfg.Options.OnStuck), Version: version,
+		Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
 	r.handler = status.New(r.replica.Shown())
 	if cfg.Options.Route {
@@ -257,10 +258,10 @@ func (r *Replica) Owner(key string) (Owner, bool) {
 	return Owner{key, o.Instance, o.Address, o.Token}, true
 }
 
-// SetLoad says how much work a key is, GROUP/NAME, that this process owns: messages a second, say, in a unit that is the
-// same for all keys of the group. Keys with a load weigh as much in comparison, and keys move for it rarely. What is said
-// within half a minute is averaged. Of a key that this process does not own nothing is noted. The error says that the load
-// is not a number from 0 to 1e15. It may be called concurrently, and does not wait.
+// SetLoad says how much work a key is, GROUP/NAME, that this process owns: messages a second, say, in a unit that is
+// the same for all keys of the group. Keys with a load weigh as much in comparison, and keys move for it rarely. What
+// is said within half a minute is averaged. Of a key that this process does not own nothing is noted. The error says
+// that the load is not a number from 0 to 1e15. It may be called concurrently, and does not wait.
 func (r *Replica) SetLoad(key string, load float64) error {
 	return r.replica.SetLoad(elect.Key(key), load)
 }
@@ -296,8 +297,8 @@ func (r *Replica) view() *cluster.View {
 	return &cluster.View{}
 }
 
-// Handler serves the page, the API, metrics and health, for reading, and with [Options].Route requests for owners. Mount
-// it where only those come who may see them: it asks for no token.
+// Handler serves the page, the API, metrics and health, for reading, and with [Options].Route requests for owners.
+// Mount it where only those come who may see them: it asks for no token.
 func (r *Replica) Handler() http.Handler { return r.handler }
 
 // Drain hands every key over and waits until nothing is held, or ctx ends. It takes no more keys.

@@ -47,7 +47,9 @@ func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
 		errs = append(errs, fmt.Errorf("has Lease %s, must be from 1s to 24h", s.Lease.Duration))
 	}
 	if c.Options.MaxKeys < 0 || c.Options.MaxMoves < 0 {
-		errs = append(errs, fmt.Errorf("has MaxKeys %d and MaxMoves %d, must be 0 (no limit) or more", c.Options.MaxKeys, c.Options.MaxMoves))
+		errs = append(errs, fmt.Errorf(
+			"has MaxKeys %d and MaxMoves %d, must be 0 (no limit) or more", c.Options.MaxKeys, c.Options.MaxMoves,
+		))
 	}
 	groups, err := c.groups(work)
 	errs = append(errs, err)

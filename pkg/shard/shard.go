@@ -66,7 +66,8 @@ type Config struct {
 	Address string
 	// Lease is how long a process may be silent before others take its keys: default 20 s, from 1 s to 24 h.
 	Lease time.Duration
-	// Settle is how long no process must have come or gone before keys move for balance alone; default 10 s. Below 0: none.
+	// Settle is how long no process must have come or gone before keys move for balance alone; default 10 s. Below 0:
+	// none.
 	Settle time.Duration
 	// Revision of the lists: where processes differ, the higher one holds.
 	Revision int64
@@ -150,8 +151,8 @@ func (l Lease) Key() string { return string(l.run.Key()) }
 // Token is the fencing token of this start. It rises with every start of the key, on any process, and by Advance.
 func (l Lease) Token() int64 { return l.token.Load() }
 
-// Advance gives the work that goes on a new, larger token, and returns it. It is for work that has lost track of what it
-// has sent: whatever has seen the new token refuses what was sent under the old one. What Value and SetValue do from
+// Advance gives the work that goes on a new, larger token, and returns it. It is for work that has lost track of what
+// it has sent: whatever has seen the new token refuses what was sent under the old one. What Value and SetValue do from
 // then on is under the new token. One Advance of a key goes on at a time. With an error the lease keeps its token.
 // Errors: [elect.ErrLeaseLost], [elect.ErrReleased], or the context's cause.
 func (l Lease) Advance(ctx context.Context) (int64, error) {

@@ -253,7 +253,8 @@ func TestValuesOutliveTheirOwner(t *testing.T) {
 	}
 }
 
-// TestWorkAdvances holds that work which goes on gets a larger token, that others see it, and that its value is under it.
+// TestWorkAdvances holds that work which goes on gets a larger token, that others see it, and that its value is under
+// it.
 func TestWorkAdvances(t *testing.T) {
 	s := newService(t)
 	tokens := make(chan [2]int64, 2)
@@ -369,7 +370,8 @@ func TestNothingIsRemovedUntilListsAgree(t *testing.T) {
 	s.wait("topic-0 is gone", func() bool { return s.owner["topic-0"] == "" && len(s.owner) == 5 })
 }
 
-// TestProcessesNoticeWhatDiffers holds that lists with the same keys differ when others may own them, or they run otherwise.
+// TestProcessesNoticeWhatDiffers holds that lists with the same keys differ when others may own them, or they run
+// otherwise.
 func TestProcessesNoticeWhatDiffers(t *testing.T) {
 	for name, change := range map[string]func(*shard.Group){
 		"selector": func(g *shard.Group) { g.Selector = map[string]string{"pool": "b"} },

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a machine must have for the files of a run to be in memory, in bytes. The most was 5.3 GB at once, while the tests
-// of all packages were compiled.
+// What a machine must have for the files of a run to be in memory, in bytes. The most was 5.3 GB at once, while the
+// tests of all packages were compiled.
 const (
 	roomNeeded   = 8 << 30
 	memoryNeeded = 16 << 30

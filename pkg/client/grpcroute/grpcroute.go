@@ -25,8 +25,9 @@ import (
 )
 
 // NewClient returns a connection to all owners in the table of the router: [client.Router.Run] has to go on meanwhile.
-// Each RPC needs a key, by [WithKey]; without one it ends with InvalidArgument. Its metadata has the key and the fencing
-// token of the owner that is meant. The name is the authority of the RPCs, for which the certificates of owners are.
+// Each RPC needs a key, by [WithKey]; without one it ends with InvalidArgument. Its metadata has the key and the
+// fencing token of the owner that is meant. The name is the authority of the RPCs, for which the certificates of owners
+// are.
 //
 // An RPC waits at most [client.DefaultWait] for an owner, and with [grpc.WaitForReady] until its context ends. Then it
 // ends with Unavailable, also at its deadline: it was not sent.

@@ -27,8 +27,8 @@ func openBrief(t *testing.T, uri string) store.Store {
 	return openWithin(t, uri, time.Second)
 }
 
-// openWithin opens a store with a timeout for its calls. That may be too short for a connection on a busy machine, which
-// is then tried again.
+// openWithin opens a store with a timeout for its calls. That may be too short for a connection on a busy machine,
+// which is then tried again.
 func openWithin(t *testing.T, uri string, timeout time.Duration) store.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -204,8 +204,8 @@ func (p *pool) watchLateCall(ctx context.Context, c *connection, done <-chan str
 	}
 }
 
-// backendStillRuns says whether the server that calls go to has a process for a connection. Behind a pooler it says only
-// whether there is a server.
+// backendStillRuns says whether the server that calls go to has a process for a connection. Behind a pooler it says
+// only whether there is a server.
 func (p *pool) backendStillRuns(ctx context.Context, c *connection) bool {
 	p.asks <- struct{}{} // no longer than a patience: who holds it waits no longer
 	defer func() { <-p.asks }()

@@ -68,8 +68,8 @@ var _ = Describe("All nodes killed for three leases", func() {
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-// lastAnswered is when the last replica saw the store answer again; since, if none did later. A busy machine has it away
-// more than once.
+// lastAnswered is when the last replica saw the store answer again; since, if none did later. A busy machine has it
+// away more than once.
 func lastAnswered(c *cluster, since history.Instant) history.Instant {
 	GinkgoHelper()
 	last := since
