@@ -28,9 +28,9 @@ type Violation struct {
 type Verdict struct {
 	Violations []Violation
 	Runs       int
-	Assigned   int // of Runs, those by applications
-	Moves      int // consecutive runs of a key on two instances
-	Gap        time.Duration
+	Assigned   int           // of Runs, those by applications
+	Moves      int           // consecutive runs of a key on two instances
+	Gap        time.Duration // between runs of a key that was never off the list
 	Ran        time.Duration // all runs together
 	// Excused are overlaps that no lease can prevent, by the reason, and the longest time that a run lived on beside
 	// its successor.
@@ -70,7 +70,9 @@ func (j *judge) follow(old, run history.Run) {
 	if old.Instance != run.Instance {
 		j.v.Moves++
 	}
-	j.v.Gap = max(j.v.Gap, run.Start.Sub(old.End))
+	if alwaysListed(run.Key) {
+		j.v.Gap = max(j.v.Gap, run.Start.Sub(old.End))
+	}
 }
 
 // span is a time in which a run was there.

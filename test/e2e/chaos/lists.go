@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -17,7 +18,13 @@ const (
 	calls    = 4 // http tasks, beside the commands
 )
 
-const callGroup = "calls"
+const (
+	callGroup = "calls"
+	extraName = "extra" // of tasks that come and go
+)
+
+// alwaysListed says whether a key is on every list.
+func alwaysListed(key string) bool { return !strings.HasPrefix(key, harness.Group+"/"+extraName+"-") }
 
 // lists is the task list at one time of a chaos test. A replica believes the higher revision.
 type lists struct {
@@ -36,7 +43,7 @@ func (l lists) commands() []string {
 	add("plain", AlwaysTasks-forking-stubborn)
 	add("fork", forking)
 	add("stubborn", stubborn)
-	add("extra", l.extra)
+	add(extraName, l.extra)
 	return keys
 }
 
@@ -89,7 +96,7 @@ func (l lists) tasks(recorder, records string) []object {
 		task("stubborn", stubborn, "--ignore-term"),
 	}
 	if l.extra > 0 {
-		tasks = append(tasks, task("extra", l.extra))
+		tasks = append(tasks, task(extraName, l.extra))
 	}
 	return tasks
 }
