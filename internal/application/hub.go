@@ -54,11 +54,12 @@ type Hub struct {
 	n       int64           // of the newest call
 	listed  listing
 	lost    []*assignment       // those that were lost, in order, and may run still
-	news    []protocol.AppEvent // of keys, that come with the next step
-	seen    Status
-	told    [3]string     // what Changed was last called for
-	took    bool          // it took keys once
-	stopped chan struct{} // closed by Close
+	pending []protocol.AppEvent // of keys, that come with the next step
+	latest  Status
+
+	notified    [3]string     // what Changed was last called for
+	hadCapacity bool          // it took keys once
+	stopped     chan struct{} // closed by Close
 }
 
 // assignment is a key that was given, or is to be.
@@ -98,7 +99,7 @@ type listing struct {
 func NewHub(cfg Config) *Hub {
 	h := &Hub{
 		cfg: cfg, app: protocol.NewApp(), keys: map[elect.Key]*assignment{}, calls: map[int64]*call{},
-		told: [3]string{"", "", ReasonNotCalled}, stopped: make(chan struct{}),
+		notified: [3]string{"", "", ReasonNotCalled}, stopped: make(chan struct{}),
 	}
 	go h.tick()
 	return h
@@ -128,11 +129,11 @@ func (h *Hub) Capacity() bool {
 	return h.app.Capacity(h.cfg.Clock.Now())
 }
 
-// TookKeys says whether there has been an application that takes keys.
-func (h *Hub) TookKeys() bool {
+// HadCapacity says whether there has been an application that takes keys.
+func (h *Hub) HadCapacity() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.took
+	return h.hadCapacity
 }
 
 // Overdue says that the application must be killed: it has not called for as long as it may run, less a margin; or
@@ -178,7 +179,7 @@ func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error
 	err := h.hold(mine)
 	if err == nil {
 		h.keys[a.Key] = mine
-		h.soon(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
+		h.enqueue(protocol.AppEvent{Kind: protocol.AppAssign, Key: string(a.Key), Token: a.Token})
 	}
 	h.mu.Unlock()
 	if err != nil {
@@ -197,7 +198,7 @@ func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error
 		mine.lost = now
 		h.lost = append(h.lost, mine)
 	}
-	h.soon(protocol.AppEvent{Kind: protocol.AppTake, Key: string(a.Key)})
+	h.enqueue(protocol.AppEvent{Kind: protocol.AppTake, Key: string(a.Key)})
 	h.mu.Unlock()
 	<-mine.released
 	return cause
@@ -210,31 +211,31 @@ func (h *Hub) step(ev protocol.AppEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stepLocked(ev)
-	h.tell()
+	h.notify()
 }
 
-// gather is for how long an event of a key waits for those of others: keys move together, and one reply has all.
-const gather = time.Millisecond
+// coalesceFor is how long an event of a key waits for those of others: keys move together, and one reply has all.
+const coalesceFor = time.Millisecond
 
-// soon has an event come with the next step, at the latest after gather.
-func (h *Hub) soon(ev protocol.AppEvent) {
-	if h.news = append(h.news, ev); len(h.news) == 1 {
-		time.AfterFunc(gather, func() { h.step(protocol.AppEvent{Kind: protocol.AppTick}) })
+// enqueue has an event come with the next step, at the latest after coalesceFor.
+func (h *Hub) enqueue(ev protocol.AppEvent) {
+	if h.pending = append(h.pending, ev); len(h.pending) == 1 {
+		time.AfterFunc(coalesceFor, func() { h.step(protocol.AppEvent{Kind: protocol.AppTick}) })
 	}
 }
 
-// stepLocked takes an event, after the newest session and what is new of keys.
+// stepLocked takes an event, after the newest session and the pending events of keys.
 func (h *Hub) stepLocked(ev protocol.AppEvent) {
 	now := h.cfg.Clock.Now()
 	session, left := h.cfg.Session()
 	h.do(h.app.Step(protocol.AppEvent{Kind: protocol.AppSession, Session: session, Left: left}, now), session)
-	for _, news := range h.news {
-		news.Left, news.More = left, true
-		h.do(h.app.Step(news, now), session)
+	for _, queued := range h.pending {
+		queued.Left, queued.More = left, true
+		h.do(h.app.Step(queued, now), session)
 	}
-	h.news, ev.Left = nil, left
+	h.pending, ev.Left = nil, left
 	h.do(h.app.Step(ev, now), session)
-	h.took = h.took || h.app.Capacity(now)
+	h.hadCapacity = h.hadCapacity || h.app.Capacity(now)
 }
 
 func (h *Hub) do(actions []protocol.AppAction, session string) {
@@ -317,8 +318,8 @@ func (h *Hub) sync(ctx context.Context, req *Request, running map[string]int64) 
 	c.wait = time.AfterFunc(wait, func() { h.waited(n) })
 	h.calls[n] = c
 	h.stepLocked(protocol.AppEvent{Kind: protocol.AppCalled, Call: c.sequence})
-	h.note(req, c.listed)
-	h.tell()
+	h.record(req, c.listed)
+	h.notify()
 	h.mu.Unlock()
 	select {
 	case a := <-c.answer:
@@ -334,7 +335,7 @@ func (h *Hub) waited(n int64) {
 	defer h.mu.Unlock()
 	if h.calls[n] != nil {
 		h.stepLocked(protocol.AppEvent{Kind: protocol.AppWaited})
-		h.tell()
+		h.notify()
 	}
 }
 

@@ -166,11 +166,11 @@ func TestKeysAreGivenAndTaken(t *testing.T) {
 		go func() { time.Sleep(300 * time.Millisecond); stop(elect.ErrReleased) }()
 		began = time.Now()
 		p.call(1)
-		if took := time.Since(began); took != 300*time.Millisecond+gather {
+		if took := time.Since(began); took != 300*time.Millisecond+coalesceFor {
 			t.Errorf("a stop was said after %v", took)
 		}
 		p.runs()
-		if s := p.reply.Stopping; len(s) != 1 || s[0].Key != "g/one" || s[0].Within != (5*time.Second-gather).Seconds() {
+		if s := p.reply.Stopping; len(s) != 1 || s[0].Key != "g/one" || s[0].Within != (5*time.Second-coalesceFor).Seconds() {
 			t.Errorf("stopping %+v", s)
 		}
 		select {
@@ -506,8 +506,8 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 			t.Errorf("before a call: %s: %q", why, got)
 		}
 		p := newProcess(t, h, first)
-		p.req.Status = map[string]string{"lag": "7", "long": strings.Repeat("é", maxSaidText)}
-		for i := range maxSaid {
+		p.req.Status = map[string]string{"lag": "7", "long": strings.Repeat("é", maxReportedText)}
+		for i := range maxReported {
 			p.req.Status[fmt.Sprint("x", i)] = ""
 		}
 		p.call(0)
@@ -517,14 +517,14 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 		p.call(0) // says that it runs
 		began := time.Now()
 		stop(errors.New("Balance"))
-		time.Sleep(gather)
+		time.Sleep(coalesceFor)
 		synctest.Wait()
 		s := h.Status()
 		if by := s.Stopping["g/k"]; !by.Equal(began.Add(5*time.Second)) || len(s.Stopping) != 1 {
 			t.Errorf("it has to stop %v", s.Stopping)
 		}
-		if why, _ := s.NotReady(""); !s.Ready || why != "" || s.Said["lag"] != "7" || len(s.Said) != maxSaid ||
-			len(s.Said["long"]) > maxSaidText {
+		if why, _ := s.NotReady(""); !s.Ready || why != "" || s.Reported["lag"] != "7" || len(s.Reported) != maxReported ||
+			len(s.Reported["long"]) > maxReportedText {
 			t.Errorf("known is %+v", s)
 		}
 		p.req.Ready = false

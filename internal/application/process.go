@@ -78,7 +78,7 @@ func (p *Process) Status() (pid int, reason, ended string) {
 	return 0, reason, "its command has ended: " + p.ended.Error()
 }
 
-func (p *Process) note(pid int, ended error) {
+func (p *Process) setState(pid int, ended error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pid, p.ended = pid, ended
@@ -97,7 +97,7 @@ func (p *Process) Secret() (string, error) {
 	return p.secret, nil
 }
 
-func (p *Process) set(session, secret string) {
+func (p *Process) setSession(session, secret string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.session, p.secret = session, secret
@@ -119,8 +119,8 @@ func (p *Process) Run(ctx context.Context) {
 			return
 		}
 		began := time.Now()
-		err := p.once(ctx, session, start)
-		p.note(0, err)
+		err := p.runOnce(ctx, session, start)
+		p.setState(0, err)
 		p.Gone() // what still calls is not listened to any more
 		if ctx.Err() != nil {
 			return
@@ -152,22 +152,22 @@ func (p *Process) awaitSession(ctx context.Context) string {
 	}
 }
 
-// once runs the command until it ends, and says why it did.
-func (p *Process) once(ctx context.Context, session string, start int64) error {
+// runOnce runs the command until it ends, and says why it did.
+func (p *Process) runOnce(ctx context.Context, session string, start int64) error {
 	secret := rand.Text()
 	command, err := p.prepare(session, secret, start)
 	if err != nil {
 		return err
 	}
-	p.set(session, secret)
-	defer p.set("", "")
+	p.setSession(session, secret)
+	defer p.setSession("", "")
 	child, err := p.Starter.Start(ctx, command)
 	if err != nil {
 		return err
 	}
 	p.Log.Info("The application has started", "pid", child.PID())
-	p.note(child.PID(), nil)
-	if err := p.attend(ctx, child, session); err != nil {
+	p.setState(child.PID(), nil)
+	if err := p.supervise(ctx, child, session); err != nil {
 		return err
 	}
 	exit := child.Exit()
@@ -186,12 +186,12 @@ var (
 	errLease  = errors.New("the lease of the replica is over")
 )
 
-// attend returns when nothing of the command is left, and why it had to end; nil: it ended by itself, or with ctx. It
+// supervise returns when nothing of the command is left, and why it had to end; nil: it ended by itself, or with ctx. It
 // is ended with ctx and with its session, and killed when it is overdue. The starter kills it at the deadline of its
 // session.
-func (p *Process) attend(ctx context.Context, child tasks.Process, session string) (why error) {
-	look := time.NewTicker(p.tick())
-	defer look.Stop()
+func (p *Process) supervise(ctx context.Context, child tasks.Process, session string) (why error) {
+	ticker := time.NewTicker(p.tick())
+	defer ticker.Stop()
 	ended, over, killed := ctx.Done(), false, false
 	for {
 		select {
@@ -200,7 +200,7 @@ func (p *Process) attend(ctx context.Context, child tasks.Process, session strin
 		case <-ended:
 			ended = nil
 			child.Stop(syscall.SIGTERM, stopGrace)
-		case <-look.C:
+		case <-ticker.C:
 			now, left := p.Deadline()
 			if now != session && !over {
 				over, why = true, errLease

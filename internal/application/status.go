@@ -16,8 +16,8 @@ type Status struct {
 	Ready    bool      `json:"ready"` // it is given keys
 	Since    time.Time `json:"since"` // its first call
 	LastCall time.Time `json:"lastCall"`
-	// Said is what it said of itself last: at most maxSaid entries, cut to maxSaidText.
-	Said map[string]string `json:"status"`
+	// Reported is what it said of itself last: at most maxReported entries, truncated to maxReportedText.
+	Reported map[string]string `json:"status"`
 	// Stopping are the keys that it has to stop, and when their time is over.
 	Stopping map[string]time.Time `json:"stopping"`
 	// Unknown are keys that it says it runs, and that it may not run.
@@ -25,9 +25,9 @@ type Status struct {
 	// Refused is the first other process that called meanwhile; empty: none has.
 	Refused string `json:"refused"`
 
-	saidReady bool
-	paused    bool // see protocol.AppPause
-	silent    bool // it has not called for as long as it might run
+	reportedReady bool
+	paused        bool // see protocol.AppPause
+	silent        bool // it has not called for as long as it might run
 }
 
 // Why an application is given no keys, in one word.
@@ -46,7 +46,7 @@ func (s *Status) NotReady(address string) (reason, message string) {
 		return "", ""
 	case s.App == "":
 		return ReasonNotCalled, "none has called at " + address
-	case !s.saidReady:
+	case !s.reportedReady:
 		return ReasonNotReady, "it says that it is not ready"
 	case s.paused:
 		return ReasonNotReady, "it turned not ready less than " + protocol.AppPause.String() + " ago"
@@ -58,39 +58,39 @@ func (s *Status) NotReady(address string) (reason, message string) {
 
 // What is kept of what an application says of itself.
 const (
-	maxSaid     = 16
-	maxSaidText = 256 // bytes of a name or a value
+	maxReported     = 16
+	maxReportedText = 256 // bytes of a name or a value
 )
 
-// cut is what is kept of a map: the first entries by name.
-func cut(said map[string]string) map[string]string {
+// bounded is what is kept of a map: the first entries by name.
+func bounded(reported map[string]string) map[string]string {
 	kept := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(said)) {
-		if len(kept) == maxSaid {
+	for _, name := range slices.Sorted(maps.Keys(reported)) {
+		if len(kept) == maxReported {
 			break
 		}
-		kept[cutText(name)] = cutText(said[name])
+		kept[truncate(name)] = truncate(reported[name])
 	}
 	return kept
 }
 
-func cutText(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxSaidText)], "") }
+func truncate(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReportedText)], "") }
 
-// note keeps what a call says, for people and for the runs.
-func (h *Hub) note(req *Request, listed listing) {
+// record keeps what a call says, for people and for the runs.
+func (h *Hub) record(req *Request, listed listing) {
 	if h.app.Application() != req.App {
-		if h.seen.Refused == "" {
-			h.seen.Refused = req.App
+		if h.latest.Refused == "" {
+			h.latest.Refused = req.App
 		}
 		return
 	}
 	if listed.id != "" {
 		h.listed = listed
 	}
-	if h.seen.App != req.App {
-		h.seen = Status{App: req.App, Since: time.Now()}
+	if h.latest.App != req.App {
+		h.latest = Status{App: req.App, Since: time.Now()}
 	}
-	h.seen.LastCall, h.seen.saidReady, h.seen.Said = time.Now(), req.Ready, cut(req.Status)
+	h.latest.LastCall, h.latest.reportedReady, h.latest.Reported = time.Now(), req.Ready, bounded(req.Status)
 	for key, load := range req.Load {
 		if k := elect.Key(key); h.cfg.Load != nil && h.keys[k] != nil {
 			h.cfg.Load(k, load)
@@ -99,18 +99,18 @@ func (h *Hub) note(req *Request, listed listing) {
 	if req.Same != "" {
 		return
 	}
-	h.seen.Unknown = nil
+	h.latest.Unknown = nil
 	for key, token := range h.listed.running {
 		a := h.keys[elect.Key(key)]
 		switch {
 		case a == nil || a.Token != token:
-			h.seen.Unknown = append(h.seen.Unknown, key)
+			h.latest.Unknown = append(h.latest.Unknown, key)
 		case a.running != nil:
 			a.running()
 			a.running = nil
 		}
 	}
-	slices.Sort(h.seen.Unknown)
+	slices.Sort(h.latest.Unknown)
 }
 
 // Status is what is known of the application.
@@ -135,19 +135,19 @@ func (h *Hub) status() Status {
 	if h.app.Application() == "" {
 		return Status{}
 	}
-	s, now := h.seen, h.cfg.Clock.Now()
+	s, now := h.latest, h.cfg.Clock.Now()
 	s.Ready, s.paused = h.app.Capacity(now), h.app.Paused(now)
 	// One that goes on calling is not silent while the lease of the replica is over.
 	s.silent = h.app.Remains(now) == 0 && time.Since(s.LastCall) > 4*h.cfg.MaxWait
 	return s
 }
 
-// tell calls Changed when it has to know.
-func (h *Hub) tell() {
+// notify calls Changed when it has to know.
+func (h *Hub) notify() {
 	s := h.status()
 	reason, _ := s.NotReady("")
-	if is := [3]string{s.App, s.Refused, reason}; is != h.told {
-		h.told = is
+	if is := [3]string{s.App, s.Refused, reason}; is != h.notified {
+		h.notified = is
 		h.cfg.Changed()
 	}
 }

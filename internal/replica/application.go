@@ -158,7 +158,7 @@ func (b *beside) status(listen string) (a *record.Application, lastCall time.Tim
 	state := b.state(listen)
 	s := state.known
 	a = &record.Application{
-		ID: s.App, PID: state.pid, Ready: s.Ready, Message: clip(state.message), Status: s.Said, Stopping: map[string]int64{},
+		ID: s.App, PID: state.pid, Ready: s.Ready, Message: clip(state.message), Status: s.Reported, Stopping: map[string]int64{},
 	}
 	if s.App != "" {
 		a.Since = s.Since.UnixMilli()
@@ -240,7 +240,7 @@ func (r *Replica) Ready() error {
 	}
 	groups := assigned(s)
 	bounded := len(groups) < len(s.Groups)
-	if len(groups) == 0 || n.beside.hub.TookKeys() || bounded && time.Since(r.started) >= longestUnready {
+	if len(groups) == 0 || n.beside.hub.HadCapacity() || bounded && time.Since(r.started) >= longestUnready {
 		return nil
 	}
 	return fmt.Errorf("no application has taken keys of %s since the start: %s", strings.Join(groups, ", "),
