@@ -5,15 +5,31 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 )
 
-// A collection that somebody drops comes back with its indexes.
+// A collection that somebody drops comes back with its indexes, also when they cannot be made at first.
 func TestDroppedCollectionIsMadeAgain(t *testing.T) {
-	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
+	t.Run("at once", func(t *testing.T) {
+		uri := testmongo.SharedByThree(t)
+		testDropped(t, uri, open(t, mongo.Options{URI: uri}))
+	})
+	t.Run("after failures", func(t *testing.T) {
+		rs, uri, s := faulty(t)
+		const maxTimeExpired = 50
+		must(t, rs.FailCommand(t.Context(), 2, bson.M{
+			"failCommands": bson.A{"createIndexes"}, "errorCode": maxTimeExpired, "appName": "shardctl",
+		}))
+		testDropped(t, uri, s)
+	})
+}
+
+func testDropped(t *testing.T, uri string, s store.Store) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	notifications, err := s.Watch(ctx, store.Interest{Session: "s1"})

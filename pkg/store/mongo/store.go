@@ -51,7 +51,11 @@ import (
 )
 
 // backend keeps documents in one database, under one cluster's name. It implements [engine.Backend].
-type backend struct{ *setup }
+type backend struct {
+	*setup
+
+	dropped chan struct{} // holds one while collections or indexes may be missing, see remake
+}
 
 // Open connects to the database and checks that the user may do what will be needed. It makes what is missing:
 // collections, indexes, the version of the layout. Any number of processes may do so at once. It waits for a primary no
@@ -81,10 +85,13 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 
 // newBackend is on a database that was not reached yet.
 func newBackend(opts Options) *backend {
-	return &backend{&setup{reader: &reader{access: &access{
-		log: opts.Logger, cluster: opts.Cluster, database: opts.Database, timeout: opts.Timeout,
-		causes: causes(secretParams.Of(opts.URI)),
-	}}}}
+	return &backend{
+		setup: &setup{reader: &reader{access: &access{
+			log: opts.Logger, cluster: opts.Cluster, database: opts.Database, timeout: opts.Timeout,
+			causes: causes(secretParams.Of(opts.URI)),
+		}}},
+		dropped: make(chan struct{}, 1),
+	}
 }
 
 // Traits implements [engine.Backend].

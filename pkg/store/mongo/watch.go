@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -38,6 +39,11 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 		_ = stream.Close(closing)
 	}()
 	begun()
+	var remaking sync.WaitGroup
+	defer remaking.Wait()
+	while, end := context.WithCancel(ctx)
+	defer end()
+	remaking.Go(func() { b.remake(while) })
 	return b.follow(ctx, stream, emit)
 }
 
@@ -126,8 +132,6 @@ func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit f
 	for _, k := range store.Kinds() {
 		kinds[collectionName(b.cluster, k)] = k
 	}
-	var remaking sync.WaitGroup
-	defer remaking.Wait()
 	for {
 		e, err := b.next(ctx, stream)
 		if ctx.Err() != nil {
@@ -138,7 +142,7 @@ func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit f
 		}
 		kind, ours := kinds[e.Namespace.Collection]
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
-			remaking.Go(func() { b.remake(context.WithoutCancel(ctx)) }) // the stream may end with what it watched
+			b.markDropped()
 		}
 		if one, ok := noted(kind, e); ours && ok {
 			emit(one)
@@ -146,15 +150,48 @@ func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit f
 	}
 }
 
-// remake makes collections and indexes again after somebody dropped some: they come back by themselves with the next
-// write, but without what keeps searches short.
+// markDropped says that collections or indexes may be missing.
+func (b *backend) markDropped() {
+	select {
+	case b.dropped <- struct{}{}:
+	default: // it is known
+	}
+}
+
+const (
+	// remakeTimeout bounds one attempt. No lease hangs on it, and several replicas make the same indexes at once.
+	remakeTimeout = 10 * time.Second
+	remakePause   = time.Second
+)
+
+// remake makes collections and indexes again whenever somebody dropped some, until ctx ends: they come back by
+// themselves with the next write, but without what keeps searches short. It tries until it has, unless it may not. A
+// stream may end with what it watched: what is left undone then is done beside the next one.
 func (b *backend) remake(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
-	defer cancel()
-	b.log.Info("A collection was dropped: making it again")
-	if err := b.makeIndexes(ctx); err != nil {
-		err = b.causes.Translate("make dropped collections again", err)
-		b.log.Error(err, "Searches in the store may be slow until a restart")
+	for {
+		select {
+		case <-b.dropped:
+		case <-ctx.Done():
+			return
+		}
+		b.log.Info("A collection was dropped: making it again")
+		attempt, cancel := context.WithTimeout(ctx, remakeTimeout)
+		err := b.causes.Translate("make dropped collections again", b.makeIndexes(attempt))
+		cancel()
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+		case errors.Is(err, store.ErrInvalid):
+			b.log.Error(err, "Searches in the store may be slow until a restart")
+			continue
+		default:
+			b.log.Error(err, "Searches in the store may be slow until it can: trying again", "duration", remakePause)
+		}
+		b.markDropped()
+		if sleep.For(ctx, remakePause) != nil {
+			return
+		}
 	}
 }
 
