@@ -41,7 +41,7 @@ var jobs = []job{
 	{name: "compile", limit: short},
 	{name: "unit", limit: longest},
 	{name: "race", limit: longest},
-	{name: "modules", limit: short, yields: true},
+	{name: "modules", limit: short},
 	{name: "promises", limit: short},
 	{name: "chaos-short", limit: short},
 	{name: "docs", limit: short},
@@ -97,7 +97,7 @@ var plans = map[string][]stage{
 		{{"unit", "race", "promises", "chaos-short", "docs"}},
 	},
 	"ci": {
-		{{"others", "stores-short", "brokers-short", "clients", "page"}, {"check", "modules", "chart"}},
+		{{"others", "stores-short", "brokers-short", "clients", "page", "modules"}, {"check", "chart"}},
 		{{"kube"}},
 	},
 	"nightly": {

@@ -1,12 +1,9 @@
 package sqlite
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,42 +12,56 @@ import (
 const writeLock = 120
 
 // HoldsWriteLock says whether a process of this machine is writing to the SQLite file at path, or was when it was
-// stopped. It reads /proc/locks: to open and close a file that this process may have open through SQLite would drop
-// SQLite's locks.
+// stopped. It asks the kernel about one byte, and does not wait. To read /proc/locks instead would hold up all who lock
+// a file on this machine (locks_start in Linux's fs/locks.c), for longer than a guard may be silent.
 func HoldsWriteLock(path string, pid int) (bool, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // the name that the file was opened by
 	}
-	var info unix.Stat_t
-	if err := unix.Stat(path+"-shm", &info); err != nil {
-		return false, fmt.Errorf("who writes to %q: %w", path, err)
-	}
-	locks, err := os.Open("/proc/locks")
+	fd, err := probes.of(path + "-shm")
 	if err != nil {
 		return false, fmt.Errorf("who writes to %q: %w", path, err)
 	}
-	defer func() { _ = locks.Close() }() // only read
-	lines := bufio.NewScanner(locks)
-	for lines.Scan() {
-		if isWriteLock(lines.Text(), pid, info.Ino) {
-			return true, nil
-		}
+	// Of an open file, and not of a process, so that a lock of this process is seen as well.
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: writeLock, Len: 1}
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock); err != nil {
+		return false, fmt.Errorf("who writes to %q: %w", path, err)
 	}
-	return false, lines.Err()
+	return lock.Type != unix.F_UNLCK && int(lock.Pid) == pid, nil
 }
 
-// isWriteLock reads a line as "3: POSIX  ADVISORY  WRITE 1234 fe:00:5678 120 120". The device is not compared: file
-// systems in layers show another one there than to stat.
-func isWriteLock(line string, pid int, inode uint64) bool {
-	f := strings.Fields(line)
-	if len(f) != 8 || f[1] != "POSIX" || f[3] != "WRITE" || f[4] != strconv.Itoa(pid) ||
-		!strings.HasSuffix(f[5], ":"+strconv.FormatUint(inode, 10)) {
-		return false
+// probes are the files that HoldsWriteLock asks about. They stay open, also one that another has replaced: whoever
+// closes a file drops all locks that SQLite has on it in the same process (https://sqlite.org/howtocorrupt.html, 2.2).
+var probes = openFiles{known: map[string]openFile{}}
+
+type openFiles struct {
+	mu    sync.Mutex
+	known map[string]openFile // by path
+}
+
+type openFile struct {
+	fd         int
+	dev, inode uint64
+}
+
+// of is the descriptor of the file that has the name now.
+func (o *openFiles) of(path string) (fd int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var info unix.Stat_t
+	if err := unix.Stat(path, &info); err != nil {
+		return 0, err
 	}
-	from, err := strconv.Atoi(f[6])
-	if err != nil || from > writeLock {
-		return false
+	f, open := o.known[path]
+	if open && f.dev == info.Dev && f.inode == info.Ino {
+		return f.fd, nil
 	}
-	to, err := strconv.Atoi(f[7])
-	return f[7] == "EOF" || err == nil && to >= writeLock
+	if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return 0, err
+	}
+	if err := unix.Fstat(fd, &info); err != nil {
+		return 0, err
+	}
+	o.known[path] = openFile{fd, info.Dev, info.Ino}
+	return fd, nil
 }

@@ -29,8 +29,23 @@ func TestHoldsWriteLock(t *testing.T) {
 	if !holds(os.Getpid()) || holds(1) {
 		t.Error("not seen to be held, or by another")
 	}
+	if !holds(os.Getpid()) {
+		t.Error("not held any more once it was asked")
+	}
 	unlock()
 	if holds(os.Getpid()) {
-		t.Error("not held any more")
+		t.Error("seen to be held after the end")
+	}
+
+	for _, suffix := range []string{"", "-shm", "-wal"} { // others take their names
+		if err := os.Rename(path+suffix, path+".old"+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, path, sqlite.Options{})
+	unlock = lockFile(t, path)
+	defer unlock()
+	if !holds(os.Getpid()) {
+		t.Error("not seen to be held in the file that has the name now")
 	}
 }
