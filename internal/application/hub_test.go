@@ -170,7 +170,8 @@ func TestKeysAreGivenAndTaken(t *testing.T) {
 			t.Errorf("a stop was said after %v", took)
 		}
 		p.runs()
-		if s := p.reply.Stopping; len(s) != 1 || s[0].Key != "g/one" || s[0].Within != (5*time.Second-coalesceFor).Seconds() {
+		within := (5*time.Second - coalesceFor).Seconds()
+		if s := p.reply.Stopping; len(s) != 1 || s[0].Key != "g/one" || s[0].Within != within {
 			t.Errorf("stopping %+v", s)
 		}
 		select {
@@ -523,8 +524,8 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 		if by := s.Stopping["g/k"]; !by.Equal(began.Add(5*time.Second)) || len(s.Stopping) != 1 {
 			t.Errorf("it has to stop %v", s.Stopping)
 		}
-		if why, _ := s.NotReady(""); !s.Ready || why != "" || s.Reported["lag"] != "7" || len(s.Reported) != maxReported ||
-			len(s.Reported["long"]) > maxReportedText {
+		if why, _ := s.NotReady(""); !s.Ready || why != "" || s.Reported["lag"] != "7" ||
+			len(s.Reported) != maxReported || len(s.Reported["long"]) > maxReportedText {
 			t.Errorf("known is %+v", s)
 		}
 		p.req.Ready = false

@@ -186,8 +186,8 @@ var (
 	errLease  = errors.New("the lease of the replica is over")
 )
 
-// supervise returns when nothing of the command is left, and why it had to end; nil: it ended by itself, or with ctx. It
-// is ended with ctx and with its session, and killed when it is overdue. The starter kills it at the deadline of its
+// supervise returns when nothing of the command is left, and why it had to end; nil: it ended by itself, or with ctx.
+// It is ended with ctx and with its session, and killed when it is overdue. The starter kills it at the deadline of its
 // session.
 func (p *Process) supervise(ctx context.Context, child tasks.Process, session string) (why error) {
 	ticker := time.NewTicker(p.tick())

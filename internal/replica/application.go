@@ -158,7 +158,8 @@ func (b *beside) status(listen string) (a *record.Application, lastCall time.Tim
 	state := b.state(listen)
 	s := state.known
 	a = &record.Application{
-		ID: s.App, PID: state.pid, Ready: s.Ready, Message: clip(state.message), Status: s.Reported, Stopping: map[string]int64{},
+		ID: s.App, PID: state.pid, Ready: s.Ready, Message: clip(state.message), Status: s.Reported,
+		Stopping: map[string]int64{},
 	}
 	if s.App != "" {
 		a.Since = s.Since.UnixMilli()

@@ -140,7 +140,8 @@ func showStatus(t *testing.T, n *network, a *app) {
 	t.Helper()
 	shows := func(want map[string]string) {
 		t.Helper()
-		for limit := time.Now().Add(wait); !maps.Equal(n.hub.Status().Reported, want); time.Sleep(10 * time.Millisecond) {
+		limit := time.Now().Add(wait)
+		for ; !maps.Equal(n.hub.Status().Reported, want); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(limit) {
 				t.Fatalf("its status is %v, want %v", n.hub.Status().Reported, want)
 			}

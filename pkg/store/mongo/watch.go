@@ -165,8 +165,8 @@ const (
 )
 
 // remake makes collections and indexes again whenever somebody dropped some, until ctx ends: they come back by
-// themselves with the next write, but without what keeps searches short. It tries until it has, unless it may not. A
-// stream may end with what it watched: what is left undone then is done beside the next one.
+// themselves with the next write, but without what keeps searches short. A stream may end with what it watched: what is
+// left undone then is done beside the next one.
 func (b *backend) remake(ctx context.Context) {
 	for {
 		select {
@@ -174,25 +174,33 @@ func (b *backend) remake(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		b.log.Info("A collection was dropped: making it again")
-		attempt, cancel := context.WithTimeout(ctx, remakeTimeout)
-		err := b.causes.Translate("make dropped collections again", b.makeIndexes(attempt))
-		cancel()
-		switch {
-		case err == nil:
+		if b.tryRemake(ctx) {
 			continue
-		case ctx.Err() != nil:
-		case errors.Is(err, store.ErrInvalid):
-			b.log.Error(err, "Searches in the store may be slow until a restart")
-			continue
-		default:
-			b.log.Error(err, "Searches in the store may be slow until it can: trying again", "duration", remakePause)
 		}
 		b.markDropped()
 		if sleep.For(ctx, remakePause) != nil {
 			return
 		}
 	}
+}
+
+// tryRemake says whether all is there, or another try does not help.
+func (b *backend) tryRemake(ctx context.Context) (over bool) {
+	attempt, cancel := context.WithTimeout(ctx, remakeTimeout)
+	defer cancel()
+	b.log.Info("A collection was dropped: making it again")
+	err := b.makeIndexes(attempt)
+	if err == nil || ctx.Err() != nil {
+		return err == nil
+	}
+	lasting := b.causes.Lasting(err)
+	err = b.causes.Translate("make dropped collections again", err)
+	if lasting {
+		b.log.Error(err, "Searches in the store may be slow until a restart")
+	} else {
+		b.log.Error(err, "Searches in the store may be slow until it can: trying again", "duration", remakePause)
+	}
+	return lasting
 }
 
 // errInvalidated says that what is watched was dropped or renamed.

@@ -33,9 +33,10 @@ func openWithin(t *testing.T, uri string, timeout time.Duration) store.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout})
+	open := func() (store.Store, error) { return postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout}) }
+	s, err := open()
 	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
-		s, err = postgres.Open(ctx, postgres.Options{URI: uri, Timeout: timeout})
+		s, err = open()
 	}
 	if err != nil {
 		t.Fatalf("open: %v", err)

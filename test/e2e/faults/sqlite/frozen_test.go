@@ -5,15 +5,14 @@ package sqlite_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
@@ -102,26 +101,11 @@ func (f file) freezeAtWrite(ctx context.Context, r *harness.Replica) history.Ins
 			return StopTrying("the worker is gone").Wrap(err)
 		}
 		time.Sleep(5 * time.Millisecond) // for all of its threads to have stopped
-		if f.writer() != worker.PID {
-			_, err := r.Kill(harness.Worker, syscall.SIGCONT)
-			return errors.Join(errors.New("it held no lock"), err)
+		if writes, err := sqlite.HoldsWriteLock(f.path, worker.PID); !writes || err != nil {
+			_, thaw := r.Kill(harness.Worker, syscall.SIGCONT)
+			return errors.Join(errors.New("it held no lock"), err, thaw)
 		}
 		return nil
 	}).WithPolling(7 * time.Millisecond).Should(Succeed())
 	return at
-}
-
-// writer is the process that holds the write lock; 0: none does. SQLite locks byte 120 of the file's index for it, see
-// https://sqlite.org/walformat.html#wal_locks.
-func (f file) writer() int {
-	GinkgoHelper()
-	index, err := os.OpenFile(f.path+"-shm", os.O_RDWR, 0)
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = index.Close() }() // nothing was written
-	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: 120, Len: 1}
-	Expect(unix.FcntlFlock(index.Fd(), unix.F_GETLK, &lock)).To(Succeed())
-	if lock.Type == unix.F_UNLCK {
-		return 0
-	}
-	return int(lock.Pid)
 }
