@@ -99,6 +99,19 @@ def again(lease):
     say("begin", lease.key, lease.token)
 
 
+@app.group("cancels")
+async def cancels(lease):
+    say("begin", lease.key, lease.token)
+    waits = asyncio.ensure_future(asyncio.sleep(3600))
+    asyncio.get_running_loop().call_later(0.1, waits.cancel)
+    await waits
+
+
+@app.group("cancels in a thread")
+def cancels_in_thread(lease):
+    asyncio.run(cancels(lease))
+
+
 @app.group("status")
 def status(lease):
     try:

@@ -80,6 +80,19 @@ func TestAsyncio(t *testing.T) {
 	drain(t, n, a)
 }
 
+// TestCancelledError: a function that lets a cancellation through which is not that of its lease begins again.
+func TestCancelledError(t *testing.T) {
+	need(t, "python3")
+	n, address := newNetwork(t)
+	python := languages[0]
+	a := start(t, python, python.command(t), address)
+	for _, name := range []string{"cancels/one", "cancels in a thread/one"} {
+		k := n.hub.give(name, 1, nil)
+		a.says("begin "+name+" 1", "begin "+name+" 1")
+		k.take()
+	}
+}
+
 // always has the same become of each call.
 func (n *network) always(f fault) {
 	n.set(func() { n.fault = func(application.Request) fault { return f } })

@@ -157,8 +157,9 @@ class _Run:
             yield
         except Done:
             self.done = True
-        except (Exception, SystemExit):
-            log.exception("%s failed", self.lease.key)
+        except (Exception, SystemExit, asyncio.CancelledError) as err:  # what it waited for may have been cancelled
+            if not (isinstance(err, asyncio.CancelledError) and self.lease.cancelled.is_set()):
+                log.exception("%s failed", self.lease.key)
         ceiling = 1.0 if _now() - began > 60 else self.ceiling
         self.pause, self.ceiling = random.uniform(0, ceiling), min(60.0, 2 * ceiling)
 
@@ -326,11 +327,10 @@ class Application:
 
     def _news(self) -> None:
         """Have what changed here be said at once: a call that waits is given up, and its reply not acted on."""
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):  # it is closed
             self._changed = True
             if self._waiting:
-                with contextlib.suppress(OSError):  # it is closed
-                    self._waiting.shutdown(socket.SHUT_RDWR)
+                self._waiting.shutdown(socket.SHUT_RDWR)
 
     def _obey(self, reply: dict[str, Any], sent: float) -> None:
         """Act on the reply to the newest call."""
