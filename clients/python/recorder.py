@@ -1,6 +1,7 @@
 """The application of the conformance suite: it prints what begins and ends."""
 
 import asyncio
+import decimal
 import json
 import pathlib
 import sys
@@ -115,6 +116,7 @@ def cancels_in_thread(lease):
 @app.group("status")
 def status(lease):
     try:
+        app.set_load(lease.key, decimal.Decimal("1.5"))
         app.set_load(lease.key, -1)
     except ValueError as err:
         say(err)

@@ -253,7 +253,7 @@ class Application {
     if (!(load >= 0 && load <= 1e15)) {
       throw new RangeError(`load ${load}: must be from 0 to 1e15`);
     }
-    this.#load[key] = load;
+    this.#load[key] = Number(load); // of a text or a BigInt, too: the replica takes none
   }
 
   setStatus(status) {

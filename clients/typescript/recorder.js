@@ -68,6 +68,7 @@ const app = connect()
   .group("again", async (lease) => say("begin", lease.key, lease.token))
   .group("status", async (lease) => {
     try {
+      app.setLoad(lease.key, "1.5");
       app.setLoad(lease.key, -1);
     } catch (err) {
       say(err.message);

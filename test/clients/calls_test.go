@@ -147,8 +147,8 @@ func findOwner(_ *testing.T, n *network, a *app) {
 	k.take()
 }
 
-// showStatus: what the application says of itself stands in every call, until it says something else. A load that the
-// replica would refuse, with all of the call, is refused at once.
+// showStatus: what the application says of itself stands in every call, until it says something else. So does a
+// load, of whatever type of number. One that the replica would refuse, with all of the call, is refused at once.
 func showStatus(t *testing.T, n *network, a *app) {
 	t.Helper()
 	shows := func(want map[string]string) {
@@ -165,6 +165,9 @@ func showStatus(t *testing.T, n *network, a *app) {
 		t.Errorf("it says %q", line)
 	}
 	shows(map[string]string{"version": "é 1", "lag": "12"})
+	if load := n.hub.load.Load(); load != 1.5 {
+		t.Errorf("its load is %v, want 1.5", load)
+	}
 	k.take()
 	shows(map[string]string{"version": "é 2"})
 	seen := n.answered()

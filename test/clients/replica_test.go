@@ -37,6 +37,7 @@ type hub struct {
 	renewed time.Time // the lease lasts from then on
 	held    bool      // the lease is renewed all the time
 	lasts   time.Duration
+	load    atomic.Value // a float64: the last of any key
 }
 
 func newHub(t *testing.T, session string) *hub {
@@ -44,7 +45,7 @@ func newHub(t *testing.T, session string) *hub {
 	h := &hub{t: t, session: session, held: true, lasts: *hard}
 	h.Hub = application.NewHub(application.Config{
 		Clock: elect.SystemClock(), Session: h.lease, MaxWait: *hard / 10,
-		Changed: func() {},
+		Changed: func() {}, Load: func(_ elect.Key, load float64) { h.load.Store(load) },
 	})
 	t.Cleanup(h.Close)
 	return h

@@ -268,7 +268,7 @@ class Application:
         """Say how much work a key is, in any unit, for a group with weightFrom: reported."""
         if not 0 <= load <= 1e15:
             raise ValueError(f"load {load}: must be from 0 to 1e15")
-        self._load[key] = load
+        self._load[key] = float(load)  # of a Decimal, too: JSON has none
 
     def set_status(self, status: Mapping[str, object]) -> None:
         """Show people these names and values with the instance, instead of those before. 16 of 256 bytes are kept."""

@@ -61,6 +61,7 @@ final class Recorder {
                 cancelled(lease);
             }).group("status", lease -> {
                 try {
+                    app.setLoad(lease.key(), 1.5);
                     app.setLoad(lease.key(), -1);
                 } catch (IllegalArgumentException e) {
                     print(e.getMessage());
