@@ -350,7 +350,7 @@ class Application {
       process.exit(EXIT_STUCK);
     }
     if (this.#live > 0 && at >= this.#cancelAt) {
-      this.#runs.forEach((run) => this.#cancel(run));
+      this.#runs.forEach((run) => run.ended || this.#cancel(run)); // what is done stays so
     }
   }
 

@@ -211,9 +211,17 @@ func isDone(_ *testing.T, n *network, a *app) {
 	a.says("begin done/one 1")
 	next := n.hub.give("work/next", 2, nil) // meanwhile the one that is done is not begun again
 	a.says("begin work/next 2")
+	n.set(func() { n.delay = *hard * 9 / 20 }) // nor once a slow replica had the others cancelled
+	a.says("end work/next 2")
+	n.set(func() { n.delay = 0 })
+	a.says("begin work/next 2")
+	last := n.hub.give("work/last", 3, nil)
+	a.says("begin work/last 3")
 	k.take()
 	next.take()
 	a.says("end work/next 2")
+	last.take()
+	a.says("end work/last 3")
 }
 
 func runAgain(_ *testing.T, n *network, a *app) {
