@@ -292,6 +292,9 @@ class Application {
 
   /** Act on the reply to the newest call. */
   #obey(reply, sent) {
+    if (!(reply.validFor >= 0)) {
+      throw new ReplicaError(0, "its answer is no reply");
+    }
     this.#check();
     if (reply.session !== this.#session) {
       this.#runs.forEach((run) => this.#cancel(run));

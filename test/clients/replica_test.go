@@ -120,6 +120,7 @@ const (
 	afterNext       // it arrives after the call that follows it
 	repeated        // it does not arrive, and gets the reply that was kept
 	saidTwice       // its reply stands twice on the connection
+	garbled         // it does not arrive, and gets an answer that is no reply
 )
 
 // network is the way from an application to its replica.
@@ -192,6 +193,9 @@ func (n *network) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case repeated:
 		reply = httptest.NewRecorder()
 		_, _ = reply.Write(n.kept)
+	case garbled:
+		reply = httptest.NewRecorder()
+		_, _ = reply.WriteString("{}")
 	case twice:
 		go n.deliver(req, body)
 		reply = n.deliver(req, body)
@@ -212,6 +216,17 @@ func (n *network) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	time.Sleep(delay)
 	answer(w, reply, does == saidTwice)
 	n.set(func() { n.answers++ })
+}
+
+// calls waits for so many answers.
+func (n *network) calls(t *testing.T, answers int) {
+	t.Helper()
+	seen := n.answered()
+	for limit := time.Now().Add(wait); n.answered() < seen+answers; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it does not call")
+		}
+	}
 }
 
 // answered is how many requests have been answered.

@@ -229,6 +229,10 @@ public final class Application {
 
     /** Acts on the reply to the newest call. */
     private synchronized void obey(Map<String, Object> reply, double sent) throws IOException {
+        if (!(reply.get("validFor") instanceof Number number)) {
+            throw new IOException("its answer is no reply");
+        }
+        double validFor = number.doubleValue();
         check();
         if (!session.equals(reply.get("session"))) {
             runs.values().forEach(Run::cancel);
@@ -246,7 +250,6 @@ public final class Application {
         session = (String) reply.get("session");
         seq = (Long) reply.get("seq");
         listed = (String) reply.get("listed");
-        double validFor = ((Number) reply.get("validFor")).doubleValue();
         timeout = WAIT + Math.max(0.5, validFor / 4);
         longest = Math.max(longest, validFor);
         validTo = Math.max(validTo, sent + validFor - Clock.TICK);
