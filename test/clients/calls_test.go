@@ -94,6 +94,23 @@ func TestCancelledError(t *testing.T) {
 	}
 }
 
+// TestSystemExit: work in Java may end the process. All keys are handed over first, its own included.
+func TestSystemExit(t *testing.T) {
+	java := languages[2]
+	need(t, java.programs...)
+	n, address := newNetwork(t)
+	a := start(t, java, java.command(t), address)
+	other := n.hub.give("work/one", 1, nil)
+	a.says("begin work/one 1")
+	exits := n.hub.give("exits/one", 2, nil)
+	a.says("begin exits/one 2")
+	n.notReady(t)
+	exits.take()
+	other.take()
+	a.says("end work/one 1")
+	a.exits(3)
+}
+
 // always has the same become of each call.
 func (n *network) always(f fault) {
 	n.set(func() { n.fault = func(application.Request) fault { return f } })
@@ -294,11 +311,7 @@ func drain(t *testing.T, n *network, a *app) {
 	k := n.hub.give("work/one", 1, nil)
 	a.says("begin work/one 1")
 	a.signal(syscall.SIGTERM)
-	for limit := time.Now().Add(wait); n.hub.Capacity(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("it still takes keys")
-		}
-	}
+	n.notReady(t)
 	k.take()
 	a.says("end work/one 1")
 	a.says(a.of.over...)

@@ -218,6 +218,16 @@ func (n *network) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	n.set(func() { n.answers++ })
 }
 
+// notReady waits until the application takes no more keys.
+func (n *network) notReady(t *testing.T) {
+	t.Helper()
+	for limit := time.Now().Add(wait); n.hub.Capacity(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it still takes keys")
+		}
+	}
+}
+
 // calls waits for so many answers.
 func (n *network) calls(t *testing.T, answers int) {
 	t.Helper()

@@ -13,7 +13,9 @@ import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * This process as the replica beside it knows it.
@@ -75,18 +77,31 @@ public final class Application {
         return this;
     }
 
-    /** Runs keys until the process is asked to end, and returns when all have been handed over. */
+    /** Runs keys until the process is asked to end, as by System.exit, and returns when all have been handed over. */
     public void run() throws InterruptedException {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             drain();
             try {
-                await();
+                while (!ended.await(100, TimeUnit.MILLISECONDS)) {
+                    endExiting();
+                }
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }
         }));
         start();
         await();
+    }
+
+    /** Ends work that has to return and has called System.exit: that waits for this, and never returns. */
+    private synchronized void endExiting() {
+        for (Run r : runs.values()) {
+            if (r.lease.cancelled() && !r.over && Stream.of(r.thread.getStackTrace())
+                .anyMatch(frame -> frame.getClassName().equals("java.lang.Shutdown"))) {
+                r.over = true;
+                news();
+            }
+        }
     }
 
     /** Runs keys in threads of this process, until {@link #drain}. */

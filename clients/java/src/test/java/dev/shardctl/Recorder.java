@@ -43,6 +43,9 @@ final class Recorder {
                 while (true) {
                     Thread.onSpinWait();
                 }
+            }).group("exits", lease -> {
+                say("begin", lease);
+                System.exit(3);
             }).group("values", lease -> {
                 String before = lease.value().map(b -> new String(b, UTF_8)).orElse("");
                 lease.setValue((before + "é").getBytes(UTF_8));
