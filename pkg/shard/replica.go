@@ -202,7 +202,7 @@ func (r *Replica) SetKeys(group string, keys []string) error {
 func (r *Replica) SetCap(group string, most int) error {
 	return r.change(group, func(g *Group) error {
 		g.Cap = most
-		return g.check()
+		return nil
 	})
 }
 

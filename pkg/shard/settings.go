@@ -90,7 +90,7 @@ func (c *Config) groups(work Work) (groups []Group, err error) {
 	return groups, errors.Join(errs...)
 }
 
-// check finds what is wrong with a group, but for its keys.
+// check finds what is wrong with a group as it is configured, but for its keys and its cap.
 func (g *Group) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) {
@@ -114,9 +114,6 @@ func (g *Group) check() error {
 	if g.KeysEvery < minEvery {
 		wrong("has KeysEvery %s, must be at least %s", g.KeysEvery, minEvery)
 	}
-	if g.Cap < 0 {
-		wrong("has Cap %d, must be 0 (no cap) or more", g.Cap)
-	}
 	if g.Work == nil {
 		wrong("has no work")
 	}
@@ -126,6 +123,9 @@ func (g *Group) check() error {
 // settings are those of the group, as a file would have them.
 func (g *Group) settings() (config.Group, error) {
 	s := config.Group{Name: g.Name, Slots: g.Slots, Selector: g.Selector, WeightFrom: config.WeightReported}
+	if g.Cap < 0 {
+		return s, fmt.Errorf("group %q has Cap %d, must be 0 (no cap) or more", g.Name, g.Cap)
+	}
 	if limit := g.Cap; limit > 0 {
 		s.Cap = &limit
 	}

@@ -343,6 +343,28 @@ func TestListsChange(t *testing.T) {
 	}
 }
 
+// A cap changes wherever the keys come from.
+func TestCapsChange(t *testing.T) {
+	list := func(context.Context) ([]string, error) { return names(4), nil }
+	for name, group := range map[string]shard.Group{
+		"Keys": {Keys: names(4)}, "KeysFrom": {KeysFrom: list}, "Slots": {Slots: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t)
+			group.Name = "topics"
+			a := s.start("a", shard.Config{Groups: []shard.Group{group}}, s.work("a"))
+			s.shares(map[string]int{"a": 4})
+			if err := a.SetCap("topics", 3); err != nil {
+				t.Fatal(err)
+			}
+			s.shares(map[string]int{"a": 3})
+			if a.SetCap("topics", -1) == nil {
+				t.Error("a cap below 0 was taken")
+			}
+		})
+	}
+}
+
 func waitProblem(t *testing.T, c *client.Client, reason string) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
