@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,4 +184,11 @@ func (t token) mac(at, what string) []byte {
 	h := hmac.New(sha256.New, t.sum[:])
 	_, _ = h.Write([]byte("shardctl vouches\n" + at + "\n" + what)) // hashes take everything
 	return h.Sum(nil)
+}
+
+// Bearer is the bearer token of a request; false: it has none. The case of the scheme does not matter.
+func Bearer(r *http.Request) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }

@@ -87,7 +87,7 @@ func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *httpe
 	if g.Tokens == nil {
 		return local, nil
 	}
-	text, ok := bearer(r)
+	text, ok := access.Bearer(r)
 	if !ok {
 		return "", unauthorized("a token is needed (Authorization: Bearer TOKEN)")
 	}
@@ -132,13 +132,6 @@ func unauthorized(message string) *httperr.Error {
 	return e
 }
 
-// bearer is the token of a request.
-func bearer(r *http.Request) (string, bool) {
-	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	text = strings.TrimSpace(text)
-	return text, strings.EqualFold(scheme, "Bearer") && text != ""
-}
-
 // caller says who sent a request to a listener, and which changes it takes from them. Without tokens, open says whether
 // everyone sees what tasks write there.
 func (g *Guard) caller(r *http.Request, open bool, takes status.Changes) (api.Caller, *httperr.Error) {
@@ -160,7 +153,7 @@ func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (acce
 			http.StatusForbidden, api.ReasonForbidden, "who asks is not said to pages of other origins",
 		)
 	}
-	text, given := bearer(r)
+	text, given := access.Bearer(r)
 	switch {
 	case g.Tokens == nil && takes != status.ChangesNone:
 		return access.Identity{Name: local, Role: access.Admin}, nil
@@ -197,7 +190,7 @@ func (g *Guard) Output(next http.Handler, open bool) http.Handler {
 // grant is Output at a listener that takes changes.
 func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
-		text, given := bearer(r)
+		text, given := access.Bearer(r)
 		granted := status.Access{
 			Changes: takes, Caller: func() (api.Caller, *httperr.Error) { return g.caller(r, open, takes) },
 		}
@@ -223,7 +216,7 @@ func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.H
 
 // Vouch is for [status.Config]: it proves to another replica that who asks has a token, which that replica never sees.
 func (g *Guard) Vouch(r *http.Request, instance, target string) string {
-	text, ok := bearer(r)
+	text, ok := access.Bearer(r)
 	if g.Tokens == nil || !ok {
 		return ""
 	}

@@ -201,8 +201,7 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Header.Del("Connection")
 	p.Out.Header.Set(api.KeyHeader, to.key)
 	p.Out.Header.Set(hopsHeader, strconv.Itoa(hopsOf(p.In)+1))
-	if token, ok := strings.CutPrefix(p.In.Header.Get("Authorization"), "Bearer "); ok && f.cfg.Known != nil &&
-		f.cfg.Known(strings.TrimSpace(token)) {
+	if token, ok := access.Bearer(p.In); ok && f.cfg.Known != nil && f.cfg.Known(token) {
 		p.Out.Header.Del("Authorization")
 	}
 	p.SetXForwarded()
