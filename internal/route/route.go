@@ -192,6 +192,7 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	to, _ := p.In.Context().Value(targetKey{}).(target)
 	p.Out.URL.Scheme, p.Out.URL.RawPath = "http", to.path
 	p.Out.URL.Path, _ = url.PathUnescape(to.path) // it was unescaped once already
+	p.Out.URL.RawQuery = p.In.URL.RawQuery        // the proxy leaves out what it cannot parse
 	for name := range p.Out.Header {
 		if strings.HasPrefix(name, "Shardctl-") {
 			p.Out.Header.Del(name)

@@ -80,7 +80,7 @@ func TestRequestsAreForwarded(t *testing.T) {
 		Source: boardOf(owning(7, app(t, echo))), Known: func(token string) bool { return token == "of-shardctl" },
 		Done: func(code int, _ time.Duration) { codes = append(codes, code) },
 	})
-	r := post("/route/g/a/x%2Fy//z/?q=1", "hello")
+	r := post("/route/g/a/x%2Fy//z/?q=1;2&b=100%&a", "hello")
 	for name, value := range map[string]string{
 		api.KeyHeader: "g/other", api.TokenHeader: "99", "Shardctl-Proof": "p", "Authorization": "Bearer of-shardctl",
 		"Connection": "Upgrade", "Upgrade": "websocket",
@@ -88,7 +88,7 @@ func TestRequestsAreForwarded(t *testing.T) {
 		r.Header.Set(name, value)
 	}
 	got := send(t, h, r)
-	want := "POST /x%2Fy//z/?q=1 hello\nShardctl-Key=g/a\nShardctl-Fencing-Token=7\nShardctl-Hops=1\n" +
+	want := "POST /x%2Fy//z/?q=1;2&b=100%&a hello\nShardctl-Key=g/a\nShardctl-Fencing-Token=7\nShardctl-Hops=1\n" +
 		"Shardctl-Proof=\nAuthorization=\nX-Forwarded-Host=example.com\nUpgrade=\n"
 	if got.Code != http.StatusOK || got.Body.String() != want {
 		t.Errorf("%d %s, want %s", got.Code, got.Body, want)
