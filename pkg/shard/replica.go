@@ -3,8 +3,10 @@ package shard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -31,8 +33,9 @@ type Replica struct {
 	ended   chan struct{}
 	err     error // once ended is closed
 
-	mu     sync.Mutex // held while lists change, so that an older one never follows a newer
-	groups []Group
+	mu      sync.Mutex // held while lists change, so that an older one never follows a newer
+	groups  []Group
+	refused map[string]error // by group: why its newest list is not in force
 }
 
 // Start begins to take part, until ctx ends or [Replica.Close] is called. It returns an error where the configuration
@@ -53,7 +56,7 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	}
 	metrics := status.NewMetrics(false)
 	metrics.SetBuild(version, "")
-	r := &Replica{cfg: cfg, groups: slices.Clone(groups), ended: make(chan struct{})}
+	r := &Replica{cfg: cfg, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
 		Settings: settings, Metrics: metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
 		OnStuck: onStuck(cfg.Options.OnStuck), Version: version,
@@ -182,14 +185,28 @@ func (r *Replica) list(ctx context.Context, g Group) bool {
 	}
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Logger.Error(err, "The list of keys could not be had: the last one stays", "group", g.Name)
-		r.replica.Refuse(err)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.refused[g.Name] = err
+		r.refuse()
 	}
 	return err == nil
 }
 
+// refuse shows what is wrong with lists, if anything is. The mutex is held.
+func (r *Replica) refuse() {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
+		errs = append(errs, r.refused[name])
+	}
+	if err := errors.Join(errs...); err != nil {
+		r.replica.Refuse(err)
+	}
+}
+
 // SetKeys replaces the keys of a group. Those that are gone are released once all processes agree.
 func (r *Replica) SetKeys(group string, keys []string) error {
-	return r.change(group, func(g *Group) error {
+	return r.change(group, true, func(g *Group) error {
 		if g.Slots > 0 {
 			return fmt.Errorf("group %q has slots, which are its keys", group)
 		}
@@ -200,14 +217,14 @@ func (r *Replica) SetKeys(group string, keys []string) error {
 
 // SetCap changes how many keys of a group this process owns at most; 0: no cap. What it owns above that moves away.
 func (r *Replica) SetCap(group string, most int) error {
-	return r.change(group, func(g *Group) error {
+	return r.change(group, false, func(g *Group) error {
 		g.Cap = most
 		return nil
 	})
 }
 
-// change goes on with one group changed.
-func (r *Replica) change(name string, change func(*Group) error) error {
+// change goes on with one group changed; listed: by a new list.
+func (r *Replica) change(name string, listed bool, change func(*Group) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.groups, func(g Group) bool { return g.Name == name })
@@ -224,8 +241,15 @@ func (r *Replica) change(name string, change func(*Group) error) error {
 	}
 	settings := *r.replica.Settings()
 	settings.Groups = slices.Clone(settings.Groups)
+	same := built.Hash == settings.Groups[i].Hash && g.Cap == r.groups[i].Cap
 	settings.Groups[i], r.groups[i] = built, g
+	if _, refused := r.refused[name]; listed && refused {
+		delete(r.refused, name)
+	} else if same {
+		return nil // as most lists that are asked for
+	}
 	r.replica.Apply(&settings, nil)
+	r.refuse()
 	return nil
 }
 

@@ -365,15 +365,62 @@ func TestCapsChange(t *testing.T) {
 	}
 }
 
+// What is wrong with the list of one group stays shown while another group changes.
+func TestListsThatCannotBeHadStayShown(t *testing.T) {
+	s, calls := newService(t), 0
+	a := s.start("a", shard.Config{Groups: []shard.Group{
+		{Name: "found", KeysEvery: time.Second, KeysFrom: func(ctx context.Context) ([]string, error) {
+			switch calls++; calls {
+			case 1:
+				return names(2), nil
+			case 2:
+				return nil, errors.New("the broker is away")
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}},
+		{Name: "fixed", Keys: []string{"f1"}},
+	}}, s.work("a"))
+	c := serve(t, a)
+	waitProblem(t, c, "ConfigInvalid")
+	if err := a.SetKeys("fixed", []string{"f2"}); err != nil {
+		t.Fatal(err)
+	}
+	s.wait("f2 runs", func() bool { return s.owner["f2"] == "a" })
+	status, err := c.Status(t.Context())
+	invalid := func(p api.Problem) bool { return p.Reason == "ConfigInvalid" }
+	if err != nil || !slices.ContainsFunc(status.Problems, invalid) {
+		t.Errorf("%+v, %v", status.Problems, err)
+	}
+	if a.SetKeys("found", []string{"a b"}) == nil {
+		t.Error("a list that is wrong was taken")
+	}
+	if err := a.SetKeys("found", names(2)); err != nil { // as it was
+		t.Fatal(err)
+	}
+	waitNoProblem(t, c, "ConfigInvalid")
+}
+
 func waitProblem(t *testing.T, c *client.Client, reason string) {
+	t.Helper()
+	waitProblems(t, c, reason, true)
+}
+
+func waitNoProblem(t *testing.T, c *client.Client, reason string) {
+	t.Helper()
+	waitProblems(t, c, reason, false)
+}
+
+func waitProblems(t *testing.T, c *client.Client, reason string, shown bool) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		status, err := c.Status(t.Context())
-		if err == nil && slices.ContainsFunc(status.Problems, func(p api.Problem) bool { return p.Reason == reason }) {
+		has := func(p api.Problem) bool { return p.Reason == reason }
+		if err == nil && slices.ContainsFunc(status.Problems, has) == shown {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("no problem %s: %+v, %v", reason, status, err)
+			t.Fatalf("problem %s is not %t: %+v, %v", reason, shown, status, err)
 		}
 	}
 }
