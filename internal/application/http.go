@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -179,6 +180,8 @@ func (s *Server) value(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		return valueError(err)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
+	// In HTTP/1.0 a value that was cut off would look whole otherwise.
+	w.Header().Set("Content-Length", strconv.Itoa(len(value)))
 	_, _ = w.Write(value) // the reader is gone
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -552,5 +555,36 @@ func TestWhatIsKnownOfAnApplication(t *testing.T) {
 		if s = h.Status(); s.App != "" {
 			t.Errorf("after its end: %+v", s)
 		}
+	})
+}
+
+// kept is a value of a key.
+type kept []byte
+
+func (k kept) Value(context.Context) ([]byte, error)  { return k, nil }
+func (k kept) SetValue(context.Context, []byte) error { return nil }
+
+// TestAValueSaysItsLength: one that is cut off does not look whole, as in HTTP/1.0 it would.
+func TestAValueSaysItsLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		p := newProcess(t, h, first)
+		p.call(0)
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- h.Run(ctx, tasks.Assignment{Key: "g/a", Token: 7, Value: kept(make([]byte, 10_000))}, func() {})
+		}()
+		synctest.Wait()
+		p.call(0)
+		p.runs("g/a")
+		r := httptest.NewRequest(http.MethodGet, "/v1/value/g/a", nil)
+		r.Header.Set(api.TokenHeader, "7")
+		w := httptest.NewRecorder()
+		(&Server{Hub: h}).Handler().ServeHTTP(w, r)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Length") != "10000" {
+			t.Errorf("%d with %v", w.Code, w.Header())
+		}
+		p.givesBack(stop, ended)
 	})
 }

@@ -194,7 +194,8 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Path, _ = url.PathUnescape(to.path) // it was unescaped once already
 	p.Out.URL.RawQuery = p.In.URL.RawQuery        // the proxy leaves out what it cannot parse
 	for name := range p.Out.Header {
-		if strings.HasPrefix(name, "Shardctl-") {
+		// Servers that follow CGI take both for one name.
+		if strings.HasPrefix(strings.ReplaceAll(name, "_", "-"), "Shardctl-") {
 			p.Out.Header.Del(name)
 		}
 	}

@@ -68,7 +68,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	_, _ = fmt.Fprintln(w, r.Method, r.RequestURI, string(body))
 	for _, name := range []string{
-		api.KeyHeader, api.TokenHeader, hopsHeader, "Shardctl-Proof", "Authorization", "X-Forwarded-Host", "Upgrade",
+		api.KeyHeader, api.TokenHeader, hopsHeader, "Shardctl-Proof", "Shardctl_Key", "Authorization",
+		"X-Forwarded-Host", "Upgrade",
 	} {
 		_, _ = fmt.Fprintf(w, "%s=%s\n", name, r.Header.Get(name))
 	}
@@ -82,14 +83,14 @@ func TestRequestsAreForwarded(t *testing.T) {
 	})
 	r := post("/route/g/a/x%2Fy//z/?q=1;2&b=100%&a", "hello")
 	for name, value := range map[string]string{
-		api.KeyHeader: "g/other", api.TokenHeader: "99", "Shardctl-Proof": "p", "Authorization": "Bearer of-shardctl",
-		"Connection": "Upgrade", "Upgrade": "websocket",
+		api.KeyHeader: "g/other", api.TokenHeader: "99", "Shardctl-Proof": "p", "Shardctl_Key": "g/other",
+		"Authorization": "Bearer of-shardctl", "Connection": "Upgrade", "Upgrade": "websocket",
 	} {
 		r.Header.Set(name, value)
 	}
 	got := send(t, h, r)
 	want := "POST /x%2Fy//z/?q=1;2&b=100%&a hello\nShardctl-Key=g/a\nShardctl-Fencing-Token=7\nShardctl-Hops=1\n" +
-		"Shardctl-Proof=\nAuthorization=\nX-Forwarded-Host=example.com\nUpgrade=\n"
+		"Shardctl-Proof=\nShardctl_Key=\nAuthorization=\nX-Forwarded-Host=example.com\nUpgrade=\n"
 	if got.Code != http.StatusOK || got.Body.String() != want {
 		t.Errorf("%d %s, want %s", got.Code, got.Body, want)
 	}
