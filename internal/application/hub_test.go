@@ -84,13 +84,13 @@ func (p *process) runs(keys ...string) {
 
 // run gives a key to the application, and returns what ends it and how it ended.
 func run(h *Hub, key elect.Key, token int64) (stop context.CancelCauseFunc, running chan struct{}, ended chan error) {
+	return assign(h, tasks.Assignment{Key: key, Session: "of the key", Token: token, Grace: 5 * time.Second})
+}
+
+func assign(h *Hub, a tasks.Assignment) (stop context.CancelCauseFunc, running chan struct{}, ended chan error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	running, ended = make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- h.Run(ctx, tasks.Assignment{
-			Key: key, Session: "of the key", Token: token, Grace: 5 * time.Second,
-		}, func() { close(running) })
-	}()
+	go func() { ended <- h.Run(ctx, a, func() { close(running) }) }()
 	return stop, running, ended
 }
 
@@ -570,11 +570,7 @@ func TestAValueSaysItsLength(t *testing.T) {
 		h := newHub(t)
 		p := newProcess(t, h, first)
 		p.call(0)
-		ctx, stop := context.WithCancelCause(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- h.Run(ctx, tasks.Assignment{Key: "g/a", Token: 7, Value: kept(make([]byte, 10_000))}, func() {})
-		}()
+		stop, _, ended := assign(h, tasks.Assignment{Key: "g/a", Token: 7, Value: kept(make([]byte, 10_000))})
 		synctest.Wait()
 		p.call(0)
 		p.runs("g/a")

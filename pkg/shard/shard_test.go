@@ -321,7 +321,7 @@ func TestListsChange(t *testing.T) {
 	set(names(3)[1:], nil)
 	has(append(rest, "topic-1", "topic-2")...)
 	set([]string{"not a name"}, nil) // refused: the last one stays
-	waitProblem(t, serve(t, a), "ConfigInvalid")
+	waitProblem(t, serve(t, a), "ConfigInvalid", true)
 	has(append(rest, "topic-1", "topic-2")...)
 	if err := a.SetKeys("fixed", []string{"f2", "f3"}); err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func TestListsThatCannotBeHadStayShown(t *testing.T) {
 		{Name: "fixed", Keys: []string{"f1"}},
 	}}, s.work("a"))
 	c := serve(t, a)
-	waitProblem(t, c, "ConfigInvalid")
+	waitProblem(t, c, "ConfigInvalid", true)
 	if err := a.SetKeys("fixed", []string{"f2"}); err != nil {
 		t.Fatal(err)
 	}
@@ -398,20 +398,11 @@ func TestListsThatCannotBeHadStayShown(t *testing.T) {
 	if err := a.SetKeys("found", names(2)); err != nil { // as it was
 		t.Fatal(err)
 	}
-	waitNoProblem(t, c, "ConfigInvalid")
+	waitProblem(t, c, "ConfigInvalid", false)
 }
 
-func waitProblem(t *testing.T, c *client.Client, reason string) {
-	t.Helper()
-	waitProblems(t, c, reason, true)
-}
-
-func waitNoProblem(t *testing.T, c *client.Client, reason string) {
-	t.Helper()
-	waitProblems(t, c, reason, false)
-}
-
-func waitProblems(t *testing.T, c *client.Client, reason string, shown bool) {
+// waitProblem waits until a problem is shown, or no longer is.
+func waitProblem(t *testing.T, c *client.Client, reason string, shown bool) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		status, err := c.Status(t.Context())
@@ -430,7 +421,7 @@ func TestNothingIsRemovedUntilListsAgree(t *testing.T) {
 	a := s.start("a", shard.Config{Group: "topics", Keys: names(4)}, s.work("a"))
 	s.shares(map[string]int{"a": 4})
 	b := s.start("b", shard.Config{Group: "topics", Keys: names(6)[1:]}, s.work("b"))
-	waitProblem(t, serve(t, b), "ConfigDiffers")
+	waitProblem(t, serve(t, b), "ConfigDiffers", true)
 	s.wait("the new keys run", func() bool { return len(s.owner) == 6 })
 	s.wait("topic-0 runs on, as a still has it", func() bool { return s.owner["topic-0"] == "a" })
 	if err := a.SetKeys("topics", names(6)[1:]); err != nil {
@@ -457,7 +448,7 @@ func TestProcessesNoticeWhatDiffers(t *testing.T) {
 			cfg.Groups = slices.Clone(cfg.Groups)
 			change(&cfg.Groups[0])
 			s.start("b", cfg, s.work("b"))
-			waitProblem(t, serve(t, a), "ConfigDiffers")
+			waitProblem(t, serve(t, a), "ConfigDiffers", true)
 		})
 	}
 }

@@ -218,25 +218,27 @@ func (n *network) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	n.set(func() { n.answers++ })
 }
 
+// until waits for what is to come true, or fails with what is wrong until then.
+func until(t *testing.T, wrong string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(wait); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal(wrong)
+		}
+	}
+}
+
 // notReady waits until the application takes no more keys.
 func (n *network) notReady(t *testing.T) {
 	t.Helper()
-	for limit := time.Now().Add(wait); n.hub.Capacity(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("it still takes keys")
-		}
-	}
+	until(t, "it still takes keys", func() bool { return !n.hub.Capacity() })
 }
 
 // calls waits for so many answers.
 func (n *network) calls(t *testing.T, answers int) {
 	t.Helper()
 	seen := n.answered()
-	for limit := time.Now().Add(wait); n.answered() < seen+answers; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("it does not call")
-		}
-	}
+	until(t, "it does not call", func() bool { return n.answered() >= seen+answers })
 }
 
 // answered is how many requests have been answered.
