@@ -47,7 +47,7 @@ UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|internal/dev|test/imports|
 	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
 # Modules of their own: what they need is no business of who imports this one.
 NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod examples/controller/go.mod \
-	$(wildcard internal/*/*/go.mod)))
+	$(wildcard test/*/*/go.mod)))
 
 .DEFAULT_GOAL := help
 
@@ -211,7 +211,7 @@ brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred
 
 .PHONY: brokers-suites
 brokers-suites: ## The suite that every source passes, on real brokers
-	SHARDCTL_TEST_BROKERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- ./internal/testbroker/... \
+	SHARDCTL_TEST_BROKERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- ./test/testbroker/... \
 	./pkg/tasks/subscribe/... ./pkg/tasks/discover/listers
 
 .PHONY: brokers-short
@@ -221,10 +221,10 @@ brokers-short: brokers-suites ## What is short of it: the suites, and one short 
 
 .PHONY: brokers-install
 brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server
-	go run ./internal/testbroker/install
+	go run ./test/testbroker/install
 
 # Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
-STORE_PACKAGES = ./internal/testprocess ./internal/testservers/... ./internal/storecopy ./pkg/idempotency/... \
+STORE_PACKAGES = ./test/testprocess ./test/testservers/... ./internal/storecopy ./pkg/idempotency/... \
 	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./test/mutexes \
 	$$(go list ./pkg/store/... | grep -E 'pkg/store/(postgres|mysql|etcd|zookeeper|redis|quorum)(/|$$)')
 # Tests of the program on each of them.
@@ -263,7 +263,7 @@ e2e-stores: ## Scenarios with real processes and signals on the stores that need
 
 .PHONY: stores-install
 stores-install: ## What the tests' servers of stores need: Debian's packages (as root, no service is started), etcd
-	go run ./internal/testservers/install
+	go run ./test/testservers/install
 
 # For example CLIENTS_FLAGS='-run Libraries/python'. A test that lacks its language fails.
 CLIENTS_FLAGS ?=

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/pageblock"
+	"github.com/shardctl/shardctl/test/pageblock"
 )
 
 // program is what the page of the commands says of each: the page is written from the program (cmd/shardctl).

@@ -19,7 +19,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/freeport"
-	"github.com/shardctl/shardctl/internal/pageblock"
+	"github.com/shardctl/shardctl/test/pageblock"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // longest is how long the commands of a page may take; a build with nothing cached is part of it.
@@ -27,9 +28,7 @@ const longest = 10 * time.Minute
 
 // What pages ask people to run is run, on this machine and as it stands there, but for what session.adapt replaces.
 func TestPagesRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts real replicas")
-	}
+	suites.Need(t, suites.Processes, "real processes")
 	bin := t.TempDir()
 	// Pages that do not build the program take it for installed.
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/shardctl")

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/pageblock"
+	"github.com/shardctl/shardctl/test/pageblock"
 )
 
 // What a page shows of a file is what stands in it.

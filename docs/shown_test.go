@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/pageblock"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/pageblock"
 )
 
 // What a page shows of a bad night is shown by an end-to-end scenario, which finds it by its name.

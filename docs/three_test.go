@@ -16,7 +16,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/pageblock"
+	"github.com/shardctl/shardctl/test/pageblock"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // maxLines is how many lines a program of the README may have that shares a hundred keys, without blank lines and
@@ -26,9 +27,7 @@ const maxLines = 12
 // The programs of the README spread a hundred keys over three processes. The last command of the block is run with
 // INSTANCE=a, b and c. The keys are spread evenly, and no key is in two processes at any time.
 func TestHundredKeysOnThreeProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and starts real processes")
-	}
+	suites.Need(t, suites.Processes, "real processes")
 	bin, shown := t.TempDir(), 0
 	blocks := pageblock.Blocks("README.md", read(t, root+"/README.md"))
 	for _, b := range blocks {

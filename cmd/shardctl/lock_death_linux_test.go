@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 const deathLease = 3 * time.Second

@@ -16,11 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // lockRig is a store, and a directory in which commands leave what they have done.
@@ -41,9 +42,7 @@ type lockRun struct {
 // onLockStores runs a test on SQLite and, beside it, on a real MongoDB: it mostly waits for leases.
 func onLockStores(t *testing.T, test func(lockRig)) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes, and waits for leases")
-	}
+	suites.Need(t, suites.Processes, "real processes")
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		test(sqliteRig(t))

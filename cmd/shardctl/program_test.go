@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // envProgram has this test's binary be the program: a replica starts a second process of what runs.

@@ -17,10 +17,11 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver called pgx
 
 	example "github.com/shardctl/shardctl/examples/fence"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencesql"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
@@ -77,14 +78,8 @@ func TestPython(t *testing.T) {
 
 // Nothing here brings a driver of JDBC, so it is not run.
 func TestJavaCompiles(t *testing.T) {
-	javac, err := exec.LookPath("javac")
-	if err != nil {
-		t.Skip("javac is not in PATH: the example in Java is not compiled")
-	}
-	if testing.Short() {
-		t.Skip("compiles Java")
-	}
-	out, err := exec.CommandContext(t.Context(), javac, "-Xlint:all", "-Werror", "-d", t.TempDir(),
+	testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "javac")
+	out, err := exec.CommandContext(t.Context(), "javac", "-Xlint:all", "-Werror", "-d", t.TempDir(),
 		"Fence.java").CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/pkg/client"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 var rate = flag.Int("rate", 1000, "requests a second in all")
@@ -173,9 +174,7 @@ func load(ctx context.Context, perSecond int, ways ...*way) (stop func()) {
 // TestRequestsDuringARollingUpdate sends requests while five real processes are replaced one by one. None is lost, and
 // no key is answered for by two owners at a time.
 func TestRequestsDuringARollingUpdate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("real processes, half a minute")
-	}
+	suites.Need(t, suites.Processes, "real processes and half a minute")
 	store := "sqlite:" + filepath.Join(t.TempDir(), "routing.db")
 	processes := make([]*process, 5)
 	for i := range processes {

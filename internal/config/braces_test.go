@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 func TestBraceNames(t *testing.T) {

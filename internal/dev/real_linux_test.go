@@ -18,11 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // patience is for what a loaded machine takes; nothing here waits for it to pass.
@@ -51,9 +52,7 @@ func TestMain(m *testing.M) {
 // build builds the program once for all tests: linking it takes longer than most of them do.
 func build(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts real processes")
-	}
+	suites.Need(t, suites.Processes, "real processes")
 	if programDir != nil {
 		return filepath.Join(programDir.Data(), "shardctl")
 	}

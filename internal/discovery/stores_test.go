@@ -13,29 +13,26 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/discovery"
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // Real databases keep a list of many chunks, and show the next one to who read the first.
 func TestOnStores(t *testing.T) {
-	uris := map[string]func() string{
-		"sqlite":  func() string { return "sqlite:" + filepath.Join(t.TempDir(), "a.db") },
-		"mongodb": func() string { return testmongo.Shared(t) },
+	uris := map[string]func(*testing.T) string{
+		"sqlite":  func(t *testing.T) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "a.db") },
+		"mongodb": func(t *testing.T) string { t.Helper(); return testmongo.Shared(t) },
 	}
 	for name, uri := range uris {
 		t.Run(name, func(t *testing.T) {
-			if name == "mongodb" && testing.Short() {
-				t.Skip("MongoDB is not started with -short")
-			}
-			db, err := store.Open(t.Context(), store.Config{URI: uri()})
+			db, err := store.Open(t.Context(), store.Config{URI: uri(t)})
 			if err != nil {
 				t.Fatal(err)
 			}

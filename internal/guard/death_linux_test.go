@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestWorkerKilled(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	"pgregory.net/rapid"
 
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"pgregory.net/rapid"
 
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/internal/view/viewtest"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // envGuard has the test binary be a guard, whose worker runs the tests.

@@ -12,9 +12,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
@@ -25,6 +22,9 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
@@ -96,17 +96,11 @@ func empty(t *testing.T, db store.Store) {
 }
 
 func TestMongoToSQLiteAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a MongoDB, and thousands of documents")
-	}
 	thereAndBack(t, "sqlite", "sqlite:"+filepath.Join(t.TempDir(), "moved.db"), 1234)
 }
 
 // Other servers, each of its own. What a check says of it is shown, and it writes and reads.
 func TestMongoToServersAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs servers")
-	}
 	for _, kind := range []testservers.Kind{
 		testservers.KindPostgres, testservers.KindMariaDB, testservers.KindEtcd, testservers.KindZooKeeper,
 		testservers.KindRedis,
@@ -130,9 +124,6 @@ func TestMongoToServersAndBack(t *testing.T) {
 
 // A quorum, of servers whose floors are counters of their own: all of them are raised.
 func TestMongoToQuorumAndBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs servers")
-	}
 	server := testservers.Start(t, testservers.KindEtcd)
 	uris := []string{server.Database(), server.Database(), server.Database()}
 	uri := "quorum:" + strings.Join(uris, ",")
@@ -144,9 +135,6 @@ func TestMongoToQuorumAndBack(t *testing.T) {
 
 // A server that may forget what it acknowledged does not hold what is promised.
 func TestCheckOfForgetfulServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a server")
-	}
 	uri := testservers.Start(t, testservers.KindPostgres, "fsync = off").Database()
 	found, err := storecheck.Check(
 		t.Context(), storecheck.Options{Config: store.Config{URI: uri, Timeout: limit / 3}},

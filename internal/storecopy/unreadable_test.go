@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/internal/storecopy"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // edited are stores in which a test can edit a document so that no one can read it, by the URI's scheme.
@@ -40,9 +40,6 @@ func edited(t *testing.T) map[string]func(t *testing.T) (uri string, spoil func(
 		},
 		"redis": func(t *testing.T) (string, func(store.Kind, string) error) {
 			t.Helper()
-			if testing.Short() {
-				t.Skip("needs a server")
-			}
 			uri := testservers.Shared(t, testservers.KindRedis).Database()
 			o, err := redis.ParseURL(uri)
 			if err != nil {

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -22,6 +21,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // mutexStores are where mutexes are read from, each as a process opens it.
@@ -42,7 +43,7 @@ func mutexStores(t *testing.T) map[string]func() store.Store {
 		"memory": func() store.Store { return db.Client() },
 		"sqlite": opened("sqlite:" + filepath.Join(t.TempDir(), "locks.db")),
 	}
-	if !testing.Short() {
+	if suites.Chosen(t, suites.Mongo) {
 		stores["mongodb"] = opened(testmongo.Shared(t))
 	}
 	return stores

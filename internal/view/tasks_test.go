@@ -7,6 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // play disturbs the cluster as the script says, heals it, and looks.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) {
@@ -69,9 +69,6 @@ func TestThePageShowsTheSchemas(t *testing.T) {
 func TestClean(t *testing.T) {
 	for name, dialect := range dialects {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && dialect != idempotency.SQLite {
-				t.Skip("needs a server: not run in a short run")
-			}
 			d := fresh(t, dialect)
 			g, err := idempotency.New(d.config(idempotency.Config{}))
 			if err != nil {

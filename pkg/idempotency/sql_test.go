@@ -14,10 +14,11 @@ import (
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // brings the driver of SQLite
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // requests is how many requests are sent.
@@ -119,9 +120,6 @@ var dialects = map[string]idempotency.Dialect{
 func TestSQL(t *testing.T) {
 	for name, dialect := range dialects {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && dialect != idempotency.SQLite {
-				t.Skip("needs a server: not run in a short run")
-			}
 			idempotencytest.Run(t, idempotencytest.Backend{
 				Transactional: true, NoWait: dialect == idempotency.PostgreSQL,
 				Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
@@ -135,9 +133,6 @@ func TestSQL(t *testing.T) {
 
 // In the hour that comes twice when summer time ends, the clock of the database is right all the same.
 func TestTheTimeZoneOfASessionDoesNotMatter(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a server: not run in a short run")
-	}
 	d := fresh(t, idempotency.MySQL)
 	server := testservers.Shared(t, testservers.KindMariaDB).Server()
 	tx, err := d.db.BeginTx(t.Context(), nil)
@@ -207,9 +202,7 @@ func openClient(_ context.Context, uri string) (idempotencytest.Client, error) {
 // Each request is sent five times at once by ten processes, some of which are killed half way: each effect happens
 // exactly once, and everybody gets its reply.
 func TestProcessesThatAreKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes: not run in a short run")
-	}
+	suites.Need(t, suites.Processes, "many real processes")
 	for name, dialect := range dialects {
 		t.Run(name, func(t *testing.T) {
 			d := fresh(t, dialect)

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/jobs"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Variables of a process that shares the job: the store as KIND:URI, its name, and a directory that all share.
@@ -168,9 +169,7 @@ func (j *judge) runs(t *testing.T, m *team, n int) {
 }
 
 func TestThreeProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes, and waits for the end of a lease")
-	}
+	suites.Need(t, suites.Processes, "real processes and the end of a lease")
 	for kind, target := range map[string]func(t *testing.T) string{
 		"SQLite":  func(t *testing.T) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "jobs.db") },
 		"MongoDB": func(t *testing.T) string { t.Helper(); return "mongo:" + testmongo.Shared(t) },

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/shard"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // The environment of a process of the service that TestRollingUpdate starts.
@@ -235,9 +236,7 @@ func (f *fleet) shared() bool {
 // TestRollingUpdate replaces five real processes that share a hundred keys, one by one, each after its successor is
 // ready. No two work on a key at a time, tokens rise, and each key moves at most twice.
 func TestRollingUpdate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("real processes, half a minute")
-	}
+	suites.Need(t, suites.Processes, "real processes and half a minute")
 	f := newFleet(t)
 	for i := range processes {
 		f.start(fmt.Sprintf("old-%d", i), "1")

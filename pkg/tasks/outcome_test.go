@@ -13,6 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )

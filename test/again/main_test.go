@@ -39,10 +39,10 @@ func Before(t *testing.T) int {
 	),
 	"internal/discovery/x_test.go": tests(`func TestBroken(t *testing.T) { ran.Before(t); t.Error("always") }`),
 	"docs/x_test.go":               tests(`func TestUnbuilt(t *testing.T) { ran.Nothing(t) }`),
-	"internal/testbroker/x_test.go": tests(
+	"test/testbroker/x_test.go": tests(
 		`func TestMain(m *testing.M) { m.Run(); os.Exit(1) }`, `func TestSound(t *testing.T) { ran.Before(t) }`,
 	) + "\nvar _ = os.Exit\n",
-	"internal/testservers/x_test.go": tests(
+	"test/testservers/x_test.go": tests(
 		`func TestMain(m *testing.M) { code := m.Run(); println("logs are kept"); os.Exit(code) }`,
 		`func TestFlaky(t *testing.T) { if ran.Before(t) == 0 { t.Error("at first") } }`,
 	),
@@ -54,7 +54,7 @@ func Before(t *testing.T) int {
 		`func TestFailed(t *testing.T) { ran.Before(t); t.Error("at first") }`,
 		"func TestDetector(t *testing.T) { ran.Before(t); "+check+" }",
 	),
-	"internal/testmongo/x_test.go": tests(
+	"test/testmongo/x_test.go": tests(
 		`func TestMain(m *testing.M) { m.Run(); panic("at the end") }`,
 		`func TestFailed(t *testing.T) { ran.Before(t); t.Error("at first") }`,
 	),
@@ -97,16 +97,16 @@ func TestSecondAttempts(t *testing.T) {
 		},
 		"nor what is not built": {packages: []string{"./docs"}, fails: "without a failed test"},
 		"nor a failed TestMain": {
-			packages: []string{"./internal/testbroker"}, fails: "without a failed test",
-			ran: map[string]int{"internal/testbroker/TestSound": 1},
+			packages: []string{"./test/testbroker"}, fails: "without a failed test",
+			ran: map[string]int{"test/testbroker/TestSound": 1},
 		},
 		"what TestMain says at the end is not in the way": {
-			packages: []string{"./internal/testservers"}, again: []string{"internal/testservers TestFlaky"},
-			ran: map[string]int{"internal/testservers/TestFlaky": 2},
+			packages: []string{"./test/testservers"}, again: []string{"test/testservers TestFlaky"},
+			ran: map[string]int{"test/testservers/TestFlaky": 2},
 		},
 		"nor a TestMain that panics": {
-			packages: []string{"./internal/testmongo"}, fails: "without a failed test",
-			ran: map[string]int{"internal/testmongo/TestFailed": 1},
+			packages: []string{"./test/testmongo"}, fails: "without a failed test",
+			ran: map[string]int{"test/testmongo/TestFailed": 1},
 		},
 		"where the race detector failed all is repeated": {
 			packages: []string{"./internal/detector"}, again: []string{"internal/detector (the race detector failed)"},

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/shardctl/shardctl/internal/toolcache"
+	"github.com/shardctl/shardctl/test/toolcache"
 )
 
 // requirements are schemathesis and all that it needs, with hashes. They are made of requirements.in by

@@ -16,7 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/shardctl/shardctl/internal/toolcache"
+	"github.com/shardctl/shardctl/test/toolcache"
 )
 
 // axe-core finds what keeps people from using a page: https://github.com/dequelabs/axe-core. The sum is the package's

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // wait is how long anything may take that a test waits for.
@@ -87,10 +88,10 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// need skips a test where programs are missing, or fails it with SHARDCTL_TEST_CLIENTS=required.
+// need skips a test unless the clients' suite runs and has these programs.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	testprocess.NeedPrograms(t, "SHARDCTL_TEST_CLIENTS", "make clients-install", programs...)
+	testprocess.NeedPrograms(t, suites.Clients, "make clients-install", programs...)
 }
 
 // app is a process of an application.

@@ -12,10 +12,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 var _ = Describe("Applications in other languages", Label("sqlite"), func() {
@@ -70,5 +71,5 @@ func java(ctx SpecContext) []string {
 // needClients skips a scenario as test/clients does, where programs are missing.
 func needClients(programs ...string) {
 	GinkgoHelper()
-	testprocess.NeedPrograms(GinkgoTB(), "SHARDCTL_TEST_CLIENTS", "make clients-install", programs...)
+	testprocess.NeedPrograms(GinkgoTB(), suites.Clients, "make clients-install", programs...)
 }

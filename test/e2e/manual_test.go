@@ -19,9 +19,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // newManual is a cluster as the manual shows it.

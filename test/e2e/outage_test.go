@@ -13,10 +13,10 @@ import (
 	. "github.com/onsi/gomega"
 	_ "modernc.org/sqlite" // the scenarios take the write lock of the database themselves
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // outage is a store that a scenario can take away and give back.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Every job is a target of the Makefile, and every plan is made of jobs.

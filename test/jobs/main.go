@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/toolcache"
+	"github.com/shardctl/shardctl/test/toolcache"
 )
 
 func main() {

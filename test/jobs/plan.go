@@ -54,12 +54,12 @@ var jobs = []job{
 		name: "stores-short", limit: longest, needs: []string{"stores-install"},
 		reached: []string{
 			"./pkg/elect/...", "./pkg/store/...", "./test/e2e/stores", "./test/mutexes", "./internal/storecopy",
-			"./internal/testservers",
+			"./test/testservers",
 		},
 	},
 	{
 		name: "brokers-short", limit: longest, needs: []string{"brokers-install"},
-		reached: []string{"./pkg/tasks/subscribe/...", "./test/e2e/brokers", "./internal/testbroker"},
+		reached: []string{"./pkg/tasks/subscribe/...", "./test/e2e/brokers", "./test/testbroker"},
 	},
 	{name: "clients", limit: short, needs: []string{"clients-install"}},
 	{name: "kube", limit: longest, make: []string{"kube-if-any"}},

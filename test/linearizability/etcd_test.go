@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // etcdDatabase is a prefix of a cluster, which clients reach through a proxy before each member.

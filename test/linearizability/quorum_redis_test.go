@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/quorum"
 	_ "github.com/shardctl/shardctl/pkg/store/redis" // quorums of Redis are opened by URI
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // quorumServers are real Redis servers that make up a quorum, each behind a link.

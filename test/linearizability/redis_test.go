@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 func redisDatabase(name, uri, cluster string) database {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // zooFaults does to an ensemble what happens to ensembles, by seed, until it is asked to end.

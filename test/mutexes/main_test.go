@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/mysql"
@@ -18,6 +15,10 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 func TestMain(m *testing.M) {
@@ -32,9 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestSQLite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes, and waits for leases")
-	}
+	suites.Need(t, suites.Processes, "real processes")
 	suite(t, func(t *testing.T) string {
 		t.Helper()
 		return "sqlite:" + filepath.Join(t.TempDir(), "locks.db")
@@ -42,9 +41,7 @@ func TestSQLite(t *testing.T) {
 }
 
 func TestMongoDB(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a MongoDB, starts processes, and waits for leases")
-	}
+	suites.Need(t, suites.Processes, "real processes")
 	suite(t, func(t *testing.T) string {
 		t.Helper()
 		return testmongo.Shared(t)

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // suite is what holds on each store; fresh is the URI of an empty database.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Lab is open from Open to Close. It is for one goroutine.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // NewReport makes a report that prints to out.

@@ -22,8 +22,9 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/toolcache"
+
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/toolcache"
 )
 
 // redisRetry is the retry strategy of redislock's own example.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testprocess"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

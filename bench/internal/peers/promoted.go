@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/replicas"

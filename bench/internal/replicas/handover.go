@@ -13,10 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
-	"go.mongodb.org/mongo-driver/v2/bson"
+	"github.com/shardctl/shardctl/test/testmongo"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

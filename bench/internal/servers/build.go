@@ -13,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/shardctl/shardctl/internal/toolcache"
+	"github.com/shardctl/shardctl/test/toolcache"
 )
 
 // redisWheel holds redis-server. Its name says which Python it is for, though the program needs none.

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
+
 	// The stores that are measured.
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"

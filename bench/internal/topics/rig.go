@@ -17,10 +17,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
-	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/testbroker"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

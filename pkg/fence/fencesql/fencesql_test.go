@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencesql"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
 	"github.com/shardctl/shardctl/pkg/fence/internal/stale"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 func TestMain(m *testing.M) {

@@ -16,6 +16,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencehttp"
 	"github.com/shardctl/shardctl/pkg/idempotency"

@@ -14,11 +14,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencymongo"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 var whole = flag.Bool("idempotency.whole", false, "send 10,000 requests")
@@ -58,9 +58,6 @@ func transact(db *mongo.Database) idempotency.Transact {
 }
 
 func TestMongo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a server: not run in a short run")
-	}
 	idempotencytest.Run(t, idempotencytest.Backend{
 		Transactional: true, NoWait: true,
 		Open: func(tb testing.TB) func(idempotency.Config) idempotency.Config {
@@ -95,9 +92,6 @@ func TestWithoutASession(t *testing.T) {
 
 // A transaction that the caller has begun holds the record and the effect: both are gone when it is aborted.
 func TestInATransactionOfTheCallers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a server: not run in a short run")
-	}
 	db := fresh(t, testmongo.Shared(t))
 	effects := db.Collection("effects")
 	g, err := idempotency.New(idempotency.Config{Records: idempotencymongo.In(db.Collection("requests"))})
@@ -149,9 +143,6 @@ func openClient(_ context.Context, uri string) (idempotencytest.Client, error) {
 
 // As with SQL. The server ends the transactions of processes that were killed after two seconds.
 func TestProcessesThatAreKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes: not run in a short run")
-	}
 	rs := testmongo.New(t, testmongo.Options{
 		Own: true, ExtraParams: map[string]string{"transactionLifetimeLimitSeconds": "2"},
 	})

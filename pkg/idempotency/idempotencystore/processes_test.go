@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
@@ -27,6 +24,10 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 var whole = flag.Bool("idempotency.whole", false, "send 10,000 requests")
@@ -70,9 +71,7 @@ func openClient(ctx context.Context, uri string) (idempotencytest.Client, error)
 // Each request is sent five times at once by ten processes, some of which are killed half way. Effects are outside of
 // the store: none happens twice, and who gets no reply gets an error that says so.
 func TestProcessesThatAreKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes: not run in a short run")
-	}
+	suites.Need(t, suites.Processes, "many real processes")
 	server := func(k testservers.Kind) func(*testing.T) string {
 		return func(t *testing.T) string {
 			t.Helper()

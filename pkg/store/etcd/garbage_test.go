@@ -5,9 +5,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Each heartbeat leaves one revision of one small key, and a compaction takes all of them away. docs/stores/etcd.md

@@ -13,9 +13,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Whatever several clients did at once to few documents, the indexes hold what belongs to the documents, and nothing

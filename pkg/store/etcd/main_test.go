@@ -14,10 +14,10 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap" //nolint:depguard // etcd's client takes its logger in this form alone
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) {

@@ -11,9 +11,9 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // member answers for its state, and nothing else.

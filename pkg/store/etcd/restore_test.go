@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // The files of a backup take the place of newer ones. Tokens are larger than those that were given since all the same.

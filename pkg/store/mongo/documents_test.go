@@ -11,9 +11,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // What people write into the database manually never hides the other documents.

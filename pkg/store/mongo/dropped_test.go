@@ -7,9 +7,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // A collection that somebody drops comes back with its indexes, also when they cannot be made at first.

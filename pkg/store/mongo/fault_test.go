@@ -10,10 +10,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // writer makes changes with writer IDs that are never used twice.

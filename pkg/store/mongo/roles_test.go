@@ -13,9 +13,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/store"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 const password = "s3cret&pass/w0rd"

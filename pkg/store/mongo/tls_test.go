@@ -11,10 +11,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // identity writes a certificate and its key into one file, as MongoDB wants them.

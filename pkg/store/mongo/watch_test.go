@@ -10,9 +10,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {

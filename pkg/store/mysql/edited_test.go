@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Rows that people edited hide no others, and give way to what is created in their place.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // However much is asked of a store at once, it keeps no more connections than it says, and a heartbeat is not behind

@@ -7,8 +7,8 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // A transaction that the server refused to go on with is not left open on a connection that others use later, also

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // A table that a newer program adds comes with its indexes. A set-up that ends half way, here for want of a right that

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // both is a URI of both servers of a pair.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // patience bounds what a test waits for.

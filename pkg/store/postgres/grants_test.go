@@ -4,9 +4,9 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // The grants of docs/stores/postgresql.md are enough for who finds the tables in place, and for who only looks.

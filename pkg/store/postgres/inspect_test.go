@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 func readFile(t *testing.T, name string) []byte {

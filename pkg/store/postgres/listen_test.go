@@ -13,9 +13,9 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // A server that is slow at the start is not taken for a pooler, whose clients look at intervals for good.

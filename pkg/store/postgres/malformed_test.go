@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // What people write into the tables manually hides no other row, and gives way to what is created in its place. A

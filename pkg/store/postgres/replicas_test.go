@@ -6,10 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Fifty replicas with a watch each, all of which call at once, and whose guards mark their sessions then, keep to the

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // syncs counts the messages Sync in what clients send. Behind each of them a client waits for an answer (PostgreSQL's

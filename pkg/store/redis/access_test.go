@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // documented is the command that gives the least rights, as the page shows it.

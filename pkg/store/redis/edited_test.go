@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // edited are texts that somebody wrote manually: the fields of a lock, and whether they are a document.

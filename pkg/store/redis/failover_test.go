@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // set is three servers under Sentinel, and a client of them that has claimed g/held.

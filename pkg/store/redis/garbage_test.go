@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // A day of one replica with a lease of 20 s is 43,200 of them.

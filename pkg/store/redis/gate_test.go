@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 const lease = time.Second

@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // open makes a client that ends with the test.

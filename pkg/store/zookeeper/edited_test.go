@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // A document whose data somebody edited, or that somebody deleted, is absent, and the next creation takes its place.

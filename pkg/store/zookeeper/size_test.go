@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // What lists of 10,000 locks read: each lock once, then nothing, then what changed and the directory that it is in.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // kind is one kind of source under test. A new kind is one entry in kinds, and its publisher.

@@ -17,10 +17,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/test/e2e/brokers/judge"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // rig is a broker, replicas on a SQLite file, a sender and a receiver, with what was done to them.
@@ -65,8 +66,8 @@ func openBroker(ctx context.Context, kind testbroker.Kind) *testbroker.Server {
 	dir, err := os.MkdirTemp(Work, string(kind)+"-")
 	Expect(err).NotTo(HaveOccurred())
 	server, err := testbroker.Open(ctx, kind, filepath.Join(dir, "data"), testbroker.Options{})
-	if errors.Is(err, testbroker.ErrMissing) && os.Getenv(testbroker.EnvRequired) != "required" {
-		Skip(err.Error())
+	if errors.Is(err, testbroker.ErrMissing) {
+		suites.Missing(GinkgoTB(), err)
 	}
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {

@@ -17,10 +17,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/pkg/store"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // fence is a place that keeps positions and refuses a stale owner, as a test sees it.

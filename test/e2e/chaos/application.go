@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 const (
@@ -28,8 +28,8 @@ type applications struct {
 // newApplications finds the program. Without Python there are none.
 func newApplications(tb testing.TB) applications {
 	tb.Helper()
-	if why := testprocess.LacksPrograms(tb, "SHARDCTL_TEST_CLIENTS", "make clients-install", "python3"); why != "" {
-		tb.Log("without applications: " + why)
+	if err := testprocess.LacksPrograms("make clients-install", "python3"); err != nil {
+		tb.Log("without applications:", err)
 		return applications{}
 	}
 	program, err := filepath.Abs("../recorder/application.py")

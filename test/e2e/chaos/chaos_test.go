@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 var (
@@ -28,9 +29,7 @@ var (
 
 // TestChaos is the chaos test of each seed on each store.
 func TestChaos(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a chaos test takes minutes; -short was given")
-	}
+	suites.Need(t, suites.Scenarios, "real processes, MongoDB and minutes")
 	seeds, stores, err := parseFlags(*seedFlag, *storeFlag)
 	if err != nil {
 		t.Fatal(err)

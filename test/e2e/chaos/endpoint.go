@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // endpoint is the service that http tasks call. It works for a key as long as its last request allowed. It refuses a

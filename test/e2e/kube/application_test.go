@@ -9,10 +9,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/e2e/kube"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // An application in Python, in an image of its own beside each replica. The records are its own.

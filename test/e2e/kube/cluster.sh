@@ -96,7 +96,7 @@ in_rig() {
     controller
     (cd "$root" && go test -c -o "$work/kube.test" ./test/e2e/kube)
     (cd "$root" && go build -o "$work/recorder" ./test/e2e/recorder) # into the cache, where the scenarios build it again
-    [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreAsked$' ./internal/testmongo)
+    [ -n "${KUBE_MONGODB_URI:-}" ] || (cd "$root" && go test -count=1 -run '^TestNodesListenWhereTheyAreAsked$' ./test/testmongo)
     [ -x "$rig_home/up.sh" ] || "$rig/install.sh" "$rig_home"
     "$rig_home/build-all.sh" >"$work/build.log" 2>&1 || { tail -20 "$work/build.log"; return 1; }
     if [ -f "$rig_home/c/ns.pid" ] && kill -0 "$(cat "$rig_home/c/ns.pid")" 2>/dev/null; then

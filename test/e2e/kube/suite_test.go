@@ -15,12 +15,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/e2e/kube"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	stage.env = env
-	Run(t, "shardctl, on Kubernetes")
+	Run(t, suites.Cluster, "shardctl, on Kubernetes")
 }
 
 const (

@@ -12,11 +12,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // kindMongo is MongoDB, whose servers are those of another package.

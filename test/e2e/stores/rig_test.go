@@ -14,11 +14,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 const (
@@ -41,8 +42,8 @@ func newRig(ctx SpecContext, kind testservers.Kind) *rig {
 	Expect(err).NotTo(HaveOccurred())
 	r := &rig{kind: kind}
 	r.server, err = testservers.Open(context.WithoutCancel(ctx), kind, dir, testprocess.Options{})
-	if errors.Is(err, testservers.ErrMissing) && os.Getenv(testservers.EnvRequired) != "required" {
-		Skip(err.Error())
+	if errors.Is(err, testservers.ErrMissing) {
+		suites.Missing(GinkgoTB(), err)
 	}
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(r.server.Close)

@@ -10,10 +10,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // short is the label of the one scenario that each store has in `make stores-short`.

@@ -4,7 +4,6 @@ package stores_test
 
 import (
 	"flag"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +11,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 
-	"github.com/shardctl/shardctl/internal/testservers"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 const allStores = 50 * time.Minute
 
 func TestScenarios(t *testing.T) {
-	RunWithin(t, "shardctl, on stores with a server of their own", allStores)
+	RunWithin(t, suites.Stores, "shardctl, on stores with a server of their own", allStores)
 }
 
 // chosen skips a scenario on a store that was not asked for.
@@ -33,9 +33,5 @@ func chosen(kind testservers.Kind) {
 	asked := strings.FieldsFunc(*storesFlag, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(asked) > 0 && !slices.Contains(asked, string(kind)) {
 		Skip("not among the stores that were asked for: " + *storesFlag)
-	}
-	required := os.Getenv(testservers.EnvRequired)
-	if required == "none" {
-		Skip("needs a real " + string(kind) + ", which make e2e-stores has")
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // playEnv has this test's program play one scenario, whose first attempt fails. It says what else that attempt does.
@@ -57,7 +58,7 @@ func TestPlay(t *testing.T) {
 	if os.Getenv(playEnv) == "" {
 		t.Skip("is for TestUnsafeAttemptsFailTheSuite")
 	}
-	Run(t, "played")
+	Run(t, suites.Scenarios, "played")
 }
 
 // What a first attempt left in the records counts, although the attempt had failed before anybody looked.

@@ -13,8 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
 
-	"github.com/shardctl/shardctl/internal/pageblock"
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/pageblock"
 )
 
 // ExpectShown runs the commands that a page of the manual shows under this name (<!-- shown: NAME -->), and waits until

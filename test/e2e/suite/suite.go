@@ -20,10 +20,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/internal/testmongo"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Fleet is the label of scenarios that start more processes than a small machine serves in time. They are Serial
@@ -56,18 +57,16 @@ var (
 	work *testprocess.Work // in the first of parallel processes
 )
 
-// Run runs all scenarios of the calling package. Call it from its only test.
-func Run(t *testing.T, name string) {
+// Run runs all scenarios of the calling package, which are part of s. Call it from its only test.
+func Run(t *testing.T, s suites.Suite, name string) {
 	t.Helper()
-	RunWithin(t, name, suiteTimeout)
+	RunWithin(t, s, name, suiteTimeout)
 }
 
 // RunWithin is Run with a limit of its own. Let it be below that of `go test`, whose end kills without cleaning up.
-func RunWithin(t *testing.T, name string, limit time.Duration) {
+func RunWithin(t *testing.T, s suites.Suite, name string, limit time.Duration) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("the scenarios take minutes; -short was given")
-	}
+	suites.Need(t, s, "clusters of real processes")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(Patience)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)

@@ -10,26 +10,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // full is the size that the design asks for: minutes of CPU time, so that it is played only when asked for.
 var full = flag.Bool("simulation.full", false, "play 500 replicas with 100,000 keys for half an hour")
 
-// large has more replicas than look at all others each time; with -short it has fewer.
+// large has more replicas than look at all others each time.
 //
 // At full size it was an hour with 200 faults, which did not end in ten minutes. Much of that time goes into sweeps.
 // After a mass restart each of 500 replicas lists all locks without a living owner, and reads those that have changed.
 // Such a minute takes ten times as long as a quiet one. So it is half an hour now, with faults about as close together.
-func large() Config {
+func large(tb testing.TB) Config {
+	tb.Helper()
 	c := Config{
-		Seed: 1, Replicas: 100, Keys: 10_000, Groups: 4, Faults: 33, Lease: 20 * time.Second,
-		Length: 12 * time.Minute, Quiet: 3 * time.Minute,
+		Seed: 1, Replicas: 50, Keys: 5_000, Groups: 4, Faults: 25, Lease: 20 * time.Second,
+		Length: 10 * time.Minute, Quiet: 3 * time.Minute,
 	}
 	switch {
 	case *full:
 		c.Replicas, c.Keys, c.Faults, c.Length, c.Quiet = 500, 100_000, 80, 30*time.Minute, 5*time.Minute
-	case testing.Short():
-		c.Replicas, c.Keys, c.Faults, c.Length = 50, 5_000, 25, 10*time.Minute
+	case suites.Chosen(tb, suites.Models):
+		c.Replicas, c.Keys, c.Faults, c.Length = 100, 10_000, 33, 12*time.Minute
 	}
 	return c
 }
@@ -57,7 +60,7 @@ func run1(t *testing.T, c Config) *Figures {
 // TestLarge plays a large cluster; with -simulation.full the largest that is promised. SIM_SEED chooses another course.
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	c := large()
+	c := large(t)
 	if seed, err := strconv.ParseUint(os.Getenv("SIM_SEED"), 10, 64); err == nil {
 		c.Seed = seed
 	}
@@ -97,12 +100,12 @@ history %016x`, f.Virtual, f.Real.Round(100*time.Millisecond), total, strings.Jo
 
 // TestSmall plays many small clusters; with -simulation.full ten times as many.
 func TestSmall(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(40)
 	switch {
 	case *full:
 		seeds = 600
-	case testing.Short():
-		seeds = 40
+	case suites.Chosen(t, suites.Models):
+		seeds = 60
 	}
 	if n, err := strconv.ParseUint(os.Getenv("SIM_RUNS"), 10, 64); err == nil {
 		seeds = n

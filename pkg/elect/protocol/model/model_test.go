@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/search"
+	"github.com/shardctl/shardctl/test/search"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 var (
@@ -16,7 +17,7 @@ var (
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-var limits = search.Limits{Short: 3_000, Large: 1_000_000}
+var limits = search.Limits{Small: 3_000, Large: 1_000_000}
 
 // No order of events within bounds breaks a promise, and from every state in which faults end, all keys run again.
 func TestModel(t *testing.T) {
@@ -25,7 +26,7 @@ func TestModel(t *testing.T) {
 		for _, sc := range scenarios() {
 			t.Run(strings.ReplaceAll(sc.name, " ", "-"), func(t *testing.T) {
 				t.Parallel()
-				c := newChecker(&sc.setting, limits.Of(*statesFlag, sc.large))
+				c := newChecker(&sc.setting, limits.Of(t, *statesFlag, sc.large))
 				first := sc.first()
 				c.search(first)
 				if c.broken != "" {
@@ -39,7 +40,7 @@ func TestModel(t *testing.T) {
 				} else {
 					extent = fmt.Sprintf("STOPPED at the limit, %d of them not looked beyond", c.left)
 				}
-				if !c.whole && !sc.large && *statesFlag == 0 && !testing.Short() {
+				if !c.whole && !sc.large && *statesFlag == 0 && suites.Chosen(t, suites.Models) {
 					t.Errorf(
 						"stopped at the limit of %d states: this scenario is to be searched whole, or marked as large",
 						c.limit,
@@ -55,8 +56,8 @@ func TestModel(t *testing.T) {
 	all := len(scenarios())
 	t.Logf("%d states and %d steps in %d scenarios, %d of them whole and %d stopped at the limit of %d states: no "+
 		"promise broken",
-		states.Load(), steps.Load(), all, whole.Load(), int64(all)-whole.Load(), limits.Of(*statesFlag, true))
-	if least := int64(1_000_000); !testing.Short() && *statesFlag == 0 && states.Load() < least {
+		states.Load(), steps.Load(), all, whole.Load(), int64(all)-whole.Load(), limits.Of(t, *statesFlag, true))
+	if least := int64(1_000_000); suites.Chosen(t, suites.Models) && *statesFlag == 0 && states.Load() < least {
 		t.Errorf("only %d states: at least %d are to be visited", states.Load(), least)
 	}
 }

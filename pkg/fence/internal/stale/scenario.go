@@ -9,17 +9,16 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Run plays the scenario on a place of this kind. At its end the stale owner writes without the fence, and succeeds: so
 // it was the fence that refused it.
 func Run(t *testing.T, kinds Kinds, kind, target string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes, and waits for the end of a lease")
-	}
+	suites.Need(t, suites.Processes, "real processes and the end of a lease")
 	place, err := kinds[kind](t.Context(), target)
 	if err != nil {
 		t.Fatal(err)

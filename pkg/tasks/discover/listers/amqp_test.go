@@ -18,11 +18,11 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/shardctl/shardctl/internal/freeport"
-	"github.com/shardctl/shardctl/internal/testbroker"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
+	"github.com/shardctl/shardctl/test/testbroker"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/access"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 func write(t *testing.T, file, content string) {

@@ -20,6 +20,8 @@ import (
 	"github.com/go-logr/logr"
 	"pgregory.net/rapid"
 
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
 	"github.com/shardctl/shardctl/pkg/tasks"

@@ -8,10 +8,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/test/testbroker"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

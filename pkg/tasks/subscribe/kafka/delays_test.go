@@ -17,7 +17,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
@@ -25,6 +24,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/jsonlines"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // deliver runs a subscription of a topic until the test ends.

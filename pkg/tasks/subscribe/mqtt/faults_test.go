@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
@@ -20,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/mqtt"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 func source(addr, filter string) mqtt.Source {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/mqtt"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/test/testbroker"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // topic is a topic with a quality of service behind a link.

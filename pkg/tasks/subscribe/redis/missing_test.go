@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // Entries that no one had read are removed while no one is subscribed.

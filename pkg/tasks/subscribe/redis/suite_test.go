@@ -9,12 +9,12 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/shardctl/shardctl/internal/testbroker"
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/test/testbroker"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }

@@ -6,10 +6,13 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
-func TestScenarios(t *testing.T) { suite.Run(t, "shardctl, its documents edited manually") }
+func TestScenarios(t *testing.T) {
+	suite.Run(t, suites.Scenarios, "shardctl, its documents edited manually")
+}

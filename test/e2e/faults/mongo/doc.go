@@ -12,5 +12,5 @@
 // Network faults go through [testmongo.Link]: a proxy in front of each node for one replica alone. A replica's name is
 // the name of the application in its URI. So the server can fail the commands of one replica and not of its neighbours.
 //
-// [testmongo.Link]: https://pkg.go.dev/github.com/shardctl/shardctl/internal/testmongo#Link
+// [testmongo.Link]: https://pkg.go.dev/github.com/shardctl/shardctl/test/testmongo#Link
 package mongo

@@ -6,8 +6,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/testprocess"
 	"github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) {
@@ -16,4 +17,4 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestScenarios(t *testing.T) { suite.Run(t, "shardctl, under faults of MongoDB") }
+func TestScenarios(t *testing.T) { suite.Run(t, suites.Scenarios, "shardctl, under faults of MongoDB") }

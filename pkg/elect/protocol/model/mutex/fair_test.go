@@ -3,8 +3,8 @@ package mutex_test
 import (
 	"slices"
 
-	"github.com/shardctl/shardctl/internal/search"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/test/search"
 )
 
 // recovery lets every fault end and everything go on in turn, and says what is wrong in the end. It is one schedule

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/search"
+	"github.com/shardctl/shardctl/test/search"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 var (
@@ -15,7 +16,7 @@ var (
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-var limits = search.Limits{Short: 1_000, Large: 20_000}
+var limits = search.Limits{Small: 1_000, Large: 20_000}
 
 // scenario is who asks for what, and the faults that there may be.
 type scenario struct {
@@ -115,9 +116,9 @@ func TestMutex(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := search.Search[state, action]{Space: sc.setting.space(true), Limit: limits.Of(*statesFlag, sc.large)}
+			s := search.Search[state, action]{Space: sc.setting.space(true), Limit: limits.Of(t, *statesFlag, sc.large)}
 			first := sc.setting.begun(sc.left)
-			whole := !sc.large && !testing.Short() && *statesFlag == 0
+			whole := !sc.large && suites.Chosen(t, suites.Models) && *statesFlag == 0
 			s.Holds(t, first, whole, func() string { return trace(&sc.setting, first, &s) })
 		})
 	}

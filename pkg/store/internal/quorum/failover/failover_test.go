@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/search"
+	"github.com/shardctl/shardctl/test/search"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 var (
@@ -14,7 +15,7 @@ var (
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-var limits = search.Limits{Short: 3_000, Large: 200_000}
+var limits = search.Limits{Small: 3_000, Large: 200_000}
 
 // three nodes, two clients; A runs the key.
 func threeNodes(change ...func(*redisSetting)) redisSetting {
@@ -183,9 +184,9 @@ func TestFailover(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := search.Search[forgetful, dbAction]{Space: sc.setting.space(), Limit: limits.Of(*statesFlag, sc.large)}
+			s := search.Search[forgetful, dbAction]{Space: sc.setting.space(), Limit: limits.Of(t, *statesFlag, sc.large)}
 			begun := sc.setting.begun(sc.left)
-			whole := !sc.large && !testing.Short() && *statesFlag == 0
+			whole := !sc.large && suites.Chosen(t, suites.Models) && *statesFlag == 0
 			s.Holds(t, sc.setting.after(begun, sc.before), whole, func() string {
 				return sc.setting.trace(begun, slices.Concat(sc.before, s.Way()), s.Broken)
 			})

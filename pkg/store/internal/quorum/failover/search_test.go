@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardctl/shardctl/internal/search"
+	"github.com/shardctl/shardctl/test/search"
 )
 
 // space is the states of a store that forgets.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/search"
+	"github.com/shardctl/shardctl/test/search"
 )
 
 var (
@@ -14,7 +14,7 @@ var (
 )
 
 // Every scenario may have more states than `make test` visits.
-var limits = search.Limits{Short: 3_000, Large: 15_000}
+var limits = search.Limits{Small: 3_000, Large: 15_000}
 
 func (s *setting) space() search.Space[world, action] {
 	return search.Space[world, action]{
@@ -38,7 +38,7 @@ func TestQuorum(t *testing.T) {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
 			setting := sc.setting(allRules)
-			s := search.Search[world, action]{Space: setting.space(), Limit: limits.Of(*statesFlag, true)}
+			s := search.Search[world, action]{Space: setting.space(), Limit: limits.Of(t, *statesFlag, true)}
 			s.Holds(t, setting.after(sc.begun(), sc.before), false, func() string {
 				return setting.trace(sc.begun(), slices.Concat(sc.before, s.Way()), s.Broken)
 			})

@@ -4,9 +4,11 @@ import (
 	"flag"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
-var walksFlag = flag.Int("model.walks", 0, "random walks; 0: 20,000, with -short 1,000")
+var walksFlag = flag.Int("model.walks", 0, "random walks; 0: 1,000, or 20,000 in the suite of models")
 
 // Walks go far deeper than a search can: three processes, three operations each, all faults twice.
 func TestWalks(t *testing.T) {
@@ -14,10 +16,10 @@ func TestWalks(t *testing.T) {
 	walks := *walksFlag
 	switch {
 	case walks > 0:
-	case testing.Short():
-		walks = 1_000
-	default:
+	case suites.Chosen(t, suites.Models):
 		walks = 20_000
+	default:
+		walks = 1_000
 	}
 	steps, operations := 0, 0
 	for seed := range uint64(walks) {
