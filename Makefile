@@ -7,46 +7,48 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS   = -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
 
+# Nothing needs a C compiler but the race detector. One setting for all commands, so that they share Go's build cache.
+export CGO_ENABLED ?= 0
+
 # One version of the linter for everybody: another one finds other things.
 GOLANGCI_VERSION := 2.15.0
 
-# The race detector costs five to ten times the time; it runs where goroutines share memory. It needs a C compiler.
-RACE          := $(if $(shell command -v gcc clang 2>/dev/null),-race,)
-# They are not tested without it besides.
-RACE_PACKAGES ?= ./pkg/elect ./pkg/elect/protocol ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence ./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/status
-
+# What a suite of tests runs with: docs/adr/0020-go-test.md. Software that a suite needs must be there, and at night
+# seeds are random and every suite is whole (WHOLE=1).
+WHOLE ?=
+comma := ,
+suite  = SHARDCTL_TEST=$(1),required$(if $(WHOLE),$(comma)random)
+# Packages whose tests belong to a suite: a file of theirs names it.
+in     = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=e2e --exclude-dir=browser \
+	--exclude-dir=alerts --exclude-dir=controller '$(1)' cmd docs examples internal pkg test))))
+# Test failures as they happen, a line for each package, and a JUnit file for each suite in dist/junit.
+GOTEST = go tool -modfile=test/tools/go.mod gotestsum --format=pkgname-and-test-fails --hide-summary=skipped \
+	--junitfile='$(CURDIR)/dist/junit/$@.xml' -- -count=1 -vet=off
 TEST_FLAGS ?=
-# A Ginkgo filter, for example: make e2e E2E_LABELS=sqlite
-E2E_LABELS ?=
-# Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
-FUZZTIME   ?= 5000x
-DEV_FLAGS  ?=
 
-# Packages of scenarios with real processes. They mostly wait, so several run beside each other, each in a process of
-# Ginkgo's with servers of its own. Those with Label(Fleet) run alone, after the others.
+# Scenarios with real processes: they mostly wait, so several run beside each other, each in a process of Ginkgo's with
+# servers of its own. Those that are Serial run alone, after the others.
+PROCS ?= 3
+GINKGO = go tool ginkgo --procs=$(PROCS) --keep-going --timeout=25m --silence-skips --no-color --output-interceptor-mode=none
 SCENARIOS = ./test/e2e ./test/e2e/faults/process ./test/e2e/faults/mongo ./test/e2e/faults/documents ./test/e2e/faults/sqlite \
 	./test/e2e/faults/scale
-# How many at once leave the deadlines of a machine with two processors alone: docs/adr/0015-tests-in-three-tiers.md.
-PROCS ?= 3
-# How often a scenario, or a unit test whose processes must keep time, may be tried: see test/e2e/suite/again.go. Nightly
-# has no second attempt.
-TRIES ?= 2
-GINKGO = go tool ginkgo --procs=$(PROCS) --flake-attempts=$(TRIES) --keep-going --timeout=25m --silence-skips --no-color \
-	--output-interceptor-mode=none
 # Ginkgo would link the later packages while the first one runs, which takes a processor from its leases.
 SCENARIO_TESTS = $(foreach dir,$(SCENARIOS),$(dir)/$(notdir $(dir)).test)
 define build_scenarios
 $(build_programs); trap 'rm -rf "$$programs" $(SCENARIO_TESTS)' EXIT; \
 printf '%s\n' $(SCENARIOS) | xargs -P 2 -I{} sh -c 'go test -c -o "{}/$$(basename "{}").test" "{}"'
 endef
-# The unit tests that take longest; they begin first, so that the others run beside them.
-LONGEST = ./pkg/store/mongo ./pkg/elect/protocol/model ./pkg/elect/internal/simulation ./cmd/shardctl \
-	./pkg/store/internal/quorum/failover ./test/linearizability
-# Packages of this module with Go files; the end-to-end scenarios have targets of their own.
-UNIT = $(LONGEST) $$(go list ./... | grep -vE '/(docs|internal/dev|test/imports|test/e2e(/faults/[a-z]+|/chaos|/kube|/brokers|/stores)?)$$' | \
-	grep -vxF "$$(go list $(LONGEST) $(RACE_PACKAGES))")
+# A Ginkgo filter, for example: make scenarios LABELS=sqlite
+LABELS ?= $(if $(WHOLE),,!nightly)
+# Packages whose goroutines share memory.
+RACE_PACKAGES = ./pkg/elect ./pkg/elect/protocol ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence \
+	./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/status
+# Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
+FUZZTIME  ?= 5000x
+DEV_FLAGS ?=
+
 # Modules of their own: what they need is no business of who imports this one.
-NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod examples/controller/go.mod \
+NESTED := $(patsubst %/go.mod,%,$(wildcard test/tools/go.mod bench/go.mod image/go.mod helm/tools/go.mod test/alerts/go.mod test/browser/go.mod examples/controller/go.mod \
 	$(wildcard test/*/*/go.mod)))
 
 .DEFAULT_GOAL := help
@@ -89,62 +91,90 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 	PATH="$$(helm/tools/build.sh):$$PATH" helm package helm/shardctl --destination dist/chart --version '$(CHART_VERSION)' --app-version '$(VERSION)'
 	cd dist && sha256sum shardctl_*.tar.gz sbom-*.cdx.json chart/*.tgz >SHA256SUMS
 
-# Jobs of ci or nightly to run; empty: all of them.
-JOBS ?=
-# For example -record FILE, which has several runs in one table.
-JOBS_FLAGS ?=
+##@ Tests
 
 .PHONY: test
-test: ## What to run after a change: unit tests, proofs, histories, each promise on MongoDB and SQLite, a chaos test
-	@go run ./test/jobs $(JOBS_FLAGS) test $(JOBS)
+test: ## What to run after a change: go test ./...
+	go test $(TEST_FLAGS) ./...
+
+# In this order: what computes, and then what waits.
+CI      = check race modules chart models processes mongo stores brokers clients page scenarios
+NIGHTLY = test $(CI) chaos api simulation fuzz broken cluster
 
 .PHONY: ci
-ci: ## What .ci/run has besides `make test`: checks, the chart, all scenarios, stores and brokers, the page (JOBS="check chart")
-	@go run ./test/jobs $(JOBS_FLAGS) ci $(JOBS)
+ci: ## What .ci/run has beside go test ./...: every suite that the change reaches, with a table of their times
+	@test/run.sh --reached $(CI)
 
 .PHONY: nightly
-nightly: ## Everything, whole, in jobs of at most 25 minutes (JOBS="stores brokers")
-	@TEST_FLAGS='$(TEST_FLAGS) -count=1' go run ./test/jobs $(JOBS_FLAGS) -tries 1 nightly $(JOBS)
-
-.PHONY: compile
-compile: ## All that the tests are made of
-	go list -export -test -deps -f '{{.Export}}' ./... >/dev/null
-	$(if $(RACE),go list -export -race -test -deps -f '{{.Export}}' $(RACE_PACKAGES) >/dev/null)
-
-# Without the checks of go vet, which are all in `make check`.
-AGAIN = TRIES=$(TRIES) go run ./test/again -vet=off
-# No server or other language is looked for, also where one is installed. Those tests are in brokers-short, stores-short
-# and clients.
-BARE = SHARDCTL_TEST_BROKERS=none SHARDCTL_TEST_SERVERS=none SHARDCTL_TEST_CLIENTS=none
-
-.PHONY: unit
-unit: ## All other tests but scenarios: the model, the simulations, histories of ten seconds
-	@# Some mostly wait for servers, so three packages go at a time.
-	$(BARE) $(AGAIN) -p 3 -timeout 20m $(TEST_FLAGS) -- $(UNIT)
+nightly: ## Everything, whole, with random seeds: hours
+	@WHOLE=1 test/run.sh $(NIGHTLY)
 
 .PHONY: race
-race: ## Tests of the packages whose goroutines share memory, under the race detector
-	$(if $(RACE),,@echo "cut short: no C compiler, so without the race detector")
-	$(BARE) $(AGAIN) $(RACE) -timeout 20m $(TEST_FLAGS) -- $(RACE_PACKAGES)
+race: tools ## Tests of packages whose goroutines share memory, under the race detector
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES)
+
+.PHONY: processes
+processes: ## Tests with real processes and signals, or that judge by the wall clock
+	$(call suite,processes) $(GOTEST) -p 1 -timeout 20m $(TEST_FLAGS) $(call in,suites\.Processes)
+
+.PHONY: mongo
+mongo: ## Tests on a real MongoDB, which is fetched where there is none, and a history of it
+	$(call suite,mongo) $(GOTEST) -p 2 -timeout 20m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testmongo"))
+	$(call suite,mongo) $(GOTEST) -timeout 20m ./test/linearizability -run MongoDB -linearizability.seconds=$(HISTORIES)
+
+# Seconds for which a history of each store is recorded.
+HISTORIES ?= $(if $(WHOLE),120,10)
+
+.PHONY: stores
+stores: stores-install ## The stores with a server of their own: their suites, histories, and scenarios on each
+	$(call suite,stores) $(GOTEST) -p 2 -timeout 30m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testservers"))
+	$(call suite,stores) $(GOTEST) -timeout 30m -parallel 4 ./test/linearizability -skip MongoDB -linearizability.seconds=$(HISTORIES)
+	@$(MAKE) stores-scenarios
+
+# For example STORES=postgres; empty: all that need a server.
+STORES ?=
+
+.PHONY: stores-scenarios
+stores-scenarios: ## Only the scenarios with real processes on these stores (STORES="postgres etcd" LABELS=)
+	@$(build_programs); $(call suite,stores) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/stores -stores='$(STORES)' \
+		-ginkgo.label-filter='$(LABELS)'
+
+.PHONY: stores-install
+stores-install: ## What the servers of stores need: Debian's packages (as root, no service is started), etcd
+	go run ./test/testservers/install
+
+# For example BROKERS_FLAGS='-brokers.rate=1000 -ginkgo.focus=hundred'.
+BROKERS_FLAGS ?=
+
+.PHONY: brokers
+brokers: brokers-install ## Subscriptions to real brokers: the suite of each source, and scenarios under faults
+	$(call suite,brokers) $(GOTEST) -p 2 -timeout 30m $(TEST_FLAGS) $(call in,testbroker")
+	@$(build_programs); $(call suite,brokers) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/brokers \
+		-ginkgo.label-filter='$(LABELS)' $(BROKERS_FLAGS)
+
+.PHONY: brokers-install
+brokers-install: ## What the message brokers need: Debian's packages (as root), Kafka's jars, nats-server
+	go run ./test/testbroker/install
+
+# For example CLIENTS_FLAGS='-run Libraries/python'.
+CLIENTS_FLAGS ?=
+
+.PHONY: clients
+clients: clients-install ## The libraries in Python, TypeScript and Java: the same calls and faults, and their packages
+	@# Applications mostly wait, so six tests go at a time.
+	$(call suite,clients) $(GOTEST) -p 1 -parallel 6 -timeout 15m $(TEST_FLAGS) $(call in,suites\.Clients) $(CLIENTS_FLAGS)
+
+.PHONY: clients-install
+clients-install: ## What the tests of the libraries need: Debian's packages, as root
+	test/clients/install.sh
+
+.PHONY: scenarios
+scenarios: clients-install ## Clusters of real replicas on SQLite and MongoDB, with real signals (LABELS="sqlite && !nightly")
+	@$(build_scenarios); $(call suite,scenarios$(comma)mongo$(comma)clients) $(GINKGO) $(if $(LABELS),--label-filter='$(LABELS)') $(SCENARIO_TESTS)
 
 .PHONY: modules
 modules: ## Tests of the modules of this repository that no one imports
-	@# They read files of this module, which their cache of results does not follow.
-	@# The tests in a browser have a target of their own: page.
-	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 -timeout 20m $(TEST_FLAGS) ./... &&) true
-
-.PHONY: docs
-docs: ## Pages and their commands, run as they stand; shardctl dev; what packages import
-	@# They ask Go to build or to list packages, which its cache of results does not follow.
-	$(BARE) $(AGAIN) -count=1 -timeout 20m $(TEST_FLAGS) -- ./docs ./internal/dev ./test/imports
-
-.PHONY: promises
-promises: ## The scenarios of each promise, on MongoDB and on SQLite
-	@$(build_scenarios); $(BARE) $(GINKGO) --label-filter='/^P[0-9]+$$/' $(SCENARIO_TESTS)
-
-.PHONY: e2e
-e2e: ## All scenarios with real processes and signals, on MongoDB and on SQLite (E2E_LABELS="sqlite && !fleet")
-	@$(build_scenarios); $(GINKGO) $(if $(E2E_LABELS),--label-filter='$(E2E_LABELS)') $(SCENARIO_TESTS)
+	$(foreach module,$(filter-out test/browser test/tools,$(NESTED)),go -C $(module) test -count=1 -timeout 20m $(TEST_FLAGS) ./... &&) true
 
 # How long, and which requests: the same seed makes the same.
 API_FLAGS ?=
@@ -153,11 +183,16 @@ API_FLAGS ?=
 api: ## What both listeners answer to requests of schemathesis, against openapi.json (API_FLAGS="-whole -examples 100 -seed 7")
 	go run ./test/api $(API_FLAGS)
 
+.PHONY: models
+models: ## The searches of all models (whole at night), and every weakening caught
+	$(call suite,models) $(GOTEST) -timeout 30m $(TEST_FLAGS) $(call in,suites\.Models)
+	$(if $(WHOLE),$(MAKE) model)
+
 # States to visit at most in each of the model's scenarios.
 STATES ?= 40000000
 
 .PHONY: model
-model: ## The search of all states of the protocol, and every weakening caught (STATES=40000000 in each scenario at most)
+model: ## The largest searches: hours of processor time (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
 	go test -v -count=1 -timeout 1h ./pkg/elect/protocol -run Application -app.states=1000000 -app.schedules=200000
 	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/failover -model.states=1000000
@@ -167,120 +202,33 @@ model: ## The search of all states of the protocol, and every weakening caught (
 .PHONY: simulation
 simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters; ticks, options of locks, weights
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run 'Large|Small' -simulation.full
-	go test -v -count=1 -timeout 1h ./pkg/tasks -run AgainstAModel -rapid.checks=20000
-	go test -v -count=1 -timeout 1h ./pkg/mutex -run Combinations -rapid.checks=10000
-	go test -v -count=1 -timeout 1h ./internal/replica -run CommandsAgainstAModel -rapid.checks=3000
-	go test -v -count=1 -timeout 1h ./pkg/balancer -run WeightsComeToRest -clusters=6000
+	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./pkg/tasks -run AgainstAModel -rapid.checks=20000
+	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./pkg/mutex -run Combinations -rapid.checks=10000
+	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./internal/replica -run CommandsAgainstAModel -rapid.checks=3000
+	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./pkg/balancer -run WeightsComeToRest -clusters=6000
 
 BROKEN_FLAGS ?=
 
 .PHONY: broken
-broken: ## Breaks each promise once, and says which test of `make test` goes red (BROKEN_FLAGS="-only P1,P6")
+broken: ## Breaks each promise once, and says which suite goes red, after how long (BROKEN_FLAGS="-only P1,P6")
 	go run ./test/broken $(BROKEN_FLAGS)
 
-# SEED empty: a random one, which is printed.
-SECS ?= 600
+SECS ?= $(if $(WHOLE),900,600)
 SEED ?=
 
 .PHONY: chaos
 chaos: ## Random faults on real processes (SECS=600 SEED=7)
-	go test -v -count=1 -timeout 24h ./test/e2e/chaos -run Chaos -chaos.secs=$(SECS) $(if $(SEED),-chaos.seed=$(SEED))
+	@$(build_programs); $(call suite,scenarios$(comma)mongo) go test -v -count=1 -timeout 24h ./test/e2e/chaos -run Chaos -chaos.secs=$(SECS) $(if $(SEED),-chaos.seed=$(SEED))
 
-.PHONY: chaos-short
-chaos-short: ## 40 seconds of it under a random seed, which is printed
-	@$(build_programs); go test -v -count=1 -timeout 10m ./test/e2e/chaos
-
-# With a cluster of KUBECONFIG, or one made here. Status 3: nothing to make one with.
-.PHONY: kube
-kube: ## Scenarios of the chart on a real Kubernetes cluster (KUBE_FLAGS=-ginkgo.focus=drained)
-	test/e2e/kube/cluster.sh $(KUBE_FLAGS)
-
-.PHONY: kube-if-any
-kube-if-any: ## The same, where a cluster can be had without compiling one
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; status=0; \
-	CLUSTER_RIG_BUILD=$${CLUSTER_RIG_BUILD:-no} test/e2e/kube/cluster.sh $(KUBE_FLAGS) 2>&1 | tee "$$log" || status=$$?; \
-	[ "$$status" -ne 3 ] || { printf 'not run: '; tail -n 2 "$$log" | tr '\n' ' '; echo; exit 0; }; \
-	exit "$$status"
-
-# For example BROKERS_FLAGS='-brokers.rate=1000 -ginkgo.focus=hundred'. A test that lacks its broker fails.
-BROKERS_FLAGS ?=
-
-.PHONY: brokers
-brokers: brokers-suites ## Subscriptions to real brokers under faults: a hundred topics of Kafka, ten of each other kind (BROKERS_FLAGS=-brokers.rate=1000)
-	@$(build_programs); SHARDCTL_TEST_BROKERS=required go test -v -count=1 -timeout 60m ./test/e2e/brokers -ginkgo.flake-attempts=$(TRIES) $(BROKERS_FLAGS)
-
-.PHONY: brokers-suites
-brokers-suites: ## The suite that every source passes, on real brokers
-	SHARDCTL_TEST_BROKERS=required $(AGAIN) -p 2 -timeout 30m $(TEST_FLAGS) -- ./test/testbroker/... \
-	./pkg/tasks/subscribe/... ./pkg/tasks/discover/listers
-
-.PHONY: brokers-short
-brokers-short: brokers-suites ## What is short of it: the suites, and one short scenario of faults for each kind of broker
-	@$(build_programs); SHARDCTL_TEST_BROKERS=required \
-	go test -v -count=1 -timeout 15m ./test/e2e/brokers -ginkgo.flake-attempts=$(TRIES) -ginkgo.label-filter=short $(BROKERS_FLAGS)
-
-.PHONY: brokers-install
-brokers-install: ## What the tests' message brokers need: Debian's packages (as root), Kafka's jars, nats-server
-	go run ./test/testbroker/install
-
-# Packages of the stores that need a server of their own. MongoDB and SQLite are in `make test`.
-STORE_PACKAGES = ./test/testprocess ./test/testservers/... ./internal/storecopy ./pkg/idempotency/... \
-	./pkg/fence/fencesql ./pkg/fence/fenceredis ./examples/fence ./test/mutexes \
-	$$(go list ./pkg/store/... | grep -E 'pkg/store/(postgres|mysql|etcd|zookeeper|redis|quorum)(/|$$)')
-# Tests of the program on each of them.
-PROGRAM_ON_STORES = StoresThatAreRefused|RealClusterOnAServer|LockOnAServer
-# Seconds for which histories of each store are recorded.
-HISTORIES ?= 40
-# Those that need no such server, which make test has.
-OTHER_HISTORIES = Memory|Quorum|FallenSums|MongoDB|SQLite|Bad.*|Broken.*|Report
-
-.PHONY: stores
-stores: ## The stores that need a server: their suites, histories with faults, and the scenarios on each
-	$(MAKE) stores-suites HISTORIES=120
-	$(MAKE) e2e-stores
-
-.PHONY: stores-suites
-stores-suites: ## The suite that every store passes and histories with faults, on real servers (HISTORIES=40 in seconds)
-	@# Stores have no second attempt. They mostly wait, so four packages go at a time.
-	SHARDCTL_TEST_SERVERS=required $(AGAIN) -p 4 -timeout 30m $(TEST_FLAGS) -- $(STORE_PACKAGES)
-	SHARDCTL_TEST_SERVERS=required go test -count=1 -timeout 15m ./cmd/shardctl ./internal/dev -run '$(PROGRAM_ON_STORES)'
-	SHARDCTL_TEST_SERVERS=required go test -v -count=1 -timeout 30m -parallel 4 ./test/linearizability -skip '^Test($(OTHER_HISTORIES))$$' \
-		-linearizability.seconds=$(HISTORIES)
-
-.PHONY: stores-short
-stores-short: ## What is short of it: the suites, histories of some seconds, one scenario of faults for each store, one failover
-	$(MAKE) stores-suites HISTORIES=8
-	$(MAKE) e2e-stores E2E_LABELS=short
-
-# For example STORES=postgres; empty: all that need a server.
-STORES ?=
-
-.PHONY: e2e-stores
-e2e-stores: ## Scenarios with real processes and signals on the stores that need a server (STORES="postgres etcd")
-	@$(build_programs); SHARDCTL_TEST_SERVERS=required \
-	go test -v -count=1 -timeout 60m ./test/e2e/stores -ginkgo.flake-attempts=$(TRIES) -stores='$(STORES)' \
-		$(if $(E2E_LABELS),-ginkgo.label-filter='$(E2E_LABELS)')
-
-.PHONY: stores-install
-stores-install: ## What the tests' servers of stores need: Debian's packages (as root, no service is started), etcd
-	go run ./test/testservers/install
-
-# For example CLIENTS_FLAGS='-run Libraries/python'. A test that lacks its language fails.
-CLIENTS_FLAGS ?=
-
-.PHONY: clients
-clients: ## The libraries in Python, TypeScript and Java: the same calls and faults, and their packages (CLIENTS_FLAGS='-run Libraries/java')
-	@# Applications mostly wait, so six tests go at a time. They read files that the cache of results does not follow.
-	SHARDCTL_TEST_CLIENTS=required $(AGAIN) -count=1 -parallel 6 -timeout 15m $(TEST_FLAGS) $(CLIENTS_FLAGS) -- ./test/clients
-
-.PHONY: clients-install
-clients-install: ## What the tests of the libraries need: Debian's packages, as root
-	test/clients/install.sh
+# Status 3: nothing to make a cluster with.
+.PHONY: cluster
+cluster: ## The chart on a real Kubernetes cluster: that of KUBECONFIG, or one made here (KUBE_FLAGS=-ginkgo.focus=drained)
+	$(call suite,cluster) test/e2e/kube/cluster.sh $(KUBE_FLAGS)
 
 PAGE_FLAGS ?=
 
 .PHONY: page
-page: ## The page in a real Chromium, which is installed where it is missing (PAGE_FLAGS="-write docs/img" makes the screenshots)
+page: tools ## The page in a real Chromium, which is installed where it is missing (PAGE_FLAGS="-write docs/img" makes the screenshots)
 	@chromium="$$(test/browser/chromium.sh)"; $(build_programs); \
 	CHROMIUM="$$chromium" go -C test/browser test -v -count=1 -timeout 15m . $(PAGE_FLAGS)
 
@@ -336,7 +284,7 @@ lint: ## golangci-lint, with the rules of the layout
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: chart
-chart: ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART_STEPS=unittest for one)
+chart: tools ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART_STEPS=unittest for one)
 	helm/tools/chart.sh $(CHART_STEPS)
 
 .PHONY: chart-docs

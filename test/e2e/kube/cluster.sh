@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cluster.sh: finds a cluster for the scenarios and runs them in it; `make kube` runs it. Arguments go to the test
+# cluster.sh: finds a cluster for the scenarios and runs them in it; `make cluster` runs it. Arguments go to the test
 # program, such as -ginkgo.focus=drained. In this order:
 #
 #   1. KUBECONFIG names one: README.md says which variables the scenarios want besides.
@@ -14,9 +14,6 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 timeout=40m
-# On a machine that stands still for seconds a scenario may fail by no fault of the chart. It is tried once more, and
-# printed; what must hold on any machine has no second attempt (test/e2e/suite/again.go).
-attempts=-ginkgo.flake-attempts=2
 work=$(mktemp -d)
 undo=()
 
@@ -30,7 +27,7 @@ trap 'exit 130' INT TERM
 
 say() { printf '==== scenarios of the chart: %s\n' "$*"; }
 
-export KUBE_SCENARIOS=1
+export SHARDCTL_TEST=${SHARDCTL_TEST:-cluster}
 # What is tested is in the image: the scenarios need no program of this machine.
 export SHARDCTL_E2E_BINARY=${SHARDCTL_E2E_BINARY:-/bin/true}
 
@@ -64,7 +61,7 @@ in_given_cluster() {
     images
     controller
     cd "$root"
-    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$attempts" "$@"
+    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$@"
 }
 
 # The rig keeps itself and what it builds out of the repository.
@@ -111,7 +108,7 @@ in_rig() {
     chmod 755 "$work"
     "$rig_home/in" env -C "$here" KUBECTL="$work/rig/bin/kubectl" HELM="$work/rig/bin/helm" KUBE_LOAD="$work/rig/load" \
         KUBE_NODECTL="$work/rig/nodectl" KUBE_HOST_ADDRESS=10.99.0.1 KUBE_FAULT_NODES="n2 n3" GOPROXY=off \
-        "$work/kube.test" -test.v -test.timeout "$timeout" -ginkgo.v "$attempts" "$@"
+        "$work/kube.test" -test.v -test.timeout "$timeout" -ginkgo.v "$@"
 }
 
 compiled_or_may() {
@@ -131,7 +128,7 @@ in_kind() {
     KUBE_HOST_ADDRESS=$(docker network inspect kind --format '{{range .IPAM.Config}}{{println .Gateway}}{{end}}' | grep -m1 -E '^[0-9.]+$')
     export KUBE_HOST_ADDRESS
     cd "$root"
-    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$attempts" "$@"
+    go test -v -count=1 -timeout "$timeout" ./test/e2e/kube "$@"
 }
 
 rig=${CLUSTER_RIG:-$root/../shared/cluster}

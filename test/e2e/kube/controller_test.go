@@ -18,7 +18,7 @@ var _ = Describe("A controller whose replicas share the objects", Label(Nightly)
 	It("reconciles each by one at a time, and again after a kill", func(ctx SpecContext) {
 		program := os.Getenv("KUBE_CONTROLLER")
 		if program == "" {
-			Skip("KUBE_CONTROLLER does not name the test of examples/controller, which `make kube` compiles")
+			Skip("KUBE_CONTROLLER does not name the test of examples/controller, which `make cluster` compiles")
 		}
 		test := exec.CommandContext(ctx, program, "-test.v", "-test.run", "^TestReplicasShareTheObjects$")
 		test.Env = append(os.Environ(), "USE_EXISTING_CLUSTER=true")

@@ -7,5 +7,5 @@
 // not be reached.
 //
 // The scenarios know nothing of how the cluster came about. They take it from KUBECONFIG, and do to nodes what no API
-// offers through a program that the environment names. README.md says how, and `make kube` finds a cluster by itself.
+// offers through a program that the environment names. README.md says how, and `make cluster` finds a cluster by itself.
 package kube

@@ -35,10 +35,6 @@ type Environment struct {
 	FaultNodes    []string
 }
 
-// EnvWanted is set by `make kube`: then a cluster must be there. Without it and without KUBECONFIG the scenarios are
-// left out, so that `go test ./...` works on a laptop.
-const EnvWanted = "KUBE_SCENARIOS"
-
 // ReadEnvironment reports all that is missing at once.
 func ReadEnvironment() (Environment, error) {
 	var problems []error
@@ -50,7 +46,7 @@ func ReadEnvironment() (Environment, error) {
 	}
 	if os.Getenv("KUBECONFIG") == "" {
 		problems = append(problems, errors.New(
-			"KUBECONFIG is not set: name the kubeconfig of a cluster of two nodes or more, or let `make kube` find one",
+			"KUBECONFIG is not set: name the kubeconfig of a cluster of two nodes or more, or let `make cluster` find one",
 		))
 	}
 	for _, program := range []struct {

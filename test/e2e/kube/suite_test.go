@@ -33,9 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScenarios(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" && os.Getenv(kube.EnvWanted) == "" {
-		t.Skip("no cluster: `make kube` finds one, or see test/e2e/kube/README.md")
-	}
+	suites.Need(t, suites.Cluster, "a Kubernetes cluster")
 	env, err := kube.ReadEnvironment()
 	if err != nil {
 		t.Fatal(err)

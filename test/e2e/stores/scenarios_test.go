@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
-// short is the label of the one scenario that each store has in `make stores-short`.
+// short is the label of the one scenario that each store has in `make stores`.
 var short = Label("short")
 
 var _ = Describe("Twelve tasks on three replicas", func() {

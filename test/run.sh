@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# run.sh [--reached] SUITE… runs suites of tests, each a target of the Makefile, one after the other, and prints a table
+# with the wall clock and the processor time of each. It goes on after a suite has failed and exits with status 1 then.
+#
+# With --reached it leaves out the suites below whose files the change does not touch. The change is what differs from
+# SHARDCTL_CI_BASE, by default from where this branch left origin/main; on main itself, from the newest commit that is a
+# day older than HEAD.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+# What a suite depends on: Go packages, with all that they and their tests import, and folders of other files. A suite
+# that is not listed depends on everything.
+declare -A packages=(
+    [mongo]="./pkg/store/mongo ./pkg/fence/fencemongo ./pkg/idempotency/idempotencymongo ./test/testmongo"
+    [stores]="./pkg/store/... ./test/mutexes ./test/testservers ./test/e2e/stores"
+    [brokers]="./pkg/tasks/subscribe/... ./test/testbroker ./test/e2e/brokers"
+    [clients]="./internal/application ./test/clients"
+    [page]="./internal/status"
+    [models]="./pkg/elect/... ./pkg/store/internal/quorum/... ./pkg/balancer"
+)
+declare -A folders=(
+    [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"
+    [modules]="bench image helm/tools test/alerts examples/controller"
+)
+everything="go.mod go.sum Makefile .ci test/run.sh test/suites"
+
+base() {
+    local fork head
+    head=$(git rev-parse HEAD)
+    fork=$(git merge-base origin/main HEAD 2>/dev/null) || fork=$head
+    if [ -n "${SHARDCTL_CI_BASE:-}" ]; then
+        echo "$SHARDCTL_CI_BASE"
+    elif [ "$fork" != "$head" ]; then
+        echo "$fork"
+    else
+        git rev-list -1 --first-parent --before="$(($(git show -s --format=%ct HEAD) - 24 * 60 * 60))" HEAD
+    fi
+}
+
+# reached SUITE: whether the change touches what the suite depends on. Where that cannot be told, it does.
+reached() {
+    local suite=$1 file dir dirs
+    [ -n "${packages[$suite]:-}${folders[$suite]:-}" ] || return 0
+    dirs="$everything ${folders[$suite]:-}"
+    if [ -n "${packages[$suite]:-}" ]; then
+        # shellcheck disable=SC2086 # several packages
+        dirs+=" $(go list -deps -test -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ${packages[$suite]} |
+            sed "s#^$PWD/##" | sort -u | tr '\n' ' ')" || return 0
+    fi
+    for file in $changed; do
+        for dir in $dirs; do
+            case $file in
+            "$dir" | "$dir"/*) return 0 ;;
+            esac
+        done
+    done
+    return 1
+}
+
+changed=
+if [ "${1:-}" = --reached ]; then
+    shift
+    from=$(base)
+    changed=$(git diff --name-only "${from:?no commit is a day older than HEAD: set SHARDCTL_CI_BASE}" HEAD | grep -v '\.md$')
+    echo "==== the change is since $(git rev-parse --short "$from")"
+    only_reached=1
+fi
+
+status=0
+table=$'suite\tresult\twall s\tprocessor s\n'
+TIMEFORMAT='%0R %0U %0S'
+for suite in "$@"; do
+    if [ -n "${only_reached:-}" ] && ! reached "$suite"; then
+        table+="$suite"$'\tnot reached\t\t\n'
+        continue
+    fi
+    echo "==== make $suite"
+    result=passed
+    { time make --no-print-directory "$suite" 2>&4 || result=FAILED; } 4>&2 2>"${times:=$(mktemp)}"
+    [ "$result" = passed ] || status=1
+    read -r wall user system < <(tail -n 1 "$times")
+    table+="$suite"$'\t'"$result"$'\t'"$wall"$'\t'"$((user + system))"$'\n'
+done
+rm -f "${times:-}"
+printf '\n%s' "$table" | column -t -s $'\t' 2>/dev/null || printf '%s' "$table"
+exit "$status"
