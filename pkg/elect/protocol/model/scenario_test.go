@@ -18,7 +18,7 @@ type scenario struct {
 	name    string
 	setting setting
 	left    budget
-	large   bool // more states than `make test` visits; `make model` visits more, and says where it stops
+	large   bool // more states than `go test ./...` visits; `make model` visits more, and says where it stops
 }
 
 func params(lease time.Duration) protocol.Params {

@@ -23,7 +23,7 @@ type scenario struct {
 	name    string
 	setting setting
 	left    budget
-	large   bool // more states than `make test` visits
+	large   bool // more states than `go test ./...` visits
 }
 
 // scenarios are searched each for itself, with all rules. To them come those in which a rule left out shows.

@@ -112,7 +112,7 @@ type scenario struct {
 	setting redisSetting
 	left    map[dbFault]int8
 	before  []dbAction
-	large   bool // more states than `make test` visits
+	large   bool // more states than `go test ./...` visits
 }
 
 // scenarios are searched each for itself, with all rules. To them come those in which a rule left out shows.

@@ -13,7 +13,7 @@ var (
 	update     = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-// Every scenario may have more states than `make test` visits.
+// Every scenario may have more states than `go test ./...` visits.
 var limits = search.Limits{Small: 3_000, Large: 15_000}
 
 func (s *setting) space() search.Space[world, action] {
