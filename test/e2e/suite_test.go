@@ -11,6 +11,10 @@ import (
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
-func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
+func TestMain(m *testing.M) {
+	code := testprocess.Main(m)
+	closeSet()
+	os.Exit(code)
+}
 
 func TestScenarios(t *testing.T) { suite.Run(t, suites.Scenarios, "shardctl, end to end") }
