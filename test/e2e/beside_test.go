@@ -16,7 +16,7 @@ import (
 
 // As in a pod whose application is a container of its own. That no key runs twice at once is judged at the end of the
 // cluster.
-var _ = Describe("An application that its replica did not start", Label("sqlite"), func() {
+var _ = Describe("An application that its replica did not start", Label("sqlite"), Serial, func() {
 	It("goes on alone, and its keys wait until it may no longer run", func(ctx SpecContext) {
 		a := newApplications("app-beside", 20, Lease)
 		apps, replicas := map[string]*harness.Replica{}, map[string]*harness.Replica{}

@@ -155,7 +155,7 @@ var _ = Describe("Tasks made of what exists", func() {
 			for _, name := range many("new", 20) {
 				runs := h.Runs("found/" + name)
 				Expect(runs).To(HaveLen(1), name)
-				Expect(runs[0].Start.Sub(added)).To(BeNumerically("<", interval+2*time.Second), name)
+				ExpectWithin(c, interval+2*time.Second, added, runs[0].Start, name)
 			}
 
 			By("failing for three intervals")

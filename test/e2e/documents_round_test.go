@@ -102,7 +102,7 @@ func (s *scene) healed(ctx context.Context) {
 	ExpectOneRunEach(s.c)
 	for _, o := range h.Overlaps() {
 		if o.Later.Start >= s.began {
-			Expect(o.For).To(BeNumerically("<", twice), "%v", o)
+			ExpectWithin(s.c, twice, o.Later.Start, o.Later.Start.Add(o.For), o.String())
 		}
 	}
 	started := h.Started(s.began, history.Now())

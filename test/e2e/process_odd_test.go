@@ -76,7 +76,7 @@ var _ = Describe("A task that misbehaves", Label("faults-process", "sqlite"), fu
 		}
 		Expect(c.Scale(ctx, 0)).To(Succeed())
 		Expect(c.Leftovers()).To(BeEmpty())
-	}, SpecTimeout(ScenarioTimeout))
+	}, Serial, SpecTimeout(ScenarioTimeout))
 
 	It("by writing 512 MiB as fast as it can disturbs no one, and costs no memory", func(ctx SpecContext) {
 		const size = 512 << 20

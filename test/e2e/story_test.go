@@ -97,11 +97,10 @@ func newStory(t *testing.T, bins harness.Binaries, dir string) *story {
 	for _, name := range []string{"cluster", "store", "tmp"} {
 		s.Expect(os.Mkdir(filepath.Join(dir, name), 0o700)).To(Succeed())
 	}
-	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
 	var err error
 	s.cluster, err = harness.NewCluster(bins, filepath.Join(dir, "cluster"), harness.Options{
 		StoreURI: "sqlite:" + filepath.Join(dir, "store", "locks.db"), Lease: storyLease,
-		Settle: 500 * time.Millisecond, Cap: storyCap, Tasks: storyTasks,
+		Settle: 500 * time.Millisecond, Cap: storyCap, Tasks: storyTasks, TempDir: filepath.Join(dir, "tmp"),
 		Recorder: []string{"--period", "50ms"}, // a hundred of them leave a busy machine some time for the replicas
 	})
 	s.Expect(err).NotTo(HaveOccurred())

@@ -8,13 +8,10 @@ import (
 
 	"github.com/shardctl/shardctl/test/e2e/suite"
 	"github.com/shardctl/shardctl/test/suites"
-	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 func TestMain(m *testing.M) {
-	code := testprocess.Main(m)
-	closeSet()
-	os.Exit(code)
+	os.Exit(suite.Main(m, closeSet))
 }
 
 func TestScenarios(t *testing.T) { suite.Run(t, suites.Scenarios, "shardctl, end to end") }

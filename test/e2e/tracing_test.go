@@ -13,6 +13,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
@@ -92,10 +93,10 @@ groups:
 		Eventually(func() int { return len(o.lines("log")) }).Should(BeNumerically(">=", 10))
 		b := o.start(ctx, "b")
 		EventuallyReady(ctx, b)
-		began := time.Now()
+		began := history.Now()
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
-		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second), "the time for a shutdown")
+		ExpectWithin(o.Cluster, 10*time.Second, began, history.Now(), "the shutdown")
 		eventuallyTask(ctx, b, "g/keep", And(HaveField("State", "running"), HaveField("Instance", "b")))
 	}, SpecTimeout(ScenarioTimeout))
 

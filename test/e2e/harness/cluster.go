@@ -99,7 +99,13 @@ func (c *Cluster) prepare(
 }
 
 // mark is also in the environment of replicas, so that Close finds all that is left.
-func (c *Cluster) mark() []string { return []string{recordEnv + "=" + c.records()} }
+func (c *Cluster) mark() []string {
+	env := []string{recordEnv + "=" + c.records()}
+	if c.TempDir != "" {
+		env = append(env, "TMPDIR="+c.TempDir)
+	}
+	return env
+}
 
 func (c *Cluster) joined(r *Replica, name string, f files) *Replica {
 	r.Name, r.Client = name, newClient(f.server, f.admin)

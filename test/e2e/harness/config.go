@@ -26,6 +26,8 @@ type Options struct {
 	Shutdown time.Duration // how long tasks get after SIGTERM; default 10 s
 	// StopTimeout is the time from a task's stop signal to SIGKILL; 0: the program's default.
 	StopTimeout time.Duration
+	// TempDir is where replicas and their tasks make temporary files. Default: where this process does.
+	TempDir string
 	// Recorder are further arguments of each task: --ignore-term, --fork.
 	Recorder []string
 	// Odd are further tasks of the group, each with recorder arguments of its own. Checks that count tasks count them

@@ -4,6 +4,7 @@ package stores_test
 
 import (
 	"flag"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,8 @@ var (
 
 // allStores bounds the scenarios on all stores, one after the other.
 const allStores = 50 * time.Minute
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 func TestScenarios(t *testing.T) {
 	RunWithin(t, suites.Stores, "shardctl, on stores with a server of their own", allStores)

@@ -4,9 +4,10 @@
 //
 // A package of scenarios has
 //
-//	func TestMain(m *testing.M)      { os.Exit(testprocess.Main(m)) }
-//	func TestScenarios(t *testing.T)   { Run(t, "shardctl, under faults") }
+//	func TestMain(m *testing.M)      { os.Exit(suite.Main(m)) }
+//	func TestScenarios(t *testing.T) { suite.Run(t, suites.Scenarios, "shardctl, under faults") }
 //
-// Packages of scenarios run at the same time, each with a replica set of its own; within one they run one after the
-// other, or in several Ginkgo processes.
+// Scenarios run one after the other, or in several Ginkgo processes. Each runs once: there are no second attempts. What
+// is judged in time is judged by [ExpectWithin], which leaves out for how long the machine stood still meanwhile. A
+// process or a temporary file that is left behind fails the suite.
 package suite

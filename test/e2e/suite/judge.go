@@ -74,6 +74,22 @@ func NothingLost(c *harness.Cluster) {
 	agree(c, func(t *terms) { t.always = c.Keys() })
 }
 
+// Words for what must not be on any machine.
+const (
+	TwoRuns    = "two runs of one key were alive at once"
+	TokensFell = "tokens must strictly increase"
+	Lost       = "messages were lost or out of order"
+)
+
+// ExpectSafe wants nothing to have been found that must not be on any machine.
+func ExpectSafe(found []string, what string) {
+	GinkgoHelper()
+	for i, line := range found {
+		found[i] = fmt.Sprintf("%.400s", line)
+	}
+	Expect(found).To(BeEmpty(), what)
+}
+
 // ExpectOneRunEach holds the whole record so far to what must be so at any time. There are never two runs of a key at
 // once, tokens strictly increase, and no instance runs more than it may. NewCluster has it judged at the end.
 func ExpectOneRunEach(c *harness.Cluster) {
@@ -156,6 +172,9 @@ const (
 
 // stalls are those of this process.
 var stalls history.Watch
+
+// OwnStall returns the longest time for which the machine held this process up, at a time that touches [from, to].
+func OwnStall(from, to history.Instant) time.Duration { return stalls.Longest(from, to) }
 
 // Stall is how long the machine stood still at a time that touches [from, to], as this process and the tasks of a
 // cluster saw it. Tasks that the scenario itself has stopped then count too.

@@ -5,6 +5,7 @@ package suite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -76,11 +77,15 @@ func RunWithin(t *testing.T, s suites.Suite, name string, limit time.Duration) {
 	RunSpecs(t, name, suite, reporter)
 }
 
+// tempDir is where replicas make temporary files, of which none may be left. Its name is short: sockets are in it.
+func tempDir(work string) string { return filepath.Join(work, "t") }
+
 // Parallel processes share the directory and the programs that the first of them has made.
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	var err error
 	work, err = testprocess.WorkDir("e2e")
 	Expect(err).NotTo(HaveOccurred())
+	Expect(os.Mkdir(tempDir(work.Dir), 0o700)).To(Succeed())
 	bins, err := harness.Build(ctx, work.Data())
 	Expect(err).NotTo(HaveOccurred())
 	made, err := json.Marshal(shared{work.Dir, bins})
@@ -101,8 +106,8 @@ type shared struct {
 	Bins harness.Binaries
 }
 
-// NewCluster makes a cluster without replicas. At the end of the container or scenario that called it, in every
-// attempt, all that ran is judged, as ExpectOneRunEach does, and its processes die.
+// NewCluster makes a cluster without replicas. At the end of the container or scenario that called it, all
+// that ran is judged, as ExpectOneRunEach does, and its processes die.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
 	if o.Lease == 0 {
@@ -111,6 +116,7 @@ func NewCluster(name string, o harness.Options) *harness.Cluster {
 	if o.Settle == 0 {
 		o.Settle = Settle
 	}
+	o.TempDir = tempDir(Work)
 	dir, err := os.MkdirTemp(Work, name+"-")
 	Expect(err).NotTo(HaveOccurred())
 	c, err := harness.NewCluster(Bins, dir, o)
@@ -236,36 +242,23 @@ func Stores() iter.Seq2[string, func() string] {
 	}
 }
 
+// figure is the name of report entries with what a scenario measured.
+const figure = "figure"
+
 // Figure notes what a scenario measured; store (or another subject) comes first in its line. Scenarios assert order and
 // completeness; how fast is for people and benchmarks, since a test machine may be busy.
 func Figure(store, format string, args ...any) {
-	AddReportEntry(figureOf(CurrentSpecReport().NumAttempts), store+": "+fmt.Sprintf(format, args...))
-}
-
-// figureOf is the name of report entries with the figures of an attempt.
-func figureOf(attempt int) string {
-	if attempt < 2 {
-		return "figure"
-	}
-	return fmt.Sprintf("figure of attempt %d", attempt)
-}
-
-// figures are what the last attempt of each scenario measured.
-func figures(report Report) (lines []string) {
-	for _, spec := range report.SpecReports {
-		for _, entry := range spec.ReportEntries {
-			if entry.Name == figureOf(spec.NumAttempts) {
-				lines = append(lines, entry.StringRepresentation())
-			}
-		}
-	}
-	return lines
+	AddReportEntry(figure, store+": "+fmt.Sprintf(format, args...))
 }
 
 var _ = ReportAfterSuite("figures", func(report Report) {
 	fmt.Fprintln(os.Stdout) // ends the line of those left out
-	for _, line := range figures(report) {
-		fmt.Fprintln(os.Stdout, "figure:", line)
+	for _, spec := range report.SpecReports {
+		for _, entry := range spec.ReportEntries {
+			if entry.Name == figure {
+				fmt.Fprintln(os.Stdout, "figure:", entry.StringRepresentation())
+			}
+		}
 	}
 	// where anyone who looks at the end of a log finds it
 	for _, spec := range report.SpecReports.WithState(types.SpecStateFailureStates) {
@@ -274,11 +267,11 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	if work == nil {
 		return // it could not be made
 	}
-	failed := !report.SuiteSucceeded || len(foundUnsafe(report)) > 0
+	left, err := os.ReadDir(tempDir(work.Dir))
+	failed := !report.SuiteSucceeded || len(left) > 0
 	if failed {
 		fmt.Fprintln(os.Stdout, "configurations, logs and records are in", work.Dir)
 	}
-	if err := work.Close(failed); err != nil {
-		fmt.Fprintln(os.Stdout, err)
-	}
+	Expect(errors.Join(err, work.Close(failed))).To(Succeed())
+	Expect(left).To(BeEmpty(), "temporary files that replicas or their tasks left behind")
 })
