@@ -158,7 +158,7 @@ var _ = Describe("An application beside each replica", Label("sqlite"), func() {
 		Eventually(func() string { return done(ctx, r[1], "get", "events") }).Should(MatchRegexp(
 			`ApplicationGone +Silent +- +a +-`,
 		))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is killed when it is frozen and the session of its replica is lost, while its replica goes on",
 		func(ctx SpecContext) {

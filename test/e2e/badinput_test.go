@@ -53,36 +53,42 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 				Expect(got.Stderr).NotTo(ContainSubstring(secret))
 			}
 		},
-		Entry("an unknown field", good+"colour: red\n",
+		Entry("an unknown field", Label(Nightly), good+"colour: red\n",
 			":3:1: colour: is not a field, allowed are admin, app, cluster, groups, instance, labels, lease, log, "+
 				"maxTasks, metrics, pod, rebalance, revision, rollout, server, shutdown, store, version, zone"),
-		Entry("a wrong type", good+"groups: [{name: a, tasks: [{name: b, exec: {command: sleep}}]}]\n",
+		Entry("a wrong type", Label(Nightly), good+"groups: [{name: a, tasks: [{name: b, exec: {command: sleep}}]}]\n",
 			":3:54: groups[0].tasks[0].exec.command: is text, must be a list"),
-		Entry("a doubled name", good+"groups: [{name: a, tasks: [{name: 'b{1,2}', exec: {command: [date]}}, {name: "+
-			"b2, exec: {command: [date]}}]}]\n",
+		Entry("a doubled name", Label(Nightly),
+			good+"groups: [{name: a, tasks: [{name: 'b{1,2}', exec: {command: [date]}}, {name: "+
+				"b2, exec: {command: [date]}}]}]\n",
 			":3:78: groups[0].tasks[1].name: task \"b2\" is named at $FILE:3:35 as well: a task stands once in a "+
 				"group"),
-		Entry("a negative cap", good+"groups: [{name: a, cap: -1}]\n",
+		Entry("a negative cap", Label(Nightly), good+"groups: [{name: a, cap: -1}]\n",
 			":3:25: groups[0].cap: is \"-1\", must be a whole number from 0 to 1000000000"),
-		Entry("a late renewDeadline", good+"lease: {duration: 4s, renewDeadline: 3100ms}\n",
+		Entry("a late renewDeadline", Label(Nightly), good+"lease: {duration: 4s, renewDeadline: 3100ms}\n",
 			":3:38: lease.renewDeadline: is \"3100ms\", must be more than 0s and at most 3s, three quarters of "+
 				"lease.duration 4s"),
-		Entry("a bad schedule", good+"groups: [{name: a, tasks: [{name: b, schedule: '61 * * * *', exec: {command: "+
-			"[date]}}]}]\n",
+		Entry("a bad schedule", Label(Nightly),
+			good+"groups: [{name: a, tasks: [{name: b, schedule: '61 * * * *', exec: {command: "+
+				"[date]}}]}]\n",
 			":3:48: groups[0].tasks[0].schedule: is \"61 * * * *\": end of range (61) above maximum (59): 61"),
-		Entry("a bad time zone", good+"groups: [{name: a, tasks: [{name: b, schedule: '@daily', timeZone: "+
-			"Mars/Phobos, exec: {command: [date]}}]}]\n",
+		Entry("a bad time zone", Label(Nightly),
+			good+"groups: [{name: a, tasks: [{name: b, schedule: '@daily', timeZone: "+
+				"Mars/Phobos, exec: {command: [date]}}]}]\n",
 			":3:68: groups[0].tasks[0].timeZone: is \"Mars/Phobos\", must be a name of the IANA database such as "+
 				"Europe/Berlin, or UTC"),
-		Entry("an unset variable", good+"zone: $(SHARDCTL_E2E_NOT_SET)\n",
+		Entry("an unset variable", Label(Nightly), good+"zone: $(SHARDCTL_E2E_NOT_SET)\n",
 			":3:7: zone: $(SHARDCTL_E2E_NOT_SET) is not set, set it or write a default: $(SHARDCTL_E2E_NOT_SET:-TEXT)"),
 		Entry("a missing file", "",
 			": cannot be read: no such file or directory"),
-		Entry("a store without a host", "version: 1\nstore: {uri: \"mongodb://user:"+secret+"@/locks\"}\n",
+		Entry("a store without a host", Label(Nightly),
+			"version: 1\nstore: {uri: \"mongodb://user:"+secret+"@/locks\"}\n",
 			":2:14: store.uri: names no host, must be mongodb://HOST"),
-		Entry("a password with a stray %", "version: 1\nstore: {uri: \"mongodb://user:"+secret+"%@host/locks\"}\n",
+		Entry("a password with a stray %", Label(Nightly),
+			"version: 1\nstore: {uri: \"mongodb://user:"+secret+"%@host/locks\"}\n",
 			":2:14: store.uri: has a user or password with a % that no two hexadecimal digits follow: write it as %25"),
-		Entry("a store of an unknown kind", "version: 1\nstore: {uri: \"oracle://user:"+secret+"@host/locks\"}\n",
+		Entry("a store of an unknown kind", Label(Nightly),
+			"version: 1\nstore: {uri: \"oracle://user:"+secret+"@host/locks\"}\n",
 			":2:14: store.uri: does not begin with a known scheme, must be …"),
 		Entry("several at once", "version: 1\nstore: {}\nlease: {duration: 10ms}\nzones: 3\n",
 			":2:8: store.uri: is required: …",
@@ -103,7 +109,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 			expectOneError(r.Log(), "error: "+field+".listen: listen tcp "+address+": bind: address already in use")
 			Expect(o.Leftovers()).To(BeEmpty())
 		},
-		Entry("server", "server"), Entry("admin", "admin"))
+		Entry("server", "server"), Entry("admin", Label(Nightly), "admin"))
 
 	DescribeTable("a SQLite file that cannot be ends the replica with code 2",
 		func(ctx SpecContext, path, want string) {
@@ -114,7 +120,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 			expectOneError(r.Log(), "error: store: "+strings.ReplaceAll(want, "$(DIR)", o.dir))
 		},
 		Entry(
-			"no directory", "$(DIR)/none/locks.db",
+			"no directory", Label(Nightly), "$(DIR)/none/locks.db",
 			`SQLite file "$(DIR)/none/locks.db": store refused: the directory "$(DIR)/none" does not exist`,
 		),
 		Entry("a directory", "$(DIR)", `SQLite file "$(DIR)": store refused: not a regular file (d---------)`))

@@ -74,7 +74,7 @@ var _ = Describe("More tasks than the caps have free capacity for", func() {
 					return status.ProblemsOf("NoCapacity"), err
 				}).Should(BeEmpty())
 			}, SpecTimeout(ScenarioTimeout))
-	})
+	}, NightlyOn("mongodb"))
 })
 
 // unassigned counts tasks that `get tasks -o json` shows as such.

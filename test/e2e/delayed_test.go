@@ -185,7 +185,8 @@ var _ = Describe("Applications whose replies are late, while workers die and key
 			ownLease, n, arguments, len(found), longest.Round(time.Millisecond))
 	},
 		Entry("from when they called: no key runs twice", SpecTimeout(ScenarioTimeout), false, 3),
-		Entry("from when they called, for long: no key runs twice", Label(Nightly), SpecTimeout(2*ScenarioTimeout), false, 20),
-		Entry("from when the reply came, which is wrong: keys run twice", SpecTimeout(ScenarioTimeout),
+		Entry("from when they called, for long: no key runs twice", Label(Nightly),
+			SpecTimeout(2*ScenarioTimeout), false, 20),
+		Entry("from when the reply came, which is wrong: keys run twice", Label(Nightly), SpecTimeout(ScenarioTimeout),
 			true, 20, "--from-arrival"))
 })

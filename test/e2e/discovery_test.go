@@ -213,7 +213,7 @@ var _ = Describe("Tasks made of what exists", func() {
 			))
 			eventuallyRun(ctx, last, many("last", 3))
 		}, SpecTimeout(ScenarioTimeout))
-	})
+	}, NightlyOn("mongodb"))
 
 	It("makes tasks of the lines of a file, beside those of the list, and reports what has no task", Label("sqlite"),
 		func(ctx SpecContext) {
@@ -252,5 +252,5 @@ var _ = Describe("Tasks made of what exists", func() {
 				r.Client.AdminURL())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(result.Stdout).To(MatchRegexp(`Discovered: +0 found by file`), result.Stderr)
-		}, SpecTimeout(ScenarioTimeout))
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })

@@ -53,7 +53,7 @@ func part(name string, rounds ...func(on *scenes)) {
 type scenes struct{ all []*scene }
 
 // round is a scenario about one thing done to each scene. Most of it is waiting, so all scenes play it at once.
-func (on *scenes) round(text string, body func(ctx context.Context, s *scene)) {
+func (on *scenes) round(text string, body func(ctx context.Context, s *scene), labels ...Labels) {
 	It(text, func(ctx SpecContext) {
 		var parts []func()
 		for _, s := range on.all {
@@ -64,5 +64,5 @@ func (on *scenes) round(text string, body func(ctx context.Context, s *scene)) {
 			})
 		}
 		AtOnce(parts...)
-	}, SpecTimeout(ScenarioTimeout))
+	}, labels, SpecTimeout(ScenarioTimeout))
 }

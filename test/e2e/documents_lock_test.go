@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -46,7 +47,7 @@ func lockRounds(on *scenes) {
 			Expect(s.read(ctx, "lock", key)["body"]).To(HavePrefix(`{"token":`), key)
 		}
 		s.logs("is malformed")
-	})
+	}, Label(Nightly))
 
 	on.round("locks whose revision is none are created again, with a larger token", func(
 		ctx context.Context, s *scene,
@@ -66,7 +67,7 @@ func lockRounds(on *scenes) {
 		for _, key := range s.c.Keys() {
 			Expect(s.read(ctx, "lock", key)).To(HaveKeyWithValue("rev", Satisfy(whole)), key)
 		}
-	})
+	}, Label(Nightly))
 
 	on.round("locks that are deleted, or given to no one, are owned again", func(ctx context.Context, s *scene) {
 		s.takesLocks()
@@ -83,7 +84,7 @@ func lockRounds(on *scenes) {
 		}
 		Eventually(func() error { return s.c.CheckTaken(lost, s.began) }).Should(Succeed())
 		s.healed(ctx)
-	})
+	}, Label(Nightly))
 
 	on.round("locks that name another live session, or one that never was, are owned again", func(
 		ctx context.Context, s *scene,
@@ -112,5 +113,5 @@ func lockRounds(on *scenes) {
 		Eventually(func() error { return s.c.CheckTaken(s.c.Keys()[:8], s.began) }).Should(Succeed())
 		s.healed(ctx)
 		s.logs("did not claim it")
-	})
+	}, Label(Nightly))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
@@ -37,7 +38,7 @@ func sessionRounds(on *scenes) {
 		s.healed(ctx)
 		Expect(s.restarted()).To(BeEmpty())
 		Expect(s.sessions(ctx)).To(Equal(ids))
-	})
+	}, Label(Nightly))
 
 	on.round("sessions whose revision is another, or none, end, and new ones take their place", func(
 		ctx context.Context, s *scene,
@@ -55,7 +56,7 @@ func sessionRounds(on *scenes) {
 			Expect(s.sessions(ctx)).NotTo(ContainElement(id))
 			Eventually(func() object { return s.read(ctx, "session", id) }).Should(HaveKeyWithValue("state", "dead"))
 		}
-	})
+	}, Label(Nightly))
 
 	on.round("live sessions that are written dead end", func(ctx context.Context, s *scene) {
 		s.takesLocks()
@@ -85,7 +86,7 @@ func sessionRounds(on *scenes) {
 				HaveKeyWithValue("state", "dead"), "session %d", i,
 			)
 		}
-	})
+	}, Label(Nightly))
 
 	on.round("a session that comes back before its next heartbeat goes on", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
@@ -95,7 +96,7 @@ func sessionRounds(on *scenes) {
 			s.insert(ctx, "session", doc)
 		}
 		s.healed(ctx) // some may have met the gap
-	})
+	}, Label(Nightly))
 
 	on.round("sessions of no one are dead soon, and hold nothing up", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
@@ -124,7 +125,7 @@ func sessionRounds(on *scenes) {
 			)
 		}
 		s.healed(ctx)
-	})
+	}, Label(Nightly))
 }
 
 // memberRounds are about what instances say of themselves.
@@ -169,6 +170,6 @@ func memberRounds(on *scenes) {
 			}
 			s.healed(ctx)
 			s.logs("deleted or edited")
-		})
+		}, Label(Nightly))
 	}
 }

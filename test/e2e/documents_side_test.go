@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
 // numbers are what a number was edited into.
@@ -46,7 +48,7 @@ func sideRounds(on *scenes) {
 				s.remove(ctx, kind, id)
 			}
 		}
-	})
+	}, Label(Nightly))
 
 	on.round("counters that are no numbers go on counting", func(ctx context.Context, s *scene) {
 		for i, number := range numbers() {
@@ -63,7 +65,7 @@ func sideRounds(on *scenes) {
 		s.remove(ctx, "member", s.sessions(ctx)[0]) // its new one raises the other counter
 		s.healed(ctx)
 		Eventually(func() any { return s.read(ctx, "group", "~members")["count"] }).Should(Satisfy(whole))
-	})
+	}, Label(Nightly))
 
 	on.round("counters that are deleted, or set to 0, begin again", func(ctx context.Context, s *scene) {
 		ids := s.ids(ctx, "group")
@@ -76,7 +78,7 @@ func sideRounds(on *scenes) {
 		}
 		s.healed(ctx)
 		Expect(s.restarted()).To(BeEmpty())
-	})
+	}, Label(Nightly))
 }
 
 // wholeRounds take a whole collection away, or all rows of a table, and at last everything.
@@ -89,7 +91,7 @@ func wholeRounds(on *scenes) {
 			s.clear(ctx, kind)
 			s.healed(ctx)
 			s.indexed(ctx)
-		})
+		}, Label(Nightly))
 	}
 	on.round("everything is gone", func(ctx context.Context, s *scene) {
 		s.takesLocks()

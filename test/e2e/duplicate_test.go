@@ -13,7 +13,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("Two replicas with one instance name", func() {
+var _ = Describe("Two replicas with one instance name", Label(Nightly), func() {
 	EachStore("Twins", func(store string, uri func() string) {
 		const tasks = 10
 		var c *harness.Cluster

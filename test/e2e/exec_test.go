@@ -125,7 +125,7 @@ groups:
 		Expect(os.WriteFile(filepath.Join(o.dir, "go"), nil, 0o600)).To(Succeed())
 		eventuallyState(ctx, a, "g/notifies", "running")
 		Expect(task(ctx, a, "g/never-says")).To(HaveField("State", "starting"))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("write to the log line by line, and any replica gives their last lines", func(ctx SpecContext) {
 		o := newOwn("output", `

@@ -77,7 +77,7 @@ groups:
 		Expect(tries[2].Header.Get("Idempotency-Key")).NotTo(Equal(tries[1].Header.Get("Idempotency-Key")))
 		Expect(tries[1].Token()).To(BeNumerically(">", tries[0].Token()))
 		eventuallyTask(ctx, a, "g/broken", HaveField("LastError", "tick: status 500 Internal Server Error"))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("get start, renew and stop, and never to two at once", func(ctx SpecContext) {
 		far := newEndpoint()

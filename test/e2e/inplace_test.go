@@ -159,7 +159,7 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			dieWhole(ctx, twin)
 			Expect(pods["b"].record()).To(BeARegularFile())
 			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 		It("has nothing to do where its guard has marked its session already", func(ctx SpecContext) {
 			keys := KeysOf(c, d)
@@ -177,8 +177,8 @@ var _ = Describe("A container that is killed whole and started again", func() {
 			text, err := os.ReadFile(pods["d"].record())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(text)).To(ContainSubstring(`"sessions":{}`), "what ends in order leaves nothing behind")
-		}, SpecTimeout(ScenarioTimeout))
-	}, Ordered)
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+	}, NightlyOn("mongodb"), Ordered)
 })
 
 var _ = Describe("A container that is killed whole while an HTTP endpoint works for it", Label("sqlite"), func() {

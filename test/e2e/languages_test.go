@@ -19,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
-var _ = Describe("Applications in other languages", Label("sqlite"), Serial, func() {
+var _ = Describe("Applications in other languages", Label("sqlite", Nightly), Serial, func() {
 	play := func(ctx SpecContext, name string, command func(SpecContext) []string) {
 		GinkgoHelper()
 		a, argv := newApplications("app-"+name, 20, Lease), command(ctx)

@@ -201,7 +201,7 @@ groups:
 		eventuallyState(ctx, a, "topics/topic-1", "paused")
 		eventuallyNoProblem(ctx, a, "StopStuck")
 		eventuallyNoProblem(ctx, other, "StopStuck")
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("shows what is answered without a token, and how a group is renamed", func(ctx SpecContext) {
 		o := newManual("rename", `
@@ -236,7 +236,7 @@ groups:
 			BeNumerically(">", was), "who knows the task by its name may go on by the tokens",
 		)
 		ExpectShown(ctx, "rename-resume", a)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("has backups restored so that no token is given twice", func(ctx SpecContext) {
 		o := newManual("restore", `
@@ -296,7 +296,7 @@ groups:
 	}, SpecTimeout(ScenarioTimeout))
 })
 
-var _ = Describe("The manual on MongoDB", Label("mongodb"), func() {
+var _ = Describe("The manual on MongoDB", Label("mongodb", Nightly), func() {
 	It("shows a store that answers slowly, and a standalone server", func(ctx SpecContext) {
 		rs := testmongo.New(GinkgoTB(), testmongo.Options{Standalone: true})
 		o := newManual("slow", `

@@ -14,7 +14,7 @@ import (
 
 // The network of one replica swallows: no connection breaks, nothing arrives. What was sent meanwhile arrives late,
 // once the network is back: claims and heartbeats from a past that is over.
-var _ = Describe("A replica cut off for three leases", Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure, func() {
+var _ = Describe("A replica cut off for three leases", func() {
 	const (
 		tasks    = 12
 		replicas = 3
@@ -74,10 +74,11 @@ var _ = Describe("A replica cut off for three leases", Label("mongodb", "faults-
 		healed.expectOnlyMoves(ctx, c, tasks/replicas)
 	},
 		Entry("in both directions", "both directions", SpecTimeout(ScenarioTimeout)),
-		Entry("so that nothing it sends arrives", "what it sends", testmongo.Sent, SpecTimeout(ScenarioTimeout)),
+		Entry("so that nothing it sends arrives", Label(Nightly),
+			"what it sends", testmongo.Sent, SpecTimeout(ScenarioTimeout)),
 		Entry(
-			"so that no answer arrives, though all it sends does", "what is answered", testmongo.Answered,
+			"so that no answer arrives, though all it sends does", Label(Nightly), "what is answered", testmongo.Answered,
 			SpecTimeout(ScenarioTimeout),
 		),
 	)
-})
+}, Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure)

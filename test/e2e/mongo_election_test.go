@@ -109,7 +109,7 @@ var _ = Describe("With a lease of 8 s", Label("mongodb", "faults-mongo"), Ordere
 		Figure(
 			"mongodb", "T = %v, a secondary killed and back after %v: 0 of %d tasks restarted", lease, lease/2, tasks,
 		)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("nothing happens when all nodes are frozen for less than the renewal deadline", func(ctx SpecContext) {
 		var away time.Duration
@@ -125,7 +125,7 @@ var _ = Describe("With a lease of 8 s", Label("mongodb", "faults-mongo"), Ordere
 			"mongodb", "T = %v, all three nodes frozen, writable again after %v: 0 of %d tasks restarted", lease,
 			ms(away), tasks,
 		)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })
 
 func otherThan(rs *testmongo.ReplicaSet, n *testmongo.Node) *testmongo.Node {

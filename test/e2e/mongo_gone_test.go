@@ -18,7 +18,7 @@ import (
 
 // Many sessions that expire together are an outage of the store, not many deaths: each replica takes up again what it
 // had.
-var _ = Describe("All nodes killed for three leases", Label("mongodb", "faults-mongo", Fleet), Serial, func() {
+var _ = Describe("All nodes killed for three leases", Label("mongodb", "faults-mongo", Fleet, Nightly), Serial, func() {
 	const (
 		tasks    = 100
 		replicas = 5

@@ -17,7 +17,7 @@ import (
 )
 
 // One replica's way to the store is slow, its neighbours' is not.
-var _ = Describe("One replica with a slow network", Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure, func() {
+var _ = Describe("One replica with a slow network", func() {
 	const jitter = 300 * time.Millisecond
 	var (
 		c    *setCluster
@@ -108,7 +108,7 @@ var _ = Describe("One replica with a slow network", Label("mongodb", "faults-mon
 			ms(b.lastStartAfter(c, healed).Sub(healed)))
 		Expect(slow.Running()).To(BeTrue(), "it did not crash")
 	}, SpecTimeout(ScenarioTimeout))
-})
+}, Label("mongodb", "faults-mongo", Nightly), Ordered, ContinueOnFailure)
 
 // heartbeatsBy delays messages that update sessions: heartbeats, and marks of dead ones.
 func heartbeatsBy(d time.Duration) func([]byte) time.Duration {

@@ -21,23 +21,23 @@ import (
 // A write whose answer is lost may have been made or not: it is repeated, the very same, until it is known.
 var _ = Describe("Answers that are lost", Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure, func() {
 	one := func(command string, mode any) TableEntry {
-		return Entry(command, closes(mode, []string{command}), SpecTimeout(ScenarioTimeout))
+		return Entry(command, Label(Nightly), closes(mode, []string{command}), SpecTimeout(ScenarioTimeout))
 	}
 	// Of commands too rare to be left to chance the first fail, and what is tried again as well.
 	first := testmongo.Times(3)
 	entries := []TableEntry{
 		Entry(
-			"hello", closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}),
+			"hello", Label(Nightly), closes(testmongo.Sometimes(often), []string{"hello", "isMaster", "ismaster"}),
 			SpecTimeout(ScenarioTimeout),
 		),
 		Entry(
-			"any command at random", closes(testmongo.Sometimes(seldom), writes, reads, setUp, control),
+			"any command at random", Label(Nightly), closes(testmongo.Sometimes(seldom), writes, reads, setUp, control),
 			SpecTimeout(ScenarioTimeout),
 		),
 		Entry("half of all writes, after they were made", Label("P8"), fault{lost: true}, SpecTimeout(ScenarioTimeout)),
-		Entry("all writes and reads in bursts", inBursts(), SpecTimeout(ScenarioTimeout)),
+		Entry("all writes and reads in bursts", Label(Nightly), inBursts(), SpecTimeout(ScenarioTimeout)),
 		Entry(
-			"half of all writes, after they were made, and what is tried again at random", lostForGood(),
+			"half of all writes, after they were made, and what is tried again at random", Label(Nightly), lostForGood(),
 			SpecTimeout(ScenarioTimeout),
 		),
 		one("insert", first),
@@ -51,7 +51,7 @@ var _ = Describe("Answers that are lost", Label("mongodb", "faults-mongo"), Orde
 
 // Some commands are sent only while a database is set up. delete is sent only when what is an hour old is removed,
 // which the tests of the store do instead.
-var _ = Describe("Answers that are lost while a database is set up", Label("mongodb", "faults-mongo"), func() {
+var _ = Describe("Answers that are lost while a database is set up", Label("mongodb", "faults-mongo", Nightly), func() {
 	var c *setCluster
 	AfterEach(func() { c.logsOnFailure() })
 
@@ -86,7 +86,7 @@ func inBursts() fault {
 	return f
 }
 
-var _ = Describe("The commands of these scenarios", Label("mongodb", "faults-mongo"), func() {
+var _ = Describe("The commands of these scenarios", Label("mongodb", "faults-mongo", Nightly), func() {
 	var c *setCluster
 	AfterEach(func() { c.logsOnFailure() })
 

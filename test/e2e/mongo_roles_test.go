@@ -81,7 +81,7 @@ func (v *vault) uri(user, password string) string {
 	return strings.Replace(uri, "&authSource=admin", "", 1)
 }
 
-var _ = Describe("A database that asks who is there", Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure, func() {
+var _ = Describe("A database that asks who is there", func() {
 	const tasks = 12
 	var v *vault
 	var c *harness.Cluster
@@ -116,7 +116,7 @@ var _ = Describe("A database that asks who is there", Label("mongodb", "faults-m
 			ctx, "user reader of database vault lacks privileges", "insert, update on vault.e2e.locks",
 			"remove on vault.e2e.sessions",
 		)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("lets replicas with the documented role live through all of it, and readers look", func(ctx SpecContext) {
 		cluster("roles", v.uri("replica", rolesPassword))
@@ -194,8 +194,8 @@ var _ = Describe("A database that asks who is there", Label("mongodb", "faults-m
 		for _, r := range c.Live() {
 			Expect(r.Log()).NotTo(ContainSubstring("opensesame"))
 		}
-	}, SpecTimeout(ScenarioTimeout))
-})
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+}, Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure)
 
 func (v *vault) privileges(action, collection string) bson.A {
 	return bson.A{bson.M{"resource": bson.M{"db": v.db.Name(), "collection": collection}, "actions": bson.A{action}}}

@@ -19,7 +19,7 @@ const always = "alwaysOn"
 
 // An operation is given up after T/6. A store that is quicker than that is only slow; one that is slower is as good as
 // away.
-var _ = Describe("A slow store", Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure, func() {
+var _ = Describe("A slow store", Label("mongodb", "faults-mongo", Nightly), Ordered, ContinueOnFailure, func() {
 	commands := append([]string{"find"}, writes...)
 	DescribeTable("leaves no key stuck, runs none twice and restarts no task", underFaults("slow"),
 		Entry(
@@ -33,7 +33,7 @@ var _ = Describe("A slow store", Label("mongodb", "faults-mongo"), Ordered, Cont
 	)
 })
 
-var _ = Describe("A store where every command takes half a lease", Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure, func() {
+var _ = Describe("A store where every command takes half a lease", func() {
 	var (
 		c        *setCluster
 		commands = append([]string{"find"}, writes...)
@@ -65,7 +65,7 @@ var _ = Describe("A store where every command takes half a lease", Label("mongod
 			"after its end", ms(taken.Sub(at)),
 			ms(b.lastStartAfter(c, ended).Sub(ended)))
 		Expect(c.Live()).To(HaveLen(faultReplicas), "no replica crashed")
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("for all: every task stops before X, and all run again where they were", func(ctx SpecContext) {
 		b := now(c)
@@ -83,4 +83,4 @@ var _ = Describe("A store where every command takes half a lease", Label("mongod
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", faultTasks-1), "no reshuffle")
 	}, SpecTimeout(ScenarioTimeout))
-})
+}, Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure)

@@ -113,7 +113,7 @@ var _ = Describe("Draining an instance", func() {
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				Expect(startedOn(c, drained, restarted)).To(HaveLen(20))
 			}, SpecTimeout(ScenarioTimeout))
-	})
+	}, NightlyOn("mongodb"))
 })
 
 // startedOn are the runs that an instance has started since.
@@ -165,7 +165,7 @@ groups:
 		}
 		// Lists and members have just changed: a task may move once more.
 		Eventually(func() int { return len(o.lines("runs")) }).Should(BeNumerically(">=", len(before)+3))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is done once, and where it was asked for", func(ctx SpecContext) {
 		o := newOwn("once", `
@@ -310,7 +310,7 @@ groups:
 		Eventually(func() (map[string]int, error) { return owned(ctx, a) }).Should(
 			Equal(map[string]int{"a": 3, "c": 3}),
 		)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("needs a token where tokens are set, and the newest ones count", func(ctx SpecContext) {
 		o := newOwn("tokens", `

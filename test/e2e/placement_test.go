@@ -13,7 +13,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("Where tasks may run", Label("sqlite"), func() {
+var _ = Describe("Where tasks may run", Label("sqlite", Nightly), func() {
 	It("follows zones, weights, selectors and maxTasks", func(ctx SpecContext) {
 		o := newOwn("placement", `
 groups:

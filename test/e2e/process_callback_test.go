@@ -130,7 +130,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("faults-p
 			"-9 (T + 1 s is %v)", 2*Lease,
 			ms(last.Sub(killed)), Lease+AfterLease)
 		ExpectWithin(c, Lease+AfterLease, killed, last, "its key elsewhere")
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	for _, bad := range []string{"panic", "leak"} {
 		It("by "+map[string]string{"panic": "panicking", "leak": "leaking goroutines"}[bad]+
@@ -180,7 +180,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("faults-p
 					"sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts,
 					watch, ms(first.Sub(at)),
 				)
-			}, SpecTimeout(ScenarioTimeout))
+			}, NightlyIf(bad == "leak"), SpecTimeout(ScenarioTimeout))
 	}
 })
 

@@ -89,7 +89,7 @@ func (d *deafSide) granted(instance string) time.Time {
 
 // An HTTP endpoint cannot be killed. What it was granted has to run out before anybody else lets it, or another, begin:
 // whatever happens to the replica meanwhile.
-var _ = Describe("The HTTP endpoint of an http task that never answers stop", Label("faults-process", "sqlite"), func() {
+var _ = Describe("The HTTP endpoint of an http task that never answers stop", func() {
 	const key = "g/far"
 	var c *harness.Cluster
 	AfterEach(func() { LogsOnFailure(c) })
@@ -123,18 +123,19 @@ groups:
 		shutdown time.Duration
 		part     harness.Part
 		signals  []syscall.Signal
+		nightly  bool
 	}{
-		{"its replica drains", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM}},
+		{"its replica drains", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM}, false},
 		{
 			"its replica drains and has no time to wait", 200 * time.Millisecond, harness.Guard,
-			[]syscall.Signal{syscall.SIGTERM},
+			[]syscall.Signal{syscall.SIGTERM}, true,
 		},
 		{
 			"its replica is asked to stop hard", 20 * time.Second, harness.Guard,
-			[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM},
+			[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, true,
 		},
-		{"the worker dies while it waits", 20 * time.Second, harness.Worker, []syscall.Signal{syscall.SIGKILL}},
-		{"guard and worker die while it waits", 20 * time.Second, harness.Both, []syscall.Signal{syscall.SIGKILL}},
+		{"the worker dies while it waits", 20 * time.Second, harness.Worker, []syscall.Signal{syscall.SIGKILL}, true},
+		{"guard and worker die while it waits", 20 * time.Second, harness.Both, []syscall.Signal{syscall.SIGKILL}, false},
 	} {
 		It("is not joined by another before its time is over, when "+fault.what, func(ctx SpecContext) {
 			far, uri := newDeafSide(), SQLiteURI()
@@ -174,6 +175,6 @@ groups:
 				Should(
 					ConsistOf(And(HaveField("Key", key), HaveField("State", "running"), HaveField("Instance", "next"))),
 				)
-		}, SpecTimeout(ScenarioTimeout))
+		}, NightlyIf(fault.nightly), SpecTimeout(ScenarioTimeout))
 	}
-})
+}, Label("faults-process", "sqlite"))

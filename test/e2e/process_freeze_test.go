@@ -208,7 +208,7 @@ func (s stopped) spread(ctx context.Context) {
 	Eventually(s.c.CheckSpread).WithContext(ctx).WithArguments(stoppedTasks).Should(Succeed())
 }
 
-var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", Label("faults-process"), BothStores, func() {
+var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", func() {
 	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", Label("P3"),
 		func(ctx SpecContext) {
 			onStopped(ctx, "worker", func(s stopped) {
@@ -276,7 +276,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					f.expectOldRunsOver(s.store, "guard and worker stopped for "+d.String())
 				}
 			})
-		}, SpecTimeout(ScenarioTimeout))
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
 		"smaller token", func(ctx SpecContext) {
@@ -295,5 +295,5 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				f.expectOldRunsOver(s.store, "replica frozen for "+d.String())
 			}
 		})
-	}, SpecTimeout(ScenarioTimeout))
-})
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+}, Label("faults-process"), BothStores)

@@ -14,7 +14,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("kill -9 of a part of a replica whose tasks have children, in their group and out of it", Label("faults-process"), func() {
+var _ = Describe("kill -9 of a part of a replica whose tasks have children, in their group and out of it", func() {
 	EachStore("Killing", func(store string, uri func() string) {
 		const (
 			tasks    = 12
@@ -127,5 +127,5 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 				ExpectWithin(c, Lease+AfterLease, at, last, "the last key elsewhere")
 				ExpectOneRunEach(c)
 			}, SpecTimeout(ScenarioTimeout))
-	}, Ordered, ContinueOnFailure, Serial) // P11 is one second
-})
+	}, NightlyOn("mongodb"), Ordered, ContinueOnFailure, Serial) // P11 is one second
+}, Label("faults-process"))

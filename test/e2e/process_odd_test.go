@@ -113,7 +113,7 @@ var _ = Describe("A task that misbehaves", Label("faults-process", "sqlite"), fu
 		Expect(workerMost).To(BeNumerically("<", 128<<20), "queues are bounded")
 		Expect(Load(c).Started(at, history.Now())).To(BeEmpty(), "no one lost a lease, no one moved")
 		Expect(c.CheckSpread(ctx, tasks+1)).To(Succeed())
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("by crashing again and again is started ever more rarely, each time with a larger token, and alone",
 		func(ctx SpecContext) {
@@ -165,7 +165,7 @@ var _ = Describe("A task that misbehaves", Label("faults-process", "sqlite"), fu
 				}).Should(ContainElement(And(HaveField("Task", oddKey),
 					HaveField("Message", ContainSubstring("exit status 7")))))
 			}
-		}, SpecTimeout(ScenarioTimeout))
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })
 
 // ownerOf is the replica that runs a key now.

@@ -91,5 +91,5 @@ var _ = Describe("A replica in the foreground of a terminal", Label("faults-proc
 		Figure("sqlite", "second Ctrl-C: old runs gone after %v, the replica ended after %v, all %d keys elsewhere "+
 			"after %v", ms(max(0, end.Sub(second))),
 			ms(gone.Sub(second)), len(keys), ms(last.Sub(second)))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })

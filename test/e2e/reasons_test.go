@@ -33,7 +33,7 @@ groups:
 			MatchRegexp(`Instance:\s+a for`), MatchRegexp(`Reason:\s+Orphaned: b died: no heartbeat for 2 s`),
 			MatchRegexp(`Moved\s+Orphaned\s+g/t\d\s+b\s+a\s+b died: no heartbeat for 2 s`),
 		))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is who drained the owner, and why", func(ctx SpecContext) {
 		o := newOwn("reason-drain", sleepers)
@@ -44,7 +44,7 @@ groups:
 		Eventually(func() string { return printed(ctx, a, "describe", "instance", "b") }).WithContext(ctx).Should(
 			MatchRegexp(`State:\s+draining: drained by alice \(new kernel\)`),
 		)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is who pinned the task, and where", func(ctx SpecContext) {
 		// One of five: b has three with it, so that no other task moves to even them out.
@@ -61,7 +61,7 @@ groups:
 		ask(ctx, a, "/api/v1/tasks/"+key+"/pin", object{"instance": "zone=x", "strict": true, "by": "alice"})
 		eventuallyDescribed(ctx, a, key,
 			MatchRegexp(`Why:\s+PinUnavailable: pinned strictly to zone=x by alice: no live replica matches`))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is the newer revision after a rolling update", func(ctx SpecContext) {
 		o := newOwn("reason-roll", sleepers)
@@ -76,7 +76,7 @@ groups:
 			return printed(ctx, next, "get", "instances", "-o", "wide", "--no-headers")
 		}).WithContext(ctx).Should(MatchRegexp(`a\s+left`))
 		Expect(printed(ctx, next, "get", "instances", "-o", "name")).To(Equal("b\n"), "what left is hidden")
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is the arithmetic where there is no capacity", func(ctx SpecContext) {
 		o := newOwn("reason-capacity", strings.Replace(sleepers, "name: g\n", "name: g\n    cap: 3\n", 1))
@@ -92,7 +92,7 @@ groups:
 			return left, err
 		}).WithContext(ctx).ShouldNot(BeEmpty())
 		eventuallyDescribed(ctx, a, left, MatchRegexp(`Why:\s+NoCapacity: no capacity: 1 replica × cap 3 = 3, 4 tasks`))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is the task list after a task was removed from it", func(ctx SpecContext) {
 		o := newOwn("reason-removed", sleepers)
@@ -105,7 +105,7 @@ groups:
 			MatchRegexp(`Reason:\s+Removed: no longer in the task list \(revision 0\)`),
 			MatchRegexp(`Released\s+Removed\s+g/t4\s+a`),
 		))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is found for a job that failed, with its output, in two commands", func(ctx SpecContext) {
 		o := newOwn("reason-runs", `

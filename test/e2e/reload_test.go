@@ -130,5 +130,5 @@ groups:
 		o.rewrite(a)
 		eventuallyNoProblem(ctx, a, "RestartRequired")
 		Expect(o.lines("kept")).To(HaveLen(1))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })

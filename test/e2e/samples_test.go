@@ -89,7 +89,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			for _, name := range []string{"tenant-a", "tenant-b", "tenant-c"} {
 				Expect(far.events("tenants/" + name)).To(HaveExactElements("start", "stop"))
 			}
-		}, SpecTimeout(ScenarioTimeout))
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("schedules.yaml runs the probes at their ticks", Label("schedules"), func(ctx SpecContext) {
 		r := replicas["schedules"][0]
@@ -98,7 +98,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			Eventually(r.Log).Should(ContainSubstring("probing for " + name))
 		}
 		expectNoFailing(ctx, r)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("jobs.yaml is done once, and stays done", Label("jobs"), func(ctx SpecContext) {
 		r := replicas["jobs"][0]
@@ -110,7 +110,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 		again := startSample(ctx, clusters["jobs"], "r2", "jobs", "--until-done")
 		Expect(ExitCode(ctx, again)).To(BeZero())
 		Expect(again.Log()).NotTo(ContainSubstring("is done"))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("full.yaml runs without a failing task", Label("full"), func(ctx SpecContext) {
 		r := replicas["full"][0]
@@ -123,7 +123,7 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			eventuallyState(ctx, r, key, state)
 		}
 		expectNoFailing(ctx, r)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })
 
 // startSample starts a replica with the sample of that name. Listeners and name are in a second file, or take the place

@@ -17,7 +17,7 @@ import (
 
 // Offsets of clocks never appear in the protocol. What does read the wall clock is schedules and SQLite's store, which
 // has none but its clients'. On one machine they share it, so that this is worse than what can be.
-var _ = Describe("The wall clock of one of three replicas", Label("faults-scale"), BothStores, func() {
+var _ = Describe("The wall clock of one of three replicas", Label("faults-scale", Nightly), BothStores, func() {
 	It("may be two hours ahead or behind, or jump by two hours every second", func(ctx SpecContext) {
 		prog := laterProgram(ctx)
 		OnEachStore(func(store string, uri func() string) {

@@ -17,7 +17,7 @@ import (
 // slow records less often: there are many recorders, and the replicas need the processors.
 var slow = []string{"--period", "100ms"}
 
-var _ = Describe("Many replicas", Label("faults-scale"), func() {
+var _ = Describe("Many replicas", Label("faults-scale", Nightly), func() {
 	EachStore("All", func(store string, uri func() string) {
 		It("start at once, and each of a hundred keys runs once, as many on each replica", func(ctx SpecContext) {
 			// A long lease: so many processes start on one machine that heartbeats are late, which is not the subject.
@@ -47,7 +47,7 @@ var _ = Describe("Many replicas", Label("faults-scale"), func() {
 	}, Label(Fleet), Serial)
 })
 
-var _ = Describe("Many of twenty replicas", Label("faults-scale"), func() {
+var _ = Describe("Many of twenty replicas", Label("faults-scale", Nightly), func() {
 	EachStore("They", func(store string, uri func() string) {
 		const replicas, tasks, lease = 20, 40, 8 * time.Second
 		var c *harness.Cluster

@@ -45,7 +45,7 @@ groups:
       - name: tick-{1..6}
 `
 
-var _ = Describe("Schedules where one of three wall clocks is wrong", Label("faults-scale"), BothStores, func() {
+var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 	It("follow the clock of the replica that owns them, and no tick fires twice", func(ctx SpecContext) {
 		OnEachStore(func(store string, uri func() string) {
 			at, file := uri(), filepath.Join(Work, "ticks-"+store)
@@ -112,7 +112,7 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", Label("fau
 			Expect(late).To(BeZero(), "a tick at or below the last one fired is never fired again")
 		})
 	}, SpecTimeout(ScenarioTimeout))
-})
+}, Label("faults-scale", Nightly), BothStores)
 
 // eventuallyTicked waits until n tasks have fired a tick of this kind.
 func eventuallyTicked(ctx context.Context, file string, n int, kind func(tick) bool) {

@@ -114,8 +114,8 @@ var _ = Describe("Versions side by side", Label("faults-scale"), func() {
 			EventuallyReady(ctx, start(ctx, c, "accepted", harness.Variant{}))
 			eventuallySpread(ctx, c, tasks)
 			ExpectOneRunEach(c)
-		}, SpecTimeout(ScenarioTimeout))
-	}, Ordered)
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+	}, NightlyOn("mongodb"), Ordered)
 })
 
 // unknownIn counts the bodies that hold a field of the later version.

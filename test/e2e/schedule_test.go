@@ -129,7 +129,7 @@ groups:
 		Expect(named.Weekday()).To(BeElementOf(time.Monday, time.Sunday))
 		Expect(next("daily")).To(BeTemporally("==", now.UTC().Truncate(24*time.Hour).Add(24*time.Hour)))
 		Expect(next("hourly")).To(BeTemporally("~", now.Add(30*time.Minute), 31*time.Minute))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("do as overlap, timeout and retry say", func(ctx SpecContext) {
 		o := newOwn("overlap", `
@@ -165,7 +165,7 @@ groups:
 			Expect(found).To(BeTrue(), result)
 			Expect(value).To(BeNumerically(">=", 2), result)
 		}
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })
 
 // owned counts the tasks of each instance, by one replica.

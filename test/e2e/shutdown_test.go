@@ -123,7 +123,7 @@ groups:
 			}
 		}
 		Expect(b.Running()).To(BeTrue())
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("is waited for only for rebalance.restartGrace", func(ctx SpecContext) {
 		o := newOwn("graceover", `
@@ -141,7 +141,7 @@ groups:
 		gone := time.Now()
 		Eventually(func() (map[string]int, error) { return owned(ctx, b) }).Should(Equal(map[string]int{"b": 4}))
 		Expect(time.Since(gone)).To(BeNumerically(">", time.Second))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })
 
 // owner is who runs a task, under which token.
@@ -207,5 +207,5 @@ var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 			Expect(c.Scale(ctx, 0)).To(Succeed())
 			Expect(c.Leftovers()).To(BeEmpty())
 		}, SpecTimeout(ScenarioTimeout))
-	}, Serial)
+	}, NightlyOn("mongodb"), Serial)
 })

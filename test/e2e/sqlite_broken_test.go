@@ -44,7 +44,7 @@ var damages = map[string]func(name string) error{
 
 // A file that is broken in place is not repaired by waiting: somebody stops the replicas, puts a backup in its place
 // and starts them again.
-var _ = Describe("A SQLite file that is broken in place", Label("faults-sqlite", "sqlite"), func() {
+var _ = Describe("A SQLite file that is broken in place", Label("faults-sqlite", "sqlite", Nightly), func() {
 	It("crashes no one, stops the tasks of all who cannot go on, and is as good as new with a backup in its place",
 		func(ctx SpecContext) {
 			var parts []func()

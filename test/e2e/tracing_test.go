@@ -98,7 +98,7 @@ groups:
 		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
 		ExpectWithin(o.Cluster, 10*time.Second, began, history.Now(), "the shutdown")
 		eventuallyTask(ctx, b, "g/keep", And(HaveField("State", "running"), HaveField("Instance", "b")))
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("are not made, nor passed on, unless the environment asks for them", func(ctx SpecContext) {
 		c := newCollector()
@@ -114,7 +114,7 @@ groups:
 		Expect(a.Kill(harness.Guard, syscall.SIGTERM)).Error().NotTo(HaveOccurred())
 		Expect(ExitCode(ctx, a)).To(BeZero())
 		Expect(c.spans).To(BeEmpty())
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 })
 
 var _ = Describe("The log", Label("sqlite"), func() {

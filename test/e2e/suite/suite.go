@@ -32,7 +32,7 @@ import (
 // too: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
-// Nightly is the label of scenarios that take too long for ci.
+// Nightly is the label of scenarios that CI leaves out: they take long, or what they try is decided elsewhere as well.
 const Nightly = "nightly"
 
 const (
@@ -213,13 +213,31 @@ func WaitUntil(ctx context.Context, t history.Instant) {
 	}
 }
 
+// NightlyIf returns the label of a scenario of a table that CI leaves out if so.
+func NightlyIf(so bool) Labels {
+	if so {
+		return Label(Nightly)
+	}
+	return nil
+}
+
+// NightlyOn, among the arguments of EachStore, leaves the scenarios on one store to nightly.
+type NightlyOn string
+
 // EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
 // scenario.
 func EachStore(what string, scenarios func(store string, uri func() string), args ...any) {
 	for store, uri := range Stores() {
-		args := append([]any{Label(store)}, args...)
-		args = append(args, func() { scenarios(store, uri) })
-		Describe(what+", on "+store, args...)
+		all := []any{Label(store)}
+		for _, arg := range args {
+			if later, ok := arg.(NightlyOn); !ok {
+				all = append(all, arg)
+			} else if string(later) == store {
+				all = append(all, Label(Nightly))
+			}
+		}
+		all = append(all, func() { scenarios(store, uri) })
+		Describe(what+", on "+store, all...)
 	}
 }
 
