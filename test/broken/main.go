@@ -1,6 +1,7 @@
 //go:build unix
 
-// Command broken breaks each promise once and says which test of make test notices. README.md says more.
+// Command broken breaks each promise once and says which test notices, in which tier and after how long. README.md has
+// the tiers.
 //
 //	go run ./test/broken -only P1,P6 -tier changed,direct
 package main
@@ -29,21 +30,40 @@ import (
 
 const module = "github.com/shardctl/shardctl/"
 
-// tiers are the steps of make test. Those without a target test the packages that depend on what the patch changes.
-var tiers = []struct {
-	name, target string
-	limit        time.Duration
-}{
-	{"changed", "", 10 * time.Minute},
-	{"direct", "", 20 * time.Minute},
-	{"others", "", 30 * time.Minute},
-	{"promises", "promises", 15 * time.Minute},
-	{"chaos", "chaos-short", 15 * time.Minute},
+// step is a tier: what it runs, and for how long at most.
+type step struct {
+	name  string
+	limit time.Duration
+	// suites are those that run beside the tests of `go test ./...`, as SHARDCTL_TEST lists them.
+	suites string
+	// of names the tiers whose packages are tested: those that depend on what the patch changes.
+	of []string
+	// args follow `go test` where the packages are always the same.
+	args []string
+}
+
+// tiers are in order. What `go test ./...` runs comes first.
+var tiers = []step{
+	{name: "changed", limit: 10 * time.Minute, of: []string{"changed"}},
+	{name: "direct", limit: 20 * time.Minute, of: []string{"direct"}},
+	{name: "others", limit: 30 * time.Minute, of: []string{"others"}},
+	{name: "story", limit: 10 * time.Minute, args: []string{"./test/e2e"}},
+	{
+		name: "suites", limit: 40 * time.Minute, suites: "models,processes",
+		of: []string{"changed", "direct", "others"},
+	},
+	{
+		name: "promises", limit: 20 * time.Minute, suites: "scenarios",
+		args: []string{"-run=TestScenarios", "./test/e2e", "-ginkgo.fail-fast", "-ginkgo.label-filter=/^P[0-9]+$/"},
+	},
+	{name: "chaos", limit: 15 * time.Minute, suites: "scenarios", args: []string{"./test/e2e/chaos"}},
 }
 
 func main() {
 	only := flag.String("only", "", "promises to break, for example P1,P6; empty: all")
-	tier := flag.String("tier", "", "tiers of tests to run, of changed,direct,others,promises,chaos; empty: all")
+	tier := flag.String(
+		"tier", "", "tiers to run, of changed,direct,others,story,suites,promises,chaos; empty: all",
+	)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, *only, *tier)
@@ -75,8 +95,7 @@ func run(ctx context.Context, only, tier string) error {
 	}()
 	t := tree(dir + "/code")
 	_, err = output(ctx, root, "git", "worktree", "add", "--detach", "--force", "--quiet", string(t), "HEAD")
-	err = errors.Join(err, os.Mkdir(dir+"/t", 0o755), os.Setenv("TMPDIR", dir+"/t"),
-		os.Setenv("SHARDCTL_TEST_SERVERS", "none"), os.Setenv("SHARDCTL_TEST_BROKERS", "none"))
+	err = errors.Join(err, os.Mkdir(dir+"/t", 0o755), os.Setenv("TMPDIR", dir+"/t"))
 	if err != nil {
 		return fmt.Errorf("make a worktree: %w", err)
 	}
@@ -118,14 +137,14 @@ func (t tree) try(ctx context.Context, file, tier string) (title, verdict string
 	}
 	begun := time.Now()
 	for _, step := range tiers {
-		if !wants(tier, step.name) || step.target == "" && len(packages[step.name]) == 0 {
+		args := step.args
+		for _, name := range step.of {
+			args = append(args, packages[name]...)
+		}
+		if !wants(tier, step.name) || len(args) == 0 {
 			continue
 		}
-		args := append(strings.Fields("go test -json -count=1 -failfast -p=2 -timeout=30m"), packages[step.name]...)
-		if step.target != "" {
-			args = []string{"make", step.target}
-		}
-		pkg, test, err := t.test(ctx, step.limit, args)
+		pkg, test, err := t.test(ctx, step, append(strings.Fields("-json -failfast -p=2 -timeout=30m"), args...))
 		if err != nil {
 			return title, "", fmt.Errorf("%s: %w", step.name, err)
 		}
@@ -134,12 +153,14 @@ func (t tree) try(ctx context.Context, file, tier string) (title, verdict string
 		}
 		name := strings.TrimPrefix(pkg, module) + " " + test
 		verdict := fmt.Sprintf("red in %s: %s  after %v", step.name, name, time.Since(begun).Round(time.Second))
-		if step.target != "" {
-			return title, verdict, nil
+		if _, err := output(ctx, string(t), "git", "reset", "--hard", "--quiet"); err != nil {
+			return title, "", err
 		}
-		const control = `git reset --hard --quiet && go test -count=1 -run "$0" "$1"`
-		pkg, _, err = t.test(ctx, step.limit,
-			[]string{"sh", "-c", control, "^" + strings.Split(test, "/")[0] + "$", pkg})
+		control := []string{"-run", "^" + strings.Split(test, "/")[0] + "$", pkg}
+		if len(step.args) > 0 {
+			control = step.args
+		}
+		pkg, _, err = t.test(ctx, step, append([]string{"-json"}, control...))
 		if pkg != "" || err != nil {
 			return title, "", errors.Join(err, errors.New(name+" is red without the patch as well"))
 		}
@@ -181,23 +202,24 @@ func (t tree) dependents(ctx context.Context) (map[string][]string, error) {
 const sweep = `for f in $(grep -lzs "^TMPDIR=$0$" /proc/[0-9]*/environ); do
 	p=${f#/proc/} && p=${p%/environ} && [ "$p" = $$ ] || kill -9 "$p"; done 2>/dev/null`
 
-// test runs go test or make until a test is red. Then it interrupts the rest, as Ctrl-C would.
-func (t tree) test(ctx context.Context, limit time.Duration, args []string) (pkg, test string, err error) {
+// test runs go test until a test is red. Then it interrupts the rest, as Ctrl-C would.
+func (t tree) test(ctx context.Context, s step, args []string) (pkg, test string, err error) {
 	defer func() { _, _ = output(context.WithoutCancel(ctx), "/", "sh", "-c", sweep, os.Getenv("TMPDIR")) }()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1"}, args...)...)
+	cmd.Env = append(os.Environ(), "SHARDCTL_TEST="+s.suites)
 	cmd.Dir, cmd.WaitDelay, cmd.SysProcAttr = string(t), 10*time.Second, &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	out, err := cmd.StdoutPipe()
 	if err := cmp.Or(err, cmd.Start()); err != nil {
-		return "", "", fmt.Errorf("start %s: %w", args[0], err)
+		return "", "", fmt.Errorf("start go test: %w", err)
 	}
 	if pkg, test, err = scan(out); pkg != "" || err != nil {
 		cancel()
 		_ = cmd.Wait()
 	} else if ended := cmd.Wait(); ended != nil {
-		err = fmt.Errorf("%s: %w", args[0], cmp.Or(ctx.Err(), ended))
+		err = fmt.Errorf("go test: %w", cmp.Or(ctx.Err(), ended))
 	}
 	return pkg, test, err
 }
@@ -214,35 +236,30 @@ func output(ctx context.Context, dir string, args ...string) (string, error) {
 }
 
 var (
-	// notUnit are packages that make unit leaves out, or runs by themselves.
-	notUnit    = regexp.MustCompile(`/(docs|test/e2e(/faults/.+|/chaos|/kube|/brokers|/stores)?)$`)
-	redTest    = regexp.MustCompile(`\[(?:FAIL|TIMEDOUT|PANICKED!)\] (.+)|--- FAIL: (\S+)`)
-	redPackage = regexp.MustCompile(`^FAIL\t(\S+)`)
-	colours    = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	// notUnit are packages of scenarios, which have tiers of their own, and of pages.
+	notUnit = regexp.MustCompile(`/(docs|test/e2e(/chaos|/kube|/brokers|/stores)?)$`)
+	// redScenario is how Ginkgo lists what has failed.
+	redScenario = regexp.MustCompile(`\[(?:FAIL|TIMEDOUT|PANICKED!)\] (.+)`)
 )
 
-// scan finds the first red test. What make writes is sure only of a red package: scenarios have a second attempt.
+// scan finds the first red test in what go test -json writes.
 func scan(out io.Reader) (pkg, test string, err error) {
 	running := map[string]string{} // by package: a panic ends it without a word about the test
+	scenario := map[string]string{}
 	for lines := bufio.NewReader(out); ; {
 		line, end := lines.ReadString('\n')
-		var event struct{ Action, Package, Test, FailedBuild string }
+		var event struct{ Action, Package, Test, FailedBuild, Output string }
 		if json.Unmarshal([]byte(line), &event) == nil {
 			running[event.Package] = cmp.Or(event.Test, running[event.Package])
+			if m := redScenario.FindStringSubmatch(event.Output); m != nil {
+				scenario[event.Package] = cmp.Or(scenario[event.Package], strings.TrimSpace(m[1]))
+			}
 			switch {
 			case event.FailedBuild != "":
 				return "", "", fmt.Errorf("the tests of %s do not build", event.Package)
 			case event.Action == "fail":
-				return event.Package, running[event.Package], nil
+				return event.Package, cmp.Or(scenario[event.Package], running[event.Package]), nil
 			}
-			continue
-		}
-		line = colours.ReplaceAllString(strings.TrimRight(line, "\n"), "")
-		if m := redTest.FindStringSubmatch(line); m != nil {
-			test = cmp.Or(test, m[1]+m[2])
-		}
-		if m := redPackage.FindStringSubmatch(line); m != nil {
-			return m[1], test, nil
 		}
 		if end != nil {
 			return "", "", nil //nolint:nilerr // the end of the output
