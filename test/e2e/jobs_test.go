@@ -90,7 +90,7 @@ groups:
 		Expect(ExitCode(ctx, a)).To(BeZero(), a.LogTail(20))
 		Expect(ExitCode(ctx, b)).To(BeZero(), b.LogTail(20))
 		Expect(o.lines("ran")).To(And(HaveLen(8), ContainElements("a", "b")))
-	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	It("make no sense to wait for where there are none", func(ctx SpecContext) {
 		o := newOwn("nojobs", `
@@ -99,5 +99,5 @@ groups: [{name: g, tasks: [{name: t, exec: {command: [sleep, "1000"]}}]}]
 		r := o.startWith(ctx, "r", []string{"--until-done"})
 		Expect(ExitCode(ctx, r)).To(Equal(2), r.Log())
 		expectOneError(r.Log(), "error: --until-done: no task has restart: never")
-	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 })

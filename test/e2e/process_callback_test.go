@@ -130,7 +130,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("faults-p
 			"-9 (T + 1 s is %v)", 2*Lease,
 			ms(last.Sub(killed)), Lease+AfterLease)
 		ExpectWithin(c, Lease+AfterLease, killed, last, "its key elsewhere")
-	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+	}, SpecTimeout(ScenarioTimeout))
 
 	for _, bad := range []string{"panic", "leak"} {
 		It("by "+map[string]string{"panic": "panicking", "leak": "leaking goroutines"}[bad]+

@@ -114,7 +114,7 @@ var _ = Describe("Versions side by side", Label("faults-scale"), func() {
 			EventuallyReady(ctx, start(ctx, c, "accepted", harness.Variant{}))
 			eventuallySpread(ctx, c, tasks)
 			ExpectOneRunEach(c)
-		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 	}, NightlyOn("mongodb"), Ordered)
 })
 

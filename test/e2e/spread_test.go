@@ -155,7 +155,7 @@ func gapKeys(gaps []history.Gap) []string {
 	return keys
 }
 
-var _ = Describe("Two rollouts of one program side by side", Label("sqlite", Nightly), func() {
+var _ = Describe("Two rollouts of one program side by side", Label("sqlite"), func() {
 	const tasks = 12
 	var c *harness.Cluster
 
