@@ -53,10 +53,10 @@ var tiers = []step{
 		of: []string{"changed", "direct", "others"},
 	},
 	{
-		name: "promises", limit: 20 * time.Minute, suites: "scenarios",
+		name: "promises", limit: 20 * time.Minute, suites: "scenarios,mongo",
 		args: []string{"-run=TestScenarios", "./test/e2e", "-ginkgo.fail-fast", "-ginkgo.label-filter=/^P[0-9]+$/"},
 	},
-	{name: "chaos", limit: 15 * time.Minute, suites: "scenarios", args: []string{"./test/e2e/chaos"}},
+	{name: "chaos", limit: 15 * time.Minute, suites: "scenarios,mongo", args: []string{"./test/e2e/chaos"}},
 }
 
 func main() {

@@ -5,8 +5,8 @@
 // [TestStory] is the one that `go test ./...` plays. All others are scenarios of the suite "scenarios":
 //
 //	make e2e E2E_LABELS='!nightly'                                                what CI plays
+//	SHARDCTL_TEST=scenarios,mongo go test -v ./test/e2e -ginkgo.label-filter=P3   those of one promise
 //	SHARDCTL_TEST=scenarios go test -v ./test/e2e -ginkgo.label-filter=sqlite     those of one store
-//	SHARDCTL_TEST=scenarios go test -v ./test/e2e -ginkgo.focus='kill -9'         those whose words match
 //
 // Files are named after what they are about. Those whose names begin with process, mongo, documents, sqlite or scale
 // hold faults, and their scenarios have the labels faults-process and so on:
