@@ -32,7 +32,14 @@ func playPoison(draw draws, making func(rules flow.Rules) machine) error {
 	}
 	p.fill()
 	for range 60 {
-		if err := p.turn(); err != nil {
+		if err := p.turn(p.drawn()); err != nil {
+			return err
+		}
+	}
+	// The judge takes what was not received for what the flow refused, so each partition is asked until it is empty:
+	// draws need not be fair, and those of rapid are not.
+	for n := range poisonMessages * poisonPartitions {
+		if err := p.turn(p.everyone(n)); err != nil {
 			return err
 		}
 	}
@@ -51,10 +58,27 @@ func (p *poisoned) fill() {
 	p.poison = all[p.draw("poison", len(all))]
 }
 
-// turn receives what it may, has all of it worked on, and acknowledges.
-func (p *poisoned) turn() error {
-	for range 2 * p.flow.Free() {
-		n := p.draw("partition", poisonPartitions)
+// drawn returns the partitions to receive from in a turn, drawn at random.
+func (p *poisoned) drawn() []int {
+	partitions := make([]int, 2*p.flow.Free())
+	for i := range partitions {
+		partitions[i] = p.draw("partition", poisonPartitions)
+	}
+	return partitions
+}
+
+// everyone returns the partition of each message that was not received yet, beginning with another one each turn.
+func (p *poisoned) everyone(turn int) (partitions []int) {
+	for i := range poisonPartitions {
+		n := (turn + i) % poisonPartitions
+		partitions = append(partitions, slices.Repeat([]int{n}, len(p.waiting[n]))...)
+	}
+	return partitions
+}
+
+// turn receives what it may from partitions in their order, has all of it worked on, and acknowledges.
+func (p *poisoned) turn(partitions []int) error {
+	for _, n := range partitions {
 		if len(p.waiting[n]) == 0 || p.flow.Free() == 0 || slices.Contains(p.flow.Full(), fmt.Sprintf("p%d", n)) {
 			continue
 		}
