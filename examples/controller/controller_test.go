@@ -207,9 +207,10 @@ func (c *cluster) create(t *testing.T, objects int) {
 
 // change changes one object after the other until ctx ends.
 func (c *cluster) change(ctx context.Context) error {
+	random := rand.New(rand.NewPCG(1, 2))
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
-		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: objectName(rand.IntN(objects))}}
-		patch := fmt.Sprintf(`{"data":{"value":"%d"}}`, rand.Int())
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: objectName(random.IntN(objects))}}
+		patch := fmt.Sprintf(`{"data":{"value":"%d"}}`, random.Int())
 		err := c.client.Patch(ctx, m, client.RawPatch("application/merge-patch+json", []byte(patch)))
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was asked to end

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/test/seeds"
 )
 
 // stops is how long work in the groups slow and async goes on for once it is cancelled, less what clocks may differ by.
@@ -400,9 +401,7 @@ func repeatReply(_ *testing.T, n *network, a *app) {
 // loseAtRandom: calls and replies are lost, there twice and in another order, and no key is free too early.
 func loseAtRandom(t *testing.T, n *network, a *app) {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Log("seed ", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(seeds.Of(t, 0), 0))
 	faults := []fault{none, none, none, lost, unheard, twice, afterNext}
 	n.set(func() {
 		n.fault = func(application.Request) fault { return faults[random.IntN(len(faults))] }

@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/seeds"
 )
 
 // delayer is a proxy between an application and its replica. It holds each reply for a random time.
@@ -113,7 +114,7 @@ type delayed struct {
 func newDelayed(ctx context.Context, name string, arguments ...string) *delayed {
 	GinkgoHelper()
 	d := &delayed{
-		applications: newApplications(name, 20, ownLease), random: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 0)),
+		applications: newApplications(name, 20, ownLease), random: rand.New(rand.NewPCG(seeds.Of(GinkgoTB(), 0), 0)),
 		names: []string{"a", "b", "c"}, replicas: map[string]*harness.Replica{}, delayers: map[string]*delayer{},
 	}
 	for _, instance := range d.names {

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"bytes"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/seeds"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -47,7 +49,14 @@ var _ = Describe("One replica with a slow network", func() {
 		quick()
 		c.logsOnFailure()
 	})
-	random := func([]byte) time.Duration { return rand.N(jitter) }
+	var mu sync.Mutex // connections draw at once
+	var generator *rand.Rand
+	BeforeEach(func() { generator = rand.New(rand.NewPCG(seeds.Of(GinkgoTB(), 0), 0)) })
+	random := func([]byte) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(generator.Int64N(int64(jitter)))
+	}
 
 	It("keeps its tasks while every message is late by 0 to 300 ms", func(ctx SpecContext) {
 		b := now(c)

@@ -177,9 +177,7 @@ const steps = 150
 
 func decidesAsMarks(t *testing.T, s Subject) {
 	t.Helper()
-	seed := rand.Uint64() //nolint:gosec // no secret
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	random := rand.New(rand.NewPCG(1, 0)) //nolint:gosec // the same claims in each run
 	marks, logs := map[string]fence.Marks{}, map[string][]string{}
 	for i := range steps {
 		// Tokens rise slowly, so that about half of the claims are old.

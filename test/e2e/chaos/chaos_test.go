@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/seeds"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -21,7 +22,7 @@ import (
 var (
 	secsFlag = flag.Int("chaos.secs", 40, "seconds of faults per seed")
 	seedFlag = flag.String(
-		"chaos.seed", "random", "seeds, one after the other; random or nothing: one that was not tried yet",
+		"chaos.seed", "", "seeds, one after the other; random: a new one; nothing: the seed of every test",
 	)
 	keepFlag  = flag.Bool("chaos.keep", false, "keep configurations, logs and records also of a chaos test that passed")
 	storeFlag = flag.String("chaos.store", "both", "mongodb, sqlite, or both at the same time")
@@ -30,7 +31,7 @@ var (
 // TestChaos is the chaos test of each seed on each store.
 func TestChaos(t *testing.T) {
 	suites.Need(t, suites.Scenarios, "real processes, MongoDB and minutes")
-	seeds, stores, err := parseFlags(*seedFlag, *storeFlag)
+	trials, stores, err := parseFlags(t, *seedFlag, *storeFlag)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, seed := range seeds {
+	for _, seed := range trials {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			for _, store := range stores {
 				t.Run(store, func(t *testing.T) {
@@ -100,21 +101,27 @@ func oneTrial(t *testing.T, bins harness.Binaries, dir, store string, seed uint6
 	}
 }
 
-func parseFlags(seedList, store string) (seeds []uint64, stores []string, err error) {
+func parseFlags(tb testing.TB, seedList, store string) (trials []uint64, stores []string, err error) {
+	tb.Helper()
 	for text := range strings.SplitSeq(seedList, ",") {
-		seed := rand.Uint64() % 1_000_000
-		if text != "" && text != "random" {
+		var seed uint64
+		switch text {
+		case "":
+			seed = seeds.Of(tb, 0)
+		case "random":
+			seed = rand.Uint64N(1_000_000)
+		default:
 			if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 				return nil, nil, fmt.Errorf("-chaos.seed: %w", err)
 			}
 		}
-		seeds = append(seeds, seed)
+		trials = append(trials, seed)
 	}
 	switch store {
 	case "both":
-		return seeds, []string{MongoDB, SQLite}, nil
+		return trials, []string{MongoDB, SQLite}, nil
 	case MongoDB, SQLite:
-		return seeds, []string{store}, nil
+		return trials, []string{store}, nil
 	default:
 		return nil, nil, fmt.Errorf("-chaos.store: %q: want mongodb, sqlite or both", store)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	. "github.com/shardctl/shardctl/test/e2e/suite"
+	"github.com/shardctl/shardctl/test/seeds"
 )
 
 // chaos is random faults of replicas, of their network, and of the store.
@@ -34,7 +35,7 @@ type fault struct {
 // chaos has faults for a minute, and then wants everything back.
 func (r *rig) chaos(ctx SpecContext) {
 	GinkgoHelper()
-	seed := rand.Uint64N(1_000_000)
+	seed := seeds.Of(GinkgoTB(), 0)
 	s := &chaos{rig: r, random: rand.New(rand.NewPCG(seed, 0)), count: map[string]int{}}
 	faults := s.faults()
 	began := history.Now()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/seeds"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -73,12 +75,23 @@ func RunWithin(t *testing.T, s suites.Suite, name string, limit time.Duration) {
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	suite, reporter := GinkgoConfiguration()
 	suite.Timeout = limit
+	suite.RandomSeed = order(t, suite.RandomSeed)
 	reporter.NoColor = reporter.NoColor || !term.IsTerminal(int(os.Stdout.Fd()))
 	RunSpecs(t, name, suite, reporter)
 }
 
 // tempDir is where replicas make temporary files, of which none may be left. Its name is short: sockets are in it.
 func tempDir(work string) string { return filepath.Join(work, "t") }
+// order returns the seed of the order of the scenarios: the one of the command line, or that of every test.
+func order(t *testing.T, given int64) int64 {
+	t.Helper()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "ginkgo.seed" })
+	if asked {
+		return given
+	}
+	return int64(seeds.Of(t, 0)) //nolint:gosec // below a million
+}
 
 // Parallel processes share the directory and the programs that the first of them has made.
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
