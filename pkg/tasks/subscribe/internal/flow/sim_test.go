@@ -15,6 +15,7 @@ import (
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // draws chooses a number from 0 to n-1.
@@ -290,7 +291,11 @@ func TestAttemptsOfAllOwnersCount(t *testing.T) {
 
 // TestSeededPlays is the same for many more plays, which are quicker without rapid.
 func TestSeededPlays(t *testing.T) {
-	for seed := range uint64(5000) {
+	seeds := uint64(1000)
+	if suites.Chosen(t, suites.Models) {
+		seeds = 5000
+	}
+	for seed := range seeds {
 		if err := allPlays(seed, right); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
