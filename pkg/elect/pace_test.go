@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // countingClock counts how often it is read: every turn of the loop reads it some times.
@@ -68,6 +69,7 @@ func TestOutagesAreWaitedOut(t *testing.T) {
 
 // A caller who asks without end does not keep the loop from its deadlines.
 func TestFloodOfCallsHoldsUpNoDeadline(t *testing.T) {
+	suites.Need(t, suites.Processes, "a lease of a second in real time")
 	store, rec := memory.New(), newRecorder(t)
 	a := startNode(t, store, "a", func(c *elect.Config) { c.LeaseDuration = time.Second })
 	mustLock(t, a, "g/k", func(ctx context.Context, l *elect.Lease) error {

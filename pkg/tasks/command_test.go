@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // patience is how long these tests, which run real processes, wait for what should come at once.
@@ -68,6 +69,7 @@ func alive(pid int) bool {
 }
 
 func TestExitStatusIsOutcome(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	for script, want := range map[string]elect.RunOutcome{
 		"exit 0":                {Succeeded: true},
 		"exit 3":                {ExitCode: 3, Error: "exit status 3"},
@@ -90,6 +92,7 @@ func TestExitStatusIsOutcome(t *testing.T) {
 }
 
 func TestStopGoesToTheWholeGroup(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	s, _ := rig(t, nil)
 	task := sh(
 		`trap 'echo asked; exit 0' TERM; sh -c 'trap "" TERM; echo child:$$; while :; do sleep 0.05; done' & wait`,
@@ -115,6 +118,7 @@ func TestStopGoesToTheWholeGroup(t *testing.T) {
 }
 
 func TestLeftoversOfACommandThatEndsAreStopped(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	s, _ := rig(t, nil)
 	task := sh(`sleep 1000 & echo child:$!; exit 0`)
 	task.Restart = RestartNever
@@ -130,6 +134,7 @@ func TestLeftoversOfACommandThatEndsAreStopped(t *testing.T) {
 }
 
 func TestLostLeaseCutsTheGrace(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	for name, cause := range map[string]error{
 		"lost at once": elect.ErrLeaseLost, "lost while stopping": elect.ErrReleased,
 	} {
@@ -168,6 +173,7 @@ func (s *slowSink) Line(_ elect.Key, _ Stream, line string) {
 }
 
 func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	const lines = 20_000 // far more than a pipe holds
 	sink := &slowSink{open: make(chan struct{})}
 	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
@@ -197,6 +203,7 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 }
 
 func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	sink := &slowSink{open: make(chan struct{})}
 	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
 	task := sh(`echo up; sleep 1000`)
@@ -212,6 +219,7 @@ func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
 }
 
 func TestTickOfACommand(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	s, metrics := rig(t, nil)
 	task := sh(`echo at:$SHARDCTL_SCHEDULED_AT token:$SHARDCTL_FENCING_TOKEN`)
 	task.Every = 50 * time.Millisecond
@@ -231,6 +239,7 @@ func TestTickOfACommand(t *testing.T) {
 }
 
 func TestSimultaneousStartsAreLimited(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	slow := &slowStarter{LocalStarter: NewLocalStarter(), release: make(chan struct{}), began: make(chan struct{}, 10)}
 	defer slow.Close()
 	s, _ := rig(t, nil, func(c *Config) { c.Starts, c.Starter = 2, slow })
@@ -276,6 +285,7 @@ func blockedSink(t *testing.T) *slowSink {
 
 // A standard error that takes nothing must not cost more with each run of a task that crashes again and again.
 func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	sink := blockedSink(t)
 	s, metrics := rig(t, nil, func(c *Config) { c.Output = sink })
 	s.shared.outputEnd = 10 * time.Millisecond
@@ -304,6 +314,7 @@ func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 }
 
 func TestCloseDoesNotWaitForABlockedSink(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	sink := blockedSink(t)
 	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
 	s.shared.outputEnd = 10 * time.Millisecond

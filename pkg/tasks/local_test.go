@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // startLocal starts a script and returns the process and what it writes.
@@ -35,6 +37,7 @@ func startLocal(t *testing.T, script string) (Process, *bufio.Scanner) {
 }
 
 func TestLocalProcess(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	t.Run("group of its own", func(t *testing.T) {
 		p, out := startLocal(t, "echo up; sleep 1000")
 		if out.Scan(); out.Text() != "up" {

@@ -11,11 +11,13 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // More commands than may start at once hang on a file that does not answer, as on a dead file server. A task beside
 // them starts all the same, the problem is raised, and what hangs can be called off.
 func TestHungStartsHoldUpNoOther(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	file := filepath.Join(t.TempDir(), "hangs")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 const nodeLease = 4 * time.Second
@@ -162,9 +163,9 @@ func TestOutageStopsTheTickInProgress(t *testing.T) {
 
 func TestWaitingTasksHaveNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tasks := 10_000
-		if testing.Short() {
-			tasks = 1000
+		tasks := 1000
+		if suites.Chosen(t, suites.Models) {
+			tasks = 10_000
 		}
 		s, _ := rig(t, func(context.Context, Run) error { return nil }, func(c *Config) {
 			c.Logger, c.Lease = logr.Discard(), nodeLease

@@ -1,8 +1,10 @@
 package tasks
 
 import (
+	"flag"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -276,23 +278,38 @@ func (w *tickWorld) edit(t *Task) {
 	w.look()
 }
 
-// tickCases is how many histories are drawn at a time, times those of rapid.
+// tickCases is how many times as many histories are drawn as rapid draws of other things.
 const tickCases = 20
+
+// drawMore has rapid draw more cases in this test. Each of its checks draws from the same seed: one more would draw the
+// same cases again.
+func drawMore(t *testing.T, times int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks").Value
+	before := checks.String()
+	n, err := strconv.Atoi(before)
+	if err == nil {
+		err = checks.Set(strconv.Itoa(n * times))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = checks.Set(before) })
+}
 
 // Whatever happens, each tick is fired once at most, none of a pause and none from before its schedule, and each one
 // that counts, or that catchUp covers.
 func TestTicksAgainstAModel(t *testing.T) {
-	for range tickCases {
-		rapid.Check(t, func(t *rapid.T) {
-			w := &tickWorld{
-				T: t, now: time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC), task: drawTicking(t), fired: map[int64]bool{},
-				asking: map[int64]bool{},
-			}
-			w.settled, w.stored.settled = w.now, w.now
-			w.begin()
-			t.Repeat(w.steps())
-		})
-	}
+	drawMore(t, tickCases)
+	rapid.Check(t, func(t *rapid.T) {
+		w := &tickWorld{
+			T: t, now: time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC), task: drawTicking(t), fired: map[int64]bool{},
+			asking: map[int64]bool{},
+		}
+		w.settled, w.stored.settled = w.now, w.now
+		w.begin()
+		t.Repeat(w.steps())
+	})
 }
 
 func (w *tickWorld) steps() map[string]func(*rapid.T) {

@@ -41,7 +41,6 @@ func TestSQLite(t *testing.T) {
 }
 
 func TestMongoDB(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	suite(t, func(t *testing.T) string {
 		t.Helper()
 		return testmongo.Shared(t)

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
@@ -93,6 +94,7 @@ func TestReplicaSetElectsWritesAndSurvives(t *testing.T) {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
+	suites.Need(t, suites.Mongo, "a real MongoDB")
 	rs, err := Start(t.Context(), Options{Standalone: true})
 	if err != nil {
 		t.Fatal(err)

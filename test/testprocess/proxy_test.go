@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // echo is a server that sends back what it gets.
 func echo(t *testing.T) string {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real connections")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	check(t, "listen", err)
 	t.Cleanup(func() { _ = l.Close() })
@@ -139,6 +141,7 @@ func TestLinkLeadsElsewhere(t *testing.T) {
 }
 
 func TestLinkToAServerThatIsDownEndsConnections(t *testing.T) {
+	suites.Need(t, suites.Processes, "real connections")
 	link := testprocess.Link(t, "127.0.0.1:1")
 	if _, err := say(connect(t, link.Addr), "1\n", 20*time.Second); err == nil ||
 		errors.Is(err, os.ErrDeadlineExceeded) {

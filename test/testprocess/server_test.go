@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
@@ -115,6 +116,7 @@ func (*modest) Unprivileged() {}
 
 func open(t *testing.T, software testprocess.Software, dir string) *testprocess.Server {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	s, err := testprocess.Open(t.Context(), "greeter", software, dir, testprocess.Options{})
 	check(t, "open", err)
 	t.Cleanup(s.Close)
@@ -216,6 +218,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestServersListenOnThePortsThatTheyAreGiven(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	ports, err := testprocess.FreePorts(t.Context(), 1)
 	check(t, "find a port", err)
 	s, err := testprocess.Open(t.Context(), "greeter", &greeter{}, t.TempDir(), testprocess.Options{Ports: ports})
@@ -257,6 +260,7 @@ func shares(t *testing.T, as, dir string) (string, error) {
 
 // Servers of several families end with the tests that share them, and nothing of them stays.
 func TestSharedServersEnd(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	dir := t.TempDir()
 	out, err := shares(t, "shares", dir)
 	check(t, out, err)
@@ -276,6 +280,7 @@ func TestSharedServersEnd(t *testing.T) {
 
 // A package that would leave them behind is told at its first test.
 func TestSharedServersNeedMain(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	out, err := shares(t, "careless", t.TempDir())
 	if err == nil || !strings.Contains(out, "testprocess.Main") {
 		t.Error(err, out)
@@ -283,6 +288,7 @@ func TestSharedServersNeedMain(t *testing.T) {
 }
 
 func TestKilledTestLeavesNoServer(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	t.Chdir(t.TempDir()) // what the child leaves goes with this test
 	child := testprocess.StartAgain(t, role+"=parent")
 	var server, below int

@@ -15,11 +15,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCommandGetsItsEnvironment(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	s := rig.New(t, func(c *tasks.Config) {
 		c.Environ = func() []string {
 			return []string{
@@ -99,6 +101,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 }
 
 func TestReadiness(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	t.Run("delay", func(t *testing.T) {
 		lines := &rig.Lines{}
 		s := rig.New(t, func(c *tasks.Config) { c.Output = lines })
@@ -176,6 +179,7 @@ const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // A command gets the trace of its run, and never one half of it from elsewhere.
 func TestCommandGetsItsTrace(t *testing.T) {
+	suites.Need(t, suites.Processes, "real commands")
 	outer := []string{"PATH=/usr/bin:/bin", "TRACEPARENT=outer", "TRACESTATE=outer"}
 	for name, test := range map[string]struct {
 		tracer *fakeTracer

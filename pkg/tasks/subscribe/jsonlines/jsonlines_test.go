@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // opened is a receiver with what its processes write.
@@ -49,6 +50,7 @@ func sinkOf(t *testing.T, mode string) Sink {
 // openWith opens a receiver whose processes write to a log.
 func openWith(t *testing.T, sink Sink, log tasks.Sink) (o opened) {
 	t.Helper()
+	suites.Need(t, suites.Processes, "a real process")
 	env, lease := rig.Env(t, func(c *tasks.Config) { c.Output = log })
 	o.lease = lease
 	var err error

@@ -24,6 +24,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/jsonlines"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -113,6 +114,7 @@ type blockedLog chan struct{}
 func (b blockedLog) Line(elect.Key, tasks.Stream, string) { <-b }
 
 func TestABlockedLogDelaysNoMessage(t *testing.T) {
+	suites.Need(t, suites.Processes, "a real command")
 	b, topic := topicOf(t, 1)
 	b.publish(topic, 0, numbered(0, 50)...)
 	const answer = `while read -r line; do echo "working on it"; id=${line#*\"id\":\"}; echo "${id%%\"*}"; done`

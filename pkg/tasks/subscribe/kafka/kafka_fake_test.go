@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 const group = "shardctl.g.n" // of the tests' task
@@ -243,6 +244,7 @@ func TestWrongPassword(t *testing.T) {
 }
 
 func TestBrokerThatIsNotThere(t *testing.T) {
+	suites.Need(t, suites.Processes, "the wall clock")
 	b := fake(t)
 	b.addr = "127.0.0.1:1"
 	began := time.Now()
