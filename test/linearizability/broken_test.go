@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
@@ -21,14 +22,28 @@ func memoryDatabase(spoil func(store.Store) store.Store) database {
 	}}
 }
 
+// dice are thrown by many at once.
+type dice struct {
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+// below is a number below n.
+func (d *dice) below(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.random.IntN(n)
+}
+
 // careless writes whatever the revision is. It is slow, so that others write meanwhile.
 type careless struct {
 	store.Store
 	only store.Kind // empty: all
+	dice *dice
 }
 
 func (s careless) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	time.Sleep(rand.N(5 * time.Millisecond))
+	time.Sleep(time.Duration(s.dice.below(5_000)) * time.Microsecond)
 	changes = append([]store.Change(nil), changes...)
 	for i, c := range changes {
 		if c.Op != store.Put || s.only != "" && s.only != c.Doc.Kind {
@@ -45,6 +60,7 @@ func (s careless) Apply(ctx context.Context, changes ...store.Change) ([]store.O
 // forgetful answers some reads from what it saw before.
 type forgetful struct {
 	store.Store
+	dice *dice
 	mu   sync.Mutex
 	seen map[string]store.Doc
 }
@@ -54,7 +70,7 @@ func (s *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, d := range res.Docs {
-		if old, ok := s.seen[d.ID]; ok && rand.IntN(20) == 0 {
+		if old, ok := s.seen[d.ID]; ok && s.dice.below(20) == 0 {
 			res.Docs[i] = old
 		} else {
 			s.seen[d.ID] = d
@@ -93,6 +109,20 @@ func (s gloomy) Apply(ctx context.Context, changes ...store.Change) ([]store.Out
 	return outs, err
 }
 
+// spoil breaks a store.
+type spoil func(store.Store, *dice) store.Store
+
+// database is one in virtual time whose clients are spoiled.
+func (s spoil) database(seed uint64) database {
+	d := &dice{random: rand.New(rand.NewPCG(seed, 8000))}
+	db := memoryDatabase(func(inner store.Store) store.Store { return s(inner, d) })
+	db.virtual = true
+	return db
+}
+
+// soon has each call take a moment, so that calls meet also where time costs nothing.
+var soon = odds{delay: 1, longest: time.Millisecond}
+
 // rejected says whether porcupine has rejected a history, beside what else was found.
 func rejected(found []finding) bool {
 	return slices.ContainsFunc(found, func(f finding) bool { return f.draw != nil })
@@ -120,25 +150,35 @@ func TestBrokenStores(t *testing.T) {
 		)
 	}
 	for name, tc := range map[string]struct {
-		spoil  func(store.Store) store.Store
+		spoil  spoil
 		broken bool
 	}{
-		"sound":                {faulty, false},
-		"ignores the revision": {func(s store.Store) store.Store { return careless{Store: faulty(s)} }, true},
-		"reads from a stale cache": {
-			func(s store.Store) store.Store { return &forgetful{Store: faulty(s), seen: map[string]store.Doc{}} }, true,
+		"sound": {func(s store.Store, _ *dice) store.Store { return faulty(s) }, false},
+		"ignores the revision": {
+			func(s store.Store, d *dice) store.Store { return careless{Store: faulty(s), dice: d} }, true,
 		},
-		"says applied for what is unknown": {func(s store.Store) store.Store { return hopeful{faulty(s)} }, true},
-		"says refused for what is unknown": {func(s store.Store) store.Store { return gloomy{faulty(s)} }, true},
+		"reads from a stale cache": {func(s store.Store, d *dice) store.Store {
+			return &forgetful{Store: faulty(s), dice: d, seen: map[string]store.Doc{}}
+		}, true},
+		"says applied for what is unknown": {
+			func(s store.Store, _ *dice) store.Store { return hopeful{faulty(s)} }, true,
+		},
+		"says refused for what is unknown": {
+			func(s store.Store, _ *dice) store.Store { return gloomy{faulty(s)} }, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newDocumentRun(t, memoryDatabase(tc.spoil), seed(t), odds{})
-			var found []finding
-			for n := 0; n < 12 && len(found) == 0; n++ {
-				found = r.judge(r.play(t.Context(), n))
-			}
-			wantFound(t, r.seed, found, tc.broken)
+			seed := seed(t)
+			synctest.Test(t, func(t *testing.T) {
+				r := newDocumentRun(t, tc.spoil.database(seed), seed, soon)
+				var found []finding
+				for n := 0; n < 12 && len(found) == 0; n++ {
+					found = r.judge(r.play(t.Context(), n))
+				}
+				wantFound(t, seed, found, tc.broken)
+				t.Logf("%v", r.tally)
+			})
 		})
 	}
 }
@@ -146,7 +186,8 @@ func TestBrokenStores(t *testing.T) {
 // hasty shows the sessions of others as dead now and then.
 type hasty struct {
 	store.Store
-	own atomic.Pointer[string]
+	own  atomic.Pointer[string]
+	dice *dice
 }
 
 func (s *hasty) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
@@ -162,7 +203,7 @@ func (s *hasty) List(ctx context.Context, kind store.Kind, q store.Query) (store
 	res, err := s.Store.List(ctx, kind, q)
 	own := s.own.Load()
 	for i, d := range res.Docs {
-		if kind == store.KindSession && own != nil && d.ID != *own && rand.IntN(30) == 0 {
+		if kind == store.KindSession && own != nil && d.ID != *own && s.dice.below(30) == 0 {
 			res.Docs[i].State = "dead"
 		}
 	}
@@ -173,32 +214,39 @@ func (s *hasty) List(ctx context.Context, kind store.Kind, q store.Query) (store
 func TestBrokenLocks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil  func(store.Store) store.Store
+		spoil  spoil
 		broken bool
 	}{
-		"sound":                {func(s store.Store) store.Store { return s }, false},
-		"ignores the revision": {func(s store.Store) store.Store { return careless{Store: s} }, true},
+		"sound": {func(s store.Store, _ *dice) store.Store { return s }, false},
+		"ignores the revision": {
+			func(s store.Store, d *dice) store.Store { return careless{Store: s, dice: d} }, true,
+		},
 		"ignores the revision of values": {
-			func(s store.Store) store.Store { return careless{s, store.KindValue} }, true,
+			func(s store.Store, d *dice) store.Store { return careless{s, store.KindValue, d} }, true,
 		},
 		"ignores the revision of mutexes": {
-			func(s store.Store) store.Store { return careless{s, store.KindMutex} }, true,
+			func(s store.Store, d *dice) store.Store { return careless{s, store.KindMutex, d} }, true,
 		},
-		"shows live sessions as dead": {func(s store.Store) store.Store { return &hasty{Store: s} }, true},
-		"says applied for what is unknown": {func(s store.Store) store.Store {
+		"shows live sessions as dead": {
+			func(s store.Store, d *dice) store.Store { return &hasty{Store: s, dice: d} }, true,
+		},
+		"says applied for what is unknown": {func(s store.Store, _ *dice) store.Store {
 			return hopeful{newUnreliable(s, rand.New(rand.NewPCG(1, 2)), odds{loseRequest: 0.05}, &injected{})}
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newLockRun(memoryDatabase(tc.spoil), seed(t), odds{})
-			r.length = 2 * time.Second
-			var found []finding
-			for n := 0; n == 0 || tc.broken && n < 10 && !rejected(found); n++ {
-				found = r.round(t, n)
-			}
-			wantFound(t, r.seed, found, tc.broken)
-			t.Logf("%v; mutexes: %v", r.tally, r.turns)
+			seed := seed(t)
+			synctest.Test(t, func(t *testing.T) {
+				r := newLockRun(tc.spoil.database(seed), seed, soon)
+				r.length = 2 * time.Second
+				var found []finding
+				for n := 0; n == 0 || tc.broken && n < 10 && !rejected(found); n++ {
+					found = r.round(t, n)
+				}
+				wantFound(t, seed, found, tc.broken)
+				t.Logf("%v; mutexes: %v", r.tally, r.turns)
+			})
 		})
 	}
 }

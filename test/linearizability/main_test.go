@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/test/seeds"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 var (
 	seconds  = flag.Int("linearizability.seconds", 10, "how long histories are recorded, per store")
-	seedFlag = flag.Uint64("linearizability.seed", 0, "the seed of what clients do and of the faults; 0: any. Real "+
+	seedFlag = flag.Uint64("linearizability.seed", 0, "the seed of what clients do and of the faults; 0: the one of every test. Real "+
 		"time is not part of it: a run never comes back quite the same")
 )
 
@@ -46,12 +47,7 @@ func mostlyWaits() {
 
 func seed(t *testing.T) uint64 {
 	t.Helper()
-	s := *seedFlag
-	if s == 0 {
-		s = rand.Uint64N(1_000_000)
-	}
-	t.Logf("seed %d", s)
-	return s
+	return seeds.Of(t, *seedFlag)
 }
 
 func length() time.Duration { return time.Duration(*seconds) * time.Second }

@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 	all, turns, faults := &tally{}, &turnTally{}, &injected{}
 	often := usual
 	often.delay, often.longest = 0.3, lease/4
-	for n := range max(2, *seconds/5) {
+	for n := range max(1, *seconds/10) {
 		var found []finding
 		synctest.Test(t, func(t *testing.T) {
 			db := memoryDatabase(func(s store.Store) store.Store { return s })
@@ -32,14 +32,16 @@ func TestMemory(t *testing.T) {
 	}
 	t.Logf("locks: %v; mutexes: %v; faults on the way: %v", all, turns, faults)
 
-	d := newDocumentRun(
-		t, memoryDatabase(func(s store.Store) store.Store { return s }), seed,
-		odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, longest: time.Millisecond},
-	)
-	var found []finding
-	for n := 0; n < *seconds && len(found) == 0; n++ {
-		found = d.judge(d.play(t.Context(), n))
-	}
-	complain(t, seed, found)
-	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDocumentRun(
+			t, memoryDatabase(func(s store.Store) store.Store { return s }), seed,
+			odds{loseRequest: 0.05, loseAnswer: 0.05, late: 0.05, delay: 0.9, longest: time.Millisecond},
+		)
+		var found []finding
+		for n := 0; n < *seconds && len(found) == 0; n++ {
+			found = d.judge(d.play(t.Context(), n))
+		}
+		complain(t, seed, found)
+		t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
+	})
 }

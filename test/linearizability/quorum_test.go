@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // acceptors are servers in memory that stop answering, answer late, and lose requests and answers.
@@ -183,23 +184,28 @@ func (a *acceptors) empty(ctx context.Context, i int) {
 	}
 }
 
-// Electors live in time that costs nothing: two of five servers are away nearly always. Documents are changed in real
-// time meanwhile, beside the same faults.
+// Electors and clients live in time that costs nothing: two of five servers are away nearly always.
 func TestQuorum(t *testing.T) {
 	t.Parallel()
 	seed := seed(t)
 	all, turns, onTheWay, faults := &tally{}, &turnTally{}, &injected{}, &injected{}
-	a := newAcceptors(5, seed, faults)
-	db := a.database("quorum")
-	db.mustOpen(t)
-	whileRunning(t, a.run)
-	d := newDocumentRun(t, db, seed, usual)
-	ctx, cancel := context.WithTimeout(t.Context(), length())
-	defer cancel()
-	var group sync.WaitGroup
-	var wrongDocuments []finding
-	group.Go(func() { wrongDocuments = d.run(ctx) })
-	for n := range max(2, *seconds/10) {
+	documents := &tally{}
+	synctest.Test(t, func(t *testing.T) {
+		a := newAcceptors(5, seed, faults)
+		db := a.database("quorum")
+		db.mustOpen(t)
+		whileRunning(t, a.run)
+		d := newDocumentRun(t, db, seed, odds{
+			loseRequest: usual.loseRequest, loseAnswer: usual.loseAnswer, late: usual.late, delay: 0.9, longest: usual.longest,
+		})
+		d.tally, d.faults = documents, onTheWay
+		var found []finding
+		for n := 0; n < *seconds && len(found) == 0; n++ {
+			found = d.judge(d.play(t.Context(), n))
+		}
+		complain(t, seed, found)
+	})
+	for n := range max(1, *seconds/10) {
 		var found []finding
 		synctest.Test(t, func(t *testing.T) {
 			a := newAcceptors(5, seed+uint64(n), faults)
@@ -209,6 +215,9 @@ func TestQuorum(t *testing.T) {
 			whileRunning(t, a.run)
 			r := newLockRun(db, seed+uint64(n), rare)
 			r.tally, r.turns, r.faults = all, turns, onTheWay
+			if !suites.Chosen(t, suites.Models) {
+				r.length = 2 * time.Second // each call is some of five servers
+			}
 			found = r.round(t, n)
 		})
 		complain(t, seed+uint64(n), found)
@@ -216,9 +225,7 @@ func TestQuorum(t *testing.T) {
 			break
 		}
 	}
-	group.Wait()
-	complain(t, seed, wrongDocuments)
-	t.Logf("locks: %v; mutexes: %v; faults on the way: %v; of servers: %v", all, turns, onTheWay, faults)
-	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
-	enough(t, *seconds, d.tally.histories.Load()+all.histories.Load(), faults, d.faults)
+	t.Logf("locks: %v; mutexes: %v; documents: %v", all, turns, documents)
+	t.Logf("faults on the way: %v; of servers: %v", onTheWay, faults)
+	enough(t, *seconds, documents.histories.Load()+all.histories.Load(), faults, onTheWay)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 func sqliteFile(t *testing.T) (database, string) {
@@ -25,8 +26,23 @@ func sqliteFile(t *testing.T) (database, string) {
 	}}, path
 }
 
+// A few rounds, which take as long as they take, are judged by their histories alone.
+func TestSQLiteForAMoment(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	db, _ := sqliteFile(t)
+	d := newDocumentRun(t, db, seed, usual)
+	var found []finding
+	for n := 0; n < 2 && len(found) == 0; n++ {
+		found = d.judge(d.play(t.Context(), n))
+	}
+	complain(t, seed, found)
+	t.Logf("documents: %v; faults on the way: %v", d.tally, d.faults)
+}
+
 func TestSQLite(t *testing.T) {
 	t.Parallel()
+	suites.Need(t, suites.Processes, "a recording in real time, and processes that hold the file")
 	seed := seed(t)
 	documents, file := sqliteFile(t)
 	locks, lockFile := sqliteFile(t)
