@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // play disturbs the cluster as the script says, heals it, and looks.
@@ -108,7 +109,7 @@ func TestSimulationOfFaultsAndHands(t *testing.T) { simulate(t, true) }
 // same.
 func simulate(t *testing.T, hands bool) {
 	t.Helper()
-	setFlag(t, "rapid.checks", simRuns())
+	setFlag(t, "rapid.checks", simRuns(t))
 	var last string
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -127,7 +128,7 @@ func simulate(t *testing.T, hands bool) {
 func TestSimulationCanFail(t *testing.T) {
 	setFlag(t, "rapid.checks", "200")
 	setFlag(t, "rapid.nofailfile", "true")
-	setFlag(t, "rapid.shrinktime", "15s")
+	setFlag(t, "rapid.shrinktime", "2m")
 	const few, searches = 4, 3
 	for search := 1; ; search++ {
 		last, found := searchBroken(t)
@@ -216,14 +217,14 @@ func setFlag(t *testing.T, name, value string) {
 	t.Cleanup(func() { _ = f.Value.Set(before) })
 }
 
-// simRuns is how many scripts a test plays: SIM_RUNS, or a few. rapid plays a fifth of them with -short.
-func simRuns() string {
-	n := 60
-	if given, err := strconv.Atoi(os.Getenv("SIM_RUNS")); err == nil {
-		n = given
+// simRuns is how many scripts a test plays: SIM_RUNS, or a few.
+func simRuns(t *testing.T) string {
+	t.Helper()
+	if given := os.Getenv("SIM_RUNS"); given != "" {
+		return given
 	}
-	if testing.Short() {
-		n = max(5*n/4, 5)
+	if suites.Chosen(t, suites.Models) {
+		return "60"
 	}
-	return strconv.Itoa(n)
+	return "20"
 }

@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		}, "while"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(60) {
+			for seed := uint64(3); seed < 60; seed++ { // the first ones show little
 				c := small(seed)
 				p, err := protocol.NewParams(c.Lease, 0)
 				if err != nil {
