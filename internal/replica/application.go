@@ -35,6 +35,14 @@ type beside struct {
 // maxWait bounds how long a call waits for news, also with a long lease.
 const maxWait = 10 * time.Second
 
+// clock is what leases are counted by.
+func (r *Replica) clock() elect.Clock {
+	if r.cfg.Clock == nil {
+		return elect.SystemClock()
+	}
+	return r.cfg.Clock
+}
+
 // newBeside makes what serves the application; nil where none is configured.
 func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 	if s.App.Listen == "" {
@@ -44,7 +52,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 	t, deadline := s.Lease.Duration, n.elector.SessionDeadline
 	most := t * 8 / 10 // of a validity: see Session
 	cfg := application.Config{
-		Clock: elect.SystemClock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
+		Clock: r.clock(), MaxWait: min(t/10, maxWait), Changed: b.changed.wake,
 		Load: func(key elect.Key, load float64) { _ = r.SetLoad(key, load) }, // a number, as the hub sees to
 		// A tenth of the lease is left for seeing that it has stopped, before the replica itself has to end.
 		Session: func() (string, time.Duration) {

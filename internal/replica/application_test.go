@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +20,7 @@ import (
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -63,7 +65,8 @@ func (c *caller) call() {
 // TestTheCapacityIsThatOfTheApplication: a replica takes keys for an application only while one is there and ready, and
 // says so. Tasks of others it takes all the same.
 func TestTheCapacityIsThatOfTheApplication(t *testing.T) {
-	s := viewtest.Load(t, `
+	synctest.Test(t, func(t *testing.T) {
+		s := viewtest.Load(t, `
 version: 1
 instance: a
 store: {uri: "sqlite:x.db"}
@@ -71,85 +74,88 @@ lease: {duration: 20s}
 app: {listen: unix:/run/app.sock}
 groups:
   - {name: mine, tasks: [{name: one, assign: {}}]}
-  - {name: mixed, tasks: [{name: sleep, exec: {command: [sleep, "1000"]}}]}
+  - {name: mixed, tasks: [{name: sleep, every: 24h, exec: {command: [date]}}]}
 `)
-	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
-	c := &caller{t: t, handler: r.Application()}
-	c.req.App, c.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
-	if c.call(); c.status != http.StatusServiceUnavailable {
-		t.Errorf("before the store is reached: %d", c.status)
-	}
-	running(t, r)
-	until := func(what string, done func() bool, between func()) {
-		t.Helper()
-		for limit := time.Now().Add(time.Minute); !done(); between() {
-			if time.Now().After(limit) {
-				t.Fatalf("not %s: %+v", what, r.Board().Snapshot())
+		r := New(Config{
+			Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+		})
+		c := &caller{t: t, handler: r.Application()}
+		c.req.App, c.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
+		if c.call(); c.status != http.StatusServiceUnavailable {
+			t.Errorf("before the store is reached: %d", c.status)
+		}
+		running(t, r)
+		until := func(what string, done func() bool, between func()) {
+			t.Helper()
+			for limit := time.Now().Add(time.Minute); !done(); between() {
+				if time.Now().After(limit) {
+					t.Fatalf("not %s: %+v", what, r.Board().Snapshot())
+				}
 			}
 		}
-	}
-	wait := func() { <-r.Board().Changed() }
-	problem := func() bool {
-		return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p api.Problem) bool {
-			return p.Reason == api.ProblemNoApplication && p.Instance == "a" && strings.Contains(p.Message, "keys of mine")
-		})
-	}
-	owner := func(key string) string { return r.Board().Snapshot().Task(key).Instance }
-	capOfMine := func() (n int, there bool) {
-		for _, i := range r.Board().Snapshot().Instances {
-			n, there = i.Caps["mine"]
-		}
-		return n, there
-	}
-	until("shown that there is none", func() bool {
-		n, there := capOfMine()
-		return problem() && there && n == 0 && owner("mixed/sleep") == "a" && owner("mine/one") == ""
-	}, wait)
-
-	shown := func() *api.Application {
-		for _, i := range r.Board().Snapshot().Instances {
-			return i.Application
-		}
-		return nil
-	}
-	until("shown why", func() bool {
-		a := shown()
-		return a != nil && a.ID == "" && a.Message == "none has called at unix:/run/app.sock" && a.LastCallAgeSeconds == nil
-	}, wait)
-	c.req.Status = map[string]string{"lag": "7"}
-	until("shown that it is not ready", func() bool {
-		a := shown()
-		return a.ID == c.req.App && !a.Ready && a.Message == "it says that it is not ready" && a.Status["lag"] == "7" &&
-			a.LastCallAgeSeconds != nil && !a.Since.IsZero()
-	}, c.call)
-	// What others read of it is in the document of the member.
-	until("shared", func() bool {
-		m := r.node.Load().cluster.View().Sessions[0].Member.Application
-		return m != nil && m.ID == c.req.App && m.Status["lag"] == "7"
-	}, c.call)
-
-	c.req.Ready = true
-	until("assigned", func() bool { return len(c.req.Running) == 1 && c.req.Running[0].Key == "mine/one" }, c.call)
-	until("shown that there is one", func() bool {
-		_, there := capOfMine()
-		a := shown()
-		return !problem() && !there && owner("mine/one") == "a" && a.Ready && a.Message == ""
-	}, c.call)
-
-	c.req.Ready = false
-	until("taken", func() bool { return len(c.req.Running) == 0 && owner("mine/one") == "" && problem() }, c.call)
-	until("noted", func() bool {
-		events, err := r.Events(t.Context(), snapshot.EventQuery{Limit: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		has := func(kind, reason, from, to string) bool {
-			return slices.ContainsFunc(events, func(e api.Event) bool {
-				return e.Type == kind && e.Reason == reason && e.From == from && e.To == to
+		wait := func() { <-r.Board().Changed() }
+		problem := func() bool {
+			return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p api.Problem) bool {
+				return p.Reason == api.ProblemNoApplication && p.Instance == "a" && strings.Contains(p.Message, "keys of mine")
 			})
 		}
-		return has("ApplicationReady", "Ready", "", "a") && has("ApplicationGone", "NotReady", "a", "")
-	}, wait)
+		owner := func(key string) string { return r.Board().Snapshot().Task(key).Instance }
+		capOfMine := func() (n int, there bool) {
+			for _, i := range r.Board().Snapshot().Instances {
+				n, there = i.Caps["mine"]
+			}
+			return n, there
+		}
+		until("shown that there is none", func() bool {
+			n, there := capOfMine()
+			return problem() && there && n == 0 && owner("mixed/sleep") == "a" && owner("mine/one") == ""
+		}, wait)
+
+		shown := func() *api.Application {
+			for _, i := range r.Board().Snapshot().Instances {
+				return i.Application
+			}
+			return nil
+		}
+		until("shown why", func() bool {
+			a := shown()
+			return a != nil && a.ID == "" && a.Message == "none has called at unix:/run/app.sock" && a.LastCallAgeSeconds == nil
+		}, wait)
+		c.req.Status = map[string]string{"lag": "7"}
+		until("shown that it is not ready", func() bool {
+			a := shown()
+			return a.ID == c.req.App && !a.Ready && a.Message == "it says that it is not ready" && a.Status["lag"] == "7" &&
+				a.LastCallAgeSeconds != nil && !a.Since.IsZero()
+		}, c.call)
+		// What others read of it is in the document of the member.
+		until("shared", func() bool {
+			m := r.node.Load().cluster.View().Sessions[0].Member.Application
+			return m != nil && m.ID == c.req.App && m.Status["lag"] == "7"
+		}, c.call)
+
+		c.req.Ready = true
+		until("assigned", func() bool { return len(c.req.Running) == 1 && c.req.Running[0].Key == "mine/one" }, c.call)
+		until("shown that there is one", func() bool {
+			_, there := capOfMine()
+			a := shown()
+			return !problem() && !there && owner("mine/one") == "a" && a.Ready && a.Message == ""
+		}, c.call)
+
+		c.req.Ready = false
+		until("taken", func() bool { return len(c.req.Running) == 0 && owner("mine/one") == "" && problem() }, c.call)
+		until("noted", func() bool {
+			events, err := r.Events(t.Context(), snapshot.EventQuery{Limit: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			has := func(kind, reason, from, to string) bool {
+				return slices.ContainsFunc(events, func(e api.Event) bool {
+					return e.Type == kind && e.Reason == reason && e.From == from && e.To == to
+				})
+			}
+			return has("ApplicationReady", "Ready", "", "a") && has("ApplicationGone", "NotReady", "a", "")
+		}, wait)
+	})
 }
 
 // TestEventsOfAnApplication: it comes, goes for a reason, and another is refused once.
@@ -227,7 +233,7 @@ func TestEventsOfAnApplication(t *testing.T) {
 func TestReadyOnceTheApplicationTakesKeys(t *testing.T) {
 	const (
 		mine  = `{name: mine, tasks: [{name: one, assign: {}}]}`
-		other = `{name: other, tasks: [{name: sleep, exec: {command: [sleep, "1000"]}}]}`
+		other = `{name: other, tasks: [{name: sleep, every: 24h, exec: {command: [date]}}]}`
 		none  = "no application has taken keys of mine since the start: none has called at unix:/run/app.sock"
 		unfit = "no application has taken keys of mine since the start: it says that it is not ready"
 		comes = "comes"
@@ -243,49 +249,51 @@ func TestReadyOnceTheApplicationTakesKeys(t *testing.T) {
 		"has nothing for it":        {other, 0, []string{"ok"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := New(Config{Metrics: status.NewMetrics(false), Logger: logr.Discard(), Settings: viewtest.Load(t, `
+			synctest.Test(t, func(t *testing.T) {
+				r := New(Config{Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(), Settings: viewtest.Load(t, `
 version: 1
 instance: a
 store: {uri: "sqlite:x.db"}
 app: {listen: unix:/run/app.sock}
 groups: [`+c.groups+`]
 `)})
-			r.started = time.Now().Add(-c.age)
-			running(t, r)
-			app := &caller{t: t, handler: r.Application()}
-			app.req.App, app.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
-			shown := status.New(r.Shown())
-			for _, want := range c.want {
-				if want == comes {
-					app.req.Ready = true
-					app.call()
-					continue
-				}
-				if want == unfit {
-					app.call()
-				}
-				said := func() string {
-					answer := httptest.NewRecorder()
-					shown.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
-					return answer.Body.String()
-				}
-				for limit := time.Now().Add(time.Minute); !strings.Contains(said(), want); <-r.Board().Changed() {
-					if time.Now().After(limit) {
-						t.Fatalf("%s, want %s", said(), want)
+				r.started = time.Now().Add(-c.age)
+				running(t, r)
+				app := &caller{t: t, handler: r.Application()}
+				app.req.App, app.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
+				shown := status.New(r.Shown())
+				for _, want := range c.want {
+					if want == comes {
+						app.req.Ready = true
+						app.call()
+						continue
+					}
+					if want == unfit {
+						app.call()
+					}
+					said := func() string {
+						answer := httptest.NewRecorder()
+						shown.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody))
+						return answer.Body.String()
+					}
+					for limit := time.Now().Add(time.Minute); !strings.Contains(said(), want); <-r.Board().Changed() {
+						if time.Now().After(limit) {
+							t.Fatalf("%s, want %s", said(), want)
+						}
 					}
 				}
-			}
-			if app.req.Ready {
-				app.req.Ready = false
-				if app.call(); r.Ready() != nil {
-					t.Errorf("it was ready before: %v", r.Ready())
+				if app.req.Ready {
+					app.req.Ready = false
+					if app.call(); r.Ready() != nil {
+						t.Errorf("it was ready before: %v", r.Ready())
+					}
 				}
-			}
+			})
 		})
 	}
 }
 
-// running runs a replica until the test ends.
+// running runs a replica, within a bubble, until the test ends.
 func running(t *testing.T, r *Replica) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

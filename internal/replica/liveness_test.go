@@ -59,27 +59,31 @@ func livezOf(t *testing.T, r *Replica) *httptest.ResponseRecorder {
 
 // The elector's loop stands still where it writes to a log that takes nothing.
 func TestLivezFailsWhereTheElectorStandsStill(t *testing.T) {
-	until := make(chan struct{})
-	log := funcr.New(func(_, args string) {
-		if strings.Contains(args, `"msg"="Claimed"`) {
-			<-until
+	synctest.Test(t, func(t *testing.T) {
+		until := make(chan struct{})
+		log := funcr.New(func(_, args string) {
+			if strings.Contains(args, `"msg"="Claimed"`) {
+				<-until
+			}
+		}, funcr.Options{})
+		r := New(Config{
+			Settings: viewtest.Load(t, calm), Metrics: status.NewMetrics(false), Logger: log, Clock: elect.GoClock(),
+		})
+		r.silence = 3 * publishIdle
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx, memory.New()) }()
+		await(t, "/livez fails", func() bool {
+			w := livezOf(t, r)
+			return w.Code == http.StatusServiceUnavailable && strings.Contains(w.Body.String(), "the loop of "+loopPublish)
+		})
+		close(until)
+		await(t, "/livez is well", func() bool { return livezOf(t, r).Code == http.StatusOK })
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
-	}, funcr.Options{})
-	r := New(Config{Settings: viewtest.Load(t, calm), Metrics: status.NewMetrics(false), Logger: log})
-	r.silence = 3 * publishIdle
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx, memory.New()) }()
-	await(t, "/livez fails", func() bool {
-		w := livezOf(t, r)
-		return w.Code == http.StatusServiceUnavailable && strings.Contains(w.Body.String(), "the loop of "+loopPublish)
 	})
-	close(until)
-	await(t, "/livez is well", func() bool { return livezOf(t, r).Code == http.StatusOK })
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // A replica is alive while it waits for the store, takes part, has lost the store, drains and has ended. It is not

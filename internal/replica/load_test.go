@@ -1,11 +1,11 @@
 package replica
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
 // reporting is a group of ten functions whose weights follow the load that they report.
@@ -79,28 +79,23 @@ func report(t *testing.T, all []*Replica) {
 // One task of ten reports nine times the load of any other: the others move away from it, and all replicas show the
 // load and the weight.
 func TestOthersMoveAwayFromAHotTask(t *testing.T) {
-	registry := &tasks.Registry{}
-	if err := registry.Register("work", func(ctx context.Context, _ tasks.Run) error {
-		<-ctx.Done()
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	rules := weights.Load.Rules()
-	rules.Look, rules.Smooth, rules.Every, rules.Hold = 50*time.Millisecond, 200*time.Millisecond,
-		300*time.Millisecond, 300*time.Millisecond
-	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
-	var all []*Replica
-	for _, name := range []string{"a", "b"} {
-		all = append(all, startReplica(t, settingsWith(t, name, uri, reporting), rules, func(c *Config) { c.Registry = registry }))
-	}
-	awaitSnapshots(t, all, "five each", func(s *snapshot.Cluster) bool {
-		return s.Status.Groups[0].Running == 10 && ownedBy(s, "a") == 5
-	})
-	report(t, all)
-	awaitSnapshots(t, all, "the hot task has at most two neighbours", func(s *snapshot.Cluster) bool {
-		hot := hotIn(s)
-		return s.Status.Groups[0].Running == 10 && ownedBy(s, hot.Instance) <= 3 && hot.Weight > 400 &&
-			hot.Load != nil && *hot.Load == 9 && s.Status.Groups[0].Weights.From == "reported"
+	synctest.Test(t, func(t *testing.T) {
+		rules := weights.Load.Rules()
+		rules.Look, rules.Smooth, rules.Every, rules.Hold = 50*time.Millisecond, 200*time.Millisecond,
+			300*time.Millisecond, 300*time.Millisecond
+		db := memory.New()
+		var all []*Replica
+		for _, name := range []string{"a", "b"} {
+			all = append(all, startReplica(t, settingsWith(t, name, "sqlite:x.db", reporting), db.Client(), rules, inBubble(t)))
+		}
+		awaitSnapshots(t, all, "five each", func(s *snapshot.Cluster) bool {
+			return s.Status.Groups[0].Running == 10 && ownedBy(s, "a") == 5
+		})
+		report(t, all)
+		awaitSnapshots(t, all, "the hot task has at most two neighbours", func(s *snapshot.Cluster) bool {
+			hot := hotIn(s)
+			return s.Status.Groups[0].Running == 10 && ownedBy(s, hot.Instance) <= 3 && hot.Weight > 400 &&
+				hot.Load != nil && *hot.Load == 9 && s.Status.Groups[0].Weights.From == "reported"
+		})
 	})
 }

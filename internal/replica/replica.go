@@ -50,7 +50,7 @@ type Config struct {
 	Tracer Tracer
 	// Weights say how weights follow what is measured; nil: as [weights.Measure.Rules] has it.
 	Weights func(weights.Measure) weights.Rules
-	// Clock is the elector's; nil: the machine's.
+	// Clock is that of the elector, and of what an application is told; nil: the machine's.
 	Clock elect.Clock
 	// OnStuck is called when runs outlived the lease: the process must go.
 	OnStuck func(keys []elect.Key)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
@@ -133,10 +135,12 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// start runs a replica until the test ends, and waits until it is ready.
+// start runs a replica, within a bubble, until the test ends, and waits until it is ready.
 func start(t *testing.T, s *config.Settings, db store.Store) *Replica {
 	t.Helper()
-	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	r := New(Config{
+		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, db) }()
@@ -169,37 +173,38 @@ func TestWatchersOfEventsReadNothingWhileNothingHappens(t *testing.T) {
 	const idle = time.Second
 	for _, deaf := range []bool{false, true} {
 		t.Run(fmt.Sprintf("notifications %v", !deaf), func(t *testing.T) {
-			t.Parallel()
-			db := memory.New()
-			counting := &counted{Store: db, deaf: deaf, reads: map[store.Kind]int{}}
-			here := start(t, viewtest.Load(t, calm), counting)
-			other := viewtest.Load(t, calm)
-			other.Instance, other.Labels = "other", nil
-			there := start(t, other, db.Client())
-			quiet(t, counting)
-			without := counting.during(idle)
-			readers := watchEvents(t, here, 100)
-			quiet(t, counting)
-			with := counting.during(idle)
-			if with[store.KindEvent] != 0 || without[store.KindEvent] != 0 {
-				t.Errorf("events were read %d times by 100 idle watchers, and %d times without them",
-					with[store.KindEvent], without[store.KindEvent])
-			}
-			for kind, n := range with {
-				if most := 2*without[kind] + 5; n > most {
-					t.Errorf("%s: %d readings with watchers, %d without", kind, n, without[kind])
+			synctest.Test(t, func(t *testing.T) {
+				db := memory.New()
+				counting := &counted{Store: db, deaf: deaf, reads: map[store.Kind]int{}}
+				here := start(t, viewtest.Load(t, calm), counting)
+				other := viewtest.Load(t, calm)
+				other.Instance, other.Labels = "other", nil
+				there := start(t, other, db.Client())
+				quiet(t, counting)
+				without := counting.during(idle)
+				readers := watchEvents(t, here, 100)
+				quiet(t, counting)
+				with := counting.during(idle)
+				if with[store.KindEvent] != 0 || without[store.KindEvent] != 0 {
+					t.Errorf("events were read %d times by 100 idle watchers, and %d times without them",
+						with[store.KindEvent], without[store.KindEvent])
 				}
-			}
-			counting.mu.Lock()
-			before := counting.reads[store.KindEvent]
-			counting.mu.Unlock()
-			there.Refuse(errors.New("as a test wants"))
-			await(t, "all hear of it", func() bool { return all(readers, "as a test wants") })
-			counting.mu.Lock()
-			defer counting.mu.Unlock()
-			if n := counting.reads[store.KindEvent] - before; n > 2 {
-				t.Errorf("one event was read %d times by 100 watchers", n)
-			}
+				for kind, n := range with {
+					if most := 2*without[kind] + 5; n > most {
+						t.Errorf("%s: %d readings with watchers, %d without", kind, n, without[kind])
+					}
+				}
+				counting.mu.Lock()
+				before := counting.reads[store.KindEvent]
+				counting.mu.Unlock()
+				there.Refuse(errors.New("as a test wants"))
+				await(t, "all hear of it", func() bool { return all(readers, "as a test wants") })
+				counting.mu.Lock()
+				defer counting.mu.Unlock()
+				if n := counting.reads[store.KindEvent] - before; n > 2 {
+					t.Errorf("one event was read %d times by 100 watchers", n)
+				}
+			})
 		})
 	}
 }

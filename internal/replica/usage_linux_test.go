@@ -8,15 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // A command that uses a processor weighs more than one that sleeps, by what a real guard measures of both.
 func TestWeightsFollowProcessorTime(t *testing.T) {
 	if !wire.IsWorker() {
+		suites.Need(t, suites.Processes, "real processes")
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		cmd.Env = append(os.Environ(), envGuard+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -49,7 +54,12 @@ func TestWeightsFollowProcessorTime(t *testing.T) {
 	if err := client.Hello(s.Lease.Duration, s.Shutdown.Timeout); err != nil {
 		t.Fatal(err)
 	}
-	r := startReplica(t, s, rules, func(c *Config) { c.Guard = client })
+	db, err := store.Open(t.Context(), s.StoreConfig(logr.Discard()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	r := startReplica(t, s, db, rules, func(c *Config) { c.Guard = client })
 	awaitSnapshots(t, []*Replica{r}, "what burns weighs ten times what sleeps", func(s *snapshot.Cluster) bool {
 		if len(s.Tasks.All()) != 2 {
 			return false

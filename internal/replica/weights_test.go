@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +24,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
@@ -126,7 +128,7 @@ groups:
     weightFrom: lag
     tasks:
       - {name: "t{01..12}", backlog: true}
-      - {name: command, exec: {command: [sleep, "1000"]}}
+      - {name: command, callback: work}
 `, instance, uri)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -138,13 +140,20 @@ groups:
 	return s
 }
 
-// startReplica runs a replica until the test ends.
-func startReplica(t *testing.T, s *config.Settings, rules weights.Rules, change ...func(*Config)) *Replica {
+// inBubble has a replica go by the time of a bubble. What is not a subscription works until it is stopped.
+func inBubble(t *testing.T) func(*Config) {
 	t.Helper()
-	db, err := store.Open(t.Context(), s.StoreConfig(logr.Discard()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := registryOf(t, map[string]tasks.Callback{
+		"work": func(ctx context.Context, _ tasks.Run) error { <-ctx.Done(); return nil },
+	})
+	return func(c *Config) { c.Registry, c.Clock = registry, elect.GoClock() }
+}
+
+// startReplica runs a replica until the test ends.
+func startReplica(
+	t *testing.T, s *config.Settings, db store.Store, rules weights.Rules, change ...func(*Config),
+) *Replica {
+	t.Helper()
 	cfg := Config{
 		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(),
 		Weights: func(weights.Measure) weights.Rules { return rules },
@@ -162,7 +171,6 @@ func startReplica(t *testing.T, s *config.Settings, rules weights.Rules, change 
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		_ = db.Close(context.Background())
 	})
 	return r
 }
@@ -170,62 +178,66 @@ func startReplica(t *testing.T, s *config.Settings, rules weights.Rules, change 
 // Three replicas share twelve subscriptions. One of them is behind as long as it has more than one neighbour: it ends
 // on a replica of its own, or nearly so. All replicas plan with the same weights, and show them.
 func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
-	c := &backlog{hot: "t07", most: 2}
-	rules := weights.Lag.Rules()
-	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Again = 50*time.Millisecond, 200*time.Millisecond,
-		300*time.Millisecond, 300*time.Millisecond, time.Second
-	uri := "sqlite:" + filepath.Join(t.TempDir(), "a.db")
-	var all []*Replica
-	for _, name := range []string{"a", "b", "c"} {
-		all = append(all, startReplica(t, weighty(t, name, uri, c), rules))
-	}
-	awaitSnapshots(t, all, "all tasks run", func(s *snapshot.Cluster) bool { return s.Status.Groups[0].Running == 13 })
-	awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *snapshot.Cluster) bool {
-		hot := hotIn(s)
-		return s.Status.Groups[0].Running == 13 && hot.Weight == 8 && ownedBy(s, hot.Instance) <= 2
-	})
-	revision := int64(0)
-	awaitSnapshots(t, all, "the same weights everywhere", func(s *snapshot.Cluster) bool {
-		w := s.Status.Groups[0].Weights
-		if w == nil || w.From != "lag" || w.Revision == 0 || w.Raised != 1 || w.By == "" {
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		c := &backlog{hot: "t07", most: 2}
+		rules := weights.Lag.Rules()
+		rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Again = 50*time.Millisecond, 200*time.Millisecond,
+			300*time.Millisecond, 300*time.Millisecond, time.Second
+		db := memory.New()
+		var all []*Replica
+		for _, name := range []string{"a", "b", "c"} {
+			all = append(all, startReplica(t, weighty(t, name, "sqlite:x.db", c), db.Client(), rules, inBubble(t)))
 		}
-		revision = max(revision, w.Revision)
-		return w.Revision == revision
-	})
-	awaitSnapshots(t, all, "a task says why it has moved", func(s *snapshot.Cluster) bool {
-		return slices.ContainsFunc(s.Tasks.All(), func(task api.Task) bool {
-			return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow what is measured")
+		awaitSnapshots(t, all, "all tasks run", func(s *snapshot.Cluster) bool { return s.Status.Groups[0].Running == 13 })
+		awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *snapshot.Cluster) bool {
+			hot := hotIn(s)
+			return s.Status.Groups[0].Running == 13 && hot.Weight == 8 && ownedBy(s, hot.Instance) <= 2
 		})
-	})
-	s := all[0].Board().Snapshot()
-	for i := range s.Tasks.All() {
-		task := &s.Tasks.All()[i]
-		if task.Key != "g/t07" && task.Weight != 1 || task.DeclaredWeight != 1 {
-			t.Errorf("%s weighs %d, declared is %d", task.Key, task.Weight, task.DeclaredWeight)
+		revision := int64(0)
+		awaitSnapshots(t, all, "the same weights everywhere", func(s *snapshot.Cluster) bool {
+			w := s.Status.Groups[0].Weights
+			if w == nil || w.From != "lag" || w.Revision == 0 || w.Raised != 1 || w.By == "" {
+				return false
+			}
+			revision = max(revision, w.Revision)
+			return w.Revision == revision
+		})
+		awaitSnapshots(t, all, "a task says why it has moved", func(s *snapshot.Cluster) bool {
+			return slices.ContainsFunc(s.Tasks.All(), func(task api.Task) bool {
+				return task.Reason == string(record.ReasonBalance) && strings.Contains(task.Message, "follow what is measured")
+			})
+		})
+		s := all[0].Board().Snapshot()
+		for i := range s.Tasks.All() {
+			task := &s.Tasks.All()[i]
+			if task.Key != "g/t07" && task.Weight != 1 || task.DeclaredWeight != 1 {
+				t.Errorf("%s weighs %d, declared is %d", task.Key, task.Weight, task.DeclaredWeight)
+			}
 		}
-	}
-	// Who starts without a replica reads the same.
-	offline, err := view.NewOffline(all[0].Settings(), all[0].node.Load().store).Snapshot(t.Context(), "1", time.Now())
-	if err != nil || hotIn(offline).Weight != 8 {
-		t.Errorf("read from the store: %+v, %v", hotIn(offline), err)
-	}
+		// Who starts without a replica reads the same.
+		offline, err := view.NewOffline(all[0].Settings(), all[0].node.Load().store).Snapshot(t.Context(), "1", time.Now())
+		if err != nil || hotIn(offline).Weight != 8 {
+			t.Errorf("read from the store: %+v, %v", hotIn(offline), err)
+		}
+	})
 }
 
 // Time passes for a weight also while nothing else happens in the cluster: it falls.
 func TestAWeightFallsInAQuietCluster(t *testing.T) {
-	c := &backlog{hot: "t07", most: 2}
-	rules := weights.Lag.Rules()
-	rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
-		300*time.Millisecond, 0, 700*time.Millisecond
-	r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "a.db"), c), rules)}
-	awaitSnapshots(t, r, "it weighs most", func(s *snapshot.Cluster) bool { return hotIn(s).Weight == 8 })
-	c.allow(100)
-	for _, want := range []int{4, 2, 1} {
-		awaitSnapshots(t, r, "it falls step by step", func(s *snapshot.Cluster) bool {
-			return hotIn(s).Weight == want
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := &backlog{hot: "t07", most: 2}
+		rules := weights.Lag.Rules()
+		rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
+			300*time.Millisecond, 0, 700*time.Millisecond
+		r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:x.db", c), memory.New(), rules, inBubble(t))}
+		awaitSnapshots(t, r, "it weighs most", func(s *snapshot.Cluster) bool { return hotIn(s).Weight == 8 })
+		c.allow(100)
+		for _, want := range []int{4, 2, 1} {
+			awaitSnapshots(t, r, "it falls step by step", func(s *snapshot.Cluster) bool {
+				return hotIn(s).Weight == want
+			})
+		}
+	})
 }
 
 func hotIn(s *snapshot.Cluster) *api.Task {
