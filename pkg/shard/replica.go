@@ -59,7 +59,7 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	r := &Replica{cfg: cfg, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
 		Settings: settings, Metrics: metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
-		OnStuck: onStuck(cfg.Options.OnStuck), Version: version,
+		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Clock: cfg.Options.clock,
 		Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
 	r.handler = status.New(r.replica.Shown())

@@ -93,6 +93,8 @@ type Options struct {
 	// OnStuck is called when the work of these keys goes on although the lease is over, see [elect.Config]. The process
 	// must not go on. Default: it exits with status 75.
 	OnStuck func(keys []string)
+
+	clock elect.Clock // of tests; nil: the machine's
 }
 
 // Group is a list of keys that are spread together. It has one of Keys, KeysFrom and Slots.

@@ -13,10 +13,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/shard"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -112,9 +114,10 @@ func (s *service) shares(want map[string]int) {
 	})
 }
 
-// start starts an instance, which ends with the test.
+// start starts an instance, which ends with the test. It goes by Go's clock, that of a bubble.
 func (s *service) start(instance string, cfg shard.Config, work shard.Work) *shard.Replica {
 	s.t.Helper()
+	cfg.Options.SetClock(elect.GoClock())
 	cfg.Options.OpenStore, cfg.Instance, cfg.Lease, cfg.Settle = s.store.Client(), instance, 2*time.Second, 300*time.Millisecond
 	r, err := shard.Start(context.Background(), cfg, work)
 	if err != nil {
@@ -137,70 +140,82 @@ func names(n int) []string {
 }
 
 func TestKeysAreSpreadAndHandedOver(t *testing.T) {
-	s := newService(t)
-	cfg := shard.Config{Group: "topics", Keys: names(10), Cap: 8}
-	a := s.start("a", cfg, s.work("a"))
-	s.shares(map[string]int{"a": 8}) // the cap
-	cfg.Address = "10.0.0.2:9000"
-	b := s.start("b", cfg, s.work("b"))
-	s.shares(map[string]int{"a": 5, "b": 5})
-	for range b.Watch(t.Context()) {
-		if len(b.Owned()) == 5 {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		cfg := shard.Config{Group: "topics", Keys: names(10), Cap: 8}
+		a := s.start("a", cfg, s.work("a"))
+		s.shares(map[string]int{"a": 8}) // the cap
+		cfg.Address = "10.0.0.2:9000"
+		b := s.start("b", cfg, s.work("b"))
+		s.shares(map[string]int{"a": 5, "b": 5})
+		for range b.Watch(t.Context()) {
+			if len(b.Owned()) == 5 {
+				break
+			}
 		}
-	}
-	s.mu.Lock()
-	for _, key := range b.Owned() {
-		if o, ok := b.Owner(key); !ok || o.Instance != "b" || o.Address != cfg.Address || o.Token != s.tokens[strings.TrimPrefix(key, "topics/")] {
-			t.Errorf("owner of %s: %+v, %v", key, o, ok)
+		s.mu.Lock()
+		for _, key := range b.Owned() {
+			if o, ok := b.Owner(key); !ok || o.Instance != "b" || o.Address != cfg.Address || o.Token != s.tokens[strings.TrimPrefix(key, "topics/")] {
+				t.Errorf("owner of %s: %+v, %v", key, o, ok)
+			}
 		}
-	}
-	s.mu.Unlock()
-	if err := a.SetCap("topics", 3); err != nil {
-		t.Fatal(err)
-	}
-	s.shares(map[string]int{"a": 3, "b": 7})
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
-	s.shares(map[string]int{"b": 8})
-	if o, ok := b.Owner("topics/none"); ok {
-		t.Errorf("a key that is not there has the owner %+v", o)
-	}
+		s.mu.Unlock()
+		if err := a.SetCap("topics", 3); err != nil {
+			t.Fatal(err)
+		}
+		s.shares(map[string]int{"a": 3, "b": 7})
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		s.shares(map[string]int{"b": 8})
+		if o, ok := b.Owner("topics/none"); ok {
+			t.Errorf("a key that is not there has the owner %+v", o)
+		}
+	})
 }
 
 func TestWorkThatEndsIsStartedAgainUntilItIsDone(t *testing.T) {
-	s := newService(t)
-	ends := []func() error{
-		func() error { return nil },
-		func() error { return errors.New("the queue is away") },
-		func() error { panic("a bug") },
-		func() error { return fmt.Errorf("no more messages: %w", shard.ErrDone) },
-	}
-	cfg := shard.Config{Groups: []shard.Group{{Name: "imports", Keys: []string{"one"}}}}
-	cfg.Groups[0].Task.Backoff.Initial, cfg.Groups[0].Task.Backoff.Max = time.Millisecond, time.Millisecond
-	var started atomic.Int32
-	r := s.start("a", cfg, func(_ context.Context, own shard.Lease) error {
-		s.begin("a", own)
-		defer s.change(func() { delete(s.owner, own.Name()) })
-		return ends[min(int(started.Add(1)), len(ends))-1]()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		ends := []func() error{
+			func() error { return nil },
+			func() error { return errors.New("the queue is away") },
+			func() error { panic("a bug") },
+			func() error { return fmt.Errorf("no more messages: %w", shard.ErrDone) },
+		}
+		cfg := shard.Config{Groups: []shard.Group{{Name: "imports", Keys: []string{"one"}}}}
+		cfg.Groups[0].Task.Backoff.Initial, cfg.Groups[0].Task.Backoff.Max = time.Millisecond, time.Millisecond
+		var started atomic.Int32
+		r := s.start("a", cfg, func(_ context.Context, own shard.Lease) error {
+			s.begin("a", own)
+			defer s.change(func() { delete(s.owner, own.Name()) })
+			return ends[min(int(started.Add(1)), len(ends))-1]()
+		})
+		page := serve(t, r)
+		s.wait("four starts", func() bool { return s.starts["one"] == len(ends) })
+		waitState(t, page, "imports/one", "done")
+		b := s.start("b", cfg, s.work("b"))
+		waitState(t, serve(t, b), "imports/one", "done")
+		if n := started.Load(); int(n) != len(ends) {
+			t.Errorf("%d starts, want %d: done is done everywhere", n, len(ends))
+		}
 	})
-	page := serve(t, r)
-	s.wait("four starts", func() bool { return s.starts["one"] == len(ends) })
-	waitState(t, page, "imports/one", "done")
-	b := s.start("b", cfg, s.work("b"))
-	waitState(t, serve(t, b), "imports/one", "done")
-	if n := started.Load(); int(n) != len(ends) {
-		t.Errorf("%d starts, want %d: done is done everywhere", n, len(ends))
-	}
 }
 
-// serve mounts the handler and returns a client of it.
+// direct passes requests on to a handler, without a network.
+type direct struct{ to http.Handler }
+
+// RoundTrip implements [http.RoundTripper].
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	d.to.ServeHTTP(answer, r)
+	return answer.Result(), nil
+}
+
+// serve returns a client of the handler.
 func serve(t *testing.T, r *shard.Replica) *client.Client {
 	t.Helper()
-	server := httptest.NewServer(r.Handler())
-	t.Cleanup(server.Close)
-	c, err := client.New(server.URL)
+	c, err := client.New("http://replica", client.WithHTTPClient(&http.Client{Transport: direct{r.Handler()}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,125 +237,131 @@ func waitState(t *testing.T, c *client.Client, key, state string) {
 }
 
 func TestValuesOutliveTheirOwner(t *testing.T) {
-	s := newService(t)
-	read := make(chan string, 2)
-	work := func(ctx context.Context, own shard.Lease) error {
-		value, err := own.Value(ctx)
-		if err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		read := make(chan string, 2)
+		work := func(ctx context.Context, own shard.Lease) error {
+			value, err := own.Value(ctx)
+			if err != nil {
+				return err
+			}
+			if err := own.SetValue(ctx, append(value, 'x')); err != nil {
+				return err
+			}
+			if !own.Valid() || !own.Deadline().After(time.Now()) {
+				read <- "the lease is not valid"
+			}
+			read <- string(value)
+			<-ctx.Done()
+			return nil
 		}
-		if err := own.SetValue(ctx, append(value, 'x')); err != nil {
-			return err
+		cfg := shard.Config{Group: "topics", Keys: []string{"one"}}
+		a := s.start("a", cfg, work)
+		if got := <-read; got != "" {
+			t.Errorf("the first value is %q", got)
 		}
-		if !own.Valid() || !own.Deadline().After(time.Now()) {
-			read <- "the lease is not valid"
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
 		}
-		read <- string(value)
-		<-ctx.Done()
-		return nil
-	}
-	cfg := shard.Config{Group: "topics", Keys: []string{"one"}}
-	a := s.start("a", cfg, work)
-	if got := <-read; got != "" {
-		t.Errorf("the first value is %q", got)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s.start("b", cfg, work)
-	if got := <-read; got != "x" {
-		t.Errorf("the value of the owner before is %q, want x", got)
-	}
+		s.start("b", cfg, work)
+		if got := <-read; got != "x" {
+			t.Errorf("the value of the owner before is %q, want x", got)
+		}
+	})
 }
 
 // TestWorkAdvances holds that work which goes on gets a larger token, that others see it, and that its value is under
 // it.
 func TestWorkAdvances(t *testing.T) {
-	s := newService(t)
-	tokens := make(chan [2]int64, 2)
-	work := func(ctx context.Context, own shard.Lease) error {
-		first := own.Token()
-		token, err := own.Advance(ctx)
-		if err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		tokens := make(chan [2]int64, 2)
+		work := func(ctx context.Context, own shard.Lease) error {
+			first := own.Token()
+			token, err := own.Advance(ctx)
+			if err != nil {
+				return err
+			}
+			if own.Token() != token || own.SetValue(ctx, nil) != nil {
+				t.Errorf("token %d after Advance gave %d", own.Token(), token)
+			}
+			tokens <- [2]int64{first, token}
+			<-ctx.Done()
+			return nil
 		}
-		if own.Token() != token || own.SetValue(ctx, nil) != nil {
-			t.Errorf("token %d after Advance gave %d", own.Token(), token)
+		cfg := shard.Config{Group: "topics", Keys: []string{"one"}}
+		a := s.start("a", cfg, work)
+		got := <-tokens
+		if got[1] <= got[0] {
+			t.Errorf("the token goes from %d to %d", got[0], got[1])
 		}
-		tokens <- [2]int64{first, token}
-		<-ctx.Done()
-		return nil
-	}
-	cfg := shard.Config{Group: "topics", Keys: []string{"one"}}
-	a := s.start("a", cfg, work)
-	got := <-tokens
-	if got[1] <= got[0] {
-		t.Errorf("the token goes from %d to %d", got[0], got[1])
-	}
-	for range a.Watch(t.Context()) {
-		if o, ok := a.Owner("topics/one"); ok && o.Token == got[1] {
-			break
+		for range a.Watch(t.Context()) {
+			if o, ok := a.Owner("topics/one"); ok && o.Token == got[1] {
+				break
+			}
 		}
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s.start("b", cfg, work)
-	if next := <-tokens; next[0] <= got[1] {
-		t.Errorf("the next start has the token %d after %d", next[0], got[1])
-	}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.start("b", cfg, work)
+		if next := <-tokens; next[0] <= got[1] {
+			t.Errorf("the next start has the token %d after %d", next[0], got[1])
+		}
+	})
 }
 
 func TestListsChange(t *testing.T) {
-	s := newService(t)
-	var mu sync.Mutex
-	list, failure := names(2), errors.New("the broker is away")
-	asked := make(chan struct{}, 100)
-	a := s.start("a", shard.Config{Groups: []shard.Group{
-		{Name: "found", KeysEvery: time.Second, KeysFrom: func(context.Context) ([]string, error) {
-			asked <- struct{}{}
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(list), failure
-		}},
-		{Name: "slots", Slots: 3},
-		{Name: "fixed", Keys: []string{"f1", "f2"}},
-	}}, s.work("a"))
-	<-asked
-	<-asked // the first list is waited for
-	set := func(to []string, err error) { mu.Lock(); list, failure = to, err; mu.Unlock() }
-	has := func(want ...string) {
-		t.Helper()
-		s.wait(fmt.Sprint(want), func() bool {
-			return slices.Equal(slices.Sorted(maps.Keys(s.owner)), slices.Sorted(slices.Values(want)))
-		})
-	}
-	rest := []string{"slot-000", "slot-001", "slot-002", "f1", "f2"}
-	set(names(2), nil)
-	has(append(rest, "topic-0", "topic-1")...)
-	set(names(3)[1:], nil)
-	has(append(rest, "topic-1", "topic-2")...)
-	set([]string{"not a name"}, nil) // refused: the last one stays
-	waitProblem(t, serve(t, a), "ConfigInvalid", true)
-	has(append(rest, "topic-1", "topic-2")...)
-	if err := a.SetKeys("fixed", []string{"f2", "f3"}); err != nil {
-		t.Fatal(err)
-	}
-	has("slot-000", "slot-001", "slot-002", "f2", "f3", "topic-1", "topic-2")
-	for _, test := range []struct {
-		group string
-		keys  []string
-		want  string
-	}{
-		{"slots", []string{"a"}, `group "slots" has slots`},
-		{"none", []string{"a"}, `there is no group "none"`},
-		{"fixed", []string{"a", "a"}, `group "fixed" has the key "a" twice`},
-		{"fixed", []string{"a b"}, `group "fixed" has the key "a b", must be`},
-	} {
-		if err := a.SetKeys(test.group, test.keys); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("SetKeys(%q, %q): %v, want %s", test.group, test.keys, err, test.want)
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		var mu sync.Mutex
+		list, failure := names(2), errors.New("the broker is away")
+		asked := make(chan struct{}, 100)
+		a := s.start("a", shard.Config{Groups: []shard.Group{
+			{Name: "found", KeysEvery: time.Second, KeysFrom: func(context.Context) ([]string, error) {
+				asked <- struct{}{}
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(list), failure
+			}},
+			{Name: "slots", Slots: 3},
+			{Name: "fixed", Keys: []string{"f1", "f2"}},
+		}}, s.work("a"))
+		<-asked
+		<-asked // the first list is waited for
+		set := func(to []string, err error) { mu.Lock(); list, failure = to, err; mu.Unlock() }
+		has := func(want ...string) {
+			t.Helper()
+			s.wait(fmt.Sprint(want), func() bool {
+				return slices.Equal(slices.Sorted(maps.Keys(s.owner)), slices.Sorted(slices.Values(want)))
+			})
 		}
-	}
+		rest := []string{"slot-000", "slot-001", "slot-002", "f1", "f2"}
+		set(names(2), nil)
+		has(append(rest, "topic-0", "topic-1")...)
+		set(names(3)[1:], nil)
+		has(append(rest, "topic-1", "topic-2")...)
+		set([]string{"not a name"}, nil) // refused: the last one stays
+		waitProblem(t, serve(t, a), "ConfigInvalid", true)
+		has(append(rest, "topic-1", "topic-2")...)
+		if err := a.SetKeys("fixed", []string{"f2", "f3"}); err != nil {
+			t.Fatal(err)
+		}
+		has("slot-000", "slot-001", "slot-002", "f2", "f3", "topic-1", "topic-2")
+		for _, test := range []struct {
+			group string
+			keys  []string
+			want  string
+		}{
+			{"slots", []string{"a"}, `group "slots" has slots`},
+			{"none", []string{"a"}, `there is no group "none"`},
+			{"fixed", []string{"a", "a"}, `group "fixed" has the key "a" twice`},
+			{"fixed", []string{"a b"}, `group "fixed" has the key "a b", must be`},
+		} {
+			if err := a.SetKeys(test.group, test.keys); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("SetKeys(%q, %q): %v, want %s", test.group, test.keys, err, test.want)
+			}
+		}
+	})
 }
 
 // A cap changes wherever the keys come from.
@@ -350,55 +371,59 @@ func TestCapsChange(t *testing.T) {
 		"Keys": {Keys: names(4)}, "KeysFrom": {KeysFrom: list}, "Slots": {Slots: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(t)
-			group.Name = "topics"
-			a := s.start("a", shard.Config{Groups: []shard.Group{group}}, s.work("a"))
-			s.shares(map[string]int{"a": 4})
-			if err := a.SetCap("topics", 3); err != nil {
-				t.Fatal(err)
-			}
-			s.shares(map[string]int{"a": 3})
-			if a.SetCap("topics", -1) == nil {
-				t.Error("a cap below 0 was taken")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t)
+				group.Name = "topics"
+				a := s.start("a", shard.Config{Groups: []shard.Group{group}}, s.work("a"))
+				s.shares(map[string]int{"a": 4})
+				if err := a.SetCap("topics", 3); err != nil {
+					t.Fatal(err)
+				}
+				s.shares(map[string]int{"a": 3})
+				if a.SetCap("topics", -1) == nil {
+					t.Error("a cap below 0 was taken")
+				}
+			})
 		})
 	}
 }
 
 // What is wrong with the list of one group stays shown while another group changes.
 func TestListsThatCannotBeHadStayShown(t *testing.T) {
-	s, calls := newService(t), 0
-	a := s.start("a", shard.Config{Groups: []shard.Group{
-		{Name: "found", KeysEvery: time.Second, KeysFrom: func(ctx context.Context) ([]string, error) {
-			switch calls++; calls {
-			case 1:
-				return names(2), nil
-			case 2:
-				return nil, errors.New("the broker is away")
-			}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}},
-		{Name: "fixed", Keys: []string{"f1"}},
-	}}, s.work("a"))
-	c := serve(t, a)
-	waitProblem(t, c, "ConfigInvalid", true)
-	if err := a.SetKeys("fixed", []string{"f2"}); err != nil {
-		t.Fatal(err)
-	}
-	s.wait("f2 runs", func() bool { return s.owner["f2"] == "a" })
-	status, err := c.Status(t.Context())
-	invalid := func(p api.Problem) bool { return p.Reason == "ConfigInvalid" }
-	if err != nil || !slices.ContainsFunc(status.Problems, invalid) {
-		t.Errorf("%+v, %v", status.Problems, err)
-	}
-	if a.SetKeys("found", []string{"a b"}) == nil {
-		t.Error("a list that is wrong was taken")
-	}
-	if err := a.SetKeys("found", names(2)); err != nil { // as it was
-		t.Fatal(err)
-	}
-	waitProblem(t, c, "ConfigInvalid", false)
+	synctest.Test(t, func(t *testing.T) {
+		s, calls := newService(t), 0
+		a := s.start("a", shard.Config{Groups: []shard.Group{
+			{Name: "found", KeysEvery: time.Second, KeysFrom: func(ctx context.Context) ([]string, error) {
+				switch calls++; calls {
+				case 1:
+					return names(2), nil
+				case 2:
+					return nil, errors.New("the broker is away")
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}},
+			{Name: "fixed", Keys: []string{"f1"}},
+		}}, s.work("a"))
+		c := serve(t, a)
+		waitProblem(t, c, "ConfigInvalid", true)
+		if err := a.SetKeys("fixed", []string{"f2"}); err != nil {
+			t.Fatal(err)
+		}
+		s.wait("f2 runs", func() bool { return s.owner["f2"] == "a" })
+		status, err := c.Status(t.Context())
+		invalid := func(p api.Problem) bool { return p.Reason == "ConfigInvalid" }
+		if err != nil || !slices.ContainsFunc(status.Problems, invalid) {
+			t.Errorf("%+v, %v", status.Problems, err)
+		}
+		if a.SetKeys("found", []string{"a b"}) == nil {
+			t.Error("a list that is wrong was taken")
+		}
+		if err := a.SetKeys("found", names(2)); err != nil { // as it was
+			t.Fatal(err)
+		}
+		waitProblem(t, c, "ConfigInvalid", false)
+	})
 }
 
 // waitProblem waits until a problem is shown, or no longer is.
@@ -417,17 +442,19 @@ func waitProblem(t *testing.T, c *client.Client, reason string, shown bool) {
 }
 
 func TestNothingIsRemovedUntilListsAgree(t *testing.T) {
-	s := newService(t)
-	a := s.start("a", shard.Config{Group: "topics", Keys: names(4)}, s.work("a"))
-	s.shares(map[string]int{"a": 4})
-	b := s.start("b", shard.Config{Group: "topics", Keys: names(6)[1:]}, s.work("b"))
-	waitProblem(t, serve(t, b), "ConfigDiffers", true)
-	s.wait("the new keys run", func() bool { return len(s.owner) == 6 })
-	s.wait("topic-0 runs on, as a still has it", func() bool { return s.owner["topic-0"] == "a" })
-	if err := a.SetKeys("topics", names(6)[1:]); err != nil {
-		t.Fatal(err)
-	}
-	s.wait("topic-0 is gone", func() bool { return s.owner["topic-0"] == "" && len(s.owner) == 5 })
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		a := s.start("a", shard.Config{Group: "topics", Keys: names(4)}, s.work("a"))
+		s.shares(map[string]int{"a": 4})
+		b := s.start("b", shard.Config{Group: "topics", Keys: names(6)[1:]}, s.work("b"))
+		waitProblem(t, serve(t, b), "ConfigDiffers", true)
+		s.wait("the new keys run", func() bool { return len(s.owner) == 6 })
+		s.wait("topic-0 runs on, as a still has it", func() bool { return s.owner["topic-0"] == "a" })
+		if err := a.SetKeys("topics", names(6)[1:]); err != nil {
+			t.Fatal(err)
+		}
+		s.wait("topic-0 is gone", func() bool { return s.owner["topic-0"] == "" && len(s.owner) == 5 })
+	})
 }
 
 // TestProcessesNoticeWhatDiffers holds that lists with the same keys differ when others may own them, or they run
@@ -441,14 +468,16 @@ func TestProcessesNoticeWhatDiffers(t *testing.T) {
 		"weight":   func(g *shard.Group) { g.Weight = func(string) int { return 2 } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(t)
-			cfg := shard.Config{Groups: []shard.Group{{Name: "topics", Keys: names(2)}}}
-			cfg.Options.Labels = map[string]string{"pool": "b"}
-			a := s.start("a", cfg, s.work("a"))
-			cfg.Groups = slices.Clone(cfg.Groups)
-			change(&cfg.Groups[0])
-			s.start("b", cfg, s.work("b"))
-			waitProblem(t, serve(t, a), "ConfigDiffers", true)
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t)
+				cfg := shard.Config{Groups: []shard.Group{{Name: "topics", Keys: names(2)}}}
+				cfg.Options.Labels = map[string]string{"pool": "b"}
+				a := s.start("a", cfg, s.work("a"))
+				cfg.Groups = slices.Clone(cfg.Groups)
+				change(&cfg.Groups[0])
+				s.start("b", cfg, s.work("b"))
+				waitProblem(t, serve(t, a), "ConfigDiffers", true)
+			})
 		})
 	}
 }
@@ -505,35 +534,41 @@ func TestConfigIsChecked(t *testing.T) {
 
 // TestEndsThoughTheStoreIsAway holds that a process whose store is away can be ended.
 func TestEndsThoughTheStoreIsAway(t *testing.T) {
-	s := newService(t)
-	db := s.store.Client()
-	r, err := shard.Start(t.Context(), shard.Config{
-		Options: shard.Options{OpenStore: db}, Instance: "a", Lease: time.Second, Group: "topics", Keys: names(1),
-	}, s.work("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.shares(map[string]int{"a": 1})
-	db.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} })
-	if err := r.Close(); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("it ended with %v", err)
-	}
-	s.shares(map[string]int{})
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		db := s.store.Client()
+		options := shard.Options{OpenStore: db}
+		options.SetClock(elect.GoClock())
+		r, err := shard.Start(t.Context(), shard.Config{
+			Options: options, Instance: "a", Lease: time.Second, Group: "topics", Keys: names(1),
+		}, s.work("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.shares(map[string]int{"a": 1})
+		db.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.LoseRequest} })
+		if err := r.Close(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("it ended with %v", err)
+		}
+		s.shares(map[string]int{})
+	})
 }
 
 // A load that is no number is refused.
 func TestLoadsAreReported(t *testing.T) {
-	s := newService(t)
-	r := s.start("a", shard.Config{Group: "topics", Keys: names(1)}, s.work("a"))
-	s.shares(map[string]int{"a": 1})
-	for _, load := range []float64{-1, math.NaN(), math.Inf(1)} {
-		if err := r.SetLoad("topics/topic-0", load); err == nil {
-			t.Errorf("a load of %v is taken", load)
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		r := s.start("a", shard.Config{Group: "topics", Keys: names(1)}, s.work("a"))
+		s.shares(map[string]int{"a": 1})
+		for _, load := range []float64{-1, math.NaN(), math.Inf(1)} {
+			if err := r.SetLoad("topics/topic-0", load); err == nil {
+				t.Errorf("a load of %v is taken", load)
+			}
 		}
-	}
-	if err := r.SetLoad("topics/topic-0", 7); err != nil {
-		t.Error(err)
-	}
+		if err := r.SetLoad("topics/topic-0", 7); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestHandlerServesThePage(t *testing.T) {
