@@ -169,9 +169,12 @@ func (j *judge) runs(t *testing.T, m *team, n int) {
 }
 
 func TestThreeProcesses(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes and the end of a lease")
 	for kind, target := range map[string]func(t *testing.T) string{
-		"SQLite":  func(t *testing.T) string { t.Helper(); return "sqlite:" + filepath.Join(t.TempDir(), "jobs.db") },
+		"SQLite": func(t *testing.T) string {
+			t.Helper()
+			suites.Need(t, suites.Processes, "real processes and the end of a lease")
+			return "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")
+		},
 		"MongoDB": func(t *testing.T) string { t.Helper(); return "mongo:" + testmongo.Shared(t) },
 	} {
 		t.Run(kind, func(t *testing.T) {
