@@ -42,7 +42,6 @@ type lockRun struct {
 // onLockStores runs a test on SQLite and, beside it, on a real MongoDB: it mostly waits for leases.
 func onLockStores(t *testing.T, test func(lockRig)) {
 	t.Helper()
-	suites.Need(t, suites.Processes, "real processes")
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		test(sqliteRig(t))
@@ -53,8 +52,11 @@ func onLockStores(t *testing.T, test func(lockRig)) {
 	})
 }
 
+// sqliteRig is a store on SQLite. The tests on it belong to the suite of processes; those on a server belong to that of
+// the server.
 func sqliteRig(t *testing.T) lockRig {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	dir := t.TempDir()
 	return lockRig{t, "sqlite:" + filepath.Join(dir, "locks.db"), dir}
 }

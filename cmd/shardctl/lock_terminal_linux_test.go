@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/shardctl/shardctl/test/suites"
 )
 
 // pseudoTerminal is a pseudo-terminal: what is written to master is typed.
@@ -62,7 +60,6 @@ func (r lockRig) becomes(pid, state string) {
 // On a terminal Ctrl-Z stops command and job, for longer than the lease and without losing the lock. Both go on
 // together. Ctrl-C reaches the command once.
 func TestLockOnATerminal(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	r := sqliteRig(t)
 	master, slave := pseudoTerminal(t)
 	// A shell that knows jobs is the session's leader: a group without a shell cannot be stopped by a terminal.

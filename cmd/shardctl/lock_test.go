@@ -15,7 +15,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/test/suites"
 )
 
 // section has a command say when it begins and ends. What is between must be there alone.
@@ -89,7 +88,6 @@ func TestLockExitCodes(t *testing.T) {
 
 // The command has its standard files, and in its environment the lock and not the store.
 func TestLockCommandHasItsSurroundings(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	r := sqliteRig(t)
 	t.Setenv(envStoreURI, r.uri)
 	cmd := program(t.Context(), t, "lock", "k", "--", "sh", "-c",
@@ -146,7 +144,6 @@ func (r lockRig) write(name string) {
 
 // A program that has the same key as a mutex keeps the command out, and one line says what to do.
 func TestLockBesideAMutex(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	r := sqliteRig(t)
 	locks, err := mutex.Open(t.Context(), r.uri)
 	if err != nil {
@@ -218,7 +215,6 @@ func TestLockPassesSignalsOn(t *testing.T) {
 
 // As under nohup, or in the background of a script: what is ignored at the start is ignored by all of it.
 func TestLockLeavesIgnoredSignalsIgnored(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	r := sqliteRig(t)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		name := strconv.Itoa(int(s))

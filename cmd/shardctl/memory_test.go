@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // gcPercent is what holds now.
@@ -50,6 +52,7 @@ func TestRecentCollections(t *testing.T) {
 
 // A process that collects often may use more memory, until it does so no longer.
 func TestCollectionAdapts(t *testing.T) {
+	suites.Need(t, suites.Processes, "collections within a second, by the wall clock")
 	keepGC(t)
 	collectEarly()
 	a := &gcAdapter{every: time.Second}

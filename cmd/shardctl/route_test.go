@@ -13,11 +13,13 @@ import (
 
 	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // TestRequestsForOwnersAreForwarded holds that a replica with server.route takes them at server.listen, with any method
 // and under its own names alone. admin.listen takes none.
 func TestRequestsForOwnersAreForwarded(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	listen, err := freeport.Loopback(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // A quorum is set up once. A server that lost its disk is shown by store check, and counts again once it is
 // re-admitted.
 func TestStoreInitAndReadmit(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	uri := "quorum:sqlite:" + file("a") + ",sqlite:" + file("b") + ",sqlite:" + file("c")

@@ -13,10 +13,13 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // Backups that are started at once copy one after the other, each under a larger token than the one before.
 func TestBackupsAtOnce(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	dir := t.TempDir()
 	program, from, to := filepath.Join(dir, "shardctl"), filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	run(t, "go", "build", "-o", program, "../../cmd/shardctl")

@@ -38,13 +38,10 @@ func open(t *testing.T, driver, dsn string) *sql.DB {
 
 // Go and Python write to the same tables, and refuse each other's old tokens.
 func TestPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not in PATH: the example in Python is not tried")
-	}
+	testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
 	path := filepath.Join(t.TempDir(), "offsets.db")
 	save := func(position, token string) (said string, status int) {
-		cmd := exec.CommandContext(t.Context(), python, "fence.py", path, "a", position, token)
+		cmd := exec.CommandContext(t.Context(), "python3", "fence.py", path, "a", position, token)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {

@@ -51,7 +51,7 @@ func TestTheSecondTakesOver(t *testing.T) {
 	start := func(instance string) (stop context.CancelFunc, ended chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended = make(chan error, 1)
-		go func() { ended <- run(ctx, path, instance, 2*time.Second, out) }()
+		go func() { ended <- run(ctx, path, instance, time.Minute, out) }()
 		return cancel, ended
 	}
 	stopFirst, first := start("a")

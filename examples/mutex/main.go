@@ -34,7 +34,7 @@ func main() {
 	instance := flag.String("instance", "a", "name of this process")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *uri, *instance, time.Second, os.Stdout)
+	err := run(ctx, *uri, *instance, 5*time.Second, time.Second, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -42,9 +42,9 @@ func main() {
 	}
 }
 
-// run takes turns until ctx ends. Each turn works for so long.
-func run(ctx context.Context, uri, instance string, work time.Duration, out io.Writer) error {
-	locks, err := mutex.Open(ctx, uri, func(c *elect.Config) { c.LeaseDuration = 5 * time.Second })
+// run takes turns until ctx ends. Each turn works for the duration of work, under a lease of that duration.
+func run(ctx context.Context, uri, instance string, lease, work time.Duration, out io.Writer) error {
+	locks, err := mutex.Open(ctx, uri, func(c *elect.Config) { c.LeaseDuration = lease })
 	if err != nil {
 		return err
 	}

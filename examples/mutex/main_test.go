@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,36 +13,54 @@ import (
 
 // lines are what both processes print.
 type lines struct {
-	mu  sync.Mutex
-	all []string
+	mu   sync.Mutex
+	all  []string
+	more chan struct{}
 }
 
 func (l *lines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, strings.TrimSpace(string(b)))
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
 	return len(b), nil
 }
 
-func (l *lines) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.all)
+// eachWorked waits until each instance has been done so often.
+func (l *lines) eachWorked(t *testing.T, times int, instances ...string) {
+	t.Helper()
+	limit := time.After(2 * time.Minute)
+	for {
+		l.mu.Lock()
+		all := strings.Join(l.all, "\n")
+		l.mu.Unlock()
+		if !slices.ContainsFunc(instances, func(instance string) bool {
+			return strings.Count(all, instance+" is done") < times
+		}) {
+			return
+		}
+		select {
+		case <-l.more:
+		case <-limit:
+			t.Fatalf("not all of %q have worked %d times; they printed\n%s", instances, times, all)
+		}
+	}
 }
 
 // Two processes take turns: never both at once, each at least twice, and with tokens that rise. The other stores are in
 // test/mutexes.
 func TestTurns(t *testing.T) {
 	uri := "sqlite:" + filepath.Join(t.TempDir(), "mutex.db")
-	out := &lines{}
+	out := &lines{more: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	for _, instance := range []string{"a", "b"} {
-		go func() { ended <- run(ctx, uri, instance, 50*time.Millisecond, out) }()
+		go func() { ended <- run(ctx, uri, instance, time.Minute, 50*time.Millisecond, out) }()
 	}
-	for limit := time.Now().Add(time.Minute); out.count() < 16 && time.Now().Before(limit); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	out.eachWorked(t, 2, "a", "b")
 	stop()
 	for range 2 {
 		if err := <-ended; err != nil {

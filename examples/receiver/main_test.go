@@ -15,10 +15,12 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // patience is how long the tests wait for a line.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // started is a receiver that runs.
 type started struct {
@@ -72,11 +74,8 @@ func startGo(t *testing.T) started {
 
 func startPython(t *testing.T) started {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not in PATH: the receiver in Python is not tried")
-	}
-	cmd := exec.CommandContext(t.Context(), python, "receiver.py", "--listen", "127.0.0.1:0")
+	testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
+	cmd := exec.CommandContext(t.Context(), "python3", "receiver.py", "--listen", "127.0.0.1:0")
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/pkg/client"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 func TestMain(m *testing.M) {
@@ -32,6 +33,7 @@ type line struct{ instance, text string }
 // TestProcessesShareTheTopics starts real processes: one has its cap, two have half each, and the second takes over
 // what it may of one that is ended, in order or by SIGKILL. Topics go on where they were. The page shows them.
 func TestProcessesShareTheTopics(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes and half a minute")
 	uri, lines := "sqlite:"+filepath.Join(t.TempDir(), "topics.db"), make(chan line, 1000)
 	out, in, err := os.Pipe()
 	if err != nil {

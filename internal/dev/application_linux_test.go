@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/client"
+	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // applications are the process ids of the workers by the name of their replica.
@@ -54,9 +55,7 @@ func (r *devProcess) began() map[string]int {
 
 // A hundred keys run in five processes in Python. When one of them is killed its keys run again, and the page goes on.
 func TestRealClusterOfApplications(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not installed")
-	}
+	testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
 	clients, err := filepath.Abs("../../clients/python")
 	if err != nil {
 		t.Fatal(err)

@@ -7,11 +7,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // scripted is a cluster of one replica, which is a shell script. Its third argument is the configuration's file.
 func scripted(t *testing.T, pause time.Duration, script string) *cluster {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "replica.sh")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {

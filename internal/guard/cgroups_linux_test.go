@@ -17,11 +17,13 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // needCgroups skips a test where no control groups may be made, and returns the one that guards started by it are in.
 func needCgroups(t *testing.T) process.Cgroup {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	g := openCgroups(Config{Name: "trial", noCgroups: os.Getenv(envNoCgroups) != ""}, newJournal(logr.Discard()))
 	defer g.close()
 	if g.off {

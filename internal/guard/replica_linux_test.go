@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // patience is how long a test waits for what must come. It is no measure of anything.
@@ -51,6 +52,7 @@ func newReplica(t *testing.T, lease time.Duration) *replica {
 
 func launch(t *testing.T) *replica {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envRole+"=guard")
 	cmd.Stderr = os.Stderr

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 //nolint:dupword // mountinfo names the kind of a file system, and then its source
@@ -42,6 +44,7 @@ func TestCgroupIn(t *testing.T) {
 // makeCgroup makes a group beside this process's, and skips the test where that may not be.
 func makeCgroup(t *testing.T) (group Cgroup, dir *os.File, name string) {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	parent, name, err := OwnCgroup()
 	if err != nil {
 		t.Skipf("no control groups: %v", err)

@@ -19,6 +19,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,6 +31,7 @@ const patience = 60 * time.Second
 // start runs a shell script, and kills and reaps it at the test's end unless the test has.
 func start(t *testing.T, s *Spawner, script string) int {
 	t.Helper()
+	suites.Need(t, suites.Processes, "real processes")
 	pid, err := s.Start(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}})
 	if err != nil {
 		t.Fatal(err)
@@ -216,6 +219,7 @@ func TestChildrenAreOwnAndUntilReaped(t *testing.T) {
 }
 
 func TestGroups(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	s := spawner(t)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -263,6 +267,7 @@ func TestStartErrors(t *testing.T) {
 
 // The death signal hangs on the thread that forked, so the thread's end is the end of what it started.
 func TestCloseKillsWhatRuns(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	s := NewSpawner()
 	pid := start(t, s, "exec sleep 1000")
 	s.Close()
@@ -289,6 +294,7 @@ func TestNoThreadIsTheMainOne(t *testing.T) {
 
 // A command that was started from a thread has no say in when it ends: the thread has.
 func TestThreadKeepsACommandUntilClose(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	thread := NewThread()
 	cmd := exec.Command("/bin/sh", "-c", "exec sleep 1000")
 	cmd.SysProcAttr = OwnGroup()
