@@ -143,7 +143,7 @@ func consume(t *testing.T, task tasks.Task, broker *memsource.Broker, change fun
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error)
 	go func() { done <- supervisor.Run(ctx, task, held{key: task.Key()}) }()
-	limit := time.Now().Add(20 * time.Second)
+	limit := time.Now().Add(time.Minute)
 	for broker.Acked(task.Name, string(task.Key())) < 2 {
 		if time.Now().After(limit) {
 			t.Fatalf("%s: %d messages are acknowledged", task.Name, broker.Acked(task.Name, string(task.Key())))

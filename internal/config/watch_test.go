@@ -58,7 +58,7 @@ func next[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the watcher did not notice")
 		panic("unreachable")
 	}
@@ -96,6 +96,7 @@ func put(t *testing.T, path, text string) {
 }
 
 func TestWatchFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	w := watchOver(t, path)
@@ -117,6 +118,7 @@ func TestWatchFile(t *testing.T) {
 }
 
 func TestWatchFileWrittenInPlace(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	w := watchOver(t, path)
@@ -216,6 +218,7 @@ func TestChangeDuringTheLoadIsNotApplied(t *testing.T) {
 }
 
 func TestWatchReportsWhatNeedsARestart(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	w := watchOver(t, path)
@@ -241,6 +244,7 @@ func TestWatchReportsWhatNeedsARestart(t *testing.T) {
 }
 
 func TestWatchDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a.yaml"), one("a"))
 	w := watchOver(t, dir)
@@ -257,6 +261,7 @@ func TestWatchDirectory(t *testing.T) {
 func TestWatchConfigMap(t *testing.T) {
 	for _, what := range []string{"file", "directory"} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			swap := func(version, text string) {
 				t.Helper()
@@ -292,6 +297,7 @@ func TestWatchConfigMap(t *testing.T) {
 }
 
 func TestWatchFollowsSymlinkedFile(t *testing.T) {
+	t.Parallel()
 	target, link := t.TempDir(), filepath.Join(t.TempDir(), "config.yaml")
 	put(t, filepath.Join(target, "settings.yaml"), one("a"))
 	if err := os.Symlink(filepath.Join(target, "settings.yaml"), link); err != nil {
@@ -303,6 +309,7 @@ func TestWatchFollowsSymlinkedFile(t *testing.T) {
 }
 
 func TestTriggerLoadsUnchanged(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	w := watchOver(t, path)
@@ -311,6 +318,7 @@ func TestTriggerLoadsUnchanged(t *testing.T) {
 }
 
 func TestChangeBeforeRunIsNoticed(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	start, err := Load([]string{path}, testOptions)
@@ -348,6 +356,7 @@ func TestDatabaseBesideIsNotAConfiguration(t *testing.T) {
 // A log or a database in the directory of the configuration is written to thousands of times a second. An event of
 // theirs must not cost a look at the files, nor at the links that lead to them.
 func TestEventsOfOtherFilesFollowNoLinks(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	put(t, path, one("a"))
 	start, err := Load([]string{path}, testOptions)
