@@ -176,6 +176,7 @@ func TestLargeRequestsAreRefused(t *testing.T) {
 		{"many megabytes", "POST", drain, bodies["many megabytes"], nil, 413, 405},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // a refused connection is closed a moment later
 			l := serve(t, false)
 			for _, of := range []struct {
 				handler http.Handler

@@ -169,35 +169,36 @@ func TestLogsOfARunThatHasEnded(t *testing.T) {
 
 // TestBreaksAreTold holds that who watches learns that the replica is gone, and that it is back, once each.
 func TestBreaksAreTold(t *testing.T) {
-	down := make(chan bool, 1)
-	handler := status.New(status.Config{Source: board(sample()), Events: happened, Logs: wrote})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-down: // one connection is refused in the middle
-			panic(http.ErrAbortHandler)
-		default:
-			handler.ServeHTTP(w, r)
-		}
-	}))
-	defer server.Close()
-	for _, args := range [][]string{{"get", "tasks", "-w"}, {"get", "events", "-w"}, {"status", "-w"}, {
-		"status", "-w", "-o", "json",
-	}} {
-		f := follow(t, append(args, "--server", server.URL)...)
-		_ = f.out.next(t)
-		if args[0] == "status" && len(args) == 2 {
-			f.until(f.out, "losing b would leave")
-		}
-		down <- true
-		server.CloseClientConnections()
-		f.says(f.errs, "03:04:05 lost "+server.URL+" (")
-		f.says(f.errs, "03:04:05 "+server.URL+" answers again after 0s")
-		f.end()
-		select {
-		case line := <-f.errs.ch:
-			t.Errorf("%v: and %q", args, line)
-		default:
-		}
+	for _, line := range []string{"get tasks -w", "get events -w", "status -w", "status -w -o json"} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel() // a watch waits before it comes again
+			down := make(chan bool, 1)
+			handler := status.New(status.Config{Source: board(sample()), Events: happened, Logs: wrote})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-down: // one connection is refused in the middle
+					panic(http.ErrAbortHandler)
+				default:
+					handler.ServeHTTP(w, r)
+				}
+			}))
+			defer server.Close()
+			f := follow(t, append(strings.Fields(line), "--server", server.URL)...)
+			_ = f.out.next(t)
+			if line == "status -w" {
+				f.until(f.out, "losing b would leave")
+			}
+			down <- true
+			server.CloseClientConnections()
+			f.says(f.errs, "03:04:05 lost "+server.URL+" (")
+			f.says(f.errs, "03:04:05 "+server.URL+" answers again after 0s")
+			f.end()
+			select {
+			case said := <-f.errs.ch:
+				t.Errorf("and %q", said)
+			default:
+			}
+		})
 	}
 }
 
