@@ -7,12 +7,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
+	testdirect "github.com/shardctl/shardctl/test/direct"
 )
 
 // away is the sample as a replica shows it whose store has not answered for 12 s.
@@ -178,28 +180,31 @@ func TestRequestsEnd(t *testing.T) {
 // TestWatchesOutliveTheTimeout holds that --request-timeout bounds how long a watch takes to begin, not how long it
 // goes on.
 func TestWatchesOutliveTheTimeout(t *testing.T) {
-	b := board(sample())
-	const timeout = 100 * time.Millisecond
-	c, err := client.New(replica(t, b), client.WithTimeout(timeout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	seen := 0
-	err = c.Tasks().Watch(ctx, client.WatchOptions{}, func(client.Change[api.Task]) error {
-		if seen++; seen == 1 {
-			time.AfterFunc(3*timeout, func() {
-				next := sample()
-				next.Tasks.All()[0].Restarts++
-				b.Publish(next)
-			})
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		b := board(sample())
+		const timeout = time.Minute
+		c, err := client.New("http://replica", client.WithTimeout(timeout),
+			client.WithHTTPClient(testdirect.Client(status.New(status.Config{Source: b}))))
+		if err != nil {
+			t.Fatal(err)
 		}
-		cancel()
-		return nil
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := 0
+		err = c.Tasks().Watch(ctx, client.WatchOptions{}, func(client.Change[api.Task]) error {
+			if seen++; seen == 1 {
+				time.AfterFunc(3*timeout, func() {
+					next := sample()
+					next.Tasks.All()[0].Restarts++
+					b.Publish(next)
+				})
+				return nil
+			}
+			cancel()
+			return nil
+		})
+		if seen != 2 || ctx.Err() == nil {
+			t.Errorf("%d changes, then %v", seen, err)
+		}
 	})
-	if seen != 2 || ctx.Err() == nil {
-		t.Errorf("%d changes, then %v", seen, err)
-	}
 }

@@ -202,10 +202,11 @@ func TestForwardingLooksAgainOnce(t *testing.T) {
 			board = boardOf(nil)
 			if test.first != nil {
 				first = app(t, test.first)
-			} else {
-				time.AfterFunc(10*time.Millisecond, func() { board.Publish(owning(8, next)) })
 			}
 			board.Publish(owning(7, first))
+			if test.first == nil {
+				time.AfterFunc(10*time.Millisecond, func() { board.Publish(owning(8, next)) })
+			}
 			got := send(t, New(Config{Source: board}), post("/route/g/a/", test.body))
 			if got.Code != test.code || calls.Load() != test.calls {
 				t.Errorf("%d %.200s after %d refusals", got.Code, got.Body, calls.Load())

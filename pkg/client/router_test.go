@@ -82,8 +82,11 @@ func TestRequestsLookAgainOnce(t *testing.T) {
 	gone := appOf(t, 7, echo)
 	gone.Address = "127.0.0.1:1" // nothing listens there
 	var refusals atomic.Int32
+	var moves func() // on the first refusal
 	refusing := func(w http.ResponseWriter, _ *http.Request) {
-		refusals.Add(1)
+		if refusals.Add(1) == 1 {
+			moves()
+		}
 		w.WriteHeader(http.StatusMisdirectedRequest)
 	}
 	stream := io.MultiReader(strings.NewReader("x"))
@@ -103,10 +106,12 @@ func TestRequestsLookAgainOnce(t *testing.T) {
 			refusals.Store(0)
 			r := routing(t, test.first)
 			wait := time.Minute
-			if test.second.Key == "" {
-				wait = time.Millisecond
-			} else {
-				time.AfterFunc(time.Millisecond, func() { r.apply(upsert(test.second)) })
+			moves = func() { r.apply(upsert(test.second)) }
+			switch {
+			case test.second.Key == "":
+				wait, moves = time.Millisecond, func() {}
+			case test.refusals == 0: // the first one cannot say so
+				time.AfterFunc(time.Millisecond, moves)
 			}
 			status, body, err := call(t, r, RouteOptions{Wait: wait}, test.body)
 			if status != test.status || err != nil || refusals.Load() != test.refusals {

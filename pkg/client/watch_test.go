@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/test/direct"
 )
 
 // script is a server whose connections each go as one of its steps says; the last one stands for all that follow.
@@ -57,9 +58,7 @@ func fails(status int, reason string) http.HandlerFunc {
 // quick is a client of the script that does not wait for long.
 func quick(t *testing.T, s *script) *Client {
 	t.Helper()
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	c, err := New(server.URL, WithHTTPClient(server.Client()))
+	c, err := New("http://replica", WithHTTPClient(direct.Client(s)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,22 +143,24 @@ func TestWatchesEndWithTheirContext(t *testing.T) {
 }
 
 func TestSilentConnectionsAreMadeAgain(t *testing.T) {
-	s := &script{steps: []http.HandlerFunc{sends(snapshotOf1, true), sends(upsertOf2, true)}}
-	c := quick(t, s)
-	c.pace.silence = 200 * time.Millisecond
-	var why error
-	err := c.Events().Watch(t.Context(), WatchOptions{
-		Broken: func(err error) { why = err },
-	}, func(change Change[api.Event]) error {
-		if change.Kind == Upsert {
-			return errEnough
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []http.HandlerFunc{sends(snapshotOf1, true), sends(upsertOf2, true)}}
+		c := quick(t, s)
+		c.pace.silence = 200 * time.Millisecond // in a bubble
+		var why error
+		err := c.Events().Watch(t.Context(), WatchOptions{
+			Broken: func(err error) { why = err },
+		}, func(change Change[api.Event]) error {
+			if change.Kind == Upsert {
+				return errEnough
+			}
+			time.Sleep(2 * c.pace.silence) // a caller may be slow: that is no silence
+			return nil
+		})
+		if !errors.Is(err, errEnough) || !errors.Is(why, errSilent) || len(s.asked()) != 2 {
+			t.Errorf("%v after %d connections, broken by %v", err, len(s.asked()), why)
 		}
-		time.Sleep(2 * c.pace.silence) // a caller may be slow: that is no silence
-		return nil
 	})
-	if !errors.Is(err, errEnough) || !errors.Is(why, errSilent) || len(s.asked()) != 2 {
-		t.Errorf("%v after %d connections, broken by %v", err, len(s.asked()), why)
-	}
 }
 
 // A message that makes no sense breaks the connection, and the next one begins with all there is.

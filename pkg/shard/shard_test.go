@@ -23,6 +23,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/test/direct"
 )
 
 // service is several processes that share keys, and what their work has noted.
@@ -202,20 +203,10 @@ func TestWorkThatEndsIsStartedAgainUntilItIsDone(t *testing.T) {
 	})
 }
 
-// direct passes requests on to a handler, without a network.
-type direct struct{ to http.Handler }
-
-// RoundTrip implements [http.RoundTripper].
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := httptest.NewRecorder()
-	d.to.ServeHTTP(answer, r)
-	return answer.Result(), nil
-}
-
 // serve returns a client of the handler.
 func serve(t *testing.T, r *shard.Replica) *client.Client {
 	t.Helper()
-	c, err := client.New("http://replica", client.WithHTTPClient(&http.Client{Transport: direct{r.Handler()}}))
+	c, err := client.New("http://replica", client.WithHTTPClient(direct.Client(r.Handler())))
 	if err != nil {
 		t.Fatal(err)
 	}
