@@ -30,14 +30,6 @@ TEST_FLAGS ?=
 # servers of its own. Those that are Serial run alone, after the others.
 PROCS ?= 3
 GINKGO = go tool ginkgo --procs=$(PROCS) --keep-going --timeout=25m --silence-skips --no-color --output-interceptor-mode=none
-SCENARIOS = ./test/e2e ./test/e2e/faults/process ./test/e2e/faults/mongo ./test/e2e/faults/documents ./test/e2e/faults/sqlite \
-	./test/e2e/faults/scale
-# Ginkgo would link the later packages while the first one runs, which takes a processor from its leases.
-SCENARIO_TESTS = $(foreach dir,$(SCENARIOS),$(dir)/$(notdir $(dir)).test)
-define build_scenarios
-$(build_programs); trap 'rm -rf "$$programs" $(SCENARIO_TESTS)' EXIT; \
-printf '%s\n' $(SCENARIOS) | xargs -P 2 -I{} sh -c 'go test -c -o "{}/$$(basename "{}").test" "{}"'
-endef
 # A Ginkgo filter, for example: make scenarios LABELS=sqlite
 LABELS ?= $(if $(WHOLE),,!nightly)
 # Packages whose goroutines share memory.
@@ -170,7 +162,8 @@ clients-install: ## What the tests of the libraries need: Debian's packages, as 
 
 .PHONY: scenarios
 scenarios: clients-install ## Clusters of real replicas on SQLite and MongoDB, with real signals (LABELS="sqlite && !nightly")
-	@$(build_scenarios); $(call suite,scenarios$(comma)mongo$(comma)clients) $(GINKGO) $(if $(LABELS),--label-filter='$(LABELS)') $(SCENARIO_TESTS)
+	@$(build_programs); $(call suite,scenarios$(comma)mongo$(comma)clients) $(GINKGO) --label-filter='$(LABELS)' \
+		--junit-report=scenarios.xml --output-dir=dist/junit ./test/e2e -- -test.run=TestScenarios
 
 .PHONY: modules
 modules: ## Tests of the modules of this repository that no one imports

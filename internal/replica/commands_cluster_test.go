@@ -12,8 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
@@ -29,6 +27,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // commandPlay is a store, and replicas that may be asked.

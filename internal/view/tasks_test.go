@@ -7,8 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -18,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/assign"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 func TestTaskStates(t *testing.T) {

@@ -14,9 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 var write = flag.Bool("write", false, "write what docs/load.md shows of the traces")

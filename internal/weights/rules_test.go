@@ -9,9 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 func behind(messages, seconds int64) record.Lag {

@@ -8,9 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/api"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // The JSON is flat, with its fields in the order in which they have always been, also those that are declared apart.

@@ -7,10 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // input is n members without caps, and one group of keys all of which are owned evenly.

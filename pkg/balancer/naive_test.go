@@ -7,9 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // The naive balancer: it deals keys out one at a time, each time looking at all members, and knows nothing of levels,

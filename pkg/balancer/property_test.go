@@ -7,9 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // everything draws all that an input can hold.

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/test/suites"
 )
 

@@ -7,11 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // script is the faults of a cluster, step by step. It is drawn by rapid, and printed when a run fails.

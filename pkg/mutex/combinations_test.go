@@ -12,11 +12,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // play is what happens to one lock: calls of some processes with options of all kinds, a store that hiccups, and

@@ -12,9 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 func zone(tb testing.TB, name string) *time.Location {

@@ -12,10 +12,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // leaver is a runner that takes leave.

@@ -13,10 +13,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 var errWork = errors.New("work failed")

@@ -11,9 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 func TestSplitLines(t *testing.T) {

@@ -10,10 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect"
 	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // tickWorld is one task with ticks on replicas that share a lock, in minutes of virtual time. What becomes of each tick

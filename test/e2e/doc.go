@@ -4,7 +4,7 @@
 //
 // [TestStory] is the one that `go test ./...` plays. All others are scenarios of the suite "scenarios":
 //
-//	make e2e E2E_LABELS='!nightly'                                                what CI plays
+//	make scenarios                                                                 what CI plays
 //	SHARDCTL_TEST=scenarios,mongo go test -v ./test/e2e -ginkgo.label-filter=P3   those of one promise
 //	SHARDCTL_TEST=scenarios go test -v ./test/e2e -ginkgo.label-filter=sqlite     those of one store
 //

@@ -128,11 +128,13 @@ groups:
 		{"its replica drains", 20 * time.Second, harness.Guard, []syscall.Signal{syscall.SIGTERM}, false},
 		{
 			"its replica drains and has no time to wait", 200 * time.Millisecond, harness.Guard,
-			[]syscall.Signal{syscall.SIGTERM}, true,
+			[]syscall.Signal{syscall.SIGTERM},
+			true,
 		},
 		{
 			"its replica is asked to stop hard", 20 * time.Second, harness.Guard,
-			[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, true,
+			[]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM},
+			true,
 		},
 		{"the worker dies while it waits", 20 * time.Second, harness.Worker, []syscall.Signal{syscall.SIGKILL}, true},
 		{"guard and worker die while it waits", 20 * time.Second, harness.Both, []syscall.Signal{syscall.SIGKILL}, false},

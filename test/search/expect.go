@@ -74,12 +74,12 @@ func Counterexample(t *testing.T, name, rule, trace string, update bool) {
 	file := filepath.Join("testdata", name+".txt")
 	text := "Without the rule: " + rule + ".\n\n" + trace
 	if update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // a page for readers
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, err := os.ReadFile(file) //nolint:gosec // of this repository
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (k *kafka) Prepare(ctx context.Context, s *testprocess.Site) error {
 	}
 	args := append(k.jvm(s), "kafka.tools.StorageTool", "format", "--cluster-id", id, "--config",
 		s.Path("server.properties"))
-	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput() //nolint:gosec // our own arguments
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("format the directory of Kafka: %w: %s", err, out)
 	}

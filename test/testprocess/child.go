@@ -40,7 +40,7 @@ func startChild(thread *process.Thread, s *Site, c Command) (*child, error) {
 	}
 	defer func() { _ = log.Close() }() // the child has its own
 	// No context: only Kill and Stop end it, and the death of this process.
-	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:gosec,noctx // programs of a kind's choice
+	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // programs of a kind's choice
 	s.dress(cmd, c.Env)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := thread.Start(cmd); err != nil {
@@ -132,7 +132,7 @@ func (c *child) freeze() []process.Proc {
 func frozen(pid int) bool {
 	stats, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	for _, path := range stats {
-		stat, err := os.ReadFile(path) //nolint:gosec // of our own child
+		stat, err := os.ReadFile(path)
 		if err == nil && !bytes.Contains(stat, []byte(") T ")) && !bytes.Contains(stat, []byte(") Z ")) {
 			return false
 		}
@@ -185,7 +185,7 @@ func StartAgain(t *testing.T, environ ...string) *Again {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program) //nolint:gosec,noctx // this test; it is killed below
+	cmd := exec.Command(program) //nolint:noctx // this test; it is killed below
 	cmd.Env = append(os.Environ(), environ...)
 	cmd.SysProcAttr = process.OwnGroup()
 	cmd.Stderr = os.Stderr

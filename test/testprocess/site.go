@@ -78,7 +78,7 @@ func freePorts(ctx context.Context, host string, n int) ([]int, error) {
 		if len(ports) == n {
 			return ports, nil
 		}
-		port := lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
 			continue
@@ -150,7 +150,7 @@ func (s *Site) reachable() error {
 
 // Run runs a program to its end, as the user whom the server runs as, in its directory. The error has what it printed.
 func (s *Site) Run(ctx context.Context, env []string, args ...string) error {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // programs of a kind's choice
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	s.dress(cmd, env)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(args[0]), err, strings.TrimSpace(string(out)))

@@ -111,7 +111,7 @@ func Install(ctx context.Context, packages []string, provide func(context.Contex
 	for _, args := range [][]string{
 		{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, packages...),
 	} {
-		cmd := exec.CommandContext(ctx, apt, args...) //nolint:gosec // fixed arguments
+		cmd := exec.CommandContext(ctx, apt, args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
@@ -123,7 +123,7 @@ func Install(ctx context.Context, packages []string, provide func(context.Contex
 
 // forbidServices has packages start no service until allow is called. A policy that is there stays.
 func forbidServices() (allow func(), err error) {
-	f, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // a program
+	f, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, os.ErrExist) {
 		return func() {}, nil
 	}
@@ -156,7 +156,7 @@ func (m Module) Program(ctx context.Context) (string, error) {
 	state := sha256.New()
 	_, _ = state.Write([]byte(runtime.Version()))
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // of this repository
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return "", fmt.Errorf("module of %s: %w", m.Kind, err)
 		}
@@ -164,7 +164,7 @@ func (m Module) Program(ctx context.Context) (string, error) {
 	}
 	name := filepath.Join("shardctl-test", m.Dir+"-"+hex.EncodeToString(state.Sum(nil)[:6]))
 	return toolcache.Program(ctx, name, func(ctx context.Context, _, target string) error {
-		build := exec.CommandContext(ctx, "go", "build", "-o", target, m.Package) //nolint:gosec // our own arguments
+		build := exec.CommandContext(ctx, "go", "build", "-o", target, m.Package)
 		build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 		if out, err := build.CombinedOutput(); err != nil {
 			return Missing(m.Kind, "its module does not build: %w: %s", err, bytes.TrimSpace(out))
@@ -174,7 +174,7 @@ func (m Module) Program(ctx context.Context) (string, error) {
 }
 
 func (m Module) find(ctx context.Context) (string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", m.Parent) //nolint:gosec // our own arguments
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", m.Parent)
 	var stderr strings.Builder
 	list.Stderr = &stderr
 	out, err := list.Output()

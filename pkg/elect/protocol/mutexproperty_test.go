@@ -9,9 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // Three processes play one mutex on a register. The network loses requests and answers, and delivers late. Processes

@@ -6,9 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // Each property drives one machine with random events against a tiny document in a store. The network may lose a

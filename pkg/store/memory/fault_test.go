@@ -11,10 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 func create(id string) store.Change {

@@ -90,7 +90,7 @@ func order(t *testing.T, given int64) int64 {
 	if asked {
 		return given
 	}
-	return int64(seeds.Of(t, 0)) //nolint:gosec // below a million
+	return int64(seeds.Of(t, 0))
 }
 
 // Parallel processes share the directory and the programs that the first of them has made.

@@ -20,14 +20,13 @@ import (
 	"github.com/go-logr/logr"
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/payload"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
 // bySDK has the SDK write the attributes of an event as headers. It implements [binding.BinaryWriter].

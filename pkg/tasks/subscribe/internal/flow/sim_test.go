@@ -12,9 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
-
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 	"github.com/shardctl/shardctl/test/suites"
 )
 
