@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,19 @@ func Build(ctx context.Context, dir string) (Binaries, error) {
 			return Binaries{}, err
 		}
 	}
-	return bins, nil
+	return bins, readSources(root)
+}
+
+// readSources reads the directories that the programs are built from. Go's cache of test results sees what a test reads
+// itself, and not what go build does: without this, a test would count as passed after a change of the program.
+func readSources(root string) error {
+	for _, dir := range []string{"cmd", "internal", "pkg", "test/e2e/recorder"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(_ string, _ fs.DirEntry, err error) error { return err })
+		if err != nil {
+			return fmt.Errorf("read the sources: %w", err)
+		}
+	}
+	return nil
 }
 
 // BuildProgram builds one package of the module of the working directory, ./…, into dir and returns the program's path.
