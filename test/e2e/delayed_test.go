@@ -87,11 +87,14 @@ func (d *delayer) upTo(longest time.Duration) {
 	d.longest = longest
 }
 
-// awaitHold returns when a reply has come that is held for a time between these.
-func (d *delayer) awaitHold(ctx context.Context, from, to time.Duration) {
+// awaitHold returns when a reply has come that is held for a time between these, or the replica has ended.
+func (d *delayer) awaitHold(ctx context.Context, replica *harness.Replica, from, to time.Duration) {
 	GinkgoHelper()
-	for {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for replica.Running() {
 		select {
+		case <-look.C:
 		case held := <-d.holds:
 			if held >= from && held <= to {
 				return
@@ -140,18 +143,31 @@ func (d *delayed) upTo(longest time.Duration) {
 	}
 }
 
+// revive starts the replicas again that gave up, as they do where the machine stands still.
+func (d *delayed) revive(ctx context.Context) {
+	GinkgoHelper()
+	for _, name := range d.names {
+		if !d.replicas[name].Running() {
+			d.replicas[name] = d.with(ctx, name)
+		}
+	}
+}
+
 // round pins some keys elsewhere, and kills a worker while a reply to its application is held for about half of T. The
 // library gives a call up after 0.75 T; what it was promised lasts for 0.8 T, and it cancels at three quarters of that.
 func (d *delayed) round(ctx context.Context, n int) {
 	GinkgoHelper()
 	dies, asked := d.names[n%len(d.names)], d.names[(n+1)%len(d.names)]
+	d.revive(ctx)
 	EventuallyReady(ctx, d.replicas[asked])
 	for range 3 {
 		key := fmt.Sprintf("topics/topic-%03d", 1+d.random.IntN(d.keys))
 		done(ctx, d.replicas[asked], "pin", key, d.names[d.random.IntN(len(d.names))])
 	}
-	d.delayers[dies].awaitHold(ctx, ownLease*9/20, ownLease*13/20)
-	Expect(d.replicas[dies].Kill(harness.Worker, syscall.SIGKILL)).Error().NotTo(HaveOccurred())
+	d.delayers[dies].awaitHold(ctx, d.replicas[dies], ownLease*9/20, ownLease*13/20)
+	if _, err := d.replicas[dies].Kill(harness.Worker, syscall.SIGKILL); err != nil {
+		Expect(d.replicas[dies].Running()).To(BeFalse(), "%v", err)
+	}
 	d.upTo(0) // the others start its keys as soon as they may
 	_, err := d.replicas[dies].Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -171,6 +187,7 @@ var _ = Describe("Applications whose replies are late, while workers die and key
 			d.round(ctx, n)
 		}
 		d.upTo(0)
+		d.revive(ctx)
 		d.run(len(d.names))
 		found := Load(d.Cluster).Overlaps()
 		if overlaps {

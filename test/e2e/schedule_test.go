@@ -72,7 +72,9 @@ groups:
 				missing += int(gap/time.Second) - 1
 			}
 			if !slices.Contains(orphans, name) {
-				Expect(missing).To(BeZero(), "%s, whose owner was not killed, missed ticks: %v", name, runs)
+				// A tick that comes while the command of the one before has not ended is left out.
+				most := int((Stall(o.Cluster, began, history.Now()) + time.Second/2) / time.Second)
+				Expect(missing).To(BeNumerically("<=", most), "%s, whose owner was not killed, missed ticks: %v", name, runs)
 				continue
 			}
 			// T until its owner counts as dead; the newest of what was missed meanwhile is caught up.
