@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/test/pageblock"
 	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // longest is how long the commands of a page may take; a build with nothing cached is part of it.
@@ -47,6 +49,9 @@ func TestPagesRun(t *testing.T) {
 			continue
 		}
 		t.Run(strings.TrimPrefix(page, root+"/"), func(t *testing.T) {
+			if slices.ContainsFunc(steps, func(b pageblock.Block) bool { return strings.Contains(b.Text, "python3") }) {
+				testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
+			}
 			s := newSession(t, bin)
 			for _, step := range steps {
 				s.do(step)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -202,22 +203,26 @@ func expect(t *testing.T, text string, want ...string) {
 func readStream(r io.Reader, handle func(kind, id string, data []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
-	var kind, id, data string
+	var kind, id string
+	var data []byte // large lists have a line for each item
 	for lines.Scan() {
-		field, value, _ := strings.Cut(lines.Text(), ":")
-		value = strings.TrimPrefix(value, " ")
-		switch {
-		case lines.Text() == "" && data != "":
-			if err := handle(kind, id, []byte(data)); err != nil {
+		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "event":
+			kind = string(value)
+		case "id":
+			id = string(value)
+		case "data":
+			data = append(data, value...)
+		case "":
+			if len(lines.Bytes()) > 0 || len(data) == 0 {
+				continue // a comment, or nothing to handle
+			}
+			if err := handle(kind, id, data); err != nil {
 				return err
 			}
-			kind, data = "", ""
-		case field == "event":
-			kind = value
-		case field == "id":
-			id = value
-		case field == "data":
-			data += value
+			kind, data = "", nil
 		}
 	}
 	return lines.Err()
