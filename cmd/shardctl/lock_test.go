@@ -91,7 +91,7 @@ func TestLockCommandHasItsSurroundings(t *testing.T) {
 	r := sqliteRig(t)
 	t.Setenv(envStoreURI, r.uri)
 	cmd := program(t.Context(), t, "lock", "k", "--", "sh", "-c",
-		"cat; env | grep ^SHARDCTL_ | grep -v ^SHARDCTL_TEST_ | sort; echo error >&2")
+		"cat; env | grep ^SHARDCTL_ | grep -v ^SHARDCTL_TEST | sort; echo error >&2")
 	cmd.Stdin = strings.NewReader("input\n")
 	var errs strings.Builder
 	cmd.Stderr = &errs

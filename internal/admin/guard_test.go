@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/watchfile"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 const whoami = "/api/v1/whoami"
@@ -125,6 +126,7 @@ func TestWhoAsksIsGuarded(t *testing.T) {
 
 // Tokens that are replaced while the listener runs end within two seconds.
 func TestRotatedTokensEnd(t *testing.T) {
+	suites.Need(t, suites.Processes, "two seconds of the wall clock")
 	if watchfile.Recheck >= 2*time.Second {
 		t.Errorf("the file is looked at every %v", watchfile.Recheck)
 	}

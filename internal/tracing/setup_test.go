@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // unset has no variable ask for traces, until the test ends.
@@ -138,6 +139,7 @@ func TestExport(t *testing.T) {
 
 // A collector that takes connections and never answers holds up neither what makes spans nor the end.
 func TestCollectorThatDoesNotAnswer(t *testing.T) {
+	suites.Need(t, suites.Processes, "limits by the wall clock")
 	unset(t)
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
