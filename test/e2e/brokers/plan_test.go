@@ -55,10 +55,10 @@ var _ = Describe("Subscriptions", func() {
 	for _, k := range kinds {
 		It(fmt.Sprintf("to %s lose nothing in a short test of faults", k.name), Label(k.name, "short"),
 			func(ctx SpecContext) { play(ctx, k, short) }, SpecTimeout(suite.ScenarioTimeout))
-		It(fmt.Sprintf("to ten topics of %s lose nothing", k.name), Label(k.name, "full"),
+		It(fmt.Sprintf("to ten topics of %s lose nothing", k.name), Label(k.name, "nightly"),
 			func(ctx SpecContext) { play(ctx, k, small) }, SpecTimeout(2*suite.ScenarioTimeout))
 	}
-	It("to a hundred topics of kafka lose nothing", Label("kafka", "full"), func(ctx SpecContext) {
+	It("to a hundred topics of kafka lose nothing", Label("kafka", "nightly"), func(ctx SpecContext) {
 		k := kindOf("kafka")
 		k.partitions = 1
 		p := hundred

@@ -40,7 +40,7 @@ const poisonTasks = `      - name: t001
 var _ = Describe("A message that is refused for ever", func() {
 	for _, k := range kinds {
 		It(fmt.Sprintf("from %s becomes a dead letter, or its task fails and says where", k.name),
-			Label(k.name, "full"),
+			Label(k.name, "nightly"),
 			func(ctx SpecContext) { playPoison(ctx, k) }, SpecTimeout(suite.ScenarioTimeout))
 	}
 })

@@ -54,7 +54,7 @@ func connectOrders(ctx context.Context, addr string, topics []string) (publisher
 
 var _ = Describe("The sample configuration", func() {
 	for _, k := range kinds {
-		labels := Label(k.name, "full", "samples")
+		labels := Label(k.name, "nightly", "samples")
 		if k.name == "redis" || k.name == "nats" {
 			labels = Label(k.name, "short", "samples")
 		}

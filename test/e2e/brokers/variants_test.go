@@ -65,7 +65,7 @@ var _ = Describe("Subscriptions with other settings", func() {
 		if v.lossy {
 			promise = "lose nothing but at faults"
 		}
-		It(fmt.Sprintf("to %s %s", v.words, promise), Label(v.name, "full"), func(ctx SpecContext) {
+		It(fmt.Sprintf("to %s %s", v.words, promise), Label(v.name, "nightly"), func(ctx SpecContext) {
 			p := small
 			p.title = v.words
 			p.inFlight = max(1, v.inFlight)

@@ -32,7 +32,7 @@ var mostConnections = map[testservers.Kind]int{
 	testservers.KindZooKeeper: 2,
 }
 
-var _ = Describe("Connections of a replica and its guard", func() {
+var _ = Describe("Connections of a replica and its guard", nightly, func() {
 	for _, kind := range slices.Sorted(maps.Keys(mostConnections)) {
 		most := mostConnections[kind]
 		It(fmt.Sprintf("are at most %d on %s", most, kind), Label(string(kind)), func(ctx SpecContext) {

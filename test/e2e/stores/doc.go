@@ -5,6 +5,6 @@
 // Where several servers keep a store, their leader and their majority are lost as well. Of five Redis servers in one
 // quorum any two are lost, then three.
 //
-//	go test -v ./test/e2e/stores -stores=postgres,redis      some stores
-//	go test -v ./test/e2e/stores -ginkgo.label-filter=short  one scenario on each, and a failover
+//	make stores-scenarios                           what CI plays: a graceful end and deaths on each store
+//	make stores-scenarios WHOLE=1 STORES="postgres redis"   all of them, on some stores
 package stores

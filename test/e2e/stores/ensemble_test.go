@@ -144,7 +144,7 @@ func (f *failover) ends(ctx SpecContext) {
 }
 
 // Servers that elect a leader themselves, as long as a majority of them lives.
-var _ = Describe("Twelve tasks on three servers, of which two are a majority", func() {
+var _ = Describe("Twelve tasks on three servers, of which two are a majority", nightly, func() {
 	Describe("etcd", Label(string(testservers.KindEtcd)), Ordered, func() {
 		elected(testservers.KindEtcd, func() ensemble {
 			c := testservers.StartEtcdCluster(GinkgoTB())
@@ -172,11 +172,7 @@ func elected(kind testservers.Kind, start func() ensemble) {
 	BeforeEach(func(ctx SpecContext) { f.balanced(ctx) }, NodeTimeout(ScenarioTimeout))
 	AfterEach(func() { f.judge() })
 
-	labels := Labels{}
-	if kind == testservers.KindEtcd {
-		labels = short // half a minute: one failover among the short ones
-	}
-	It("go on when the leader is killed", labels, func(ctx SpecContext) {
+	It("go on when the leader is killed", func(ctx SpecContext) {
 		f.goesOn(ctx, killed)
 	}, SpecTimeout(ScenarioTimeout))
 	It("go on when the leader is frozen", func(ctx SpecContext) { f.goesOn(ctx, frozen) }, SpecTimeout(ScenarioTimeout))

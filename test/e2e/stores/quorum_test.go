@@ -27,7 +27,7 @@ type quorum struct {
 	first int // of the servers that are lost next
 }
 
-var _ = Describe("Twelve tasks on five servers that know nothing of each other", func() {
+var _ = Describe("Twelve tasks on five servers that know nothing of each other", nightly, func() {
 	Describe("a quorum of Redis", Label(string(kindQuorum)), Ordered, func() {
 		var q *quorum
 
@@ -42,7 +42,7 @@ var _ = Describe("Twelve tasks on five servers that know nothing of each other",
 			}
 		})
 
-		It("go on, and are taken over, when two are killed", short, func(ctx SpecContext) {
+		It("go on, and are taken over, when two are killed", func(ctx SpecContext) {
 			q.minority(ctx, killed)
 		}, SpecTimeout(ScenarioTimeout))
 		It("go on, and are taken over, when two are frozen", func(ctx SpecContext) {

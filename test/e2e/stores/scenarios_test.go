@@ -16,8 +16,8 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
-// short is the label of the one scenario that each store has in `make stores`.
-var short = Label("short")
+// nightly is the label of what CI leaves out: on each store it plays a graceful end and deaths.
+var nightly = Label("nightly")
 
 var _ = Describe("Twelve tasks on three replicas", func() {
 	for _, kind := range testservers.Kinds() {
@@ -52,28 +52,28 @@ func scenarios(kind testservers.Kind) {
 		r.balanced(ctx)
 		r.dies(ctx, harness.Worker)
 	}, SpecTimeout(ScenarioTimeout))
-	It("end when their worker is frozen for two leases and a half", func(ctx SpecContext) {
+	It("end when their worker is frozen for two leases and a half", nightly, func(ctx SpecContext) {
 		r.freeze(ctx)
 	}, SpecTimeout(ScenarioTimeout))
-	It("end when the store is killed for three leases, and come back with it", short, func(ctx SpecContext) {
+	It("end when the store is killed for three leases, and come back with it", nightly, func(ctx SpecContext) {
 		r.away(ctx)
 	}, SpecTimeout(ScenarioTimeout))
-	It("go on when the store is frozen for a quarter of the lease", func(ctx SpecContext) {
+	It("go on when the store is frozen for a quarter of the lease", nightly, func(ctx SpecContext) {
 		r.pause(ctx)
 	}, SpecTimeout(ScenarioTimeout))
 	if holding[kind] != nil {
-		It("go on when somebody holds every table but that of sessions for three leases", func(ctx SpecContext) {
+		It("go on when somebody holds every table but that of sessions for three leases", nightly, func(ctx SpecContext) {
 			r.held(ctx)
 		}, SpecTimeout(ScenarioTimeout))
-		It("end when somebody holds the table of sessions for three leases, and come back", func(ctx SpecContext) {
+		It("end when somebody holds the table of sessions for three leases, and come back", nightly, func(ctx SpecContext) {
 			r.heldSessions(ctx)
 		}, SpecTimeout(ScenarioTimeout))
 	}
-	It("end on a replica that is cut off for three leases, and run elsewhere", func(ctx SpecContext) {
+	It("end on a replica that is cut off for three leases, and run elsewhere", nightly, func(ctx SpecContext) {
 		r.cut(ctx)
 	}, SpecTimeout(ScenarioTimeout))
-	It("move once each in a rolling update", func(ctx SpecContext) { r.roll(ctx) }, SpecTimeout(ScenarioTimeout))
-	It("survive chaos of all of this", func(ctx SpecContext) { r.chaos(ctx) }, SpecTimeout(2*ScenarioTimeout))
+	It("move once each in a rolling update", nightly, func(ctx SpecContext) { r.roll(ctx) }, SpecTimeout(ScenarioTimeout))
+	It("survive chaos of all of this", nightly, func(ctx SpecContext) { r.chaos(ctx) }, SpecTimeout(2*ScenarioTimeout))
 }
 
 // leave has a replica end in order.

@@ -23,7 +23,7 @@ import (
 const claimsWait = failoverLease + 5*time.Second
 
 // Sentinels fail over after a second. The new master may miss writes, so a failover may cost one pause.
-var _ = Describe("Twelve tasks on three servers under Sentinel", Label(string(testservers.KindRedis)), Ordered, func() {
+var _ = Describe("Twelve tasks on three servers under Sentinel", nightly, Label(string(testservers.KindRedis)), Ordered, func() {
 	var s *sentinels
 
 	BeforeAll(func(SpecContext) {
@@ -143,7 +143,7 @@ func (s *sentinels) follows(ctx context.Context, node int) {
 
 // The test is the operator. A primary that was replaced never comes back, so each scenario has a pair of its own.
 var _ = Describe("Twelve tasks on a primary with a synchronous standby, which is promoted",
-	Label(string(testservers.KindPostgres)), func() {
+	nightly, Label(string(testservers.KindPostgres)), func() {
 		var (
 			pair *testservers.PostgresPair
 			f    *failover
