@@ -92,7 +92,7 @@ func (s *sentinels) parted(ctx SpecContext) {
 	s.set.WaitMaster(ctx, old)
 	promoted := history.Now()
 	first, last := s.taken(ctx, keys, at)
-	Expect(last.Sub(promoted)).To(BeNumerically("<", claimsWait))
+	ExpectWithin(s.cluster, claimsWait, promoted, last, "the last key elsewhere after the promotion")
 	WaitUntil(ctx, promoted.Add(claimsWait))
 	alone := Load(s.cluster).AliveAfter(beside.Name, at.Add(failoverLease*95/100))
 	Expect(alone).To(BeEmpty(), "it ends its tasks by itself")
