@@ -52,7 +52,6 @@ func TestMain(m *testing.M) {
 // build builds the program once for all tests: linking it takes longer than most of them do.
 func build(t *testing.T) string {
 	t.Helper()
-	suites.Need(t, suites.Processes, "real processes")
 	if programDir != nil {
 		return filepath.Join(programDir.Data(), "shardctl")
 	}
@@ -187,6 +186,7 @@ func number(t *testing.T, text string) int {
 }
 
 func TestRealCluster(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	r := startReal(t, "--replicas", "3", "--tasks", "12", "--cap", "9", "--port", "0")
 	url := r.until(`the page is on (http://\S+), logs`)[0]
 	pids := r.until(`r3 started: guard (\d+), worker (\d+)`)
@@ -264,6 +264,7 @@ func (r *devProcess) nothingLeft() {
 
 // When dev itself is killed, its replicas and their tasks go too.
 func TestRealClusterKilled(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	r := startReal(t, "--replicas", "2", "--tasks", "4", "--port", "0")
 	r.until(`4 of 4 tasks run`)
 	if err := r.cmd.Process.Kill(); err != nil {
@@ -275,6 +276,7 @@ func TestRealClusterKilled(t *testing.T) {
 }
 
 func TestRealClusterWithoutReplica(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	r := startReal(t, "--replicas", "1", "--tasks", "3", "--port", "0")
 	pids := r.until(`r1 started: guard (\d+), worker (\d+)`)
 	if err := syscall.Kill(number(t, pids[1]), syscall.SIGKILL); err != nil {
@@ -290,6 +292,7 @@ func TestRealClusterWithoutReplica(t *testing.T) {
 }
 
 func TestRealClusterRefusesATakenPort(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	program := build(t)
 	taken, _ := backend(t, func(http.ResponseWriter, *http.Request) {})
 	port := taken[strings.LastIndexByte(taken, ':')+1:]
