@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,8 +76,12 @@ func connectTo(
 	if err != nil {
 		return nil, err
 	}
+	// The client logs in at once, bounded by a context of its own.
+	logIn, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	defer stop()
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: all[at : at+1], Username: s.uri.User, Password: s.uri.Password, TLS: config,
+		Context: logIn, Endpoints: all[at : at+1], Username: s.uri.User, Password: s.uri.Password, TLS: config,
 		DialTimeout: limit, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: max(s.Timeout, minConnectTimeout),
 		MaxUnaryRetries: retries, Logger: zap.NewNop(),
 		DialOptions: append(slices.Clone(dial), grpc.WithConnectParams(grpc.ConnectParams{
@@ -88,7 +93,7 @@ func connectTo(
 		})),
 	})
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	l := &link{client: client, endpoints: newEndpoints(all, at), suspicion: suspicion(s.Timeout)}
 	l.endpoints.use = func(endpoint string) { client.SetEndpoints(endpoint) }

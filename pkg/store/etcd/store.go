@@ -109,7 +109,8 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Stor
 		return err
 	})
 	if err != nil {
-		return nil, errors.Join(err, opened.Close(ctx))
+		_ = opened.Close(context.WithoutCancel(ctx)) // why it cannot be opened is what counts
+		return nil, err
 	}
 	return opened, nil
 }

@@ -43,7 +43,6 @@ package mongo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/store"
@@ -78,7 +77,8 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 		return b.setUp(ctx, opts.Existing)
 	})
 	if err != nil {
-		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		_ = s.Close(context.WithoutCancel(ctx)) // why it cannot be opened is what counts
+		return nil, err
 	}
 	return s, nil
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -87,8 +86,10 @@ func (dialect) Classify(err error) error {
 
 // badCertificate says that one side does not trust the other's, as nothing but another set-up changes.
 func badCertificate(err error) bool {
-	alert, alerted := errors.AsType[tls.AlertError](err)
-	return storeuri.Untrusted(err) || alerted && alert != 80 // 80: internal_error
+	// crypto/tls has no exported error for an alert of the other side, but over QUIC.
+	alert, remote := errors.AsType[*net.OpError](err)
+	return storeuri.Untrusted(err) ||
+		remote && alert.Op == "remote error" && alert.Err.Error() != "tls: internal error"
 }
 
 // deposed says that a connection is not to be used again: its server takes no writes any more, or a pooler has put

@@ -25,7 +25,6 @@ package zookeeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -61,7 +60,8 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 	}
 	s := engine.New(ctx, b, o.Logger)
 	if err := s.Do(ctx, what, func(ctx context.Context) error { return b.setup.open(ctx, o.Existing) }); err != nil {
-		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		_ = s.Close(context.WithoutCancel(ctx)) // why it cannot be opened is what counts
+		return nil, err
 	}
 	return s, nil
 }
