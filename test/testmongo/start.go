@@ -266,9 +266,15 @@ func database(tb testing.TB, rs *ReplicaSet) string {
 // in parallel with others.
 func SharedSet(tb testing.TB, nodes int) *ReplicaSet {
 	tb.Helper()
-	name := fmt.Sprint("mongodb of ", nodes)
+	return SharedAs(tb, fmt.Sprint("mongodb of ", nodes), Options{Nodes: nodes})
+}
+
+// SharedAs returns the test process's own MongoDB of a name, started with these options when the first test asks for
+// it. It is for tests that want options that few others want, and that run one after the other.
+func SharedAs(tb testing.TB, name string, opts Options) *ReplicaSet {
+	tb.Helper()
 	return testprocess.Shared(tb, family, name, func(ctx context.Context, dir string) (*ReplicaSet, error) {
-		return open(ctx, dir, Options{Nodes: nodes})
+		return open(ctx, dir, opts)
 	})
 }
 

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // What somebody wrote so that it cannot be read is absent, and a creation or an increment takes its place.
 func TestUnreadableDocuments(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, client := open(t, etcd.Options{URI: uri}), raw(t, uri)
+	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
 	for _, value := range []string{"", "junk", `{"rev":0}`, `{"rev":"a"}`} {
 		for _, key := range []string{"/default/lock/g/a", "/default/group/g"} {
 			if _, err := client.Put(t.Context(), prefixOf(uri)+key, value); err != nil {
@@ -57,7 +57,7 @@ func mustRead(t *testing.T, s store.Store, kind store.Kind, id string) store.Rep
 // read does not hold for etcd, and does for the contract. Another one in its place is refused.
 func TestDeletedAndCreatedAgain(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, other := open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})
+	s, other := storetest.Open(t, store.Config{URI: uri}), storetest.Open(t, store.Config{URI: uri})
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Fatalf("%+v", out)
 	}
@@ -80,7 +80,7 @@ func TestDeletedAndCreatedAgain(t *testing.T) {
 // Whatever is deleted with etcdctl, the floor is above every revision that was written above a floor, for all clients.
 func TestFloorRisesAboveEveryRevision(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, other, client := open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri}), raw(t, uri)
+	s, other, client := storetest.Open(t, store.Config{URI: uri}), storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
 	largest := int64(0)
 	for i := range int64(20) {
 		reply, err := []store.Store{s, other}[i%2].Read(t.Context(), store.KindLock, "g/a")
@@ -104,7 +104,7 @@ func TestFloorRisesAboveEveryRevision(t *testing.T) {
 	if err := store.RaiseFloor(t.Context(), s, raised); err != nil {
 		t.Fatal(err)
 	}
-	for _, each := range []store.Store{s, other, open(t, etcd.Options{URI: uri})} {
+	for _, each := range []store.Store{s, other, storetest.Open(t, store.Config{URI: uri})} {
 		reply, err := each.List(t.Context(), store.KindLock, store.Query{})
 		if err != nil || reply.Floor < raised {
 			t.Errorf("floor %d, %v; want %d at least", reply.Floor, err, raised)
@@ -120,7 +120,7 @@ func TestFloorRisesAboveEveryRevision(t *testing.T) {
 
 // Batches of documents that are as large as they may be, with notes that carry them again, stay within etcd's limits.
 func TestLargeDocumentsInBatches(t *testing.T) {
-	s := open(t, etcd.Options{URI: testservers.Shared(t, testservers.KindEtcd).Database()})
+	s := storetest.Open(t, store.Config{URI: testservers.Shared(t, testservers.KindEtcd).Database()})
 	long := strings.Repeat("x", store.MaxText-8)
 	var puts, raises []store.Change
 	for i := range 40 {
@@ -155,7 +155,7 @@ func TestOneConnection(t *testing.T) {
 			t.Fatal("the connection of the server's start stays")
 		}
 	}
-	s := open(t, etcd.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	watching(t, s)
 	var changes []store.Change
 	for i := range 3000 {

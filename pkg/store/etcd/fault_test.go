@@ -33,69 +33,14 @@ func TestStoreOnThreeMembers(t *testing.T) {
 	)
 }
 
-// counter raises one document again and again, as a heartbeat does, and remembers what was acknowledged.
-type counter struct {
-	t   *testing.T
-	s   store.Store
-	rev int64
-}
-
-// raise repeats one write until it is acknowledged, and returns how long that took.
-func (c *counter) raise() time.Duration {
-	c.t.Helper()
-	change := create("g/heartbeat")
-	change.IfRev, change.Doc.Rev, change.Doc.WriterID.Seq = c.rev, c.rev+1, c.rev+1
-	change.Doc.Session = "owner" // it is not free: no one is notified
-	began := time.Now()
-	for time.Since(began) < generous {
-		ctx, cancel := context.WithTimeout(c.t.Context(), brief)
-		out := apply(ctx, c.t, c.s, change)
-		cancel()
-		switch out.Status {
-		case store.Applied:
-			c.rev++
-			return time.Since(began)
-		case store.Unknown:
-			if !errors.Is(out.Err, store.ErrUnavailable) {
-				c.t.Fatalf("unknown without ErrUnavailable: %v", out.Err)
-			}
-		default:
-			c.t.Fatalf("the only writer is refused at revision %d: %+v", c.rev, out)
-		}
-	}
-	c.t.Fatalf("no write was acknowledged within %v", generous)
-	return 0
-}
+// calls are those of clients that meet faults.
+var calls = storetest.Faults{Call: brief, Patience: generous}
 
 // notified waits until a counter that is raised now is notified of, or a Resync comes.
-func notified(t *testing.T, s store.Store, notes <-chan store.Notification, group string) (resync bool) {
+func notified(t *testing.T, s store.Store, notes <-chan store.Notification, group string) {
 	t.Helper()
-	raise := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}}
-	for end := time.Now().Add(generous); ; {
-		ctx, cancel := context.WithTimeout(t.Context(), brief)
-		out := apply(ctx, t, s, raise)
-		cancel()
-		if out.Status == store.Applied {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("raise %s: %+v", group, out)
-		}
-	}
-	late := time.After(generous)
-	for {
-		select {
-		case n, ok := <-notes:
-			if !ok {
-				t.Fatal("the watch ended")
-			}
-			if n.Resync || n.Kind == store.KindGroup && n.ID == group {
-				return n.Resync
-			}
-		case <-late:
-			t.Fatalf("no notification of %s within %v", group, generous)
-		}
-	}
+	calls.Until(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: group}})
+	calls.Notified(t, notes, group)
 }
 
 // watching begins to watch and takes the first Resync.
@@ -111,108 +56,50 @@ func watching(t *testing.T, s store.Store) <-chan store.Notification {
 	return notes
 }
 
+// through has faults act on clients of a URI.
+func through(uri string) storetest.Faults {
+	f := calls
+	f.Open = func(t *testing.T) store.Store {
+		t.Helper()
+		return storetest.Open(t, store.Config{URI: uri, Timeout: brief})
+	}
+	return f
+}
+
 // A member that leads dies, and is frozen. Writes go on with the others, none is lost, and watches go on without one
-// Resync.
-func TestLeaderLost(t *testing.T) {
-	for name, lose := range map[string]func(*testservers.Server) (back func()){
-		"killed": func(m *testservers.Server) func() { m.Kill(); return m.Start },
-		"frozen": func(m *testservers.Server) func() { m.Freeze(); return m.Thaw },
-	} {
-		t.Run(name, func(t *testing.T) {
-			cluster := testservers.StartEtcdCluster(t)
-			uri := cluster.Database()
-			options := etcd.Options{URI: uri, Timeout: brief}
-			s, watcher := open(t, options), open(t, options)
-			notes := watching(t, watcher)
-			c := &counter{t: t, s: s}
-			c.raise()
-			leader, err := cluster.Leader(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			back := lose(leader)
-			t.Logf("the first write after it was acknowledged after %v", c.raise())
-			for range 20 {
-				c.raise()
-			}
-			if notified(t, s, notes, "after") {
-				t.Error("the watch lost its place")
-			}
-			back()
-			c.raise()
-			if notified(t, s, notes, "back") {
-				t.Error("the watch lost its place")
-			}
-			wantRev(t, s, c.rev)
-			wantRev(t, watcher, c.rev)
-		})
-	}
-}
-
-func wantRev(t *testing.T, s store.Store, rev int64) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
-	defer cancel()
-	reply, err := s.Read(ctx, store.KindLock, "g/heartbeat")
-	if err != nil || len(reply.Docs) != 1 || reply.Docs[0].Rev != rev {
-		t.Errorf("read %+v, %v; want revision %d", reply.Docs, err, rev)
-	}
-}
-
-// Without a majority nothing is answered, in time, and nothing that was acknowledged is lost when it is back.
-func TestMajorityLost(t *testing.T) {
+// Resync. Without a majority nothing is answered.
+func TestMembersLost(t *testing.T) {
 	cluster := testservers.StartEtcdCluster(t)
-	s := open(t, etcd.Options{URI: cluster.Database(), Timeout: brief})
-	c := &counter{t: t, s: s}
-	for range 10 {
-		c.raise()
-	}
-	cluster.Members[0].Kill()
-	cluster.Members[1].Freeze()
-	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), brief)
-		change := create("g/lost")
-		began := time.Now()
-		if out := apply(ctx, t, s, change); out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) {
-			t.Errorf("write without a majority: %+v", out)
-		}
-		if _, err := s.Read(ctx, store.KindLock, "g/heartbeat"); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("read without a majority: %v", err)
-		}
-		cancel()
-		if took := time.Since(began); took > generous/2 {
-			t.Errorf("calls of %v took %v", brief, took)
+	var leader *testservers.Server
+	lead := func() {
+		t.Helper()
+		var err error
+		if leader, err = cluster.Leader(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	cluster.Members[1].Thaw()
-	cluster.Members[0].Start()
-	c.raise()
-	wantRev(t, s, c.rev)
+	one, two := cluster.Members[0], cluster.Members[1]
+	through(cluster.Database()).Run(t,
+		storetest.Fault{
+			Name: "leader killed", Begin: func() { lead(); leader.Kill() }, End: func() { leader.Start() }, Seamless: true,
+		},
+		storetest.Fault{
+			Name: "leader frozen", Begin: func() { lead(); leader.Freeze() }, End: func() { leader.Thaw() }, Seamless: true,
+		},
+		storetest.Fault{
+			Name: "no majority", Begin: func() { one.Kill(); two.Freeze() }, End: func() { two.Thaw(); one.Start() },
+			Silent: true,
+		},
+	)
 }
 
 // A network that blocks, and one that breaks: the answer is lost, a repeat finds its own write or is applied.
 func TestCutOff(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
-	uri := server.Database()
 	link := server.Link()
-	s := open(t, etcd.Options{URI: server.Via(link, uri), Timeout: brief})
-	notes := watching(t, s)
-	c := &counter{t: t, s: s}
-	c.raise()
-	for range 3 {
-		link.Block()
-		ctx, cancel := context.WithTimeout(t.Context(), brief/2)
-		if _, err := s.Read(ctx, store.KindLock, "g/heartbeat"); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("read through a blocked network: %v", err)
-		}
-		cancel()
-		link.Unblock()
-		c.raise()
-		link.Cut()
-		c.raise()
-	}
-	wantRev(t, s, c.rev)
-	notified(t, s, notes, "after")
+	blocked := storetest.Fault{Name: "blocked", Begin: link.Block, End: link.Unblock, Silent: true}
+	cut := storetest.Fault{Name: "cut", Begin: link.Cut}
+	through(server.Via(link, server.Database())).Run(t, blocked, cut, blocked, cut, blocked, cut)
 }
 
 // With a short lease all calls are shorter than what raises suspicion by default. They leave a member that does not
@@ -252,8 +139,8 @@ func TestCompactedWhileCutOff(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
 	uri := server.Database()
 	link := server.Link()
-	cut := open(t, etcd.Options{URI: server.Via(link, uri), Timeout: patient})
-	beside := open(t, etcd.Options{URI: uri})
+	cut := storetest.Open(t, store.Config{URI: server.Via(link, uri)})
+	beside := storetest.Open(t, store.Config{URI: uri})
 	notes := watching(t, cut)
 	link.Block()
 	for range 5 {
@@ -286,7 +173,7 @@ func TestCompactedWhileCutOff(t *testing.T) {
 // A watch that cannot be opened leaves nothing behind. Electors try again every few seconds while etcd is away.
 func TestWatchesThatFailEnd(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
-	s := open(t, etcd.Options{URI: server.Database(), Timeout: brief})
+	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: brief})
 	server.Freeze()
 	defer server.Thaw()
 	before := runtime.NumGoroutine()

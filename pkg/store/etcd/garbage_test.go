@@ -6,7 +6,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestHeartbeatsLeaveOneSmallRevision(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd)
 	uri := server.Database()
-	s, client := open(t, etcd.Options{URI: uri}), raw(t, uri)
+	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
 	const heartbeats, most = 5000, 600 // bytes a heartbeat
 	heartbeat := func(rev int64) store.Change {
 		return store.Change{IfRev: rev, Doc: store.Doc{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -22,7 +23,7 @@ import (
 // else.
 func TestIndexesFollowEveryChange(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	clients := []store.Store{open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})}
+	clients := []store.Store{storetest.Open(t, store.Config{URI: uri}), storetest.Open(t, store.Config{URI: uri})}
 	var writing sync.WaitGroup
 	for w := range 6 {
 		writing.Go(func() {
@@ -99,7 +100,7 @@ func randomChange(
 // Heartbeats and claims, which are most of what is written, wake no watcher.
 func TestHeartbeatsAndClaimsAreNotNotified(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, watcher := open(t, etcd.Options{URI: uri}), open(t, etcd.Options{URI: uri})
+	s, watcher := storetest.Open(t, store.Config{URI: uri}), storetest.Open(t, store.Config{URI: uri})
 	session := func(rev int64) store.Change {
 		return store.Change{IfRev: rev, Doc: store.Doc{
 			Kind: store.KindSession, ID: "s", Rev: rev + 1, State: store.StateLive,
@@ -143,7 +144,7 @@ func TestHeartbeatsAndClaimsAreNotNotified(t *testing.T) {
 // What is edited or deleted with a tool leaves entries behind. Lists that meet them take them away, and no others.
 func TestEntriesOfEditedDocumentsAreTakenAway(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, client := open(t, etcd.Options{URI: uri}), raw(t, uri)
+	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
 	var changes []store.Change
 	for i := range 3 {
 		c := create(fmt.Sprint("g/", i))

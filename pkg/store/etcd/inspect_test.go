@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -41,7 +42,7 @@ func problems(s store.Store) string {
 // An etcd whose history goes back for days is reported, until somebody compacts it.
 func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	uri := testservers.Start(t, testservers.KindEtcd).Database()
-	first := open(t, etcd.Options{URI: uri})
+	first := storetest.Open(t, store.Config{URI: uri})
 	if got := problems(first); got != "" {
 		t.Errorf("problems of a new etcd: %s", got)
 	}
@@ -52,7 +53,7 @@ func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	second := open(t, etcd.Options{URI: uri})
+	second := storetest.Open(t, store.Config{URI: uri})
 	if got := problems(second); got != etcd.ReasonNotCompacted {
 		t.Errorf("problems %q, want %s", got, etcd.ReasonNotCompacted)
 	}
@@ -66,7 +67,7 @@ func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 	if _, err := client.Compact(t.Context(), now.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	if got := problems(open(t, etcd.Options{URI: uri})); got != "" {
+	if got := problems(storetest.Open(t, store.Config{URI: uri})); got != "" {
 		t.Errorf("problems after a compaction: %s", got)
 	}
 	if is := setting(t, second, "member"); !is.Holds || !strings.Contains(is.Value, "the leader") {
@@ -81,7 +82,7 @@ func TestHistoryThatNobodyCompactsIsTold(t *testing.T) {
 func TestFullDatabase(t *testing.T) {
 	server := testservers.Start(t, testservers.KindEtcd, "quota-backend-bytes: 4194304")
 	uri := server.Database()
-	s, client := open(t, etcd.Options{URI: uri}), raw(t, uri)
+	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
 	body := make([]byte, store.MaxBody)
 	full := store.Outcome{Status: store.Applied}
 	for i := int64(0); full.Status == store.Applied && i < 1000; i++ {
@@ -96,7 +97,7 @@ func TestFullDatabase(t *testing.T) {
 	if _, err := s.Read(t.Context(), store.KindValue, "g/a"); err != nil {
 		t.Errorf("read of a full database: %v", err)
 	}
-	if got := problems(open(t, etcd.Options{URI: uri})); got != etcd.ReasonNearlyFull {
+	if got := problems(storetest.Open(t, store.Config{URI: uri})); got != etcd.ReasonNearlyFull {
 		t.Errorf("problems %q, want %s", got, etcd.ReasonNearlyFull)
 	}
 	if is := setting(t, s, "alarms"); is.Holds || !strings.Contains(is.Value, "NOSPACE") {
@@ -107,7 +108,7 @@ func TestFullDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now().UnixMilli()
-	reply, err := open(t, etcd.Options{URI: uri}).Read(t.Context(), store.KindLock, "g/a")
+	reply, err := storetest.Open(t, store.Config{URI: uri}).Read(t.Context(), store.KindLock, "g/a")
 	if err != nil || reply.Floor < begun {
 		t.Errorf("opened a full database: floor %d, %v; want %d at least", reply.Floor, err, begun)
 	}
@@ -129,12 +130,13 @@ func TestFullDatabase(t *testing.T) {
 // One member that stands still does not keep the others from answering an inspection.
 func TestInspectionAsksMembersAtOnce(t *testing.T) {
 	cluster := testservers.StartEtcdCluster(t)
-	s := open(t, etcd.Options{URI: cluster.Database(), Timeout: 3 * brief})
-	c := &counter{t: t, s: s}
-	c.raise()
+	s := storetest.Open(t, store.Config{URI: cluster.Database(), Timeout: 3 * brief})
+	w := calls.Write(t, s)
+	w.GoOn(t)
 	cluster.Members[0].Freeze()
 	defer cluster.Members[0].Thaw()
-	c.raise()
+	w.GoOn(t)
+	w.Check(t, s)
 	for i, m := range cluster.Members {
 		if is := setting(t, s, "member http://"+m.Addr); is.Holds != (i > 0) {
 			t.Errorf("member %d: %+v", i, is)

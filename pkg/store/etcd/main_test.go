@@ -94,24 +94,6 @@ func raw(t *testing.T, uri string) *clientv3.Client {
 	return client
 }
 
-// open opens a store that ends with the test.
-func open(t *testing.T, o etcd.Options) store.Store {
-	t.Helper()
-	if o.Timeout == 0 {
-		o.Timeout = patient
-	}
-	s, err := etcd.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
-}
-
 // create is a change that creates a lock.
 func create(id string) store.Change {
 	return store.Change{Doc: store.Doc{

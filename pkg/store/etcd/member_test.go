@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -94,7 +95,7 @@ func serve(t *testing.T, m member) string {
 func TestOlderMemberIsNamed(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindEtcd)
 	older := serve(t, member{is: &etcdserverpb.StatusResponse{Version: "3.5.12"}}) // without a leader it is passed over
-	s := open(t, etcd.Options{URI: strings.Replace(server.Database(), server.Addr, server.Addr+","+older, 1)})
+	s := storetest.Open(t, store.Config{URI: strings.Replace(server.Database(), server.Addr, server.Addr+","+older, 1)})
 	is := setting(t, s, "member http://"+older)
 	if !is.Holds || !strings.Contains(is.Value, "notifications may be late before 3.5.13") {
 		t.Errorf("%+v", is)

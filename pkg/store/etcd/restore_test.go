@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/etcd"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -32,7 +32,7 @@ func TestTokensRiseOverARestoredBackup(t *testing.T) {
 		}
 		return change.Doc.Rev
 	}
-	s := open(t, etcd.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	claim(s)
 	server.Stop()
 	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
@@ -48,7 +48,7 @@ func TestTokensRiseOverARestoredBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Start()
-	if token := claim(open(t, etcd.Options{URI: uri})); token <= last {
+	if token := claim(storetest.Open(t, store.Config{URI: uri})); token <= last {
 		t.Errorf("token %d after %d", token, last)
 	}
 }

@@ -1,10 +1,8 @@
 package etcd_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -101,8 +99,8 @@ func TestLogIns(t *testing.T) {
 	); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "no replica has set up this cluster") {
 		t.Errorf("open of what is not there: %v", err)
 	}
-	s := open(t, etcd.Options{URI: at("shardctl:s3cr3t@", "p")})
-	reader := open(t, etcd.Options{URI: at("looks:s3cr3t@", "p"), Existing: true})
+	s := storetest.Open(t, store.Config{URI: at("shardctl:s3cr3t@", "p")})
+	reader := storetest.Open(t, store.Config{URI: at("looks:s3cr3t@", "p"), Existing: true})
 	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
 		t.Errorf("write: %+v", out)
 	}
@@ -126,7 +124,7 @@ func TestWatchIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := open(t, etcd.Options{URI: "etcd://" + user + ":s3cr3t@" + server.Addr + "/p"})
+	s := storetest.Open(t, store.Config{URI: "etcd://" + user + ":s3cr3t@" + server.Addr + "/p"})
 	const advice = "etcdctl role grant-permission ROLE --prefix=true readwrite " + prefix
 	problems := store.Problems(s)
 	if len(problems) != 1 || problems[0].Reason != etcd.ReasonPolled ||
@@ -151,7 +149,7 @@ func TestWatchIsRefused(t *testing.T) {
 func TestLogInExpires(t *testing.T) {
 	server, root := guarded(t)
 	admit(t, root, "shardctl", "p/default/", clientv3.PermissionType(clientv3.PermReadWrite))
-	s := open(t, etcd.Options{URI: "etcd://shardctl:s3cr3t@" + server.Addr + "/p"})
+	s := storetest.Open(t, store.Config{URI: "etcd://shardctl:s3cr3t@" + server.Addr + "/p"})
 	notes := watching(t, s)
 	for i := range 3 {
 		// Nothing reports that a token has expired. etcd looks through them each second.
@@ -176,53 +174,16 @@ func TestTLS(t *testing.T) {
 	other, otherKey := testprocess.Certificate(t, "shardctl")
 	server := testservers.Start(t, testservers.KindEtcd, "client-transport-security:", `  cert-file: "`+cert+`"`,
 		`  key-file: "`+key+`"`, `  trusted-ca-file: "`+cert+`"`, "  client-cert-auth: true")
-	uri := "etcd://" + server.Addr + "/p"
-	mine := "?tlsCAFile=" + cert + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key
-	for end := time.Now().Add(generous); ; { // the port is open before it serves
-		s, err := etcd.Open(t.Context(), etcd.Options{URI: uri + mine, Timeout: patient})
-		if err == nil {
-			if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
-				t.Errorf("write over TLS: %+v", out)
-			}
-			if err := s.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-			break
-		}
-		if time.Now().After(end) || errors.Is(err, store.ErrInvalid) {
-			t.Fatal(err)
-		}
-	}
-	for name, tt := range map[string]struct{ params, want string }{
-		"wrong CA": {
-			"?tlsCAFile=" + other + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key,
-			"no known authority has signed",
-		},
-		"no certificate": {"?tlsCAFile=" + cert, "the server refuses this client's certificate"},
-		"wrong certificate": {
-			"?tlsCAFile=" + cert + "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey,
-			"the server refuses this client's certificate",
-		},
-		"missing file": {"?tlsCAFile=" + filepath.Join(t.TempDir(), "none"), "no such file"},
-	} {
-		_, err := etcd.Open(t.Context(), etcd.Options{URI: uri + tt.params, Timeout: 5 * time.Second})
-		// In TLS 1.3 a client may write before the server's refusal arrives, and then finds a broken connection.
-		for end := time.Now().Add(generous); errors.Is(err, store.ErrUnavailable) && time.Now().Before(end); {
-			_, err = etcd.Open(t.Context(), etcd.Options{URI: uri + tt.params, Timeout: 5 * time.Second})
-		}
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got %v, want %s", name, err, tt.want)
-		}
-	}
-	if _, err := etcd.Open(
-		t.Context(), etcd.Options{URI: uri, Timeout: 5 * time.Second},
-	); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "does it ask for TLS?") {
-		t.Errorf("without TLS: %v", err)
-	}
+	refused := storetest.Refusal{Kind: store.ErrInvalid, Says: "the server refuses this client's certificate"}
+	storetest.TLS{
+		URI:       func(f storetest.Files) string { return "etcd://" + server.Addr + "/p" + f.Params() },
+		Right:     storetest.Files{Authority: cert, Cert: cert, Key: key},
+		Stranger:  storetest.Files{Authority: other, Cert: other, Key: otherKey},
+		Untrusted: "no known authority has signed", Without: refused, Strange: refused,
+	}.Run(t)
+	storetest.WantRefused(t, store.Config{URI: "etcd://" + server.Addr + "/p", Timeout: 5 * time.Second},
+		store.ErrUnavailable, "does it ask for TLS?")
 	plain := testservers.Shared(t, testservers.KindEtcd)
-	if _, err := etcd.Open(
-		t.Context(), etcd.Options{URI: plain.Database() + "?tls=true", Timeout: 5 * time.Second},
-	); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "does it speak TLS?") {
-		t.Errorf("TLS where there is none: %v", err)
-	}
+	storetest.WantRefused(t, store.Config{URI: plain.Database() + "?tls=true", Timeout: 5 * time.Second},
+		store.ErrUnavailable, "does it speak TLS?")
 }

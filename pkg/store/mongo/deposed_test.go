@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -41,13 +42,13 @@ func TestDeposedPrimaryRefusesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	w := &writer{}
-	all := open(t, mongo.Options{URI: rs.URI()})
+	all := storetest.Open(t, store.Config{URI: rs.URI()})
 	kept, gone := w.put(lock("g/kept"), 0), w.put(lock("g/gone"), 0)
 	apply(t, all, patient, store.Applied, kept, gone)
 
 	old, err := rs.Primary(ctx)
 	must(t, err)
-	cutOff := open(t, mongo.Options{URI: direct(old)})
+	cutOff := storetest.Open(t, store.Config{URI: direct(old)})
 	wantSecondariesRefused(t, rs, old)
 	must(t, old.Run(
 		ctx, bson.D{{Key: "configureFailPoint", Value: "blockHeartbeatStepdown"}, {Key: "mode", Value: "alwaysOn"}},

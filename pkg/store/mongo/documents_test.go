@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -26,7 +26,7 @@ func TestMalformedOutOfBand(t *testing.T) {
 		defer mu.Unlock()
 		log = append(log, args)
 	}, funcr.Options{})
-	s := open(t, mongo.Options{URI: uri, Logger: logger})
+	s := storetest.Open(t, store.Config{URI: uri, Logger: logger})
 	var w writer
 	good := w.put(lock("g/good"), 0)
 	apply(t, s, patient, store.Applied, good)
@@ -103,7 +103,7 @@ func TestMalformedOutOfBand(t *testing.T) {
 // Sweeps, wakes and lists of a group go by an index: what they read does not grow with the other locks.
 func TestQueriesUseIndexes(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	var w writer
 	apply(t, s, patient, store.Applied, w.puts(1000, 0)...)
 	few := lock("h/a")
@@ -141,7 +141,7 @@ func TestQueriesUseIndexes(t *testing.T) {
 
 // The store's clock follows the server's, and goes on between samples.
 func TestNowFollowsTheServer(t *testing.T) {
-	s := open(t, mongo.Options{URI: testmongo.SharedByThree(t)})
+	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live"}, 0))
 	for range 3 {

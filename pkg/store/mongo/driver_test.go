@@ -1,43 +1,61 @@
-package mongo
+package mongo_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
-// What Open would refuse without the network is refused before, field by field, and no password is shown.
-func TestParse(t *testing.T) {
-	tests := []struct {
-		c               store.Config
-		database, field string
-	}{
-		{store.Config{URI: "mongodb://h"}, DefaultDatabase, ""},
-		{store.Config{URI: "mongodb://u:opensesame@h1,h2:27018/orders?w=1"}, "orders", ""},
-		{store.Config{URI: "mongodb://h/orders", Database: "mine"}, "mine", ""},
-		{store.Config{URI: "mongodb+srv://u:opensesame@h.example/orders"}, "orders", ""},
-		{store.Config{URI: "mongodb:h"}, "", "uri"},
-		{store.Config{URI: "mongodb://u:opensesame@"}, "", "uri"},
-		{store.Config{URI: "mongodb://h1:99999"}, "", "uri"},
-		{store.Config{URI: "mongodb://u:opensesame@h/x?authMechanism=none"}, "", "uri"},
-		{store.Config{URI: "mongodb://u:opensesame@h/x?replicaSet=a&maxPoolSize=many"}, "", "uri"},
-		{store.Config{URI: "mongodb://h/a$b"}, "", "uri"},
-		{store.Config{URI: "mongodb://h/a", Database: "a b"}, "", "database"},
-		{store.Config{URI: "mongodb://h/a", Cluster: "a.b"}, "", "cluster"},
+func TestURIs(t *testing.T) {
+	u := storetest.URIs{
+		Right: map[string]string{
+			"mongodb://h": mongo.DefaultDatabase, "mongodb://u:s3cret@h1,h2:27018/orders?w=1": "orders",
+			"mongodb+srv://u:s3cret@h.example/orders": "orders",
+		},
+		Configs: []storetest.Parsed{
+			{Config: store.Config{URI: "mongodb://h/orders", Database: "mine"}, Database: "mine"},
+			{Config: store.Config{URI: "mongodb://u:s3cret@h/a", Database: "a b"}, Field: "database"},
+			{Config: store.Config{URI: "mongodb://u:s3cret@h/", Database: "a/b"}, Field: "database"},
+			{Config: store.Config{URI: "mongodb://u:s3cret@h/a", Cluster: "a.b"}, Field: "cluster"},
+		},
+		Shown: map[string]string{
+			"mongodb://h:1/db?replicaSet=r":                     "mongodb://h:1/db?replicaSet=r",
+			"mongodb://user@h/db":                               "mongodb://user@h/db",
+			"mongodb://user:s3cret@h1:1,h2:2/db?w=1":            "mongodb://user:xxxxx@h1:1,h2:2/db?w=1",
+			"mongodb+srv://user:s3cret@cluster.example.com":     "mongodb+srv://user:xxxxx@cluster.example.com",
+			"mongodb://user:@h":                                 "mongodb://user:xxxxx@h",
+			"mongodb://user:s3@cret@h/":                         "mongodb://user:xxxxx@h/",
+			"mongodb://user:s3/cret?x@h/":                       "mongodb://user:xxxxx@h/",
+			"mongodb://user:s3:cret@h/":                         "mongodb://user:xxxxx@h/",
+			"mongodb://h/?TLSCertificateKeyFilePassword=s3cret": "mongodb://h/?TLSCertificateKeyFilePassword=xxxxx",
+			"mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:s3cret&tls=true": "mongodb://h/?" +
+				"authMechanismProperties=xxxxx&tls=true",
+		},
+		Nobody: func(addr string) string { return "mongodb://user:s3cret@" + addr + "/" },
 	}
-	for _, tt := range tests {
-		got, err := store.Parse(tt.c)
-		if tt.field == "" {
-			if err != nil || got.Database != tt.database {
-				t.Errorf("%+v: database %q, %v; want %q", tt.c, got.Database, err, tt.database)
-			}
-			continue
+	for _, wrong := range []string{
+		"mongodb:h", "mongodb://", "mongodb://u:s3cret@", "mongodb://h1:99999", "mongodb://user:s3cret@h:123456/",
+		"mongodb://user:s3cret@x@h/", "mongodb://user:s3cret/x@h/", "mongodb://user:s3cret%zz@h/",
+		"mongodb://u:s3cret@h/x?authMechanism=none", "mongodb://u:s3cret@h/x?replicaSet=a&maxPoolSize=many",
+		"mongodb://user:s3cret@h/?replicaSet=a&directConnection=maybe", "mongodb://u:s3cret@h/a$b",
+	} {
+		u.Configs = append(u.Configs, storetest.Parsed{Config: store.Config{URI: wrong}, Field: "uri"})
+	}
+	u.Run(t)
+	for uri, want := range map[string]string{"user:s3cret@h": "user:xxxxx@h", "": ""} { // with no scheme
+		if got := mongo.Redact(uri); got != want {
+			t.Errorf("%s is shown as %s, want %s", uri, got, want)
 		}
-		wrong, ok := errors.AsType[*store.FieldError](err)
-		if !ok || wrong.Field != tt.field || strings.Contains(err.Error(), "opensesame") {
-			t.Errorf("%+v: %v, want a FieldError of %s without the password", tt.c, err, tt.field)
-		}
+	}
+	for name, o := range map[string]mongo.Options{
+		"no URI": {}, "no scheme": {URI: "user:s3cret@db.example.com"},
+		"other scheme":      {URI: "postgres://user:s3cret@db.example.com/"},
+		"negative time-out": {URI: "mongodb://user:s3cret@h/", Timeout: -1},
+	} {
+		_, err := mongo.Open(t.Context(), o)
+		storetest.WantError(t, err, store.ErrInvalid)
+		t.Log(name, err)
 	}
 }

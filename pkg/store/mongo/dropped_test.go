@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestDroppedCollectionIsMadeAgain(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		uri := testmongo.SharedByThree(t)
-		testDropped(t, uri, open(t, mongo.Options{URI: uri}))
+		testDropped(t, uri, storetest.Open(t, store.Config{URI: uri}))
 	})
 	t.Run("after failures", func(t *testing.T) {
 		rs, uri, s := faulty(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -189,7 +190,7 @@ func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
 	rs, uri, _ := faulty(t)
 	ctx := t.Context()
 	name := testservers.Name()
-	s := open(t, mongo.Options{URI: uri + "&appName=" + name})
+	s := storetest.Open(t, store.Config{URI: uri + "&appName=" + name})
 	var w writer
 	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
 	apply(t, s, patient, store.Applied, w.put(session, 0))
@@ -240,78 +241,45 @@ func connections(t *testing.T, rs *testmongo.ReplicaSet, name string) int {
 	return len(found.Cursor.First)
 }
 
-// Through an election every change gets an answer in the end, counts once, and the watch goes on or says that it ended.
-func TestElection(t *testing.T) {
+// Through elections every change gets an answer in the end, and counts once. A primary that hangs, and one without a
+// majority, answer nothing.
+func TestFaults(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})
-	open(t, mongo.Options{URI: rs.URI()}) // sets up, which may take longer
-	s := open(t, mongo.Options{URI: rs.URI(), Timeout: 2 * time.Second})
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
-	must(t, err)
-	<-notifications
-	var w writer
-	stepped := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		stepped <- rs.StepDown(ctx)
-	}()
-	const changes = 200
-	for rev := range int64(changes) {
-		d := lock("g/a")
-		d.Count = rev + 1
-		repeat(t, s, w.put(d, rev))
-	}
-	must(t, <-stepped)
-	res, err := s.Read(t.Context(), store.KindLock, "g/a")
-	if err != nil || len(res.Docs) != 1 || res.Docs[0].Count != changes {
-		t.Fatalf("%+v, %v; want count %d", res.Docs, err, changes)
-	}
-	repeat(t, s, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}})
-	select {
-	case h, ok := <-notifications:
-		if ok && !h.Resync && h.Kind != store.KindGroup {
-			t.Errorf("notification %+v, want the group, a Resync or the end", h)
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("the watch neither goes on nor ends")
-	}
-}
-
-// repeat applies a change until it is answered.
-func repeat(t *testing.T, s store.Store, c store.Change) {
-	t.Helper()
-	for range 60 {
-		outs, err := s.Apply(t.Context(), c)
+	storetest.Open(t, store.Config{URI: rs.URI()}) // sets up, which may take longer
+	var frozen []*testmongo.Node
+	freeze := func(primary, others bool) {
+		t.Helper()
+		lead, err := rs.Primary(t.Context())
 		must(t, err)
-		switch outs[0].Status {
-		case store.Applied:
-			return
-		case store.Unknown:
-			if !errors.Is(outs[0].Err, store.ErrUnavailable) {
-				t.Fatalf("revision %d: %v", c.IfRev, outs[0].Err)
+		for _, node := range rs.Nodes() {
+			if node == lead && primary || node != lead && others {
+				frozen = append(frozen, node)
 			}
-		default:
-			t.Fatalf("revision %d: status %d, found %+v", c.IfRev, outs[0].Status, outs[0].Doc)
+		}
+		for _, node := range frozen {
+			node.Freeze()
 		}
 	}
-	t.Fatalf("revision %d: never answered", c.IfRev)
-}
-
-// A primary that hangs gives Unknown when the context ends, not later.
-func TestStoppedPrimary(t *testing.T) {
-	rs, _, s := faulty(t)
-	var w writer
-	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
-	rs.Nodes()[0].Freeze()
-	began := time.Now()
-	change := w.put(lock("g/a"), 1)
-	apply(t, s, 300*time.Millisecond, store.Unknown, change)
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("the answer took %s, its limit was 300 ms", took)
+	thaw := func() {
+		for _, node := range frozen {
+			node.Thaw()
+		}
+		frozen = nil
 	}
-	rs.Nodes()[0].Thaw()
-	apply(t, s, patient, store.Applied, change)
+	storetest.Faults{Call: 2 * time.Second, WatchEnds: true, Open: func(t *testing.T) store.Store {
+		t.Helper()
+		return storetest.Open(t, store.Config{URI: rs.URI(), Timeout: 2 * time.Second})
+	}}.Run(t,
+		storetest.Fault{Name: "election", Begin: func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			must(t, rs.StepDown(ctx))
+		}},
+		storetest.Fault{Name: "primary frozen", Begin: func() { freeze(true, false) }, End: thaw},
+		storetest.Fault{Name: "no majority", Begin: func() { freeze(false, true) }, End: thaw, Silent: true},
+		storetest.Fault{Name: "all frozen", Begin: func() { freeze(true, true) }, End: thaw, Silent: true},
+	)
 }
 
 // Whatever ends an operation of the set-up from outside is worth another try, too. (Elections and time-outs the driver
@@ -341,7 +309,7 @@ func TestInterruptedDuringSetUp(t *testing.T) {
 			if !errors.Is(err, store.ErrUnavailable) {
 				t.Fatalf("got %v; want ErrUnavailable", err)
 			}
-			open(t, o)
+			storetest.Open(t, o)
 		})
 	}
 }
@@ -363,7 +331,7 @@ func TestElectionDuringSetUp(t *testing.T) {
 				t.Fatalf("got %v, %v; want ErrUnavailable", s, err)
 			}
 			must(t, rs.FailCommand(t.Context(), 0, nil))
-			open(t, o)
+			storetest.Open(t, o)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
@@ -21,7 +20,7 @@ var heartbeats = flag.Int("heartbeats", 200, "how many heartbeats each replica o
 func TestGarbageOfHeartbeats(t *testing.T) {
 	const replicas = 10
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongostore.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	for heartbeat := range int64(*heartbeats) {
 		changes := make([]store.Change, replicas)
 		for i := range changes {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -28,7 +29,7 @@ func inspected(t *testing.T, s store.Store, name string) store.Setting {
 }
 
 func TestInspectReplicaSet(t *testing.T) {
-	s := open(t, mongo.Options{URI: testmongo.SharedByThree(t)})
+	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})
 	if got := inspected(t, s, "topology"); !got.Holds || !strings.HasPrefix(got.Value, "replica set ") {
 		t.Errorf("%+v, want a replica set that holds", got)
 	}
@@ -42,12 +43,12 @@ func TestInspectReplicaSet(t *testing.T) {
 
 // Where a majority need not have on disk what it shows, that is reported.
 func TestMajorityThatDoesNotJournal(t *testing.T) {
-	rs := kept.set(t, "unjournalled", testmongo.Options{Own: true, Nodes: 1})
+	rs := testmongo.SharedAs(t, "mongodb that does not journal", testmongo.Options{Own: true, Nodes: 1})
 	var reply struct {
 		Config bson.M `bson:"config"`
 	}
 	must(t, rs.RunOnPrimary(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply))
-	if s := open(t, mongo.Options{URI: rs.URI()}); len(store.Problems(s)) > 0 {
+	if s := storetest.Open(t, store.Config{URI: rs.URI()}); len(store.Problems(s)) > 0 {
 		t.Errorf("at first: %+v", store.Problems(s))
 	}
 	version, _ := reply.Config["version"].(int32)
@@ -56,7 +57,7 @@ func TestMajorityThatDoesNotJournal(t *testing.T) {
 	must(t, rs.RunOnPrimary(t.Context(), bson.D{
 		{Key: "insert", Value: "any"}, {Key: "documents", Value: bson.A{bson.M{}}},
 	}).Err())
-	s := open(t, mongo.Options{URI: rs.URI()})
+	s := storetest.Open(t, store.Config{URI: rs.URI()})
 	if p := store.Problems(s); len(p) != 1 || p[0].Reason != mongo.ReasonNotDurable {
 		t.Errorf("%+v", p)
 	}

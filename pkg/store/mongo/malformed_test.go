@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -29,7 +29,7 @@ func malformed() []any {
 // and a creation takes its place. Of two creations one wins.
 func TestCreationReplacesMalformed(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	var w writer
 	locks := rawDatabase(t, uri).Collection("default.locks")
 	for i, rev := range malformed() {
@@ -51,7 +51,7 @@ func TestCreationReplacesMalformed(t *testing.T) {
 // Of several that find a malformed counter at once one begins it again, and each of the others counts.
 func TestIncrementsOverMalformedAllCount(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	groups := rawDatabase(t, uri).Collection("default.groups")
 	const writers = 16
 	begin := time.Now().Add(24 * time.Hour).UnixMilli() // so that it is known where the count begins
@@ -82,7 +82,7 @@ func TestIncrementsOverMalformedAllCount(t *testing.T) {
 // A counter that was edited into malformed text goes on, alone and in a batch, and is never found as it was.
 func TestIncrementOverMalformed(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	groups := rawDatabase(t, uri).Collection("default.groups")
 	increment := func(id string) store.Change {
 		return store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: id}}

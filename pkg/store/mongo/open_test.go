@@ -1,9 +1,7 @@
 package mongo_test
 
 import (
-	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,74 +10,14 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
-
-func TestOpenRefusesBadOptions(t *testing.T) {
-	for name, opts := range map[string]mongo.Options{
-		"no URI":            {},
-		"no host":           {URI: "mongodb://"},
-		"no host but user":  {URI: "mongodb://user:s3cret@"},
-		"no scheme":         {URI: "user:s3cret@db.example.com"},
-		"other scheme":      {URI: "postgres://user:s3cret@db.example.com/"},
-		"bad port":          {URI: "mongodb://user:s3cret@h:123456/"},
-		"bare @ in secret":  {URI: "mongodb://user:s3cret@x@h/"},
-		"bare / in secret":  {URI: "mongodb://user:s3cret/x@h/"},
-		"bad escape":        {URI: "mongodb://user:s3cret%zz@h/"},
-		"bad option":        {URI: "mongodb://user:s3cret@h/?replicaSet=a&directConnection=maybe"},
-		"bad cluster":       {URI: "mongodb://user:s3cret@h/", Cluster: "a.b"},
-		"bad database":      {URI: "mongodb://user:s3cret@h/", Database: "a/b"},
-		"negative time-out": {URI: "mongodb://user:s3cret@h/", Timeout: -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := mongo.Open(t.Context(), opts)
-			if !errors.Is(err, store.ErrInvalid) {
-				t.Fatalf("%v, want ErrInvalid", err)
-			}
-			if strings.Contains(err.Error(), "s3cret") {
-				t.Fatalf("the password is in the error: %v", err)
-			}
-			t.Log(err)
-		})
-	}
-}
-
-func TestOpenWhileDown(t *testing.T) {
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	addr := l.Addr().String()
-	must(t, l.Close()) // nothing listens there now
-	for name, limit := range map[string]func() (context.Context, context.CancelFunc, time.Duration){
-		"by the operation time-out": func() (context.Context, context.CancelFunc, time.Duration) {
-			return t.Context(), func() {}, 300 * time.Millisecond
-		},
-		"by the context": func() (context.Context, context.CancelFunc, time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			return ctx, cancel, time.Minute
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel, timeout := limit()
-			defer cancel()
-			began := time.Now()
-			_, err := mongo.Open(
-				ctx, mongo.Options{URI: "mongodb://user:s3cret@" + addr + "/", Timeout: timeout},
-			)
-			if !errors.Is(err, store.ErrUnavailable) || strings.Contains(err.Error(), "s3cret") {
-				t.Fatalf("%v, want ErrUnavailable and no password", err)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			t.Log(err)
-		})
-	}
-}
 
 func TestArbiterIsAProblem(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Nodes: 3, Arbiters: 1})
-	s := open(t, mongo.Options{URI: rs.URI()})
+	s := storetest.Open(t, store.Config{URI: rs.URI()})
 	wantProblem(t, s, mongo.ReasonArbiter)
 	if got := inspected(t, s, "arbiters"); got.Holds || got.Value != "1" {
 		t.Errorf("%+v, want one, not holding", got)
@@ -87,7 +25,7 @@ func TestArbiterIsAProblem(t *testing.T) {
 }
 
 func TestReplicaSetIsNoProblem(t *testing.T) {
-	wantProblem(t, open(t, mongo.Options{URI: testmongo.SharedByThree(t)}))
+	wantProblem(t, storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)}))
 }
 
 func wantProblem(t *testing.T, s store.Store, reasons ...string) {
@@ -127,7 +65,7 @@ func TestCredentials(t *testing.T) {
 		).Err())
 	}
 
-	s := open(t, mongo.Options{URI: "mongodb://writer:right@" + address + "&authSource=admin"})
+	s := storetest.Open(t, store.Config{URI: "mongodb://writer:right@" + address + "&authSource=admin"})
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 
@@ -152,8 +90,8 @@ func TestCredentials(t *testing.T) {
 
 func TestDatabaseAndCluster(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	a := open(t, mongo.Options{URI: uri, Cluster: "a"})
-	b := open(t, mongo.Options{URI: uri, Cluster: "b"})
+	a := storetest.Open(t, store.Config{URI: uri, Cluster: "a"})
+	b := storetest.Open(t, store.Config{URI: uri, Cluster: "b"})
 	var w writer
 	apply(t, a, patient, store.Applied, w.put(lock("g/a"), 0))
 	res, err := b.Read(t.Context(), store.KindLock, "g/a")
@@ -165,29 +103,5 @@ func TestDatabaseAndCluster(t *testing.T) {
 	)
 	if err != nil || n != 1 {
 		t.Errorf("%d documents in a.locks of the URI's database (%v), want 1", n, err)
-	}
-}
-
-func TestRedact(t *testing.T) {
-	for _, tc := range []struct{ uri, want string }{
-		{"mongodb://h:1/db?replicaSet=r", "mongodb://h:1/db?replicaSet=r"},
-		{"mongodb://user@h/db", "mongodb://user@h/db"},
-		{"mongodb://user:s3cret@h1:1,h2:2/db?w=1", "mongodb://user:xxxxx@h1:1,h2:2/db?w=1"},
-		{"mongodb+srv://user:s3cret@cluster.example.com", "mongodb+srv://user:xxxxx@cluster.example.com"},
-		{"mongodb://user:@h", "mongodb://user:xxxxx@h"},
-		{"mongodb://user:s3@cret@h/", "mongodb://user:xxxxx@h/"},
-		{"mongodb://user:s3/cret?x@h/", "mongodb://user:xxxxx@h/"},
-		{"mongodb://user:s3:cret@h/", "mongodb://user:xxxxx@h/"},
-		{"user:s3cret@h", "user:xxxxx@h"},
-		{
-			"mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:s3cret&tls=true",
-			"mongodb://h/?authMechanismProperties=xxxxx&tls=true",
-		},
-		{"mongodb://h/?TLSCertificateKeyFilePassword=s3cret", "mongodb://h/?TLSCertificateKeyFilePassword=xxxxx"},
-		{"", ""},
-	} {
-		if got := mongo.Redact(tc.uri); got != tc.want {
-			t.Errorf("Redact(%q) = %q, want %q", tc.uri, got, tc.want)
-		}
 	}
 }

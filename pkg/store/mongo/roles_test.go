@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -89,7 +90,7 @@ func without(all []privilege, p privilege) []privilege {
 // guardedSet is the one set of this package that asks for passwords.
 func guardedSet(t *testing.T) *guarded {
 	t.Helper()
-	return &guarded{rs: kept.set(t, "guarded", testmongo.Options{Auth: true})}
+	return &guarded{rs: testmongo.SharedAs(t, "mongodb with passwords", testmongo.Options{Auth: true})}
 }
 
 // What the docs say is enough, is (see also TestStore); and each part of it is needed, and named when it is missing.
@@ -118,7 +119,7 @@ func testDocumentedCommands(t *testing.T, g *guarded) {
 		d.run(t, documented(t, marker, d.name)...)
 	}
 	d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{"shardctl", "shardctlSetUp"}}})
-	s := open(t, d.options())
+	s := storetest.Open(t, d.options())
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 }
@@ -130,7 +131,7 @@ func testNothingToMake(t *testing.T, g *guarded, running []privilege) {
 	d := g.tenant(t, running)
 	d.run(t, documented(t, "commands: set-up", d.name)...)
 	before := d.indexes(t)
-	s := open(t, d.options())
+	s := storetest.Open(t, d.options())
 	var w writer
 	for _, kind := range store.Kinds() {
 		apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
@@ -139,7 +140,7 @@ func testNothingToMake(t *testing.T, g *guarded, running []privilege) {
 		t.Errorf("indexes were\n%s\nand are\n%s", before, after)
 	}
 	made := g.tenant(t, nil) // what the program makes itself must be the same
-	open(t, mongostore.Options{URI: testmongo.WithDatabase(g.rs.RootURI(), made.name)})
+	storetest.Open(t, store.Config{URI: testmongo.WithDatabase(g.rs.RootURI(), made.name)})
 	if own := made.indexes(t); own != before {
 		t.Errorf("the docs make\n%s\nand the program\n%s", before, own)
 	}
@@ -210,7 +211,7 @@ func testMissingToRun(t *testing.T, g *guarded, running []privilege) {
 		})
 	}
 	d.grant(t, running)
-	open(t, d.options())
+	storetest.Open(t, d.options())
 }
 
 func testMissingToSetUp(t *testing.T, g *guarded, running, settingUp []privilege) {
@@ -228,7 +229,7 @@ func testMissingToSetUp(t *testing.T, g *guarded, running, settingUp []privilege
 func testTakenAway(t *testing.T, g *guarded, both []privilege) {
 	t.Helper()
 	d := g.tenant(t, both)
-	s := open(t, d.options())
+	s := storetest.Open(t, d.options())
 	var w writer
 	session := w.put(store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}, 0)
 	apply(t, s, patient, store.Applied, session, w.put(lock("g/a"), 0))
@@ -303,7 +304,7 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 	t.Helper()
 	d := g.tenant(t, both)
 	var w writer
-	apply(t, open(t, d.options()), patient, store.Applied, w.put(lock("g/a"), 0))
+	apply(t, storetest.Open(t, d.options()), patient, store.Applied, w.put(lock("g/a"), 0))
 	d.grant(t, reading)
 	wantRefusal(
 		t, d.options(), "insert, update on "+d.name+".default.locks", "remove on "+d.name+".default.events",
@@ -312,7 +313,7 @@ func testReader(t *testing.T, g *guarded, both, reading []privilege) {
 
 	opts := d.options()
 	opts.Existing = true
-	s := open(t, opts)
+	s := storetest.Open(t, opts)
 	res, err := s.List(t.Context(), store.KindLock, store.Query{})
 	if err != nil || len(res.Docs) != 1 {
 		t.Errorf("%d locks, %v; want 1", len(res.Docs), err)
@@ -344,7 +345,7 @@ func testBuiltIn(t *testing.T, g *guarded) {
 			d := g.tenant(t, nil)
 			d.run(t, bson.D{{Key: "updateUser", Value: "replica"}, {Key: "roles", Value: bson.A{tc.role}}})
 			if tc.enough {
-				open(t, d.options())
+				storetest.Open(t, d.options())
 				return
 			}
 			wantRefusal(t, d.options(), "lacks privileges", "insert, update on")

@@ -23,7 +23,6 @@ import (
 
 func TestMain(m *testing.M) {
 	code := testprocess.Main(m)
-	kept.close(code != 0)
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -64,7 +63,7 @@ func TestStore(t *testing.T) {
 func TestStoreOnStandalone(t *testing.T) {
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
-	s := open(t, mongostore.Options{URI: rs.URI()})
+	s := storetest.Open(t, store.Config{URI: rs.URI()})
 	wantProblem(t, s, mongostore.ReasonStandalone)
 	if got := inspected(t, s, "topology"); got.Holds || got.Value != "standalone server" {
 		t.Errorf("%+v, want a standalone server, not holding", got)
@@ -148,24 +147,4 @@ func rawDatabase(t *testing.T, uri string) *mongo.Database {
 	_, name, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "/")
 	name, _, _ = strings.Cut(name, "?")
 	return client.Database(name)
-}
-
-// open opens a store that ends with the test.
-func open(t *testing.T, opts mongostore.Options) store.Store {
-	t.Helper()
-	if opts.Timeout == 0 {
-		opts.Timeout = patient
-	}
-	s, err := mongostore.Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
 }

@@ -1,18 +1,15 @@
 package mongo_test
 
 import (
-	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -47,38 +44,22 @@ func TestTLS(t *testing.T) {
 		{Key: "createUser", Value: "CN=shardctl"},
 		{Key: "roles", Value: bson.A{bson.M{"role": "readWrite", "db": "shardctl"}}},
 	}).Err())
-	with := func(authority, own string) string {
+	uri := func(f storetest.Files) string {
 		params := url.Values{"authMechanism": {"MONGODB-X509"}, "authSource": {"$external"}, "tls": {"true"}}
-		params.Set("tlsCAFile", authority)
-		if own != "" {
-			params.Set("tlsCertificateKeyFile", own)
+		params.Set("tlsCAFile", f.Authority)
+		if f.Cert != "" {
+			params.Set("tlsCertificateKeyFile", f.Cert)
 		}
 		return rs.URI() + "&" + params.Encode()
 	}
-	s := open(t, mongo.Options{URI: with(serverCert, client)})
-	var w writer
-	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
-
-	for name, tt := range map[string]struct {
-		uri  string
-		kind error
-		says string
-	}{
-		"another authority": {with(strangerCert, client), store.ErrInvalid, "tlsCAFile"},
-		"no such file":      {with("/missing.pem", client), store.ErrInvalid, "/missing.pem"},
-		// A server that asks for more closes the connection and says nothing: it may as well be going down.
-		"no certificate": {with(serverCert, ""), store.ErrUnavailable, "tlsCertificateKeyFile"},
-		"a stranger's":   {with(serverCert, stranger), store.ErrUnavailable, "tlsCertificateKeyFile"},
-		"no such user":   {with(serverCert, server), store.ErrInvalid, "the log-in failed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// The driver tries each half second. An attempt that the time limit cuts off would show no reason.
-			const between = 4800 * time.Millisecond
-			_, err := mongo.Open(t.Context(), mongo.Options{URI: tt.uri, Timeout: between})
-			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) ||
-				strings.ContainsAny(err.Error(), "\n\t") {
-				t.Errorf("%v, want %v in one line that says %s", err, tt.kind, tt.says)
-			}
-		})
-	}
+	// A server that asks for more closes the connection and says nothing: it may as well be going down.
+	refused := storetest.Refusal{Kind: store.ErrUnavailable, Says: "tlsCertificateKeyFile"}
+	storetest.TLS{
+		URI:       uri,
+		Right:     storetest.Files{Authority: serverCert, Cert: client},
+		Stranger:  storetest.Files{Authority: strangerCert, Cert: stranger},
+		Untrusted: "tlsCAFile", Without: refused, Strange: refused,
+	}.Run(t)
+	storetest.WantRefused(t, store.Config{URI: uri(storetest.Files{Authority: serverCert, Cert: server})},
+		store.ErrInvalid, "the log-in failed")
 }

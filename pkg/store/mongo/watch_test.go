@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mongo"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -33,8 +33,8 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 // notification that ends the test comes after all of them, since events are in order.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
-	neighbour := open(t, mongo.Options{URI: uri, Cluster: "other"})
+	s := storetest.Open(t, store.Config{URI: uri})
+	neighbour := storetest.Open(t, store.Config{URI: uri, Cluster: "other"})
 	var w writer
 	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
 	apply(t, s, patient, store.Applied, w.put(session, 0))
@@ -74,7 +74,7 @@ func TestWatchIsFiltered(t *testing.T) {
 
 // A reader that sleeps gets a Resync in place of what it missed, and then goes on.
 func TestWatchSlowReader(t *testing.T) {
-	s := open(t, mongo.Options{URI: testmongo.SharedByThree(t)})
+	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	for round := range 5 {
@@ -107,7 +107,7 @@ func TestWatchSlowReader(t *testing.T) {
 // A collection that is dropped under the watch makes everybody look again.
 func TestWatchSurvivesNoDrop(t *testing.T) {
 	uri := testmongo.SharedByThree(t)
-	s := open(t, mongo.Options{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	nextNotification(t, notifications)
@@ -125,7 +125,7 @@ func TestBreakIsLoggedOnce(t *testing.T) {
 	rs, uri, _ := faulty(t)
 	var mu sync.Mutex
 	lines := 0
-	s := open(t, mongo.Options{URI: uri, Logger: funcr.New(func(_, args string) {
+	s := storetest.Open(t, store.Config{URI: uri, Logger: funcr.New(func(_, args string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Contains(args, "The watch broke") {

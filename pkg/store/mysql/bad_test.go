@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,57 +8,34 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
-
-// wantRefused opens a store that cannot be opened, and wants one line that says what to do and no password.
-func wantRefused(t *testing.T, uri string, o mysql.Options, is error, wants ...string) {
-	t.Helper()
-	s, err := mysql.Open(t.Context(), uri, o)
-	if err == nil {
-		_ = s.Close(t.Context())
-		t.Errorf("%v: it opened", wants)
-		return
-	}
-	for _, want := range wants {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	if !errors.Is(err, is) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v, want one line that is %v, and no password", err, is)
-	}
-}
 
 func TestBadInput(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
 	name := databaseOf(uri)
-	wantRefused(t, strings.Replace(uri, ":secret@", ":secret2@", 1), mysql.Options{}, store.ErrInvalid,
-		"check user and password")
-	wantRefused(t, strings.Replace(uri, name+":", "nobody:", 1), mysql.Options{}, store.ErrInvalid,
-		"check user and password")
-	wantRefused(t, testservers.MariaDBRoot(server, "missing"), mysql.Options{}, store.ErrInvalid,
-		"create the database", "missing")
-	wantRefused(t, uri, mysql.Options{Existing: true}, store.ErrInvalid, "no replica has set up this cluster")
-	wantRefused(t, uri, mysql.Options{Cluster: "a b"}, store.ErrInvalid, "cluster")
-	wantRefused(t, uri+"?tls=true", mysql.Options{}, store.ErrInvalid, "TLS")
-	wantRefused(t, "mysql://u:secret@127.0.0.1:1/x", mysql.Options{}, store.ErrUnavailable, "refused")
+	storetest.WantRefused(t, store.Config{URI: strings.Replace(uri, ":secret@", ":secret2@", 1)}, store.ErrInvalid, "check user and password")
+	storetest.WantRefused(t, store.Config{URI: strings.Replace(uri, name+":", "nobody:", 1)}, store.ErrInvalid, "check user and password")
+	storetest.WantRefused(t, store.Config{URI: testservers.MariaDBRoot(server, "missing")}, store.ErrInvalid, "create the database", "missing")
+	storetest.WantRefused(t, store.Config{URI: uri, Existing: true}, store.ErrInvalid, "no replica has set up this cluster")
+	storetest.WantRefused(t, store.Config{URI: uri, Cluster: "a b"}, store.ErrInvalid, "cluster")
+	storetest.WantRefused(t, store.Config{URI: uri + "?tls=true"}, store.ErrInvalid, "TLS")
+	storetest.WantRefused(t, store.Config{URI: "mysql://u:secret@127.0.0.1:1/x"}, store.ErrUnavailable, "refused")
 
 	exec(t, server, fmt.Sprintf("CREATE USER other_%[1]s@'%%' IDENTIFIED VIA unix_socket", name))
-	wantRefused(t, strings.Replace(uri, name+":", "other_"+name+":", 1), mysql.Options{}, store.ErrInvalid,
-		"identify the user by a password")
+	storetest.WantRefused(t, store.Config{URI: strings.Replace(uri, name+":", "other_"+name+":", 1)}, store.ErrInvalid, "identify the user by a password")
 	exec(t, server, fmt.Sprintf("REVOKE CREATE ON %[1]s.* FROM %[1]s@'%%'", name))
-	wantRefused(t, uri, mysql.Options{}, store.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
+	storetest.WantRefused(t, store.Config{URI: uri}, store.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
 }
 
 // Who only reads needs the right to read alone.
 func TestLeastGrants(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
 		t.Fatalf("got %+v", out)
 	}
@@ -68,7 +44,7 @@ func TestLeastGrants(t *testing.T) {
 	}
 	name := databaseOf(uri)
 	exec(t, server, fmt.Sprintf("REVOKE CREATE, INDEX, INSERT, UPDATE, DELETE ON %[1]s.* FROM %[1]s@'%%'", name))
-	reader := open(t, uri, mysql.Options{Existing: true})
+	reader := storetest.Open(t, store.Config{URI: uri, Existing: true})
 	if res, err := reader.Read(t.Context(), store.KindLock, "g/a"); err != nil || len(res.Docs) != 1 {
 		t.Errorf("read: %+v, %v", res, err)
 	}
@@ -81,7 +57,7 @@ func TestLeastGrants(t *testing.T) {
 
 func wantProblem(t *testing.T, uri, reason string) {
 	t.Helper()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	for _, p := range store.Problems(s) {
 		if p.Reason == reason {
 			return
@@ -94,7 +70,7 @@ func wantProblem(t *testing.T, uri, reason string) {
 func TestSettings(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1")
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	if got := store.Problems(s); len(got) > 0 {
 		t.Errorf("problems: %+v", got)
 	}
@@ -115,7 +91,7 @@ func TestSettings(t *testing.T) {
 	}
 	wantProblem(t, uri, "StoreNotDurable")
 	exec(t, server, "SET GLOBAL binlog_format = 'STATEMENT'")
-	wantRefused(t, uri, mysql.Options{}, store.ErrInvalid, "binlog_format")
+	storetest.WantRefused(t, store.Config{URI: uri}, store.ErrInvalid, "binlog_format")
 }
 
 // TLS with the server's authority works, also with a client's certificate, and fails with another authority.
@@ -130,17 +106,17 @@ func TestTLS(t *testing.T) {
 		"ssl-cert="+readable(t, dir, "cert.pem", cert), "ssl-key="+readable(t, dir, "key.pem", key),
 		"ssl-ca="+readable(t, dir, "client.pem", client))
 	uri := server.Database()
-	name := databaseOf(uri)
-	open(t, uri+"?tlsCAFile="+cert, mysql.Options{})
-	wantRefused(t, uri+"?tls=true", mysql.Options{}, store.ErrInvalid, "tlsCAFile")
-	wantRefused(t, uri+"?tlsCAFile="+client, mysql.Options{}, store.ErrInvalid, "tlsCAFile")
-	wantRefused(t, uri+"?tlsCAFile="+dir+"/missing", mysql.Options{}, store.ErrInvalid, "tlsCAFile", "missing")
-	exec(t, server, fmt.Sprintf("ALTER USER %s@'%%' REQUIRE X509", name))
-	wantRefused(t, uri+"?tlsCAFile="+cert, mysql.Options{}, store.ErrInvalid, "check user and password")
-	s := open(t, uri+"?tlsCAFile="+cert+"&tlsCertFile="+client+"&tlsKeyFile="+clientKey, mysql.Options{})
-	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
-		t.Errorf("got %+v", out)
-	}
+	storetest.Open(t, store.Config{URI: uri + "?tlsCAFile=" + cert})
+	storetest.WantRefused(t, store.Config{URI: uri + "?tls=true"}, store.ErrInvalid, "tlsCAFile")
+	exec(t, server, fmt.Sprintf("ALTER USER %s@'%%' REQUIRE X509", databaseOf(uri)))
+	storetest.TLS{
+		URI:       func(f storetest.Files) string { return uri + f.Params() },
+		Right:     storetest.Files{Authority: cert, Cert: client, Key: clientKey},
+		Stranger:  storetest.Files{Authority: client, Cert: cert, Key: key},
+		Untrusted: "tlsCAFile",
+		Without:   storetest.Refusal{Kind: store.ErrInvalid, Says: "check user and password"},
+		Strange:   storetest.Refusal{}, // the driver hides whether there was an alert
+	}.Run(t)
 }
 
 // readable is a copy of a file that the server's user may read.

@@ -8,7 +8,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -18,7 +18,7 @@ func TestEditedRows(t *testing.T) {
 	uri := server.Database()
 	var log []string
 	logger := funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})
-	s := open(t, uri, mysql.Options{Logger: logger})
+	s := storetest.Open(t, store.Config{URI: uri, Logger: logger})
 	edit := func(text string) { exec(t, server, "USE "+databaseOf(uri)+"; "+text) }
 	seq := int64(0)
 	want := func(status store.Status, id string, ifRev int64) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -120,26 +121,17 @@ func TestFailOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			s := open(t, p.uri, mysql.Options{Timeout: time.Second})
+			s := storetest.Open(t, store.Config{URI: p.uri, Timeout: time.Second})
 			if got := store.Problems(s); len(got) > 0 {
 				t.Errorf("problems: %+v", got)
 			}
-			w := write(t, s)
-			w.await(50)
+			w := calls.Write(t, s)
+			w.GoOn(t)
 			fail(p.primary)
 			exhaust(t, s)
 			p.promote()
-			w.await(50)
-			acknowledged := w.end()
-			res, err := s.Read(t.Context(), store.KindLock, "g/0", "g/1", "g/2", "g/3")
-			if err != nil || len(res.Docs) != writers {
-				t.Fatalf("%d documents, %v", len(res.Docs), err)
-			}
-			for i, d := range res.Docs {
-				if d.Rev < acknowledged[i] {
-					t.Errorf("%s is at %d; %d was acknowledged", d.ID, d.Rev, acknowledged[i])
-				}
-			}
+			w.GoOn(t)
+			w.Check(t, s)
 			if name == "frozen" {
 				p.primary.Thaw()
 				p.wantNoAcknowledgement()
@@ -181,10 +173,8 @@ func exhaust(t *testing.T, s store.Store) {
 // sends that again learns that it is applied when the replica has it, and not before.
 func TestFoundAfterCrash(t *testing.T) {
 	p := newPair(t)
-	s := open(t, p.uri, mysql.Options{Timeout: time.Second})
-	if out := eventually(t, s, put("g/a", 0, 1)); out.Status != store.Applied {
-		t.Fatalf("got %+v", out)
-	}
+	s := storetest.Open(t, store.Config{URI: p.uri, Timeout: time.Second})
+	calls.Until(t, s, put("g/a", 0, 1))
 	p.replica.Freeze()
 	change := put("g/a", 1, 2)
 	change.Doc.Session = "s" // a claim, of which the log has no line
@@ -210,15 +200,13 @@ func TestFoundAfterCrash(t *testing.T) {
 		unknown("the replica does not have it")
 	}
 	p.replica.Thaw()
-	if out := eventually(t, s, change); out.Status != store.Applied {
-		t.Errorf("with a replica: %+v", out)
-	}
+	calls.Until(t, s, change)
 }
 
 // wantNoAcknowledgement writes to the primary that was replaced and does not know of it.
 func (p *pair) wantNoAcknowledgement() {
 	p.t.Helper()
-	old := open(p.t, strings.Replace(p.uri, p.link.Addr, p.primary.Addr, 1), mysql.Options{Existing: true})
+	old := storetest.Open(p.t, store.Config{URI: strings.Replace(p.uri, p.link.Addr, p.primary.Addr, 1), Existing: true})
 	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Second)
 	defer cancel()
 	if out := one(p.t, ctx, old, put("g/late", 0, 1)); out.Status != store.Unknown {

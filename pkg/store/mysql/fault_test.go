@@ -5,126 +5,47 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 const patience = 30 * time.Second
 
-// eventually applies a change until its outcome is known: the same one each time.
-func eventually(t *testing.T, s store.Store, c store.Change) store.Outcome {
-	t.Helper()
-	end, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		ctx, cancel := context.WithTimeout(end, 2*time.Second)
-		out := one(t, ctx, s, c)
-		cancel()
-		if out.Status != store.Unknown {
-			return out
-		}
-		if end.Err() != nil {
-			t.Fatalf("of unknown outcome for %v: %v", patience, out.Err)
-		}
-	}
-}
+// calls are those of clients that meet faults.
+var calls = storetest.Faults{Call: 2 * time.Second, Patience: patience}
 
-// What was acknowledged survives kill -9, and writing goes on afterwards.
-func TestKilled(t *testing.T) {
+// A server is killed, stands still, and its network breaks, also within transactions, which leaves them done or not.
+func TestFaults(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1")
-	s := open(t, server.Database(), mysql.Options{})
-	const n = 200
-	written := 0
-	for ; written < n; written++ {
-		if written == n/2 {
-			server.Kill()
-			if out := one(t, t.Context(), s, put("g/down", 0, n)); out.Status != store.Unknown {
-				t.Fatalf("without a server: %+v", out)
-			}
-			server.Start()
-		}
-		if out := eventually(t, s,
-			put(fmt.Sprintf("g/%03d", written), 0, int64(written+1))); out.Status != store.Applied {
-			t.Fatalf("change %d: %+v", written, out)
-		}
-	}
-	server.Kill()
-	server.Start()
-	res, err := s.List(t.Context(), store.KindLock, store.Query{To: "g/d"})
-	if err != nil || len(res.Docs) != n {
-		t.Fatalf("%d documents, %v; want %d", len(res.Docs), err, n)
-	}
-}
-
-// A server that answers nothing holds a call up no longer than its context, and the watch and the calls go on with it.
-func TestFrozen(t *testing.T) {
-	server := testservers.Start(t, testservers.KindMariaDB)
-	s := open(t, server.Database(), mysql.Options{Timeout: time.Second})
-	notes, err := s.Watch(t.Context(), store.Interest{Keys: []string{"g/a"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Freeze()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	if out := one(t, ctx, s, put("g/a", 0, 1)); out.Status != store.Unknown {
-		t.Errorf("frozen: %+v", out)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the call took %v", took)
-	}
-	server.Thaw()
-	if out := eventually(t, s, put("g/a", 0, 1)); out.Status != store.Applied {
-		t.Fatalf("thawed: %+v", out)
-	}
-	freed := put("g/a", 1, 2)
-	if out := eventually(t, s, freed); out.Status != store.Applied {
-		t.Fatalf("thawed: %+v", out)
-	}
-	for late := time.After(patience); ; {
-		select {
-		case n, open := <-notes:
-			if !open {
-				t.Fatal("the watch has ended")
-			}
-			if n.ID == "g/a" {
-				return
-			}
-		case <-late:
-			t.Fatal("no notification")
-		}
-	}
-}
-
-// Connections that break within a transaction leave it done or not, never in between, and the same change sent again
-// shows which.
-func TestCut(t *testing.T) {
-	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
 	link := server.Link()
-	s := open(t, server.Via(link, uri), mysql.Options{})
-	cuts := 0
-	link.Look(func(sent []byte) {
-		if cuts < 20 && bytes.Contains(sent, []byte("COMMIT")) {
-			cuts++
-			link.Cut()
-		}
-	})
-	const n = 40
-	for i := range n {
-		if out := eventually(t, s, put(fmt.Sprintf("g/%03d", i), 0, int64(i+1))); out.Status != store.Applied {
-			t.Fatalf("change %d: %+v", i, out)
-		}
+	f := calls
+	f.Open = func(t *testing.T) store.Store {
+		t.Helper()
+		return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: time.Second})
 	}
-	link.Look(nil)
-	res, err := s.List(t.Context(), store.KindLock, store.Query{})
-	if err != nil || len(res.Docs) != n || cuts == 0 {
-		t.Fatalf("%d documents after %d cuts, %v; want %d", len(res.Docs), cuts, err, n)
+	cuts := atomic.Int64{}
+	f.Run(t,
+		storetest.Fault{Name: "killed", Begin: server.Kill, End: server.Start, Silent: true},
+		storetest.Fault{Name: "killed and started", Begin: func() { server.Kill(); server.Start() }},
+		storetest.Fault{Name: "frozen", Begin: server.Freeze, End: server.Thaw, Silent: true},
+		storetest.Fault{Name: "blocked network", Begin: link.Block, End: link.Unblock, Silent: true},
+		storetest.Fault{Name: "cut within transactions", End: func() { link.Look(nil) }, Begin: func() {
+			link.Look(func(sent []byte) {
+				if bytes.Contains(sent, []byte("COMMIT")) && cuts.Add(1) <= 20 {
+					link.Cut()
+				}
+			})
+		}},
+	)
+	if cuts.Load() == 0 {
+		t.Error("no transaction was cut")
 	}
 }
 
@@ -133,7 +54,7 @@ func TestCut(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
 		t.Fatalf("got %+v", out)
 	}
@@ -148,11 +69,9 @@ func TestReadOnly(t *testing.T) {
 			t.Fatalf("read: %v", err)
 		}
 	}
-	wantRefused(t, uri, mysql.Options{}, store.ErrUnavailable, "the server is read-only", "name the primary")
+	storetest.WantRefused(t, store.Config{URI: uri}, store.ErrUnavailable, "the server is read-only", "name the primary")
 	exec(t, server, "SET GLOBAL read_only = 0")
-	if out := eventually(t, s, put("g/a", 1, 2)); out.Status != store.Applied {
-		t.Fatalf("got %+v", out)
-	}
+	calls.Until(t, s, put("g/a", 1, 2))
 }
 
 // A primary that was made read-only while it answered a read may not know what another one acknowledged by then. Its
@@ -160,7 +79,7 @@ func TestReadOnly(t *testing.T) {
 func TestReadOnlyMeanwhile(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
 		t.Fatalf("got %+v", out)
 	}
@@ -200,7 +119,7 @@ func TestReadOnlyMeanwhile(t *testing.T) {
 func TestObstacles(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
 		t.Fatalf("got %+v", out)
 	}
@@ -226,9 +145,7 @@ func TestObstacles(t *testing.T) {
 	}
 	for i := range 5 {
 		exec(t, server, "KILL USER "+databaseOf(uri))
-		if out := eventually(t, s, put("g/a", int64(i+1), int64(i+2))); out.Status != store.Applied {
-			t.Fatalf("after its connections were killed: %+v", out)
-		}
+		calls.Until(t, s, put("g/a", int64(i+1), int64(i+2)))
 	}
 }
 
@@ -237,7 +154,7 @@ func TestObstacles(t *testing.T) {
 func TestLockWait(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	for i, id := range []string{"g/a", "g/b"} {
 		if out := one(t, t.Context(), s, put(id, 0, int64(i))); out.Status != store.Applied {
 			t.Fatalf("got %+v", out)
@@ -278,7 +195,7 @@ func TestLockWait(t *testing.T) {
 // Bodies that are longer together than one packet are written all the same, whatever bytes they and their ids hold.
 func TestLargeBatch(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "max_allowed_packet=4M")
-	s := open(t, server.Database(), mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: server.Database()})
 	hostile := "'\\\"; DROP TABLE `default_values`; -- ?\x1a\n\r%_ " // blanks at the end count
 	body := bytes.Repeat([]byte{0, '\'', '\\', '"', 0x1a, '\n', 0xff, '?'}, store.MaxBody/8)
 	var changes []store.Change

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -23,7 +22,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1", "sync_binlog=0",
 		"innodb_flush_log_at_trx_commit=0")
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	db := root(t, server)
 	heartbeat := func(n int64) {
 		t.Helper()

@@ -21,7 +21,7 @@ func TestHeldTables(t *testing.T) {
 		Open: func(t *testing.T) (store.Store, func(string) func()) {
 			t.Helper()
 			uri := server.Database()
-			return open(t, uri, mysql.Options{Timeout: lease / 6}),
+			return storetest.Open(t, store.Config{URI: uri, Timeout: lease / 6}),
 				func(table string) func() { return hold(t, testservers.MariaDBRoot(server, databaseOf(uri)), table) }
 		},
 	}.Run(t)
@@ -32,7 +32,7 @@ func TestHeldTableLetsOthersBy(t *testing.T) {
 	const limit = 4 * time.Second // of a call with a lease of 24 s
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{Timeout: limit})
+	s := storetest.Open(t, store.Config{URI: uri, Timeout: limit})
 	defer hold(t, testservers.MariaDBRoot(server, databaseOf(uri)), "locks")()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestConnections(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 3 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mysql"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestLog(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	s := open(t, uri, mysql.Options{})
+	s := storetest.Open(t, store.Config{URI: uri})
 	db := root(t, server)
 	lines := func() (n int) {
 		t.Helper()

@@ -5,12 +5,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -22,26 +20,6 @@ func TestMain(m *testing.M) {
 		status = 1
 	}
 	os.Exit(status)
-}
-
-// opening is how long it may take to make the tables.
-const opening = 30 * time.Second
-
-// open opens a store that the test closes.
-func open(t *testing.T, uri string, o mysql.Options) store.Store {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), opening) // a call's timeout may be too short for a set-up
-	defer cancel()
-	s, err := mysql.Open(ctx, uri, o)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
 }
 
 // exec runs statements as the account with all rights.

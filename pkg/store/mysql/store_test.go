@@ -42,11 +42,11 @@ func TestStoreUnderOtherDefaults(t *testing.T) {
 	}, "create", "body", "ids", "now", "batch", "racing writers", "query", "watch")
 	uri := server.Database()
 	for range 2 { // the second finds what the first has made
-		if err := open(t, uri, mysql.Options{Cluster: "Blue"}).Close(t.Context()); err != nil {
+		if err := storetest.Open(t, store.Config{URI: uri, Cluster: "Blue"}).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	open(t, uri, mysql.Options{Cluster: "Blue", Existing: true})
+	storetest.Open(t, store.Config{URI: uri, Cluster: "Blue", Existing: true})
 	db, err := mysql.DB(server.Database())
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -77,7 +78,7 @@ func TestReadWithoutServer(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
 	uri := server.Database()
-	open(t, uri)
+	storetest.Open(t, store.Config{URI: uri})
 	s, err := postgres.Open(t.Context(), postgres.Options{URI: server.Via(link, uri), Existing: true})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -20,13 +21,13 @@ func both(t *testing.T, pair *testservers.PostgresPair) string {
 }
 
 // promote makes the standby the primary, and waits until a client writes there. Nothing acknowledged may be lost.
-func promote(t *testing.T, pair *testservers.PostgresPair, s store.Store, w *writers) {
+func promote(t *testing.T, pair *testservers.PostgresPair, s store.Store, w *storetest.Writers) {
 	t.Helper()
 	pair.Promote()
 	began := time.Now()
-	until(t, s, increment("h"))
+	calls.Until(t, s, increment("h"))
 	t.Logf("written %v after the promotion", time.Since(began).Round(time.Millisecond))
-	w.check(t, s)
+	w.Check(t, s)
 }
 
 // When the primary is killed and its synchronous standby promoted, nothing is lost that was acknowledged, and clients
@@ -42,26 +43,26 @@ func TestPromoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-notes
-	w := write(t, s)
-	until(t, s, increment("g"))
+	w := calls.Write(t, s)
+	calls.Until(t, s, increment("g"))
 	pair.Primary.Kill()
 	promote(t, pair, s, w)
 	for len(notes) > 0 {
 		<-notes
 	}
-	until(t, s, increment("after"))
-	wantNotified(t, notes, "after")
+	calls.Until(t, s, increment("after"))
+	calls.Notified(t, notes, "after")
 }
 
 // A primary that is frozen while its standby is promoted is left for the new one, although its connections stay open.
 func TestFrozenAndPromoted(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	s := openBrief(t, both(t, pair))
-	w := write(t, s)
+	w := calls.Write(t, s)
 	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 	pair.Primary.Freeze()
 	promote(t, pair, s, w)
 	wantListener(t, strings.ReplaceAll("postgres://shardctl@ADDR/postgres?sslmode=disable", "ADDR", pair.Standby.Addr))
@@ -77,8 +78,8 @@ func TestFrozenWhileWatching(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, increment("before"))
-	wantNotified(t, notes, "before")
+	calls.Until(t, s, increment("before"))
+	calls.Notified(t, notes, "before")
 	pair.Primary.Freeze()
 	looked, once := make(chan struct{}), sync.Once{}
 	link.Look(func([]byte) { once.Do(func() { close(looked) }) })
@@ -91,8 +92,8 @@ func TestFrozenWhileWatching(t *testing.T) {
 	for len(notes) > 0 {
 		<-notes
 	}
-	until(t, s, increment("after"))
-	wantNotified(t, notes, "after")
+	calls.Until(t, s, increment("after"))
+	calls.Notified(t, notes, "after")
 }
 
 // wantListener waits until somebody listens at a server.
@@ -116,13 +117,13 @@ func TestStandbyAway(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
 	s, other := openBrief(t, uri), openBrief(t, uri)
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 	pair.Standby.Freeze()
 	create := store.Change{Doc: store.Doc{
 		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
 	}}
 	for range 8 {
-		if out := one(t, s, create); out.Status != store.Unknown {
+		if out := calls.One(t, s, create); out.Status != store.Unknown {
 			t.Fatalf("without a standby: %+v", out)
 		}
 		reply, err := other.Read(t.Context(), store.KindLock, "g/k")
@@ -136,7 +137,7 @@ func TestStandbyAway(t *testing.T) {
 		t.Errorf("%d connections of two clients, %v; want %d at most", n, err, most)
 	}
 	pair.Standby.Thaw()
-	until(t, s, create)
+	calls.Until(t, s, create)
 }
 
 // waiting counts the processes that wait for the standby.
@@ -163,7 +164,7 @@ func TestWaitForStandbyEnded(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
 	s := openBrief(t, option(t, uri, "client_min_messages=error"))
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 	pair.Standby.Freeze()
 	ended := make(chan []store.Outcome, 1)
 	go func() {
@@ -194,10 +195,10 @@ func crashed(t *testing.T, pair *testservers.PostgresPair, s store.Store, away f
 	claim := store.Change{Doc: store.Doc{
 		Kind: store.KindLock, ID: "g/k", Rev: 1, WriterID: store.WriterID{Session: "s", Seq: 1},
 	}}
-	until(t, s, claim)
+	calls.Until(t, s, claim)
 	away()
 	claim.IfRev, claim.Doc.Rev, claim.Doc.WriterID.Seq = 1, 2, 2
-	if out := one(t, s, claim); out.Status != store.Unknown {
+	if out := calls.One(t, s, claim); out.Status != store.Unknown {
 		t.Fatalf("without a standby: %+v", out)
 	}
 	pair.Primary.Kill()
@@ -229,7 +230,7 @@ func TestFoundAfterCrash(t *testing.T) {
 		if rev, err := revision(t, s, brief); !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("the standby does not have it: read revision %d, %v", rev, err)
 		}
-		if out := one(t, s, claim); out.Status != store.Unknown {
+		if out := calls.One(t, s, claim); out.Status != store.Unknown {
 			t.Fatalf("the standby does not have it: %+v, want unknown", out)
 		}
 	}
@@ -239,7 +240,7 @@ func TestFoundAfterCrash(t *testing.T) {
 		t.Errorf("%d connections, %v; want %d at most", n, err, most)
 	}
 	pair.Standby.Thaw()
-	until(t, s, claim)
+	calls.Until(t, s, claim)
 	if rev, err := revision(t, s, patience); rev != 2 {
 		t.Errorf("read revision %d, %v", rev, err)
 	}
@@ -258,7 +259,7 @@ func TestLostAfterCrash(t *testing.T) {
 	pair.Primary.Kill()
 	pair.Standby.Start()
 	pair.Promote()
-	until(t, s, increment("h"))
+	calls.Until(t, s, increment("h"))
 	if rev, err := revision(t, s, patience); rev != 1 {
 		t.Errorf("read revision %d, %v; want 1", rev, err)
 	}

@@ -21,7 +21,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindPostgres, "fsync = off")
 	uri := server.Database()
-	s := open(t, uri)
+	s := storetest.Open(t, store.Config{URI: uri})
 	for heartbeat := range int64(*heartbeats) {
 		changes := make([]store.Change, replicas)
 		for i := range changes {

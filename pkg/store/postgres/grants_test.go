@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -26,22 +27,22 @@ func TestLeastGrants(t *testing.T) {
 	for _, role := range []string{owner, worker, reader} {
 		run(`ALTER ROLE ` + role + ` SET search_path = shardctl`)
 	}
-	if out := one(t, open(t, as(owner)), increment("g")); out.Status != store.Applied {
+	if out := calls.One(t, storetest.Open(t, store.Config{URI: as(owner)}), increment("g")); out.Status != store.Applied {
 		t.Fatalf("owner: %+v", out)
 	}
 	run(`GRANT USAGE ON SCHEMA shardctl TO `+worker+`, `+reader,
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shardctl TO `+worker,
 		`GRANT SELECT ON ALL TABLES IN SCHEMA shardctl TO `+reader)
-	s := open(t, as(worker))
+	s := storetest.Open(t, store.Config{URI: as(worker)})
 	notes, err := s.Watch(t.Context(), store.Interest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-notes
-	if out := one(t, s, increment("g")); out.Status != store.Applied {
+	if out := calls.One(t, s, increment("g")); out.Status != store.Applied {
 		t.Fatalf("worker: %+v", out)
 	}
-	wantNotified(t, notes, "g")
+	calls.Notified(t, notes, "g")
 	looks, err := postgres.Open(t.Context(), postgres.Options{URI: as(reader), Existing: true})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func TestLeastGrants(t *testing.T) {
 	if err != nil || outs[0].Status != store.Unknown {
 		t.Fatalf("a reader writes: %+v, %v", outs, err)
 	}
-	wantLine(t, outs[0].Err, store.ErrInvalid, "permission denied", "docs/stores/postgresql.md")
+	storetest.WantError(t, outs[0].Err, store.ErrInvalid, "permission denied", "docs/stores/postgresql.md")
 }
 
 // A table that an older program made gets the indexes that a newer one adds, whether that program recorded its steps or
@@ -64,13 +65,13 @@ func TestOldTablesGetNewIndexes(t *testing.T) {
 		"no steps": `DROP TABLE default_steps`, "three steps": `DELETE FROM default_steps WHERE step > 3`,
 	} {
 		uri := testservers.Shared(t, testservers.KindPostgres).Database()
-		if err := open(t, uri).Close(t.Context()); err != nil {
+		if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := postgres.Exec(t.Context(), uri, older, `DROP INDEX default_locks_3`); err != nil {
 			t.Fatal(err)
 		}
-		open(t, uri)
+		storetest.Open(t, store.Config{URI: uri})
 		n, err := postgres.Value(t.Context(), uri,
 			`SELECT count(*) FROM pg_indexes WHERE indexname = 'default_locks_3' AND indexdef LIKE '%(grp, id)'`)
 		if err != nil || n != 1 {

@@ -60,10 +60,10 @@ func TestHeldTableIsTold(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
 	s := openBrief(t, uri)
 	release := hold(t, uri, "groups")
-	out := one(t, s, increment("g"))
+	out := calls.One(t, s, increment("g"))
 	if out.Status != store.Unknown || !strings.Contains(out.Err.Error(), "see pg_locks") {
 		t.Errorf("a write to a table that is held: %+v", out)
 	}
 	release()
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 }

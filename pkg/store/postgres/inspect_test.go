@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -35,7 +36,7 @@ func holds(t *testing.T, s store.Store) map[string]bool {
 
 func TestInspect(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
-	for name, hold := range holds(t, open(t, server.Database())) {
+	for name, hold := range holds(t, storetest.Open(t, store.Config{URI: server.Database()})) {
 		if !hold {
 			t.Errorf("%s does not hold", name)
 		}
@@ -47,7 +48,7 @@ func TestNotDurable(t *testing.T) {
 	server := testservers.Start(
 		t, testservers.KindPostgres, "fsync = off", "full_page_writes = off", "synchronous_commit = off",
 	)
-	s := open(t, server.Database())
+	s := storetest.Open(t, store.Config{URI: server.Database()})
 	got := holds(t, s)
 	if got["fsync"] || got["full_page_writes"] || !got["synchronous_commit"] {
 		t.Errorf("settings %v; want the first two not to hold, and the third, which the store sets itself", got)
@@ -67,7 +68,7 @@ func TestNotDurable(t *testing.T) {
 func TestNotReplicated(t *testing.T) {
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
-	if problems := store.Problems(open(t, uri)); len(problems) > 0 {
+	if problems := store.Problems(storetest.Open(t, store.Config{URI: uri})); len(problems) > 0 {
 		t.Errorf("problems of a synchronous pair: %+v", problems)
 	}
 	if err := postgres.Exec(
@@ -77,7 +78,7 @@ func TestNotReplicated(t *testing.T) {
 	}
 	var problems []store.Problem
 	for range 100 {
-		if problems = store.Problems(open(t, uri)); len(problems) > 0 {
+		if problems = store.Problems(storetest.Open(t, store.Config{URI: uri})); len(problems) > 0 {
 			break
 		}
 	}

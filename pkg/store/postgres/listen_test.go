@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -85,7 +86,7 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	owner := open(t, uri)
+	owner := storetest.Open(t, store.Config{URI: uri})
 	const tables = ` ON ALL TABLES IN SCHEMA public TO `
 	run(`CREATE ROLE `+worker+` LOGIN`, `GRANT SELECT, INSERT, UPDATE, DELETE`+tables+worker)
 	var lines atomic.Int64
@@ -108,7 +109,7 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			until(t, owner, increment("g"))
+			calls.Until(t, owner, increment("g"))
 			for range notes { // until it ends
 			}
 		}
@@ -121,8 +122,8 @@ func TestEndOfWatchesIsLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-notes // the first Resync
-		until(t, owner, increment("g"))
-		wantNotified(t, notes, "g")
+		calls.Until(t, owner, increment("g"))
+		calls.Notified(t, notes, "g")
 	}
 }
 
@@ -131,7 +132,7 @@ func TestWatchThatWaitsForAnotherEndsInTime(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
 	uri := server.Database()
-	if err := open(t, uri).Close(t.Context()); err != nil {
+	if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := postgres.Open(t.Context(), postgres.Options{URI: server.Via(link, uri), Existing: true})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -13,7 +14,7 @@ import (
 // counter goes on, whatever it was set to.
 func TestMalformedOutOfBand(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
-	s := open(t, uri)
+	s := storetest.Open(t, store.Config{URI: uri})
 	edit := func(text string) {
 		t.Helper()
 		if err := postgres.Exec(t.Context(), uri, text); err != nil {
@@ -24,7 +25,7 @@ func TestMalformedOutOfBand(t *testing.T) {
 	put := func(id string, want store.Status) {
 		t.Helper()
 		seq++
-		out := one(t, s, store.Change{Doc: store.Doc{
+		out := calls.One(t, s, store.Change{Doc: store.Doc{
 			Kind: store.KindLock, ID: id, Rev: 1, WriterID: store.WriterID{Session: "s", Seq: seq},
 		}})
 		if out.Status != want {
@@ -45,11 +46,11 @@ func TestMalformedOutOfBand(t *testing.T) {
 	for _, set := range []string{
 		"count = -7", "count = 9223372036854775807", "rev = 9007199254740992", "rev = -1", "rev = 9223372036854775807",
 	} {
-		if out := one(t, s, increment("g")); out.Status != store.Applied {
+		if out := calls.One(t, s, increment("g")); out.Status != store.Applied {
 			t.Fatalf("before %s: %+v", set, out)
 		}
 		edit(`UPDATE default_groups SET ` + set)
-		if out := one(t, s, increment("g")); out.Status != store.Applied {
+		if out := calls.One(t, s, increment("g")); out.Status != store.Applied {
 			t.Fatalf("after %s: %+v", set, out)
 		}
 		reply, err := s.Read(t.Context(), store.KindGroup, "g")

@@ -1,8 +1,6 @@
 package postgres_test
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,25 +22,6 @@ func with(t *testing.T, uri string, change func(*url.URL)) string {
 	}
 	change(u)
 	return u.String()
-}
-
-// wantLine checks that an error is one clear line without the password.
-func wantLine(t *testing.T, err, kind error, says ...string) {
-	t.Helper()
-	if !errors.Is(err, kind) {
-		t.Fatalf("got %v, want %v", err, kind)
-	}
-	if errors.Is(kind, store.ErrInvalid) && errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("got %v, which says both that it may pass and that it does not", err)
-	}
-	for _, text := range says {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("got %q, want it to say %q", err, text)
-		}
-	}
-	if strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("got %q, want one line without the password", err)
-	}
 }
 
 // What is wrong with a set-up is one line that says what to do.
@@ -100,7 +79,7 @@ func TestOpenRefuses(t *testing.T) {
 			if err == nil {
 				_ = s.Close(t.Context())
 			}
-			wantLine(t, err, tt.kind, tt.says...)
+			storetest.WantError(t, err, tt.kind, tt.says...)
 		})
 	}
 }
@@ -116,32 +95,32 @@ func TestReadOnly(t *testing.T) {
 	uri := pair.Primary.Database()
 	standby := strings.ReplaceAll(uri, pair.Primary.Addr, pair.Standby.Addr)
 	_, err := postgres.Open(t.Context(), postgres.Options{URI: standby, Database: "postgres"})
-	wantLine(t, err, store.ErrUnavailable, "read-only", "name the primary")
+	storetest.WantError(t, err, store.ErrUnavailable, "read-only", "name the primary")
 
 	s := openBrief(t, uri)
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 	if err := postgres.Exec(t.Context(), uri,
 		`ALTER SYSTEM SET default_transaction_read_only = on`, `SELECT pg_reload_conf()`,
 	); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if one(t, s, increment("g")).Status == store.Unknown {
+		if calls.One(t, s, increment("g")).Status == store.Unknown {
 			break
 		}
 	}
-	out := one(t, s, increment("g"))
+	out := calls.One(t, s, increment("g"))
 	if out.Status != store.Unknown {
 		t.Fatalf("of a server that is read-only: %+v", out)
 	}
-	wantLine(t, out.Err, store.ErrUnavailable, "read-only")
+	storetest.WantError(t, out.Err, store.ErrUnavailable, "read-only")
 	if err := postgres.Exec(t.Context(), uri,
 		`SET default_transaction_read_only = off`, `ALTER SYSTEM RESET default_transaction_read_only`,
 		`SELECT pg_reload_conf()`,
 	); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 }
 
 // With TLS the server is verified by its authority, and verifies the client by its certificate.
@@ -149,24 +128,27 @@ func TestTLS(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres)
 	uri := server.Database()
 	cert, key := testprocess.Certificate(t, "127.0.0.1")
-	otherCert, _ := testprocess.Certificate(t, "127.0.0.1")
+	otherCert, otherKey := testprocess.Certificate(t, "127.0.0.1")
 	secure(t, server, uri, cert, key)
-	set := func(params string) string { return with(t, uri, func(u *url.URL) { u.RawQuery = params }) }
-	files := fmt.Sprintf("&sslcert=%s&sslkey=%s", url.QueryEscape(cert), url.QueryEscape(key))
-	verified := "sslmode=verify-full&sslrootcert="
-	if s, err := postgres.Open(t.Context(), postgres.Options{URI: set(verified + cert + files)}); err != nil {
-		t.Errorf("with the right files: %v", err)
-	} else if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	_, err := postgres.Open(t.Context(), postgres.Options{URI: set(verified + otherCert + files)})
-	wantLine(t, err, store.ErrInvalid, "certificate", "sslrootcert")
-	_, err = postgres.Open(t.Context(), postgres.Options{URI: set(verified + cert)})
-	wantLine(t, err, store.ErrInvalid, "connection requires a valid client certificate")
-	_, err = postgres.Open(t.Context(), postgres.Options{URI: set("sslmode=disable")})
-	wantLine(t, err, store.ErrInvalid, "pg_hba.conf")
-	_, err = postgres.Open(t.Context(), postgres.Options{URI: set(verified + "/missing.pem")})
-	wantLine(t, err, store.ErrInvalid, "/missing.pem")
+	storetest.TLS{
+		URI: func(f storetest.Files) string {
+			params := url.Values{"sslmode": {"verify-full"}, "sslrootcert": {f.Authority}}
+			if f.Cert != "" {
+				params.Set("sslcert", f.Cert)
+				params.Set("sslkey", f.Key)
+			}
+			return with(t, uri, func(u *url.URL) { u.RawQuery = params.Encode() })
+		},
+		Right:     storetest.Files{Authority: cert, Cert: cert, Key: key},
+		Stranger:  storetest.Files{Authority: otherCert, Cert: otherCert, Key: otherKey},
+		Untrusted: "sslrootcert",
+		Without: storetest.Refusal{
+			Kind: store.ErrInvalid, Says: "connection requires a valid client certificate",
+		},
+		Strange: storetest.Refusal{Kind: store.ErrInvalid, Says: "a certificate that the server takes in sslcert"},
+	}.Run(t)
+	plain := with(t, uri, func(u *url.URL) { u.RawQuery = "sslmode=disable" })
+	storetest.WantRefused(t, store.Config{URI: plain}, store.ErrInvalid, "pg_hba.conf")
 }
 
 // secure has a server take nothing but TLS with a client's certificate.
@@ -191,36 +173,25 @@ func secure(t *testing.T, server *testservers.Server, uri, cert, key string) {
 	server.Start()
 }
 
-func TestParse(t *testing.T) {
-	for uri, says := range map[string]string{
-		"postgres://":                            "names no host",
-		"postgres://host:70000/x":                "wrong hosts",
-		"postgres://a:b/c@host/x":                "%2F",
-		"postgres://host/x?sslmode=full":         "sslmode",
-		"postgres://host/x?target=1":             `parameter "target"`,
-		"postgres://host/x?connect_timeout=soon": "connect_timeout",
-		"postgres://host/a/b":                    "wrong database",
-	} {
-		_, err := store.Parse(store.Config{URI: uri})
-		var field *store.FieldError
-		if !errors.As(err, &field) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want it to say %q", uri, err, says)
-		}
-	}
-	c, err := store.Parse(store.Config{URI: "postgres://u:s3cret@a,b:5433/locks?sslmode=verify-full"})
-	if err != nil || c.Database != "locks" || c.Cluster != "default" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if c, err = store.Parse(store.Config{URI: "postgres://a"}); err != nil || c.Database != postgres.DefaultDatabase {
-		t.Errorf("%+v, %v", c, err)
-	}
-	d, err := store.Lookup("postgres://a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Redact("postgres://u:s3cret@a/x?sslpassword=s3cret"); strings.Contains(got, "s3cret") {
-		t.Errorf("shown as %s", got)
-	}
+func TestURIs(t *testing.T) {
+	storetest.URIs{
+		Right: map[string]string{
+			"postgres://u:s3cret@a,b:5433/locks?sslmode=verify-full": "locks", "postgres://a": postgres.DefaultDatabase,
+		},
+		Wrong: map[string]string{
+			"postgres://":                            "names no host",
+			"postgres://host:70000/x":                "wrong hosts",
+			"postgres://a:s3/cret@host/x":            "%2F",
+			"postgres://host/x?sslmode=full":         "sslmode",
+			"postgres://host/x?target=1":             `parameter "target"`,
+			"postgres://host/x?connect_timeout=soon": "connect_timeout",
+			"postgres://host/a/b":                    "wrong database",
+		},
+		Shown: map[string]string{
+			"postgres://u:s3cret@a/x?sslpassword=s3cret": "postgres://u:xxxxx@a/x?sslpassword=xxxxx",
+		},
+		Nobody: func(addr string) string { return "postgres://u:s3cret@" + addr + "/x?sslmode=disable" },
+	}.Run(t)
 }
 
 // option adds a setting of the connections to a URI.
@@ -245,7 +216,7 @@ var see = []string{
 func TestReloadedSettings(t *testing.T) {
 	server := testservers.Start(t, testservers.KindPostgres)
 	uri := server.Database()
-	s := open(t, uri)
+	s := storetest.Open(t, store.Config{URI: uri})
 	if err := postgres.Exec(t.Context(), uri, see...); err != nil {
 		t.Fatal(err)
 	}
@@ -262,11 +233,11 @@ func TestReloadedSettings(t *testing.T) {
 		for deadline := time.Now().Add(patience); found == 0 && time.Now().Before(deadline); {
 			seq++
 			writer := store.WriterID{Session: "s", Seq: seq}
-			until(t, s, store.Change{Doc: store.Doc{
+			calls.Until(t, s, store.Change{Doc: store.Doc{
 				Kind: store.KindLock, ID: "g/" + setting, Rev: 1,
 				WriterID: writer,
 			}})
-			until(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{
+			calls.Until(t, s, store.Change{Op: store.Delete, IfRev: 1, Doc: store.Doc{
 				Kind: store.KindLock, ID: "g/" + setting, WriterID: writer,
 			}})
 			found = value(t, uri, seen+`= '`+want+`'`)
@@ -311,9 +282,9 @@ func TestTwoSchemas(t *testing.T) {
 	in := func(schema string) string {
 		return with(t, uri, func(u *url.URL) { u.RawQuery += "&search_path=" + schema })
 	}
-	first, second := open(t, in("a")), open(t, in("b"))
-	until(t, first, increment("g"))
-	until(t, second, increment("g"))
+	first, second := storetest.Open(t, store.Config{URI: in("a")}), storetest.Open(t, store.Config{URI: in("b")})
+	calls.Until(t, first, increment("g"))
+	calls.Until(t, second, increment("g"))
 	if err := postgres.Exec(t.Context(), in("b"), `UPDATE a.default_groups SET count = count + 1`); err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,11 @@ func TestPooler(t *testing.T) {
 		"watch", "watch ends", "set-up at once", "unknown outcomes",
 	)
 	uri := server.Database()
-	problems := store.Problems(open(t, through(uri)))
+	problems := store.Problems(storetest.Open(t, store.Config{URI: through(uri)}))
 	if len(problems) != 1 || problems[0].Reason != "StorePolled" {
 		t.Errorf("problems behind a pooler: %+v, want StorePolled", problems)
 	}
-	if problems := store.Problems(open(t, uri)); len(problems) > 0 {
+	if problems := store.Problems(storetest.Open(t, store.Config{URI: uri})); len(problems) > 0 {
 		t.Errorf("problems without one: %+v", problems)
 	}
 }
@@ -44,12 +44,12 @@ func TestPoolerRestarted(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	pooler := testservers.StartPgBouncer(t, server.Addr)
 	s := openBrief(t, strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr))
-	w := write(t, s)
-	until(t, s, increment("g"))
+	w := calls.Write(t, s)
+	calls.Until(t, s, increment("g"))
 	pooler.Kill()
 	pooler.Start()
-	until(t, s, increment("g"))
-	w.check(t, s)
+	calls.Until(t, s, increment("g"))
+	w.Check(t, s)
 }
 
 // While the standby is away, a store behind a pooler takes no further connection of the server with each call.
@@ -58,14 +58,14 @@ func TestPoolerStandbyAway(t *testing.T) {
 	uri := pair.Primary.Database()
 	pooler := testservers.StartPgBouncer(t, pair.Primary.Addr)
 	s := openBrief(t, strings.ReplaceAll(uri, pair.Primary.Addr, pooler.Addr))
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 	pair.Standby.Freeze()
 	for i := range int64(6) {
 		claim := store.Change{Doc: store.Doc{
 			Kind: store.KindLock, ID: fmt.Sprint("g/", i), Session: "s", Rev: 1,
 			WriterID: store.WriterID{Session: "s", Seq: i},
 		}}
-		if out := one(t, s, claim); out.Status != store.Unknown {
+		if out := calls.One(t, s, claim); out.Status != store.Unknown {
 			t.Fatalf("without a standby: %+v", out)
 		}
 	}
@@ -73,7 +73,7 @@ func TestPoolerStandbyAway(t *testing.T) {
 		t.Errorf("%d processes of the server wait for the standby, want %d at most", n, postgres.MaxCalls)
 	}
 	pair.Standby.Thaw()
-	until(t, s, increment("g"))
+	calls.Until(t, s, increment("g"))
 }
 
 // A pooler keeps its clients' connections when the server behind it becomes another one. A standby there answers no
@@ -84,12 +84,12 @@ func TestPoolerMoved(t *testing.T) {
 	link := pair.Primary.Link()
 	pooler := testservers.StartPgBouncer(t, link.Addr)
 	through, direct := openBrief(t, strings.ReplaceAll(uri, pair.Primary.Addr, pooler.Addr)), openBrief(t, uri)
-	until(t, through, increment("g"))
+	calls.Until(t, through, increment("g"))
 	standby := strings.Replace(uri, pair.Primary.Addr, pair.Standby.Addr, 1)
 	if err := postgres.Exec(t.Context(), standby, `SELECT pg_wal_replay_pause()`); err != nil {
 		t.Fatal(err)
 	}
-	until(t, direct, increment("g"))
+	calls.Until(t, direct, increment("g"))
 	link.Lead(pair.Standby.Addr)
 	link.Cut()
 	for deadline := time.Now().Add(patience); ; {
@@ -106,7 +106,7 @@ func TestPoolerMoved(t *testing.T) {
 	}
 	link.Lead(pair.Primary.Addr)
 	link.Cut()
-	until(t, through, increment("g"))
+	calls.Until(t, through, increment("g"))
 	if got := count(t, through, "g"); got < 3 {
 		t.Errorf("counted %d, want 3 at least", got)
 	}
@@ -122,7 +122,7 @@ END $note$`
 // With pollMillis watches look into the log, and a change notifies no one: it waits for no other that commits.
 func TestPolling(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
-	if err := open(t, uri).Close(t.Context()); err != nil {
+	if err := storetest.Open(t, store.Config{URI: uri}).Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := postgres.Exec(t.Context(), uri, olderNote, `DROP TABLE default_steps`); err != nil {
@@ -145,8 +145,8 @@ func TestPolling(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-notes // the first Resync
-	until(t, s, increment("polled"))
-	wantNotified(t, notes, "polled")
+	calls.Until(t, s, increment("polled"))
+	calls.Notified(t, notes, "polled")
 	n, err := postgres.Value(t.Context(), uri, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND `+
 		`datname = current_database() AND pid <> $1`, int64(other.PgConn().PID()))
 	if err != nil || n > 0 {

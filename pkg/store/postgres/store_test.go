@@ -53,21 +53,6 @@ func opened(ctx context.Context, uri string) (store.Store, error) {
 	return s, nil
 }
 
-// open opens a store that ends with the test.
-func open(t *testing.T, uri string) store.Store {
-	t.Helper()
-	s, err := postgres.Open(t.Context(), postgres.Options{URI: uri})
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
-}
-
 // plan is a node of EXPLAIN's answer.
 type plan struct {
 	Type    string  `json:"Node Type"`

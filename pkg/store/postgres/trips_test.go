@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -46,7 +47,7 @@ func (s *syncs) take() int {
 func TestRoundTrips(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
-	s := open(t, server.Via(link, server.Database()))
+	s := storetest.Open(t, store.Config{URI: server.Via(link, server.Database())})
 	batch := func(round int64) []store.Change {
 		var changes []store.Change
 		for i := range 20 {
@@ -86,7 +87,7 @@ func TestRoundTrips(t *testing.T) {
 // Old lines of the log are deleted apart from the calls, which do not wait for that.
 func TestTrim(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
-	s := open(t, uri)
+	s := storetest.Open(t, store.Config{URI: uri})
 	changes := make([]store.Change, 1000)
 	for i := range changes {
 		changes[i] = increment(fmt.Sprint(i))

@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
 func TestURIs(t *testing.T) {
@@ -29,64 +30,40 @@ func TestURIs(t *testing.T) {
 	}
 }
 
-// What cannot be a quorum is refused before any server is asked, and no password is shown.
-func TestURIsThatAreRefused(t *testing.T) {
-	three := "quorum:redis://a,redis://b,redis://c"
-	for name, tt := range map[string]struct {
-		c     store.Config
-		field string
-		says  string
-	}{
-		"none":      {store.Config{URI: "quorum:"}, "uri", "names 0 servers, must be 3 or 5"},
-		"two":       {store.Config{URI: "quorum:redis://a,redis://b"}, "uri", "names 2 servers, must be 3 or 5"},
-		"four":      {store.Config{URI: three + ",redis://d"}, "uri", "names 4 servers, must be 3 or 5"},
-		"twice":     {store.Config{URI: three + ",redis://a,redis://d"}, "uri", "names redis://a twice"},
-		"a quorum":  {store.Config{URI: "quorum:" + three}, "uri", "server 1, xxxxx, is a quorum"},
-		"no scheme": {store.Config{URI: "quorum:a,b,c"}, "uri", "server 1, xxxxx, does not begin with a known scheme"},
-		"no host":   {store.Config{URI: "quorum:redis://a,redis://,redis://c"}, "uri", "server 2, redis://, "},
-		"password": {
-			store.Config{URI: "quorum:redis://a,redis://u:opensesame@b?x=1,redis://c"},
-			"uri",
-			"server 2, redis://u:xxxxx@b",
+// What cannot be a quorum is refused before any server is asked.
+func TestWrongURIs(t *testing.T) {
+	const three = "quorum:redis://a,redis://b,redis://c"
+	storetest.URIs{
+		Right: map[string]string{three: ""},
+		Wrong: map[string]string{
+			"quorum:":                             "names 0 servers, must be 3 or 5",
+			"quorum:redis://a,redis://b":          "names 2 servers, must be 3 or 5",
+			three + ",redis://d":                  "names 4 servers, must be 3 or 5",
+			three + ",redis://a,redis://d":        "names redis://a twice",
+			"quorum:" + three:                     "server 1, xxxxx, is a quorum",
+			"quorum:a,b,c":                        "server 1, xxxxx, does not begin with a known scheme",
+			"quorum:redis://a,redis://,redis://c": "server 2, redis://, ",
+			"quorum:redis://a,redis://u:s3cret@b?x=1,redis://c":       "server 2, redis://u:xxxxx@b",
+			"quorum:redis://a,redis+sentinel://s/m?nodes=3,redis://c": "Sentinel may make a replica",
+			"quorum:redis://a,redis://b,redis+cluster://c?nodes=2":    "server 3, ",
+			"quorum:redis://a?nodes=2,redis://b,redis://c":            "leave nodes out",
 		},
-		"sentinel": {
-			store.Config{URI: "quorum:redis://a,redis+sentinel://s/m?nodes=3,redis://c"},
-			"uri",
-			"Sentinel may make a replica",
+		Configs: []storetest.Parsed{
+			{Config: store.Config{URI: three, Database: "d"}, Field: "database", Says: `is "d", must be left out`},
+			{
+				Config: store.Config{URI: three, Cluster: strings.Repeat("c", 60)}, Field: "cluster",
+				Says: "a quorum adds .quorum to it",
+			},
 		},
-		"cluster":  {store.Config{URI: "quorum:redis://a,redis://b,redis+cluster://c?nodes=2"}, "uri", "server 3, "},
-		"replicas": {store.Config{URI: "quorum:redis://a?nodes=2,redis://b,redis://c"}, "uri", "leave nodes out"},
-		"database": {store.Config{URI: three, Database: "d"}, "database", `is "d", must be left out`},
-		"cluster name": {
-			store.Config{URI: three, Cluster: strings.Repeat("c", 60)}, "cluster", "a quorum adds .quorum to it",
+		Shown: map[string]string{
+			"quorum:redis://u:s3cret@a,redis://b,sqlite:/c": "quorum:redis://u:xxxxx@a,redis://b,sqlite:/c",
+			"quorum:other:s3cret,redis://b":                 "quorum:xxxxx,redis://b",
+			"quorum:":                                       "quorum:",
 		},
-	} {
-		_, err := store.Parse(tt.c)
-		wrong, ok := errors.AsType[*store.FieldError](err)
-		if !ok || wrong.Field != tt.field || !strings.Contains(wrong.Text, tt.says) ||
-			strings.Contains(wrong.Text, "opensesame") {
-			t.Errorf("%s: %v, want %s: …%s…", name, err, tt.field, tt.says)
-		}
-	}
-	if _, err := store.Parse(store.Config{URI: three}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRedactedURIs(t *testing.T) {
-	d, err := store.Lookup("quorum:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for uri, want := range map[string]string{
-		"quorum:redis://u:pw@a,redis://b,sqlite:/c": "quorum:redis://u:xxxxx@a,redis://b,sqlite:/c",
-		"quorum:other:pw,redis://b":                 "quorum:xxxxx,redis://b",
-		"quorum:":                                   "quorum:",
-	} {
-		if got := d.Redact(uri); got != want {
-			t.Errorf("%s: got %s, want %s", uri, got, want)
-		}
-	}
+		Nobody: func(addr string) string {
+			return "quorum:redis://u:s3cret@" + addr + "/0,redis://" + addr + "/1,redis://" + addr + "/2"
+		},
+	}.Run(t)
 }
 
 // Three files of one machine make a quorum: it is set up, written to, and opened again without one of them.

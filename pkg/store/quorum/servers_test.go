@@ -164,44 +164,34 @@ func TestStoreOnMixedServers(t *testing.T) {
 // acknowledged.
 func TestFiveRedisWithTwoAway(t *testing.T) {
 	servers := redises(t, 5)
-	s := setUpURI(t, quorumOf(servers))
-	rev := int64(0)
-	write := func() {
+	uri := quorumOf(servers)
+	setUpURI(t, uri)
+	f := storetest.Faults{CountsMore: true, Call: 2 * time.Second, Open: func(t *testing.T) store.Store {
 		t.Helper()
-		if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status != store.Applied {
-			t.Fatalf("revision %d: %+v", rev+1, out)
+		return openURI(t, uri)
+	}}
+	killed := func(all ...*testservers.Server) {
+		for _, s := range all {
+			s.Kill()
 		}
-		rev++
 	}
-	write()
-	servers[0].Kill()
-	servers[1].Kill()
-	write()
-	servers[0].Start()
-	servers[1].Start()
-	servers[2].Freeze()
-	servers[3].Freeze()
-	eventually(t, func() error { // the two that are back may still be reconnected to
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		_, err := s.Read(ctx, store.KindLock, "g/a")
-		return err
-	})
-	write()
-	servers[4].Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	outs, err := s.Apply(ctx, put("g/b", 0, 1, 100))
-	if err != nil || outs[0].Status != store.Unknown || !errors.Is(outs[0].Err, store.ErrUnavailable) {
-		t.Fatalf("with three away: %+v, %v", outs, err)
+	started := func(all ...*testservers.Server) {
+		for _, s := range all {
+			s.Start()
+		}
 	}
-	servers[2].Thaw()
-	servers[3].Thaw()
-	servers[4].Start()
-	if out := apply(t, s, put("g/b", 0, 1, 100)); out.Status != store.Applied {
-		t.Fatalf("the same write again: %+v", out)
-	}
-	wantRev(t, s, "g/a", rev)
+	two, others := servers[:2], servers[2:4]
+	freeze := func() { others[0].Freeze(); others[1].Freeze() }
+	thaw := func() { others[0].Thaw(); others[1].Thaw() }
+	f.Run(t,
+		storetest.Fault{Name: "two killed", Begin: func() { killed(two...) }, End: func() { started(two...) }},
+		storetest.Fault{Name: "two others frozen", Begin: freeze, End: thaw},
+		storetest.Fault{
+			Name: "three away", Begin: func() { freeze(); killed(servers[4]) },
+			End: func() { thaw(); started(servers[4]) }, Silent: true,
+		},
+	)
+	s := openURI(t, uri)
 	eventually(t, func() error { return allCount(s) })
 }
 

@@ -42,7 +42,7 @@ func TestTheLeastRights(t *testing.T) {
 		t.Helper()
 		db++
 		c := store.Config{URI: "redis://shardctl:PASSWORD@" + server.Addr, Database: itoa(db)}
-		if got := store.Problems(open(t, c)); len(got) > 0 {
+		if got := store.Problems(storetest.Open(t, c)); len(got) > 0 {
 			t.Errorf("problems %v", got)
 		}
 		return suite(t, c)
@@ -56,7 +56,7 @@ func TestFewerRights(t *testing.T) {
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetchannels", "-config|get")
 	uri := "redis://shardctl:PASSWORD@" + server.Addr
 	got := ""
-	for _, p := range store.Problems(open(t, store.Config{URI: uri})) {
+	for _, p := range store.Problems(storetest.Open(t, store.Config{URI: uri})) {
 		got += p.Reason + " "
 	}
 	if want := redis.ReasonUnknown + " " + redis.ReasonPolled + " "; got != want {
@@ -68,45 +68,34 @@ func TestFewerRights(t *testing.T) {
 	}, "watch")
 }
 
-// tlsServer has a port for TLS alone, and asks for certificates.
-func tlsServer(t *testing.T) (server *testservers.Server, cert, key string) {
-	t.Helper()
-	cert, key = testprocess.Certificate(t, "server")
+func TestTLS(t *testing.T) {
+	cert, key := testprocess.Certificate(t, "server")
+	other, otherKey := testprocess.Certificate(t, "other")
 	ports, err := testprocess.FreePorts(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = testservers.Start(t, testservers.KindRedis, "tls-port "+itoa(ports[0]), "tls-cert-file "+cert,
+	testservers.Start(t, testservers.KindRedis, "tls-port "+itoa(ports[0]), "tls-cert-file "+cert,
 		"tls-key-file "+key, "tls-ca-cert-file "+cert, "tls-auth-clients yes")
-	server.Addr = testprocess.Loopback + ":" + itoa(ports[0])
-	return server, cert, key
-}
-
-func TestTLS(t *testing.T) {
-	server, cert, key := tlsServer(t)
-	other, otherKey := testprocess.Certificate(t, "other")
-	uri := "rediss://" + server.Addr + "?tlsCAFile="
-	floor(t, open(t, store.Config{URI: uri + cert + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key}))
-	refused(t, uri+other+"&tlsCertFile="+cert+"&tlsKeyFile="+key, store.ErrInvalid, "name its file by tlsCAFile")
-	// Whether the server's alert comes before the broken connection is chance.
-	for _, mine := range []string{"", "&tlsCertFile=" + other + "&tlsKeyFile=" + otherKey} {
-		if s, err := redis.Open(t.Context(), store.Config{URI: uri + cert + mine}); err == nil {
-			_ = s.Close(t.Context())
-			t.Errorf("opened with the certificate %q", mine)
-		}
-	}
-	refused(t, uri+"/absent", store.ErrInvalid, "tlsCAFile")
+	storetest.TLS{
+		URI: func(f storetest.Files) string {
+			return "rediss://" + testprocess.Loopback + ":" + itoa(ports[0]) + f.Params()
+		},
+		Right:     storetest.Files{Authority: cert, Cert: cert, Key: key},
+		Stranger:  storetest.Files{Authority: other, Cert: other, Key: otherKey},
+		Untrusted: "name its file by tlsCAFile",
+	}.Run(t)
 }
 
 // At most four connections a replica, the guard's among them.
 func TestConnections(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	uri := server.Database()
-	s := open(t, store.Config{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	if _, err := s.Watch(t.Context(), store.Interest{}); err != nil {
 		t.Fatal(err)
 	}
-	guard := open(t, store.Config{URI: uri, Existing: true})
+	guard := storetest.Open(t, store.Config{URI: uri, Existing: true})
 	for _, of := range []store.Store{s, guard} {
 		for range 3 {
 			for _, kind := range store.Kinds() {
@@ -142,11 +131,11 @@ func TestACluster(t *testing.T) {
 		return err == nil && strings.Contains(state, "cluster_state:ok")
 	})
 	uri := "redis+cluster://" + nodes[1].Addr + "," + nodes[0].Addr + "?nodes=1"
-	s := open(t, store.Config{URI: uri, Timeout: 2 * time.Second})
+	s := storetest.Open(t, store.Config{URI: uri, Timeout: 2 * time.Second})
 	claim(t, s, "g/a")
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		return suite(t, store.Config{URI: uri, Cluster: testservers.Name()})
 	})
-	refused(t, "redis://"+nodes[0].Addr, store.ErrInvalid, "use redis+cluster://")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + nodes[0].Addr}, store.ErrInvalid, "use redis+cluster://")
 }

@@ -9,59 +9,41 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
-
-// refused wants one line that says what to do, and shows no password.
-func refused(t *testing.T, uri string, sentinel error, want string) {
-	t.Helper()
-	s, err := redis.Open(t.Context(), store.Config{URI: uri, Timeout: 5 * time.Second})
-	if err == nil {
-		_ = s.Close(t.Context())
-		t.Fatalf("%s is opened, want %q", redis.Redact(uri), want)
-	}
-	if !errors.Is(err, sentinel) || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s:\n got %v\nwant %v with %q", redis.Redact(uri), err, sentinel, want)
-	}
-	if strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("several lines, or a password: %v", err)
-	}
-	if errors.Is(err, store.ErrInvalid) == errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("both, or none, of invalid and unavailable: %v", err)
-	}
-}
 
 func TestWrongUsers(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	do(t, server.Addr, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+info", "+eval", "+evalsha")
 	do(t, server.Addr, "ACL", "SETUSER", "blind", "on", ">secret", "+@all", "~other")
 	do(t, server.Addr, "ACL", "SETUSER", "default", ">secret")
-	refused(t, "redis://:hunter2@"+server.Addr, store.ErrInvalid, "wrong user or password")
-	refused(t, "redis://"+server.Addr, store.ErrInvalid, "a password is required")
-	refused(t, "redis://reader:secret@"+server.Addr, store.ErrInvalid, "lacks rights")
-	refused(t, "redis://blind:secret@"+server.Addr, store.ErrInvalid, "lacks rights")
+	storetest.WantRefused(t, store.Config{URI: "redis://:s3cret@" + server.Addr}, store.ErrInvalid, "wrong user or password")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + server.Addr}, store.ErrInvalid, "a password is required")
+	storetest.WantRefused(t, store.Config{URI: "redis://reader:secret@" + server.Addr}, store.ErrInvalid, "lacks rights")
+	storetest.WantRefused(t, store.Config{URI: "redis://blind:secret@" + server.Addr}, store.ErrInvalid, "lacks rights")
 	other := testservers.Shared(t, testservers.KindRedis)
-	refused(t, "redis://"+other.Addr+"/99999999", store.ErrInvalid, "no database of this number")
-	refused(t, "redis+sentinel://"+other.Addr+"/shard?nodes=3", store.ErrInvalid, "lacks a command")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + other.Addr + "/99999999"}, store.ErrInvalid, "no database of this number")
+	storetest.WantRefused(t, store.Config{URI: "redis+sentinel://" + other.Addr + "/shard?nodes=3"}, store.ErrInvalid, "lacks a command")
 }
 
 func TestWrongServers(t *testing.T) {
 	evicting := testservers.Start(t, testservers.KindRedis, "maxmemory 100mb", "maxmemory-policy allkeys-lru")
-	refused(t, "redis://"+evicting.Addr, store.ErrInvalid, "set it to noeviction")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + evicting.Addr}, store.ErrInvalid, "set it to noeviction")
 	hiding := testservers.Start(t, testservers.KindRedis, `rename-command INFO ""`)
-	refused(t, "redis://"+hiding.Addr, store.ErrInvalid, "lacks a command")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + hiding.Addr}, store.ErrInvalid, "lacks a command")
 	writable := testservers.Start(t, testservers.KindRedis, "replica-read-only no")
-	refused(t, "redis://"+writable.Addr, store.ErrInvalid, "replica-read-only")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + writable.Addr}, store.ErrInvalid, "replica-read-only")
 
 	ports, err := testprocess.FreePorts(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := net.JoinHostPort(testprocess.Loopback, itoa(ports[0]))
-	refused(t, "redis://"+gone, store.ErrUnavailable, "refused")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + gone}, store.ErrUnavailable, "refused")
 	both := gone + "," + net.JoinHostPort(testprocess.Loopback, itoa(ports[1]))
-	refused(t, "redis+sentinel://"+both+"/shard?nodes=3", store.ErrUnavailable, "Sentinel")
+	storetest.WantRefused(t, store.Config{URI: "redis+sentinel://" + both + "/shard?nodes=3"}, store.ErrUnavailable, "Sentinel")
 }
 
 // Replicas that no one has counted could be promoted, and be a majority of their own.
@@ -70,14 +52,13 @@ func TestUncountedReplicas(t *testing.T) {
 	host, port, _ := net.SplitHostPort(master.Addr)
 	replica := testservers.Start(t, testservers.KindRedis, "replicaof "+host+" "+port)
 	waitFor(t, func() bool { return strings.Contains(info(t, master.Addr)["slave0"], "state=online") })
-	refused(t, "redis://"+master.Addr, store.ErrInvalid, "2 Redis servers hold the data, and nodes=1 is configured")
-	refused(t, "redis://"+replica.Addr+"?nodes=2", store.ErrUnavailable, "is a replica")
-	refused(t, "redis+cluster://"+master.Addr+"?nodes=2", store.ErrInvalid, "no cluster")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + master.Addr}, store.ErrInvalid, "2 Redis servers hold the data, and nodes=1 is configured")
+	storetest.WantRefused(t, store.Config{URI: "redis://" + replica.Addr + "?nodes=2"}, store.ErrUnavailable, "is a replica")
+	storetest.WantRefused(t, store.Config{URI: "redis+cluster://" + master.Addr + "?nodes=2"}, store.ErrInvalid, "no cluster")
 
 	uri := "redis://" + master.Addr
-	claim(t, open(t, store.Config{URI: uri + "?nodes=2", Timeout: time.Second}), "g/a")
-	refused(t, uri+"?nodes=3", store.ErrInvalid,
-		"nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
+	claim(t, storetest.Open(t, store.Config{URI: uri + "?nodes=2", Timeout: time.Second}), "g/a")
+	storetest.WantRefused(t, store.Config{URI: uri + "?nodes=3"}, store.ErrInvalid, "nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
 }
 
 func TestTooOld(t *testing.T) {
@@ -99,7 +80,7 @@ func TestProblemsAreTold(t *testing.T) {
 		"maxmemory-policy allkeys-lru": redis.ReasonEviction,
 	} {
 		server := testservers.Start(t, testservers.KindRedis, strings.Split(config, "\n")...)
-		s := open(t, store.Config{URI: "redis://" + server.Addr})
+		s := storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
 		got := ""
 		for _, p := range store.Problems(s) {
 			got += p.Reason
@@ -122,7 +103,7 @@ func TestProblemsAreTold(t *testing.T) {
 func TestAPasswordThatChanges(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "on", ">first", "~*", "&*", "+@all")
-	s := open(t, store.Config{URI: "redis://shardctl:first@" + server.Addr})
+	s := storetest.Open(t, store.Config{URI: "redis://shardctl:first@" + server.Addr})
 	floor(t, s)
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetpass", ">second")
 	do(t, server.Addr, "CLIENT", "KILL", "USER", "shardctl")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -34,7 +35,7 @@ var edited = map[string]struct {
 // takes its place.
 func TestDocumentsWrittenOutOfBand(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
-	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	s := storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
 	for name, tc := range edited {
 		id := "g/" + strings.ReplaceAll(name, " ", "-")
 		do(t, server.Addr, "HSET", "shardctl:{default}:locks", id, strings.ReplaceAll(tc.fields, "|", "\x00"))

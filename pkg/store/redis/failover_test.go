@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -13,7 +14,7 @@ import (
 func set(t *testing.T) (*testservers.RedisSet, store.Store, store.Reply) {
 	t.Helper()
 	servers := testservers.StartRedisSet(t, 3)
-	s := open(t, store.Config{URI: servers.URI(), Timeout: time.Second})
+	s := storetest.Open(t, store.Config{URI: servers.URI(), Timeout: time.Second})
 	claim(t, s, "g/held")
 	return servers, s, floor(t, s)
 }
@@ -51,7 +52,7 @@ func TestTheMasterIsFrozenThenThawed(t *testing.T) {
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
 	// A client that has talked to the old master alone, and goes on to.
-	stale := open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
+	stale := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
 	floor(t, stale)
 	servers.Nodes[old].Freeze()
 	wantFailover(t, s, before)
@@ -77,7 +78,7 @@ func TestTheMasterIsFrozenThenThawed(t *testing.T) {
 func TestTheMasterIsPartitioned(t *testing.T) {
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
-	beside := open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
+	beside := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
 	claim(t, beside, "g/beside")
 	for i := range servers.Links {
 		if i != old {
@@ -102,25 +103,42 @@ func TestTheMasterIsPartitioned(t *testing.T) {
 	}
 }
 
+// faulty has faults act on clients of a URI.
+func faulty(uri string) storetest.Faults {
+	return storetest.Faults{WatchEnds: true, Open: func(t *testing.T) store.Store {
+		t.Helper()
+		return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+	}}
+}
+
 // WAIT alone would confirm what a script did not write; each script writes, so frozen replicas are noticed by reads.
 func TestFrozenReplicasAcknowledgeNothing(t *testing.T) {
-	servers, s, _ := set(t)
-	master := servers.Master(t.Context())
-	for i, node := range servers.Nodes {
-		if i != master {
-			node.Freeze()
+	servers := testservers.StartRedisSet(t, 3)
+	replicas := func(do func(*testservers.Server)) {
+		master := servers.Master(t.Context())
+		for i, node := range servers.Nodes {
+			if i != master {
+				do(node)
+			}
 		}
 	}
-	if _, err := s.Read(t.Context(), store.KindLock, "g/held"); err == nil {
-		t.Error("a read that no replica has acknowledged is good")
-	}
-	if out := apply(t, s, lock("g/x", 9, 0)); out.Status != store.Unknown {
-		t.Errorf("a change that no replica has acknowledged: %+v", out)
-	}
-	for _, node := range servers.Nodes {
-		node.Thaw()
-	}
-	floor(t, s)
+	faulty(servers.URI()).Run(t, storetest.Fault{
+		Name: "replicas frozen", Silent: true, Begin: func() { replicas((*testservers.Server).Freeze) },
+		End: func() { replicas((*testservers.Server).Thaw) },
+	})
+}
+
+// A server alone is killed, stands still, and its network breaks.
+func TestFaults(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	link := server.Link()
+	faulty("redis://"+link.Addr).Run(t,
+		storetest.Fault{Name: "killed", Begin: server.Kill, End: server.Start, Silent: true},
+		storetest.Fault{Name: "killed and started", Begin: func() { server.Kill(); server.Start() }},
+		storetest.Fault{Name: "frozen", Begin: server.Freeze, End: server.Thaw, Silent: true},
+		storetest.Fault{Name: "blocked network", Begin: link.Block, End: link.Unblock, Silent: true},
+		storetest.Fault{Name: "cut", Begin: link.Cut},
+	)
 }
 
 // A watch ends when another master has taken over. One that is opened then notifies of what happens there.

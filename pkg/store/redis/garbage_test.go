@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -33,7 +34,7 @@ func TestGarbageOfHeartbeats(t *testing.T) {
 	const sample, mostWritten, mostRead, rewritten = 1000, 600, 100, 1 << 20
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindRedis, "appendfsync no", "auto-aof-rewrite-min-size 1mb")
-	s, c := open(t, store.Config{URI: "redis://" + server.Addr}), client(t, server.Addr)
+	s, c := storetest.Open(t, store.Config{URI: "redis://" + server.Addr}), client(t, server.Addr)
 	const id = "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 	rev := floor(t, s).Floor
 	heartbeat := func() {

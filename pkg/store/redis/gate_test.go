@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -17,7 +18,7 @@ const lease = time.Second
 func TestTheGateOpensAfterALease(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindRedis).Database()
 	begin := time.Now() // the first good reply is that of open
-	s := open(t, store.Config{URI: uri})
+	s := storetest.Open(t, store.Config{URI: uri})
 	first := lock("g/a", floor(t, s).Floor+1, lease)
 	out := apply(t, s, first)
 	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrUnavailable) ||
@@ -30,7 +31,7 @@ func TestTheGateOpensAfterALease(t *testing.T) {
 	if d := time.Since(begin); d < lease {
 		t.Errorf("opened after %v, want %v", d, lease)
 	}
-	other := open(t, store.Config{URI: uri})
+	other := storetest.Open(t, store.Config{URI: uri})
 	if out := apply(t, other, lock("g/b", rev+1, lease)); out.Status != store.Applied {
 		t.Errorf("another client finds it open: %+v", out)
 	}
@@ -48,7 +49,7 @@ func TestTheGateOpensAfterALease(t *testing.T) {
 func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	uri := "redis://" + server.Addr
-	s := open(t, store.Config{URI: uri, Timeout: time.Second})
+	s := storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
 	rev := claim(t, s, "g/a")
 	heartbeat := func(s store.Store) {
 		t.Helper()
@@ -66,7 +67,7 @@ func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 	}
 
 	do(t, server.Addr, "HSET", key, "identity", before)
-	fresh := open(t, store.Config{URI: uri})
+	fresh := storetest.Open(t, store.Config{URI: uri})
 	heartbeat(fresh)
 	if got := gateIs(); got != before {
 		t.Errorf("who has had good replies for less than a lease has opened the gate: %q", got)
@@ -80,7 +81,7 @@ func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 	}
 	do(t, server.Addr, "HDEL", key, "seen")
 	heartbeat(s)
-	late := open(t, store.Config{URI: uri})
+	late := storetest.Open(t, store.Config{URI: uri})
 	if out := apply(t, late, lock("g/b", floor(t, late).Floor+1, lease)); out.Status != store.Applied {
 		t.Errorf("a claim of a process that began after the gate was opened: %+v", out)
 	}
@@ -89,7 +90,7 @@ func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 // A restart may have lost writes: another history, and no claims for a lease. Claims of before are known by it.
 func TestARestartIsAnotherHistory(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
-	s := open(t, store.Config{URI: server.Database(), Timeout: time.Second})
+	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: time.Second})
 	before := floor(t, s)
 	claim(t, s, "g/a")
 	server.Kill()
@@ -119,7 +120,7 @@ func TestARestartIsAnotherHistory(t *testing.T) {
 // What was read in one history is not good in another one, and the largest revision is not forgotten.
 func TestRevisionsGoOnAboveWhatWasKnown(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
-	s := open(t, store.Config{URI: server.Database(), Timeout: time.Second})
+	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: time.Second})
 	high := floor(t, s).Floor + 3_600_000
 	must(t, s, lock("g/a", high, 0), store.Applied)
 	do(t, server.Addr, "FLUSHALL")
@@ -131,7 +132,7 @@ func TestRevisionsGoOnAboveWhatWasKnown(t *testing.T) {
 // A master that takes over may have a clock that is behind. The next reply has a revision that may be claimed with.
 func TestTheGateOpensAboveItsMark(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
-	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	s := storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
 	mark := floor(t, s).Floor + 3_600_000
 	do(t, server.Addr, "HSET", "shardctl:{default}:gate", "high", mark)
 	if rev := claim(t, s, "g/a"); rev <= mark {
@@ -142,7 +143,7 @@ func TestTheGateOpensAboveItsMark(t *testing.T) {
 // Replicas repeat all their claims while they wait for the gate. One of them is sent; when the gate is open, all are.
 func TestClaimsThatWaitForTheGateAreNotAllSent(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
-	s := open(t, store.Config{URI: "redis://" + server.Addr})
+	s := storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
 	claims := func() (all []store.Change) {
 		from := floor(t, s).Floor
 		for i := range store.MaxBatch {
@@ -176,7 +177,7 @@ func TestClaimsThatWaitForTheGateAreNotAllSent(t *testing.T) {
 			t.Fatalf("a claim at a closed gate: %+v", out)
 		}
 	}
-	claim(t, open(t, store.Config{URI: "redis://" + server.Addr}), "g/first")
+	claim(t, storetest.Open(t, store.Config{URI: "redis://" + server.Addr}), "g/first")
 	_, outs = received(claims())
 	for _, out := range outs {
 		if out.Status != store.Applied {

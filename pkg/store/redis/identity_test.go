@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
 // A replica that goes on where it had left off closes the gate as well. A claim that was written before counts neither
@@ -41,7 +42,7 @@ func TestAPartialSynchronizationClosesTheGate(t *testing.T) {
 func TestAMasterWithoutAMajorityNamesNoCourse(t *testing.T) {
 	servers, _, _ := set(t)
 	old := servers.Master(t.Context())
-	alone := open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
+	alone := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
 	before := floor(t, alone)
 	for i, node := range servers.Nodes {
 		if i != old {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -18,7 +19,7 @@ func TestInitOpensTheGateOfANewDatabase(t *testing.T) {
 			t.Fatalf("init: %v, %v; want %v", made, err, want)
 		}
 	}
-	s := open(t, c)
+	s := storetest.Open(t, c)
 	before := lock("g/stale", floor(t, s).Floor, lease)
 	before.Doc.Rev -= 60_000
 	must(t, s, before, store.Refused)
@@ -48,7 +49,7 @@ func TestInitLeavesAUsedDatabaseClosed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := store.Config{URI: shared.Database()}
-			s := open(t, c)
+			s := storetest.Open(t, c)
 			doc.WriterID = store.WriterID{Session: "w", Seq: 1}
 			must(t, s, store.Change{Doc: doc}, store.Applied)
 			wantUsed(t, c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -46,7 +47,7 @@ func TestAReplicaThatIsConnectedTwiceIsOne(t *testing.T) {
 	link := testprocess.Link(t, master.Addr)
 	follow(t, replica, link.Addr)
 	online(t, master, 1)
-	s := open(t, store.Config{URI: "redis://" + master.Addr + "?nodes=2", Timeout: time.Second})
+	s := storetest.Open(t, store.Config{URI: "redis://" + master.Addr + "?nodes=2", Timeout: time.Second})
 	claim(t, s, "g/before")
 
 	link.Block() // what it closes now, the master does not hear of
@@ -94,7 +95,7 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 	online(t, master, 1)
 	var logged []string
 	uri := "redis://" + master.Addr + "?nodes=2"
-	s := open(t, store.Config{URI: uri, Timeout: time.Second, Logger: funcr.New(func(_, args string) {
+	s := storetest.Open(t, store.Config{URI: uri, Timeout: time.Second, Logger: funcr.New(func(_, args string) {
 		logged = append(logged, args)
 	}, funcr.Options{})})
 	claim(t, s, "g/before")
@@ -123,7 +124,7 @@ func TestServersTooManyAreRemembered(t *testing.T) {
 		!strings.Contains(logged[1], todo) {
 		t.Errorf("logged %q, want each reason once", logged)
 	}
-	wantShut(t, open(t, store.Config{URI: uri}))
+	wantShut(t, storetest.Open(t, store.Config{URI: uri}))
 
 	do(t, master.Addr, "DEL", "shardctl:{default}:gate")
 	claim(t, s, "g/after")

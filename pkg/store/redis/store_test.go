@@ -11,25 +11,10 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
-// open makes a client that ends with the test.
-func open(t *testing.T, c store.Config) store.Store {
-	t.Helper()
-	s, err := redis.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 // suite is a database for the conformance suite.
 func suite(t *testing.T, c store.Config) storetest.Database {
 	t.Helper()
-	mine := open(t, c)
+	mine := storetest.Open(t, c)
 	return storetest.Database{
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := redis.Open(ctx, c)

@@ -172,7 +172,13 @@ func (b *bench) put(d store.Doc, ifRev int64) store.Change {
 // apply performs one change.
 func apply(t *testing.T, s store.Store, c store.Change) store.Outcome {
 	t.Helper()
-	outs, err := s.Apply(t.Context(), c)
+	return applyIn(t.Context(), t, s, c)
+}
+
+// applyIn performs one change within a context.
+func applyIn(ctx context.Context, t *testing.T, s store.Store, c store.Change) store.Outcome {
+	t.Helper()
+	outs, err := s.Apply(ctx, c)
 	if err != nil {
 		t.Fatalf("apply %s %s: %v", c.Doc.Kind, c.Doc.ID, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -46,7 +47,7 @@ func TestOneConnectionAReplica(t *testing.T) {
 		})
 	}
 	has("before", 0)
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	for range 3 {
 		_, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 		must(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -15,7 +16,7 @@ import (
 // A document whose data somebody edited, or that somebody deleted, is absent, and the next creation takes its place.
 func TestCreationReplacesEditedZnodes(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	conn, _ := raw(t, uri)
 	for name, edit := range map[string]func(path string) error{
 		"data are no JSON": func(path string) error {
@@ -55,7 +56,7 @@ func TestCreationReplacesEditedZnodes(t *testing.T) {
 // the document can be created again.
 func TestZnodesThatDoNotFit(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	conn, _ := raw(t, uri)
 	for name, edit := range map[string]func(path, entry string) error{
 		"revision gone": func(path, _ string) error { return conn.Delete(path+"/1", -1) },
@@ -83,7 +84,7 @@ func TestZnodesThatDoNotFit(t *testing.T) {
 // A document deleted with all its children by a tool leaves a line of the index. It gives no old writer a way back.
 func TestOldWriterAfterDeletionOutOfBand(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	conn, _ := raw(t, uri)
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 	path := zookeeper.Document(s, store.KindLock, "g/a")
@@ -102,7 +103,7 @@ func TestOldWriterAfterDeletionOutOfBand(t *testing.T) {
 // Counters go on over what no one can read, and all directories come back with the next writes.
 func TestWipedOut(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	conn, chroot := raw(t, uri)
 	increment := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
 	apply(t.Context(), t, s, store.Applied, increment)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -25,84 +25,11 @@ func at(ensemble *testservers.ZooKeepers, uri, addr string) string {
 // await tries until f is true, and fails the test after patient.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	awaitWithin(t, patient, what, f)
-}
-
-func awaitWithin(t *testing.T, limit time.Duration, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !f(); {
+	for end := time.Now().Add(patient); !f(); {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
+			t.Fatalf("not within %v: %s", patient, what)
 		}
 		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// chain writes one lock again and again, each time at the revision after the last one that was answered. What is
-// unknown is repeated as it was, as electors do.
-type chain struct {
-	s    store.Store
-	id   string
-	done atomic.Int64 // the last revision that was acknowledged
-	err  error
-}
-
-func (c *chain) run(ctx context.Context) {
-	for rev := int64(0); ctx.Err() == nil && c.err == nil; rev++ {
-		change := put(lock(c.id), rev)
-		change.Doc.Count = rev + 1
-		c.err = c.write(ctx, change)
-	}
-}
-
-func (c *chain) write(ctx context.Context, change store.Change) error {
-	for ctx.Err() == nil {
-		limited, cancel := context.WithTimeout(ctx, brief)
-		outs, err := c.s.Apply(limited, change)
-		cancel()
-		switch {
-		case err != nil:
-			return err
-		case outs[0].Status == store.Applied:
-			c.done.Store(change.Doc.Rev)
-			return nil
-		case outs[0].Status != store.Unknown:
-			return fmt.Errorf("the only writer of %s at %d: status %d, found %+v", c.id, change.IfRev, outs[0].Status,
-				outs[0].Doc)
-		case !errors.Is(outs[0].Err, store.ErrUnavailable):
-			return outs[0].Err
-		}
-	}
-	return nil
-}
-
-// chains runs some until the test calls end, which checks that nothing acknowledged was lost.
-func chains(t *testing.T, uri string, n int) (all []*chain, end func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{}, n)
-	for i := range n {
-		c := &chain{s: open(t, zookeeper.Options{URI: uri, Timeout: patient}), id: fmt.Sprint("g/chain", i)}
-		all = append(all, c)
-		go func() { c.run(ctx); ended <- struct{}{} }()
-	}
-	return all, func() {
-		t.Helper()
-		cancel()
-		for range n {
-			<-ended
-		}
-		s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
-		for _, c := range all {
-			found := readOne(t, s, store.KindLock, c.id)
-			last := c.done.Load()
-			switch {
-			case c.err != nil:
-				t.Error(c.err)
-			case found == nil || found.Rev < last || found.Rev > last+1 || found.Count != found.Rev:
-				t.Errorf("%s: found %+v, acknowledged up to %d", c.id, found, last)
-			}
-		}
 	}
 }
 
@@ -110,80 +37,50 @@ func chains(t *testing.T, uri string, n int) (all []*chain, end func()) {
 // may fail too while a server fetches data.
 const elections = time.Minute
 
-// further waits until every chain has gone on, and says how long that took.
-func further(t *testing.T, all []*chain) time.Duration {
-	t.Helper()
-	begin := time.Now()
-	for _, c := range all {
-		last := c.done.Load()
-		awaitWithin(t, elections, c.id+" goes on", func() bool { return c.done.Load() > last+1 })
-	}
-	return time.Since(begin)
+// through has faults act on clients of a URI.
+func through(uri string) storetest.Faults {
+	return storetest.Faults{Call: brief, Patience: elections, Open: func(t *testing.T) store.Store {
+		t.Helper()
+		return storetest.Open(t, store.Config{URI: uri})
+	}}
 }
 
-// A leader that dies, or stands still, costs an election. Nothing that was acknowledged is lost.
-func TestEnsembleLosesItsLeader(t *testing.T) {
+// A leader that dies, or stands still, costs an election. Without a majority nothing is answered.
+func TestEnsembleLosesServers(t *testing.T) {
 	ensemble := testservers.StartZooKeepers(t, 3)
-	uri := ensemble.Database()
-	all, end := chains(t, uri, 4)
-	further(t, all)
-
-	leader := ensemble.Leader()
-	leader.Kill()
-	t.Logf("leader killed: all write again after %v", further(t, all))
-	leader.Start()
-
-	leader = ensemble.Leader()
-	leader.Freeze()
-	t.Logf("leader frozen: all write again after %v", further(t, all))
-	leader.Thaw()
-	further(t, all)
-
-	follower := ensemble.Others(ensemble.Leader())[0]
-	follower.Freeze()
-	t.Logf("follower frozen: all write again after %v", further(t, all))
-	follower.Thaw()
-
-	for _, s := range ensemble.Servers {
-		s.Kill()
+	var one, other *testservers.Server
+	leader := func() { one = ensemble.Leader() }
+	all := func(do func(*testservers.Server)) {
+		for _, s := range ensemble.Servers {
+			do(s)
+		}
 	}
-	for _, s := range ensemble.Servers {
-		s.Start()
-	}
-	ensemble.Leader()
-	t.Logf("all killed and started: all write again after %v", further(t, all))
-	end()
-}
-
-// Without a majority nothing is confirmed and nothing refused. Afterwards the same change is answered.
-func TestEnsembleLosesItsMajority(t *testing.T) {
-	ensemble := testservers.StartZooKeepers(t, 3)
-	s := open(t, zookeeper.Options{URI: ensemble.Database(), Timeout: patient})
-	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
-	leader := ensemble.Leader()
-	for _, follower := range ensemble.Others(leader) {
-		follower.Freeze()
-	}
-	limited, cancel := context.WithTimeout(t.Context(), brief)
-	defer cancel()
-	change := put(lock("g/a"), 1)
-	out := apply(limited, t, s, store.Unknown, change)
-	if !errors.Is(out.Err, store.ErrUnavailable) {
-		t.Errorf("got %v, want that the store is unavailable", out.Err)
-	}
-	limited, cancel = context.WithTimeout(t.Context(), brief)
-	defer cancel()
-	if r, err := s.Read(limited, store.KindLock, "g/a"); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("read %+v, %v without a majority", r.Docs, err)
-	}
-	for _, follower := range ensemble.Others(leader) {
-		follower.Thaw()
-	}
-	await(t, "the repeated change is applied", func() bool {
-		outs, err := s.Apply(t.Context(), change)
-		must(t, err)
-		return outs[0].Status == store.Applied
-	})
+	through(ensemble.Database()).Run(t,
+		storetest.Fault{
+			Name: "leader killed", Begin: func() { leader(); one.Kill() }, End: func() { one.Start() },
+		},
+		storetest.Fault{
+			Name: "leader frozen", Begin: func() { leader(); one.Freeze() }, End: func() { one.Thaw() },
+		},
+		storetest.Fault{
+			Name:  "follower frozen",
+			Begin: func() { one = ensemble.Others(ensemble.Leader())[0]; one.Freeze() }, End: func() { one.Thaw() },
+		},
+		storetest.Fault{
+			Name: "no majority", Silent: true,
+			Begin: func() {
+				followers := ensemble.Others(ensemble.Leader())
+				one, other = followers[0], followers[1]
+				one.Freeze()
+				other.Freeze()
+			},
+			End: func() { one.Thaw(); other.Thaw() },
+		},
+		storetest.Fault{
+			Name: "all killed", Silent: true, Begin: func() { all((*testservers.Server).Kill) },
+			End: func() { all((*testservers.Server).Start); ensemble.Leader() },
+		},
+	)
 }
 
 // A leader that was deposed while it stood still does not know that when it goes on. Its clients see no old document.
@@ -192,12 +89,12 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 	uri := ensemble.Database()
 	for round := range int64(3) {
 		leader := ensemble.Leader()
-		inside := open(t, zookeeper.Options{URI: at(ensemble, uri, leader.Addr), Timeout: patient})
+		inside := storetest.Open(t, store.Config{URI: at(ensemble, uri, leader.Addr)})
 		var addrs []string
 		for _, s := range ensemble.Others(leader) {
 			addrs = append(addrs, s.Addr)
 		}
-		outside := open(t, zookeeper.Options{
+		outside := storetest.Open(t, store.Config{
 			URI: at(ensemble, uri, strings.Join(addrs, ",")), Timeout: patient,
 		})
 		apply(t.Context(), t, inside, store.Applied, put(lock("g/a"), 2*round))
@@ -233,14 +130,14 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 func TestClientIsCutOff(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
-	s := open(t, zookeeper.Options{URI: server.Via(link, uri), Timeout: patient})
-	beside := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: server.Via(link, uri)})
+	beside := storetest.Open(t, store.Config{URI: uri})
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
-	all, end := chains(t, server.Via(link, uri), 2)
+	w := through("").Write(t, storetest.Open(t, store.Config{URI: server.Via(link, uri)}))
 	for _, pause := range []time.Duration{0, 6 * time.Second} { // a session lives for 4 s
-		further(t, all)
+		w.GoOn(t)
 		if pause == 0 {
 			link.Cut()
 		} else {
@@ -252,7 +149,7 @@ func TestClientIsCutOff(t *testing.T) {
 			link.Unblock()
 		}
 		wantResync(t, notes)
-		further(t, all)
+		w.GoOn(t)
 		next := lock(fmt.Sprint("g/after", pause))
 		next.Next = "me"
 		apply(t.Context(), t, beside, store.Applied, put(next, 0))
@@ -263,7 +160,7 @@ func TestClientIsCutOff(t *testing.T) {
 			t.Errorf("listed %+v, want %s", listed.Docs, next.ID)
 		}
 	}
-	end()
+	w.Check(t, beside)
 }
 
 // Connections that come and go do not have the channels of watches pile up, and notifications go on, also for a user
@@ -273,8 +170,8 @@ func TestChannelsOfWatchesDoNotPileUp(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
 	known := strings.Replace(uri, "zk://", "zk://me:secret@", 1)
-	s := open(t, zookeeper.Options{URI: server.Via(link, known), Timeout: patient})
-	beside := open(t, zookeeper.Options{URI: known, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: server.Via(link, known)})
+	beside := storetest.Open(t, store.Config{URI: known})
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
 	must(t, err)
 	wantResync(t, notes)
@@ -325,7 +222,7 @@ func wantNote(t *testing.T, notes <-chan store.Notification, what string, f func
 // Heartbeats, claims and what concerns others wake no one.
 func TestWatchIsFiltered(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	session := store.Doc{Kind: store.KindSession, ID: "s", State: store.StateLive}
 	apply(t.Context(), t, s, store.Applied, put(session, 0))
 	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})

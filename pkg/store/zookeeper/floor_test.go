@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -24,7 +25,7 @@ func floor(t *testing.T, s store.Store) int64 {
 // The floor rises with each write, and above whatever another store was at.
 func TestFloor(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	first := floor(t, s)
 	if second := floor(t, s); second <= first {
 		t.Errorf("floor %d after %d", second, first)
@@ -36,7 +37,7 @@ func TestFloor(t *testing.T) {
 		t.Errorf("floor %d, raised to %d", raised, want)
 	}
 	must(t, store.RaiseFloor(t.Context(), s, 5)) // never lower
-	if got := floor(t, open(t, zookeeper.Options{URI: uri, Timeout: patient})); got < raised {
+	if got := floor(t, storetest.Open(t, store.Config{URI: uri})); got < raised {
 		t.Errorf("another client has the floor %d, want %d", got, raised)
 	}
 	if err := store.RaiseFloor(t.Context(), s, -1); !errors.Is(err, store.ErrMalformed) {
@@ -47,7 +48,7 @@ func TestFloor(t *testing.T) {
 // Clients that run know of a floor that another has raised since, with the next reply of either kind.
 func TestFloorThatAnotherRaises(t *testing.T) {
 	o := zookeeper.Options{URI: testservers.Shared(t, testservers.KindZooKeeper).Database(), Timeout: patient}
-	s, other := open(t, o), open(t, o)
+	s, other := storetest.Open(t, o), storetest.Open(t, o)
 	for range 3 {
 		want := floor(t, s) + 1_000_000_000_000
 		must(t, store.RaiseFloor(t.Context(), other, want))
@@ -74,12 +75,12 @@ func TestFloorAfterALoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 			if restored {
-				open(t, zookeeper.Options{URI: uri, Timeout: patient})
+				storetest.Open(t, store.Config{URI: uri})
 				conn, chroot := raw(t, uri)
 				_, err := conn.Set(chroot+"/shardctl/default/floor", []byte(strconv.FormatInt(base, 10)), -1)
 				must(t, err)
 			}
-			if got := floor(t, open(t, zookeeper.Options{URI: uri, Timeout: patient})); got <= given {
+			if got := floor(t, storetest.Open(t, store.Config{URI: uri})); got <= given {
 				t.Errorf("floor %d, not above %d", got, given)
 			}
 		})
@@ -89,7 +90,7 @@ func TestFloorAfterALoss(t *testing.T) {
 // What somebody does to the znode of the floor takes nothing from clients that run, and is reported to those that open.
 func TestFloorIsEdited(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	conn, chroot := raw(t, uri)
 	path, before := chroot+"/shardctl/default/floor", floor(t, s)
 	_, err := conn.Set(path, []byte("junk"), -1)
@@ -97,12 +98,12 @@ func TestFloorIsEdited(t *testing.T) {
 	if got := floor(t, s); got < before {
 		t.Errorf("floor %d after %d", got, before)
 	}
-	wantRefused(t, zookeeper.Options{URI: uri, Timeout: patient}, store.ErrInvalid, "holds no number")
+	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient}, store.ErrInvalid, "holds no number")
 	must(t, conn.Delete(path, -1))
 	if got := floor(t, s); got < before {
 		t.Errorf("floor %d after %d", got, before)
 	}
-	wantRefused(t, zookeeper.Options{URI: uri, Timeout: patient}, store.ErrInvalid, "was deleted: write to it")
+	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient}, store.ErrInvalid, "was deleted: write to it")
 	want := before + 1_000_000_000_000
 	_, err = conn.Create(path, []byte(strconv.FormatInt(want, 10)), 0, zk.WorldACL(zk.PermAll))
 	must(t, err)

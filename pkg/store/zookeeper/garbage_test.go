@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -35,7 +35,7 @@ func TestHeartbeatsLeaveOneSmallTransaction(t *testing.T) {
 	const snapshots = 3
 	server := testservers.Start(t, testservers.KindZooKeeper, "snapCount=1000", "autopurge.snapRetainCount=3",
 		"autopurge.purgeInterval=1")
-	s := open(t, zookeeper.Options{URI: server.Database(), Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: server.Database()})
 	const id = "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 	heartbeat := func(rev int64) store.Change {
 		return store.Change{IfRev: rev, Doc: store.Doc{

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -28,7 +29,7 @@ func TestLeasesOutliveTheirLeader(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for m := range members {
-		db := open(t, zookeeper.Options{URI: uri, Timeout: lease / 6})
+		db := storetest.Open(t, store.Config{URI: uri, Timeout: lease / 6})
 		e, err := elect.Start(ctx, elect.Config{
 			Store: db, Member: elect.Member{Instance: fmt.Sprint("member-", m)}, LeaseDuration: lease,
 			OnStuck: func(stuck []elect.Key) { t.Errorf("stuck: %v", stuck) },

@@ -1,7 +1,6 @@
 package zookeeper_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,28 +13,11 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
-
-// wantRefused opens, and wants one line that says what is wrong and what to do.
-func wantRefused(t *testing.T, o zookeeper.Options, kind error, parts ...string) {
-	t.Helper()
-	s, err := zookeeper.Open(t.Context(), o)
-	if err == nil {
-		_ = s.Close(context.Background())
-		t.Fatal("it opens")
-	}
-	if !errors.Is(err, kind) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v; want one line without a password that wraps %v", err, kind)
-	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v lacks %q", err, part)
-		}
-	}
-}
 
 // with puts a user and a password into a URI.
 func with(uri, user string) string {
@@ -49,8 +31,8 @@ func TestChrootIsNotThere(t *testing.T) {
 	o := zookeeper.Options{URI: with(uri, "app") + "/deeper/still", Timeout: patient}
 	looks := o
 	looks.Existing = true
-	wantRefused(t, looks, store.ErrInvalid, "no replica has set up "+chroot+"/deeper/still/shardctl/default yet")
-	s := open(t, o)
+	storetest.WantRefused(t, looks, store.ErrInvalid, "no replica has set up "+chroot+"/deeper/still/shardctl/default yet")
+	s := storetest.Open(t, o)
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 	if _, _, err := conn.GetACL(chroot + "/deeper"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("anyone sees the rights of the chroot: %v", err)
@@ -62,8 +44,7 @@ func TestNobodyAnswers(t *testing.T) {
 	must(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
-	wantRefused(t, zookeeper.Options{URI: "zk://" + addr, Timeout: time.Second}, store.ErrUnavailable,
-		"no session with ZooKeeper", "refused")
+	storetest.WantRefused(t, store.Config{URI: "zk://" + addr, Timeout: time.Second}, store.ErrUnavailable, "no session with ZooKeeper", "refused")
 }
 
 // Least rights: on the chroot, the right to create and to read. All below it belongs to the user alone.
@@ -79,22 +60,22 @@ func TestUsers(t *testing.T) {
 		{URI: strings.Replace(with(uri, "app"), "secret", "wrong-secret", 1)},
 	} {
 		o.Timeout = patient
-		wantRefused(t, o, store.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
+		storetest.WantRefused(t, o, store.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
 	}
-	s := open(t, zookeeper.Options{URI: with(uri, "app"), Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: with(uri, "app")})
 	first := put(lock("g/a"), 0)
 	apply(t.Context(), t, s, store.Applied, first)
 	found, _, err := conn.GetACL(chroot + "/shardctl/default/schema")
 	if !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("anyone sees rights %v, %v", found, err)
 	}
-	wantRefused(t, zookeeper.Options{URI: with(uri, "other"), Timeout: patient}, store.ErrInvalid, "user other")
+	storetest.WantRefused(t, store.Config{URI: with(uri, "other"), Timeout: patient}, store.ErrInvalid, "user other")
 
 	// Who may only read can open what exists, and read and list it; a change is refused for good.
 	must(t, conn.AddAuth("digest", []byte("app:secret-app")))
 	readable(t, conn, chroot, append(zk.DigestACL(zk.PermRead, "ops", "secret-ops"),
 		zk.DigestACL(zk.PermAll, "app", "secret-app")...))
-	reader := open(t, zookeeper.Options{URI: with(uri, "ops"), Timeout: patient, Existing: true})
+	reader := storetest.Open(t, store.Config{URI: with(uri, "ops"), Timeout: patient, Existing: true})
 	if d := readOne(t, reader, store.KindLock, "g/a"); d == nil {
 		t.Error("a reader does not find the lock")
 	}
@@ -122,8 +103,7 @@ func readable(t *testing.T, conn *zk.Conn, path string, acl []zk.ACL) {
 
 func TestNothingSetUpYet(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	wantRefused(t, zookeeper.Options{URI: uri, Timeout: patient, Existing: true}, store.ErrInvalid,
-		"no replica has set up /")
+	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient, Existing: true}, store.ErrInvalid, "no replica has set up /")
 }
 
 // An old server: what it says of itself is enough.
@@ -134,8 +114,7 @@ func TestTooOld(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	go pretend(l, server.Addr)
 	uri := strings.Replace(server.Database(), server.Addr, l.Addr().String(), 1)
-	wantRefused(t, zookeeper.Options{URI: uri, Timeout: patient}, store.ErrInvalid,
-		"ZooKeeper 3.4.14 is too old, want 3.5 or later")
+	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient}, store.ErrInvalid, "ZooKeeper 3.4.14 is too old, want 3.5 or later")
 }
 
 // pretend answers srvr as an old server does, and passes all else on.
@@ -195,23 +174,18 @@ func TestTLS(t *testing.T) {
 		"ssl.keyStore.type=PEM", "ssl.trustStore.type=PEM",
 		"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider")
 	uri := strings.Replace(server.Database(), server.Addr, fmt.Sprintf("127.0.0.1:%d", ports[0]), 1)
-	params := "?tlsCAFile=" + cert + "&tlsCertFile=" + cert + "&tlsKeyFile=" + key
-	s := open(t, zookeeper.Options{URI: uri + params, Timeout: patient})
-	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
-
-	other, _ := testprocess.Certificate(t, "other")
-	begin := time.Now()
-	wantRefused(t, zookeeper.Options{URI: uri + "?tlsCAFile=" + other, Timeout: patient}, store.ErrInvalid,
-		"the server's certificate is not trusted", "certificate signed by unknown authority")
-	if took := time.Since(begin); took > patient/2 {
-		t.Errorf("it took %v to say so", took)
-	}
-	wantRefused(t, zookeeper.Options{URI: uri + "?tlsCAFile=" + cert, Timeout: 2 * time.Second},
-		store.ErrUnavailable, "no session with ZooKeeper", "certificate")
+	other, otherKey := testprocess.Certificate(t, "other")
+	refused := storetest.Refusal{Kind: store.ErrUnavailable, Says: "certificate"}
+	storetest.TLS{
+		URI:       func(f storetest.Files) string { return uri + f.Params() },
+		Right:     storetest.Files{Authority: cert, Cert: cert, Key: key},
+		Stranger:  storetest.Files{Authority: other, Cert: other, Key: otherKey},
+		Untrusted: "the server's certificate is not trusted", Without: refused, Strange: refused,
+	}.Run(t)
 }
 
 func TestProblemsAndInspection(t *testing.T) {
-	s := open(t, zookeeper.Options{
+	s := storetest.Open(t, store.Config{
 		URI: testservers.Shared(t, testservers.KindZooKeeper).Database(), Timeout: patient,
 	})
 	if all := store.Problems(s); len(all) != 1 || all[0].Reason != zookeeper.ReasonStandalone {
@@ -245,14 +219,14 @@ func TestBaseThatIsThere(t *testing.T) {
 		_, err := conn.SetACL(path, zk.WorldACL(zk.PermRead), -1)
 		must(t, err)
 	}
-	s := open(t, zookeeper.Options{URI: uri, Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: uri})
 	apply(t.Context(), t, s, store.Applied, put(lock("g/a"), 0))
 }
 
 // Three servers raise no problem, and say how soon a silent leader is replaced.
 func TestInspectEnsemble(t *testing.T) {
 	ensemble := testservers.StartZooKeepers(t, 3)
-	s := open(t, zookeeper.Options{URI: ensemble.Database(), Timeout: patient})
+	s := storetest.Open(t, store.Config{URI: ensemble.Database()})
 	if all := store.Problems(s); len(all) > 0 {
 		t.Errorf("problems %+v", all)
 	}

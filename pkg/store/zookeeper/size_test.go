@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -16,7 +17,7 @@ import (
 func TestListsOfManyLocks(t *testing.T) {
 	const n, owners = 10_000, 10
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	writer := open(t, zookeeper.Options{URI: uri, Timeout: 3 * patient})
+	writer := storetest.Open(t, store.Config{URI: uri, Timeout: 3 * patient})
 	changes := make([]store.Change, n)
 	for i := range changes {
 		d := lock(fmt.Sprintf("reports/customer-%06d/monthly", i))
@@ -33,7 +34,7 @@ func TestListsOfManyLocks(t *testing.T) {
 	}
 	t.Logf("%d locks created in %v", n, time.Since(begin))
 
-	s := open(t, zookeeper.Options{URI: uri, Timeout: 3 * patient})
+	s := storetest.Open(t, store.Config{URI: uri, Timeout: 3 * patient})
 	list := func(what string, want int, q store.Query) (looked int64) {
 		t.Helper()
 		before, begin := zookeeper.Looked(s), time.Now()
@@ -69,7 +70,7 @@ func TestListsOfManyLocks(t *testing.T) {
 func TestDirectoryOfMoreThanAMegabyte(t *testing.T) {
 	const limit = 1 << 20
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := open(t, zookeeper.Options{URI: uri, Timeout: 3 * patient})
+	s := storetest.Open(t, store.Config{URI: uri, Timeout: 3 * patient})
 	var changes []store.Change
 	dir, size := "", 0
 	for i := 0; size <= limit+limit/10; i++ {
@@ -96,7 +97,7 @@ func TestDirectoryOfMoreThanAMegabyte(t *testing.T) {
 		t.Fatalf("%d names of %d bytes, want %d of more than %d", len(names), sum, len(changes), limit)
 	}
 	for name, s := range map[string]store.Store{
-		"who wrote them": s, "another": open(t, zookeeper.Options{URI: uri, Timeout: 3 * patient}),
+		"who wrote them": s, "another": storetest.Open(t, store.Config{URI: uri, Timeout: 3 * patient}),
 	} {
 		r, err := s.List(t.Context(), store.KindLock, store.Query{NoBody: true})
 		must(t, err)

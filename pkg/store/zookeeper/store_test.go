@@ -54,7 +54,7 @@ func database(t *testing.T, uri string) storetest.Database {
 		Spoil: func(_ context.Context, kind store.Kind, id string) error {
 			if spoiler == nil {
 				//nolint:contextcheck // it outlives the call
-				spoiler = open(t, zookeeper.Options{URI: uri, Timeout: patient})
+				spoiler = storetest.Open(t, store.Config{URI: uri})
 				byHand, _ = raw(t, uri)
 			}
 			_, err := byHand.Set(zookeeper.Document(spoiler, kind, id), []byte(`{"rev":"by hand"}`), -1)
@@ -62,7 +62,7 @@ func database(t *testing.T, uri string) storetest.Database {
 		},
 		Examined: func(ctx context.Context, kind store.Kind, q store.Query) (int64, error) {
 			if warm == nil {
-				warm = open(t, zookeeper.Options{URI: uri, Timeout: patient}) //nolint:contextcheck // it outlives the call
+				warm = storetest.Open(t, store.Config{URI: uri}) //nolint:contextcheck // it outlives the call
 			}
 			// The first list of a kind reads all of it, once in a process's life. What counts is every later one.
 			if _, err := warm.List(ctx, kind, store.Query{CountOnly: true}); err != nil {
@@ -77,20 +77,6 @@ func database(t *testing.T, uri string) storetest.Database {
 
 // patient is for calls on a machine that is busy.
 const patient = 20 * time.Second
-
-func open(t *testing.T, o zookeeper.Options) store.Store {
-	t.Helper()
-	s, err := zookeeper.Open(t.Context(), o)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
-}
 
 // raw is a client of its own, and the path that a URI names.
 func raw(t *testing.T, uri string) (conn *zk.Conn, chroot string) {

@@ -1,12 +1,11 @@
 package zookeeper
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/storetest"
 )
 
 func TestEscape(t *testing.T) {
@@ -34,46 +33,31 @@ func TestNamesThatEscapeDoesNotMake(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	for uri, want := range map[string]string{
-		"zk://h":                               "",
-		"zk://u:p@h1,h2:99/a/b?tls=true":       "",
-		"zk://h/":                              "",
-		"zk:h":                                 "must be zk://HOST",
-		"zk://":                                "names no host",
-		"zk://u@h":                             "names a user without a password",
-		"zk://:secret@h":                       "names a user without a password",
-		"zk://u%3Ax:secret@h":                  "with a colon",
-		"zk://h/../a":                          "names a wrong chroot",
-		"zk://h/a//b":                          "names a wrong chroot",
-		"zk://h?chroot=a":                      `a parameter "chroot"`,
-		"zk://u:secret@h?tls=false&tlsCAFile=": "",
-	} {
-		c, err := store.Parse(store.Config{URI: uri})
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", uri, err)
-		case want == "" && (c.Database != DefaultDatabase || c.Cluster != engine.DefaultCluster):
-			t.Errorf("%s: %+v lacks the defaults", uri, c)
-		case want != "" && (!errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: got %v, want %s", uri, err, want)
-		}
-		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error shows the password: %v", uri, err)
-		}
+func TestURIs(t *testing.T) {
+	u := storetest.URIs{
+		Right: map[string]string{
+			"zk://h": DefaultDatabase, "zk://u:s3cret@h1,h2:99/a/b?tls=true": DefaultDatabase, "zk://h/": DefaultDatabase,
+			"zk://u:s3cret@h?tls=false&tlsCAFile=": DefaultDatabase,
+		},
+		Wrong: map[string]string{
+			"zk:h":                "must be zk://HOST",
+			"zk://":               "names no host",
+			"zk://u@h":            "names a user without a password",
+			"zk://:s3cret@h":      "names a user without a password",
+			"zk://u%3Ax:s3cret@h": "with a colon",
+			"zk://h/../a":         "names a wrong chroot",
+			"zk://h/a//b":         "names a wrong chroot",
+			"zk://h?chroot=a":     `a parameter "chroot"`,
+		},
+		Shown:  map[string]string{"zk://u:s3cret@h/a": "zk://u:xxxxx@h/a"},
+		Nobody: func(addr string) string { return "zk://u:s3cret@" + addr },
 	}
 	for _, name := range []string{"zookeeper", "a/b", ".."} {
-		if _, err := store.Parse(store.Config{URI: "zk://h", Database: name}); err == nil {
-			t.Errorf("database %q is taken", name)
-		}
+		u.Configs = append(u.Configs, storetest.Parsed{
+			Config: store.Config{URI: "zk://h", Database: name}, Field: "database", Says: "not begin with",
+		})
 	}
-	d, err := store.Lookup("zk://h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Redact("zk://u:secret@h/a"); got != "zk://u:xxxxx@h/a" {
-		t.Errorf("redacted: %s", got)
-	}
+	u.Run(t)
 }
 
 func TestVersions(t *testing.T) {
