@@ -60,9 +60,12 @@ func (b *backend) getParts(ctx context.Context, kind store.Kind, ids []string) (
 	return page, nil
 }
 
-// add takes what was found into a page: a document, or what cannot be read.
+// add takes what was found into a page: a document, or what is none, which does not fill a page.
 func (b *backend) add(page *engine.Page, kind store.Kind, id, text string) {
 	d, err := decode(kind, id, text)
+	if err == nil {
+		err = store.CheckFound(d)
+	}
 	if err != nil {
 		page.Unreadable = append(page.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 		return
