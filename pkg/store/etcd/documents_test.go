@@ -13,35 +13,18 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
-// What somebody wrote so that it cannot be read is absent, and a creation or an increment takes its place.
-func TestUnreadableDocuments(t *testing.T) {
+func TestEdited(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)
+	client := raw(t, uri)
+	e := storetest.Edited{Config: store.Config{URI: uri}}
 	for _, value := range []string{"", "junk", `{"rev":0}`, `{"rev":"a"}`} {
-		for _, key := range []string{"/default/lock/g/a", "/default/group/g"} {
-			if _, err := client.Put(t.Context(), prefixOf(uri)+key, value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, kind := range []store.Kind{store.KindLock, store.KindGroup} {
-			reply, err := s.List(t.Context(), kind, store.Query{})
-			if err != nil || len(reply.Docs) != 0 {
-				t.Errorf("%q: list %s: %+v, %v", value, kind, reply.Docs, err)
-			}
-		}
-		if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
-			t.Errorf("%q: create over it: %+v", value, out)
-		}
-		floor := mustRead(t, s, store.KindLock, "g/a").Floor
-		raise := store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}}
-		if out := apply(t.Context(), t, s, raise); out.Status != store.Applied {
-			t.Errorf("%q: raise it: %+v", value, out)
-		}
-		// It goes on at a number that no one has seen.
-		if got := mustRead(t, s, store.KindGroup, "g").Docs[0]; got.Count < floor-10 || got.Rev < floor-10 {
-			t.Errorf("%q: %+v, floor %d", value, got, floor)
-		}
+		e.Locks = append(e.Locks, storetest.Edit{Name: "is " + value, Do: func(kind store.Kind, id string) error {
+			_, err := client.Put(t.Context(), prefixOf(uri)+"/default/"+string(kind)+"/"+id, value)
+			return err
+		}})
 	}
+	e.Counters = e.Locks
+	e.Run(t)
 }
 
 func mustRead(t *testing.T, s store.Store, kind store.Kind, id string) store.Reply {

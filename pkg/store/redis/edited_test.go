@@ -1,6 +1,8 @@
 package redis_test
 
 import (
+	goredis "github.com/redis/go-redis/v9"
+
 	"strings"
 	"testing"
 
@@ -31,32 +33,26 @@ var edited = map[string]struct {
 	"a count just too small":        {"7|w|1|g|s||0||-9223372036854775809|0|", false},
 }
 
-// Scripts and this program take the same texts for documents. What is none counts as absent everywhere, and a creation
-// takes its place.
-func TestDocumentsWrittenOutOfBand(t *testing.T) {
-	server := testservers.Start(t, testservers.KindRedis)
-	s := storetest.Open(t, store.Config{URI: "redis://" + server.Addr})
+// Scripts and this program take the same texts for documents.
+func TestEdited(t *testing.T) {
+	server := testservers.Shared(t, testservers.KindRedis)
+	uri := server.Database()
+	o, err := goredis.ParseURL(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := goredis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	e := storetest.Edited{Config: store.Config{URI: uri}}
 	for name, tc := range edited {
-		id := "g/" + strings.ReplaceAll(name, " ", "-")
-		do(t, server.Addr, "HSET", "shardctl:{default}:locks", id, strings.ReplaceAll(tc.fields, "|", "\x00"))
-		do(t, server.Addr, "ZADD", "shardctl:{default}:locks:ids", 0, id)
-		read, err := s.Read(t.Context(), store.KindLock, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := s.List(t.Context(), store.KindLock, store.Query{From: id, To: id + "\x00"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if (len(read.Docs) == 1) != tc.document || (len(list.Docs) == 1) != tc.document {
-			t.Errorf("%s: read %+v, listed %+v; want a document: %v", name, read.Docs, list.Docs, tc.document)
-		}
-		change := lock(id, 8, 0)
-		if tc.document {
-			change.IfRev = 7
-		}
-		if out := apply(t, s, change); out.Status != store.Applied {
-			t.Errorf("%s: written over: %+v", name, out)
+		text := strings.ReplaceAll(tc.fields, "|", "\x00")
+		edit := storetest.Edit{Name: name, Readable: tc.document, Do: func(kind store.Kind, id string) error {
+			return c.HSet(t.Context(), "shardctl:{default}:"+kind.Info().Plural, id, text).Err()
+		}}
+		e.Locks = append(e.Locks, edit)
+		if !tc.document {
+			e.Counters = append(e.Counters, edit)
 		}
 	}
+	e.Run(t)
 }

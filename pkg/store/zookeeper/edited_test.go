@@ -13,6 +13,21 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
+func TestEdited(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
+	s := storetest.Open(t, store.Config{URI: uri})
+	conn, _ := raw(t, uri)
+	e := storetest.Edited{Config: store.Config{URI: uri}}
+	for _, data := range []string{"", "junk", "{", `{"rev":0}`, `{"rev":"a"}`} {
+		e.Locks = append(e.Locks, storetest.Edit{Name: "is " + data, Do: func(kind store.Kind, id string) error {
+			_, err := conn.Set(zookeeper.Document(s, kind, id), []byte(data), -1)
+			return err
+		}})
+	}
+	e.Counters = e.Locks
+	e.Run(t)
+}
+
 // A document whose data somebody edited, or that somebody deleted, is absent, and the next creation takes its place.
 func TestCreationReplacesEditedZnodes(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
