@@ -1,7 +1,6 @@
 package mongo_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -49,41 +48,34 @@ func TestCredentials(t *testing.T) {
 	user := func(name string, roles ...any) {
 		t.Helper()
 		must(t, rs.RunOnPrimary(ctx, bson.D{
-			{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: bson.A(roles)},
+			{Key: "createUser", Value: name}, {Key: "pwd", Value: "s3cret"}, {Key: "roles", Value: bson.A(roles)},
 		}).Err())
 	}
 	// Without users, anyone who connects from the same host may make the first one, and no more.
 	user("admin", "root")
 	address := strings.TrimPrefix(rs.URI(), "mongodb://")
-	admin := rawDatabase(t, testmongo.WithDatabase("mongodb://admin:right@"+address+"&authSource=admin", "admin"))
+	admin := rawDatabase(t, testmongo.WithDatabase("mongodb://admin:s3cret@"+address+"&authSource=admin", "admin"))
 	for name, roles := range map[string]bson.A{
 		"writer": {bson.M{"role": "readWrite", "db": "shardctl"}},
 		"reader": {bson.M{"role": "read", "db": "shardctl"}},
 	} {
 		must(t, admin.RunCommand(
-			ctx, bson.D{{Key: "createUser", Value: name}, {Key: "pwd", Value: "right"}, {Key: "roles", Value: roles}},
+			ctx, bson.D{{Key: "createUser", Value: name}, {Key: "pwd", Value: "s3cret"}, {Key: "roles", Value: roles}},
 		).Err())
 	}
 
-	s := storetest.Open(t, store.Config{URI: "mongodb://writer:right@" + address + "&authSource=admin"})
+	s := storetest.Open(t, store.Config{URI: "mongodb://writer:s3cret@" + address + "&authSource=admin"})
 	var w writer
 	apply(t, s, patient, store.Applied, w.put(lock("g/a"), 0))
 
 	for name, uri := range map[string]string{
-		"wrong password":   "mongodb://writer:wr0ng@" + address + "&authSource=admin",
-		"unknown user":     "mongodb://absent:wr0ng@" + address + "&authSource=admin",
-		"no credentials":   "mongodb://" + address,
-		"not enough right": "mongodb://reader:right@" + address + "&authSource=admin",
+		"wrong password":    "mongodb://writer:wrong-s3cret@" + address + "&authSource=admin",
+		"unknown user":      "mongodb://absent:wrong-s3cret@" + address + "&authSource=admin",
+		"no credentials":    "mongodb://" + address,
+		"not enough rights": "mongodb://reader:s3cret@" + address + "&authSource=admin",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := mongo.Open(ctx, mongo.Options{URI: uri, Timeout: 10 * time.Second})
-			if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnavailable) {
-				t.Fatalf("%v, want ErrInvalid alone", err)
-			}
-			if strings.Contains(err.Error(), "wr0ng") || strings.Contains(err.Error(), "right@") {
-				t.Fatalf("the password is in the error: %v", err)
-			}
-			t.Log(err)
+			storetest.WantRefused(t, store.Config{URI: uri, Timeout: 10 * time.Second}, store.ErrInvalid)
 		})
 	}
 }

@@ -36,22 +36,16 @@ func TestLeastGrants(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
 	s := storetest.Open(t, store.Config{URI: uri})
-	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
-		t.Fatalf("got %+v", out)
-	}
 	if got := store.Problems(s); len(got) > 0 {
 		t.Errorf("problems: %+v", got)
 	}
 	name := databaseOf(uri)
-	exec(t, server, fmt.Sprintf("REVOKE CREATE, INDEX, INSERT, UPDATE, DELETE ON %[1]s.* FROM %[1]s@'%%'", name))
-	reader := storetest.Open(t, store.Config{URI: uri, Existing: true})
-	if res, err := reader.Read(t.Context(), store.KindLock, "g/a"); err != nil || len(res.Docs) != 1 {
-		t.Errorf("read: %+v, %v", res, err)
-	}
-	if out := one(t, t.Context(), reader, put("g/b", 0, 2)); out.Status != store.Unknown ||
-		!strings.Contains(out.Err.Error(), "grant the user the rights") {
-		t.Errorf("write: %+v", out)
-	}
+	storetest.Rights{
+		Writer: store.Config{URI: uri}, Reader: store.Config{URI: uri}, Denied: []string{"grant the user the rights"},
+		Grant: func() {
+			exec(t, server, fmt.Sprintf("REVOKE CREATE, INDEX, INSERT, UPDATE, DELETE ON %[1]s.* FROM %[1]s@'%%'", name))
+		},
+	}.Run(t)
 	wantProblem(t, testservers.MariaDBRoot(server, name), "StorePrivileged")
 }
 

@@ -75,11 +75,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no server": {"postgres://127.0.0.1:1/x?sslmode=disable", store.ErrUnavailable, []string{"127.0.0.1:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := postgres.Open(t.Context(), postgres.Options{URI: tt.uri})
-			if err == nil {
-				_ = s.Close(t.Context())
-			}
-			storetest.WantError(t, err, tt.kind, tt.says...)
+			storetest.WantRefused(t, store.Config{URI: tt.uri}, tt.kind, tt.says...)
 		})
 	}
 }

@@ -62,31 +62,20 @@ func TestUsers(t *testing.T) {
 		o.Timeout = patient
 		storetest.WantRefused(t, o, store.ErrInvalid, "may not do this below "+chroot, "wrong password, or grant cdrw there")
 	}
-	s := storetest.Open(t, store.Config{URI: with(uri, "app")})
-	first := put(lock("g/a"), 0)
-	apply(t.Context(), t, s, store.Applied, first)
+	storetest.Open(t, store.Config{URI: with(uri, "app")})
 	found, _, err := conn.GetACL(chroot + "/shardctl/default/schema")
 	if !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("anyone sees rights %v, %v", found, err)
 	}
 	storetest.WantRefused(t, store.Config{URI: with(uri, "other"), Timeout: patient}, store.ErrInvalid, "user other")
 
-	// Who may only read can open what exists, and read and list it; a change is refused for good.
-	must(t, conn.AddAuth("digest", []byte("app:secret-app")))
-	readable(t, conn, chroot, append(zk.DigestACL(zk.PermRead, "ops", "secret-ops"),
-		zk.DigestACL(zk.PermAll, "app", "secret-app")...))
-	reader := storetest.Open(t, store.Config{URI: with(uri, "ops"), Timeout: patient, Existing: true})
-	if d := readOne(t, reader, store.KindLock, "g/a"); d == nil {
-		t.Error("a reader does not find the lock")
-	}
-	listed, err := reader.List(t.Context(), store.KindLock, store.Query{})
-	if err != nil || len(listed.Docs) != 1 {
-		t.Errorf("a reader lists %+v, %v", listed, err)
-	}
-	out := apply(t.Context(), t, reader, store.Unknown, put(lock("g/a"), 1))
-	if !errors.Is(out.Err, store.ErrInvalid) {
-		t.Errorf("a reader's write: %v", out.Err)
-	}
+	storetest.Rights{
+		Writer: store.Config{URI: with(uri, "app")}, Reader: store.Config{URI: with(uri, "ops")}, Grant: func() {
+			must(t, conn.AddAuth("digest", []byte("app:secret-app")))
+			readable(t, conn, chroot, append(zk.DigestACL(zk.PermRead, "ops", "secret-ops"),
+				zk.DigestACL(zk.PermAll, "app", "secret-app")...))
+		},
+	}.Run(t)
 }
 
 // readable sets the rights of all znodes below a path.
