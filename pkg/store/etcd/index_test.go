@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -95,50 +94,6 @@ func randomChange(
 		}
 	}
 	return c
-}
-
-// Heartbeats and claims, which are most of what is written, wake no watcher.
-func TestHeartbeatsAndClaimsAreNotNotified(t *testing.T) {
-	uri := testservers.Shared(t, testservers.KindEtcd).Database()
-	s, watcher := storetest.Open(t, store.Config{URI: uri}), storetest.Open(t, store.Config{URI: uri})
-	session := func(rev int64) store.Change {
-		return store.Change{IfRev: rev, Doc: store.Doc{
-			Kind: store.KindSession, ID: "s", Rev: rev + 1, State: store.StateLive,
-			WriterID: store.WriterID{Session: "s", Seq: rev},
-		}}
-	}
-	claim := func(rev int64) store.Change {
-		c := create("g/a")
-		c.IfRev, c.Doc.Rev, c.Doc.WriterID.Seq, c.Doc.Session = rev, rev+1, rev, "s"
-		return c
-	}
-	apply(t.Context(), t, s, session(0))
-	apply(t.Context(), t, s, claim(0))
-	notes, err := watcher.Watch(t.Context(), store.Interest{Session: "s", Keys: []string{"g/a"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-notes // the Resync
-	for rev := int64(1); rev < 20; rev++ {
-		for _, c := range []store.Change{session(rev), claim(rev)} {
-			if out := apply(t.Context(), t, s, c); out.Status != store.Applied {
-				t.Fatalf("%+v", out)
-			}
-		}
-	}
-	free := claim(20)
-	free.Doc.Session = ""
-	if out := apply(t.Context(), t, s, free); out.Status != store.Applied {
-		t.Fatalf("%+v", out)
-	}
-	select {
-	case n := <-notes:
-		if n.Kind != store.KindLock || n.Doc == nil || n.Doc.Rev != 21 {
-			t.Errorf("notified of %+v, want only that the lock is free", n)
-		}
-	case <-time.After(generous):
-		t.Fatal("no notification that the lock is free")
-	}
 }
 
 // What is edited or deleted with a tool leaves entries behind. Lists that meet them take them away, and no others.

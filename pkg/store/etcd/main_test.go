@@ -37,6 +37,7 @@ func database(t *testing.T, uri string) storetest.Database {
 	options := etcd.Options{URI: uri, Timeout: patient}
 	var byHand *clientv3.Client
 	return storetest.Database{
+		Quiet: true, Neighbour: storetest.Neighbour(uri),
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := etcd.Open(ctx, options)
 			if err != nil {

@@ -157,33 +157,6 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
-// Notifications that are not needed would be N² of them: heartbeats and locks that are reserved for others are not
-// reported.
-func TestWatchIsQuiet(t *testing.T) {
-	s := memory.New()
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-notifications
-	session := store.Doc{
-		Kind: store.KindSession, ID: "a", State: "live", Rev: 1, Count: 1,
-		WriterID: store.WriterID{Session: "a", Seq: 1},
-	}
-	heartbeat := session
-	heartbeat.Rev, heartbeat.Count, heartbeat.WriterID.Seq = 2, 2, 2
-	reserved := create("g/a")
-	reserved.Doc.Next = "somebody"
-	for _, c := range []store.Change{{Doc: session}, {IfRev: 1, Doc: heartbeat}, reserved} {
-		if outs, err := s.Apply(t.Context(), c); err != nil || outs[0].Status != store.Applied {
-			t.Fatal(outs, err)
-		}
-	}
-	if h := <-notifications; h.Kind != store.KindSession || h.Doc.Rev != 1 || len(notifications) != 0 {
-		t.Fatalf("got %+v and %d more, want the new session only", h, len(notifications))
-	}
-}
-
 func increment(t *testing.T, s *memory.Store, group string) {
 	t.Helper()
 	outs, err := s.Apply(

@@ -18,7 +18,8 @@ func TestStore(t *testing.T) {
 		t.Helper()
 		first := memory.New()
 		return storetest.Database{
-			Open: func(context.Context) (store.Store, error) { return first.Client(), nil }, //nolint:contextcheck // it has none
+			Quiet: true,
+			Open:  func(context.Context) (store.Store, error) { return first.Client(), nil }, //nolint:contextcheck // it has none
 			Examined: func(_ context.Context, kind store.Kind, q store.Query) (int64, error) {
 				return first.Examined(kind, q), nil
 			},

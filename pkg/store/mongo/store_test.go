@@ -51,6 +51,7 @@ func TestStore(t *testing.T) {
 		t.Helper()
 		d := g.tenant(t, suites)
 		db := database(t, d.uri)
+		db.Neighbour = storetest.Neighbour(testmongo.WithDatabase(g.rs.RootURI(), d.name))
 		db.ShiftSchema = shiftSchema(d.root)
 		db.Forget = forget(d.root)
 		db.Spoil = spoil(d.root)
@@ -86,6 +87,7 @@ func TestStoreOnStandalone(t *testing.T) {
 func database(t *testing.T, uri string) storetest.Database {
 	t.Helper()
 	return storetest.Database{
+		Quiet: true, Neighbour: storetest.Neighbour(uri),
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := mongostore.Open(ctx, mongostore.Options{URI: uri, Timeout: patient})
 			if err != nil {

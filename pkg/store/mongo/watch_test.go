@@ -29,49 +29,6 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 	return store.Notification{}
 }
 
-// What a replica must not be woken by: heartbeats, locks of others, members, values, events, other clusters. The
-// notification that ends the test comes after all of them, since events are in order.
-func TestWatchIsFiltered(t *testing.T) {
-	uri := testmongo.SharedByThree(t)
-	s := storetest.Open(t, store.Config{URI: uri})
-	neighbour := storetest.Open(t, store.Config{URI: uri, Cluster: "other"})
-	var w writer
-	session := store.Doc{Kind: store.KindSession, ID: "s1", State: "live", Count: 1}
-	apply(t, s, patient, store.Applied, w.put(session, 0))
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
-	must(t, err)
-	if h := nextNotification(t, notifications); !h.Resync {
-		t.Fatalf("first notification %+v, want a Resync", h)
-	}
-
-	for heartbeat := range int64(10) {
-		session.Count++
-		apply(t, s, patient, store.Applied, w.put(session, heartbeat+1))
-	}
-	apply(t, s, patient, store.Applied, w.puts(20, 0)...)
-	apply(t, s, patient, store.Applied, w.puts(20, 1)...)
-	theirs := lock("g/theirs")
-	theirs.Next = "somebody else"
-	apply(t, s, patient, store.Applied, w.put(theirs, 0))
-	for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
-		apply(t, s, patient, store.Applied, w.put(store.Doc{Kind: kind, ID: "x"}, 0))
-	}
-	apply(
-		t, neighbour, patient, store.Applied,
-		store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g"}},
-	)
-
-	mine := lock("g/mine")
-	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
-	c := w.put(mine, 0)
-	apply(t, s, patient, store.Applied, c)
-	h := nextNotification(t, notifications)
-	if h.Kind != store.KindLock || h.ID != "g/mine" || h.Doc == nil || h.Doc.Rev != c.Doc.Rev ||
-		string(h.Doc.Body) != string(mine.Body) {
-		t.Errorf("notification %+v, want the lock reserved for me with its document, and nothing before it", h)
-	}
-}
-
 // A reader that sleeps gets a Resync in place of what it missed, and then goes on.
 func TestWatchSlowReader(t *testing.T) {
 	s := storetest.Open(t, store.Config{URI: testmongo.SharedByThree(t)})

@@ -64,6 +64,7 @@ func conformance(t *testing.T, server *testservers.Server) storetest.Database {
 	uri := server.Database()
 	database := databaseOf(uri)
 	return storetest.Database{
+		Quiet: true, Neighbour: storetest.Neighbour(uri),
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := mysql.Open(ctx, uri, mysql.Options{})
 			if err != nil {

@@ -29,6 +29,7 @@ func TestStore(t *testing.T) {
 
 func database(uri string) storetest.Database {
 	return storetest.Database{
+		Quiet: true, Neighbour: storetest.Neighbour(uri),
 		Open: func(ctx context.Context) (store.Store, error) { return opened(ctx, uri) },
 		ShiftSchema: func(ctx context.Context, by int) error {
 			return postgres.Exec(ctx, uri, fmt.Sprintf(`UPDATE "default_schema" SET version = version + %d`, by))

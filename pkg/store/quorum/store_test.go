@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	quorumstore "github.com/shardctl/shardctl/pkg/store/quorum"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // memServers is servers in memory, of which some may be away.
@@ -145,10 +146,14 @@ func TestStore(t *testing.T) {
 // With a minority away the whole suite passes, also when they are away from one client only after another.
 func TestStoreWithoutAMinority(t *testing.T) {
 	t.Parallel()
+	many := 2000
+	if suites.Chosen(t, suites.Models) {
+		many = 0
+	}
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		m := newMemory(5)
 		m.leave(1, 3)
-		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true}
+		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true, Many: many}
 	})
 }

@@ -16,6 +16,11 @@ func suite(t *testing.T, c store.Config) storetest.Database {
 	t.Helper()
 	mine := storetest.Open(t, c)
 	return storetest.Database{
+		Quiet: true, Neighbour: func(ctx context.Context) (store.Store, error) {
+			other := c
+			other.Cluster = "neighbour"
+			return store.Open(ctx, other)
+		},
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := redis.Open(ctx, c)
 			if err != nil {

@@ -215,7 +215,7 @@ func testQueryWhileWriting(b *bench) {
 
 func testPaging(b *bench) {
 	t := b.t
-	const n, page = 10_000, 977
+	n, page := b.db.Many, b.db.Many/10-23
 	s, reader := b.open(t), b.open(t)
 	want := make([]string, 0, n)
 	changes := make([]store.Change, 0, n)
@@ -231,7 +231,7 @@ func testPaging(b *bench) {
 	}
 	b.eventually(t, func() string {
 		res, err := reader.List(t.Context(), store.KindLock, store.Query{CountOnly: true})
-		if err != nil || res.Total != n {
+		if err != nil || res.Total != int64(n) {
 			return fmt.Sprintf("count: %d, %v; want %d", res.Total, err, n)
 		}
 		return ""

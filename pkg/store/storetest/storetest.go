@@ -20,6 +20,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,6 +48,14 @@ type Database struct {
 	// Examined says how many documents, or entries of an index, the database looks at for a List. Nil: it is not
 	// known.
 	Examined func(ctx context.Context, kind store.Kind, q store.Query) (int64, error)
+	// Quiet says that a watch notifies of nothing but what its interest names, by each change once. Otherwise it is not
+	// tested that heartbeats, claims, and what concerns others wake no one.
+	Quiet bool
+	// Neighbour opens a client of another cluster in the same database. Nil: that watches are not woken by other
+	// clusters is not tested.
+	Neighbour func(ctx context.Context) (store.Store, error)
+	// Many is how many documents are paged over. Zero means 10,000.
+	Many int
 	// CannotWatch says that Watch returns [store.ErrCannotWatch].
 	CannotWatch bool
 	// CountsMore says that a counter may rise by more than is acknowledged, as on a quorum. Each of its servers may
@@ -55,6 +64,13 @@ type Database struct {
 	CountsMore bool
 	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
 	Patience time.Duration
+}
+
+// Neighbour opens a client of another cluster in the database of a URI, for [Database.Neighbour].
+func Neighbour(uri string) func(ctx context.Context) (store.Store, error) {
+	return func(ctx context.Context) (store.Store, error) {
+		return store.Open(ctx, patiently(store.Config{URI: uri, Cluster: "neighbour"}))
+	}
 }
 
 type part struct {
@@ -95,6 +111,7 @@ func parts() []part {
 		{"watch", testWatch},
 		{"watch many", testWatchMany},
 		{"watch ends", testWatchEnds},
+		{"quiet watch", testQuietWatch},
 		{"interests", testInterests},
 		{"keys of interest", testKeysOfInterest},
 		{"expiry", testExpiry},
@@ -128,6 +145,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database, only ...string) {
 			if db.Patience == 0 {
 				db.Patience = 10 * time.Second
 			}
+			db.Many = cmp.Or(db.Many, 10_000)
 			p.test(&bench{t: t, db: db})
 		})
 	}

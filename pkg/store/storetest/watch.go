@@ -217,6 +217,62 @@ func testWatchEnds(b *bench) {
 	}
 }
 
+// What a replica must not be woken by, which would be N² notifications: heartbeats, claims and locks of others, members,
+// values, events, other clusters. The notification that it waits for comes after all of them, since events are in order.
+func testQuietWatch(b *bench) {
+	t := b.t
+	if !b.db.Quiet {
+		t.Skip("watches of this store notify of more than they are asked for")
+	}
+	writer := b.open(t)
+	session := store.Doc{Kind: store.KindSession, ID: "s", State: store.StateLive, Count: 1}
+	claimed := lock("g/a")
+	claimed.Session = "s"
+	must(t, writer, b.put(session, 0), b.put(claimed, 0))
+	notes, ok := b.watchFor(t.Context(), t, b.open(t), store.Interest{Session: "me", Keys: []string{"g/a"}})
+	if !ok {
+		return
+	}
+	for rev := int64(1); rev <= 10; rev++ {
+		session.Count++
+		must(t, writer, b.put(session, rev), b.put(claimed, rev))
+		var locks []store.Change
+		for i := range 20 {
+			d := lock(fmt.Sprint("g/others-", i))
+			d.Session = "s"
+			locks = append(locks, b.put(d, rev-1))
+		}
+		must(t, writer, locks...)
+		for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
+			must(t, writer, b.put(store.Doc{Kind: kind, ID: "x"}, rev-1))
+		}
+	}
+	theirs := lock("g/theirs")
+	theirs.Next = "somebody else"
+	must(t, writer, b.put(theirs, 0))
+	if b.db.Neighbour != nil {
+		neighbour, err := b.db.Neighbour(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(t, neighbour, increment("g"))
+		if err := neighbour.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	mine := lock("g/mine")
+	mine.Next, mine.Body = "me", []byte(`{"reason":"Move"}`)
+	claimed.Session = ""
+	for _, c := range []store.Change{b.put(mine, 0), b.put(claimed, 11)} {
+		must(t, writer, c)
+		if n := b.next(t, notes); n.Kind != c.Doc.Kind || n.ID != c.Doc.ID {
+			t.Fatalf("notified of %+v, want %s and nothing before it", n, c.Doc.ID)
+		} else if n.Doc != nil {
+			wantDoc(t, *n.Doc, c.Doc)
+		}
+	}
+}
+
 // wantClosed reads what is left and then the end of the channel.
 func (b *bench) wantClosed(t *testing.T, notes <-chan store.Notification) {
 	t.Helper()

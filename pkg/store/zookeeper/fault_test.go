@@ -219,32 +219,6 @@ func wantNote(t *testing.T, notes <-chan store.Notification, what string, f func
 	}
 }
 
-// Heartbeats, claims and what concerns others wake no one.
-func TestWatchIsFiltered(t *testing.T) {
-	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	s := storetest.Open(t, store.Config{URI: uri})
-	session := store.Doc{Kind: store.KindSession, ID: "s", State: store.StateLive}
-	apply(t.Context(), t, s, store.Applied, put(session, 0))
-	notes, err := s.Watch(t.Context(), store.Interest{Session: "me"})
-	must(t, err)
-	wantResync(t, notes)
-	for rev := range int64(5) {
-		apply(t.Context(), t, s, store.Applied, put(session, rev+1))
-		owned := lock("g/a")
-		owned.Session = fmt.Sprint("s", rev)
-		apply(t.Context(), t, s, store.Applied, put(owned, rev))
-		for _, kind := range []store.Kind{store.KindMember, store.KindValue, store.KindEvent} {
-			apply(t.Context(), t, s, store.Applied, put(store.Doc{Kind: kind, ID: "x"}, rev))
-		}
-	}
-	mine := lock("g/mine")
-	mine.Next = "me"
-	apply(t.Context(), t, s, store.Applied, put(mine, 0))
-	if n := <-notes; n.ID != mine.ID || n.Doc == nil || n.Doc.Next != "me" {
-		t.Errorf("notification %+v, want the lock reserved for me, and nothing before it", n)
-	}
-}
-
 // An open without a majority says so.
 func TestOpenWithoutMajority(t *testing.T) {
 	for mode, says := range map[string]string{"false": "serves no one", "true": "is in read-only mode"} {

@@ -28,6 +28,8 @@ func TestLeasesOutliveTheirLeader(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
 	for m := range members {
 		db := storetest.Open(t, store.Config{URI: uri, Timeout: lease / 6})
 		e, err := elect.Start(ctx, elect.Config{

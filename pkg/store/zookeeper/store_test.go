@@ -42,6 +42,7 @@ func database(t *testing.T, uri string) storetest.Database {
 	var warm, spoiler store.Store
 	var byHand *zk.Conn
 	return storetest.Database{
+		Quiet: true, Neighbour: storetest.Neighbour(uri),
 		Open: func(ctx context.Context) (store.Store, error) {
 			s, err := zookeeper.Open(ctx, zookeeper.Options{URI: uri, Timeout: patient})
 			if err != nil {

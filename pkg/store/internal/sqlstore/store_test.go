@@ -22,6 +22,7 @@ func TestStore(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store.db")
 		open := func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
 		return storetest.Database{
+			Quiet: true, Neighbour: storetest.Neighbour("sqlite:" + path),
 			Open: func(ctx context.Context) (store.Store, error) {
 				s, err := open(ctx)
 				if err != nil {
