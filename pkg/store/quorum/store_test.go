@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type memServers struct {
 	servers []*memory.Store
 	clients [][]*memory.Store
 	away    []bool
+	timeout time.Duration                    // of calls, of clients that are opened; zero means 10 s
 	fault   func(memory.Call) memory.Verdict // of clients that are opened
 }
 
@@ -63,7 +65,7 @@ func (m *memServers) init(ctx context.Context) (bool, error) {
 }
 
 func (m *memServers) options() quorumstore.Options {
-	o := quorumstore.Options{Timeout: 10 * time.Second}
+	o := quorumstore.Options{Timeout: cmp.Or(m.timeout, 10*time.Second)}
 	for i := range m.servers {
 		o.Servers = append(o.Servers, quorumstore.Server{
 			Name: fmt.Sprint("memory ", i),
@@ -139,6 +141,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Database {
 		m := newMemory(3)
+		m.timeout = time.Minute // on a busy machine servers in memory are slow as well
 		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true}
 	})
 }
@@ -153,6 +156,7 @@ func TestStoreWithoutAMinority(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		m := newMemory(5)
+		m.timeout = time.Minute
 		m.leave(1, 3)
 		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true, Many: many}
 	})

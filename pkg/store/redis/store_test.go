@@ -1,9 +1,11 @@
 package redis_test
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
@@ -14,6 +16,7 @@ import (
 // suite is a database for the conformance suite.
 func suite(t *testing.T, c store.Config) storetest.Database {
 	t.Helper()
+	c.Timeout = cmp.Or(c.Timeout, 20*time.Second)
 	mine := storetest.Open(t, c)
 	return storetest.Database{
 		Quiet: true, Neighbour: func(ctx context.Context) (store.Store, error) {

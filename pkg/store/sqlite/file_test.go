@@ -186,7 +186,7 @@ func TestReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(30 * time.Second)
 	for open := true; open; {
 		select {
 		case _, open = <-notifications:

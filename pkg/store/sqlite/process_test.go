@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // childEnv makes the test binary a writer on the file that it names.
@@ -27,6 +28,7 @@ const (
 // Several processes set one file up at once and race for the revisions of one document. Each revision has one writer,
 // and no acknowledged write of any process is lost.
 func TestProcesses(t *testing.T) {
+	suites.Need(t, suites.Processes, "real processes")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // notifications is the table of a SQL database that is of no kind.
 const notifications = "notifications"
 
-// patience bounds how long a table is held, and how long anything may take once it is free.
+// patience bounds what has to happen, and says nothing about how soon it should: a machine may be busy.
 const patience = 30 * time.Second
 
 // HeldTables tests a SQL database while somebody has one of its tables to himself for longer than a lease, as VACUUM

@@ -62,7 +62,7 @@ type Database struct {
 	// count an increment, and a write that was overtaken may have been written: it is sent again by the store itself.
 	// Of increments the suite looks for the least alone.
 	CountsMore bool
-	// Patience is how long a List may be stale and a notification late. Zero means 10 s.
+	// Patience is how long a List may be stale and a notification late. Zero means 30 s.
 	Patience time.Duration
 }
 
@@ -143,7 +143,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database, only ...string) {
 		t.Run(p.name, func(t *testing.T) {
 			db := fresh(t)
 			if db.Patience == 0 {
-				db.Patience = 10 * time.Second
+				db.Patience = patience
 			}
 			db.Many = cmp.Or(db.Many, 10_000)
 			p.test(&bench{t: t, db: db})
@@ -167,7 +167,7 @@ func (b *bench) open(t *testing.T) store.Store {
 	}
 	t.Cleanup(func() {
 		// The test's context has ended by now.
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
