@@ -250,13 +250,16 @@ func TestReadyOnceTheApplicationTakesKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := New(Config{Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(), Settings: viewtest.Load(t, `
+				s := viewtest.Load(t, `
 version: 1
 instance: a
 store: {uri: "sqlite:x.db"}
 app: {listen: unix:/run/app.sock}
 groups: [`+c.groups+`]
-`)})
+`)
+				r := New(Config{
+					Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+				})
 				r.started = time.Now().Add(-c.age)
 				running(t, r)
 				app := &caller{t: t, handler: r.Application()}

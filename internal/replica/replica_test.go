@@ -166,7 +166,9 @@ groups:
 			return head.Stale && over(long) && over(ends) && head.Groups[0].Unassigned == 2
 		})
 		client.Fault(nil)
-		await("it goes on", func(head *api.Status, long, _ *api.Task) bool { return !head.Stale && long.State == api.Running })
+		await("it goes on", func(head *api.Status, long, _ *api.Task) bool {
+			return !head.Stale && long.State == api.Running
+		})
 	})
 }
 

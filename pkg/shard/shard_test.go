@@ -156,7 +156,8 @@ func TestKeysAreSpreadAndHandedOver(t *testing.T) {
 		}
 		s.mu.Lock()
 		for _, key := range b.Owned() {
-			if o, ok := b.Owner(key); !ok || o.Instance != "b" || o.Address != cfg.Address || o.Token != s.tokens[strings.TrimPrefix(key, "topics/")] {
+			if o, ok := b.Owner(key); !ok || o.Instance != "b" || o.Address != cfg.Address ||
+				o.Token != s.tokens[strings.TrimPrefix(key, "topics/")] {
 				t.Errorf("owner of %s: %+v, %v", key, o, ok)
 			}
 		}

@@ -1,4 +1,5 @@
-// Package direct has HTTP clients call a handler without a network, so that both may run in a bubble of testing/synctest.
+// Package direct has HTTP clients call a handler without a network, so that both may run in a bubble of
+// testing/synctest.
 //
 // Only tests use this package.
 package direct
@@ -38,6 +39,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-a.begun:
 	case <-ctx.Done():
+		cancel(ctx.Err())
 		return nil, ctx.Err()
 	}
 	return &http.Response{
