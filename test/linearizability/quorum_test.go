@@ -200,7 +200,11 @@ func TestQuorum(t *testing.T) {
 		})
 		d.tally, d.faults = documents, onTheWay
 		var found []finding
-		for n := 0; n < *seconds && len(found) == 0; n++ {
+		rounds := 3
+		if suites.Chosen(t, suites.Models) {
+			rounds = *seconds
+		}
+		for n := 0; n < rounds && len(found) == 0; n++ {
 			found = d.judge(d.play(t.Context(), n))
 		}
 		complain(t, seed, found)
@@ -216,7 +220,7 @@ func TestQuorum(t *testing.T) {
 			r := newLockRun(db, seed+uint64(n), rare)
 			r.tally, r.turns, r.faults = all, turns, onTheWay
 			if !suites.Chosen(t, suites.Models) {
-				r.length = 2 * time.Second // each call is some of five servers
+				r.length = time.Second // each call is some of five servers
 			}
 			found = r.round(t, n)
 		})

@@ -67,6 +67,9 @@ func playOwners(draw draws, making func(rules flow.Rules) machine) error {
 	return nil
 }
 
+// patient is after how many turns of one owner nothing takes long any more: draws need not be fair.
+const patient = 100
+
 // own is an owner's work for some turns.
 func (o *owners) own(f machine, turns int) error {
 	o.flow, o.here = f, 0
@@ -79,7 +82,7 @@ func (o *owners) own(f machine, turns int) error {
 		works, wake := o.flow.Next(o.now)
 		o.under = append(o.under, works...)
 		for _, w := range slices.Clone(o.under) {
-			if o.draw.yes("takes long", 4) {
+			if n < patient && o.draw.yes("takes long", 4) {
 				continue
 			}
 			if err := o.end(w); err != nil {
