@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -157,7 +158,8 @@ groups:
 				order = append(order, instance+" "+call.Event())
 			}
 		}
-		Expect(order).To(Equal([]string{"b start", "b stop", "c start"}))
+		// A call that is answered late is repeated.
+		Expect(slices.Compact(order)).To(Equal([]string{"b start", "b stop", "c start"}))
 
 		By("stopping while the HTTP endpoint does not answer: the key is held until the grant is over")
 		far.answering(func(c call) int {
