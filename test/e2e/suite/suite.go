@@ -234,7 +234,7 @@ func NightlyIf(so bool) Labels {
 	return nil
 }
 
-// NightlyOn, among the arguments of EachStore, leaves the scenarios on one store to nightly.
+// NightlyOn is an argument of EachStore that leaves the scenarios on one store to nightly.
 type NightlyOn string
 
 // EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
