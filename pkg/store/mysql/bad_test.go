@@ -13,22 +13,28 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
+// refused wants an error of a store that cannot be opened. See [storetest.WantError].
+func refused(t *testing.T, uri string, kind error, says ...string) {
+	t.Helper()
+	storetest.WantRefused(t, store.Config{URI: uri}, kind, says...)
+}
+
 func TestBadInput(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
 	name := databaseOf(uri)
-	storetest.WantRefused(t, store.Config{URI: strings.Replace(uri, ":secret@", ":secret2@", 1)}, store.ErrInvalid, "check user and password")
-	storetest.WantRefused(t, store.Config{URI: strings.Replace(uri, name+":", "nobody:", 1)}, store.ErrInvalid, "check user and password")
-	storetest.WantRefused(t, store.Config{URI: testservers.MariaDBRoot(server, "missing")}, store.ErrInvalid, "create the database", "missing")
+	refused(t, strings.Replace(uri, ":secret@", ":secret2@", 1), store.ErrInvalid, "check user and password")
+	refused(t, strings.Replace(uri, name+":", "nobody:", 1), store.ErrInvalid, "check user and password")
+	refused(t, testservers.MariaDBRoot(server, "missing"), store.ErrInvalid, "create the database", "missing")
 	storetest.WantRefused(t, store.Config{URI: uri, Existing: true}, store.ErrInvalid, "no replica has set up this cluster")
 	storetest.WantRefused(t, store.Config{URI: uri, Cluster: "a b"}, store.ErrInvalid, "cluster")
-	storetest.WantRefused(t, store.Config{URI: uri + "?tls=true"}, store.ErrInvalid, "TLS")
-	storetest.WantRefused(t, store.Config{URI: "mysql://u:secret@127.0.0.1:1/x"}, store.ErrUnavailable, "refused")
+	refused(t, uri+"?tls=true", store.ErrInvalid, "TLS")
+	refused(t, "mysql://u:secret@127.0.0.1:1/x", store.ErrUnavailable, "refused")
 
 	exec(t, server, fmt.Sprintf("CREATE USER other_%[1]s@'%%' IDENTIFIED VIA unix_socket", name))
-	storetest.WantRefused(t, store.Config{URI: strings.Replace(uri, name+":", "other_"+name+":", 1)}, store.ErrInvalid, "identify the user by a password")
+	refused(t, strings.Replace(uri, name+":", "other_"+name+":", 1), store.ErrInvalid, "identify the user by a password")
 	exec(t, server, fmt.Sprintf("REVOKE CREATE ON %[1]s.* FROM %[1]s@'%%'", name))
-	storetest.WantRefused(t, store.Config{URI: uri}, store.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
+	refused(t, uri, store.ErrInvalid, "grant the user the rights", "docs/stores/mysql.md")
 }
 
 // Who only reads needs the right to read alone.
@@ -85,7 +91,7 @@ func TestSettings(t *testing.T) {
 	}
 	wantProblem(t, uri, "StoreNotDurable")
 	exec(t, server, "SET GLOBAL binlog_format = 'STATEMENT'")
-	storetest.WantRefused(t, store.Config{URI: uri}, store.ErrInvalid, "binlog_format")
+	refused(t, uri, store.ErrInvalid, "binlog_format")
 }
 
 // TLS with the server's authority works, also with a client's certificate, and fails with another authority.
@@ -101,7 +107,7 @@ func TestTLS(t *testing.T) {
 		"ssl-ca="+readable(t, dir, "client.pem", client))
 	uri := server.Database()
 	storetest.Open(t, store.Config{URI: uri + "?tlsCAFile=" + cert})
-	storetest.WantRefused(t, store.Config{URI: uri + "?tls=true"}, store.ErrInvalid, "tlsCAFile")
+	refused(t, uri+"?tls=true", store.ErrInvalid, "tlsCAFile")
 	exec(t, server, fmt.Sprintf("ALTER USER %s@'%%' REQUIRE X509", databaseOf(uri)))
 	storetest.TLS{
 		URI:       func(f storetest.Files) string { return uri + f.Params() },

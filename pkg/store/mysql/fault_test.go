@@ -69,7 +69,7 @@ func TestReadOnly(t *testing.T) {
 			t.Fatalf("read: %v", err)
 		}
 	}
-	storetest.WantRefused(t, store.Config{URI: uri}, store.ErrUnavailable, "the server is read-only", "name the primary")
+	refused(t, uri, store.ErrUnavailable, "the server is read-only", "name the primary")
 	exec(t, server, "SET GLOBAL read_only = 0")
 	calls.Until(t, s, put("g/a", 1, 2))
 }

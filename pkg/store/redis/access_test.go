@@ -137,5 +137,5 @@ func TestACluster(t *testing.T) {
 		t.Helper()
 		return suite(t, store.Config{URI: uri, Cluster: testservers.Name()})
 	})
-	storetest.WantRefused(t, store.Config{URI: "redis://" + nodes[0].Addr}, store.ErrInvalid, "use redis+cluster://")
+	refused(t, "redis://"+nodes[0].Addr, store.ErrInvalid, "use redis+cluster://")
 }

@@ -14,36 +14,42 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
+// refused wants an error of a store that cannot be opened. See [storetest.WantError].
+func refused(t *testing.T, uri string, kind error, says ...string) {
+	t.Helper()
+	storetest.WantRefused(t, store.Config{URI: uri}, kind, says...)
+}
+
 func TestWrongUsers(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	do(t, server.Addr, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+info", "+eval", "+evalsha")
 	do(t, server.Addr, "ACL", "SETUSER", "blind", "on", ">secret", "+@all", "~other")
 	do(t, server.Addr, "ACL", "SETUSER", "default", ">secret")
-	storetest.WantRefused(t, store.Config{URI: "redis://:s3cret@" + server.Addr}, store.ErrInvalid, "wrong user or password")
-	storetest.WantRefused(t, store.Config{URI: "redis://" + server.Addr}, store.ErrInvalid, "a password is required")
-	storetest.WantRefused(t, store.Config{URI: "redis://reader:secret@" + server.Addr}, store.ErrInvalid, "lacks rights")
-	storetest.WantRefused(t, store.Config{URI: "redis://blind:secret@" + server.Addr}, store.ErrInvalid, "lacks rights")
+	refused(t, "redis://:s3cret@"+server.Addr, store.ErrInvalid, "wrong user or password")
+	refused(t, "redis://"+server.Addr, store.ErrInvalid, "a password is required")
+	refused(t, "redis://reader:secret@"+server.Addr, store.ErrInvalid, "lacks rights")
+	refused(t, "redis://blind:secret@"+server.Addr, store.ErrInvalid, "lacks rights")
 	other := testservers.Shared(t, testservers.KindRedis)
-	storetest.WantRefused(t, store.Config{URI: "redis://" + other.Addr + "/99999999"}, store.ErrInvalid, "no database of this number")
-	storetest.WantRefused(t, store.Config{URI: "redis+sentinel://" + other.Addr + "/shard?nodes=3"}, store.ErrInvalid, "lacks a command")
+	refused(t, "redis://"+other.Addr+"/99999999", store.ErrInvalid, "no database of this number")
+	refused(t, "redis+sentinel://"+other.Addr+"/shard?nodes=3", store.ErrInvalid, "lacks a command")
 }
 
 func TestWrongServers(t *testing.T) {
 	evicting := testservers.Start(t, testservers.KindRedis, "maxmemory 100mb", "maxmemory-policy allkeys-lru")
-	storetest.WantRefused(t, store.Config{URI: "redis://" + evicting.Addr}, store.ErrInvalid, "set it to noeviction")
+	refused(t, "redis://"+evicting.Addr, store.ErrInvalid, "set it to noeviction")
 	hiding := testservers.Start(t, testservers.KindRedis, `rename-command INFO ""`)
-	storetest.WantRefused(t, store.Config{URI: "redis://" + hiding.Addr}, store.ErrInvalid, "lacks a command")
+	refused(t, "redis://"+hiding.Addr, store.ErrInvalid, "lacks a command")
 	writable := testservers.Start(t, testservers.KindRedis, "replica-read-only no")
-	storetest.WantRefused(t, store.Config{URI: "redis://" + writable.Addr}, store.ErrInvalid, "replica-read-only")
+	refused(t, "redis://"+writable.Addr, store.ErrInvalid, "replica-read-only")
 
 	ports, err := testprocess.FreePorts(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone := net.JoinHostPort(testprocess.Loopback, itoa(ports[0]))
-	storetest.WantRefused(t, store.Config{URI: "redis://" + gone}, store.ErrUnavailable, "refused")
+	refused(t, "redis://"+gone, store.ErrUnavailable, "refused")
 	both := gone + "," + net.JoinHostPort(testprocess.Loopback, itoa(ports[1]))
-	storetest.WantRefused(t, store.Config{URI: "redis+sentinel://" + both + "/shard?nodes=3"}, store.ErrUnavailable, "Sentinel")
+	refused(t, "redis+sentinel://"+both+"/shard?nodes=3", store.ErrUnavailable, "Sentinel")
 }
 
 // Replicas that no one has counted could be promoted, and be a majority of their own.
@@ -52,13 +58,14 @@ func TestUncountedReplicas(t *testing.T) {
 	host, port, _ := net.SplitHostPort(master.Addr)
 	replica := testservers.Start(t, testservers.KindRedis, "replicaof "+host+" "+port)
 	waitFor(t, func() bool { return strings.Contains(info(t, master.Addr)["slave0"], "state=online") })
-	storetest.WantRefused(t, store.Config{URI: "redis://" + master.Addr}, store.ErrInvalid, "2 Redis servers hold the data, and nodes=1 is configured")
-	storetest.WantRefused(t, store.Config{URI: "redis://" + replica.Addr + "?nodes=2"}, store.ErrUnavailable, "is a replica")
-	storetest.WantRefused(t, store.Config{URI: "redis+cluster://" + master.Addr + "?nodes=2"}, store.ErrInvalid, "no cluster")
+	refused(t, "redis://"+master.Addr, store.ErrInvalid, "2 Redis servers hold the data, and nodes=1 is configured")
+	refused(t, "redis://"+replica.Addr+"?nodes=2", store.ErrUnavailable, "is a replica")
+	refused(t, "redis+cluster://"+master.Addr+"?nodes=2", store.ErrInvalid, "no cluster")
 
 	uri := "redis://" + master.Addr
 	claim(t, storetest.Open(t, store.Config{URI: uri + "?nodes=2", Timeout: time.Second}), "g/a")
-	storetest.WantRefused(t, store.Config{URI: uri + "?nodes=3"}, store.ErrInvalid, "nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
+	refused(t, uri+"?nodes=3", store.ErrInvalid,
+		"nodes=3 is configured, and the key shardctl:{default}:gate keeps nodes=2")
 }
 
 func TestTooOld(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// Password is the password in the URIs of [URIs] and [WantRefused]. What is shown of it in an error is a failure, also if
-// it is a half of it: passwords are cut where their characters have a meaning in a URI.
+// Password is the password in the URIs of [URIs] and [WantRefused]. An error that shows it is a failure, also if it shows
+// one half of it: passwords are cut where their characters have a meaning in a URI.
 const Password = "s3cret"
 
 // WantError checks the error of a store that cannot be opened or used: it is of one kind, [store.ErrInvalid] or

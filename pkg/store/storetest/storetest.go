@@ -17,6 +17,9 @@
 // The suite knows that List may be stale and that notes may be late: it looks again until [Database.Patience] is over.
 // But a client's own write or Read bounds how stale its next List is.
 // All else is expected at once.
+//
+// What Run cannot know of a store is tested by suites of their own, each with a few hooks: [URIs] needs no server;
+// [TLS], [Rights], [Faults], [Edited] and [HeldTables] need one that the test may configure, hurt, and write to.
 package storetest
 
 import (

@@ -44,7 +44,8 @@ func TestNobodyAnswers(t *testing.T) {
 	must(t, err)
 	addr := l.Addr().String()
 	_ = l.Close()
-	storetest.WantRefused(t, store.Config{URI: "zk://" + addr, Timeout: time.Second}, store.ErrUnavailable, "no session with ZooKeeper", "refused")
+	storetest.WantRefused(t, store.Config{URI: "zk://" + addr, Timeout: time.Second}, store.ErrUnavailable,
+		"no session with ZooKeeper", "refused")
 }
 
 // Least rights: on the chroot, the right to create and to read. All below it belongs to the user alone.
@@ -92,7 +93,8 @@ func readable(t *testing.T, conn *zk.Conn, path string, acl []zk.ACL) {
 
 func TestNothingSetUpYet(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
-	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient, Existing: true}, store.ErrInvalid, "no replica has set up /")
+	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient, Existing: true}, store.ErrInvalid,
+		"no replica has set up /")
 }
 
 // An old server: what it says of itself is enough.
@@ -103,7 +105,8 @@ func TestTooOld(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	go pretend(l, server.Addr)
 	uri := strings.Replace(server.Database(), server.Addr, l.Addr().String(), 1)
-	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient}, store.ErrInvalid, "ZooKeeper 3.4.14 is too old, want 3.5 or later")
+	storetest.WantRefused(t, store.Config{URI: uri, Timeout: patient}, store.ErrInvalid,
+		"ZooKeeper 3.4.14 is too old, want 3.5 or later")
 }
 
 // pretend answers srvr as an old server does, and passes all else on.
