@@ -59,7 +59,7 @@ func (f *follower) end() {
 		if err != nil {
 			f.t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		f.t.Error("it does not end")
 	}
 }
@@ -134,7 +134,7 @@ func TestLogsFollowAMove(t *testing.T) {
 	before.onRead(func() { close(asked) })
 	select {
 	case <-asked:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing is read of it")
 	}
 	source.Publish(moved)

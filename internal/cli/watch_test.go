@@ -38,7 +38,7 @@ func (l *lines) next(t *testing.T) string {
 	select {
 	case line := <-l.ch:
 		return line
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no line came")
 		return ""
 	}
