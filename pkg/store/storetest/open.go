@@ -64,7 +64,9 @@ func WantRefused(t *testing.T, c store.Config, kind error, says ...string) {
 // Open opens a store that ends with the test.
 func Open(t *testing.T, c store.Config) store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), patiently(c))
+	opening, cancel := context.WithTimeout(t.Context(), 2*patience) // the time of a call may be too short for a set-up
+	defer cancel()
+	s, err := store.Open(opening, patiently(c))
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
