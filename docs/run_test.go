@@ -30,14 +30,15 @@ const longest = 10 * time.Minute
 
 // What pages ask people to run is run, on this machine and as it stands there, but for what session.adapt replaces.
 func TestPagesRun(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	bin := t.TempDir()
-	// Pages that do not build the program take it for installed.
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/shardctl")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	build := sync.OnceValue(func() error { // pages that do not build the program take it for installed
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/shardctl")
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
 	for _, page := range pages(t) {
 		var steps []pageblock.Block
 		for _, f := range pageblock.Blocks(page, read(t, page)) {
@@ -51,6 +52,11 @@ func TestPagesRun(t *testing.T) {
 		t.Run(strings.TrimPrefix(page, root+"/"), func(t *testing.T) {
 			if slices.ContainsFunc(steps, func(b pageblock.Block) bool { return strings.Contains(b.Text, "python3") }) {
 				testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
+			} else {
+				suites.Need(t, suites.Processes, "real processes")
+			}
+			if err := build(); err != nil {
+				t.Fatal(err)
 			}
 			s := newSession(t, bin)
 			for _, step := range steps {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/test/pageblock"
 	"github.com/shardctl/shardctl/test/suites"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // maxLines is how many lines a program of the README may have that shares a hundred keys, without blank lines and
@@ -27,7 +28,6 @@ const maxLines = 12
 // The programs of the README spread a hundred keys over three processes. The last command of the block is run with
 // INSTANCE=a, b and c. The keys are spread evenly, and no key is in two processes at any time.
 func TestHundredKeysOnThreeProcesses(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	bin, shown := t.TempDir(), 0
 	blocks := pageblock.Blocks("README.md", read(t, root+"/README.md"))
 	for _, b := range blocks {
@@ -37,6 +37,11 @@ func TestHundredKeysOnThreeProcesses(t *testing.T) {
 		}
 		shown++
 		t.Run(name, func(t *testing.T) {
+			if name == "python" {
+				testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
+			} else {
+				suites.Need(t, suites.Processes, "real processes")
+			}
 			s := newService(t, bin)
 			for _, file := range blocks {
 				if path, is := strings.CutPrefix(file.Directive, "program: "+name+"/"); is {

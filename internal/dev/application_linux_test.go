@@ -55,7 +55,6 @@ func (r *devProcess) began() map[string]int {
 
 // A hundred keys run in five processes in Python. When one of them is killed its keys run again, and the page goes on.
 func TestRealClusterOfApplications(t *testing.T) {
-	suites.Need(t, suites.Processes, "real processes")
 	testprocess.NeedPrograms(t, suites.Clients, "make clients-install", "python3")
 	clients, err := filepath.Abs("../../clients/python")
 	if err != nil {

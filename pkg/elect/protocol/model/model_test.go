@@ -13,7 +13,7 @@ import (
 
 var (
 	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 1,000,000 in the large "+
-		"ones and all in the others, with -short 3,000")
+		"ones and all in the others of the suite of models, 3,000 elsewhere")
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 

@@ -12,7 +12,7 @@ import (
 
 var (
 	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 20,000 in the large "+
-		"ones and all in the others, with -short 1,000")
+		"ones and all in the others of the suite of models, 1,000 elsewhere")
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 

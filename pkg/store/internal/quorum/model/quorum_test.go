@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 15,000, with -short 3,000")
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 15,000 in the suite of models, 3,000 elsewhere")
 	update     = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
