@@ -209,7 +209,8 @@ func (c *cluster) create(t *testing.T, objects int) {
 func (c *cluster) change(ctx context.Context) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
-		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: objectName(random.IntN(objects))}}
+		name := objectName(random.IntN(objects))
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
 		patch := fmt.Sprintf(`{"data":{"value":"%d"}}`, random.Int())
 		err := c.client.Patch(ctx, m, client.RawPatch("application/merge-patch+json", []byte(patch)))
 		if ctx.Err() != nil {

@@ -244,7 +244,8 @@ func age(t *testing.T, db *memory.Store, name string) {
 		t.Errorf("%s expires in %v, want it a day after its last holder", name, left)
 	}
 	older := d
-	older.Rev, older.WriterID, older.Expires = d.Rev+1, store.WriterID{Session: "test", Seq: 1}, d.Expires-day.Milliseconds()
+	older.Rev, older.WriterID = d.Rev+1, store.WriterID{Session: "test", Seq: 1}
+	older.Expires -= day.Milliseconds()
 	write(t, db, store.Change{IfRev: d.Rev, Doc: older})
 }
 

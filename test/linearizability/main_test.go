@@ -17,8 +17,8 @@ import (
 
 var (
 	seconds  = flag.Int("linearizability.seconds", 10, "how long histories are recorded, per store")
-	seedFlag = flag.Uint64("linearizability.seed", 0, "the seed of what clients do and of the faults; 0: the one of every test. Real "+
-		"time is not part of it: a run never comes back quite the same")
+	seedFlag = flag.Uint64("linearizability.seed", 0, "the seed of what clients do and of the faults; 0: the "+
+		"one of every test. Real time is not part of it: a run never comes back quite the same")
 )
 
 func TestMain(m *testing.M) {

@@ -195,9 +195,9 @@ func TestQuorum(t *testing.T) {
 		db := a.database("quorum")
 		db.mustOpen(t)
 		whileRunning(t, a.run)
-		d := newDocumentRun(t, db, seed, odds{
-			loseRequest: usual.loseRequest, loseAnswer: usual.loseAnswer, late: usual.late, delay: 0.9, longest: usual.longest,
-		})
+		often := usual
+		often.delay = 0.9
+		d := newDocumentRun(t, db, seed, often)
 		d.tally, d.faults = documents, onTheWay
 		var found []finding
 		rounds := 3
