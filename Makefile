@@ -107,7 +107,7 @@ race: tools ## Tests of packages whose goroutines share memory, under the race d
 
 .PHONY: processes
 processes: ## Tests with real processes and signals, or that judge by the wall clock
-	$(call suite,processes) $(GOTEST) -p 1 -timeout 20m $(TEST_FLAGS) $(call in,suites\.Processes)
+	$(call suite,processes) $(GOTEST) -p 1 -timeout 20m $(TEST_FLAGS) $(call in,suites\.Processes|test/stale")
 
 .PHONY: mongo
 mongo: ## Tests on a real MongoDB, which is fetched where there is none, and a history of it

@@ -18,10 +18,10 @@ import (
 	"github.com/shardctl/shardctl/internal/application"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 func TestATokenIsNeverEmpty(t *testing.T) {

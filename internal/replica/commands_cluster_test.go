@@ -19,7 +19,6 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -28,6 +27,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // commandPlay is a store, and replicas that may be asked.

@@ -15,11 +15,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/verbs"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 const commanded = `

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // notes is what a journal passes on.

@@ -14,10 +14,10 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // unreachable is a store that may be away.

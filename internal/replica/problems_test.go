@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -22,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // Two replicas of one name read what the other says of both. It is shown once, and neither says it again.

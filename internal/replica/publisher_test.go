@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/status"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // seriesOf are the numbers of series of each metric with that label group.

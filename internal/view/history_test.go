@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // Malformed events are left out, and a page is full all the same: a shorter one would look like the last.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 func TestDiscoveredWithoutATaskIsAProblem(t *testing.T) {

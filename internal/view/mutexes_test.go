@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
@@ -23,6 +22,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // mutexStores are where mutexes are read from, each as a process opens it.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // A run that goes on and does not do its work is a problem after ten seconds, not at the first failure.

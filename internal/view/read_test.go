@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // TestOfflineSaysWhatIsWrong holds that a store alone shows how old heartbeats are, and what is wrong.

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -17,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/assign"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 func TestTaskStates(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/view/viewtest"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // Large lists are shared from one snapshot to the next until something that they show has changed.

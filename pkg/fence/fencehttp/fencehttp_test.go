@@ -18,7 +18,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencehttp"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
-	"github.com/shardctl/shardctl/pkg/fence/internal/stale"
+	"github.com/shardctl/shardctl/test/stale"
 )
 
 func TestMain(m *testing.M) {

@@ -17,7 +17,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencemongo"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
-	"github.com/shardctl/shardctl/pkg/fence/internal/stale"
+	"github.com/shardctl/shardctl/test/stale"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fenceredis"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
-	"github.com/shardctl/shardctl/pkg/fence/internal/stale"
+	"github.com/shardctl/shardctl/test/stale"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencesql"
-	"github.com/shardctl/shardctl/pkg/fence/internal/stale"
+	"github.com/shardctl/shardctl/test/stale"
 )
 
 // database is one with a table of marks, and tables of work.
