@@ -28,9 +28,9 @@ type own struct {
 	body   string         // YAML: groups
 }
 
-const ownLease = 2 * time.Second
+const ownLease = 4 * time.Second
 
-// newOwn makes a cluster on a SQLite file with a lease of 2 s.
+// newOwn makes a cluster on a SQLite file with a lease of ownLease.
 func newOwn(name, body string) *own {
 	GinkgoHelper()
 	o := &own{Cluster: NewCluster(name, harness.Options{Lease: ownLease}), body: body}
