@@ -24,6 +24,8 @@ in     = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' --e
 # Test failures as they happen, a line for each package, and a JUnit file for each suite in dist/junit.
 GOTEST = go tool -modfile=test/tools/go.mod gotestsum --format=pkgname-and-test-fails --hide-summary=skipped \
 	--junitfile='$(CURDIR)/dist/junit/$@.xml' -- -count=1 -vet=off
+HISTORY_TESTS = $(subst /$@.xml,/$@-histories.xml,$(GOTEST)) -timeout 30m -parallel 4 ./test/linearizability \
+	-linearizability.seconds=$(HISTORIES)
 TEST_FLAGS ?=
 
 # Scenarios with real processes: they mostly wait, so several run beside each other, each in a process of Ginkgo's with
@@ -107,12 +109,12 @@ race: tools ## Tests of packages whose goroutines share memory, under the race d
 
 .PHONY: processes
 processes: ## Tests with real processes and signals, or that judge by the wall clock
-	$(call suite,processes) $(GOTEST) -p 1 -timeout 20m $(TEST_FLAGS) $(call in,suites\.Processes|test/stale")
+	$(call suite,processes) $(GOTEST) -p 2 -timeout 20m $(TEST_FLAGS) $(call in,suites\.Processes|test/stale")
 
 .PHONY: mongo
 mongo: ## Tests on a real MongoDB, which is fetched where there is none, and a history of it
 	$(call suite,mongo) $(GOTEST) -p 2 -timeout 20m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testmongo"))
-	$(call suite,mongo) $(GOTEST) -timeout 20m ./test/linearizability -run MongoDB -linearizability.seconds=$(HISTORIES)
+	$(call suite,mongo) $(HISTORY_TESTS) -run MongoDB
 
 # Seconds for which a history of each store is recorded.
 HISTORIES ?= $(if $(WHOLE),120,10)
@@ -120,7 +122,7 @@ HISTORIES ?= $(if $(WHOLE),120,10)
 .PHONY: stores
 stores: stores-install ## The stores with a server of their own: their suites, histories, and scenarios on each
 	$(call suite,stores) $(GOTEST) -p 2 -timeout 30m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testservers"))
-	$(call suite,stores) $(GOTEST) -timeout 30m -parallel 4 ./test/linearizability -skip MongoDB -linearizability.seconds=$(HISTORIES)
+	$(call suite,stores) $(HISTORY_TESTS) -skip MongoDB
 	@$(MAKE) stores-scenarios
 
 # For example STORES=postgres; empty: all that need a server.
