@@ -56,7 +56,7 @@ func TestWhoMayLook(t *testing.T) {
 }
 
 func TestWhatAFollowerSees(t *testing.T) {
-	s := weighty(t, "a", "sqlite:x.db", &backlog{})
+	s := weighty(t, "a", &backlog{})
 	lag := elect.Lag{Known: true, Messages: 7}
 	owned, free := viewtest.Lock("g/t01", "A", "running"), viewtest.Lock("g/t02", "", "running")
 	owned.Status.Lag, free.Status.Lag = lag, lag

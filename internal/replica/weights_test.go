@@ -110,7 +110,7 @@ func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 }
 
 // weighty is a group whose weights follow what is measured; so is c.
-func weighty(t *testing.T, instance, uri string, c *backlog) *config.Settings {
+func weighty(t *testing.T, instance string, c *backlog) *config.Settings {
 	t.Helper()
 	with, err := tasks.NewKinds(append(kinds.All().All(), c)...)
 	if err != nil {
@@ -120,7 +120,7 @@ func weighty(t *testing.T, instance, uri string, c *backlog) *config.Settings {
 	text := fmt.Sprintf(`
 version: 1
 instance: %s
-store: {uri: %q}
+store: {uri: "sqlite:x.db"}
 lease: {duration: 5s}
 rebalance: {settle: 500ms}
 groups:
@@ -129,7 +129,7 @@ groups:
     tasks:
       - {name: "t{01..12}", backlog: true}
       - {name: command, callback: work}
-`, instance, uri)
+`, instance)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestAHotTaskGetsAQuieterReplica(t *testing.T) {
 		db := memory.New()
 		var all []*Replica
 		for _, name := range []string{"a", "b", "c"} {
-			all = append(all, startReplica(t, weighty(t, name, "sqlite:x.db", c), db.Client(), rules, inBubble(t)))
+			all = append(all, startReplica(t, weighty(t, name, c), db.Client(), rules, inBubble(t)))
 		}
 		awaitSnapshots(t, all, "all tasks run", func(s *snapshot.Cluster) bool { return s.Status.Groups[0].Running == 13 })
 		awaitSnapshots(t, all, "the hot task has at most one neighbour", func(s *snapshot.Cluster) bool {
@@ -229,7 +229,7 @@ func TestAWeightFallsInAQuietCluster(t *testing.T) {
 		rules := weights.Lag.Rules()
 		rules.Look, rules.Smooth, rules.Every, rules.Hold, rules.Wait = 50*time.Millisecond, 200*time.Millisecond,
 			300*time.Millisecond, 0, 700*time.Millisecond
-		r := []*Replica{startReplica(t, weighty(t, "a", "sqlite:x.db", c), memory.New(), rules, inBubble(t))}
+		r := []*Replica{startReplica(t, weighty(t, "a", c), memory.New(), rules, inBubble(t))}
 		awaitSnapshots(t, r, "it weighs most", func(s *snapshot.Cluster) bool { return hotIn(s).Weight == 8 })
 		c.allow(100)
 		for _, want := range []int{4, 2, 1} {
@@ -278,7 +278,7 @@ func awaitSnapshots(t *testing.T, all []*Replica, what string, so func(*snapshot
 
 func TestWeightsAreAppliedToSubscriptions(t *testing.T) {
 	c := &backlog{}
-	l := newSettings(weighty(t, "a", "sqlite:x.db", c))
+	l := newSettings(weighty(t, "a", c))
 	listed := func(revision int64, entries ...weights.Entry) weights.Published {
 		return weights.Published{Revision: revision, Entries: entries, Status: weights.Status{By: "b", At: 5000}}
 	}

@@ -28,11 +28,10 @@ type applications struct {
 	keys    int
 }
 
-func newApplications(name string, keys int, lease time.Duration) *applications {
+func newApplications(name string, keys int) *applications {
 	GinkgoHelper()
 	const groups = "\ngroups: [{name: topics, tasks: [{name: \"topic-{001..%03d}\", assign: {}}]}]\n"
 	a := &applications{own: newOwn(name, fmt.Sprintf(groups, keys)), keys: keys}
-	a.header["lease"] = map[string]any{"duration": lease.String()}
 	var err error
 	a.sockets, err = os.MkdirTemp("", "shardctl-app-")
 	Expect(err).NotTo(HaveOccurred())
@@ -100,7 +99,7 @@ func applicationOf(r *harness.Replica) harness.Proc {
 // five starts five replicas with an application each. These settings replace those of a configuration of the scenario.
 func five(ctx context.Context, name string, settings ...map[string]any) (*applications, []*harness.Replica) {
 	GinkgoHelper()
-	a := newApplications(name, 20, Lease)
+	a := newApplications(name, 20)
 	for _, s := range settings {
 		maps.Copy(a.header, s)
 	}

@@ -18,7 +18,7 @@ import (
 // cluster.
 var _ = Describe("An application that its replica did not start", Label("sqlite"), Serial, func() {
 	It("goes on alone, and its keys wait until it may no longer run", func(ctx SpecContext) {
-		a := newApplications("app-beside", 20, Lease)
+		a := newApplications("app-beside", 20)
 		apps, replicas := map[string]*harness.Replica{}, map[string]*harness.Replica{}
 		for _, instance := range []string{"a", "b", "c", "d"} {
 			var err error

@@ -117,7 +117,7 @@ type delayed struct {
 func newDelayed(ctx context.Context, name string, arguments ...string) *delayed {
 	GinkgoHelper()
 	d := &delayed{
-		applications: newApplications(name, 20, ownLease), random: rand.New(rand.NewPCG(seeds.Of(GinkgoTB(), 0), 0)),
+		applications: newApplications(name, 20), random: rand.New(rand.NewPCG(seeds.Of(GinkgoTB(), 0), 0)),
 		names: []string{"a", "b", "c"}, replicas: map[string]*harness.Replica{}, delayers: map[string]*delayer{},
 	}
 	for _, instance := range d.names {
@@ -133,7 +133,7 @@ func newDelayed(ctx context.Context, name string, arguments ...string) *delayed 
 		Expect(err).NotTo(HaveOccurred())
 	}
 	d.run(len(d.names))
-	d.upTo(ownLease)
+	d.upTo(Lease)
 	return d
 }
 
@@ -164,16 +164,16 @@ func (d *delayed) round(ctx context.Context, n int) {
 		key := fmt.Sprintf("topics/topic-%03d", 1+d.random.IntN(d.keys))
 		done(ctx, d.replicas[asked], "pin", key, d.names[d.random.IntN(len(d.names))])
 	}
-	d.delayers[dies].awaitHold(ctx, d.replicas[dies], ownLease*9/20, ownLease*13/20)
+	d.delayers[dies].awaitHold(ctx, d.replicas[dies], Lease*9/20, Lease*13/20)
 	if _, err := d.replicas[dies].Kill(harness.Worker, syscall.SIGKILL); err != nil {
 		Expect(d.replicas[dies].Running()).To(BeFalse(), "%v", err)
 	}
 	d.upTo(0) // the others start its keys as soon as they may
 	_, err := d.replicas[dies].Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	WaitUntil(ctx, history.Now().Add(ownLease)) // until they run
+	WaitUntil(ctx, history.Now().Add(Lease)) // until they run
 	d.replicas[dies] = d.with(ctx, dies)
-	d.upTo(ownLease)
+	d.upTo(Lease)
 }
 
 var _ = Describe("Applications whose replies are late, while workers die and keys move", Label("sqlite"), func() {
@@ -200,7 +200,7 @@ var _ = Describe("Applications whose replies are late, while workers die and key
 			longest = max(longest, o.For)
 		}
 		Figure("sqlite", "replies held for up to %v, %d workers killed, application %v: %d overlaps, the longest of %v",
-			ownLease, n, arguments, len(found), longest.Round(time.Millisecond))
+			Lease, n, arguments, len(found), longest.Round(time.Millisecond))
 	},
 		Entry("from when they called: no key runs twice", SpecTimeout(ScenarioTimeout), false, 3),
 		Entry("from when they called, for long: no key runs twice", Label(Nightly),

@@ -104,7 +104,7 @@ groups:
 			Expect(c.Header.Get("Idempotency-Key")).To(HavePrefix(fmt.Sprintf("g/t#%d/%s/", c.Token(), c.Event())))
 			// X is nine tenths of T; the request may take 300 ms of it.
 			Expect(c.Until().Sub(c.At)).To(
-				And(BeNumerically(">", 0), BeNumerically("<=", ownLease*9/10-300*time.Millisecond)), "call %d", i,
+				And(BeNumerically(">", 0), BeNumerically("<=", Lease*9/10-300*time.Millisecond)), "call %d", i,
 			)
 		}
 		expectUnique(calls())

@@ -22,7 +22,7 @@ import (
 var _ = Describe("Applications in other languages", Label("sqlite", Nightly), Serial, func() {
 	play := func(ctx SpecContext, name string, command func(SpecContext) []string) {
 		GinkgoHelper()
-		a, argv := newApplications("app-"+name, 20, Lease), command(ctx)
+		a, argv := newApplications("app-"+name, 20), command(ctx)
 		first, second := a.with(ctx, "a", argv...), a.with(ctx, "b", argv...)
 		a.run(2)
 

@@ -279,7 +279,7 @@ groups:
 			Expect(os.RemoveAll(file + more)).To(Succeed())
 		}
 		Expect(os.WriteFile(file, backup, 0o600)).To(Succeed())
-		time.Sleep(ownLease) // as the manual says
+		time.Sleep(Lease) // as the manual says
 		b := o.start(ctx, "web-1")
 		ownedBy(ctx, b, "web-1", 4)
 		restored, err := b.Client.Tasks(ctx)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -28,19 +27,17 @@ type own struct {
 	body   string         // YAML: groups
 }
 
-const ownLease = 4 * time.Second
-
-// newOwn makes a cluster on a SQLite file with a lease of ownLease.
+// newOwn makes a cluster on a SQLite file with the lease of all scenarios.
 func newOwn(name, body string) *own {
 	GinkgoHelper()
-	o := &own{Cluster: NewCluster(name, harness.Options{Lease: ownLease}), body: body}
+	o := &own{Cluster: NewCluster(name, harness.Options{Lease: Lease}), body: body}
 	var err error
 	o.dir, err = os.MkdirTemp(Work, name+"-files-")
 	Expect(err).NotTo(HaveOccurred())
 	o.header = map[string]any{
 		"version": 1, "cluster": "own",
 		"store":     map[string]any{"uri": SQLiteURI()},
-		"lease":     map[string]any{"duration": ownLease.String()},
+		"lease":     map[string]any{"duration": Lease.String()},
 		"rebalance": map[string]any{"settle": "300ms"},
 		"shutdown":  map[string]any{"timeout": "10s"},
 	}

@@ -88,7 +88,7 @@ func commands() (*harness.Cluster, func(context.Context, string) *harness.Replic
 func pythons(args ...string) func() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
 	return func() (*harness.Cluster, func(context.Context, string) *harness.Replica) {
 		GinkgoHelper()
-		a := newApplications("rollout-app", rolloutKeys, Lease)
+		a := newApplications("rollout-app", rolloutKeys)
 		a.header["rebalance"] = map[string]any{"settle": Settle.String()}
 		return a.Cluster, func(ctx context.Context, instance string) *harness.Replica {
 			GinkgoHelper()

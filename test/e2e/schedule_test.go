@@ -78,9 +78,9 @@ groups:
 				continue
 			}
 			// T until its owner counts as dead; the newest of what was missed meanwhile is caught up.
-			most := ownLease + 4*time.Second + Stall(o.Cluster, began, history.Now())
+			most := Lease + 4*time.Second + Stall(o.Cluster, began, history.Now())
 			Expect(missing).To(BeNumerically("<=", int(most/time.Second)), "%s: %v", name, runs)
-			Figure("sqlite", "every: 1s, owner killed (T = %v): %d ticks missed", ownLease, missing)
+			Figure("sqlite", "every: 1s, owner killed (T = %v): %d ticks missed", Lease, missing)
 		}
 	}, SpecTimeout(ScenarioTimeout))
 

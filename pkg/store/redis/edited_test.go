@@ -1,10 +1,10 @@
 package redis_test
 
 import (
-	goredis "github.com/redis/go-redis/v9"
-
 	"strings"
 	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"

@@ -151,7 +151,7 @@ func put(d store.Doc, ifRev int64) store.Change {
 func lock(id string) store.Doc { return store.Doc{Kind: store.KindLock, ID: id, Group: "g"} }
 
 // apply performs one change and checks how it ends.
-func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, c store.Change) store.Outcome {
+func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, c store.Change) {
 	t.Helper()
 	outs, err := s.Apply(ctx, c)
 	must(t, err)
@@ -159,7 +159,6 @@ func apply(ctx context.Context, t *testing.T, s store.Store, want store.Status, 
 		t.Fatalf("%s %s: status %d, found %+v, error %v; want status %d", c.Doc.Kind, c.Doc.ID, outs[0].Status,
 			outs[0].Doc, outs[0].Err, want)
 	}
-	return outs[0]
 }
 
 // readOne reads a document; nil: absent.
