@@ -17,7 +17,7 @@ GOLANGCI_VERSION := 2.15.0
 # seeds are random and every suite is whole (WHOLE=1).
 WHOLE ?=
 comma := ,
-suite  = SHARDCTL_TEST=$(1),required$(if $(WHOLE),$(comma)random)
+suite  = SHARDCTL_TEST=$(1),required$(if $(WHOLE),$(comma)random$(comma)whole)
 # Packages whose tests belong to a suite: a file of theirs names it.
 in     = $(addprefix ./,$(sort $(dir $(shell grep -rlE --include='*_test.go' --exclude-dir=e2e --exclude-dir=browser \
 	--exclude-dir=alerts --exclude-dir=controller '$(1)' cmd docs examples internal pkg test))))
@@ -121,7 +121,7 @@ HISTORIES ?= $(if $(WHOLE),120,10)
 
 .PHONY: stores
 stores: stores-install ## The stores with a server of their own: their suites, histories, and scenarios on each
-	$(call suite,stores) $(GOTEST) -p 2 -timeout 30m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testservers"))
+	$(call suite,stores) $(GOTEST) -p 4 -timeout 30m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testservers"))
 	$(call suite,stores) $(HISTORY_TESTS) -skip MongoDB
 	@$(MAKE) stores-scenarios
 

@@ -49,6 +49,7 @@ func TestMongoDB(t *testing.T) {
 
 func onServer(t *testing.T, kind testservers.Kind) {
 	t.Helper()
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	server := testservers.Start(t, kind)
 	suite(t, func(*testing.T) string { return server.Database() })
 }

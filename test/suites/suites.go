@@ -8,7 +8,8 @@
 //
 // A test that is left out is skipped, and the reason names the suite and the make target that runs it. With the word
 // "required" in the list, a test of a chosen suite fails when the software that it needs is missing; without the word
-// it is skipped and says what to install. The word "random" has tests draw new seeds. docs/adr/0020-go-test.md explains the choice.
+// it is skipped and says what to install. The word "random" has tests draw new seeds, and "whole"
+// adds the tests that CI has no time for. docs/adr/0020-go-test.md explains the choice.
 //
 // Only tests use this package.
 package suites
@@ -43,6 +44,7 @@ const (
 	all      = "all"
 	required = "required"
 	random   = "random"
+	whole    = "whole"
 )
 
 // Names returns the name of every suite.
@@ -64,15 +66,24 @@ func Chosen(tb testing.TB, s Suite) bool {
 	chosen := false
 	for _, name := range words() {
 		switch {
-		case name == required || name == random:
+		case slices.Contains([]string{required, random, whole}, name):
 		case name == all || name == string(s):
 			chosen = true
 		case !slices.Contains(Names(), Suite(name)):
-			tb.Fatalf("%s: unknown suite %q; want some of %v, %s, %s or %s", Env, name, Names(), all,
-				required, random)
+			tb.Fatalf("%s: unknown suite %q; want some of %v, %s, %s, %s or %s", Env, name, Names(), all,
+				required, random, whole)
 		}
 	}
 	return chosen
+}
+
+// NeedWhole is [Need] for a test that CI has no time for: its suite must be asked for whole, as at night.
+func NeedWhole(tb testing.TB, s Suite, what string) {
+	tb.Helper()
+	Need(tb, s, what)
+	if !slices.Contains(words(), whole) {
+		tb.Skipf("needs %s and time: make %s WHOLE=1, or %s=%s,%s", what, s, Env, s, whole)
+	}
 }
 
 // Missing ends a test of a chosen suite that lacks the software it needs: the test is skipped, or fails if everything

@@ -47,6 +47,18 @@ func TestNeedAndMissing(t *testing.T) {
 		t.Errorf("skipped with %q, failed with %q; want it skipped", chosen.skipped, chosen.failed)
 	}
 
+	suites.NeedWhole(chosen, suites.Brokers, "a real Kafka")
+	if want := "needs a real Kafka and time: make brokers WHOLE=1, or SHARDCTL_TEST=brokers,whole"; chosen.skipped != want {
+		t.Errorf("skipped with %q, want %q", chosen.skipped, want)
+	}
+
+	t.Setenv(suites.Env, "brokers,whole")
+	whole := &recorder{TB: t}
+	suites.NeedWhole(whole, suites.Brokers, "a real Kafka")
+	if whole.skipped != "" {
+		t.Errorf("skipped with %q", whole.skipped)
+	}
+
 	t.Setenv(suites.Env, "brokers,required")
 	must := &recorder{TB: t}
 	suites.Missing(must, errNoKafka)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // Every kind comes back on its data and its port, and makes one database after the other.
 func TestServersKeepTheirPortAndMakeDatabases(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	for _, kind := range testservers.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			s := testservers.Start(t, kind)
@@ -75,6 +77,7 @@ func TestOpenSaysWhyAServerDoesNotStart(t *testing.T) {
 
 // Databases made before and after show which server takes writes.
 func TestStandbyTakesOverFromItsPrimary(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	pair.Primary.Database()
 	pair.Primary.Kill()
@@ -130,6 +133,7 @@ func TestPgBouncerServesWhatIsBehindIt(t *testing.T) {
 }
 
 func TestSentinelsFailOver(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	set := testservers.StartRedisSet(t, 3)
 	c := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: testservers.RedisMaster, SentinelAddrs: set.SentinelAddrs(),
@@ -184,6 +188,7 @@ func eventually(t *testing.T, what string, holds func(context.Context) bool) {
 
 // A follower that is killed between the snapshot and the epoch of a new leader starts again.
 func TestZooKeeperKilledWhileItJoinedALeaderStarts(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	ensemble := testservers.StartZooKeepers(t, 3)
 	ensemble.Database()
 	follower := ensemble.Others(ensemble.Leader())[0]

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -17,6 +18,7 @@ var heartbeats = flag.Int("heartbeats", 2000, "how many heartbeats each replica 
 
 // Heartbeats leave no garbage that grows: each goes into the page of the one before, and touches no index.
 func TestGarbageOfHeartbeats(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	const replicas, pageSize = 10, 8192
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindPostgres, "fsync = off")

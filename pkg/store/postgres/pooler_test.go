@@ -13,12 +13,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Behind a pooler in transaction mode, which may know no prepared statements, all promises hold. Nothing reports
 // changes there: watches look, and the store says so.
 func TestPooler(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	server := testservers.Shared(t, testservers.KindPostgres)
 	pooler := testservers.StartPgBouncer(t, server.Addr)
 	through := func(uri string) string { return strings.ReplaceAll(uri, server.Addr, pooler.Addr) }

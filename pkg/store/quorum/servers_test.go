@@ -18,6 +18,7 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/quorum"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -146,6 +147,7 @@ func TestStoreOnThreeRedis(t *testing.T) {
 
 // Servers of several kinds make a quorum as well.
 func TestStoreOnMixedServers(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	kinds := []testservers.Kind{testservers.KindRedis, testservers.KindEtcd, testservers.KindPostgres}
 	for _, kind := range kinds {
 		testservers.Shared(t, kind)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -49,6 +50,7 @@ func TestTheMasterIsKilled(t *testing.T) {
 }
 
 func TestTheMasterIsFrozenThenThawed(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
 	// A client that has talked to the old master alone, and goes on to.
@@ -76,6 +78,7 @@ func TestTheMasterIsFrozenThenThawed(t *testing.T) {
 
 // A client on the side of a master that the others have left gets nothing acknowledged.
 func TestTheMasterIsPartitioned(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
 	beside := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})
@@ -113,6 +116,7 @@ func faulty(uri string) storetest.Faults {
 
 // WAIT alone would confirm what a script did not write; each script writes, so frozen replicas are noticed by reads.
 func TestFrozenReplicasAcknowledgeNothing(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	servers := testservers.StartRedisSet(t, 3)
 	replicas := func(do func(*testservers.Server)) {
 		master := servers.Master(t.Context())

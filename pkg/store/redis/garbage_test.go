@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -31,6 +32,7 @@ func number(t *testing.T, c *redis.Client, name string) int64 {
 // Heartbeats and reads lengthen the append-only file, which the server rewrites by itself. Memory does not grow.
 // docs/stores/redis.md says what that is in a day.
 func TestGarbageOfHeartbeats(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	const sample, mostWritten, mostRead, rewritten = 1000, 600, 100, 1 << 20
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindRedis, "appendfsync no", "auto-aof-rewrite-min-size 1mb")

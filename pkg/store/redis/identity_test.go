@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // A replica that goes on where it had left off closes the gate as well. A claim that was written before counts neither
@@ -40,6 +41,7 @@ func TestAPartialSynchronizationClosesTheGate(t *testing.T) {
 
 // A master without a majority names no lineage, and shows nothing.
 func TestAMasterWithoutAMajorityNamesNoCourse(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	servers, _, _ := set(t)
 	old := servers.Master(t.Context())
 	alone := storetest.Open(t, store.Config{URI: "redis://" + servers.Nodes[old].Addr + "?nodes=3", Timeout: time.Second})

@@ -11,11 +11,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Leases of 8 s outlive the loss of a leader, dead or frozen: no run ends, and so none is started again.
 func TestLeasesOutliveTheirLeader(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	const lease, members, keys = 8 * time.Second, 3, 4
 	ensemble := testservers.StartZooKeepers(t, 3)
 	uri := ensemble.Database()

@@ -10,11 +10,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // What lists of 10,000 locks read: each lock once, then nothing, then what changed and the directory that it is in.
 func TestListsOfManyLocks(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "a real server")
 	const n, owners = 10_000, 10
 	uri := testservers.Shared(t, testservers.KindZooKeeper).Database()
 	writer := storetest.Open(t, store.Config{URI: uri, Timeout: 3 * patient})
