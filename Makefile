@@ -142,7 +142,7 @@ BROKERS_FLAGS ?=
 
 .PHONY: brokers
 brokers: brokers-install ## Subscriptions to real brokers: the suite of each source, and scenarios under faults
-	$(call suite,brokers) $(GOTEST) -p 2 -timeout 30m $(TEST_FLAGS) $(call in,testbroker")
+	$(call suite,brokers) $(GOTEST) -p 3 -timeout 30m $(TEST_FLAGS) $(call in,testbroker")
 	@$(build_programs); $(call suite,brokers) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/brokers \
 		-ginkgo.label-filter='$(LABELS)' $(BROKERS_FLAGS)
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -26,6 +27,7 @@ var starts = map[testbroker.Kind]func(testing.TB, ...string) *testbroker.Broker{
 }
 
 func TestBrokersKeepTheirDataAndTheirPort(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	for _, kind := range testbroker.Kinds() {
 		t.Run(string(kind), func(t *testing.T) { keeps(t, starts[kind](t), clients[kind]) })
 	}
@@ -125,6 +127,7 @@ func TestMain(m *testing.M) { os.Exit(testprocess.Main(m)) }
 
 // A client of Kafka dials what the broker names, which is the link.
 func TestKafkaStaysBehindItsLink(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	b := testbroker.Shared(t, testbroker.KindKafka)
 	link := b.Link()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // TestKilledTestLeavesNoBroker starts itself as a child that starts a RabbitMQ, which is more than one process, and
 // kills the child.
 func TestKilledTestLeavesNoBroker(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	if os.Getenv("TESTBROKER_CHILD") != "" {
 		_, _ = fmt.Println("port " + testbroker.RabbitMQ(t).Addr) //nolint:forbidigo // for its parent
 		select {}                                                 // until killed

@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
 	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -32,6 +33,7 @@ var env = discover.Env{Lookup: func(name string) (string, bool) {
 }}
 
 func TestQueuesOfARealBrokerAreListed(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	port := freePort(t)
 	broker := testbroker.RabbitMQ(t, "management.tcp.ip = 127.0.0.1", "management.tcp.port = "+port)
 	declare(t, broker)

@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // delivered is how often messages were delivered before.
@@ -22,6 +23,7 @@ func delivered(messages []subscribe.Message) (counts []int) {
 
 // A quorum queue counts the owners that had a message, and a classic one nothing.
 func TestAttemptsThatTheQueueCounts(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	r := newRig(t)
 	for kind, each := range map[string]int{"quorum": 1, "classic": 0} {
 		queue := r.declare(kind)

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/amqp"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -116,6 +117,7 @@ func TestOneConsumer(t *testing.T) {
 
 // What was not acknowledged comes again in its order after kill -9 of the broker.
 func TestBrokerKilled(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.RabbitMQ(t)
 	queue, stream := testbroker.Name(), testbroker.Name()
 	a := connect(t, broker.Addr)
@@ -157,6 +159,7 @@ func TestBrokerKilled(t *testing.T) {
 
 // A broker that hangs is noticed by its heartbeats, and every call returns with its context before that.
 func TestBrokerFrozen(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.RabbitMQ(t)
 	a := connect(t, broker.Addr)
 	a.declareAs("orders", "classic")
@@ -250,6 +253,7 @@ func TestLetterReturned(t *testing.T) {
 
 // A broker short of memory takes no dead letter, which is reported; it takes acknowledgements all the same.
 func TestBrokerBlocked(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.RabbitMQ(t, "vm_memory_high_watermark.absolute = 1MB")
 	a := connect(t, broker.Addr)
 	a.declareAs("orders", "classic")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -64,6 +65,7 @@ func (b *bench) deleteBefore(topic string, offset int64) {
 }
 
 func TestBrokerRestart(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.Kafka(t)
 	b := benchOf(t, broker.Addr)
 	b.create("orders", 1)
@@ -88,6 +90,7 @@ func TestBrokerRestart(t *testing.T) {
 }
 
 func TestBrokerHangs(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	broker := testbroker.Kafka(t)
 	b := benchOf(t, broker.Addr)
 	b.create("orders", 1)
@@ -274,6 +277,7 @@ func TestPasswords(t *testing.T) {
 
 // A broker of two dies, and with it the leader of one partition. The others go on, and it is taken up with its broker.
 func TestPartitionWithoutALeaderOfRealBrokers(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	first := testbroker.Kafka(t)
 	b := benchOf(t, first.Addr)
 	b.create("before", 1) // so that positions are kept by the first
@@ -342,6 +346,7 @@ func memory() int64 {
 
 // A hundred subscriptions with nothing to do cost next to nothing, each with a client of its own.
 func TestIdleSubscriptionsCostLittle(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	const n, limitCPU, limitMemory = 100, 0.01, 40 << 20
 	broker := testbroker.Shared(t, testbroker.KindKafka)
 	b := benchOf(t, broker.Addr)

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/nats"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -296,6 +297,7 @@ func TestServerIsKilled(t *testing.T) {
 }
 
 func TestServerIsSilent(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	b := testbroker.NATS(t)
 	r := rigAt(t, b)
 	r.stream(jetstream.StreamConfig{})

@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/redis"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testbroker"
 )
 
@@ -296,6 +297,7 @@ func TestServerIsKilled(t *testing.T) {
 }
 
 func TestServerIsSilent(t *testing.T) {
+	suites.NeedWhole(t, suites.Brokers, "a real broker")
 	b := testbroker.Redis(t)
 	r := rigAt(t, b.Addr, 3)
 	s := r.open(1)
