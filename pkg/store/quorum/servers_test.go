@@ -129,6 +129,7 @@ func editRedis(uri string) func(context.Context, store.Kind, string) error {
 }
 
 func TestStoreOnThreeRedis(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	servers := redises(t, 3)
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
