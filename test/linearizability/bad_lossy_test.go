@@ -24,6 +24,10 @@ func TestBadLosses(t *testing.T) {
 			good: []access{created, second, in("b", read(5, 6, doc(1, 1)))},
 			bad:  []access{created, second, in("a", read(5, 6, doc(1, 1)))},
 		},
+		"noted late": {
+			good: []access{in("a", read(5, 6, doc(1, 1))), created},
+			bad:  []access{in("a", read(5, 6, doc(1, 7))), created},
+		},
 		"all is lost": {
 			good: []access{created, in("b", read(5, 6, nil))},
 			bad:  []access{created, in("a", read(5, 6, nil))},

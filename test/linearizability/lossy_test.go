@@ -189,11 +189,15 @@ func beginnings(history []access) []porcupine.Operation {
 			first[a.course] = a
 		}
 	}
+	// An access is noted some time after it has ended, so the first in the history need not have begun first.
+	begun := int64(forever)
+	for _, a := range history {
+		begun = min(begun, a.call)
+	}
 	var ops []porcupine.Operation
 	for course, a := range first {
 		ops = append(ops, porcupine.Operation{
-			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, course: course},
-			Call: history[0].call, Return: a.end,
+			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, course: course}, Call: begun, Return: a.end,
 		})
 	}
 	return ops
