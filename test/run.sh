@@ -80,18 +80,22 @@ trap 'rm -rf "$work"' EXIT
 status=0
 table=$'suite\tresult\twall s\tprocessor s\n'
 for group in "$@"; do
-    begun=()
+    suites=()
     for suite in ${group//+/ }; do
         if [ -n "${only_reached:-}" ] && ! reached "$suite"; then
             table+="$suite"$'\tnot reached\t\t\n'
             continue
         fi
+        suites+=("$suite")
+        # Only one process at a time may install packages. What fails here fails in the suite as well, and is shown there.
+        ! make -n "$suite-install" >/dev/null 2>&1 || make --no-print-directory "$suite-install" >/dev/null 2>&1
+    done
+    for suite in ${suites[@]+"${suites[@]}"}; do
         echo "==== make $suite"
         run "$suite" &
-        begun+=("$suite")
     done
     wait
-    for suite in ${begun[@]+"${begun[@]}"}; do
+    for suite in ${suites[@]+"${suites[@]}"}; do
         result=passed
         [ ! -e "$work/$suite/failed" ] || result=FAILED status=1
         read -r wall user system <"$work/$suite/times"
