@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/quorum"
 	_ "github.com/shardctl/shardctl/pkg/store/redis" // quorums of Redis are opened by URI
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -106,6 +107,7 @@ func (q *quorumServers) takeAway(ctx context.Context, i int) (back func()) {
 // Five real servers, of which two are away most of the time, and three at times: nothing that was acknowledged is lost.
 // A call waits where three are away, so that there are fewer histories than of other stores.
 func TestQuorumOfRedis(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "several real servers")
 	t.Parallel()
 	seed := seed(t)
 	q := startQuorum(t, 5, seed)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -176,6 +177,7 @@ func newClusterFaults(t *testing.T, seed uint64) *clusterFaults {
 }
 
 func TestRedisCluster(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "several real servers")
 	t.Parallel()
 	seed := seed(t)
 	f := newClusterFaults(t, seed)
@@ -228,6 +230,7 @@ func (s unreplicated) List(ctx context.Context, kind store.Kind, q store.Query) 
 
 // The same failovers find out a store that does without WAIT and without courses of writes.
 func TestBrokenRedisCluster(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "several real servers")
 	t.Parallel()
 	seed := seed(t)
 	f := newClusterFaults(t, seed)

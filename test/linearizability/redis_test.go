@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -160,6 +161,7 @@ func (f *sentinelFaults) run(ctx context.Context) {
 }
 
 func TestRedisSentinel(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "several real servers")
 	t.Parallel()
 	set := testservers.StartRedisSet(t, 3)
 	seed := seed(t)
