@@ -13,11 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/testmongo"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 )

@@ -43,6 +43,7 @@ func TestWrongURIs(t *testing.T) {
 			"quorum:" + three:                     "server 1, xxxxx, is a quorum",
 			"quorum:a,b,c":                        "server 1, xxxxx, does not begin with a known scheme",
 			"quorum:redis://a,redis://,redis://c": "server 2, redis://, ",
+
 			"quorum:redis://a,redis://u:s3cret@b?x=1,redis://c":       "server 2, redis://u:xxxxx@b",
 			"quorum:redis://a,redis+sentinel://s/m?nodes=3,redis://c": "Sentinel may make a replica",
 			"quorum:redis://a,redis://b,redis+cluster://c?nodes=2":    "server 3, ",
