@@ -82,6 +82,7 @@ func RunWithin(t *testing.T, s suites.Suite, name string, limit time.Duration) {
 
 // tempDir is where replicas make temporary files, of which none may be left. Its name is short: sockets are in it.
 func tempDir(work string) string { return filepath.Join(work, "t") }
+
 // order returns the seed of the order of the scenarios: the one of the command line, or that of every test.
 func order(t *testing.T, given int64) int64 {
 	t.Helper()
