@@ -91,9 +91,9 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: ## What to run after a change: go test ./...
 	go test $(TEST_FLAGS) ./...
 
-# In this order: what computes, and then what waits. Suites joined by + run beside each other.
-CI      = check race modules chart models processes+stores mongo+brokers clients+page scenarios
-NIGHTLY = test $(subst +, ,$(CI)) chaos api simulation fuzz broken cluster
+# In this order: what computes, and then what waits.
+CI      = check race modules chart models processes stores mongo brokers clients page scenarios
+NIGHTLY = test $(CI) chaos api simulation fuzz broken cluster
 
 .PHONY: ci
 ci: ## What .ci/run has beside go test ./...: every suite that the change reaches, with a table of their times

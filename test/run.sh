@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [--reached] SUITE[+SUITE]… runs suites of tests, each a target of the Makefile, and prints a table with the wall
-# clock and the processor time of each. Suites joined by + run beside each other: they mostly wait, and what they judge
-# in time leaves out for how long the machine stood still. All others run alone. It goes on after a suite has failed and
-# exits with status 1 then.
+# run.sh [--reached] SUITE… runs suites of tests, each a target of the Makefile, one after the other, and prints a table
+# with the wall clock and the processor time of each. It goes on after a suite has failed and exits with status 1 then.
 #
 # With --reached it leaves out the suites below whose files the change does not touch. The change is what differs from
 # SHARDCTL_CI_BASE, by default from where this branch left origin/main; on main itself, from the newest commit that is a
@@ -68,41 +66,21 @@ if [ "${1:-}" = --reached ]; then
     only_reached=1
 fi
 
-# run SUITE: keeps its output, its times and whether it failed in a directory of its own.
-run() {
-    local TIMEFORMAT='%0R %0U %0S'
-    mkdir -p "$work/$1"
-    { time make --no-print-directory "$1" >"$work/$1/output" 2>&1 || touch "$work/$1/failed"; } 2>"$work/$1/times"
-}
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 status=0
 table=$'suite\tresult\twall s\tprocessor s\n'
-for group in "$@"; do
-    suites=()
-    for suite in ${group//+/ }; do
-        if [ -n "${only_reached:-}" ] && ! reached "$suite"; then
-            table+="$suite"$'\tnot reached\t\t\n'
-            continue
-        fi
-        suites+=("$suite")
-        # Only one process at a time may install packages. What fails here fails in the suite as well, and is shown there.
-        ! make -n "$suite-install" >/dev/null 2>&1 || make --no-print-directory "$suite-install" >/dev/null 2>&1
-    done
-    for suite in ${suites[@]+"${suites[@]}"}; do
-        echo "==== make $suite"
-        run "$suite" &
-    done
-    wait
-    for suite in ${suites[@]+"${suites[@]}"}; do
-        result=passed
-        [ ! -e "$work/$suite/failed" ] || result=FAILED status=1
-        read -r wall user system <"$work/$suite/times"
-        table+="$suite"$'\t'"$result"$'\t'"$wall"$'\t'"$((user + system))"$'\n'
-        echo "==== $suite $result"
-        cat "$work/$suite/output"
-    done
+TIMEFORMAT='%0R %0U %0S'
+for suite in "$@"; do
+    if [ -n "${only_reached:-}" ] && ! reached "$suite"; then
+        table+="$suite"$'\tnot reached\t\t\n'
+        continue
+    fi
+    echo "==== make $suite"
+    result=passed
+    { time make --no-print-directory "$suite" 2>&4 || result=FAILED; } 4>&2 2>"${times:=$(mktemp)}"
+    [ "$result" = passed ] || status=1
+    read -r wall user system < <(tail -n 1 "$times")
+    table+="$suite"$'\t'"$result"$'\t'"$wall"$'\t'"$((user + system))"$'\n'
 done
+rm -f "${times:-}"
 printf '\n%s' "$table" | column -t -s $'\t' 2>/dev/null || printf '%s' "$table"
 exit "$status"
