@@ -222,12 +222,8 @@ cluster: ## The chart on a real Kubernetes cluster: that of KUBECONFIG, or one m
 
 PAGE_FLAGS ?=
 
-.PHONY: page-install
-page-install: tools ## What the tests of the page need: Debian's Chromium and npm, as root
-	test/browser/chromium.sh >/dev/null
-
 .PHONY: page
-page: page-install ## The page in a real Chromium (PAGE_FLAGS="-write docs/img" makes the screenshots)
+page: tools ## The page in a real Chromium, which is installed where it is missing (PAGE_FLAGS="-write docs/img" makes the screenshots)
 	@chromium="$$(test/browser/chromium.sh)"; $(build_programs); \
 	CHROMIUM="$$chromium" go -C test/browser test -v -count=1 -timeout 15m . $(PAGE_FLAGS)
 
