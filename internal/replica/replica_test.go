@@ -44,15 +44,7 @@ groups:
 			}}),
 		})
 		db := memory.New()
-		ctx, stop := context.WithCancel(t.Context())
-		stopped := make(chan error, 1)
-		go func() { stopped <- r.Run(ctx, db) }()
-		defer func() {
-			stop()
-			if err := <-stopped; err != nil {
-				t.Error(err)
-			}
-		}()
+		run(t, r, db)
 		token := func() int64 { return r.Board().Snapshot().Task("g/job").FencingToken }
 		// The board may still show the run before as done: above is that one's token.
 		done := func(runs int32, above int64) {
@@ -76,7 +68,7 @@ groups:
 			By: "test",
 		}
 		rerun.Rev = 1
-		if _, err := db.Apply(ctx, store.Change{Doc: rerun.Doc(store.WriterID{Session: "test", Seq: 1})}); err != nil {
+		if _, err := db.Apply(t.Context(), store.Change{Doc: rerun.Doc(store.WriterID{Session: "test", Seq: 1})}); err != nil {
 			t.Fatal(err)
 		}
 		done(2, rerun.Token)
@@ -126,15 +118,7 @@ groups:
 		}
 		db := memory.New()
 		client := db.Client()
-		ctx, stop := context.WithCancel(t.Context())
-		stopped := make(chan error, 1)
-		go func() { stopped <- r.Run(ctx, client) }()
-		defer func() {
-			stop()
-			if err := <-stopped; err != nil {
-				t.Error(err)
-			}
-		}()
+		run(t, r, client)
 		await := func(what string, is func(head *api.Status, long, ends *api.Task) bool) {
 			t.Helper()
 			for limit := time.Now().Add(time.Minute); ; {

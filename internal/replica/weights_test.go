@@ -163,7 +163,14 @@ func startReplica(
 		c(&cfg)
 	}
 	r := New(cfg)
-	ctx, stop := context.WithCancel(context.Background())
+	run(t, r, db)
+	return r
+}
+
+// run runs a replica until the test ends.
+func run(t *testing.T, r *Replica, db store.Store) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, db) }()
 	t.Cleanup(func() {
@@ -172,7 +179,6 @@ func startReplica(
 			t.Error(err)
 		}
 	})
-	return r
 }
 
 // Three replicas share twelve subscriptions. One of them is behind as long as it has more than one neighbour: it ends
