@@ -92,7 +92,7 @@ test: ## What to run after a change: go test ./...
 	go test $(TEST_FLAGS) ./...
 
 # In this order: what computes, and then what waits.
-CI      = check race modules chart models processes stores mongo brokers clients page scenarios
+CI      = check race modules image-test chart models processes stores mongo brokers clients page scenarios
 NIGHTLY = test $(CI) chaos api simulation fuzz broken cluster
 
 .PHONY: ci
@@ -169,7 +169,11 @@ scenarios: clients-install ## Clusters of real replicas on SQLite and MongoDB, w
 
 .PHONY: modules
 modules: ## Tests of the modules of this repository that no one imports
-	$(foreach module,$(filter-out test/browser,$(NESTED)),go -C $(module) test -count=1 -timeout 20m $(TEST_FLAGS) ./... &&) true
+	$(foreach module,$(filter-out image test/browser,$(NESTED)),go -C $(module) test -count=1 -timeout 20m $(TEST_FLAGS) ./... &&) true
+
+.PHONY: image-test
+image-test: ## Images, their SBOMs, and what Docker would make (at night of the real program, compiled twice)
+	go -C image test -count=1 -timeout 30m $(TEST_FLAGS) . $(if $(WHOLE),-args -image.real -image.cold)
 
 # How long, and which requests: the same seed makes the same.
 API_FLAGS ?=
@@ -256,25 +260,18 @@ fuzz: ## Each fuzz target for so many calls (FUZZTIME=100000x)
 ##@ What the build machine runs
 
 .PHONY: check
-check: verify vet lint build ## Modules, format, vet, lint, build
+check: verify lint ## Modules, format, vet, lint
 
 .PHONY: verify
 verify: ## Modules are what go.sum says
 	go mod verify
-
-.PHONY: vet
-vet: ## gofmt and go vet, tests included
-	@out="$$(gofmt -l .)"; \
-	if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
-	go vet ./...
-	$(foreach module,$(NESTED),go -C $(module) vet ./... &&) true
 
 .PHONY: tools
 tools: ## What the checks of the chart and the page need: Debian's packages, as root
 	test/tools.sh
 
 .PHONY: lint
-lint: ## golangci-lint, with the rules of the layout
+lint: ## golangci-lint, go vet included, with the rules of the layout
 	@$(find_lint); echo "$$lint run ./..."; "$$lint" run ./...
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
 

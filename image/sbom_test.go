@@ -109,7 +109,7 @@ func TestSBOMListsModules(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" || len(got) < 20 {
+		if diff := cmp.Diff(want, got); diff != "" || len(got) < 2 {
 			t.Errorf("%s: modules (-go list +SBOM)\n%s", p, diff)
 		}
 	}

@@ -20,7 +20,7 @@ declare -A packages=(
 )
 declare -A folders=(
     [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"
-    [modules]="bench image helm/tools test/alerts examples/controller"
+    [modules]="bench helm/tools test/alerts examples/controller" [image-test]="image Dockerfile .dockerignore"
 )
 everything="go.mod go.sum Makefile .ci test/run.sh test/suites"
 
