@@ -15,19 +15,19 @@ type Limits struct {
 	Large int // in the suite of models, in scenarios that have more states than it can visit
 }
 
-// Of returns the limit of one scenario. asked is the flag's value; 0: none. The suite of models searches all scenarios
-// that are not large to their end.
-func (l Limits) Of(tb testing.TB, asked int, large bool) int {
+// of returns the limit of one scenario, and whether stopping there is a failure. asked is the flag's value; 0: none.
+// The suite of models searches all scenarios that are not large to their end.
+func (l Limits) of(tb testing.TB, asked int, large bool) (limit int, whole bool) {
 	tb.Helper()
 	switch {
 	case asked > 0:
-		return asked
+		return asked, false
 	case !suites.Chosen(tb, suites.Models):
-		return l.Small
+		return l.Small, false
 	case large:
-		return l.Large
+		return l.Large, false
 	}
-	return 10_000_000
+	return 10_000_000, true
 }
 
 // TestName is a scenario's name as one word.
@@ -35,44 +35,54 @@ func TestName(scenario string) string {
 	return strings.NewReplacer(" ", "-", ",", "").Replace(scenario)
 }
 
-// Holds searches from first, and fails the test where a promise breaks. whole says that stopping at the limit is a
-// failure as well. trace says how the broken state was reached.
-func (s *Search[S, A]) Holds(t *testing.T, first S, whole bool, trace func() string) {
+// Scenario is where a search begins, and how far it goes.
+type Scenario[S, A any] struct {
+	Space[S, A]
+
+	First S
+	Trace func(*Search[S, A]) string // says how the broken state was reached
+}
+
+// Holds searches within limits, and fails the test where a promise breaks. large scenarios have more states than the
+// suite of models visits. asked is the limit that a flag asks for; 0: none.
+func (sc Scenario[S, A]) Holds(t *testing.T, limits Limits, asked int, large bool) *Search[S, A] {
 	t.Helper()
-	s.Run(first)
+	limit, whole := limits.of(t, asked, large)
+	s := &Search[S, A]{Space: sc.Space, Limit: limit}
+	s.Run(sc.First)
 	if s.Broken != "" {
-		t.Fatalf("after %d states:\n%s", s.States, trace())
+		t.Fatalf("after %d states:\n%s", s.States, sc.Trace(s))
 	}
-	extent := "all there are"
 	if !s.Whole {
-		extent = "STOPPED at the limit"
+		t.Logf("STOPPED at the limit: %d states were not looked beyond", s.Left)
 	}
 	if whole && !s.Whole {
-		t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", s.Limit)
+		t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", limit)
 	}
-	t.Logf("%d states (%s), %d steps, %d deep", s.States, extent, s.Steps, s.Depth)
+	t.Logf("%d states, %d steps, %d deep; %d steps beyond what the model can hold", s.States, s.Steps, s.Depth, s.Beyond)
+	return s
 }
 
-// Breaks searches from first without a rule, and fails the test unless a promise breaks whose name begins so.
-func (s *Search[S, A]) Breaks(t *testing.T, first S, promise string) {
+// Rule is a rule that is left out.
+type Rule struct {
+	Name   string // of the file in testdata
+	Text   string
+	Breaks string // how the promise begins that breaks without it; empty: any
+}
+
+// Breaks searches without a rule, and fails the test unless its promise breaks. The shortest way there is kept for
+// readers in testdata, and held against what was found; with update it is written.
+func (sc Scenario[S, A]) Breaks(t *testing.T, r Rule, limit int, update bool) {
 	t.Helper()
-	s.Run(first)
-	if !strings.HasPrefix(s.Broken, promise) || s.Broken == "" {
-		t.Fatalf(
-			"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", s.States, s.Depth, s.Whole,
-			promise,
-			s.Broken,
-		)
+	s := &Search[S, A]{Space: sc.Space, Limit: limit}
+	s.Run(sc.First)
+	if !strings.HasPrefix(s.Broken, r.Breaks) || s.Broken == "" {
+		t.Fatalf("not caught in %d states (%d deep, all: %t), or otherwise than by %q: %q", s.States, s.Depth, s.Whole,
+			r.Breaks, s.Broken)
 	}
 	t.Logf("caught after %d states: %s", s.States, s.Broken)
-}
-
-// Counterexample holds what was found without a rule to testdata/NAME.txt, which is kept for readers. With update it
-// writes the file.
-func Counterexample(t *testing.T, name, rule, trace string, update bool) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
-	text := "Without the rule: " + rule + ".\n\n" + trace
+	file := filepath.Join("testdata", r.Name+".txt")
+	text := "Without the rule: " + r.Text + ".\n\n" + sc.Trace(s)
 	if update {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -12,21 +12,26 @@ type Digest [2]uint64
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// Bytes names a state by its bytes.
-func Bytes(state []byte) Digest {
-	return Digest{maphash.Bytes(seeds[0], state), maphash.Bytes(seeds[1], state)}
-}
-
-// Value names a state by its value.
-func Value[S comparable](state S) Digest {
-	return Digest{maphash.Comparable(seeds[0], state), maphash.Comparable(seeds[1], state)}
+// DigestOf names a packed state.
+func DigestOf(packed []byte) Digest {
+	return Digest{maphash.Bytes(seeds[0], packed), maphash.Bytes(seeds[1], packed)}
 }
 
 // Space is the states S of a model, and the actions A that lead from one to another.
 type Space[S, A any] struct {
-	Name func(s *S) Digest
-	Each func(s *S, visit func(A))            // calls visit for everything that may happen next; s stays as it is
-	Do   func(s *S, a A) (next S, bad string) // bad: the promise that is broken then
+	Packing[S]
+
+	Each func(at *S, visit func(A)) // calls visit for everything that may happen next; at stays as it is
+	Do   func(at *S, a A, to *S) Step
+	// Ends says which promise breaks if all faults end in a state; "": none. Nil: that is not asked.
+	Ends func(at *S) string
+}
+
+// Step is what an action leads to, beside the state.
+type Step struct {
+	Broken string // the promise that does not hold there
+	Passed int    // states on the way in which only one action could come next: they are counted, and not kept
+	Beyond bool   // the model cannot hold the state, so it is not looked at
 }
 
 // Search is a search of a space. Its results are set by Run.
@@ -39,65 +44,123 @@ type Search[S, A any] struct {
 	Steps  int
 	Depth  int
 	Whole  bool   // all states that can be reached were visited
+	Left   int    // else: states that were visited and not looked beyond
+	Beyond int    // steps to states that the model cannot hold
 	Broken string // the promise that breaks after Way; the search ended there
+	Later  bool   // it breaks when all faults end after Way
 
 	start   Digest
-	seen    map[Digest]step[A]
+	seen    map[Digest]from[A]
 	badFrom Digest
 	badBy   A
+	buf     []byte
+	at, to  S // made once: they may be large
 }
 
-// step is how a state was first reached.
-type step[A any] struct {
-	from Digest
-	by   A
+// from is how a state was first reached.
+type from[A any] struct {
+	state Digest
+	by    A
 }
+
+// layer is states of one depth: packed, or as they are where they cannot be unpacked.
+type layer[S any] struct {
+	packed []byte
+	ends   []int
+	states []S
+}
+
+func (l *layer[S]) len() int { return len(l.ends) + len(l.states) }
 
 // Run visits states from first until a promise breaks, the limit is reached, or all are known.
 func (s *Search[S, A]) Run(first S) {
-	s.start = s.Name(&first)
-	s.seen = map[Digest]step[A]{s.start: {}}
+	var now, next layer[S]
+	s.start = s.name(&first)
+	s.seen = map[Digest]from[A]{s.start: {}}
 	s.States = 1
-	layer, next := []S{first}, []S(nil)
-	for len(layer) > 0 {
-		for i := range layer {
-			next = s.expand(&layer[i], next)
-			if s.Broken != "" || s.States >= s.Limit {
+	s.add(&now, &first)
+	for now.len() > 0 {
+		for i := range now.len() {
+			if s.Unpack == nil {
+				s.at = now.states[i]
+			} else {
+				begin := 0
+				if i > 0 {
+					begin = now.ends[i-1]
+				}
+				s.Unpack(now.packed[begin:now.ends[i]], &s.at)
+			}
+			s.expand(&next)
+			if s.Broken != "" {
+				return
+			}
+			if s.States >= s.Limit {
+				s.Left = now.len() - i + next.len()
 				return
 			}
 		}
 		s.Depth++
-		layer, next = next, layer[:0]
+		now, next = next, layer[S]{now.packed[:0], now.ends[:0], now.states[:0]}
 	}
 	s.Whole = true
 }
 
-func (s *Search[S, A]) expand(at *S, next []S) []S {
-	from := s.Name(at)
-	s.Each(at, func(a A) {
-		if s.Broken != "" {
-			return
-		}
-		s.Steps++
-		to, bad := s.Do(at, a)
-		if bad != "" {
-			s.Broken, s.badFrom, s.badBy = bad, from, a
-			return
-		}
-		d := s.Name(&to)
-		if _, known := s.seen[d]; !known {
-			s.seen[d] = step[A]{from, a}
-			s.States++
-			next = append(next, to)
-		}
-	})
-	return next
+// name packs a state into s.buf, and names it.
+func (s *Search[S, A]) name(state *S) Digest {
+	s.buf = s.Pack(s.buf[:0], state)
+	return DigestOf(s.buf)
 }
 
-// Way is the actions from the first state to the one that breaks.
+// add appends a state that was named last.
+func (s *Search[S, A]) add(to *layer[S], state *S) {
+	if s.Unpack == nil {
+		to.states = append(to.states, *state)
+		return
+	}
+	to.packed = append(to.packed, s.buf...)
+	to.ends = append(to.ends, len(to.packed))
+}
+
+// expand visits all successors of s.at.
+func (s *Search[S, A]) expand(next *layer[S]) {
+	here := s.name(&s.at)
+	if s.Ends != nil {
+		if s.Broken = s.Ends(&s.at); s.Broken != "" {
+			s.badFrom, s.Later = here, true
+			return
+		}
+	}
+	s.Each(&s.at, func(a A) {
+		if s.Broken != "" || s.States >= s.Limit {
+			return
+		}
+		step := s.Do(&s.at, a, &s.to)
+		s.States += step.Passed
+		s.Steps += 1 + step.Passed
+		switch {
+		case step.Beyond:
+			s.Beyond++
+			return
+		case step.Broken != "":
+			s.Broken, s.badFrom, s.badBy = step.Broken, here, a
+			return
+		}
+		d := s.name(&s.to)
+		if _, known := s.seen[d]; !known {
+			s.seen[d] = from[A]{here, a}
+			s.States++
+			s.add(next, &s.to)
+		}
+	})
+}
+
+// Way is the actions from the first state to the one that breaks, or to the one in which all faults end.
 func (s *Search[S, A]) Way() []A {
-	actions := []A{s.badBy}
-	for at := s.badFrom; at != s.start; at = s.seen[at].from {
+	var actions []A
+	if !s.Later {
+		actions = append(actions, s.badBy)
+	}
+	for at := s.badFrom; at != s.start; at = s.seen[at].state {
 		actions = append(actions, s.seen[at].by)
 	}
 	slices.Reverse(actions)

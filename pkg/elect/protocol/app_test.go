@@ -3,12 +3,13 @@ package protocol_test
 import (
 	"flag"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/test/search"
 )
 
 var (
@@ -116,58 +117,32 @@ func rankStrings(all []*string) {
 	}
 }
 
-var appSeed = maphash.MakeSeed()
-
-// digest is the same for equal worlds. A pair of hashes of 64 bits makes it unlikely that others share it.
-func (w *appWorld) digest() uint64 {
-	text := fmt.Appendf(nil, "%v %v %v %v %v %v %v %v %v %v %v ", w.faults, w.session, w.acked, w.sessions, w.ids,
-		w.token, w.keys, w.procs, w.calls, w.replies, w.waiting)
-	return maphash.Bytes(appSeed, w.app.Append(text))
+// appAction is what may happen next.
+type appAction struct {
+	name string
+	act  func(*appWorld)
 }
 
-// searchApps visits all states that can be reached, nearest first, or as many as the limit says. It returns what broke,
-// with the way there.
-func searchApps(first *appWorld, limit int) (broken string, way []string, states, depth int, whole bool) {
-	type from struct {
-		digest uint64
-		by     string
+// appSpace is the worlds that can be reached.
+func appSpace() search.Space[*appWorld, appAction] {
+	return search.Space[*appWorld, appAction]{
+		Packing: search.Packing[*appWorld]{Pack: func(buf []byte, at **appWorld) []byte {
+			w := *at
+			buf = fmt.Appendf(buf, "%v %v %v %v %v %v %v %v %v %v %v ", w.faults, w.session, w.acked, w.sessions, w.ids,
+				w.token, w.keys, w.procs, w.calls, w.replies, w.waiting)
+			return w.app.Append(buf)
+		}},
+		Each: func(at **appWorld, visit func(appAction)) {
+			(*at).actions(func(name string, act func(*appWorld)) { visit(appAction{name, act}) })
+		},
+		Do: func(at **appWorld, a appAction, to **appWorld) search.Step {
+			next := (*at).clone()
+			a.act(next)
+			next.check()
+			*to = next.clone()
+			return search.Step{Broken: next.broken}
+		},
 	}
-	first = first.clone()
-	seen := map[uint64]from{first.digest(): {}}
-	layer := []*appWorld{first}
-	for ; len(layer) > 0; depth++ {
-		var next []*appWorld
-		for _, at := range layer {
-			here := at.digest()
-			at.actions(func(name string, act func(*appWorld)) {
-				if broken != "" {
-					return
-				}
-				to := at.clone()
-				act(to)
-				to.check()
-				if to.broken != "" {
-					broken, way = to.broken, []string{name}
-					for d := here; seen[d].by != ""; d = seen[d].digest {
-						way = append(way, seen[d].by)
-					}
-					slices.Reverse(way)
-					return
-				}
-				to = to.clone()
-				d := to.digest()
-				if _, known := seen[d]; !known {
-					seen[d] = from{here, name}
-					next = append(next, to)
-				}
-			})
-			if broken != "" || len(seen) >= limit {
-				return broken, way, len(seen), depth, false
-			}
-		}
-		layer = next
-	}
-	return "", nil, len(seen), depth, true
 }
 
 // walkApps takes one way at random, of two keys.
@@ -194,11 +169,16 @@ func walkApps(seed uint64, rule appRule, steps int) *appWorld {
 // TestApplicationRunsNothingThatIsFree visits what calls and replies that are late, lost, out of order or there twice,
 // processes that stand still or die, workers that die and leases that are lost can lead to.
 func TestApplicationRunsNothingThatIsFree(t *testing.T) {
-	broken, way, states, depth, whole := searchApps(newAppWorld(1, 2, everyRule), *appStates)
-	if broken != "" {
-		t.Fatalf("%s\n%q", broken, way)
-	}
-	t.Logf("%d states of one key, up to %d steps; all that can be reached: %v", states, depth, whole)
+	search.Scenario[*appWorld, appAction]{
+		Space: appSpace(), First: newAppWorld(1, 2, everyRule).clone(),
+		Trace: func(s *search.Search[*appWorld, appAction]) string {
+			var names []string
+			for _, a := range s.Way() {
+				names = append(names, a.name)
+			}
+			return fmt.Sprintf("%s\n%q", s.Broken, names)
+		},
+	}.Holds(t, search.Limits{}, *appStates, true)
 	starts := 0
 	for seed := range *appSchedules {
 		w := walkApps(uint64(seed), everyRule, 200)

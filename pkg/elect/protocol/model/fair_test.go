@@ -1,21 +1,35 @@
 package model_test
 
-import "github.com/shardctl/shardctl/pkg/elect/protocol"
+import (
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/test/search"
+)
 
 // rounds is how many ticks a state is given to recover: fifteen times T.
 const rounds = 60
 
-// recovers lets every fault end and everything go on in turn, and says what is wrong in the end. Every key that some
+// recovery lets every fault end and everything go on in turn, and says what is wrong in the end. Every key that some
 // replica has free capacity for must run. This is one schedule out of many, and so shows that a state is no dead end,
 // not that every schedule leaves it.
-func (c *checker) recovers(from *state) string {
-	w := &c.fair
-	w.state, w.log, w.broken, w.overflow = *from, c.log, "", false
-	if w.store.marked {
-		return "" // no one is to run anything here
+type recovery struct {
+	w    world
+	good map[search.Digest]bool // states that recover
+	buf  []byte
+}
+
+func newRecovery(s *setting) *recovery {
+	return &recovery{w: world{setting: s}, good: map[search.Digest]bool{}}
+}
+
+// check says what is wrong with a state in the end.
+func (r *recovery) check(from *state) string {
+	w := &r.w
+	w.state, w.broken, w.overflow = *from, "", false
+	if w.store.marked || w.firstPrompt() >= 0 {
+		return "" // no one is to run anything here, or the moment is not over
 	}
 	w.heal()
-	var chain []digest
+	var chain []search.Digest
 	for range rounds {
 		for range 400 {
 			a, ok := w.next()
@@ -28,10 +42,11 @@ func (c *checker) recovers(from *state) string {
 			}
 		}
 		w.normal()
-		d := c.pack(&w.state)
-		if c.good[d] || w.allRun() {
+		r.buf = packing.Pack(r.buf[:0], &w.state)
+		d := search.DigestOf(r.buf)
+		if r.good[d] || w.allRun() {
 			for _, d := range append(chain, d) {
-				c.good[d] = true
+				r.good[d] = true
 			}
 			return ""
 		}

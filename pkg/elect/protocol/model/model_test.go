@@ -2,8 +2,6 @@ package model_test
 
 import (
 	"flag"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -24,39 +22,20 @@ func TestModel(t *testing.T) {
 	var states, steps, whole atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for _, sc := range scenarios() {
-			t.Run(strings.ReplaceAll(sc.name, " ", "-"), func(t *testing.T) {
+			t.Run(search.TestName(sc.name), func(t *testing.T) {
 				t.Parallel()
-				c := newChecker(&sc.setting, limits.Of(t, *statesFlag, sc.large))
-				first := sc.first()
-				c.search(first)
-				if c.broken != "" {
-					t.Fatalf("after %d states:\n%s", c.states(), c.trace(first))
-				}
-				states.Add(int64(c.states()))
-				steps.Add(int64(c.steps))
-				extent := "all there are"
-				if c.whole {
+				s := sc.search(true).Holds(t, limits, *statesFlag, sc.large)
+				states.Add(int64(s.States))
+				steps.Add(int64(s.Steps))
+				if s.Whole {
 					whole.Add(1)
-				} else {
-					extent = fmt.Sprintf("STOPPED at the limit, %d of them not looked beyond", c.left)
 				}
-				if !c.whole && !sc.large && *statesFlag == 0 && suites.Chosen(t, suites.Models) {
-					t.Errorf(
-						"stopped at the limit of %d states: this scenario is to be searched whole, or marked as large",
-						c.limit,
-					)
-				}
-				t.Logf(
-					"%d states (%s), %d steps, %d deep; %d steps beyond the limit of messages", c.states(), extent,
-					c.steps, c.depth, c.overflow,
-				)
 			})
 		}
 	})
-	all := len(scenarios())
-	t.Logf("%d states and %d steps in %d scenarios, %d of them whole and %d stopped at the limit of %d states: no "+
-		"promise broken",
-		states.Load(), steps.Load(), all, whole.Load(), int64(all)-whole.Load(), limits.Of(t, *statesFlag, true))
+	all := int64(len(scenarios()))
+	t.Logf("%d states and %d steps in %d scenarios, %d of them whole and %d stopped at the limit: no promise broken",
+		states.Load(), steps.Load(), all, whole.Load(), all-whole.Load())
 	if least := int64(1_000_000); suites.Chosen(t, suites.Models) && *statesFlag == 0 && states.Load() < least {
 		t.Errorf("only %d states: at least %d are to be visited", states.Load(), least)
 	}
@@ -66,28 +45,13 @@ func allWeaknesses() []weak { return append(weaknesses(), moveWeaknesses()...) }
 
 // Each rule is needed: without it the search finds how a promise breaks. The shortest ways are kept in testdata.
 func TestWeakenings(t *testing.T) {
-	var caught atomic.Int64
-	t.Run("rules", func(t *testing.T) {
-		for _, wk := range allWeaknesses() {
-			t.Run(wk.name, func(t *testing.T) {
-				t.Parallel()
-				sc := scenario{name: wk.name, setting: wk.setting, left: wk.left}
-				first := sc.first()
-				sc.setting.weak = wk.by
-				c := newChecker(&sc.setting, 1_000_000)
-				c.liveness = wk.by == neverMarksDead // for the others the invariants are enough, and sooner
-				c.search(first)
-				if !strings.HasPrefix(c.broken, wk.breaks) || c.broken == "" {
-					t.Fatalf(
-						"not caught in %d states (%d deep, all: %v), or otherwise than by %s: %q", c.states(), c.depth,
-						c.whole, wk.breaks, c.broken,
-					)
-				}
-				caught.Add(1)
-				t.Logf("caught after %d states: %s", c.states(), c.broken)
-				search.Counterexample(t, wk.name, wk.rule, c.trace(first), *update)
-			})
-		}
-	})
-	t.Logf("%d of %d weakenings caught", caught.Load(), len(allWeaknesses()))
+	for _, wk := range allWeaknesses() {
+		t.Run(wk.name, func(t *testing.T) {
+			t.Parallel()
+			sc := scenario{name: wk.name, setting: wk.setting, left: wk.left}
+			s := sc.search(wk.by == neverMarksDead) // for the others the invariants are enough, and sooner
+			sc.setting.weak = wk.by                 // from then on: it begins as all do
+			s.Breaks(t, search.Rule{Name: wk.name, Text: wk.rule, Breaks: wk.breaks}, 1_000_000, *update)
+		})
+	}
 }

@@ -34,7 +34,7 @@ func (r *recovery) recovers(w *world) string {
 	for range mostActions {
 		w.normal()
 		r.buf = bytesOf(r.buf[:0], &w.state)
-		d := search.Bytes(r.buf)
+		d := search.DigestOf(r.buf)
 		if r.good[d] {
 			break
 		}

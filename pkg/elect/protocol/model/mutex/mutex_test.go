@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/test/search"
-	"github.com/shardctl/shardctl/test/suites"
 )
 
 var (
@@ -82,31 +81,33 @@ func scenarios() []scenario {
 	return all
 }
 
-// space is what is searched. With liveness every state must recover as well.
-func (s *setting) space(liveness bool) search.Space[state, action] {
-	var buf []byte
-	r := recovery{setting: s, good: map[search.Digest]bool{}}
-	return search.Space[state, action]{
-		Name: func(s *state) search.Digest {
-			buf = bytesOf(buf[:0], s)
-			return search.Bytes(buf)
-		},
+var packing = search.Packing[state]{Pack: bytesOf}
+
+// search is a search from a state. With liveness every state must recover as well.
+func (s *setting) search(first state, liveness bool) search.Scenario[state, action] {
+	space := search.Space[state, action]{
+		Packing: packing,
 		Each: func(at *state, visit func(action)) {
 			w := world{setting: s, state: *at}
 			w.each(visit)
 		},
-		Do: func(from *state, a action) (state, string) {
+		Do: func(from *state, a action, to *state) search.Step {
 			w := world{setting: s, state: *from}
 			w.do(a)
-			if w.broken != "" {
-				return w.state, w.broken
+			if w.broken == "" {
+				w.normal()
 			}
-			w.normal()
-			if liveness {
-				return w.state, r.check(&w.state)
-			}
-			return w.state, ""
+			*to = w.state
+			return search.Step{Broken: w.broken}
 		},
+	}
+	if liveness {
+		r := recovery{setting: s, good: map[search.Digest]bool{}}
+		space.Ends = r.check
+	}
+	return search.Scenario[state, action]{
+		Space: space, First: first,
+		Trace: func(found *search.Search[state, action]) string { return trace(s, first, found) },
 	}
 }
 
@@ -116,10 +117,7 @@ func TestMutex(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := search.Search[state, action]{Space: sc.setting.space(true), Limit: limits.Of(t, *statesFlag, sc.large)}
-			first := sc.setting.begun(sc.left)
-			whole := !sc.large && suites.Chosen(t, suites.Models) && *statesFlag == 0
-			s.Holds(t, first, whole, func() string { return trace(&sc.setting, first, &s) })
+			sc.setting.search(sc.setting.begun(sc.left), true).Holds(t, limits, *statesFlag, sc.large)
 		})
 	}
 }
@@ -131,11 +129,8 @@ func TestWeakenings(t *testing.T) {
 			t.Parallel()
 			setting := wk.setting
 			setting.without = wk.by
-			liveness := strings.HasPrefix(wk.breaks, "M4")
-			s := search.Search[state, action]{Space: setting.space(liveness), Limit: 1_000_000}
-			first := setting.begun(wk.left)
-			s.Breaks(t, first, wk.breaks)
-			search.Counterexample(t, wk.name, wk.rule, trace(&setting, first, &s), *update)
+			rule := search.Rule{Name: wk.name, Text: wk.rule, Breaks: wk.breaks}
+			setting.search(setting.begun(wk.left), strings.HasPrefix(wk.breaks, "M4")).Breaks(t, rule, 1_000_000, *update)
 		})
 	}
 }
@@ -151,7 +146,7 @@ func trace(s *setting, first state, found *search.Search[state, action]) string 
 			w.normal()
 		}
 	}
-	if w.broken == "" {
+	if found.Later {
 		w.say("all faults end")
 		r := recovery{setting: s, good: map[search.Digest]bool{}}
 		r.recovers(&w)

@@ -184,12 +184,7 @@ func TestFailover(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			s := search.Search[forgetful, dbAction]{Space: sc.setting.space(), Limit: limits.Of(t, *statesFlag, sc.large)}
-			begun := sc.setting.begun(sc.left)
-			whole := !sc.large && suites.Chosen(t, suites.Models) && *statesFlag == 0
-			s.Holds(t, sc.setting.after(begun, sc.before), whole, func() string {
-				return sc.setting.trace(begun, slices.Concat(sc.before, s.Way()), s.Broken)
-			})
+			sc.setting.search(sc.setting.begun(sc.left), sc.before).Holds(t, limits, *statesFlag, sc.large)
 		})
 	}
 }
@@ -207,11 +202,8 @@ func TestWeakenings(t *testing.T) {
 			}
 			setting := wk.setting
 			setting.without = wk.by
-			s := search.Search[forgetful, dbAction]{Space: setting.space(), Limit: 3_000_000}
-			begun := setting.begun(wk.left)
-			s.Breaks(t, setting.after(begun, wk.before), wk.breaks)
-			trace := setting.trace(begun, slices.Concat(wk.before, s.Way()), s.Broken)
-			search.Counterexample(t, wk.name, wk.rule, trace, *update)
+			rule := search.Rule{Name: wk.name, Text: wk.rule, Breaks: wk.breaks}
+			setting.search(setting.begun(wk.left), wk.before).Breaks(t, rule, 3_000_000, *update)
 		})
 	}
 }

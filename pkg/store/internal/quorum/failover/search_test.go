@@ -2,24 +2,34 @@ package failover_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/shardctl/shardctl/test/search"
 )
 
-// space is the states of a store that forgets.
-func (s *redisSetting) space() search.Space[forgetful, dbAction] {
-	return search.Space[forgetful, dbAction]{
-		Name: func(f *forgetful) search.Digest { return search.Bytes(f.bytes()) },
-		Each: func(f *forgetful, visit func(dbAction)) {
-			at := redisWorld{redisSetting: s, forgetful: *f}
-			at.each(visit)
+var packing = search.FixedSize[forgetful]()
+
+// search is a search from what the actions before it lead to.
+func (s *redisSetting) search(begun forgetful, before []dbAction) search.Scenario[forgetful, dbAction] {
+	return search.Scenario[forgetful, dbAction]{
+		Space: search.Space[forgetful, dbAction]{
+			Packing: packing,
+			Each: func(f *forgetful, visit func(dbAction)) {
+				at := redisWorld{redisSetting: s, forgetful: *f}
+				at.each(visit)
+			},
+			Do: func(f *forgetful, a dbAction, to *forgetful) search.Step {
+				next := redisWorld{redisSetting: s, forgetful: *f}
+				next.do(a)
+				next.normal()
+				*to = next.forgetful
+				return search.Step{Broken: next.broken}
+			},
 		},
-		Do: func(f *forgetful, a dbAction) (forgetful, string) {
-			to := redisWorld{redisSetting: s, forgetful: *f}
-			to.do(a)
-			to.normal()
-			return to.forgetful, to.broken
+		First: s.after(begun, before),
+		Trace: func(found *search.Search[forgetful, dbAction]) string {
+			return s.trace(begun, slices.Concat(before, found.Way()), found.Broken)
 		},
 	}
 }

@@ -1,9 +1,5 @@
 package failover_test
 
-import (
-	"unsafe"
-)
-
 // The family of scenarios for a store that forgets: several nodes, asynchronous replication, and failovers that
 // promote a node which misses a suffix of acknowledged writes. Processes, sessions and the lock are abstract here, so
 // that the nodes may be many. Time is counted in thirds of T, and a run is gone after two of them.
@@ -145,10 +141,6 @@ type operation struct {
 	found sessionDoc
 	owner int8
 	rev   int8
-}
-
-func (s *forgetful) bytes() []byte {
-	return (*[unsafe.Sizeof(forgetful{})]byte)(unsafe.Pointer(s))[:]
 }
 
 // lockRevs calls do for every revision of the lock, token and clock of the state.

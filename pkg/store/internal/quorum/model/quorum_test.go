@@ -15,20 +15,29 @@ var (
 )
 
 // Every scenario may have more states than `go test ./...` visits.
+var packing = search.FixedSize[world]()
+
 var limits = search.Limits{Small: 3_000, Large: 15_000}
 
-func (s *setting) space() search.Space[world, action] {
-	return search.Space[world, action]{
-		Name: func(w *world) search.Digest { return search.Value(*w) },
-		Each: func(w *world, visit func(action)) {
-			at := step{setting: s, world: w}
-			at.each(visit)
+// search is a search from what the actions before it lead to.
+func (s *setting) search(begun world, before []action) search.Scenario[world, action] {
+	return search.Scenario[world, action]{
+		Space: search.Space[world, action]{
+			Packing: packing,
+			Each: func(w *world, visit func(action)) {
+				at := step{setting: s, world: w}
+				at.each(visit)
+			},
+			Do: func(w *world, a action, to *world) search.Step {
+				*to = *w
+				next := step{setting: s, world: to}
+				next.do(a)
+				return search.Step{Broken: next.broken}
+			},
 		},
-		Do: func(w *world, a action) (world, string) {
-			to := *w
-			next := step{setting: s, world: &to}
-			next.do(a)
-			return to, next.broken
+		First: s.after(begun, before),
+		Trace: func(found *search.Search[world, action]) string {
+			return s.trace(begun, slices.Concat(before, found.Way()), found.Broken)
 		},
 	}
 }
@@ -38,11 +47,7 @@ func TestQuorum(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(search.TestName(sc.name), func(t *testing.T) {
 			t.Parallel()
-			setting := sc.setting(allRules)
-			s := search.Search[world, action]{Space: setting.space(), Limit: limits.Of(t, *statesFlag, true)}
-			s.Holds(t, setting.after(sc.begun(), sc.before), false, func() string {
-				return setting.trace(sc.begun(), slices.Concat(sc.before, s.Way()), s.Broken)
-			})
+			sc.setting(allRules).search(sc.begun(), sc.before).Holds(t, limits, *statesFlag, true)
 		})
 	}
 }
@@ -58,11 +63,8 @@ func TestWeakenings(t *testing.T) {
 			if slices.Contains(deep, wk.name) {
 				suites.Need(t, suites.Models, "a search of seconds")
 			}
-			setting := wk.setting(wk.by)
-			s := search.Search[world, action]{Space: setting.space(), Limit: 1_000_000}
-			s.Breaks(t, setting.after(wk.begun(), wk.before), "")
-			trace := setting.trace(wk.begun(), slices.Concat(wk.before, s.Way()), s.Broken)
-			search.Counterexample(t, wk.name, wk.rule, trace, *update)
+			rule := search.Rule{Name: wk.name, Text: wk.rule}
+			wk.setting(wk.by).search(wk.begun(), wk.before).Breaks(t, rule, 1_000_000, *update)
 		})
 	}
 }
