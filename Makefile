@@ -91,8 +91,8 @@ dist: image ## What a release is made of, in dist: programs with checksums, the 
 test: ## What to run after a change: go test ./...
 	go test $(TEST_FLAGS) ./...
 
-# In this order: what computes, and then what waits.
-CI      = check race modules image-test chart models processes stores mongo brokers clients page scenarios
+# In this order: what computes and needs no more than Go, while software for the others is installed; then what waits.
+CI      = check modules image-test models race chart processes stores mongo brokers clients page scenarios
 NIGHTLY = test $(CI) chaos api simulation fuzz broken cluster
 
 .PHONY: ci
@@ -104,7 +104,7 @@ nightly: ## Everything, whole, with random seeds: hours
 	@WHOLE=1 test/run.sh $(NIGHTLY)
 
 .PHONY: race
-race: tools ## Tests of packages whose goroutines share memory, under the race detector
+race: race-install ## Tests of packages whose goroutines share memory, under the race detector
 	CGO_ENABLED=1 $(GOTEST) -race -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES)
 
 .PHONY: processes
@@ -184,7 +184,7 @@ api: ## What both listeners answer to requests of schemathesis, against openapi.
 
 .PHONY: models
 models: ## The searches of all models (whole at night), and every weakening caught
-	$(call suite,models) $(GOTEST) -timeout 30m $(TEST_FLAGS) $(call in,suites\.Models)
+	$(call suite,models) $(GOTEST) -timeout 30m $(TEST_FLAGS) $(call in,suites\.Models|test/search")
 	$(if $(WHOLE),$(MAKE) model)
 
 # States to visit at most in each of the model's scenarios.
@@ -227,7 +227,7 @@ cluster: ## The chart on a real Kubernetes cluster: that of KUBECONFIG, or one m
 PAGE_FLAGS ?=
 
 .PHONY: page
-page: tools ## The page in a real Chromium, which is installed where it is missing (PAGE_FLAGS="-write docs/img" makes the screenshots)
+page: page-install ## The page in a real Chromium, which is installed where it is missing (PAGE_FLAGS="-write docs/img" makes the screenshots)
 	@chromium="$$(test/browser/chromium.sh)"; $(build_programs); \
 	CHROMIUM="$$chromium" go -C test/browser test -v -count=1 -timeout 15m . $(PAGE_FLAGS)
 
@@ -266,9 +266,12 @@ check: verify lint ## Modules, format, vet, lint
 verify: ## Modules are what go.sum says
 	go mod verify
 
-.PHONY: tools
-tools: ## What the checks of the chart and the page need: Debian's packages, as root
+.PHONY: race-install chart-install page-install
+race-install chart-install: ## What they need: a C compiler, promtool; Debian's packages, as root
 	test/tools.sh
+page-install: ## What it needs: npm, Chromium; Debian's packages, as root
+	test/tools.sh
+	test/browser/chromium.sh
 
 .PHONY: lint
 lint: ## golangci-lint, go vet included, with the rules of the layout
@@ -276,7 +279,7 @@ lint: ## golangci-lint, go vet included, with the rules of the layout
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: chart
-chart: tools ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART_STEPS=unittest for one)
+chart: chart-install ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART_STEPS=unittest for one)
 	helm/tools/chart.sh $(CHART_STEPS)
 
 .PHONY: chart-docs

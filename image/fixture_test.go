@@ -33,8 +33,8 @@ const (
 )
 
 var (
-	real = flag.Bool("image.real", false, "make images of the real program, not of one that only prints its version")
-	cold = flag.Bool("image.cold", false, "compile the second of two builds with an empty cache, which takes minutes")
+	realProgram = flag.Bool("image.real", false, "make images of the real program, not of one that only prints its version")
+	cold        = flag.Bool("image.cold", false, "compile the second of two builds with an empty cache, which takes minutes")
 )
 
 // scratch is where all tests put what they make; TestMain removes it.
@@ -126,7 +126,7 @@ func main() { fmt.Printf("shardctl %s (revision %s)\n", version, revision) }
 
 // copySource copies this module's source. Without -image.real its programs are stand-ins.
 func copySource(to string) error {
-	if *real {
+	if *realProgram {
 		return copyTree(to, "..", nil)
 	}
 	for _, name := range []string{"go.mod", "go.sum"} {

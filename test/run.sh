@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [--reached] SUITE… runs suites of tests, each a target of the Makefile, one after the other, and prints a table
 # with the wall clock and the processor time of each. It goes on after a suite has failed and exits with status 1 then.
+# What they install (targets SUITE-install) comes meanwhile, until the first of these has its turn.
 #
 # With --reached it leaves out the suites below whose files the change does not touch. The change is what differs from
 # SHARDCTL_CI_BASE, by default from where this branch left origin/main; on main itself, from the newest commit that is a
@@ -16,7 +17,7 @@ declare -A packages=(
     [brokers]="./pkg/tasks/subscribe/... ./test/testbroker ./test/e2e/brokers"
     [clients]="./internal/application ./test/clients"
     [page]="./internal/status"
-    [models]="./pkg/elect/... ./pkg/store/internal/quorum/... ./pkg/balancer"
+    [models]="./pkg/elect/... ./pkg/store/internal/quorum/... ./pkg/store/quorum ./pkg/balancer ./internal/weights"
 )
 declare -A folders=(
     [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"
@@ -66,21 +67,44 @@ if [ "${1:-}" = --reached ]; then
     only_reached=1
 fi
 
-status=0
-table=$'suite\tresult\twall s\tprocessor s\n'
-TIMEFORMAT='%0R %0U %0S'
+suites=() installs=() table=$'suite\tresult\twall s\tprocessor s\n'
 for suite in "$@"; do
     if [ -n "${only_reached:-}" ] && ! reached "$suite"; then
         table+="$suite"$'\tnot reached\t\t\n'
         continue
     fi
-    echo "==== make $suite"
-    result=passed
-    { time make --no-print-directory "$suite" 2>&4 || result=FAILED; } 4>&2 2>"${times:=$(mktemp)}"
+    suites+=("$suite")
+    ! make --dry-run "$suite-install" >/dev/null 2>&1 || installs+=("$suite-install")
+done
+
+status=0
+times=$(mktemp) installed=$(mktemp)
+trap 'rm -f "$times" "$installed"' EXIT
+TIMEFORMAT='%0R %0U %0S'
+# timed NAME COMMAND…: runs it, and adds a line to the table.
+timed() {
+    local name=$1 result=passed wall user system
+    shift
+    { time "$@" 2>&4 || result=FAILED; } 4>&2 2>"$times"
     [ "$result" = passed ] || status=1
     read -r wall user system < <(tail -n 1 "$times")
-    table+="$suite"$'\t'"$result"$'\t'"$wall"$'\t'"$((user + system))"$'\n'
+    table+="$name"$'\t'"$result"$'\t'"$wall"$'\t'"$((user + system))"$'\n'
+}
+
+installing=
+if [ ${#installs[@]} -gt 0 ]; then
+    make --no-print-directory --keep-going "${installs[@]}" >"$installed" 2>&1 &
+    installing=$!
+fi
+for suite in "${suites[@]}"; do
+    if [ -n "$installing" ] && [[ " ${installs[*]} " == *" $suite-install "* ]]; then
+        echo "==== make ${installs[*]}"
+        timed "(waiting for what is installed)" wait "$installing"
+        installing=
+        cat "$installed"
+    fi
+    echo "==== make $suite"
+    timed "$suite" make --no-print-directory "$suite"
 done
-rm -f "${times:-}"
 printf '\n%s' "$table" | column -t -s $'\t' 2>/dev/null || printf '%s' "$table"
 exit "$status"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // weak are rules less one of their parts, by what is left out.
@@ -63,6 +64,9 @@ func TestNothingPingPongsUnderAConstantLoad(t *testing.T) {
 		without     string
 		least, most int // moves in the second half of the day
 	}{{"nothing", 0, 6}, {"doubling", 30, 60}, {"wait", 150, 400}} {
+		if test.without != "nothing" && !suites.Chosen(t, suites.Models) {
+			continue
+		}
 		first, second := day(weak(test.without))
 		t.Logf("without %s: %d moves in twelve hours, %d in the next", test.without, first, second)
 		if second < test.least || second > test.most {

@@ -138,9 +138,9 @@ func adds(t *testing.T, spec, name string, f jobs.Func, options ...jobs.Option) 
 	}
 }
 
-// tens are the minutes 10, 20, … up to last.
-func tens(last int) (all []int) {
-	for m := 10; m <= last; m += 10 {
+// twos are the minutes 2, 4, … up to last.
+func twos(last int) (all []int) {
+	for m := 2; m <= last; m += 2 {
 		all = append(all, m)
 	}
 	return all
@@ -151,22 +151,22 @@ func TestEachTickIsRunByOneProcess(t *testing.T) {
 		d, db := newDiary(), memory.New()
 		var all []*process
 		for _, name := range []string{"a", "b", "c"} {
-			all = append(all, newProcess(t, db, name, adds(t, "*/10 * * * *", "report", d.job(t, name, time.Minute))))
+			all = append(all, newProcess(t, db, name, adds(t, "*/2 * * * *", "report", d.job(t, name, 12*time.Second))))
 		}
-		time.Sleep(65 * time.Minute)
+		time.Sleep(13 * time.Minute)
 		owner := d.runs()[0].instance
 		for i, name := range []string{"a", "b", "c"} {
 			if name == owner {
 				all[i].stop()
 			}
 		}
-		time.Sleep(60 * time.Minute)
-		if got, want := d.ticks(), tens(120); !slices.Equal(got, want) {
+		time.Sleep(12 * time.Minute)
+		if got, want := d.ticks(), twos(24); !slices.Equal(got, want) {
 			t.Errorf("ticks %v, want %v", got, want)
 		}
 		for _, f := range d.runs() {
-			if first := f.at <= time.Hour; first != (f.instance == owner) {
-				t.Errorf("%+v: the owner until 01:05 was %s", f, owner)
+			if first := f.at <= 12*time.Minute; first != (f.instance == owner) {
+				t.Errorf("%+v: the owner until 00:13 was %s", f, owner)
 			}
 		}
 		for _, p := range all {
@@ -182,19 +182,19 @@ func TestACutOffProcessIsFollowed(t *testing.T) {
 		d, db := newDiary(), memory.New()
 		all := map[string]*process{}
 		for _, name := range []string{"a", "b"} {
-			all[name] = newProcess(t, db, name, adds(t, "*/10 * * * *", "report", d.job(t, name, 5*time.Minute)))
+			all[name] = newProcess(t, db, name, adds(t, "*/2 * * * *", "report", d.job(t, name, time.Minute)))
 		}
-		time.Sleep(22 * time.Minute) // in the middle of the second run
+		time.Sleep(4*time.Minute + 24*time.Second) // in the middle of the second run
 		owner := d.runs()[1].instance
 		all[owner].db.Fault(func(memory.Call) memory.Verdict { return memory.Verdict{Fault: memory.Hang} })
-		time.Sleep(30 * time.Minute)
+		time.Sleep(6 * time.Minute)
 		runs := d.runs()
-		if got, want := d.ticks(), tens(50); !slices.Equal(got, want) {
+		if got, want := d.ticks(), twos(10); !slices.Equal(got, want) {
 			t.Fatalf("ticks %v, want %v", got, want)
 		}
 		for i, f := range runs {
 			if (i < 2) != (f.instance == owner) {
-				t.Errorf("%+v: the owner until 00:22 was %s", f, owner)
+				t.Errorf("%+v: the owner until 00:04 was %s", f, owner)
 			}
 		}
 		all[owner].db.Fault(nil)
@@ -211,16 +211,16 @@ func TestOptions(t *testing.T) {
 		options []jobs.Option
 		want    []int
 	}{
-		"a tick is skipped while the run before it goes on": {nil, []int{10, 30, 50}},
-		"a tick ends the run before it":                     {[]jobs.Option{jobs.Replace()}, tens(60)},
-		"a run has a limit":                                 {[]jobs.Option{jobs.Timeout(time.Minute)}, tens(60)},
+		"a tick is skipped while the run before it goes on": {nil, []int{2, 6, 10}},
+		"a tick ends the run before it":                     {[]jobs.Option{jobs.Replace()}, twos(12)},
+		"a run has a limit":                                 {[]jobs.Option{jobs.Timeout(12 * time.Second)}, twos(12)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDiary()
 				p := newProcess(t, memory.New(), "a",
-					adds(t, "*/10 * * * *", "long", d.job(t, "a", 15*time.Minute), tt.options...))
-				time.Sleep(65 * time.Minute)
+					adds(t, "*/2 * * * *", "long", d.job(t, "a", 3*time.Minute), tt.options...))
+				time.Sleep(13 * time.Minute)
 				p.stop()
 				if got := d.ticks(); !slices.Equal(got, tt.want) {
 					t.Errorf("ticks %v, want %v", got, tt.want)
@@ -236,20 +236,20 @@ func TestMissedTicks(t *testing.T) {
 		options []jobs.Option
 		want    []int
 	}{
-		"the newest one within an hour is run": {nil, []int{10, 60, 70}},
-		"none is run":                          {[]jobs.Option{jobs.NoCatchUp()}, []int{10, 70}},
-		"none within the window":               {[]jobs.Option{jobs.CatchUpWithin(time.Minute)}, []int{10, 70}},
+		"the newest one within an hour is run": {nil, []int{2, 12, 14}},
+		"none is run":                          {[]jobs.Option{jobs.NoCatchUp()}, []int{2, 14}},
+		"none within the window":               {[]jobs.Option{jobs.CatchUpWithin(12 * time.Second)}, []int{2, 14}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d, db := newDiary(), memory.New()
-				add := adds(t, "*/10 * * * *", "report", d.job(t, "a", time.Second), tt.options...)
+				add := adds(t, "*/2 * * * *", "report", d.job(t, "a", time.Second), tt.options...)
 				first := newProcess(t, db, "a", add)
-				time.Sleep(15 * time.Minute)
+				time.Sleep(3 * time.Minute)
 				first.stop()
-				time.Sleep(50 * time.Minute)
-				second := newProcess(t, db, "b", add)
 				time.Sleep(10 * time.Minute)
+				second := newProcess(t, db, "b", add)
+				time.Sleep(2 * time.Minute)
 				second.stop()
 				if got := d.ticks(); !slices.Equal(got, tt.want) {
 					t.Errorf("ticks %v, want %v", got, tt.want)
@@ -264,13 +264,13 @@ func TestHistory(t *testing.T) {
 		db, broken := memory.New(), errors.New("broken")
 		n := 0
 		p := newProcess(t, db, "a",
-			adds(t, "CRON_TZ=Asia/Tokyo */10 * * * *", "report", func(context.Context, jobs.Run) error {
+			adds(t, "CRON_TZ=Asia/Tokyo */2 * * * *", "report", func(context.Context, jobs.Run) error {
 				if n++; n == 2 {
 					return broken
 				}
 				return nil
 			}))
-		time.Sleep(25 * time.Minute)
+		time.Sleep(5 * time.Minute)
 		list, err := p.History(t.Context(), "report")
 		if err != nil || len(list) != 2 || list[0].Result != record.RunFailed || list[0].Error != "broken" ||
 			list[1].Result != record.RunSucceeded || list[0].Token <= list[1].Token || list[0].Instance != "a" {

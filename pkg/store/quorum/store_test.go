@@ -139,25 +139,26 @@ func (m *memServers) turn(away bool, servers []int) {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
+	many := 2000
+	if suites.Chosen(t, suites.Models) {
+		many = 0
+	}
 	storetest.Run(t, func(*testing.T) storetest.Database {
 		m := newMemory(3)
 		m.timeout = time.Minute // on a busy machine servers in memory are slow as well
-		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true}
+		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true, Many: many}
 	})
 }
 
 // With a minority away the whole suite passes, also when they are away from one client only after another.
 func TestStoreWithoutAMinority(t *testing.T) {
+	suites.Need(t, suites.Models, "the suite of stores once more, on five servers")
 	t.Parallel()
-	many := 2000
-	if suites.Chosen(t, suites.Models) {
-		many = 0
-	}
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		m := newMemory(5)
 		m.timeout = time.Minute
 		m.leave(1, 3)
-		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true, Many: many}
+		return storetest.Database{Open: m.open, Spoil: m.spoil, CountsMore: true}
 	})
 }
