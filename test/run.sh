@@ -17,7 +17,7 @@ declare -A packages=(
     [brokers]="./pkg/tasks/subscribe/... ./test/testbroker ./test/e2e/brokers"
     [clients]="./internal/application ./test/clients"
     [page]="./internal/status"
-    [models]="./pkg/elect/... ./pkg/store/internal/quorum/... ./pkg/store/quorum ./pkg/balancer ./internal/weights"
+    [models]="./pkg/elect/... ./pkg/store/internal/quorum/... ./pkg/store/quorum ./pkg/balancer ./internal/weights ./pkg/idempotency"
 )
 declare -A folders=(
     [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"

@@ -225,5 +225,5 @@ func simRuns(t *testing.T) string {
 	if suites.Chosen(t, suites.Models) {
 		return "60"
 	}
-	return "20"
+	return "10"
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // The search visits every state that three calls of one request can reach: writes that are not answered and land late
@@ -352,6 +354,9 @@ func TestEveryWeakeningIsFound(t *testing.T) {
 		{workTakenBack, rules{}, same},
 	} {
 		t.Run(string(tt.weak), func(t *testing.T) {
+			if tt.weak == secondForgets {
+				suites.Need(t, suites.Models, "a search of many seconds")
+			}
 			if s := explore(tt.rules, tt.weak, tt.prints...); s.bad == "" {
 				t.Errorf("nothing was found in %d states", len(s.seen))
 			} else {

@@ -159,10 +159,11 @@ func TestGiveUpMeetsGrant(t *testing.T) {
 		a, b := process(t, slow(), "a"), process(t, slow(), "b")
 		var inside, granted atomic.Int32
 		var calls sync.WaitGroup
-		for i := range 400 {
+		const many = 200
+		for i := range many {
 			l := []*mutex.Locks{a, b}[i%2]
 			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/4)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/2)
 				defer cancel()
 				h, err := l.Mutex("m").Lock(ctx)
 				if err != nil {
@@ -182,8 +183,8 @@ func TestGiveUpMeetsGrant(t *testing.T) {
 		time.Sleep(lease)
 		h := must(t)(b.Mutex("m").TryLock(t.Context()))
 		unlock(t, h)
-		if n := granted.Load(); n == 0 || n == 400 {
-			t.Errorf("%d of 400 were granted: want some", n)
+		if n := granted.Load(); n == 0 || n == many {
+			t.Errorf("%d of %d were granted: want some", n, many)
 		}
 	})
 }

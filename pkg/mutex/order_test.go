@@ -115,7 +115,7 @@ func (c *callers) overtaken() int {
 // Fifty processes ask within 200 ms, and most of their writes are refused. A call that is made when the document is
 // newer than another had seen gets no place before that.
 func TestLaterCallsStayBehind(t *testing.T) {
-	const size = 50
+	const size = 25
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
 		c := &callers{t: t, db: db, calls: map[string]waited{}}

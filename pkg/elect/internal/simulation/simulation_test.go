@@ -25,7 +25,7 @@ var full = flag.Bool("simulation.full", false, "play 500 replicas with 100,000 k
 func large(tb testing.TB) Config {
 	tb.Helper()
 	c := Config{
-		Seed: 1, Replicas: 30, Keys: 3_000, Groups: 4, Faults: 25, Lease: 20 * time.Second,
+		Seed: 1, Replicas: 30, Keys: 1_500, Groups: 4, Faults: 25, Lease: 20 * time.Second,
 		Length: 10 * time.Minute, Quiet: 3 * time.Minute,
 	}
 	switch {
@@ -100,7 +100,7 @@ history %016x`, f.Virtual, f.Real.Round(100*time.Millisecond), total, strings.Jo
 
 // TestSmall plays many small clusters; with -simulation.full ten times as many.
 func TestSmall(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(6)
 	switch {
 	case *full:
 		seeds = 600
