@@ -318,6 +318,7 @@ func TestRealClusterRefusesATakenPort(t *testing.T) {
 // On a store of one's own all runs as on a file. Processes and files go at the end; the cluster called dev stays there,
 // without an owner, and goes on with higher tokens.
 func TestRealClusterOnAServer(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	uri := testservers.Start(t, testservers.KindPostgres).Database()
 	before := map[string]int64{}
 	for range 2 {

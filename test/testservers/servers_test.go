@@ -90,6 +90,7 @@ func TestStandbyTakesOverFromItsPrimary(t *testing.T) {
 
 // A machine has a limit of such segments, and a server that cannot have one does not start.
 func TestKilledPostgresLeavesNoSharedMemory(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	const segments = "/proc/sysvipc/shm"
 	if _, err := os.Stat(segments); err != nil {
 		t.Skip("only Linux shows segments: ", err)
@@ -119,6 +120,7 @@ func TestKilledPostgresLeavesNoSharedMemory(t *testing.T) {
 }
 
 func TestPgBouncerServesWhatIsBehindIt(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindPostgres)
 	pooler := testservers.StartPgBouncer(t, server.Addr)
 	uri := strings.ReplaceAll(server.Database(), server.Addr, pooler.Addr)

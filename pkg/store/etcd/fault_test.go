@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -69,6 +70,7 @@ func through(uri string) storetest.Faults {
 // A member that leads dies, and is frozen. Writes go on with the others, none is lost, and watches go on without one
 // Resync. Without a majority nothing is answered.
 func TestMembersLost(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	cluster := testservers.StartEtcdCluster(t)
 	var leader *testservers.Server
 	lead := func() {
@@ -97,6 +99,7 @@ func TestMembersLost(t *testing.T) {
 
 // A network that blocks, and one that breaks: the answer is lost, a repeat finds its own write or is applied.
 func TestCutOff(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindEtcd)
 	link := server.Link()
 	blocked := storetest.Fault{Name: "blocked", Begin: link.Block, End: link.Unblock, Silent: true}

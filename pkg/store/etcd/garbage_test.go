@@ -7,12 +7,14 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Each heartbeat leaves one revision of one small key, and a compaction takes all of them away. docs/stores/etcd.md
 // says what that is in a day.
 func TestHeartbeatsLeaveOneSmallRevision(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindEtcd)
 	uri := server.Database()
 	s, client := storetest.Open(t, store.Config{URI: uri}), raw(t, uri)

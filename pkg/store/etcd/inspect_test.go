@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -129,6 +130,7 @@ func TestFullDatabase(t *testing.T) {
 
 // One member that stands still does not keep the others from answering an inspection.
 func TestInspectionAsksMembersAtOnce(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	cluster := testservers.StartEtcdCluster(t)
 	s := storetest.Open(t, store.Config{URI: cluster.Database(), Timeout: 3 * brief})
 	w := calls.Write(t, s)

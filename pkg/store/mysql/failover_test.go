@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -115,6 +116,7 @@ func slaveState(t *testing.T, db *sql.DB) string {
 // A primary dies, or stands still and comes back, while clients write. What was acknowledged is on the replica that
 // takes its place, and the old primary acknowledges nothing more.
 func TestFailOver(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	for name, fail := range map[string]func(*testservers.Server){
 		"killed": func(s *testservers.Server) { s.Kill() },
 		"frozen": func(s *testservers.Server) { s.Freeze() },

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -152,6 +153,7 @@ func TestObstacles(t *testing.T) {
 // A batch that met a lock for too long is sent again, and nothing of the first attempt is left: or its Delete would
 // find the document gone.
 func TestLockWait(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindMariaDB)
 	uri := server.Database()
 	s := storetest.Open(t, store.Config{URI: uri})

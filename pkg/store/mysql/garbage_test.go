@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -17,6 +18,7 @@ var heartbeats = flag.Int64("heartbeats", 2000, "how many heartbeats TestGarbage
 
 // Heartbeats leave no garbage that grows but the binary log, whose growth is what docs/stores/mysql.md says.
 func TestGarbageOfHeartbeats(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	const sessions = 10
 	// What fsync costs is not the question.
 	server := testservers.Start(t, testservers.KindMariaDB, "log-bin=binlog", "server-id=1", "sync_binlog=0",

@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -32,6 +33,7 @@ func TestStoreWithBinaryLog(t *testing.T) {
 
 // Nothing hangs on the server's defaults: connections set what they need.
 func TestStoreUnderOtherDefaults(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindMariaDB, "transaction-isolation=SERIALIZABLE", "autocommit=0",
 		"sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT", "completion-type=CHAIN",
 		"character-set-server=latin1", "default-time-zone=+05:30", "lower-case-table-names=1",

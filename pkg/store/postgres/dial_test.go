@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -48,6 +49,7 @@ func refuse(t *testing.T, link *testservers.Proxy) <-chan uint32 {
 
 // A watch without a server connects at intervals, not all the time.
 func TestWatchWithoutServer(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindPostgres)
 	link := server.Link()
 	s := openBrief(t, server.Via(link, server.Database()))

@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -56,6 +57,7 @@ func TestPromoted(t *testing.T) {
 
 // A primary that is frozen while its standby is promoted is left for the new one, although its connections stay open.
 func TestFrozenAndPromoted(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	s := openBrief(t, both(t, pair))
 	w := calls.Write(t, s)
@@ -71,6 +73,7 @@ func TestFrozenAndPromoted(t *testing.T) {
 
 // So does a watch that looks into the log just then, although its calls have no deadline of their own.
 func TestFrozenWhileWatching(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	link := pair.Primary.Link()
 	s := openBrief(t, strings.Replace(both(t, pair), pair.Primary.Addr, link.Addr, 1))
@@ -114,6 +117,7 @@ func wantListener(t *testing.T, uri string) {
 // While the standby is away that each COMMIT waits for, writes are unknown and no one reads them. No call leaves one
 // more process behind in the server.
 func TestStandbyAway(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
 	s, other := openBrief(t, uri), openBrief(t, uri)
@@ -248,6 +252,7 @@ func TestFoundAfterCrash(t *testing.T) {
 
 // What such a primary has is gone when the standby is promoted. So no one may have seen it.
 func TestLostAfterCrash(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
 	s := openBrief(t, strings.Replace(uri, pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1))

@@ -16,11 +16,13 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // A server that is slow at the start is not taken for a pooler, whose clients look at intervals for good.
 func TestSlowNotification(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindPostgres)
 	link := server.Link()
 	uri := server.Database()

@@ -56,6 +56,7 @@ func TestPoolerRestarted(t *testing.T) {
 
 // While the standby is away, a store behind a pooler takes no further connection of the server with each call.
 func TestPoolerStandbyAway(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
 	pooler := testservers.StartPgBouncer(t, pair.Primary.Addr)
@@ -81,6 +82,7 @@ func TestPoolerStandbyAway(t *testing.T) {
 // A pooler keeps its clients' connections when the server behind it becomes another one. A standby there answers no
 // read: it may lack what was acknowledged.
 func TestPoolerMoved(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	pair := testservers.StartPostgresPair(t)
 	uri := pair.Primary.Database()
 	link := pair.Primary.Link()

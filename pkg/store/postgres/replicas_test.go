@@ -9,12 +9,14 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/postgres"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Fifty replicas with a watch each, all of which call at once, and whose guards mark their sessions then, keep to the
 // connections that docs/stores/postgresql.md says to leave free.
 func TestConnectionsOfFiftyReplicas(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	const replicas, most = 50, 300
 	server := testservers.Start(t, testservers.KindPostgres, fmt.Sprint("max_connections = ", most), "fsync = off")
 	uri := server.Database()

@@ -166,6 +166,7 @@ func TestStoreOnMixedServers(t *testing.T) {
 // Two of five are killed, others are frozen, and nothing that was acknowledged is lost; with three away nothing is
 // acknowledged.
 func TestFiveRedisWithTwoAway(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	servers := redises(t, 5)
 	uri := quorumOf(servers)
 	setUpURI(t, uri)
@@ -333,6 +334,7 @@ func applyAll(t *testing.T, s store.Store, changes []store.Change) {
 
 // A server that is started again with settings under which it may forget does not count any more.
 func TestServersThatAreStartedWithOtherSettings(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	for kind, weaken := range map[testservers.Kind]func(*testing.T, *testservers.Server) error{
 		testservers.KindRedis: func(t *testing.T, s *testservers.Server) error {
 			t.Helper()

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -53,6 +54,7 @@ func TestTheLeastRights(t *testing.T) {
 
 // Without the channel and without CONFIG the store works, and says what it lacks.
 func TestFewerRights(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Start(t, testservers.KindRedis)
 	do(t, server.Addr, documented(t)...)
 	do(t, server.Addr, "ACL", "SETUSER", "shardctl", "resetchannels", "-config|get")
@@ -115,6 +117,7 @@ func TestConnections(t *testing.T) {
 
 // A cluster's node that does not have the keys says who has.
 func TestACluster(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	var nodes []*testservers.Server
 	buses, err := testprocess.FreePorts(t.Context(), 2)
 	if err != nil {

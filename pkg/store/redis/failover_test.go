@@ -147,6 +147,7 @@ func TestFaults(t *testing.T) {
 
 // A watch ends when another master has taken over. One that is opened then notifies of what happens there.
 func TestAWatchEndsWithItsMaster(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	servers, s, before := set(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/redis"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -63,6 +64,7 @@ func TestAReplicaThatIsConnectedTwiceIsOne(t *testing.T) {
 // a partition, and be a majority with a third. Changes need three of the four, claims an operator who wipes one and
 // says so.
 func TestAReplicaThatWasReplacedCounts(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	servers, s, _ := set(t)
 	master := servers.Nodes[servers.Master(t.Context())]
 	gone := servers.Nodes[(servers.Master(t.Context())+1)%3]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -81,6 +82,7 @@ func TestUntrustedServerAfterASession(t *testing.T) {
 
 // Lists that fail half-way leave nothing out of later ones, on the same connection or after it was lost.
 func TestListsAreCompleteWhileOthersFail(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri := server.Database()
 	link := server.Link()

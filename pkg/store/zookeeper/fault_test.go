@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/pkg/store/zookeeper"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -47,6 +48,7 @@ func through(uri string) storetest.Faults {
 
 // A leader that dies, or stands still, costs an election. Without a majority nothing is answered.
 func TestEnsembleLosesServers(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	ensemble := testservers.StartZooKeepers(t, 3)
 	var one, other *testservers.Server
 	leader := func() { one = ensemble.Leader() }
@@ -128,6 +130,7 @@ func TestDeposedLeaderIsNotBelieved(t *testing.T) {
 
 // A client that is cut off comes back with its session or without, and its watch goes on after a Resync.
 func TestClientIsCutOff(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindZooKeeper)
 	uri, link := server.Database(), server.Link()
 	s := storetest.Open(t, store.Config{URI: server.Via(link, uri)})
@@ -221,6 +224,7 @@ func wantNote(t *testing.T, notes <-chan store.Notification, what string, f func
 
 // An open without a majority says so.
 func TestOpenWithoutMajority(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	for mode, says := range map[string]string{"false": "serves no one", "true": "is in read-only mode"} {
 		t.Setenv("JAVA_TOOL_OPTIONS", "-Dreadonlymode.enabled="+mode) // no line of the configuration sets it
 		ensemble := testservers.StartZooKeepers(t, 3)

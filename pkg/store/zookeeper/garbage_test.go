@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -31,6 +32,7 @@ func dataFiles(t *testing.T, server *testservers.Server, kind string) (count, si
 // Each heartbeat leaves one entry in the log of transactions, and now and then one more snapshot. Autopurge takes away
 // all but the last three snapshots and the logs since then. docs/stores/zookeeper.md says what that is in a day.
 func TestHeartbeatsLeaveOneSmallTransaction(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	const heartbeats, most = 5000, 1000 // bytes a heartbeat
 	const snapshots = 3
 	server := testservers.Start(t, testservers.KindZooKeeper, "snapCount=1000", "autopurge.snapRetainCount=3",
