@@ -39,7 +39,7 @@ type lockRun struct {
 	ended     chan struct{}
 }
 
-// onLockStores runs a test on SQLite and, beside it, on a real MongoDB: it mostly waits for leases.
+// onLockStores runs a test on SQLite, and at night on a real MongoDB beside it: it mostly waits for leases.
 func onLockStores(t *testing.T, test func(lockRig)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
@@ -47,6 +47,7 @@ func onLockStores(t *testing.T, test func(lockRig)) {
 		test(sqliteRig(t))
 	})
 	t.Run("MongoDB", func(t *testing.T) {
+		suites.NeedWhole(t, suites.Mongo, "a real MongoDB")
 		t.Parallel()
 		test(lockRig{t, testmongo.Shared(t), t.TempDir()})
 	})
@@ -244,6 +245,7 @@ func (r lockRig) queued(n int) {
 // onServers runs a test on each store that needs a server.
 func onServers(t *testing.T, test func(lockRig)) {
 	t.Helper()
+	t.Run("MongoDB", func(t *testing.T) { test(lockRig{t, testmongo.Shared(t), t.TempDir()}) })
 	for _, kind := range []testservers.Kind{
 		testservers.KindPostgres, testservers.KindMariaDB, testservers.KindEtcd, testservers.KindZooKeeper,
 		testservers.KindRedis,

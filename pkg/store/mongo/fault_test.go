@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testservers"
 )
@@ -69,6 +70,7 @@ func must(t *testing.T, err error) {
 
 // Each kind of write, alone and in a batch, loses its answer in each way; in the end every one is known.
 func TestLostAnswers(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "real servers")
 	rs, uri, s := faulty(t)
 	commands := bson.A{"insert", "update", "delete"}
 	faults := map[string]struct {
@@ -187,6 +189,7 @@ func TestReadsAreRetried(t *testing.T) {
 
 // While a server that hangs holds every connection for claims, heartbeats go on, and the connections are few.
 func TestBulkClaimsDoNotStarveHeartbeats(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "real servers")
 	rs, uri, _ := faulty(t)
 	ctx := t.Context()
 	name := testservers.Name()

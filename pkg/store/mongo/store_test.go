@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	mongostore "github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
 )
@@ -62,6 +63,7 @@ func TestStore(t *testing.T) {
 // On a standalone server reads ask for another concern, the driver repeats no write, and there is nothing to watch.
 // Queries, counters and expiry go the same way as on a set.
 func TestStoreOnStandalone(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "real servers")
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Standalone: true})
 	s := storetest.Open(t, store.Config{URI: rs.URI()})

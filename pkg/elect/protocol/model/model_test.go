@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 1,000,000 in the large "+
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 400,000 in the large "+
 		"ones and all in the others of the suite of models, 3,000 elsewhere")
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-var limits = search.Limits{Small: 3_000, Large: 1_000_000}
+var limits = search.Limits{Small: 3_000, Large: 400_000}
 
 // No order of events within bounds breaks a promise, and from every state in which faults end, all keys run again.
 func TestModel(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 20,000 in the large "+
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 10,000 in the large "+
 		"ones and all in the others of the suite of models, 500 elsewhere")
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-var limits = search.Limits{Small: 500, Large: 20_000}
+var limits = search.Limits{Small: 500, Large: 10_000}
 
 // scenario is who asks for what, and the faults that there may be.
 type scenario struct {

@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 200,000 in the large "+
+	statesFlag = flag.Int("model.states", 0, "states to visit at most in each scenario; 0: 100,000 in the large "+
 		"ones and all in the others of the suite of models, 3,000 elsewhere")
 	update = flag.Bool("update", false, "write the counterexamples to testdata")
 )
 
-var limits = search.Limits{Small: 3_000, Large: 200_000}
+var limits = search.Limits{Small: 3_000, Large: 100_000}
 
 // three nodes, two clients; A runs the key.
 func threeNodes(change ...func(*redisSetting)) redisSetting {

@@ -290,9 +290,9 @@ func TestAttemptsOfAllOwnersCount(t *testing.T) {
 
 // TestSeededPlays is the same for many more plays, which are quicker without rapid.
 func TestSeededPlays(t *testing.T) {
-	seeds := uint64(1000)
+	seeds := uint64(500)
 	if suites.Chosen(t, suites.Models) {
-		seeds = 5000
+		seeds = 3000
 	}
 	for seed := range seeds {
 		if err := allPlays(seed, right); err != nil {
