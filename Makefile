@@ -279,7 +279,7 @@ lint: ## golangci-lint, go vet included, with the rules of the layout
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: chart
-chart: chart-install ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 to 1.36, kube-score, alerts, package (CHART_STEPS=unittest for one)
+chart: chart-install ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 and 1.36, alerts, package; at night kube-score and the versions between (CHART_STEPS=unittest for one)
 	helm/tools/chart.sh $(CHART_STEPS)
 
 .PHONY: chart-docs

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the tools that check the chart, at the versions that go.mod and kube-score/go.mod pin, and prints the directory
-# that holds them: helm, helm-unittest, kubeconform, kube-score, helm-docs. They are kept in the user's cache, in a
-# directory for each state of those files and version of Go: about two minutes once, nothing after that.
+# Builds the tools that check the chart, at the versions that go.mod pins, and prints the directory that holds them:
+# helm, helm-unittest, kubeconform, helm-docs. They are kept in the user's cache, in a directory for each state of those
+# files and version of Go: about two minutes once, nothing after that.
 #
 #   PATH="$(helm/tools/build.sh):$PATH"
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
-state=$({ go env GOVERSION && cat go.mod go.sum kube-score/go.mod kube-score/go.sum build.sh; } | sha256sum | cut -c 1-16)
+state=$({ go env GOVERSION && cat go.mod go.sum build.sh; } | sha256sum | cut -c 1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/shardctl-tools
 dir=$cache/$state
 if [ ! -d "$dir" ]; then
@@ -27,7 +27,6 @@ if [ ! -d "$dir" ]; then
     # Without -trimpath, whose standard library would be another one than that of everything else.
     export CGO_ENABLED=0
     go build -o "$made/" -ldflags "$flags" tool >&2
-    go -C kube-score build -o "$made/" -ldflags '-s -w' tool >&2
     chmod 755 "$made"
     # Anyone who comes second keeps what the first one made.
     mv -T "$made" "$dir" 2>/dev/null || [ -x "$dir/helm" ]
