@@ -51,7 +51,7 @@ func TestSessionsThatBeginAndEndAreKnownSoon(t *testing.T) {
 				cfg.LeaseDuration, cfg.Store = 20*time.Second, blindStore{cfg.Store}
 			})
 		}
-		nodes := make([]*node, 30)
+		nodes := make([]*node, 15)
 		for i := range nodes {
 			nodes[i] = start(fmt.Sprintf("n%d", i))
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -121,18 +122,36 @@ func TestTheResolverOfGRPCStandsAlone(t *testing.T) {
 	}
 }
 
+// listed is each package of this module, with all that it leads to: to list them once takes as long as to list one.
+var listed = sync.OnceValues(func() (map[string][]string, error) {
+	all := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, module+"...")
+	all.Stderr = os.Stderr
+	out, err := all.Output()
+	needs := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		needs[words[0]] = words
+	}
+	return needs, err
+})
+
 // needed is what packages below pkg lead to, themselves included.
 func needed(t *testing.T, packages string) []string {
 	t.Helper()
-	args := []string{"list", "-deps"}
-	for name := range strings.FieldsSeq(packages) {
-		args = append(args, path.Join(module, "pkg", name))
-	}
-	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	all, err := listed()
 	if err != nil {
-		t.Fatalf("go %s: %v", strings.Join(args, " "), err)
+		t.Fatal(err)
 	}
-	return strings.Fields(string(out))
+	var found []string
+	for name := range strings.FieldsSeq(packages) {
+		needs := all[path.Join(module, "pkg", name)]
+		if needs == nil {
+			t.Fatalf("there is no package pkg/%s", name)
+		}
+		found = append(found, needs...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 func leadsTo(found []string, prefix string) bool {

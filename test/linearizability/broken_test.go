@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 // memoryDatabase is a store without any faults of its own, so that those of these tests are the only ones.
@@ -235,6 +236,9 @@ func TestBrokenLocks(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "sound" && name != "ignores the revision" {
+				suites.Need(t, suites.Models, "seconds of histories")
+			}
 			t.Parallel()
 			seed := seed(t)
 			synctest.Test(t, func(t *testing.T) {

@@ -200,7 +200,7 @@ func TestQuorum(t *testing.T) {
 		d := newDocumentRun(t, db, seed, often)
 		d.tally, d.faults = documents, onTheWay
 		var found []finding
-		rounds := 3
+		rounds := 1
 		if suites.Chosen(t, suites.Models) {
 			rounds = *seconds
 		}

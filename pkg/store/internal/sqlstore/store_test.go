@@ -14,15 +14,20 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 )
 
 func TestStore(t *testing.T) {
+	many := 2000
+	if suites.Chosen(t, suites.Models) {
+		many = 0
+	}
 	storetest.Run(t, func(t *testing.T) storetest.Database {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "store.db")
 		open := func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) }
 		return storetest.Database{
-			Quiet: true, Neighbour: storetest.Neighbour("sqlite:" + path),
+			Quiet: true, Many: many, Neighbour: storetest.Neighbour("sqlite:" + path),
 			Open: func(ctx context.Context) (store.Store, error) {
 				s, err := open(ctx)
 				if err != nil {
