@@ -9,8 +9,8 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-# What a suite depends on: Go packages, with all that they and their tests import, and folders of other files. A suite
-# that is not listed depends on everything.
+# What a suite depends on: Go packages, with all that they and their tests import, and folders of other files. What is
+# of this module depends on how it is built as well. A suite that is not listed depends on everything.
 declare -A packages=(
     [mongo]="./pkg/store/mongo ./pkg/fence/fencemongo ./pkg/idempotency/idempotencymongo ./test/testmongo"
     [stores]="./pkg/store/... ./test/mutexes ./test/testservers ./test/e2e/stores"
@@ -23,7 +23,7 @@ declare -A folders=(
     [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"
     [modules]="bench helm/tools test/alerts examples/controller" [image-test]="image Dockerfile .dockerignore"
 )
-everything="go.mod go.sum Makefile .ci test/run.sh test/suites"
+build="go.mod go.sum Makefile .ci test/run.sh test/suites"
 
 base() {
     local fork head
@@ -42,10 +42,10 @@ base() {
 reached() {
     local suite=$1 file dir dirs
     [ -n "${packages[$suite]:-}${folders[$suite]:-}" ] || return 0
-    dirs="$everything ${folders[$suite]:-}"
+    dirs=${folders[$suite]:-}
     if [ -n "${packages[$suite]:-}" ]; then
         # shellcheck disable=SC2086 # several packages
-        dirs+=" $(go list -deps -test -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ${packages[$suite]} |
+        dirs+=" $build $(go list -deps -test -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ${packages[$suite]} |
             sed "s#^$PWD/##" | sort -u | tr '\n' ' ')" || return 0
     fi
     for file in $changed; do
