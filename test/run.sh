@@ -17,9 +17,9 @@ declare -A packages=(
     [brokers]="./pkg/tasks/subscribe/... ./test/testbroker ./test/e2e/brokers"
     [clients]="./internal/application ./test/clients"
     [page]="./internal/status"
-    [models]="./pkg/elect/... ./pkg/store/internal/quorum/... ./pkg/store/quorum ./pkg/balancer ./internal/weights ./pkg/idempotency"
 )
 declare -A folders=(
+    [models]="pkg/elect pkg/store/internal pkg/store/quorum pkg/balancer pkg/idempotency internal/weights test/search"
     [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"
     [modules]="bench helm/tools test/alerts examples/controller" [image-test]="image Dockerfile .dockerignore"
 )
