@@ -77,7 +77,7 @@ func TestLockOnATerminal(t *testing.T) {
 	if _, err := master.WriteString("\x1a"); err != nil { // Ctrl-Z
 		t.Fatal(err)
 	}
-	r.becomes(leader, "T")
+	r.becomes(leader, "TD") // D: its child was stopped between vfork and exec, for which the shell waits
 	r.becomes(guard, "T")
 	r.wrote("stopped")
 	r.sh("true", "-w", "6", "--lease", "4s").want("while the job is stopped", 1)
