@@ -65,6 +65,60 @@ func (w *Watch) Longest(from, to Instant) time.Duration {
 	return longest
 }
 
+// diskEvery is how often a watch of the disk writes, and leastDisk is what is noted: a disk that is well takes a
+// millisecond or two.
+const (
+	diskEvery = 50 * time.Millisecond
+	leastDisk = 50 * time.Millisecond
+)
+
+// Disk measures how long writes to a disk take to become durable, for which every store waits. It may be used by
+// several goroutines.
+type Disk struct {
+	mu   sync.Mutex
+	slow []lateness
+}
+
+// Run writes to a file until the context ends, and removes it.
+func (d *Disk) Run(ctx context.Context, path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = file.Close(), os.Remove(path) }()
+	for sleep.For(ctx, diskEvery) == nil {
+		before := Now()
+		if _, err := file.WriteAt([]byte{1}, 0); err != nil {
+			return err
+		}
+		if err := file.Sync(); err != nil {
+			return err
+		}
+		d.Note(before, Now())
+	}
+	return nil
+}
+
+// Note notes a write that took from one instant to another.
+func (d *Disk) Note(before, now Instant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if by := now.Sub(before); by >= leastDisk {
+		d.slow = append(d.slow, lateness{before, now, by})
+	}
+}
+
+// Stood is for how long of [from, to] the disk stood still. Writers wait for each other, so it is the sum.
+func (d *Disk) Stood(from, to Instant) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sum := time.Duration(0)
+	for _, l := range d.slow {
+		sum += max(0, min(l.to, to).Sub(max(l.from, from)))
+	}
+	return sum
+}
+
 // LongestStall is how much longer than its period any process in dir waited between two timestamps that enclose a part
 // of [from, to]. A process that a scenario has stopped counts too.
 func LongestStall(dir string, from, to Instant) (time.Duration, error) {

@@ -58,3 +58,18 @@ func TestWatch(t *testing.T) {
 		}
 	}
 }
+
+func TestDisk(t *testing.T) {
+	var d history.Disk
+	d.Note(at(0), at(2))
+	d.Note(at(100), at(400))
+	d.Note(at(500), at(600))
+	for _, test := range []struct{ from, to, want int64 }{
+		{0, 90, 0}, {0, 1000, 400}, {200, 550, 250}, {700, 800, 0},
+	} {
+		got, want := d.Stood(at(test.from), at(test.to)), time.Duration(test.want)*time.Millisecond
+		if got != want {
+			t.Errorf("from %d to %d ms: %v, want %v", test.from, test.to, got, want)
+		}
+	}
+}

@@ -170,19 +170,22 @@ const (
 	onePeriod  = 20 * time.Millisecond  // how exactly records have that moment
 )
 
-// stalls are those of this process.
-var stalls history.Watch
+// stalls are those of this process, and disk is that of all stores.
+var (
+	stalls history.Watch
+	disk   history.Disk
+)
 
 // OwnStall returns the longest time for which the machine held this process up, at a time that touches [from, to].
 func OwnStall(from, to history.Instant) time.Duration { return stalls.Longest(from, to) }
 
 // Stall is how long the machine stood still at a time that touches [from, to], as this process and the tasks of a
-// cluster saw it. Tasks that the scenario itself has stopped then count too.
+// cluster saw it, and how long its disk did. Tasks that the scenario itself has stopped then count too.
 func Stall(c *harness.Cluster, from, to history.Instant) time.Duration {
 	GinkgoHelper()
 	tasks, err := c.Stall(from, to)
 	Expect(err).NotTo(HaveOccurred())
-	return max(tasks, stalls.Longest(from, to))
+	return max(tasks, stalls.Longest(from, to)) + disk.Stood(from, to)
 }
 
 // ExpectWithin wants a time to be no longer than what is promised, beside what the machine itself stood still.

@@ -112,6 +112,11 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	DeferCleanup(stop)
 	go stalls.Run(watching)
+	go func() {
+		defer GinkgoRecover()
+		name := fmt.Sprintf("disk-%d", GinkgoParallelProcess())
+		Expect(disk.Run(watching, filepath.Join(Work, name))).To(Succeed())
+	}()
 }, NodeTimeout(5*time.Minute))
 
 // shared is what all processes of a suite work with.
