@@ -33,8 +33,8 @@ const (
 )
 
 var (
-	realProgram = flag.Bool("image.real", false, "make images of the real program, not of one that only prints its version")
-	cold        = flag.Bool("image.cold", false, "compile the second of two builds with an empty cache, which takes minutes")
+	realProgram = flag.Bool("image.real", false, "use the real program, not one that only prints its version")
+	cold        = flag.Bool("image.cold", false, "compile the second of two builds with an empty cache: minutes")
 )
 
 // scratch is where all tests put what they make; TestMain removes it.

@@ -53,13 +53,14 @@ func (sc Scenario[S, A]) Holds(t *testing.T, limits Limits, asked int, large boo
 	if s.Broken != "" {
 		t.Fatalf("after %d states:\n%s", s.States, sc.Trace(s))
 	}
-	if !s.Whole {
+	if !s.Whole() {
 		t.Logf("STOPPED at the limit: %d states were not looked beyond", s.Left)
 	}
-	if whole && !s.Whole {
+	if whole && !s.Whole() {
 		t.Errorf("stopped at %d states: this scenario is to be searched whole, or marked as large", limit)
 	}
-	t.Logf("%d states, %d steps, %d deep; %d steps beyond what the model can hold", s.States, s.Steps, s.Depth, s.Beyond)
+	t.Logf("%d states, %d steps, %d deep; %d steps beyond what the model can hold", s.States, s.Steps, s.Depth,
+		s.Beyond)
 	return s
 }
 
@@ -68,17 +69,21 @@ type Rule struct {
 	Name   string // of the file in testdata
 	Text   string
 	Breaks string // how the promise begins that breaks without it; empty: any
+	Deep   bool   // that is found after so many states that only the suite of models looks for it
 }
 
 // Breaks searches without a rule, and fails the test unless its promise breaks. The shortest way there is kept for
 // readers in testdata, and held against what was found; with update it is written.
 func (sc Scenario[S, A]) Breaks(t *testing.T, r Rule, limit int, update bool) {
 	t.Helper()
+	if r.Deep {
+		suites.Need(t, suites.Models, "a search of many seconds")
+	}
 	s := &Search[S, A]{Space: sc.Space, Limit: limit}
 	s.Run(sc.First)
 	if !strings.HasPrefix(s.Broken, r.Breaks) || s.Broken == "" {
-		t.Fatalf("not caught in %d states (%d deep, all: %t), or otherwise than by %q: %q", s.States, s.Depth, s.Whole,
-			r.Breaks, s.Broken)
+		t.Fatalf("not caught in %d states (%d deep, all: %t), or otherwise than by %q: %q", s.States, s.Depth,
+			s.Whole(), r.Breaks, s.Broken)
 	}
 	t.Logf("caught after %d states: %s", s.States, s.Broken)
 	file := filepath.Join("testdata", r.Name+".txt")

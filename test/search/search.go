@@ -34,20 +34,26 @@ type Step struct {
 	Beyond bool   // the model cannot hold the state, so it is not looked at
 }
 
-// Search is a search of a space. Its results are set by Run.
-type Search[S, A any] struct {
-	Space[S, A]
-
-	Limit int // states
-
+// Result is what a search found.
+type Result struct {
 	States int
 	Steps  int
 	Depth  int
-	Whole  bool   // all states that can be reached were visited
-	Left   int    // else: states that were visited and not looked beyond
+	Left   int    // states that were visited and not looked beyond, since the limit was reached
 	Beyond int    // steps to states that the model cannot hold
 	Broken string // the promise that breaks after Way; the search ended there
 	Later  bool   // it breaks when all faults end after Way
+}
+
+// Whole reports whether all states that can be reached were visited.
+func (r *Result) Whole() bool { return r.Left == 0 && r.Broken == "" }
+
+// Search is a search of a space. Its result is set by Run.
+type Search[S, A any] struct {
+	Space[S, A]
+	Result
+
+	Limit int // states
 
 	start   Digest
 	seen    map[Digest]from[A]
@@ -81,16 +87,7 @@ func (s *Search[S, A]) Run(first S) {
 	s.add(&now, &first)
 	for now.len() > 0 {
 		for i := range now.len() {
-			if s.Unpack == nil {
-				s.at = now.states[i]
-			} else {
-				begin := 0
-				if i > 0 {
-					begin = now.ends[i-1]
-				}
-				s.Unpack(now.packed[begin:now.ends[i]], &s.at)
-			}
-			s.expand(&next)
+			s.expand(s.take(&now, i), &next)
 			if s.Broken != "" {
 				return
 			}
@@ -102,7 +99,6 @@ func (s *Search[S, A]) Run(first S) {
 		s.Depth++
 		now, next = next, layer[S]{now.packed[:0], now.ends[:0], now.states[:0]}
 	}
-	s.Whole = true
 }
 
 // name packs a state into s.buf, and names it.
@@ -121,9 +117,23 @@ func (s *Search[S, A]) add(to *layer[S], state *S) {
 	to.ends = append(to.ends, len(to.packed))
 }
 
-// expand visits all successors of s.at.
-func (s *Search[S, A]) expand(next *layer[S]) {
-	here := s.name(&s.at)
+// take sets s.at to a state of a layer, and names it.
+func (s *Search[S, A]) take(of *layer[S], i int) Digest {
+	if s.Unpack == nil {
+		s.at = of.states[i]
+		return s.name(&s.at)
+	}
+	begin := 0
+	if i > 0 {
+		begin = of.ends[i-1]
+	}
+	packed := of.packed[begin:of.ends[i]]
+	s.Unpack(packed, &s.at)
+	return DigestOf(packed)
+}
+
+// expand visits all successors of s.at, whose name is here.
+func (s *Search[S, A]) expand(here Digest, next *layer[S]) {
 	if s.Ends != nil {
 		if s.Broken = s.Ends(&s.at); s.Broken != "" {
 			s.badFrom, s.Later = here, true

@@ -40,13 +40,13 @@ func TestRun(t *testing.T) {
 		t.Errorf("%s by %v, want the shortest way: %v", s.Broken, s.Way(), want)
 	}
 	all := search.Search[pair, string]{Space: steps(-1), Limit: 1000}
-	if all.Run(pair{a: 1}); !all.Whole || all.States != 100 || all.Broken != "" || all.Beyond != 51 {
-		t.Errorf("%d states, whole %t, %q, %d beyond; want 100, all, 51 beyond", all.States, all.Whole, all.Broken,
+	if all.Run(pair{a: 1}); !all.Whole() || all.States != 100 || all.Broken != "" || all.Beyond != 51 {
+		t.Errorf("%d states, whole %t, %q, %d beyond; want 100, all, 51 beyond", all.States, all.Whole(), all.Broken,
 			all.Beyond)
 	}
 	few := search.Search[pair, string]{Space: steps(-1), Limit: 5}
-	if few.Run(pair{a: 1}); few.Whole || few.States != 5 || few.Left == 0 {
-		t.Errorf("%d states, %d left, whole %t; want it to stop at 5", few.States, few.Left, few.Whole)
+	if few.Run(pair{a: 1}); few.Whole() || few.States != 5 || few.Left == 0 {
+		t.Errorf("%d states, %d left, whole %t; want it to stop at 5", few.States, few.Left, few.Whole())
 	}
 	ends := search.Search[pair, string]{Space: steps(-1), Limit: 1000}
 	ends.Ends = func(s *pair) string {

@@ -27,7 +27,7 @@ func TestModel(t *testing.T) {
 				s := sc.search(true).Holds(t, limits, *statesFlag, sc.large)
 				states.Add(int64(s.States))
 				steps.Add(int64(s.Steps))
-				if s.Whole {
+				if s.Whole() {
 					whole.Add(1)
 				}
 			})

@@ -130,7 +130,8 @@ func TestWeakenings(t *testing.T) {
 			setting := wk.setting
 			setting.without = wk.by
 			rule := search.Rule{Name: wk.name, Text: wk.rule, Breaks: wk.breaks}
-			setting.search(setting.begun(wk.left), strings.HasPrefix(wk.breaks, "M4")).Breaks(t, rule, 1_000_000, *update)
+			s := setting.search(setting.begun(wk.left), strings.HasPrefix(wk.breaks, "M4"))
+			s.Breaks(t, rule, 1_000_000, *update)
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/test/search"
-	"github.com/shardctl/shardctl/test/suites"
 )
 
 var (
@@ -199,12 +198,9 @@ func TestWeakenings(t *testing.T) {
 	for _, wk := range weaknesses() {
 		t.Run(wk.name, func(t *testing.T) {
 			t.Parallel()
-			if slices.Contains(deep, wk.name) {
-				suites.Need(t, suites.Models, "a search of many seconds")
-			}
 			setting := wk.setting
 			setting.without = wk.by
-			rule := search.Rule{Name: wk.name, Text: wk.rule, Breaks: wk.breaks}
+			rule := search.Rule{Name: wk.name, Text: wk.rule, Breaks: wk.breaks, Deep: slices.Contains(deep, wk.name)}
 			setting.search(setting.begun(wk.left), wk.before).Breaks(t, rule, 3_000_000, *update)
 		})
 	}

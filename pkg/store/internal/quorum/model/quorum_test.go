@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/test/search"
-	"github.com/shardctl/shardctl/test/suites"
 )
 
 var (
@@ -60,10 +59,7 @@ func TestWeakenings(t *testing.T) {
 	for _, wk := range weaknesses() {
 		t.Run(wk.name, func(t *testing.T) {
 			t.Parallel()
-			if slices.Contains(deep, wk.name) {
-				suites.Need(t, suites.Models, "a search of seconds")
-			}
-			rule := search.Rule{Name: wk.name, Text: wk.rule}
+			rule := search.Rule{Name: wk.name, Text: wk.rule, Deep: slices.Contains(deep, wk.name)}
 			wk.setting(wk.by).search(wk.begun(), wk.before).Breaks(t, rule, 1_000_000, *update)
 		})
 	}
