@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -77,8 +78,7 @@ func admin(r *harness.Replica) string  { return r.Client.AdminURL() + "/" }
 type shop struct {
 	*harness.Cluster
 	dir    string
-	tokens string    // path of the file of tokens; empty: none
-	tick   time.Time // of the reports, once a day
+	tokens string // path of the file of tokens; empty: none
 }
 
 // longName is a name as long as names may be.
@@ -106,7 +106,7 @@ groups:
   - name: reports
     tasks:
       - name: nightly-{report,export}
-        schedule: "SCHEDULE"
+        schedule: "0 0 1 1 *"
         exec:
           command:
             - sh
@@ -122,11 +122,10 @@ groups:
       - {name: migrate, restart: never, exec: {command: [sh, -c, 'echo "no such column: vat"; exit 4']}}
 `
 
-// newShop starts two replicas. The reports tick at the next full minute that is far enough away.
+// newShop starts two replicas.
 func newShop(t *testing.T, tokens string) *shop {
 	t.Helper()
 	s := &shop{Cluster: newCluster(t, harness.Options{}), dir: t.TempDir()}
-	s.tick = time.Now().UTC().Add(10 * time.Second).Truncate(time.Minute).Add(time.Minute)
 	s.file(t, "broken", "")
 	if tokens != "" {
 		s.tokens = s.file(t, "tokens", tokens)
@@ -172,13 +171,40 @@ server: {listen: %q, advertise: %q}
 admin: {listen: %q, tokensFile: %q}
 `, name, string("abc"[len(s.Live())%3]), s.StoreURI, server, server, admin, s.tokens)
 	return header + strings.NewReplacer(
-		"LONG", longName, "SCHEDULE", s.tick.Format("4 15 * * *"), "DIR", s.dir,
+		"LONG", longName, "DIR", s.dir,
 	).Replace(shopGroups)
 }
 
-// broken waits until the reports have failed at their tick, and the other tasks have come to where they stay.
+// command runs shardctl and asks the first replica.
+func (s *shop) command(t *testing.T, args ...string) string {
+	t.Helper()
+	got, err := harness.Command(t.Context(), bins.Shardctl, append(args, "--server", s.Live()[0].Client.AdminURL())...)
+	if err != nil || got.Code != 0 {
+		t.Fatalf("%v: %+v %v", args, got, err)
+	}
+	return got.Stdout
+}
+
+// scheduled is the tick of the last run of a task.
+func (s *shop) scheduled(t *testing.T, key string) time.Time {
+	t.Helper()
+	body, err := s.Live()[0].Client.Read(t.Context(), "/api/v1/tasks/"+key+"/runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs struct {
+		Items []struct{ ScheduledAt time.Time }
+	}
+	if err := json.Unmarshal([]byte(body), &runs); err != nil || len(runs.Items) == 0 {
+		t.Fatalf("runs of %s: %s %v", key, body, err)
+	}
+	return runs.Items[0].ScheduledAt
+}
+
+// broken has the reports tick, and waits until they have failed and the other tasks have come to where they stay.
 func (s *shop) broken(t *testing.T) {
 	t.Helper()
+	s.command(t, "trigger", nightlyReport, nightlyExport)
 	want := map[string]string{
 		"reports/nightly-report": "waiting", "reports/nightly-export": "waiting", "mail/sync-customers": "backoff",
 		"models/train": "unassigned", "jobs/import-2026": "done", "jobs/migrate": "failed",
@@ -195,7 +221,7 @@ func (s *shop) broken(t *testing.T) {
 					return fmt.Errorf("%s is %s", task.Key, task.State)
 				}
 				if strings.HasPrefix(task.Key, "reports/") && task.LastError == "" {
-					return fmt.Errorf("%s has not failed; its tick is at %v", task.Key, s.tick)
+					return fmt.Errorf("%s has not failed", task.Key)
 				}
 				if task.Key == "mail/sync-customers" && task.Restarts < 4 {
 					return fmt.Errorf("%s: %d restarts", task.Key, task.Restarts)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
 const (
@@ -46,7 +44,7 @@ func threeClicks(t *testing.T, s *shop) {
 		p.accessible("job-failed")
 		text := p.text("#one")
 		for what, want := range map[string]string{
-			"which run":  s.tick.Local().Format("15:04:05"),
+			"which run":  s.scheduled(t, nightlyReport).Local().Format("15:04:05"),
 			"how":        "Failed",
 			"why":        "exit status 3",
 			"its output": `ERROR: relation "orders_2026" does not exist`,
@@ -84,27 +82,19 @@ func (p *tab) repaired() {
 // The same with two commands, one to look and one to act.
 func twoCommands(t *testing.T, s *shop) {
 	t.Helper()
-	r := s.Live()[0]
-	shardctl := func(args ...string) string {
-		t.Helper()
-		got, err := harness.Command(t.Context(), bins.Shardctl, append(args, "--server", r.Client.AdminURL())...)
-		if err != nil || got.Code != 0 {
-			t.Fatalf("%v: %+v %v", args, got, err)
-		}
-		return got.Stdout
-	}
-	text := shardctl("describe", "task")
+	text := s.command(t, "describe", "task")
 	_, text, found := strings.Cut(text, nightlyExport)
-	for _, want := range []string{s.tick.Format(
-		"2006-01-02T15:04:05",
-	), "Failed", "exit status 3", `relation "orders_2026"`} {
+	for _, want := range []string{
+		s.scheduled(t, nightlyExport).UTC().Format("2006-01-02T15:04:05"), "Failed", "exit status 3",
+		`relation "orders_2026"`,
+	} {
 		if !found || !strings.Contains(text, want) {
 			t.Errorf("describe task: no %q in:\n%s", want, text)
 		}
 	}
-	t.Log(shardctl("trigger", nightlyExport, "--reason", "the table is there now"))
+	t.Log(s.command(t, "trigger", nightlyExport, "--reason", "the table is there now"))
 	eventually(t, func(ctx context.Context) error {
-		body, err := r.Client.Read(ctx, "/api/v1/tasks/"+nightlyExport+"/runs")
+		body, err := s.Live()[0].Client.Read(ctx, "/api/v1/tasks/"+nightlyExport+"/runs")
 		if err == nil && !strings.Contains(body, `"result":"Succeeded"`) {
 			err = errors.New(body)
 		}

@@ -22,7 +22,7 @@ var (
 )
 
 const (
-	// patience bounds every wait, the one for the tick of a full minute too. It is no figure: those are printed.
+	// patience bounds every wait. It is no figure: those are printed.
 	patience = 2 * time.Minute
 	lease    = 4 * time.Second
 )
