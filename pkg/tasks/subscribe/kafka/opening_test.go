@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -260,6 +261,8 @@ func TestAttemptsInTheMetadata(t *testing.T) {
 	b.publish("orders", 1, "d")
 	o := b.Open(b.source("orders", nil), 7)
 	got := o.Take(4)
+	// Partitions come in any order.
+	got = slices.DeleteFunc(got, func(m subscribe.Message) bool { return string(m.Body) == "d" })
 	for _, step := range []struct {
 		do       func()
 		offset   int64
