@@ -11,12 +11,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // All that a driver sends to a replica set goes through the link. When it is cut nothing arrives. What was sent
 // meanwhile arrives when it is healed, also after its sender gave up.
 func TestLink(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "a real replica set")
 	rs := testmongo.SharedSet(t, 3)
 	link, err := rs.Link(t.Context())
 	if err != nil {

@@ -34,6 +34,7 @@ func connect(t *testing.T, uri string) *mongo.Client {
 }
 
 func TestReplicaSetElectsWritesAndSurvives(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "a real replica set")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	began := time.Now()
@@ -155,6 +156,7 @@ func TestMissingBinaryIsNamed(t *testing.T) {
 }
 
 func TestAuthAsksForPasswords(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "a real replica set")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	rs := New(t, Options{Auth: true})

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testmongo"
 )
 
@@ -37,6 +38,7 @@ func direct(node *testmongo.Node) string {
 // finds is old, and nothing is reported on the strength of it: neither that a condition does not hold nor what is
 // there.
 func TestDeposedPrimaryRefusesNothing(t *testing.T) {
+	suites.NeedWhole(t, suites.Mongo, "a real replica set")
 	t.Parallel()
 	rs := testmongo.New(t, testmongo.Options{Own: true})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

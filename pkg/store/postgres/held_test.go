@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
+	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
@@ -45,6 +46,7 @@ func hold(t *testing.T, uri, table string) (release func()) {
 
 // A pooler forgets what a connection has set, and the wait for a lock is bounded all the same.
 func TestHeldTablesBehindAPooler(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	server := testservers.Shared(t, testservers.KindPostgres)
 	pooler := testservers.StartPgBouncer(t, server.Addr)
 	storetest.HeldTables{Lease: heldLease, Open: func(t *testing.T) (store.Store, func(string) func()) {

@@ -38,6 +38,7 @@ func wantFailover(t *testing.T, s store.Store, before store.Reply) {
 }
 
 func TestTheMasterIsKilled(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	servers, s, before := set(t)
 	old := servers.Master(t.Context())
 	servers.Nodes[old].Kill()

@@ -13,6 +13,7 @@ import (
 // A replica that goes on where it had left off closes the gate as well. A claim that was written before counts neither
 // while the gate is closed, nor when it opens above it.
 func TestAPartialSynchronizationClosesTheGate(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	servers, s, before := set(t)
 	master := servers.Master(t.Context())
 	first := lock("g/first", before.Floor+1000, lease)

@@ -87,6 +87,7 @@ func TestEnsembleLosesServers(t *testing.T) {
 
 // A leader that was deposed while it stood still does not know that when it goes on. Its clients see no old document.
 func TestDeposedLeaderIsNotBelieved(t *testing.T) {
+	suites.NeedWhole(t, suites.Stores, "real servers")
 	ensemble := testservers.StartZooKeepers(t, 3)
 	uri := ensemble.Database()
 	for round := range int64(3) {
