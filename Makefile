@@ -113,7 +113,7 @@ processes: ## Tests with real processes and signals, or that judge by the wall c
 
 .PHONY: mongo
 mongo: ## Tests on a real MongoDB, which is fetched where there is none, and a history of it
-	$(call suite,mongo) $(GOTEST) -p 2 -timeout 20m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testmongo"))
+	$(call suite,mongo) $(GOTEST) -p 3 -timeout 20m $(TEST_FLAGS) $(filter-out %/linearizability/,$(call in,testmongo"))
 	$(call suite,mongo) $(HISTORY_TESTS) -run MongoDB
 
 # Seconds for which a history of each store is recorded.
@@ -137,14 +137,14 @@ stores-scenarios: ## Only the scenarios with real processes on these stores (STO
 stores-install: ## What the servers of stores need: Debian's packages (as root, no service is started), etcd
 	go run ./test/testservers/install
 
-# For example BROKERS_FLAGS='-brokers.rate=1000 -ginkgo.focus=hundred'.
+# For Ginkgo, for example BROKERS_FLAGS=--focus=hundred.
 BROKERS_FLAGS ?=
 
 .PHONY: brokers
 brokers: brokers-install ## Subscriptions to real brokers: the suite of each source, and scenarios under faults
 	$(call suite,brokers) $(GOTEST) -p 3 -timeout 30m $(TEST_FLAGS) $(call in,testbroker")
-	@$(build_programs); $(call suite,brokers) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/brokers \
-		-ginkgo.label-filter='$(LABELS)' $(BROKERS_FLAGS)
+	@$(build_programs); $(call suite,brokers) $(GINKGO) --label-filter='$(LABELS)' $(BROKERS_FLAGS) \
+		--junit-report=brokers-scenarios.xml --output-dir=dist/junit ./test/e2e/brokers
 
 .PHONY: brokers-install
 brokers-install: ## What the message brokers need: Debian's packages (as root), Kafka's jars, nats-server

@@ -202,7 +202,7 @@ var _ = Describe("Applications whose replies are late, while workers die and key
 		Figure("sqlite", "replies held for up to %v, %d workers killed, application %v: %d overlaps, the longest of %v",
 			Lease, n, arguments, len(found), longest.Round(time.Millisecond))
 	},
-		Entry("from when they called: no key runs twice", SpecTimeout(ScenarioTimeout), false, 3),
+		Entry("from when they called: no key runs twice", SpecTimeout(ScenarioTimeout), false, 2),
 		Entry("from when they called, for long: no key runs twice", Label(Nightly),
 			SpecTimeout(2*ScenarioTimeout), false, 20),
 		Entry("from when the reply came, which is wrong: keys run twice", Label(Nightly), SpecTimeout(ScenarioTimeout),

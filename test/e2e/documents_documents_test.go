@@ -11,58 +11,40 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-// Each part has clusters of its own, so that they play beside each other.
+// Each part has a cluster of its own, so that they play beside each other.
 var _ = Describe("Documents edited manually", Label("faults-documents"), func() {
-	part("members, values and counters", sideRounds, memberRounds)
-	part("locks", lockRounds)
-	part("sessions", sessionRounds)
-	part("all at once", wholeRounds)
+	part("members, values and counters", NightlyOn("mongodb"), sideRounds, memberRounds)
+	part("locks", NightlyOn("mongodb"), lockRounds)
+	part("sessions", NightlyOn("mongodb"), sessionRounds)
+	part("all at once", NightlyOn("sqlite"), wholeRounds)
 })
 
-// part is rounds that follow one another on the same clusters.
-func part(name string, rounds ...func(on *scenes)) {
-	Context(name, Ordered, ContinueOnFailure, BothStores, func() {
-		on := &scenes{}
+// part is rounds that follow one another on the same cluster.
+func part(name string, nightly NightlyOn, rounds ...func(on *scene)) {
+	EachStore(name, func(store string, uri func() string) {
+		on := &scene{store: store}
 
-		BeforeAll(func(ctx SpecContext) {
-			for store, uri := range Stores() {
-				on.all = append(on.all, newScene(ctx, store, uri()))
-			}
-		}, NodeTimeout(ScenarioTimeout))
+		BeforeAll(func(ctx SpecContext) { on.start(ctx, uri()) }, NodeTimeout(ScenarioTimeout))
 		AfterAll(func() {
-			for _, s := range on.all {
-				overlaps, longest := Load(s.c).Overlaps(), time.Duration(0)
-				for _, o := range overlaps {
-					longest = max(longest, o.For)
-				}
-				Figure(
-					s.store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name,
-					len(overlaps),
-					longest,
-				)
+			overlaps, longest := Load(on.c).Overlaps(), time.Duration(0)
+			for _, o := range overlaps {
+				longest = max(longest, o.For)
 			}
+			Figure(store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name, len(overlaps),
+				longest)
 		})
 
 		for _, add := range rounds {
 			add(on)
 		}
-	})
+	}, nightly, Ordered, ContinueOnFailure)
 }
 
-// scenes are one cluster on each store.
-type scenes struct{ all []*scene }
-
-// round is a scenario about one thing done to each scene. Most of it is waiting, so all scenes play it at once.
-func (on *scenes) round(text string, body func(ctx context.Context, s *scene), labels ...Labels) {
+// round is a scenario about one thing done to the scene.
+func (s *scene) round(text string, body func(ctx context.Context, s *scene), labels ...Labels) {
 	It(text, func(ctx SpecContext) {
-		var parts []func()
-		for _, s := range on.all {
-			parts = append(parts, func() {
-				defer LogsOnPanic(s.store, s.c)
-				s.begin()
-				body(ctx, s)
-			})
-		}
-		AtOnce(parts...)
+		DeferCleanup(func() { LogsOnFailure(s.c) })
+		s.begin()
+		body(ctx, s)
 	}, labels, SpecTimeout(ScenarioTimeout))
 }

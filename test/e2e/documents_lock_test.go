@@ -15,7 +15,7 @@ import (
 )
 
 // lockRounds are about locks under their running owners.
-func lockRounds(on *scenes) {
+func lockRounds(on *scene) {
 	on.round("locks that still name their owner cost nothing, whatever else they say", func(
 		ctx context.Context, s *scene,
 	) {

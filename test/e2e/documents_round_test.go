@@ -48,10 +48,11 @@ func (r *round) covers(o history.Overlap) bool {
 	return o.Later.Start >= r.began && (r.ended == 0 || o.Later.Start < r.ended)
 }
 
-func newScene(ctx context.Context, store string, uri string) *scene {
+// start has its replicas run.
+func (s *scene) start(ctx context.Context, uri string) {
 	GinkgoHelper()
-	s := &scene{store: store, workers: map[string]harness.Proc{}}
-	s.c = NewCluster("documents-"+store, harness.Options{StoreURI: uri, Tasks: editedTasks})
+	s.workers = map[string]harness.Proc{}
+	s.c = NewCluster("documents-"+s.store, harness.Options{StoreURI: uri, Tasks: editedTasks})
 	Expect(s.c.Add(ctx, editedReplicas)).To(Succeed())
 	Eventually(s.c.CheckSpread).WithContext(ctx).WithArguments(editedTasks).Should(Succeed())
 	for _, r := range s.c.Live() {
@@ -59,12 +60,11 @@ func newScene(ctx context.Context, store string, uri string) *scene {
 		Expect(err).NotTo(HaveOccurred())
 		s.workers[r.Name] = worker
 	}
-	if store == "sqlite" {
+	if s.store == "sqlite" {
 		s.hand = newSQLiteHand(uri)
 	} else {
 		s.hand = newMongoHand(uri)
 	}
-	return s
 }
 
 // begin notes how things are before a round.

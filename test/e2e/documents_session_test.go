@@ -15,7 +15,7 @@ import (
 )
 
 // sessionRounds are about sessions of live replicas, and of no one.
-func sessionRounds(on *scenes) {
+func sessionRounds(on *scene) {
 	on.round("sessions whose revision stays are repaired by their next heartbeat", func(ctx context.Context, s *scene) {
 		ids := s.sessions(ctx)
 		for _, fields := range []object{
@@ -129,7 +129,7 @@ func sessionRounds(on *scenes) {
 }
 
 // memberRounds are about what instances say of themselves.
-func memberRounds(on *scenes) {
+func memberRounds(on *scene) {
 	for what, hands := range map[string]func(ctx context.Context, s *scene, ids []string){
 		"are deleted": func(ctx context.Context, s *scene, ids []string) {
 			for _, id := range ids {

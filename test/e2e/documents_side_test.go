@@ -20,7 +20,7 @@ func numbers() []any {
 }
 
 // sideRounds are about documents that no lease hangs on: values, overrides, events, counters.
-func sideRounds(on *scenes) {
+func sideRounds(on *scene) {
 	on.round("values, overrides and events may say anything", func(ctx context.Context, s *scene) {
 		for i, body := range []any{"no JSON", "[]", `{"to":7}`, `{"to":{}}`, "", int64(12)} {
 			key := harness.Key(i + 1)
@@ -82,7 +82,7 @@ func sideRounds(on *scenes) {
 }
 
 // wholeRounds take a whole collection away, or all rows of a table, and at last everything.
-func wholeRounds(on *scenes) {
+func wholeRounds(on *scene) {
 	for _, kind := range editedKinds {
 		on.round("all of kind "+kind+" are gone", func(ctx context.Context, s *scene) {
 			if kind == "lock" {

@@ -29,11 +29,11 @@ func done(ctx context.Context, r *harness.Replica, args ...string) string {
 
 var _ = Describe("Draining an instance", func() {
 	EachStore("One of five", func(store string, uri func() string) {
-		const tasks = 100
+		const tasks, share = 40, 8
 
-		It("moves its twenty tasks, and none comes back until undrain, also when all are restarted",
+		It("moves its tasks, and none comes back until undrain, also when all are restarted",
 			func(ctx SpecContext) {
-				c := NewCluster("drain-"+store, harness.Options{StoreURI: uri(), Cap: 30, Tasks: tasks})
+				c := NewCluster("drain-"+store, harness.Options{StoreURI: uri(), Cap: 12, Tasks: tasks})
 				NothingLost(c)
 				DeferCleanup(func() { LogsOnFailure(c) })
 				Expect(c.Scale(ctx, 5)).To(Succeed())
@@ -42,13 +42,13 @@ var _ = Describe("Draining an instance", func() {
 				const drained = "r1"
 				asked := c.Live()[1]
 				keys := KeysOf(c, c.Live()[0])
-				Expect(keys).To(HaveLen(20))
-				rest := map[string]int{"r2": 25, "r3": 25, "r4": 25, "r5": 25}
+				Expect(keys).To(HaveLen(share))
+				rest := map[string]int{"r2": 10, "r3": 10, "r4": 10, "r5": 10}
 
 				By("looking beforehand at what would move")
 				preview := done(ctx, asked, "drain", drained, "--dry-run")
-				Expect(strings.Count(preview, " would move from r1 to r")).To(Equal(20), preview)
-				Expect(owned(ctx, asked)).To(HaveKeyWithValue(drained, 20), "a dry run changes nothing")
+				Expect(strings.Count(preview, " would move from r1 to r")).To(Equal(share), preview)
+				Expect(owned(ctx, asked)).To(HaveKeyWithValue(drained, share), "a dry run changes nothing")
 
 				By("draining it")
 				before := history.Now()
@@ -59,7 +59,7 @@ var _ = Describe("Draining an instance", func() {
 				after := history.Now()
 				h := Load(c)
 				moves := h.Moves(before, after)
-				Expect(moves).To(HaveLen(20), "its own and no others")
+				Expect(moves).To(HaveLen(share), "its own and no others")
 				for _, move := range moves {
 					Expect(move.From).To(Equal(drained), "%v", move)
 				}
@@ -67,7 +67,7 @@ var _ = Describe("Draining an instance", func() {
 				for _, gap := range h.Gaps(before, after) {
 					ExpectWithin(c, Lease, gap.Old.End, gap.New.Start, gap.New.Key+" is handed over, not taken over")
 				}
-				Figure(store, "drain of one of five: gaps of its twenty tasks %s", history.Summary(gaps))
+				Figure(store, "drain of one of five: gaps of its tasks %s", history.Summary(gaps))
 
 				By("seeing who asked for it on every replica")
 				for _, r := range c.Live() {
@@ -111,7 +111,7 @@ var _ = Describe("Draining an instance", func() {
 				By("taking it back")
 				Expect(done(ctx, live[0], "undrain", drained)).To(Equal("instance r1 undrained\n"))
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
-				Expect(startedOn(c, drained, restarted)).To(HaveLen(20))
+				Expect(startedOn(c, drained, restarted)).To(HaveLen(share))
 			}, SpecTimeout(ScenarioTimeout))
 	}, NightlyOn("mongodb"))
 })

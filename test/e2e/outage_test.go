@@ -28,19 +28,15 @@ type outage struct {
 
 var _ = Describe("A store that is unreachable", func() {
 	const tasks = 12
-	onEach := func(play func(store string, s outage)) {
-		AtOnce(
-			func() { play("mongodb", mongoOutage()) },
-			func() { play("sqlite", sqliteOutage()) },
-		)
-	}
+	outages := map[string]func() outage{"mongodb": mongoOutage, "sqlite": sqliteOutage}
 
-	It("is waited for at the start, and everything runs once it is there", BothStores, Label("P10"),
-		func(ctx SpecContext) {
-			onEach(func(store string, s outage) {
+	EachStore("It", func(store string, _ func() string) {
+		It("is waited for at the start, and everything runs once it is there", Label("P10"),
+			func(ctx SpecContext) {
+				s := outages[store]()
 				back := s.absent(ctx)
 				c := NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-				defer LogsOnPanic(store, c)
+				DeferCleanup(func() { LogsOnFailure(c) })
 				Expect(c.Add(ctx, 2)).To(Succeed())
 				for _, r := range c.Live() {
 					Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
@@ -57,14 +53,13 @@ var _ = Describe("A store that is unreachable", func() {
 						Should(And(HaveField("Store.Reachable", true), HaveField("Ready", true)))
 				}
 				Expect(c.Live()).To(HaveLen(2), "no replica has ended")
-			})
-		}, SpecTimeout(ScenarioTimeout))
+			}, SpecTimeout(ScenarioTimeout))
 
-	It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
-		"unreachable for longer", BothStores, Label("P3"), func(ctx SpecContext) {
-		onEach(func(store string, s outage) {
+		It("costs nothing when it is unreachable for less than the renewal deadline, and all tasks stop when it is "+
+			"unreachable for longer", Label("P3"), func(ctx SpecContext) {
+			s := outages[store]()
 			c := NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-			defer LogsOnPanic(store, c)
+			DeferCleanup(func() { LogsOnFailure(c) })
 			Expect(c.Add(ctx, 3)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 
@@ -105,8 +100,8 @@ var _ = Describe("A store that is unreachable", func() {
 			Figure(store, "store back after an outage of 2 T: all tasks run again within %v",
 				Load(c).LastStart(returned, history.Now()).Sub(returned).Round(time.Millisecond))
 			Expect(c.Live()).To(HaveLen(3), "no replica crashed")
-		})
-	}, SpecTimeout(ScenarioTimeout))
+		}, SpecTimeout(ScenarioTimeout))
+	}, NightlyOn("mongodb"))
 
 	const refused = "ends the program at once with --wait-store 0, and the password is not shown"
 	It(refused, Label("mongodb"), func(ctx SpecContext) {

@@ -180,7 +180,7 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("faults-p
 					"sqlite", "callback of kind %s: %d starts in %v, started elsewhere %v after SIGTERM", bad, starts,
 					watch, ms(first.Sub(at)),
 				)
-			}, NightlyIf(bad == "leak"), SpecTimeout(ScenarioTimeout))
+			}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 	}
 })
 

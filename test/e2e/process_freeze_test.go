@@ -170,23 +170,20 @@ type stopped struct {
 	long  []time.Duration
 }
 
-// onStopped plays a scenario on each store, with a balanced cluster whose tasks fork.
-func onStopped(ctx context.Context, name string, play func(s stopped)) {
-	OnEachStore(func(store string, uri func() string) {
-		s := stopped{
-			store: store,
-			c: NewCluster(name+"-"+store, harness.Options{
-				StoreURI: uri(), Tasks: stoppedTasks, Recorder: []string{"--fork"},
-			}),
-			short: Lease / 2, long: []time.Duration{Lease, Lease * 5 / 2},
-		}
-		if store != "sqlite" {
-			s.short, s.long = 0, s.long[1:]
-		}
-		defer LogsOnPanic(store, s.c)
-		balanced(ctx, s.c)
-		play(s)
-	})
+// newStopped has a balanced cluster whose tasks fork.
+func newStopped(ctx context.Context, store, uri string) stopped {
+	GinkgoHelper()
+	s := stopped{
+		store: store,
+		c:     NewCluster("stopped-"+store, harness.Options{StoreURI: uri, Tasks: stoppedTasks, Recorder: []string{"--fork"}}),
+		short: Lease / 2, long: []time.Duration{Lease, Lease * 5 / 2},
+	}
+	if store != "sqlite" {
+		s.short, s.long = 0, s.long[1:]
+	}
+	DeferCleanup(func() { LogsOnFailure(s.c) })
+	balanced(ctx, s.c)
+	return s
 }
 
 // survives holds a freeze for half a lease to no consequences.
@@ -208,10 +205,11 @@ func (s stopped) spread(ctx context.Context) {
 	Eventually(s.c.CheckSpread).WithContext(ctx).WithArguments(stoppedTasks).Should(Succeed())
 }
 
-var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", func() {
-	It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", Label("P3"),
-		func(ctx SpecContext) {
-			onStopped(ctx, "worker", func(s stopped) {
+var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", Label("faults-process"), func() {
+	EachStore("Stopping", func(store string, uri func() string) {
+		It("the worker: its guard ends the tasks at the deadline, and no one ever runs at the same time", Label("P3"),
+			func(ctx SpecContext) {
+				s := newStopped(ctx, store, uri())
 				s.survives(ctx, harness.Worker, false)
 				for _, d := range s.long {
 					By("for " + d.String())
@@ -229,12 +227,11 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					s.spread(ctx)
 					ExpectOneRunEach(s.c)
 				}
-			})
-		}, SpecTimeout(ScenarioTimeout))
+			}, SpecTimeout(ScenarioTimeout))
 
-	It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself",
-		func(ctx SpecContext) {
-			onStopped(ctx, "guard", func(s stopped) {
+		It("the guard: a silence of T/4 counts as its end, and the worker ends the tasks and itself",
+			func(ctx SpecContext) {
+				s := newStopped(ctx, store, uri())
 				for _, d := range append([]time.Duration{Lease / 2}, s.long...) {
 					By("for " + d.String())
 					balanced(ctx, s.c)
@@ -257,14 +254,13 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					s.spread(ctx)
 					ExpectOneRunEach(s.c)
 				}
-			})
-		}, SpecTimeout(ScenarioTimeout))
+			}, SpecTimeout(ScenarioTimeout))
 
-	// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
-	// What remains is the token, and that the guard acts the moment it wakes.
-	It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token",
-		func(ctx SpecContext) {
-			onStopped(ctx, "both", func(s stopped) {
+		// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
+		// What remains is the token, and that the guard acts the moment it wakes.
+		It("guard and worker but not the tasks: the old runs end with the thaw, under the smaller token",
+			func(ctx SpecContext) {
+				s := newStopped(ctx, store, uri())
 				s.survives(ctx, harness.Both, false)
 				for _, d := range s.long {
 					By("for " + d.String())
@@ -275,12 +271,11 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					s.spread(ctx)
 					f.expectOldRunsOver(s.store, "guard and worker stopped for "+d.String())
 				}
-			})
-		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+			}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
-	It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
-		"smaller token", func(ctx SpecContext) {
-		onStopped(ctx, "whole", func(s stopped) {
+		It("the whole replica, tasks too, as a frozen machine: its old runs end when the guard wakes, under the "+
+			"smaller token", func(ctx SpecContext) {
+			s := newStopped(ctx, store, uri())
 			s.survives(ctx, harness.Both, true)
 			for _, d := range s.long {
 				By("for " + d.String())
@@ -294,6 +289,6 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 				s.spread(ctx)
 				f.expectOldRunsOver(s.store, "replica frozen for "+d.String())
 			}
-		})
-	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
-}, Label("faults-process"), BothStores)
+		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+	}, NightlyOn("mongodb"))
+})

@@ -36,7 +36,7 @@ const (
 func (s *system) play(ctx context.Context) {
 	GinkgoHelper()
 	c, start := s.cluster()
-	defer func() { LogsOnFailure(c) }()
+	DeferCleanup(func() { LogsOnFailure(c) })
 	balanced := func(instances int) {
 		GinkgoHelper()
 		Eventually(func(g Gomega) {

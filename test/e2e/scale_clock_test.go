@@ -17,12 +17,12 @@ import (
 
 // Offsets of clocks never appear in the protocol. What does read the wall clock is schedules and SQLite's store, which
 // has none but its clients'. On one machine they share it, so that this is worse than what can be.
-var _ = Describe("The wall clock of one of three replicas", Label("faults-scale", Nightly), BothStores, func() {
-	It("may be two hours ahead or behind, or jump by two hours every second", func(ctx SpecContext) {
-		prog := laterProgram(ctx)
-		OnEachStore(func(store string, uri func() string) {
+var _ = Describe("The wall clock of one of three replicas", Label("faults-scale", Nightly), func() {
+	EachStore("Three replicas", func(store string, uri func() string) {
+		It("may be two hours ahead or behind, or jump by two hours every second", func(ctx SpecContext) {
+			prog := laterProgram(ctx)
 			c := NewCluster("clock-"+store, harness.Options{StoreURI: uri(), Tasks: 15})
-			defer LogsOnPanic(store, c)
+			DeferCleanup(func() { LogsOnFailure(c) })
 			NothingLost(c)
 			clock := harness.NewWallClock(filepath.Join(Work, "clock-"+store))
 			s := oneWrong{store: store, c: c, prog: prog}
@@ -39,8 +39,8 @@ var _ = Describe("The wall clock of one of three replicas", Label("faults-scale"
 			stop := jump(clock)
 			defer stop()
 			s.play(ctx, "jumping by two hours every second", func() {})
-		})
-	}, SpecTimeout(ScenarioTimeout))
+		}, SpecTimeout(ScenarioTimeout))
+	})
 })
 
 // oneWrong is a cluster in which the clock of one replica is wrong.

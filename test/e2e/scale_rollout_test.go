@@ -15,7 +15,7 @@ import (
 	. "github.com/shardctl/shardctl/test/e2e/suite"
 )
 
-var _ = Describe("A hundred keys on five replicas", Label("faults-scale"), func() {
+var _ = Describe("A hundred keys on five replicas", Label("faults-scale", Fleet, Nightly), func() {
 	EachStore("They", func(store string, uri func() string) {
 		const replicas, tasks = 5, 100
 		var (
@@ -84,7 +84,7 @@ var _ = Describe("A hundred keys on five replicas", Label("faults-scale"), func(
 			const once = half * tasks / replicas
 			Expect(there + back).To(BeNumerically("<=", 2*once+2*half*replicas))
 			ExpectOneRunEach(c)
-		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
+		}, SpecTimeout(ScenarioTimeout))
 
 		It("all come back when all replicas are restarted at once, in order or by kill -9", func(ctx SpecContext) {
 			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -111,6 +111,6 @@ var _ = Describe("A hundred keys on five replicas", Label("faults-scale"), func(
 				Expect(len(h.Started(at, history.Now()))).To(BeNumerically(">=", tasks))
 				ExpectOneRunEach(c)
 			}
-		}, Label(Nightly), SpecTimeout(ScenarioTimeout))
-	}, NightlyOn("mongodb"), Ordered)
+		}, SpecTimeout(ScenarioTimeout))
+	}, Ordered, Serial)
 })

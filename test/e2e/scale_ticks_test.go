@@ -45,12 +45,12 @@ groups:
       - name: tick-{1..6}
 `
 
-var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
-	It("follow the clock of the replica that owns them, and no tick fires twice", func(ctx SpecContext) {
-		OnEachStore(func(store string, uri func() string) {
+var _ = Describe("Schedules where one of three wall clocks is wrong", Label("faults-scale", Nightly), func() {
+	EachStore("They", func(store string, uri func() string) {
+		It("follow the clock of the replica that owns them, and no tick fires twice", func(ctx SpecContext) {
 			at, file := uri(), filepath.Join(Work, "ticks-"+store)
 			c := NewCluster("ticks-"+store, harness.Options{})
-			defer LogsOnPanic(store, c)
+			DeferCleanup(func() { LogsOnFailure(c) })
 			clock := harness.NewWallClock(filepath.Join(Work, "ticks-clock-"+store))
 			Expect(clock.Set(2 * time.Hour)).To(Succeed())
 			// The wrong one comes last: a task that it has fired two hours ahead is silent for that long elsewhere.
@@ -110,9 +110,9 @@ var _ = Describe("Schedules where one of three wall clocks is wrong", func() {
 				"until the right clock has passed what was fired",
 				before-jumped, len(all), late)
 			Expect(late).To(BeZero(), "a tick at or below the last one fired is never fired again")
-		})
-	}, SpecTimeout(ScenarioTimeout))
-}, Label("faults-scale", Nightly), BothStores)
+		}, SpecTimeout(ScenarioTimeout))
+	})
+})
 
 // eventuallyTicked waits until n tasks have fired a tick of this kind.
 func eventuallyTicked(ctx context.Context, file string, n int, kind func(tick) bool) {

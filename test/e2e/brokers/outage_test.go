@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("A store that is away for two leases", func() {
 	for _, k := range kinds {
-		It(fmt.Sprintf("ends subscriptions to %s within the lease, and no worker", k.name), Label(k.name, "nightly"),
+		It(fmt.Sprintf("ends subscriptions to %s within the lease, and no worker", k.name), Label(k.name, "nightly"), Serial,
 			func(ctx SpecContext) { playOutage(ctx, k) }, SpecTimeout(ScenarioTimeout))
 	}
 })

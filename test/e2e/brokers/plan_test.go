@@ -58,7 +58,7 @@ var _ = Describe("Subscriptions", func() {
 		It(fmt.Sprintf("to ten topics of %s lose nothing", k.name), Label(k.name, "nightly"),
 			func(ctx SpecContext) { play(ctx, k, small) }, SpecTimeout(2*suite.ScenarioTimeout))
 	}
-	It("to a hundred topics of kafka lose nothing", Label("kafka", "nightly"), func(ctx SpecContext) {
+	It("to a hundred topics of kafka lose nothing", Label("kafka", "nightly"), Serial, func(ctx SpecContext) {
 		k := kindOf("kafka")
 		k.partitions = 1
 		p := hundred

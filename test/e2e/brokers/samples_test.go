@@ -60,7 +60,7 @@ var _ = Describe("The sample configuration", func() {
 		}
 		It(fmt.Sprintf("topics-%s.yaml delivers a hundred topics to the receiver in %s", k.name,
 			samples[k.name].receiver),
-			labels, func(ctx SpecContext) { playSample(ctx, k, samples[k.name]) }, SpecTimeout(ScenarioTimeout))
+			labels, Serial, func(ctx SpecContext) { playSample(ctx, k, samples[k.name]) }, SpecTimeout(ScenarioTimeout))
 	}
 })
 

@@ -39,7 +39,7 @@ var _ = Describe("A replica frozen for two leases, and thawed", func() {
 	for _, k := range staleKinds {
 		for _, part := range []harness.Part{harness.Both, harness.Worker} {
 			what := map[harness.Part]string{harness.Both: "guard and worker", harness.Worker: "the worker alone"}[part]
-			It(fmt.Sprintf("acknowledges nothing to %s: %s", k.name, what), Label(k.name, "nightly"),
+			It(fmt.Sprintf("acknowledges nothing to %s: %s", k.name, what), Label(k.name, "nightly"), Serial,
 				func(ctx SpecContext) {
 					s := newStale(ctx, k.kind, k.fence)
 					s.underWay(ctx)

@@ -34,6 +34,9 @@ import (
 // too: replicas beside them would rightly give up their leases.
 const Fleet = "fleet"
 
+// MostBeside is how many tasks a cluster may have that runs beside others. Larger ones are Serial, for the same reason.
+const MostBeside = 50
+
 // Nightly is the label of scenarios that CI leaves out: they take long, or what they try is decided elsewhere as well.
 const Nightly = "nightly"
 
@@ -125,10 +128,13 @@ type shared struct {
 	Bins harness.Binaries
 }
 
-// NewCluster makes a cluster without replicas. At the end of the container or scenario that called it, all
-// that ran is judged, as ExpectOneRunEach does, and its processes die.
+// NewCluster makes a cluster without replicas, for at most MostBeside tasks unless the scenario is Serial. At the end of
+// the container or scenario that called it, all that ran is judged, as ExpectOneRunEach does, and its processes die.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
+	if !CurrentSpecReport().IsSerial {
+		Expect(o.Tasks).To(BeNumerically("<=", MostBeside), "tasks of a scenario that is not Serial")
+	}
 	if o.Lease == 0 {
 		o.Lease = Lease
 	}
@@ -246,7 +252,7 @@ type NightlyOn string
 // EachStore runs the same scenarios once for each store. uri makes a fresh, empty store; call it from BeforeAll or a
 // scenario.
 func EachStore(what string, scenarios func(store string, uri func() string), args ...any) {
-	for store, uri := range Stores() {
+	for store, uri := range stores() {
 		all := []any{Label(store)}
 		for _, arg := range args {
 			if later, ok := arg.(NightlyOn); !ok {
@@ -260,20 +266,8 @@ func EachStore(what string, scenarios func(store string, uri func() string), arg
 	}
 }
 
-// BothStores are the labels of a scenario that plays on all stores at once.
-var BothStores = Label("mongodb", "sqlite")
-
-// OnEachStore plays a scenario that mostly waits on all stores at once.
-func OnEachStore(play func(store string, uri func() string)) {
-	var parts []func()
-	for store, uri := range Stores() {
-		parts = append(parts, func() { play(store, uri) })
-	}
-	AtOnce(parts...)
-}
-
-// Stores are the names of all stores, each with what makes a fresh, empty one.
-func Stores() iter.Seq2[string, func() string] {
+// stores are the names of all stores, each with what makes a fresh, empty one.
+func stores() iter.Seq2[string, func() string] {
 	return func(yield func(string, func() string) bool) {
 		_ = yield("mongodb", func() string { return testmongo.Shared(GinkgoTB()) }) && yield("sqlite", SQLiteURI)
 	}
