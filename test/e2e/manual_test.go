@@ -159,7 +159,7 @@ groups:
 		ExpectShown(ctx, "died", a)
 		kill(a)
 		ExpectShown(ctx, "none-up", a)
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 	It("shows a store that is unreachable", func(ctx SpecContext) {
 		s := sqliteOutage()

@@ -82,5 +82,5 @@ var _ = Describe("A store where every command takes half a lease", func() {
 			ms(history.LastSign(aliveAfter(h, 0)).Sub(at)), HardDeadline, ms(b.lastStart(c).Sub(ended)), b.stayed(c), faultTasks)
 		c.expectSound(ctx)
 		Expect(b.stayed(c)).To(BeNumerically(">=", faultTasks-1), "no reshuffle")
-	}, SpecTimeout(ScenarioTimeout))
+	}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 }, Label("mongodb", "faults-mongo"), Ordered, ContinueOnFailure)

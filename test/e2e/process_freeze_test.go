@@ -254,7 +254,7 @@ var _ = Describe("SIGSTOP and SIGCONT of a part of a replica whose tasks fork", 
 					s.spread(ctx)
 					ExpectOneRunEach(s.c)
 				}
-			}, SpecTimeout(ScenarioTimeout))
+			}, Label(Nightly), SpecTimeout(ScenarioTimeout))
 
 		// All that could end the tasks is stopped, and the tasks are not: as with a frozen machine, no lease helps.
 		// What remains is the token, and that the guard acts the moment it wakes.
