@@ -78,8 +78,8 @@ for suite in "$@"; do
 done
 
 status=0
-times=$(mktemp) installed=$(mktemp)
-trap 'rm -f "$times" "$installed"' EXIT
+times=$(mktemp) installed=$(mktemp) installing=
+trap 'rm -f "$times" "$installed"; [ -z "$installing" ] || kill "$installing"' EXIT
 TIMEFORMAT='%0R %0U %0S'
 # timed NAME COMMAND…: runs it, and adds a line to the table.
 timed() {
@@ -91,7 +91,6 @@ timed() {
     table+="$name"$'\t'"$result"$'\t'"$wall"$'\t'"$((user + system))"$'\n'
 }
 
-installing=
 if [ ${#installs[@]} -gt 0 ]; then
     make --no-print-directory --keep-going "${installs[@]}" >"$installed" 2>&1 &
     installing=$!
