@@ -194,13 +194,20 @@ func (r lockRig) await(what string, holds func() error) {
 	}
 }
 
-// gone waits until a process is no more.
-func (r lockRig) gone(pid string) {
+// number is the process ID that a command wrote.
+func (r lockRig) number(pid string) int {
 	r.t.Helper()
 	number, err := strconv.Atoi(pid)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return number
+}
+
+// gone waits until a process is no more.
+func (r lockRig) gone(pid string) {
+	r.t.Helper()
+	number := r.number(pid)
 	r.await("process "+pid+" is gone", func() error {
 		if err := syscall.Kill(number, 0); err == nil {
 			return fmt.Errorf("it is there")

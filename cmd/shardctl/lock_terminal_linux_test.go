@@ -50,7 +50,7 @@ func (r lockRig) state(pid string) string {
 func (r lockRig) becomes(pid, state string) {
 	r.t.Helper()
 	r.await("process "+pid+" becomes "+state, func() error {
-		if is := r.state(pid); is == "" || !strings.Contains(state, is) {
+		if is := r.state(pid); !strings.Contains(state, is) || is == "" {
 			return fmt.Errorf("it is %q", is)
 		}
 		return nil
@@ -91,11 +91,7 @@ func TestLockOnATerminal(t *testing.T) {
 	}
 	r.wrote("int-1")
 	r.sh("true", "-w", "1", "--lease", "4s").want("while the command goes on", 1)
-	waits, err := strconv.Atoi(r.wrote("waits"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(waits, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(r.number(r.wrote("waits")), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if code := r.wrote("code"); code != "11" {
