@@ -170,9 +170,7 @@ shutdown: {timeout: 5s}
 server: {listen: %q, advertise: %q}
 admin: {listen: %q, tokensFile: %q}
 `, name, string("abc"[len(s.Live())%3]), s.StoreURI, server, server, admin, s.tokens)
-	return header + strings.NewReplacer(
-		"LONG", longName, "DIR", s.dir,
-	).Replace(shopGroups)
+	return header + strings.NewReplacer("LONG", longName, "DIR", s.dir).Replace(shopGroups)
 }
 
 // command runs shardctl and asks the first replica.
