@@ -195,16 +195,20 @@ var _ = Describe("An application whose replica is frozen", Label("mongodb"), fun
 				{"guard, worker and application", harness.Both, true},
 			} {
 				By(frozen.what)
-				a.freeze(replicas[i], frozen.what, frozen.part, frozen.application)
+				a.freeze(ctx, replicas[i], frozen.what, frozen.part, frozen.application)
 			}
 		}, SpecTimeout(ScenarioTimeout))
 })
 
 // freeze stops parts of a replica, and its application if so asked, until its keys run elsewhere. Then all go on, the
 // application first: that is the worst order.
-func (a *applications) freeze(r *harness.Replica, what string, part harness.Part, andApplication bool) {
+func (a *applications) freeze(
+	ctx context.Context, r *harness.Replica, what string, part harness.Part, andApplication bool,
+) {
 	GinkgoHelper()
 	const afterThaw = 2 * time.Second // in which an application ends that was frozen
+	// A key that is on its way elsewhere would start there before the freeze, and not again.
+	Eventually(a.CheckSpread).WithContext(ctx).WithArguments(a.keys).Should(Succeed())
 	app, keys := applicationOf(r), KeysOf(a.Cluster, r)
 	var woken history.Instant
 	if andApplication {

@@ -16,13 +16,10 @@ import (
 var _ = Describe("More tasks than the caps have free capacity for", func() {
 	EachStore("Fifty on four replicas with a cap of 10", func(store string, uri func() string) {
 		const tasks, running, left = 50, 40, 10
-		var c *harness.Cluster
-
-		AfterEach(func() { LogsOnFailure(c) })
 
 		It("run as far as capacity allows, and the rest is reported everywhere as NoCapacity", Label("P6"),
 			func(ctx SpecContext) {
-				c = NewCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 10, Tasks: tasks})
+				c := NewCluster("capacity-"+store, harness.Options{StoreURI: uri(), Cap: 10, Tasks: tasks})
 				Expect(c.Add(ctx, 4)).To(Succeed())
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(running).Should(Succeed())
 

@@ -141,7 +141,6 @@ var _ = Describe("Tasks made of what exists", func() {
 		It("gives new names a task within the interval, takes none away while it fails, and drains what has "+
 			"vanished after the grace, and any replica looks", func(ctx SpecContext) {
 			c := NewCluster("discovery-"+store, harness.Options{StoreURI: uri(), Cap: 30})
-			DeferCleanup(func() { LogsOnFailure(c) })
 			at := newNames(many("old", 10)...)
 			replicas := finding(ctx, c, 3, fmt.Sprintf("{http: {url: %q}, interval: %s, grace: 6s}", at.URL, interval))
 			eventuallyRun(ctx, replicas[0], many("old", 10))
@@ -218,7 +217,6 @@ var _ = Describe("Tasks made of what exists", func() {
 	It("makes tasks of the lines of a file, beside those of the list, and reports what has no task", Label("sqlite"),
 		func(ctx SpecContext) {
 			c := NewCluster("discovery-file", harness.Options{StoreURI: SQLiteURI()})
-			DeferCleanup(func() { LogsOnFailure(c) })
 			file := filepath.Join(GinkgoT().TempDir(), "names.txt")
 			write := func(lines ...string) {
 				GinkgoHelper()

@@ -24,15 +24,17 @@ func part(name string, nightly NightlyOn, rounds ...func(on *scene)) {
 	EachStore(name, func(store string, uri func() string) {
 		on := &scene{store: store}
 
-		BeforeAll(func(ctx SpecContext) { on.start(ctx, uri()) }, NodeTimeout(ScenarioTimeout))
-		AfterAll(func() {
-			overlaps, longest := Load(on.c).Overlaps(), time.Duration(0)
-			for _, o := range overlaps {
-				longest = max(longest, o.For)
-			}
-			Figure(store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name, len(overlaps),
-				longest)
-		})
+		BeforeAll(func(ctx SpecContext) {
+			on.start(ctx, uri())
+			DeferCleanup(func() {
+				overlaps, longest := Load(on.c).Overlaps(), time.Duration(0)
+				for _, o := range overlaps {
+					longest = max(longest, o.For)
+				}
+				Figure(store, "%s: two runs of a key at once, where that is allowed: %d, for at most %v", name,
+					len(overlaps), longest)
+			})
+		}, NodeTimeout(ScenarioTimeout))
 
 		for _, add := range rounds {
 			add(on)
@@ -43,7 +45,6 @@ func part(name string, nightly NightlyOn, rounds ...func(on *scene)) {
 // round is a scenario about one thing done to the scene.
 func (s *scene) round(text string, body func(ctx context.Context, s *scene), labels ...Labels) {
 	It(text, func(ctx SpecContext) {
-		DeferCleanup(func() { LogsOnFailure(s.c) })
 		s.begin()
 		body(ctx, s)
 	}, labels, SpecTimeout(ScenarioTimeout))

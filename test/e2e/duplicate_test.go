@@ -16,12 +16,9 @@ import (
 var _ = Describe("Two replicas with one instance name", Label(Nightly), func() {
 	EachStore("Twins", func(store string, uri func() string) {
 		const tasks = 10
-		var c *harness.Cluster
-
-		AfterEach(func() { LogsOnFailure(c) })
 
 		It("are reported, and both keep working", func(ctx SpecContext) {
-			c = NewCluster("twins-"+store, harness.Options{StoreURI: uri(), Tasks: tasks})
+			c := NewCluster("twins-"+store, harness.Options{StoreURI: uri(), Tasks: tasks})
 			for range 2 {
 				_, err := c.Start(ctx, "twin")
 				Expect(err).NotTo(HaveOccurred())

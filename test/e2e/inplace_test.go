@@ -75,7 +75,6 @@ var _ = Describe("A container that is killed whole and started again", func() {
 				return err
 			}
 		)
-		AfterEach(func() { LogsOnFailure(c) })
 
 		BeforeAll(func(ctx SpecContext) {
 			c = NewCluster(
@@ -182,14 +181,10 @@ var _ = Describe("A container that is killed whole and started again", func() {
 })
 
 var _ = Describe("A container that is killed whole while an HTTP endpoint works for it", Label("sqlite"), func() {
-	var c *harness.Cluster
-
-	AfterEach(func() { LogsOnFailure(c) })
-
 	It("takes the HTTP endpoint's key back only when its time is over", func(ctx SpecContext) {
 		const lease = 10 * time.Second
 		far := newEndpoint()
-		c = NewCluster("in-place-far", harness.Options{StoreURI: SQLiteURI(), Tasks: 2, Lease: lease, Settle: lease})
+		c := NewCluster("in-place-far", harness.Options{StoreURI: SQLiteURI(), Tasks: 2, Lease: lease, Settle: lease})
 		dir, err := os.MkdirTemp(Work, "pod-")
 		Expect(err).NotTo(HaveOccurred())
 		more := filepath.Join(dir, "far.yaml")
@@ -230,7 +225,6 @@ var _ = Describe("A container that is killed whole beside an application", Label
 	It("waits for what the application can have been promised, from its own start", func(ctx SpecContext) {
 		const lease = 10 * time.Second
 		c := NewCluster("in-place-beside", harness.Options{StoreURI: SQLiteURI(), Tasks: 2, Lease: lease, Settle: lease})
-		DeferCleanup(func() { LogsOnFailure(c) })
 		dir, err := os.MkdirTemp("", "shardctl-app-") // the path of a socket is short
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(os.RemoveAll(dir)).To(Succeed()) })

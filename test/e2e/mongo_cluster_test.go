@@ -74,12 +74,11 @@ func (c *setCluster) replace(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// logsOnFailure shows what replicas and servers said when the scenario failed.
+// logsOnFailure shows what the servers said when the scenario failed.
 func (c *setCluster) logsOnFailure() {
 	if c == nil {
 		return
 	}
-	LogsOnFailure(c.Cluster)
 	if CurrentSpecReport().Failed() {
 		AddReportEntry("mongod", c.rs.LogTail(5), ReportEntryVisibilityFailureOrVerbose)
 	}

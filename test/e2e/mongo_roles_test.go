@@ -87,7 +87,6 @@ var _ = Describe("A database that asks who is there", func() {
 	var c *harness.Cluster
 
 	BeforeAll(func(ctx SpecContext) { v = newVault(ctx) }, NodeTimeout(ScenarioTimeout))
-	AfterEach(func() { LogsOnFailure(c) })
 
 	cluster := func(name, uri string) {
 		GinkgoHelper()

@@ -35,7 +35,6 @@ var _ = Describe("Draining an instance", func() {
 			func(ctx SpecContext) {
 				c := NewCluster("drain-"+store, harness.Options{StoreURI: uri(), Cap: 12, Tasks: tasks})
 				NothingLost(c)
-				DeferCleanup(func() { LogsOnFailure(c) })
 				Expect(c.Scale(ctx, 5)).To(Succeed())
 				Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 				names := []string{"r1", "r2", "r3", "r4", "r5"}

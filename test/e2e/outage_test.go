@@ -36,7 +36,6 @@ var _ = Describe("A store that is unreachable", func() {
 				s := outages[store]()
 				back := s.absent(ctx)
 				c := NewCluster("start-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-				DeferCleanup(func() { LogsOnFailure(c) })
 				Expect(c.Add(ctx, 2)).To(Succeed())
 				for _, r := range c.Live() {
 					Eventually(func() (int, error) { return r.Client.Health(ctx, "/livez") }).Should(Equal(http.StatusOK))
@@ -59,7 +58,6 @@ var _ = Describe("A store that is unreachable", func() {
 			"unreachable for longer", Label("P3"), func(ctx SpecContext) {
 			s := outages[store]()
 			c := NewCluster("outage-"+store, harness.Options{StoreURI: s.uri, Tasks: tasks})
-			DeferCleanup(func() { LogsOnFailure(c) })
 			Expect(c.Add(ctx, 3)).To(Succeed())
 			Eventually(c.CheckSpread).WithContext(ctx).WithArguments(tasks).Should(Succeed())
 

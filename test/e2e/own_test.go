@@ -41,7 +41,6 @@ func newOwn(name, body string) *own {
 		"rebalance": map[string]any{"settle": "300ms"},
 		"shutdown":  map[string]any{"timeout": "10s"},
 	}
-	DeferCleanup(func() { LogsOnFailure(o.Cluster) })
 	return o
 }
 

@@ -66,7 +66,6 @@ var _ = Describe("A Go service with a callback that misbehaves", Label("faults-p
 		list := Load(c).Runs(badKey)
 		return replicaOf(c, list[len(list)-1].Instance)
 	}
-	AfterEach(func() { LogsOnFailure(c) })
 
 	It("by blocking past its lease costs its process, which exits at the hard deadline, and no other",
 		func(ctx SpecContext) {

@@ -92,7 +92,6 @@ func (d *deafSide) granted(instance string) time.Time {
 var _ = Describe("The HTTP endpoint of an http task that never answers stop", func() {
 	const key = "g/far"
 	var c *harness.Cluster
-	AfterEach(func() { LogsOnFailure(c) })
 
 	// start starts a replica and waits until it takes part.
 	start := func(ctx context.Context, far *deafSide, uri, name string, shutdown time.Duration) *harness.Replica {

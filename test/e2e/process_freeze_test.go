@@ -175,13 +175,14 @@ func newStopped(ctx context.Context, store, uri string) stopped {
 	GinkgoHelper()
 	s := stopped{
 		store: store,
-		c:     NewCluster("stopped-"+store, harness.Options{StoreURI: uri, Tasks: stoppedTasks, Recorder: []string{"--fork"}}),
+		c: NewCluster(
+			"stopped-"+store, harness.Options{StoreURI: uri, Tasks: stoppedTasks, Recorder: []string{"--fork"}},
+		),
 		short: Lease / 2, long: []time.Duration{Lease, Lease * 5 / 2},
 	}
 	if store != "sqlite" {
 		s.short, s.long = 0, s.long[1:]
 	}
-	DeferCleanup(func() { LogsOnFailure(s.c) })
 	balanced(ctx, s.c)
 	return s
 }

@@ -29,7 +29,6 @@ var _ = Describe("kill -9 of a part of a replica whose tasks have children, in t
 			NothingLost(c)
 		})
 		BeforeEach(func(ctx SpecContext) { balanced(ctx, c) }, NodeTimeout(ScenarioTimeout))
-		AfterEach(func() { LogsOnFailure(c) })
 
 		// The worker alone cannot keep its tasks: it kills what it finds and exits. It marks nothing, since it cannot
 		// know that everything is gone; so the others wait the lease out.

@@ -26,12 +26,10 @@ const (
 
 var _ = Describe("A task that misbehaves", Label("faults-process", "sqlite"), func() {
 	const tasks = 8
-	var c *harness.Cluster
-	AfterEach(func() { LogsOnFailure(c) })
 
 	It("by leaving its process group is found and ended before its key goes on, when its replica drains and when it "+
 		"dies", func(ctx SpecContext) {
-		c = NewCluster("escape", harness.Options{
+		c := NewCluster("escape", harness.Options{
 			StoreURI: SQLiteURI(), Tasks: tasks, StopTimeout: time.Second, Recorder: []string{"--escape"},
 			Odd: []harness.OddTask{{Name: odd, Recorder: []string{"--fork", "--escape", "--ignore-term"}}},
 		})
@@ -81,7 +79,7 @@ var _ = Describe("A task that misbehaves", Label("faults-process", "sqlite"), fu
 	It("by writing 512 MiB as fast as it can disturbs no one, and costs no memory", func(ctx SpecContext) {
 		const size = 512 << 20
 		begin := filepath.Join(Work, "flood-begins")
-		c = NewCluster("flood", harness.Options{
+		c := NewCluster("flood", harness.Options{
 			StoreURI: SQLiteURI(), Tasks: tasks,
 			Odd: []harness.OddTask{{Name: odd, Recorder: []string{"--flood", fmt.Sprint(size), "--flood-when", begin}}},
 		})
@@ -122,7 +120,7 @@ var _ = Describe("A task that misbehaves", Label("faults-process", "sqlite"), fu
 				initial = 200 * time.Millisecond
 				watch   = 12 * time.Second
 			)
-			c = NewCluster("crash", harness.Options{
+			c := NewCluster("crash", harness.Options{
 				StoreURI: SQLiteURI(), Tasks: tasks,
 				Odd: []harness.OddTask{{
 					Name: odd, Recorder: []string{"--crash-after", life.String(), "--exit", "7"},

@@ -24,7 +24,6 @@ var _ = Describe("The socket between guard and worker", func() {
 		)
 		NothingLost(c)
 	})
-	AfterEach(func() { LogsOnFailure(c) })
 
 	for _, way := range []struct {
 		what string

@@ -29,7 +29,6 @@ var _ = Describe("A replica in the foreground of a terminal", Label("faults-proc
 		})
 		Expect(c.Add(ctx, 1)).To(Succeed())
 	}, NodeTimeout(ScenarioTimeout))
-	AfterEach(func() { LogsOnFailure(c) })
 
 	sit := func(ctx SpecContext) (*harness.Replica, *harness.Terminal, []string) {
 		r, terminal, err := c.StartOnTerminal(ctx, "sits")

@@ -36,7 +36,6 @@ const (
 func (s *system) play(ctx context.Context) {
 	GinkgoHelper()
 	c, start := s.cluster()
-	DeferCleanup(func() { LogsOnFailure(c) })
 	balanced := func(instances int) {
 		GinkgoHelper()
 		Eventually(func(g Gomega) {

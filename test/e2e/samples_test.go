@@ -47,11 +47,6 @@ var _ = Describe("The sample configurations", Label("sqlite"), Ordered, func() {
 			}
 		}
 	})
-	AfterEach(func() {
-		for _, name := range CurrentSpecReport().Labels() {
-			LogsOnFailure(clusters[name])
-		}
-	})
 	AfterAll(func(ctx SpecContext) {
 		for name, c := range clusters {
 			Expect(c.Scale(ctx, 0)).To(Succeed())

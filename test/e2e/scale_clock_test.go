@@ -22,7 +22,6 @@ var _ = Describe("The wall clock of one of three replicas", Label("faults-scale"
 		It("may be two hours ahead or behind, or jump by two hours every second", func(ctx SpecContext) {
 			prog := laterProgram(ctx)
 			c := NewCluster("clock-"+store, harness.Options{StoreURI: uri(), Tasks: 15})
-			DeferCleanup(func() { LogsOnFailure(c) })
 			NothingLost(c)
 			clock := harness.NewWallClock(filepath.Join(Work, "clock-"+store))
 			s := oneWrong{store: store, c: c, prog: prog}

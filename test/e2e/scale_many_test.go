@@ -27,7 +27,6 @@ var _ = Describe("Many replicas", Label("faults-scale", Nightly), func() {
 			c := NewCluster(
 				"start-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Lease: lease, Recorder: slow},
 			)
-			DeferCleanup(func() { LogsOnFailure(c) })
 			began := history.Now()
 			Expect(c.Add(ctx, replicas)).To(Succeed())
 			eventuallyAlive(ctx, c)
@@ -56,7 +55,6 @@ var _ = Describe("Many of twenty replicas", Label("faults-scale", Nightly), func
 			c = NewCluster("dying-"+store, harness.Options{StoreURI: uri(), Tasks: tasks, Lease: lease, Recorder: slow})
 			NothingLost(c)
 		})
-		AfterEach(func() { LogsOnFailure(c) })
 
 		// dies kills n replicas at once and waits until the others have everything.
 		dies := func(ctx SpecContext, of, n int) {

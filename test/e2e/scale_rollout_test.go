@@ -34,7 +34,6 @@ var _ = Describe("A hundred keys on five replicas", Label("faults-scale", Fleet,
 				v.Program = program
 			}
 		})
-		AfterEach(func() { LogsOnFailure(c) })
 
 		// replaced replaces n of the given replicas, the oldest first, as an orchestrator with a surge of one does.
 		replaced := func(ctx context.Context, old []*harness.Replica, n int, by harness.Variant, names string) {

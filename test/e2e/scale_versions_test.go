@@ -48,7 +48,6 @@ var _ = Describe("Versions side by side", Label("faults-scale"), func() {
 			NothingLost(c)
 			later = harness.Variant{Program: laterProgram(ctx), Env: []string{"SHARDCTL_TEST_UNKNOWN_FIELDS=1"}}
 		}, NodeTimeout(ScenarioTimeout))
-		AfterEach(func() { LogsOnFailure(c) })
 
 		It("hand keys over in both directions, although the later one writes fields that this one does not know",
 			func(ctx SpecContext) {

@@ -164,12 +164,9 @@ func tokens(ctx SpecContext, r *harness.Replica) map[string]owner {
 var _ = Describe("Tasks that ignore SIGTERM and leave children behind", func() {
 	EachStore("Stubborn tasks", func(store string, uri func() string) {
 		const tasks = 12
-		var c *harness.Cluster
-
-		AfterEach(func() { LogsOnFailure(c) })
 
 		It("are ended whole before they run elsewhere", Label("P1", "P9"), func(ctx SpecContext) {
-			c = NewCluster("stubborn-"+store, harness.Options{
+			c := NewCluster("stubborn-"+store, harness.Options{
 				StoreURI: uri(), Tasks: tasks, StopTimeout: time.Second, Recorder: []string{"--ignore-term", "--fork"},
 			})
 			NothingLost(c)

@@ -35,7 +35,6 @@ var _ = Describe("A hundred tasks on five replicas with a cap of 30", func() {
 			if c == nil {
 				return // BeforeAll has failed
 			}
-			LogsOnFailure(c)
 			ExpectOneRunEach(c)
 		})
 
@@ -157,12 +156,9 @@ func gapKeys(gaps []history.Gap) []string {
 
 var _ = Describe("Two rollouts of one program side by side", Label("sqlite"), func() {
 	const tasks = 12
-	var c *harness.Cluster
-
-	AfterEach(func() { LogsOnFailure(c) })
 
 	It("give the keys that move to the newer one", func(ctx SpecContext) {
-		c = NewCluster("rollouts", harness.Options{StoreURI: SQLiteURI(), Tasks: tasks})
+		c := NewCluster("rollouts", harness.Options{StoreURI: SQLiteURI(), Tasks: tasks})
 		start := func(name, rollout string) *harness.Replica {
 			r, err := c.StartVariant(ctx, name, harness.Variant{Fields: map[string]any{"rollout": rollout}})
 			Expect(err).NotTo(HaveOccurred())

@@ -30,7 +30,6 @@ var _ = Describe("A replica frozen while it holds SQLite's write lock", Label("f
 		Expect(f.c.Add(ctx, fileReplicas)).To(Succeed())
 		Eventually(f.c.CheckSpread).WithContext(ctx).WithArguments(fileTasks).Should(Succeed())
 	})
-	AfterEach(func() { LogsOnFailure(f.c) })
 
 	It("is ended by its guard when only its worker is, and its keys run elsewhere", func(ctx SpecContext) {
 		r := f.c.Live()[0]

@@ -106,7 +106,6 @@ var _ = Describe("Topics that are discovered", Label("kafka", "short", "discover
 			t.create(ctx, 2, "parts")
 
 			c := NewCluster("kafka-discovery", harness.Options{StoreURI: SQLiteURI()})
-			DeferCleanup(func() { LogsOnFailure(c) })
 			for i := range 3 {
 				_, err := c.StartWith(ctx, fmt.Sprintf("d%d", i+1),
 					discovering(c, fmt.Sprintf("d%d", i+1), server.Addr(), at.URL))

@@ -55,7 +55,6 @@ func newRig(ctx context.Context, k kind, p plan, tasks string) *rig {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(r.publisher.Close)
 	r.cluster = NewCluster(k.name, harness.Options{StoreURI: SQLiteURI()})
-	DeferCleanup(func() { LogsOnFailure(r.cluster) })
 	r.tasks = tasks
 	return r
 }

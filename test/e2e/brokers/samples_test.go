@@ -116,7 +116,6 @@ func startSample(ctx context.Context, name string) *harness.Cluster {
 	path, err := filepath.Abs(filepath.Join("../../../config", "topics-"+name+".yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	c := NewCluster("sample-"+name, harness.Options{})
-	DeferCleanup(func() { LogsOnFailure(c) })
 	for i := range sampleReplicas {
 		replica := fmt.Sprintf("r%d", i+1)
 		_, err := c.StartWith(ctx, replica, func(server, admin string) (string, error) {

@@ -82,7 +82,6 @@ func (c *counted) count() int {
 // most has one replica after the other come and go. None has more connections than this at any time.
 func (c *counted) most(ctx SpecContext, most int) {
 	GinkgoHelper()
-	DeferCleanup(func() { LogsOnFailure(c.cluster) })
 	frozen := c.alone(ctx, "frozen")
 	idle := c.count()
 	hit(frozen, harness.Worker, syscall.SIGSTOP)

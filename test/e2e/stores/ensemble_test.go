@@ -62,7 +62,6 @@ func (f *failover) judge() {
 			AddReportEntry("server", server.Server().LogTail(20), ReportEntryVisibilityFailureOrVerbose)
 		}
 	}
-	LogsOnFailure(f.cluster)
 	ExpectOneRunEach(f.cluster)
 }
 

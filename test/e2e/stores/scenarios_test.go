@@ -41,7 +41,6 @@ func scenarios(kind testservers.Kind) {
 		if CurrentSpecReport().Failed() {
 			AddReportEntry("server", r.server.LogTail(20), ReportEntryVisibilityFailureOrVerbose)
 		}
-		LogsOnFailure(r.cluster)
 		ExpectOneRunEach(r.cluster)
 	})
 

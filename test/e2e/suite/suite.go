@@ -128,8 +128,8 @@ type shared struct {
 	Bins harness.Binaries
 }
 
-// NewCluster makes a cluster without replicas, for at most MostBeside tasks unless the scenario is Serial. At the end of
-// the container or scenario that called it, all that ran is judged, as ExpectOneRunEach does, and its processes die.
+// NewCluster makes a cluster without replicas, for at most MostBeside tasks unless the scenario is Serial. At the end
+// of the container or scenario that called it, all that ran is judged, as ExpectOneRunEach does, and its processes die.
 func NewCluster(name string, o harness.Options) *harness.Cluster {
 	GinkgoHelper()
 	if !CurrentSpecReport().IsSerial {
@@ -146,12 +146,27 @@ func NewCluster(name string, o harness.Options) *harness.Cluster {
 	Expect(err).NotTo(HaveOccurred())
 	c, err := harness.NewCluster(Bins, dir, o)
 	Expect(err).NotTo(HaveOccurred())
+	clusters.Store(c, nil)
 	DeferCleanup(func() {
+		defer clusters.Delete(c)
 		defer c.Close()
 		ExpectOneRunEach(c)
 	})
 	return c
 }
+
+// clusters are those of NewCluster, by their pointer, until they end.
+var clusters sync.Map
+
+// A scenario that failed shows what the replicas of all clusters wrote.
+var _ = AfterEach(func() {
+	if !CurrentSpecReport().Failed() {
+		return
+	}
+	for c := range clusters.Range {
+		AddReportEntry("logs", c.(*harness.Cluster).Logs(30), ReportEntryVisibilityFailureOrVerbose)
+	}
+})
 
 // AtOnce plays parts of a scenario that mostly wait at the same time, and returns when all have ended. Where several
 // fail, the first failure is shown.
@@ -171,13 +186,6 @@ func LogsOnPanic(part string, c *harness.Cluster) {
 	if failure := recover(); failure != nil {
 		AddReportEntry("failed: "+part, c.Logs(30), ReportEntryVisibilityFailureOrVerbose)
 		panic(failure)
-	}
-}
-
-// LogsOnFailure shows what the replicas wrote when the scenario that ends now has failed.
-func LogsOnFailure(c *harness.Cluster) {
-	if c != nil && CurrentSpecReport().Failed() {
-		AddReportEntry("logs", c.Logs(30), ReportEntryVisibilityFailureOrVerbose)
 	}
 }
 
