@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // Proxy is a network between clients and one server: a TCP proxy that breaks or blocks. Its methods may be called
@@ -34,6 +36,7 @@ type Proxy struct {
 	end      context.CancelFunc
 	wait     sync.WaitGroup
 	clients  atomic.Int64
+	dialled  atomic.Int64
 	gate     Gate
 	sent     Relay
 	answered Relay
@@ -57,6 +60,56 @@ func Link(tb testing.TB, addr string) *Proxy {
 
 // Relay passes on what one side of a connection sends, until either side ends. ctx ends with the proxy.
 type Relay func(ctx context.Context, to, from net.Conn)
+
+// Late passes on what one side sends a while later, as from far away: how much is on its way does not slow it down.
+func Late(delay time.Duration) Relay {
+	type piece struct {
+		data []byte
+		due  time.Time
+		err  error
+	}
+	return func(ctx context.Context, to, from net.Conn) {
+		way := make(chan piece, 1024)
+		go func() {
+			defer close(way)
+			for {
+				buffer := make([]byte, 16<<10)
+				n, err := from.Read(buffer)
+				select {
+				case way <- piece{buffer[:n], time.Now().Add(delay), err}:
+				case <-ctx.Done():
+					return
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		for p := range way {
+			if sleep.For(ctx, time.Until(p.due)) != nil {
+				break
+			}
+			if _, err := to.Write(p.data); err != nil || p.err != nil {
+				break
+			}
+		}
+		_, _ = to.Close(), from.Close()
+		for range way { // until the reader has seen that
+		}
+	}
+}
+
+// Far puts a proxy in front of addr that ends with the test, and that is as far away as this time of a round trip.
+// Connections are taken at once, so it takes one trip less to connect.
+func Far(tb testing.TB, addr string, trip time.Duration) *Proxy {
+	tb.Helper()
+	p, err := NewRelay(tb.Context(), Loopback+":0", addr, Late(trip/2), Late(trip/2))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
 
 // NewProxy makes a proxy that listens on one address and passes all to another, until Close.
 func NewProxy(ctx context.Context, listen, target string) (*Proxy, error) {
@@ -113,6 +166,9 @@ func (p *Proxy) Lead(target string) {
 // Clients is how many connections clients keep open.
 func (p *Proxy) Clients() int { return int(p.clients.Load()) }
 
+// Dialled is how many connections clients have made since the proxy began.
+func (p *Proxy) Dialled() int { return int(p.dialled.Load()) }
+
 // Look has what clients send shown to look, piece by piece, before it goes on; nil ends that. For as long as look
 // takes, a piece waits, and with it what follows on its connection. It is called concurrently, and must return before
 // Close can.
@@ -136,6 +192,7 @@ func (p *Proxy) serve() {
 		if err != nil {
 			return // closed
 		}
+		p.dialled.Add(1)
 		p.wait.Go(func() { p.join(client) })
 	}
 }

@@ -80,20 +80,20 @@ func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	timeout := cmp.Or(max(o.Timeout, 0), DefaultTimeout)
-	connector, err := newConnector(target, timeout, o.Logger)
+	made, err := newMaker(target, timeout, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	s := &server{
 		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
-		calls:   &calls{database: target.database, timeout: timeout},
+		calls:   &calls{made: made, database: target.database, timeout: timeout},
 		poll:    cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
 	}
 	if o.Existing {
-		s.common = pool(connector, 1)
+		s.common = pool(connector{made, false}, 1)
 		s.own = s.common
 	} else {
-		s.common, s.own = pool(connector, commonConnections), pool(connector, ownConnections)
+		s.common, s.own = pool(connector{made, false}, commonConnections), pool(connector{made, true}, ownConnections)
 	}
 	if err := s.look(ctx); err != nil {
 		_ = s.Close(ctx) // nothing was written on it
@@ -219,13 +219,10 @@ func lockWaits(call time.Duration) string {
 		max(1, int(call.Seconds()/4)))
 }
 
-// connector makes connections that are set up.
-type connector struct {
-	driver.Connector
-	timeout time.Duration // of each
-}
+// maker makes connections that are set up.
+type maker = engine.Maker[driver.Conn]
 
-func newConnector(t target, timeout time.Duration, log logr.Logger) (connector, error) {
+func newMaker(t target, timeout time.Duration, log logr.Logger) (*maker, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = t.user, t.password, "tcp", t.addr, t.database
 	c.InterpolateParams, c.MultiStatements = true, true
@@ -233,31 +230,48 @@ func newConnector(t target, timeout time.Duration, log logr.Logger) (connector, 
 	c.Logger = logger{log}
 	var err error
 	if c.TLS, err = t.tls(); err != nil {
-		return connector{}, err
+		return nil, err
 	}
-	made, err := mysql.NewConnector(c)
+	dial, err := mysql.NewConnector(c)
 	if err != nil {
-		return connector{}, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	return connector{made, timeout}, nil
+	set := session + lockWaits(timeout)
+	return engine.NewMaker(timeout, func(ctx context.Context, _ int) (driver.Conn, error) {
+		conn, err := dial.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, set, nil) //nolint:forcetypeassert // it is
+		if err != nil {
+			giveUp(conn)
+			return nil, fmt.Errorf("set up a connection: %w", err)
+		}
+		return conn, nil
+	}, giveUp), nil
 }
 
-// Connect implements [driver.Connector]. The pool also calls it with a context that never ends, from one goroutine, and
-// counts the connection from then on. A server that hangs would use up all that there may be.
+// giveUp closes a connection that was never used.
+func giveUp(c driver.Conn) { _ = c.Close() }
+
+// connector is how a pool gets its connections.
+type connector struct {
+	made  *maker
+	first bool // before the calls of others
+}
+
+// Connect implements [driver.Connector]. A connection has answered a statement when it is made, and so has served.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	conn, err := c.Connector.Connect(ctx)
+	conn, err := c.made.Get(ctx, c.first)
 	if err != nil {
 		return nil, err
 	}
-	set := session + lockWaits(c.timeout)
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, set, nil); err != nil { //nolint:forcetypeassert // it is
-		_ = conn.Close() // never used
-		return nil, fmt.Errorf("set up a connection: %w", err)
-	}
+	c.made.Served()
 	return conn, nil
 }
+
+// Driver implements [driver.Connector].
+func (c connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
 // logger takes what the driver says of connections that broke. Who called gets an error as well.
 type logger struct{ to logr.Logger }

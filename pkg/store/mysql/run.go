@@ -23,6 +23,7 @@ const maxText = 8 << 20
 
 // calls is the way to the server.
 type calls struct {
+	made     *maker
 	common   *sql.DB
 	own      *sql.DB // of the lane of sessions
 	database string
@@ -219,6 +220,7 @@ func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Conte
 // Close implements [sqlstore.Server]. That a connection broke before it could say goodbye is no error.
 func (c *calls) Close(context.Context) error {
 	_, _ = c.common.Close(), c.own.Close()
+	c.made.Close()
 	return nil
 }
 

@@ -15,17 +15,28 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // lane is one connection, used by one call at a time. Its methods may be called concurrently.
 type lane struct {
 	finder *finder
-	turn   chan struct{} // holds a token while a call uses it
-	client *redis.Client // nil: to be connected
+	maker  *engine.Maker[*redis.Client] // of all lanes
+	first  bool                         // it is connected before others
+	turn   chan struct{}                // holds a token while a call uses it
+	client *redis.Client                // nil: to be connected
+	served bool                         // the client has served a call
+	took   time.Duration                // that the last answer took to come
 	closed atomic.Bool
 }
 
-func newLane(f *finder) *lane { return &lane{finder: f, turn: make(chan struct{}, 1)} }
+func newLane(f *finder, m *engine.Maker[*redis.Client], first bool) *lane {
+	return &lane{finder: f, maker: m, first: first, turn: make(chan struct{}, 1)}
+}
+
+// errLate is told to a call whose turn comes when it has nearly ended. It would not be answered in time, and the
+// connection would be closed for that.
+var errLate = errors.New("too little time was left when the connection was free")
 
 // use has f use the connection. When f fails the connection is closed, since a late reply may still come on it; the
 // next call looks for the master again. A script that was answered, and did nothing, is no failure of the connection.
@@ -33,7 +44,7 @@ func (l *lane) use(ctx context.Context, f func(*redis.Client) error) error {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return l.maker.Late(context.Cause(ctx))
 	}
 	defer func() {
 		if l.closed.Load() { // meanwhile, by one who did not wait for so long
@@ -48,16 +59,30 @@ func (l *lane) use(ctx context.Context, f func(*redis.Client) error) error {
 		return redis.ErrClosed
 	}
 	if l.client == nil {
-		client, err := l.finder.connect(ctx)
+		client, err := l.maker.Get(ctx, l.first)
 		if err != nil {
 			return err
 		}
-		l.client = client
+		l.client, l.served, l.took = client, false, 0
+	}
+	began := time.Now()
+	if end, has := ctx.Deadline(); has && end.Sub(began) < min(l.took, l.finder.timeout/2) {
+		return errLate
 	}
 	err := f(l.client)
-	if err != nil && !errors.Is(err, errMoved) && !errors.Is(err, errNodes) {
+	switch {
+	case err == nil || errors.Is(err, errMoved) || errors.Is(err, errNodes):
+		l.took = time.Since(began)
+		if !l.served {
+			l.served = true
+			l.maker.Served()
+		}
+	default:
 		l.finder.failed(err)
 		l.drop()
+		if !l.served {
+			l.maker.Spoiled(err)
+		}
 	}
 	return err
 }
@@ -97,21 +122,46 @@ func retryPause(tries int) time.Duration {
 type finder struct {
 	target  target
 	tls     *tls.Config
-	timeout time.Duration // of one connection
+	proof   string        // the key that a new connection is asked for
+	timeout time.Duration // of one call
+	limit   time.Duration // of one attempt to connect
 
 	mu    sync.Mutex
 	next  int    // of the hosts: which one to begin with
 	moved string // where a node of a cluster sent us; empty: nowhere
 }
 
-// connect returns a client of one connection to what may be the master; nothing was sent on it yet. Whether it is the
-// master, each script checks.
-func (f *finder) connect(ctx context.Context) (*redis.Client, error) {
-	addr, err := f.address(ctx)
+// connect returns a client of one connection to what may be the master, which has answered on it. Whether it is the
+// master, each script checks. failed is how many attempts in a row have failed.
+func (f *finder) connect(ctx context.Context, failed int) (*redis.Client, error) {
+	addr, err := f.address(ctx, failed)
 	if err != nil {
 		return nil, err
 	}
-	return redis.NewClient(f.options(addr)), nil
+	client := redis.NewClient(f.options(addr))
+	err = client.HGet(ctx, f.proof, "schema").Err()
+	if _, elsewhere := movedTo(err); err == nil || errors.Is(err, redis.Nil) || elsewhere && f.target.cluster {
+		return client, nil
+	}
+	f.failed(err)
+	_ = client.Close() // nothing was written on it
+	return nil, err
+}
+
+// subscribe makes a connection that hears of a channel.
+func (f *finder) subscribe(ctx context.Context, channel string, failed int) (*subscription, error) {
+	addr, err := f.address(ctx, failed)
+	if err != nil {
+		return nil, err
+	}
+	client := redis.NewClient(f.options(addr))
+	s := &subscription{client: client, pubsub: client.Subscribe(ctx, channel)}
+	if _, err := s.pubsub.ReceiveTimeout(ctx, f.limit); err != nil {
+		f.failed(err)
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // options are for one connection without repeats: what is repeated, and when, this package decides.
@@ -119,13 +169,13 @@ func (f *finder) options(addr string) *redis.Options {
 	return &redis.Options{
 		Addr: addr, Username: f.target.user, Password: f.target.password, DB: f.target.db, TLSConfig: f.tls,
 		ClientName: "shardctl", Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: f.timeout, ReadTimeout: f.timeout, WriteTimeout: f.timeout, PoolTimeout: f.timeout,
+		DialTimeout: f.limit, ReadTimeout: f.limit, WriteTimeout: f.limit, PoolTimeout: f.limit,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }
 
-func (f *finder) address(ctx context.Context) (string, error) {
+func (f *finder) address(ctx context.Context, failed int) (string, error) {
 	f.mu.Lock()
 	first, moved := f.next, f.moved
 	f.mu.Unlock()
@@ -136,27 +186,29 @@ func (f *finder) address(ctx context.Context) (string, error) {
 	case f.target.master == "":
 		return hosts[first%len(hosts)], nil
 	}
-	var failed error // of all Sentinels, in one line
+	var why error // of all Sentinels, in one line
 	for i := range hosts {
-		addr, err := f.askSentinel(ctx, hosts[(first+i)%len(hosts)])
+		addr, err := f.askSentinel(ctx, hosts[(first+i)%len(hosts)], failed)
 		switch {
 		case err == nil:
 			return addr, nil
-		case failed == nil:
-			failed = err
+		case why == nil:
+			why = err
 		default:
-			failed = fmt.Errorf("%w; %w", failed, err)
+			why = fmt.Errorf("%w; %w", why, err)
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return "", failed
+	return "", why
 }
 
-// askSentinel asks one Sentinel for the master's address. One that does not answer must not use up the time of all.
-func (f *finder) askSentinel(ctx context.Context, host string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout/3)
+// askSentinel asks one Sentinel for the master's address. One that does not answer must not use up the time of all, and
+// one that is far away gets more of it the more attempts have failed.
+func (f *finder) askSentinel(ctx context.Context, host string, failed int) (string, error) {
+	most := f.limit / time.Duration(len(f.target.hosts)+1)
+	ctx, cancel := context.WithTimeout(ctx, min(f.timeout/3<<min(failed, 10), most))
 	defer cancel()
 	o := f.options(host)
 	o.Username, o.Password, o.DB = f.target.sentinelUser, f.target.sentinelPassword, 0
@@ -208,6 +260,9 @@ type access struct {
 
 	finder  *finder
 	channel string
+
+	connections   *engine.Maker[*redis.Client]
+	subscriptions *engine.Maker[*subscription]
 
 	// Sessions have a connection of their own: claims in bulk cannot delay heartbeats.
 	sessions, others *lane

@@ -52,6 +52,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -84,6 +86,8 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 	}
 	s := engine.New(ctx, b, b.log)
 	ready := &setup{access: b.access}
+	ctx, done := engine.Bound(ctx, b.connections.Limit())
+	defer done()
 	if err := s.Do(ctx, what, func(ctx context.Context) error { return ready.run(ctx, c.Existing) }); err != nil {
 		_ = s.Close(ctx) // nothing of it is used
 		return nil, err
@@ -99,18 +103,24 @@ func newBackend(c store.Config, t target) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{target: t, tls: files, timeout: c.Timeout}
 	keys := newKeyspace(c.Cluster)
+	f := &finder{target: t, tls: files, proof: keys.state(), timeout: c.Timeout}
+	connections := engine.NewMaker(c.Timeout, f.connect, func(c *redis.Client) { _ = c.Close() })
+	f.limit = connections.Limit()
+	channel := keys.channel(t.db)
 	a := &access{
 		exchange: &exchange{
 			keys: keys, nodes: t.nodes, named: t.master != "", timeout: c.Timeout, look: look(keys),
 			log: c.Logger, causes: causes(append(secrets().Of(c.URI), t.password, t.sentinelPassword)),
 		},
-		finder: f, channel: keys.channel(t.db), others: newLane(f),
+		finder: f, channel: channel, connections: connections, others: newLane(f, connections, false),
 	}
+	a.subscriptions = engine.NewMaker(c.Timeout, func(ctx context.Context, failed int) (*subscription, error) {
+		return f.subscribe(ctx, channel, failed)
+	}, (*subscription).close)
 	a.sessions = a.others
 	if !c.Existing {
-		a.sessions = newLane(f)
+		a.sessions = newLane(f, connections, true)
 	}
 	return &backend{access: a}, nil
 }
@@ -132,5 +142,7 @@ func (b *backend) Close(ctx context.Context) error {
 	if b.sessions != b.others {
 		err = errors.Join(err, b.sessions.close(ctx))
 	}
+	b.connections.Close()
+	b.subscriptions.Close()
 	return err
 }

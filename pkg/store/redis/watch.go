@@ -80,20 +80,13 @@ func (l *listener) subscribe(ctx context.Context) (*subscription, error) {
 	if l.silent.Load() {
 		return &subscription{}, nil
 	}
-	client, err := l.finder.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s := &subscription{client: client, pubsub: client.Subscribe(ctx, l.channel)}
-	_, err = s.pubsub.ReceiveTimeout(ctx, l.timeout)
+	s, err := l.subscriptions.Get(ctx, true)
 	switch {
 	case err == nil:
 		return s, nil
 	case !l.causes.Lasting(err):
-		s.close()
 		return nil, err
 	}
-	s.close()
 	l.silent.Store(true)
 	return &subscription{}, nil
 }
