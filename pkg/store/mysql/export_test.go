@@ -11,28 +11,36 @@ import (
 
 // DB is connections as those of a store.
 func DB(uri string) (*sql.DB, error) {
+	c, err := callsOf(uri)
+	if err != nil {
+		return nil, err
+	}
+	return c.common, nil
+}
+
+func callsOf(uri string) (*calls, error) {
 	t, err := parse(uri, "")
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConnector(t, DefaultTimeout, logr.Logger{})
+	made, err := newMaker(t, DefaultTimeout, logr.Logger{})
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(c), nil
+	db := sql.OpenDB(connector{made, false})
+	return &calls{made: made, common: db, own: db, timeout: DefaultTimeout}, nil
 }
 
 // On has a server with one connection call f within one context, and then another within ctx.
 func On(ctx context.Context, uri string, within context.Context, //nolint:revive // two contexts are the point
 	f, then func(context.Context, *sql.Conn) error,
 ) error {
-	db, err := DB(uri)
+	c, err := callsOf(uri)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }()
-	db.SetMaxOpenConns(1)
-	c := &calls{common: db, own: db, timeout: DefaultTimeout}
+	defer func() { _ = c.Close(ctx) }()
+	c.common.SetMaxOpenConns(1)
 	_ = c.on(within, sqlstore.Common, f)
 	return c.on(ctx, sqlstore.Common, then)
 }
@@ -40,12 +48,12 @@ func On(ctx context.Context, uri string, within context.Context, //nolint:revive
 // Replicas is how many replicas a server shows to a user where it has no counter of them, as MySQL, and whether that is
 // known.
 func Replicas(ctx context.Context, uri string) (n int64, known bool, err error) {
-	db, err := DB(uri)
+	c, err := callsOf(uri)
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() { _ = db.Close() }()
-	f, err := (&calls{common: db, own: db, timeout: DefaultTimeout}).facts(ctx)
+	defer func() { _ = c.Close(ctx) }()
+	f, err := c.facts(ctx)
 	delete(f.values, "slaves_connected")
 	n, known = f.replicas()
 	return n, known, err

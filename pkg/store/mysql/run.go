@@ -197,6 +197,9 @@ func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Conte
 		db = c.own
 	}
 	conn, err := db.Conn(ctx)
+	if ctx.Err() != nil && err != nil {
+		err = c.made.Late(err)
+	}
 	if err != nil {
 		return explain(err)
 	}
