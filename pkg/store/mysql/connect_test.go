@@ -16,7 +16,7 @@ import (
 func TestDistant(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindMariaDB)
 	uri := server.Database()
-	const trip = 300 * time.Millisecond
+	const trip = 100 * time.Millisecond
 	link := testprocess.Far(t, server.Addr, trip)
 	storetest.Distant{
 		Network: link, Trip: trip, Connections: mysql.MaxConnections,
@@ -41,6 +41,8 @@ func TestFull(t *testing.T) {
 			return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: timeout})
 		},
 		Fill: func() {
+			link.Block()
+			defer link.Unblock()
 			link.Cut()
 			for {
 				conn, err := db.Conn(t.Context())

@@ -237,7 +237,7 @@ func newMaker(t target, timeout time.Duration, log logr.Logger) (*maker, error) 
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	set := session + lockWaits(timeout)
-	return engine.NewMaker(timeout, func(ctx context.Context, _ int) (driver.Conn, error) {
+	return engine.NewMaker(timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (driver.Conn, error) {
 		conn, err := dial.Connect(ctx)
 		if err != nil {
 			return nil, err

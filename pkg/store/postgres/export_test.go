@@ -47,8 +47,11 @@ func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	p := newPool(&connector{config: config, patience: maxPatience, lockTimeout: "1s"}, 1, 0)
-	c, err := p.connector.connect(ctx)
+	p := newPool(&connector{
+		config: config, timeout: maxPatience, limit: maxPatience, patience: maxPatience, lockTimeout: "1s",
+	}, 1, 0)
+	defer p.maker.Close()
+	c, err := p.connect(ctx, false)
 	if err != nil {
 		return false, false, err
 	}

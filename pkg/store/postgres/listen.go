@@ -3,12 +3,15 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
@@ -61,8 +64,8 @@ func (s *server) Signal(ctx context.Context, _ string) (sqlstore.Signal, error) 
 	return s.listener.add(), nil
 }
 
-// start connects and listens, once. It says whether its own notification was heard. Behind a pooler that gives each
-// transaction another connection it is not: then nothing listens. Who waits for another start ends with its own
+// start connects and listens, once. It says whether notifications are heard. Behind a pooler that gives each
+// transaction another connection they are not: then nothing listens. Who waits for another start ends with its own
 // context.
 func (l *listener) start(ctx context.Context) (hears bool, err error) {
 	select {
@@ -80,47 +83,64 @@ func (l *listener) start(ctx context.Context) (hears bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if hears, err = l.test(ctx, conn); err != nil || !hears {
-		conn.drop(ctx)
-		l.began = err == nil
-		return false, err
-	}
 	l.began = true
+	if conn == nil {
+		return false, nil
+	}
 	l.use(conn)
 	l.ended.Go(func() { l.run(l.ctx, conn) })
 	return true, nil
 }
 
+// listen returns a connection that listens; nil: a pooler is between, and nothing is heard through it.
 func (l *listener) listen(ctx context.Context) (*connection, error) {
-	c, err := l.server.calls.connector.connect(ctx)
+	c, err := l.server.calls.connect(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.conn.Exec(ctx, `LISTEN `+pgx.Identifier{l.channel}.Sanitize()); err != nil {
+	hears := true
+	if l.server.calls.connector.pooled.Load() {
+		hears, err = l.probe(ctx, c)
+	}
+	if err == nil && hears {
+		_, err = c.conn.Exec(ctx, `LISTEN `+pgx.Identifier{l.channel}.Sanitize())
+	}
+	if err != nil || !hears {
 		c.drop(ctx)
 		return nil, err
 	}
 	return c, nil
 }
 
-// test notifies from another connection, and waits: behind a pooler not for long, as it may never hear anything.
-func (l *listener) test(ctx context.Context, c *connection) (bool, error) {
+// probeChannel is one on which nothing else is notified. A pooler may leave a connection that listens to others, to
+// whom notifications mean nothing.
+const probeChannel = "shardctl_probe"
+
+// probe notifies through a pooler, from another connection, and waits, not for long, as it may never hear anything.
+func (l *listener) probe(ctx context.Context, c *connection) (hears bool, err error) {
+	if _, err := c.conn.Exec(ctx, `LISTEN `+probeChannel); err != nil {
+		return false, err
+	}
+	own := rand.Text()
 	if err := l.server.Query(ctx, sqlstore.Common, sqlstore.Statement{
-		Text: `SELECT pg_notify($1, '')`, Args: []any{l.channel}, Row: func(sqlstore.Row) error { return nil },
+		Text: `SELECT pg_notify($1, $2)`, Args: []any{probeChannel, own},
+		Row: func(sqlstore.Row) error { return nil },
 	}); err != nil {
 		return false, err
 	}
-	brief := ctx
-	if l.server.calls.connector.pooled.Load() {
-		var cancel context.CancelFunc
-		brief, cancel = context.WithTimeout(ctx, hearWithin)
-		defer cancel()
+	brief, cancel := context.WithTimeout(ctx, hearWithin)
+	defer cancel()
+	for !hears && err == nil {
+		var n *pgconn.Notification
+		if n, err = c.conn.WaitForNotification(brief); err == nil {
+			hears = n.Payload == own
+		}
 	}
-	_, err := c.conn.WaitForNotification(brief)
-	if err != nil && ctx.Err() == nil && brief.Err() != nil {
-		return false, nil
+	if err != nil && (ctx.Err() != nil || brief.Err() == nil) {
+		return false, err
 	}
-	return err == nil, err
+	_, err = c.conn.Exec(ctx, `UNLISTEN `+probeChannel)
+	return hears, err
 }
 
 // use has a connection be the one that listens.
@@ -178,16 +198,22 @@ func (l *listener) reconnect(ctx context.Context) *connection {
 		attempt, cancel := l.attempt(ctx)
 		c, err := l.listen(attempt)
 		cancel()
-		if err == nil {
+		if c != nil {
 			return c
+		}
+		if err == nil {
+			err = errDeaf
 		}
 		l.log.V(1).Info("Nothing hears of changes yet", "error", l.server.explain(err).Error())
 	}
 }
 
-// attempt bounds one try to listen: the first of several hosts may not answer.
+// errDeaf says why a watch that was notified is not any more.
+var errDeaf = errors.New("a pooler gives each transaction another connection")
+
+// attempt bounds one try to listen, which begins with one to connect.
 func (l *listener) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, 10*l.server.calls.connector.patience)
+	return context.WithTimeout(ctx, 2*l.server.calls.connector.limit)
 }
 
 func (l *listener) wake() {

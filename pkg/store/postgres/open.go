@@ -17,6 +17,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -53,7 +54,7 @@ type Options struct {
 	// Cluster names the tables, so that several clusters may share a database. Default: sqlstore.DefaultCluster.
 	Cluster string
 	// Timeout bounds calls whose context has no deadline: a sixth of the lease's duration. Half of it is how long one
-	// host of several may take to connect. Default: DefaultTimeout.
+	// host of several may take to connect at first. Default: DefaultTimeout.
 	Timeout time.Duration
 	// Existing opens what was set up before: no table is made, and nothing listens before there is a watch.
 	Existing bool
@@ -76,10 +77,10 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, opened := engine.Bound(ctx, 2*s.calls.connector.limit)
+	defer opened()
 	// First of all, as what else is asked depends on it; OpenServer closes the server where it fails.
-	_, first := call(ctx, s.calls, want{}, func(context.Context, *connection) (struct{}, error) {
-		return struct{}{}, nil
-	})
+	first := s.connect(ctx)
 	if first == nil {
 		first = s.prepare(ctx, o.Existing)
 	}
@@ -90,6 +91,18 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 	return sqlstore.OpenServer(ctx, s, sqlstore.Options{
 		Cluster: c.Cluster, PollInterval: cmp.Or(s.poll, pollEvery), Existing: o.Existing, Logger: o.Logger,
 	})
+}
+
+// connect makes the first connection. Hosts that are far away get more patience with each attempt.
+func (s *server) connect(ctx context.Context) error {
+	for {
+		_, err := call(ctx, s.calls, want{}, func(context.Context, *connection) (struct{}, error) {
+			return struct{}{}, nil
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // newServer makes the client; nothing is dialled.
@@ -110,9 +123,12 @@ func newServer(c store.Config, o Options) (*server, error) {
 	}
 	delete(config.RuntimeParams, storeuri.ParamPoll) // unknown to the server
 	config.Database = c.Database
-	patience := min(max(o.Timeout/2, minPatience), maxPatience)
-	if u.Param("connect_timeout") == "" {
-		config.ConnectTimeout = patience
+	connects := &connector{
+		config: config, timeout: o.Timeout, limit: engine.Limit(o.Timeout), lockTimeout: lockTimeout(o.Timeout),
+		patience: min(max(o.Timeout/2, minPatience), maxPatience), quiet: every > 0,
+	}
+	if connects.fixed = u.Param("connect_timeout") != ""; connects.fixed {
+		connects.limit = max(connects.limit, config.ConnectTimeout*time.Duration(1+len(config.Fallbacks)))
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "shardctl"
@@ -121,10 +137,9 @@ func newServer(c store.Config, o Options) (*server, error) {
 	if o.Existing {
 		common, own = 1, 0
 	}
-	connects := &connector{config: config, patience: patience, lockTimeout: lockTimeout(o.Timeout), quiet: every > 0}
 	s := &server{
 		dialect: dialect{
-			fmt.Sprintf("PostgreSQL %s, database %q", hosts(config), c.Database), secrets,
+			fmt.Sprintf("PostgreSQL %s, database %q", strings.Join(hosts(config), ","), c.Database), secrets,
 			&connects.pooled,
 		},
 		timeout: o.Timeout, poll: every, calls: newPool(connects, common, own),
@@ -230,12 +245,12 @@ func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 }
 
 // hosts are those of a configuration, once each and in their order.
-func hosts(config *pgx.ConnConfig) string {
+func hosts(config *pgx.ConnConfig) []string {
 	all := []string{net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))}
 	for _, f := range config.Fallbacks {
 		if host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))); !slices.Contains(all, host) {
 			all = append(all, host)
 		}
 	}
-	return strings.Join(all, ",")
+	return all
 }

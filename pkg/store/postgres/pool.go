@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -29,6 +30,7 @@ const (
 // pool is a client's connections for calls.
 type pool struct {
 	connector *connector
+	maker     *engine.Maker[*connection]
 	free      chan *connection // those that no one uses; one without a conn is not made yet
 	own       chan *connection // the same, in the lane of sessions
 	reads     chan struct{}    // held by the one read of the common lane that waits for a connection
@@ -44,7 +46,7 @@ type pool struct {
 
 func newPool(c *connector, common, own int) *pool {
 	p := &pool{
-		connector: c, free: make(chan *connection, common), own: make(chan *connection, own),
+		connector: c, maker: engine.NewMaker(c.timeout, c.limit, c.connect, (*connection).giveUp), free: make(chan *connection, common), own: make(chan *connection, own),
 		reads: make(chan struct{}, 1), asks: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	for range common {
@@ -70,7 +72,7 @@ type want struct {
 // read at most, however many want a table that somebody holds.
 func (p *pool) take(ctx context.Context, w want) (*connection, chan *connection, error) {
 	var own chan *connection
-	busy := func() error { return fmt.Errorf("no connection is free: %w", ctx.Err()) }
+	busy := func() error { return p.maker.Late(fmt.Errorf("no connection is free: %w", ctx.Err())) }
 	switch {
 	case w.lane == sqlstore.Sessions:
 		own = p.own
@@ -114,7 +116,7 @@ func call[T any](
 	replies, sent, done := make(chan reply, 1), make(chan *connection, 1), make(chan struct{})
 	p.late.Go(func() {
 		defer close(done)
-		made, err := p.ready(ctx, c)
+		made, err := p.ready(ctx, w.lane, c)
 		if err != nil {
 			home <- made
 			replies <- reply{none, err}
@@ -149,15 +151,12 @@ func call[T any](
 	return none, ctx.Err()
 }
 
-// ready is c, or a new connection where c is none any more. That one is made also when ctx ends: it may take longer
-// than one call, as where the first of several hosts does not answer.
-func (p *pool) ready(ctx context.Context, c *connection) (*connection, error) {
+// ready is c, or a new connection where c is none any more.
+func (p *pool) ready(ctx context.Context, lane sqlstore.Lane, c *connection) (*connection, error) {
 	made := c
 	if c.conn == nil || c.conn.IsClosed() {
 		var err error
-		connecting, cancel := p.lasting(ctx)
-		defer cancel()
-		if made, err = p.connector.connect(connecting); err != nil {
+		if made, err = p.connect(ctx, lane == sqlstore.Sessions); err != nil {
 			return c, err
 		}
 		p.made.Add(1)
@@ -165,17 +164,13 @@ func (p *pool) ready(ctx context.Context, c *connection) (*connection, error) {
 	return made, ctx.Err() // nothing is sent for a caller who has left
 }
 
-// lasting is ctx, which ends with the pool only.
-func (p *pool) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		select {
-		case <-p.ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+// connect returns a connection that no one else has. It has answered, and so has served. first puts it before others.
+func (p *pool) connect(ctx context.Context, first bool) (*connection, error) {
+	made, err := p.maker.Get(ctx, first)
+	if err == nil {
+		p.maker.Served()
+	}
+	return made, err
 }
 
 // watchLateCall waits for an answer that is late. It waits as long as a backend of the server still runs the call, as
@@ -207,11 +202,12 @@ func (p *pool) watchLateCall(ctx context.Context, c *connection, done <-chan str
 // backendStillRuns says whether the server that calls go to has a process for a connection. Behind a pooler it says
 // only whether there is a server.
 func (p *pool) backendStillRuns(ctx context.Context, c *connection) bool {
-	p.asks <- struct{}{} // no longer than a patience: who holds it waits no longer
+	p.asks <- struct{}{} // no longer than an attempt: who holds it waits no longer
 	defer func() { <-p.asks }()
-	ctx, cancel := context.WithTimeout(ctx, p.connector.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.connector.limit)
 	defer cancel()
-	other, err := p.connector.connect(ctx)
+	p.maker.Fresh()
+	other, err := p.connect(ctx, true)
 	if err != nil {
 		return strings.HasPrefix(codeOf(err), classResources)
 	}
@@ -240,6 +236,7 @@ func (p *pool) close(ctx context.Context) error {
 		return nil
 	}
 	close(p.ended)
+	p.maker.Close()
 	p.late.Wait()
 	var errs []error
 	for range p.size() {
@@ -266,9 +263,14 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interva
 
 // connector makes connections.
 type connector struct {
-	config *pgx.ConnConfig
-	// patience is how long one host may take to connect, and how long an answer may be late before it is checked.
+	config  *pgx.ConnConfig
+	timeout time.Duration // of a call
+	limit   time.Duration // of an attempt to connect
+	// patience is how long one host may take to connect at first, and how long an answer may be late before it is
+	// checked.
 	patience time.Duration
+	// fixed says that the URI says how long one host may take.
+	fixed bool
 	// lockTimeout is how long a statement may wait for a lock, as PostgreSQL writes it.
 	lockTimeout string
 	// quiet: what is written notifies no one. Watches look at intervals.
@@ -283,15 +285,19 @@ var (
 	errCancel = errors.New("statements are not cancelled")
 )
 
-// connect makes a connection to the first host that takes writes.
-func (c *connector) connect(ctx context.Context) (*connection, error) {
+// connect makes a connection to the first host that takes writes. failed is how many attempts in a row have failed.
+func (c *connector) connect(ctx context.Context, failed int) (*connection, error) {
+	config := c.config.Copy()
+	if !c.fixed {
+		config.ConnectTimeout = engine.Patience(c.patience, c.limit, len(hosts(config)), failed)
+	}
 	for {
 		pooled := c.pooled.Load()
-		made, err := c.dial(ctx, pooled)
+		made, err := c.dial(ctx, config.Copy(), pooled)
 		if err != nil {
 			return nil, err
 		}
-		found, err := c.greet(ctx, made)
+		found, err := c.greet(ctx, made, max(config.ConnectTimeout, c.patience))
 		switch {
 		case err != nil:
 			made.drop(ctx)
@@ -310,9 +316,8 @@ type connecting struct{}
 // dial connects. The driver may dial for the connection that is being made, and not to cancel what runs on it:
 // PostgreSQL would end the wait for a synchronous standby, and show a write that the standby may never get. It cancels
 // also after a connection that could not be made.
-func (c *connector) dial(ctx context.Context, pooled bool) (*connection, error) {
+func (c *connector) dial(ctx context.Context, config *pgx.ConnConfig, pooled bool) (*connection, error) {
 	made := &connection{}
-	config := c.config.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if pooled {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -349,8 +354,8 @@ func writable(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // greet is hello, within the time that one host has.
-func (c *connector) greet(ctx context.Context, made *connection) (pooled bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, max(c.config.ConnectTimeout, c.patience))
+func (c *connector) greet(ctx context.Context, made *connection, within time.Duration) (pooled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return made.hello(ctx, c.lockTimeout)
 }
@@ -384,6 +389,9 @@ func (c *connection) hello(ctx context.Context, lockTimeout string) (pooled bool
 // weak says that by a setting of synchronous_commit a COMMIT may return before the disk has it, or a synchronous
 // standby's has.
 func weak(setting string) bool { return setting != "on" && setting != "remote_apply" }
+
+// giveUp closes a connection that was never used.
+func (c *connection) giveUp() { c.drop(context.Background()) }
 
 // drop closes a connection at once, also where ctx has ended.
 func (c *connection) drop(ctx context.Context) {

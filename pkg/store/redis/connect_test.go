@@ -17,7 +17,7 @@ const makers = 2
 func TestDistant(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	uri := server.Database()
-	const trip = 300 * time.Millisecond
+	const trip = 100 * time.Millisecond
 	link := testprocess.Far(t, server.Addr, trip)
 	storetest.Distant{
 		Network: link, Trip: trip, Calls: 3, Connections: 3, WatchEnds: true,

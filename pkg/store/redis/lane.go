@@ -207,8 +207,7 @@ func (f *finder) address(ctx context.Context, failed int) (string, error) {
 // askSentinel asks one Sentinel for the master's address. One that does not answer must not use up the time of all, and
 // one that is far away gets more of it the more attempts have failed.
 func (f *finder) askSentinel(ctx context.Context, host string, failed int) (string, error) {
-	most := f.limit / time.Duration(len(f.target.hosts)+1)
-	ctx, cancel := context.WithTimeout(ctx, min(f.timeout/3<<min(failed, 10), most))
+	ctx, cancel := context.WithTimeout(ctx, engine.Patience(f.timeout/3, f.limit, 1+len(f.target.hosts), failed))
 	defer cancel()
 	o := f.options(host)
 	o.Username, o.Password, o.DB = f.target.sentinelUser, f.target.sentinelPassword, 0

@@ -86,7 +86,7 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 	}
 	s := engine.New(ctx, b, b.log)
 	ready := &setup{access: b.access}
-	ctx, done := engine.Bound(ctx, b.connections.Limit())
+	ctx, done := engine.Bound(ctx, b.finder.limit)
 	defer done()
 	if err := s.Do(ctx, what, func(ctx context.Context) error { return ready.run(ctx, c.Existing) }); err != nil {
 		_ = s.Close(ctx) // nothing of it is used
@@ -104,9 +104,8 @@ func newBackend(c store.Config, t target) (*backend, error) {
 		return nil, err
 	}
 	keys := newKeyspace(c.Cluster)
-	f := &finder{target: t, tls: files, proof: keys.state(), timeout: c.Timeout}
-	connections := engine.NewMaker(c.Timeout, f.connect, func(c *redis.Client) { _ = c.Close() })
-	f.limit = connections.Limit()
+	f := &finder{target: t, tls: files, proof: keys.state(), timeout: c.Timeout, limit: engine.Limit(c.Timeout)}
+	connections := engine.NewMaker(c.Timeout, f.limit, f.connect, func(c *redis.Client) { _ = c.Close() })
 	channel := keys.channel(t.db)
 	a := &access{
 		exchange: &exchange{
@@ -115,7 +114,7 @@ func newBackend(c store.Config, t target) (*backend, error) {
 		},
 		finder: f, channel: channel, connections: connections, others: newLane(f, connections, false),
 	}
-	a.subscriptions = engine.NewMaker(c.Timeout, func(ctx context.Context, failed int) (*subscription, error) {
+	a.subscriptions = engine.NewMaker(c.Timeout, f.limit, func(ctx context.Context, failed int) (*subscription, error) {
 		return f.subscribe(ctx, channel, failed)
 	}, (*subscription).close)
 	a.sessions = a.others

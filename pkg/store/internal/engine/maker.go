@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-const (
-	// leastMaking is how long making a connection may take at least: three round trips around the world and a handshake
-	// of TLS fit into it many times, while calls of a short lease are much shorter.
-	leastMaking = 5 * time.Second
-	// firstPause is between the first attempt that failed and the next one.
-	firstPause = 20 * time.Millisecond
-)
+// Limit is how long an attempt to connect may take, by the time of a call: a third of the lease, and 5 s at least. The
+// round trips of a handshake around the world fit into that many times, while calls of a short lease are much shorter.
+func Limit(call time.Duration) time.Duration { return max(2*call, 5*time.Second) }
+
+// firstPause is between the first attempt that failed and the next one.
+const firstPause = 20 * time.Millisecond
 
 // Maker makes the connections of one store to its database: one attempt at a time, however many calls want one, and
 // with pauses between attempts that fail.
@@ -63,20 +62,27 @@ type made[C any] struct {
 	err  error
 }
 
-// NewMaker makes connections by a function, and gives up those that no one takes any more by another. timeout is that
-// of one call, a sixth of the lease: an attempt takes at most twice as long, or 5 s where that is longer. The function
-// is told how many attempts in a row have failed before, so that it may have more patience with each of several hosts.
+// NewMaker makes connections by a function, each within a limit, and gives up those that no one takes any more by
+// another. call is the time of one call, a sixth of the lease: no pause is longer. The function is told how many
+// attempts in a row have failed before, so that it may have more patience with each of several hosts.
 func NewMaker[C any](
-	timeout time.Duration, make func(ctx context.Context, failed int) (C, error), discard func(C),
+	call, limit time.Duration, make func(ctx context.Context, failed int) (C, error), discard func(C),
 ) *Maker[C] {
 	return &Maker[C]{
 		life: NewLife(context.Background(), 0), make: make, discard: discard,
-		limit: max(2*timeout, leastMaking), most: max(timeout, firstPause),
+		limit: limit, most: max(call, firstPause),
 	}
 }
 
-// Limit is how long one attempt may take.
-func (m *Maker[C]) Limit() time.Duration { return m.limit }
+// Patience is how long one of several hosts may take to answer: at first only so long, so that the next is soon asked,
+// and twice as long with each attempt that has failed, up to its part of the limit of an attempt. A single one has all of
+// that.
+func Patience(first, limit time.Duration, hosts, failed int) time.Duration {
+	if hosts <= 1 {
+		return limit
+	}
+	return min(first<<min(failed, 10), limit/time.Duration(hosts))
+}
 
 // Get returns a connection that no one else has. first puts a call before others that wait. When ctx ends before there
 // is one, the error holds its cause and the one of the last attempt that failed. When an attempt fails, all who wait

@@ -30,7 +30,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{}
-	r.Maker = engine.NewMaker(callTime, func(ctx context.Context, _ int) (int, error) {
+	r.Maker = engine.NewMaker(callTime, engine.Limit(callTime), func(ctx context.Context, _ int) (int, error) {
 		r.atOnce++
 		defer func() { r.atOnce-- }()
 		if r.atOnce > 1 {
@@ -228,7 +228,7 @@ func TestAttemptThatHangs(t *testing.T) {
 		r := newRig(t)
 		r.takes = time.Hour
 		_, err := r.Get(t.Context(), false)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled[0]) != r.Limit() {
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled[0]) != engine.Limit(callTime) {
 			t.Errorf("after %v: %v", time.Since(r.dialled[0]), err)
 		}
 		_, err = r.call(false)
