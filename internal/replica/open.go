@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	openTry    = 5 * time.Second // one try to open the store
+	openTry    = 5 * time.Second  // the first try to open the store
+	openTries  = 20 * time.Second // and others at most: what is far away, or busy, may take longer
 	openPause  = 200 * time.Millisecond
 	openPauses = 5 * time.Second // at most between two tries
 )
@@ -28,8 +29,8 @@ func WaitForStore(
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	for pause := openPause; ; pause = min(2*pause, openPauses) {
-		db, err := openOnce(ctx, open)
+	for pause, try := openPause, openTry; ; pause, try = min(2*pause, openPauses), min(2*try, openTries) {
+		db, err := openOnce(ctx, try, open)
 		switch {
 		case err == nil:
 			return db, nil
@@ -49,8 +50,10 @@ func WaitForStore(
 	}
 }
 
-func openOnce(ctx context.Context, open func(context.Context) (store.Store, error)) (store.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTry)
+func openOnce(
+	ctx context.Context, try time.Duration, open func(context.Context) (store.Store, error),
+) (store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
 	return open(ctx)
 }

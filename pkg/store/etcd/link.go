@@ -41,14 +41,33 @@ const (
 	firstBackoff      = 50 * time.Millisecond
 	maxBackoff        = time.Second
 	minOpening        = 500 * time.Millisecond // of one member, also with a short lease: a log-in takes etcd 0.1 s
+	// rounds is how often all members are tried again, each time with twice the patience.
+	rounds = 4
 	// of what etcd's client repeats on its own: a call whose log-in has ended
 	retries = 3
 )
 
-// connect finds a member that answers, beginning anywhere, so that clients spread over the members.
+// connect finds a member that answers. Members that are far away get more time with each round.
 func (p parts) connect(ctx context.Context, s settings, dial []grpc.DialOption) (*link, error) {
 	all := s.endpoints()
-	each := max(s.Timeout/time.Duration(min(len(all), 3)), minOpening)
+	few := min(len(all), 3)
+	for round := 0; ; round++ {
+		each := engine.Patience(
+			max(s.Timeout/time.Duration(few), minOpening), engine.Limit(s.Timeout), few, round,
+		)
+		began := time.Now()
+		l, err := p.connectAny(ctx, s, all, each, dial)
+		late := time.Since(began) >= each // it was no answer that a member has failed by
+		if err == nil || !late || !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil || round == rounds {
+			return l, err
+		}
+	}
+}
+
+// connectAny tries each member once, beginning anywhere, so that clients spread over the members.
+func (p parts) connectAny(
+	ctx context.Context, s settings, all []string, each time.Duration, dial []grpc.DialOption,
+) (*link, error) {
 	first := rand.IntN(len(all)) //nolint:gosec // it spreads, and keeps no secret
 	var failed []error
 	for i := range all {

@@ -98,6 +98,8 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Stor
 	p.causes = causes(p.keys.root, s.uri.User, secrets.Of(s.URI))
 	b := &backend{parts: p, timeout: s.Timeout, tidies: !s.Existing} // who only looks may not write
 	opened := engine.New(ctx, b, s.Logger)
+	ctx, done := engine.Bound(ctx, 2*engine.Limit(s.Timeout))
+	defer done()
 	err = opened.Do(ctx, "open etcd store "+secrets.Redact(s.URI), func(ctx context.Context) error {
 		if b.link, err = p.connect(ctx, s, dial); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
@@ -102,13 +103,15 @@ func (t *tender) inspect(ctx context.Context) error {
 
 // admit connects the server and looks at its identity. Nil: it counts. Else the error says why not.
 func (t *tender) admit(ctx context.Context) error {
-	own, cancel := context.WithTimeout(ctx, t.timeout())
-	defer cancel()
 	var id *quorum.Identity
-	client, err := t.connect(own)
+	opening, opened := context.WithTimeout(ctx, engine.Limit(t.members.timeout))
+	defer opened()
+	client, err := t.connect(opening)
 	if err == nil {
+		reading, read := context.WithTimeout(ctx, t.timeout())
+		defer read()
 		var history string
-		id, history, err = readIdentity(own, client)
+		id, history, err = readIdentity(reading, client)
 		t.server.mu.Lock()
 		t.server.history = history
 		t.server.mu.Unlock()

@@ -107,15 +107,10 @@ func (f *follower) look(ctx context.Context, todo todo) error {
 	if err := firstOf(errs); err != nil {
 		return err
 	}
-	for _, kind := range store.Kinds() {
-		if !slices.Contains(todo.kinds, kind) {
-			continue
-		}
-		if err := f.caches[kind].refresh(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	// All at once: from far away each costs some trips.
+	errs = make([]error, len(todo.kinds))
+	each(len(todo.kinds), func(i int) { errs[i] = f.caches[todo.kinds[i]].refresh(ctx) })
+	return firstOf(errs)
 }
 
 // maxFound is how many changes wait to be sent before one Resync takes their place.
