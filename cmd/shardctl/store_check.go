@@ -38,8 +38,8 @@ func storeCheckCommand() *cobra.Command {
 		Short: "Show what a store is, how fast it answers, and what is missing for the promises",
 		Long: `Connect to a store as a replica would, and show its version, the settings that promises hang ` +
 			`on, how far its clock is
-from this machine's, how long reads, durable writes and notifications take, and what is missing. Without URI it is that
-of --config, or of SHARDCTL_STORE_URI.
+from this machine's, how long reads, durable writes and notifications take, which lease is long enough for that, and
+what is missing. Without URI it is that of --config, or of SHARDCTL_STORE_URI.
 
 It makes the cluster's tables or collections where there are none, and writes documents of its own that no replica acts
 on. It removes these documents. With --read-only no document is made or written.
@@ -139,6 +139,7 @@ func writeCheck(out io.Writer, r storecheck.Result) error {
 	} else {
 		line("notification\t%s", latencyText(r.Notification))
 	}
+	line("lease from\t%v", time.Duration(r.LeaseFromSeconds*float64(time.Second)))
 	errs = append(errs, w.Flush())
 	if r.Holds {
 		_, err := fmt.Fprintln(out, "\nok: nothing is missing for the promises")

@@ -45,6 +45,10 @@ type Result struct {
 	Write             Latency `json:"write"`        // until it is durable
 	Notification      Latency `json:"notification"` // from the begin of the write to its arrival
 	Polled            bool    `json:"polled"`       // the store has no notifications: replicas ask at intervals
+	// LeaseFromSeconds is the shortest lease that works well so far from the store: twenty times as long as half of the
+	// durable writes take, or of the reads where no write was measured. A replica with a shorter one has the problem
+	// StoreSlow.
+	LeaseFromSeconds float64 `json:"leaseFromSeconds"`
 	// Connections is how many connections this process had open to the store; null where that cannot be counted.
 	Connections *int      `json:"connections"`
 	Problems    []Problem `json:"problems"`
@@ -109,7 +113,30 @@ func Check(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("inspect the store: %w", err)
 	}
 	r.conclude(found, store.Problems(db))
+	r.judgeLease(callsOfLease * o.Config.Timeout)
 	return r, nil
+}
+
+const (
+	// callsOfLease is how many calls, one after the other, take a lease: [store.Config.Timeout] is a part of it.
+	callsOfLease = 6
+	// slowPart is the part of a lease from which on a heartbeat is slow.
+	slowPart = 20
+	// leastLease is the shortest one that a configuration may have.
+	leastLease = time.Second
+)
+
+// judgeLease says from which lease on this store is near enough, and what of the one that is configured; 0: none is.
+func (r *Result) judgeLease(lease time.Duration) {
+	took := cmp.Or(r.Write.P50Seconds, r.Read.P50Seconds)
+	// Rounded up to a tenth of a second.
+	from := max(leastLease, time.Duration(slowPart*took*float64(time.Second))+100*time.Millisecond-1).
+		Truncate(100 * time.Millisecond)
+	r.LeaseFromSeconds = from.Seconds()
+	if lease > 0 && lease < from {
+		r.add(api.ProblemStoreSlow, fmt.Sprintf("lease.duration is %v; so far from the store it should be %v or longer",
+			lease, from), false)
+	}
 }
 
 func (r *Result) measure(ctx context.Context, db store.Store, readOnly bool) error {
