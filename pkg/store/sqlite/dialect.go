@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"modernc.org/sqlite"
@@ -19,9 +20,13 @@ import (
 
 // dialect is SQLite's, on one file.
 type dialect struct {
-	path string
-	file fs.FileInfo // as it was opened
+	path  string
+	files []fs.FileInfo // as they were opened, by suffixes; set by Prepare
 }
+
+// suffixes are those of the files that are one database while it is open: the file, its log, and the memory that all
+// processes share.
+var suffixes = []string{"", "-wal", "-shm"}
 
 // String implements [sqlstore.Dialect].
 func (d *dialect) String() string { return fmt.Sprintf("SQLite file %q", d.path) }
@@ -53,8 +58,9 @@ func (*dialect) FileTexts() sqlstore.FileTexts {
 }
 
 // Prepare implements [sqlstore.File]. It makes sure that the file is in WAL mode, where readers and a writer do not
-// wait for each other. It stays so.
-func (*dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
+// wait for each other. It stays so. For as long as the connection is open, no one may end the log by closing the last
+// one: from now on the log and the shared memory are the ones that are there now.
+func (d *dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode=WAL`).Scan(&mode); err != nil {
 		return err
@@ -62,15 +68,29 @@ func (*dialect) Prepare(ctx context.Context, conn *sql.Conn) error {
 	if mode != "wal" {
 		return fmt.Errorf("%w: the file system allows journal mode %q only, want wal", store.ErrInvalid, mode)
 	}
+	var tables int // to read opens the log
+	if err := conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil {
+		return err
+	}
+	d.files = nil
+	for _, suffix := range suffixes {
+		info, err := os.Stat(d.path + suffix)
+		if err != nil {
+			return errReplaced
+		}
+		d.files = append(d.files, info)
+	}
 	return nil
 }
 
-// Intact implements [sqlstore.File]. It fails when the path no longer leads to the file that is open: others may be
-// using another one by now.
+// Intact implements [sqlstore.File]. It fails when the path no longer leads to the files that are open: others may be
+// using others by now.
 func (d *dialect) Intact() error {
-	now, err := os.Stat(d.path)
-	if err != nil || !os.SameFile(now, d.file) {
-		return errReplaced
+	for i, suffix := range suffixes {
+		now, err := os.Stat(d.path + suffix)
+		if err != nil || !os.SameFile(now, d.files[i]) {
+			return fmt.Errorf("%s%s: %w", filepath.Base(d.path), suffix, errReplaced)
+		}
 	}
 	return nil
 }
@@ -78,7 +98,8 @@ func (d *dialect) Intact() error {
 // Now implements [sqlstore.File]: all clients of a file are on one machine.
 func (*dialect) Now() int64 { return wallclock.Now().UnixMilli() }
 
-var errReplaced = errors.New("the file was removed or replaced while it was open")
+var errReplaced = errors.New("the file was removed or replaced while it was open: end all processes that use it, and " +
+	"start them again")
 
 // Busy implements [sqlstore.Dialect].
 func (*dialect) Busy(err error) bool {

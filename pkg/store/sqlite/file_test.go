@@ -160,39 +160,134 @@ func lockFile(t *testing.T, path string) (unlock func()) {
 	}
 }
 
-// A file that was removed or replaced is not written any more: others may be using its successor.
+// A database of which a file was removed or replaced is not used any more, and no one opens it by another log: others
+// may be using, or may come to use, its successor. What was acknowledged is there once all have ended.
 func TestReplaced(t *testing.T) {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		for _, how := range []string{"removed", "replaced"} {
+			t.Run("file"+suffix+" "+how, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "store.db")
+				s := open(t, path, sqlite.Options{})
+				if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+					t.Fatal(out)
+				}
+				notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(path+suffix, path+suffix+".old"); err != nil {
+					t.Fatal(err)
+				}
+				if how == "replaced" {
+					if err := os.WriteFile(path+suffix, nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				wantRefused(t, s)
+				timeout := time.After(30 * time.Second)
+				for open := true; open; {
+					select {
+					case _, open = <-notifications:
+					case <-timeout:
+						t.Fatal("the watch goes on")
+					}
+				}
+				if suffix == "" {
+					return // the path leads to another database, which is nobody's yet
+				}
+				wantNoOther(t, path, suffix == "-wal" && how == "replaced")
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				reply, err := open(t, path, sqlite.Options{}).Read(t.Context(), store.KindLock, "g/a")
+				if err != nil || len(reply.Docs) != 1 {
+					t.Errorf("once all have ended: %+v, %v", reply.Docs, err)
+				}
+			})
+		}
+	}
+}
+
+// wantRefused wants reads and writes to be refused for good.
+func wantRefused(t *testing.T, s store.Store) {
+	t.Helper()
+	out := apply(t.Context(), t, s, create("g/b"))
+	if out.Status != store.Unknown || !errors.Is(out.Err, store.ErrInvalid) {
+		t.Errorf("write: %+v, want ErrInvalid", out)
+	}
+	if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("read: %v, want ErrInvalid", err)
+	}
+}
+
+// wantNoOther wants a path not to be opened while somebody has its database open by another log. Where the shared memory
+// is still that of all, SQLite itself finds out.
+func wantNoOther(t *testing.T, path string, itself bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	for _, existing := range []bool{false, true} {
+		_, err := sqlite.Open(ctx, path, sqlite.Options{Existing: existing})
+		want := fmt.Sprintf("process %d uses it with another log", os.Getpid())
+		if itself {
+			want = "disk I/O error"
+		}
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("another opener (%v): %v, want ErrUnavailable that says %q", existing, err, want)
+		}
+	}
+}
+
+// A file has one path, or there would be a log for each.
+func TestSeveralNames(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "store.db"), filepath.Join(dir, "other.db")
+	s := open(t, path, sqlite.Options{})
+	if err := os.Link(path, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, other} {
+		_, err := sqlite.Open(t.Context(), name, sqlite.Options{})
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "2 names (hard links)") {
+			t.Errorf("%s: %v, want ErrInvalid that says why", name, err)
+		}
+	}
+	// Who has it open by its first name goes on: a backup may have made the link.
+	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
+		t.Error(out)
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, sqlite.Options{})
+}
+
+// The log stays the same for as long as a store is open, whoever else opens and closes the database.
+func TestLogStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path, sqlite.Options{})
-	if out := apply(t.Context(), t, s, create("g/a")); out.Status != store.Applied {
-		t.Fatal(out)
-	}
-	notifications, err := s.Watch(t.Context(), store.Interest{Session: "me"})
+	before, err := os.Stat(path + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // away, and then another one in its place
-		if out := apply(t.Context(), t, s, create("g/b")); out.Status != store.Unknown ||
-			!errors.Is(out.Err, store.ErrInvalid) {
-			t.Fatalf("write: %+v, want ErrInvalid", out)
-		}
-		if _, err := s.Read(t.Context(), store.KindLock, "g/a"); !errors.Is(err, store.ErrInvalid) {
-			t.Fatalf("read: %v, want ErrInvalid", err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+	for i := range 3 {
+		other, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	timeout := time.After(30 * time.Second)
-	for open := true; open; {
-		select {
-		case _, open = <-notifications:
-		case <-timeout:
-			t.Fatal("the watch goes on")
+		if out := apply(t.Context(), t, other, create(fmt.Sprint("g/", i))); out.Status != store.Applied {
+			t.Fatal(out)
 		}
+		if err := other.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if out := apply(t.Context(), t, s, create(fmt.Sprint("h/", i))); out.Status != store.Applied {
+			t.Fatal(out)
+		}
+	}
+	after, err := os.Stat(path + "-wal")
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the log is another one: %v", err)
 	}
 }
 

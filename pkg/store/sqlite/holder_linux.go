@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"fmt"
 	"path/filepath"
 	"sync"
 
@@ -18,19 +17,11 @@ func HoldsWriteLock(path string, pid int) (bool, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // the name that the file was opened by
 	}
-	fd, err := probes.of(path + "-shm")
-	if err != nil {
-		return false, fmt.Errorf("who writes to %q: %w", path, err)
-	}
-	// Of an open file, and not of a process, so that a lock of this process is seen as well.
-	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: writeLock, Len: 1}
-	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock); err != nil {
-		return false, fmt.Errorf("who writes to %q: %w", path, err)
-	}
-	return lock.Type != unix.F_UNLCK && int(lock.Pid) == pid, nil
+	by, err := locks(path+"-shm", writeLock, 1)
+	return by == pid, err
 }
 
-// probes are the files that HoldsWriteLock asks about. They stay open, also one that another has replaced: whoever
+// probes are the files whose locks are asked about. They stay open, also one that another has replaced: whoever
 // closes a file drops all locks that SQLite has on it in the same process (https://sqlite.org/howtocorrupt.html, 2.2).
 var probes = openFiles{known: map[string]openFile{}}
 

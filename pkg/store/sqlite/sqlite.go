@@ -10,14 +10,22 @@
 // nothing tries.
 //
 // A process stopped while it holds the write lock stops all writers until it goes on or dies; their calls end with
-// their contexts. A file that is removed or replaced under a running process is refused from then on. Others may
-// already be using another file of that name. No code of the process may open and close the file by other means.
-// Closing any descriptor of it takes away SQLite's locks (a rule of POSIX).
+// their contexts. No code of the process may open and close the file by other means. Closing any descriptor of it takes
+// away SQLite's locks (a rule of POSIX).
+//
+// # What a database is
+//
+// It is three files while it is open: the file, its log (-wal) and the memory that all processes share (-shm). The
+// latter two belong to the path, so a file must have one path. One with several names (hard links), or that is mounted
+// by itself into several containers, is refused: mount the directory. A process whose files are removed or replaced
+// refuses all calls from then on, and as long as it has them open no other process opens the file by another log. The
+// latter two are known on Linux only.
 //
 // To import this package registers it for URIs that begin with sqlite: (see [store.Register]).
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -28,9 +36,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
@@ -43,15 +53,21 @@ type Options = sqlstore.Options
 // within ctx. With Options.Existing nothing is made. Errors wrap [store.ErrInvalid] when it is no use to try again,
 // [store.ErrSchema] when another version of the program set the file up, else [store.ErrUnavailable].
 func Open(ctx context.Context, path string, o Options) (store.Store, error) {
-	abs, file, err := prepareFile(path, !o.Existing)
+	abs, err := prepareFile(path, !o.Existing)
+	if err == nil {
+		err = checkNames(abs)
+	}
+	if err == nil {
+		err = awaitOneLog(ctx, abs)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("SQLite file %q: %w", cmp.Or(abs, path), err)
 	}
 	connector, err := sqlite.NewConnector(dsn(abs))
 	if err != nil {
 		return nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrInvalid, err)
 	}
-	return sqlstore.Open(ctx, sql.OpenDB(connector), &dialect{path: abs, file: file}, o)
+	return sqlstore.Open(ctx, sql.OpenDB(connector), &dialect{path: abs}, o)
 }
 
 func init() { store.Register(Scheme, driver{}) }
@@ -157,15 +173,15 @@ func checkPath(path string) string {
 // its locks.
 var creating sync.Mutex
 
-// prepareFile returns the absolute path and the identity of the file. When there is none it creates it, readable by its
-// owner only, if it may.
-func prepareFile(path string, create bool) (string, fs.FileInfo, error) {
+// prepareFile returns the absolute path of the file. When there is none it creates it, readable by its owner only, if it
+// may.
+func prepareFile(path string, create bool) (string, error) {
 	if wrong := checkPath(path); wrong != "" {
-		return "", nil, fmt.Errorf("SQLite file %q: %w: it %s", path, store.ErrInvalid, wrong)
+		return "", fmt.Errorf("%w: it %s", store.ErrInvalid, wrong)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", nil, fmt.Errorf("SQLite file %q: %w", path, err)
+		return "", err
 	}
 	// One name for one file: SQLite finds the WAL next to the name it was opened by.
 	if target, err := filepath.EvalSymlinks(abs); err == nil {
@@ -173,24 +189,19 @@ func prepareFile(path string, create bool) (string, fs.FileInfo, error) {
 	}
 	if create {
 		if err := createFile(abs); err != nil {
-			return "", nil, err
+			return abs, err
 		}
 	}
 	info, err := os.Stat(abs)
-	if !create && errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf(
-			"SQLite file %q: %w: no replica has made this store yet: %w", abs, store.ErrInvalid, err,
-		)
+	switch {
+	case !create && errors.Is(err, fs.ErrNotExist):
+		return abs, fmt.Errorf("%w: no replica has made this store yet: %w", store.ErrInvalid, err)
+	case err != nil:
+		return abs, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case !info.Mode().IsRegular():
+		return abs, fmt.Errorf("%w: not a regular file (%s)", store.ErrInvalid, info.Mode().Type())
 	}
-	if err != nil {
-		return "", nil, fmt.Errorf("SQLite file %q: %w: %w", abs, store.ErrUnavailable, err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", nil, fmt.Errorf(
-			"SQLite file %q: %w: not a regular file (%s)", abs, store.ErrInvalid, info.Mode().Type(),
-		)
-	}
-	return abs, info, nil
+	return abs, nil
 }
 
 // createFile makes an empty file, unless there is one.
@@ -201,18 +212,40 @@ func createFile(abs string) error {
 	switch {
 	case err == nil:
 		if err := f.Close(); err != nil {
-			return fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrUnavailable, err)
+			return fmt.Errorf("%w: create: %w", store.ErrUnavailable, err)
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf(
-			"SQLite file %q: %w: the directory %q does not exist", abs, store.ErrInvalid, filepath.Dir(abs),
-		)
+		return fmt.Errorf("%w: the directory %q does not exist", store.ErrInvalid, filepath.Dir(abs))
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrInvalid, err)
+		return fmt.Errorf("%w: create: %w", store.ErrInvalid, err)
 	case !errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("SQLite file %q: %w: create: %w", abs, store.ErrUnavailable, err)
+		return fmt.Errorf("%w: create: %w", store.ErrUnavailable, err)
 	}
 	return nil
+}
+
+// How long a file may be open without its log being so: in between a process opens it.
+const (
+	openingLog = 2 * time.Second
+	openingTry = 5 * time.Millisecond
+)
+
+// awaitOneLog refuses a file that somebody uses with another log than the one at this path, as where that was removed:
+// neither would see what the other writes. The files are not opened by it.
+func awaitOneLog(ctx context.Context, abs string) error {
+	for end := time.Now().Add(openingLog); ; {
+		by, err := usesAnotherLog(abs)
+		if err != nil {
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+		if by == 0 {
+			return nil
+		}
+		if time.Now().After(end) || sleep.For(ctx, openingTry) != nil {
+			return fmt.Errorf("%w: process %d uses it with another log than %s: end all processes that use it first",
+				store.ErrUnavailable, by, filepath.Base(abs)+"-wal")
+		}
+	}
 }
 
 // dsn names the file to the driver. SQLite may not create it: a file that vanished must not come back empty under a

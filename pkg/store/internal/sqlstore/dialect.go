@@ -27,10 +27,10 @@ type File interface {
 	// FileTexts are the pieces of SQL that a file needs besides. It always returns the same.
 	FileTexts() FileTexts
 	// Prepare makes the database ready before its tables are looked for. When Busy is true of its error it is
-	// called again.
+	// called again. The connection stays open until the store is closed.
 	Prepare(ctx context.Context, conn *sql.Conn) error
-	// Intact fails when the database is not the one that was opened any more. It is asked before each read and each
-	// COMMIT.
+	// Intact fails when the database is not the one that was opened any more. It is asked before each read, and before
+	// and after each COMMIT.
 	Intact() error
 	// Now is the database's clock in Unix ms.
 	Now() int64

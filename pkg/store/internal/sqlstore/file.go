@@ -19,6 +19,7 @@ type file struct {
 	db      *sql.DB
 	dialect File
 	texts   FileTexts
+	anchor  *sql.Conn // open for as long as the store is, see [File.Prepare]
 
 	writer  chan *writer  // holds the one writer while it is free
 	writes  writes        // that wait for it
@@ -53,7 +54,7 @@ func (f *file) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
+	f.anchor = conn
 	return f.retry(ctx, func() error { return f.dialect.Prepare(ctx, conn) })
 }
 
@@ -146,6 +147,9 @@ func (*file) confirm(context.Context, []store.Change) error { return nil }
 func (f *file) close(context.Context) error {
 	w := <-f.writer
 	w.drop()
+	if f.anchor != nil {
+		_ = f.anchor.Close() // it goes back to the pool, which is closed
+	}
 	return f.db.Close()
 }
 

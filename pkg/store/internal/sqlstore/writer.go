@@ -39,12 +39,12 @@ func (w *writer) transaction(ctx context.Context, f func(context.Context) error)
 		err = w.file.dialect.Intact()
 	}
 	if err == nil {
-		if err = w.exec(lasting, `COMMIT`); err != nil {
-			err = fmt.Errorf("%w: %w", errCommit, err)
+		if err = w.exec(lasting, `COMMIT`); err == nil {
+			if err = w.file.dialect.Intact(); err == nil {
+				return nil
+			}
 		}
-	}
-	if err == nil {
-		return nil
+		err = fmt.Errorf("%w: %w", errCommit, err)
 	}
 	// Databases roll back by themselves after some errors. A connection in doubt is not used again.
 	if rollback := w.exec(lasting, `ROLLBACK`); rollback != nil {
