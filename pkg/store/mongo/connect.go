@@ -140,7 +140,9 @@ func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
 	if o.AppName == nil {
 		o.SetAppName("shardctl")
 	}
+	renews := newRenewal(a.timeout)
 	return o.
+		SetDialer(renews).SetMonitor(renews.monitor()).
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).

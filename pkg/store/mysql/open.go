@@ -86,8 +86,11 @@ func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 	}
 	s := &server{
 		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
-		calls:   &calls{made: made, database: target.database, timeout: timeout},
-		poll:    cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
+		calls: &calls{
+			made: made, database: target.database, timeout: timeout, commonPace: engine.Pace{Every: timeout},
+			ownPace: engine.Pace{Every: timeout},
+		},
+		poll: cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
 	}
 	if o.Existing {
 		s.common = pool(connector{made, false}, 1)

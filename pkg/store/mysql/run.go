@@ -29,6 +29,8 @@ type calls struct {
 	database string
 	timeout  time.Duration // of calls whose context has no deadline
 	textSize int           // bytes of a text of statements, from which on another is begun
+	// How often a connection of a lane is given up that the server has answered with an error, see on.
+	commonPace, ownPace engine.Pace
 }
 
 // Query implements [sqlstore.Server]. A server that became read-only is no primary any more and may not know what was
@@ -188,13 +190,15 @@ func joined(statements []sqlstore.Statement) (string, []any) {
 }
 
 // on calls f with a connection. After an error it is used again only if the server said so itself, and if it then takes
-// a ROLLBACK: the next START TRANSACTION would commit what is left.
+// a ROLLBACK: the next START TRANSACTION would commit what is left. And not even then once in the time of a call, unless
+// others were in the way: a session keeps what it began with, such as a setting of the server that was wrong for a
+// moment.
 func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := engine.Bound(ctx, c.timeout)
 	defer cancel()
-	db := c.common
+	db, pace := c.common, &c.commonPace
 	if lane == sqlstore.Sessions {
-		db = c.own
+		db, pace = c.own, &c.ownPace
 	}
 	conn, err := db.Conn(ctx)
 	if ctx.Err() != nil && err != nil {
@@ -214,7 +218,7 @@ func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Conte
 		_, rollback := conn.ExecContext(ctx, `ROLLBACK`)
 		answered = rollback == nil
 	}
-	if !answered || readOnly(err) {
+	if !answered || readOnly(err) || !dialect("").Busy(err) && pace.Let(time.Now()) {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // never used again
 	}
 	return explain(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -100,6 +101,13 @@ func deposed(err error) bool {
 		return true
 	}
 	return errors.Is(err, errReadOnly)
+}
+
+// inherited says that the server has answered with an error that may come of what its session began with, such as a
+// setting that was wrong for a moment, or a role that was made again. It is given up once in the time of a call.
+func inherited(err error) bool {
+	code := codeOf(err)
+	return code != "" && !slices.Contains([]string{serializationFailure, deadlockDetected, lockNotAvailable}, code)
 }
 
 // broken says that a connection was lost, and perhaps long ago. One that cannot be made is not.

@@ -35,8 +35,10 @@ type pool struct {
 	own       chan *connection // the same, in the lane of sessions
 	reads     chan struct{}    // held by the one read of the common lane that waits for a connection
 	made      atomic.Int64     // how many were made
-	gaveUp    func()           // called when a server was given up that does not answer
-	asks      chan struct{}    // held by the goroutine that checks a late call, on another connection
+	// How often a connection is given up that the server has answered with an error, see inherited.
+	freePace, ownPace engine.Pace
+	gaveUp            func()        // called when a server was given up that does not answer
+	asks              chan struct{} // held by the goroutine that checks a late call, on another connection
 
 	mu     sync.Mutex
 	closed bool
@@ -48,6 +50,7 @@ func newPool(c *connector, common, own int) *pool {
 	p := &pool{
 		connector: c, maker: engine.NewMaker(c.timeout, c.limit, c.connect, (*connection).giveUp), free: make(chan *connection, common), own: make(chan *connection, own),
 		reads: make(chan struct{}, 1), asks: make(chan struct{}, 1), ended: make(chan struct{}),
+		freePace: engine.Pace{Every: c.timeout}, ownPace: engine.Pace{Every: c.timeout},
 	}
 	for range common {
 		p.free <- &connection{}
@@ -56,6 +59,14 @@ func newPool(c *connector, common, own int) *pool {
 		p.own <- &connection{}
 	}
 	return p
+}
+
+// renews is the pace at which connections of a place are given up.
+func (p *pool) renews(home chan *connection) *engine.Pace {
+	if home == p.own {
+		return &p.ownPace
+	}
+	return &p.freePace
 }
 
 // size is how many connections there may be.
@@ -130,7 +141,7 @@ func call[T any](
 		if err == nil {
 			value, err = f(context.WithoutCancel(ctx), made)
 		}
-		if deposed(err) {
+		if deposed(err) || inherited(err) && p.renews(home).Let(time.Now()) {
 			made.drop(ctx)
 		}
 		home <- made
