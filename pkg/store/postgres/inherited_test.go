@@ -15,34 +15,28 @@ import (
 
 // A setting of the database that was wrong for a moment is not kept by the sessions that began meanwhile.
 func TestInherited(t *testing.T) {
-	for name, setting := range map[string]string{
-		"search_path": "'nowhere'", "statement_timeout": "1", "default_transaction_read_only": "on",
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := testservers.Shared(t, testservers.KindPostgres)
-			uri := server.Database()
-			config, err := pgx.ParseConfig(uri)
-			if err != nil {
-				t.Fatal(err)
-			}
-			database := pgx.Identifier{config.Database}.Sanitize()
-			admin := strings.Replace(uri, "/"+config.Database, "/postgres", 1)
-			run := func(statements ...string) {
-				if err := postgres.Exec(t.Context(), admin, statements...); err != nil {
-					t.Fatal(err)
-				}
-			}
-			storetest.Inherited{
-				Open: func(t *testing.T) store.Store {
-					t.Helper()
-					return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
-				},
-				Spoil: func() {
-					run("ALTER DATABASE "+database+" SET "+name+" = "+setting,
-						"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+config.Database+"'")
-				},
-				Mend: func() { run("ALTER DATABASE " + database + " RESET " + name) },
-			}.Run(t)
-		})
+	server := testservers.Shared(t, testservers.KindPostgres)
+	uri := server.Database()
+	config, err := pgx.ParseConfig(uri)
+	if err != nil {
+		t.Fatal(err)
 	}
+	admin := strings.Replace(uri, "/"+config.Database, "/postgres", 1)
+	run := func(statements ...string) {
+		t.Helper()
+		if err := postgres.Exec(t.Context(), admin, statements...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Inherited{
+		Open: func(t *testing.T) store.Store {
+			t.Helper()
+			return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})
+		},
+		Spoil: func() {
+			run("ALTER DATABASE "+config.Database+" SET search_path = 'nowhere'",
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+config.Database+"'")
+		},
+		Mend: func() { run("ALTER DATABASE " + config.Database + " RESET search_path") },
+	}.Run(t)
 }
