@@ -10,20 +10,20 @@ import (
 )
 
 // DB is connections as those of a store.
-func DB(uri string) (*sql.DB, error) {
-	c, err := callsOf(uri)
+func DB(ctx context.Context, uri string) (*sql.DB, error) {
+	c, err := callsOf(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
 	return c.common, nil
 }
 
-func callsOf(uri string) (*calls, error) {
+func callsOf(ctx context.Context, uri string) (*calls, error) {
 	t, err := parse(uri, "")
 	if err != nil {
 		return nil, err
 	}
-	made, err := newMaker(t, DefaultTimeout, logr.Logger{})
+	made, err := newMaker(ctx, t, DefaultTimeout, logr.Logger{})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func callsOf(uri string) (*calls, error) {
 func On(ctx context.Context, uri string, within context.Context, //nolint:revive // two contexts are the point
 	f, then func(context.Context, *sql.Conn) error,
 ) error {
-	c, err := callsOf(uri)
+	c, err := callsOf(ctx, uri)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func On(ctx context.Context, uri string, within context.Context, //nolint:revive
 // Replicas is how many replicas a server shows to a user where it has no counter of them, as MySQL, and whether that is
 // known.
 func Replicas(ctx context.Context, uri string) (n int64, known bool, err error) {
-	c, err := callsOf(uri)
+	c, err := callsOf(ctx, uri)
 	if err != nil {
 		return 0, false, err
 	}

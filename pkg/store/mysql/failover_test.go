@@ -53,7 +53,7 @@ func newPair(t *testing.T) *pair {
 // root is connections with all rights.
 func root(t *testing.T, s *testservers.Server) *sql.DB {
 	t.Helper()
-	db, err := mysql.DB(testservers.MariaDBRoot(s, "mysql"))
+	db, err := mysql.DB(t.Context(), testservers.MariaDBRoot(s, "mysql"))
 	if err != nil {
 		t.Fatal(err)
 	}

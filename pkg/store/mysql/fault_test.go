@@ -124,7 +124,7 @@ func TestObstacles(t *testing.T) {
 	if out := one(t, t.Context(), s, put("g/a", 0, 1)); out.Status != store.Applied {
 		t.Fatalf("got %+v", out)
 	}
-	db, err := mysql.DB(testservers.MariaDBRoot(server, databaseOf(uri)))
+	db, err := mysql.DB(t.Context(), testservers.MariaDBRoot(server, databaseOf(uri)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func processes(t *testing.T, server *testservers.Server, user, so string) (n int
 // hold takes a table as ALTER TABLE does.
 func hold(t *testing.T, root, table string) (release func()) {
 	t.Helper()
-	db, err := mysql.DB(root)
+	db, err := mysql.DB(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close(context.WithoutCancel(b.Context())) }()
-	db, err := mysql.DB(testservers.MariaDBRoot(server, databaseOf(uri)))
+	db, err := mysql.DB(b.Context(), testservers.MariaDBRoot(server, databaseOf(uri)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func BenchmarkIdleWatch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close(context.WithoutCancel(b.Context())) }()
-	db, err := mysql.DB(testservers.MariaDBRoot(server, databaseOf(uri)))
+	db, err := mysql.DB(b.Context(), testservers.MariaDBRoot(server, databaseOf(uri)))
 	if err != nil {
 		b.Fatal(err)
 	}

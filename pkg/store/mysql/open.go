@@ -80,7 +80,7 @@ func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	timeout := cmp.Or(max(o.Timeout, 0), DefaultTimeout)
-	made, err := newMaker(target, timeout, o.Logger)
+	made, err := newMaker(ctx, target, timeout, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
@@ -225,7 +225,7 @@ func lockWaits(call time.Duration) string {
 // maker makes connections that are set up.
 type maker = engine.Maker[driver.Conn]
 
-func newMaker(t target, timeout time.Duration, log logr.Logger) (*maker, error) {
+func newMaker(ctx context.Context, t target, timeout time.Duration, log logr.Logger) (*maker, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = t.user, t.password, "tcp", t.addr, t.database
 	c.InterpolateParams, c.MultiStatements = true, true
@@ -240,7 +240,7 @@ func newMaker(t target, timeout time.Duration, log logr.Logger) (*maker, error) 
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
 	set := session + lockWaits(timeout)
-	return engine.NewMaker(timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (driver.Conn, error) {
+	return engine.NewMaker(ctx, timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (driver.Conn, error) {
 		conn, err := dial.Connect(ctx)
 		if err != nil {
 			return nil, err

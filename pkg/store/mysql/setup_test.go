@@ -26,7 +26,7 @@ func TestTablesComeWithTheirIndexes(t *testing.T) {
 	} else {
 		t.Error(err)
 	}
-	db, err := mysql.DB(uri)
+	db, err := mysql.DB(t.Context(), uri)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestOldTablesGetNewIndexes(t *testing.T) {
 		exec(t, server, fmt.Sprintf(older, databaseOf(uri)))
 		exec(t, server, fmt.Sprintf("DROP INDEX `default_locks_3` ON `%s`.`default_locks`", databaseOf(uri)))
 		storetest.Open(t, store.Config{URI: uri})
-		db, err := mysql.DB(uri)
+		db, err := mysql.DB(t.Context(), uri)
 		if err != nil {
 			t.Fatal(err)
 		}

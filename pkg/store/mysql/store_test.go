@@ -49,7 +49,7 @@ func TestStoreUnderOtherDefaults(t *testing.T) {
 		}
 	}
 	storetest.Open(t, store.Config{URI: uri, Cluster: "Blue", Existing: true})
-	db, err := mysql.DB(server.Database())
+	db, err := mysql.DB(t.Context(), server.Database())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func examined(ctx context.Context, uri string, kind store.Kind, q store.Query) (
 		return 0, err
 	}
 	defer func() { _ = s.Close(ctx) }()
-	db, err := mysql.DB(uri)
+	db, err := mysql.DB(ctx, uri)
 	if err != nil {
 		return 0, err
 	}

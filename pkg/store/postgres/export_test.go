@@ -47,7 +47,7 @@ func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	p := newPool(&connector{
+	p := newPool(ctx, &connector{
 		config: config, timeout: maxPatience, limit: maxPatience, patience: maxPatience, lockTimeout: "1s",
 	}, 1, 0)
 	defer p.maker.Close()

@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
 	}
-	s, err := newServer(c, o)
+	s, err := newServer(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *server) connect(ctx context.Context) error {
 }
 
 // newServer makes the client; nothing is dialled.
-func newServer(c store.Config, o Options) (*server, error) {
+func newServer(ctx context.Context, c store.Config, o Options) (*server, error) {
 	secrets := secretParams.Of(c.URI)
 	config, err := pgx.ParseConfig(c.URI)
 	if err != nil { // as text only: it may quote the URI
@@ -142,7 +142,7 @@ func newServer(c store.Config, o Options) (*server, error) {
 			fmt.Sprintf("PostgreSQL %s, database %q", strings.Join(hosts(config), ","), c.Database), secrets,
 			&connects.pooled,
 		},
-		timeout: o.Timeout, poll: every, calls: newPool(connects, common, own),
+		timeout: o.Timeout, poll: every, calls: newPool(ctx, connects, common, own),
 	}
 	s.listener = newListener(s, channel(prefix(c.Cluster)), o.Logger)
 	s.calls.gaveUp = s.listener.leave

@@ -46,9 +46,9 @@ type pool struct {
 	ended  chan struct{}
 }
 
-func newPool(c *connector, common, own int) *pool {
+func newPool(ctx context.Context, c *connector, common, own int) *pool {
 	p := &pool{
-		connector: c, maker: engine.NewMaker(c.timeout, c.limit, c.connect, (*connection).giveUp), free: make(chan *connection, common), own: make(chan *connection, own),
+		connector: c, maker: engine.NewMaker(ctx, c.timeout, c.limit, c.connect, (*connection).giveUp), free: make(chan *connection, common), own: make(chan *connection, own),
 		reads: make(chan struct{}, 1), asks: make(chan struct{}, 1), ended: make(chan struct{}),
 		freePace: engine.Pace{Every: c.timeout}, ownPace: engine.Pace{Every: c.timeout},
 	}

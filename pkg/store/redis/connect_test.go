@@ -37,8 +37,8 @@ func TestFull(t *testing.T) {
 	if err := admin.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	config := func(max string) {
-		if err := admin.ConfigSet(t.Context(), "maxclients", max).Err(); err != nil {
+	limit := func(clients string) {
+		if err := admin.ConfigSet(t.Context(), "maxclients", clients).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestFull(t *testing.T) {
 			t.Helper()
 			return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: timeout})
 		},
-		Fill: func() { config("1"); link.Cut() },
-		Free: func() { config("1000") },
+		Fill: func() { limit("1"); link.Cut() },
+		Free: func() { limit("1000") },
 	}.Run(t)
 }

@@ -80,7 +80,7 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	b, err := newBackend(c, t)
+	b, err := newBackend(ctx, c, t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -98,14 +98,14 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 }
 
 // newBackend is on a database that was not reached yet.
-func newBackend(c store.Config, t target) (*backend, error) {
+func newBackend(ctx context.Context, c store.Config, t target) (*backend, error) {
 	files, err := t.tls.Config()
 	if err != nil {
 		return nil, err
 	}
 	keys := newKeyspace(c.Cluster)
 	f := &finder{target: t, tls: files, proof: keys.state(), timeout: c.Timeout, limit: engine.Limit(c.Timeout)}
-	connections := engine.NewMaker(c.Timeout, f.limit, f.connect, func(c *redis.Client) { _ = c.Close() })
+	connections := engine.NewMaker(ctx, c.Timeout, f.limit, f.connect, func(c *redis.Client) { _ = c.Close() })
 	channel := keys.channel(t.db)
 	a := &access{
 		exchange: &exchange{
@@ -114,9 +114,11 @@ func newBackend(c store.Config, t target) (*backend, error) {
 		},
 		finder: f, channel: channel, connections: connections, others: newLane(f, connections, false),
 	}
-	a.subscriptions = engine.NewMaker(c.Timeout, f.limit, func(ctx context.Context, failed int) (*subscription, error) {
-		return f.subscribe(ctx, channel, failed)
-	}, (*subscription).close)
+	a.subscriptions = engine.NewMaker(
+		ctx, c.Timeout, f.limit, func(ctx context.Context, failed int) (*subscription, error) {
+			return f.subscribe(ctx, channel, failed)
+		}, (*subscription).close,
+	)
 	a.sessions = a.others
 	if !c.Existing {
 		a.sessions = newLane(f, connections, true)

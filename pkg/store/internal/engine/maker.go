@@ -30,7 +30,7 @@ const firstPause = 20 * time.Millisecond
 // The methods may be called concurrently.
 type Maker[C any] struct {
 	life    *Life
-	make    func(ctx context.Context, failed int) (C, error)
+	connect func(ctx context.Context, failed int) (C, error)
 	discard func(C)
 	limit   time.Duration // of an attempt
 	most    time.Duration // of a pause
@@ -64,12 +64,14 @@ type made[C any] struct {
 
 // NewMaker makes connections by a function, each within a limit, and gives up those that no one takes any more by
 // another. call is the time of one call, a sixth of the lease: no pause is longer. The function is told how many
-// attempts in a row have failed before, so that it may have more patience with each of several hosts.
+// attempts in a row have failed before, so that it may have more patience with each of several hosts. The end of ctx does
+// not end the maker.
 func NewMaker[C any](
-	call, limit time.Duration, make func(ctx context.Context, failed int) (C, error), discard func(C),
+	ctx context.Context, call, limit time.Duration, connect func(ctx context.Context, failed int) (C, error),
+	discard func(C),
 ) *Maker[C] {
 	return &Maker[C]{
-		life: NewLife(context.Background(), 0), make: make, discard: discard,
+		life: NewLife(ctx, 0), connect: connect, discard: discard,
 		limit: limit, most: max(call, firstPause),
 	}
 }
@@ -204,7 +206,7 @@ func (m *Maker[C]) sleep(pause time.Duration) {
 func (m *Maker[C]) attempt(failed int) {
 	ctx, cancel := context.WithTimeout(m.life.Context(), m.limit)
 	began := time.Now()
-	conn, err := m.make(ctx, failed)
+	conn, err := m.connect(ctx, failed)
 	cancel()
 	if err != nil {
 		m.fail(err)

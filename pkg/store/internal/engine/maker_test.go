@@ -30,7 +30,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{}
-	r.Maker = engine.NewMaker(callTime, engine.Limit(callTime), func(ctx context.Context, _ int) (int, error) {
+	r.Maker = engine.NewMaker(t.Context(), callTime, engine.Limit(callTime), func(ctx context.Context, _ int) (int, error) {
 		r.atOnce++
 		defer func() { r.atOnce-- }()
 		if r.atOnce > 1 {
@@ -49,10 +49,10 @@ func newRig(t *testing.T) *rig {
 }
 
 // call is one of a store: it has as much time as a call has.
-func (r *rig) call(first bool) (int, error) {
+func (r *rig) call() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
-	return r.Get(ctx, first)
+	return r.Get(ctx, false)
 }
 
 // What takes longer than a call is there for a later one, and was dialled once.
@@ -61,7 +61,7 @@ func TestConnectionOutlivesTheCallThatWantedIt(t *testing.T) {
 		r := newRig(t)
 		r.takes = 5 * callTime / 2
 		for n := 1; ; n++ {
-			c, err := r.call(false)
+			c, err := r.call()
 			if err == nil {
 				if c != 1 || n != 3 {
 					t.Errorf("call %d has got connection %d, want the third to get the first", n, c)
@@ -83,7 +83,7 @@ func TestConnectionForACallThatHasNearlyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.takes = callTime * 9 / 10
-		if _, err := r.call(false); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.call(); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a call with a tenth of its time left: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), callTime/10)
@@ -91,11 +91,11 @@ func TestConnectionForACallThatHasNearlyEnded(t *testing.T) {
 		if _, err := r.Get(ctx, false); err == nil {
 			t.Error("a call that is as short has got it")
 		}
-		if c, err := r.call(false); c != 1 || err != nil {
+		if c, err := r.call(); c != 1 || err != nil {
 			t.Errorf("the next one has got %d, %v", c, err)
 		}
 		r.takes = callTime / 2
-		if c, err := r.call(false); c != 2 || err != nil {
+		if c, err := r.call(); c != 2 || err != nil {
 			t.Errorf("a call with half of its time left has got %d, %v", c, err)
 		}
 	})
@@ -106,23 +106,23 @@ func TestConnectionThatNobodyTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.takes = 2 * callTime
-		if _, err := r.call(false); err == nil {
+		if _, err := r.call(); err == nil {
 			t.Fatal("a call has got what takes longer")
 		}
 		time.Sleep(r.takes)
-		if c, err := r.call(false); c != 1 || err != nil {
+		if c, err := r.call(); c != 1 || err != nil {
 			t.Fatalf("the next call has got %d, %v", c, err)
 		}
-		_, _ = r.call(false) // takes too long as well
+		_, _ = r.call() // takes too long as well
 		time.Sleep(r.takes)
 		r.Fresh()
-		_, _ = r.call(false)
+		_, _ = r.call()
 		time.Sleep(r.takes)
 		r.Close()
 		if want := []int{2, 3}; len(r.discarded) != 2 || r.discarded[0] != want[0] || r.discarded[1] != want[1] {
 			t.Errorf("given up are %v, want %v", r.discarded, want)
 		}
-		if _, err := r.call(false); !errors.Is(err, engine.ErrClosed) {
+		if _, err := r.call(); !errors.Is(err, engine.ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -138,7 +138,7 @@ func TestPausesOfAttempts(t *testing.T) {
 		for range 20 {
 			calls.Go(func() {
 				for time.Since(began) < time.Minute {
-					if _, err := r.call(false); !errors.Is(err, errRefused) {
+					if _, err := r.call(); !errors.Is(err, errRefused) {
 						t.Errorf("a call was told %v", err)
 					}
 				}
@@ -156,7 +156,7 @@ func TestPausesOfAttempts(t *testing.T) {
 		}
 		r.refuses = nil
 		time.Sleep(time.Second)
-		if _, err := r.call(false); err != nil {
+		if _, err := r.call(); err != nil {
 			t.Errorf("once there is one: %v", err)
 		}
 	})
@@ -177,7 +177,7 @@ func TestConnectionsThatServeNoCall(t *testing.T) {
 		}
 		r.Served()
 		began := time.Now()
-		if _, err := r.call(false); err != nil || time.Since(began) > 0 {
+		if _, err := r.call(); err != nil || time.Since(began) > 0 {
 			t.Errorf("after a call was served a connection took %v: %v", time.Since(began), err)
 		}
 	})
@@ -231,7 +231,7 @@ func TestAttemptThatHangs(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled[0]) != engine.Limit(callTime) {
 			t.Errorf("after %v: %v", time.Since(r.dialled[0]), err)
 		}
-		_, err = r.call(false)
+		_, err = r.call()
 		if !errors.Is(err, context.DeadlineExceeded) || len(r.dialled) != 2 {
 			t.Errorf("after %d attempts: %v", len(r.dialled), err)
 		}
