@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -140,15 +138,6 @@ func (o *lockOptions) work(
 	defer cancel()
 	_ = client.Close(bye) // without it the guard ends by this process's end
 	return out, nil
-}
-
-// lockSignals are the signals to this process that say something about those to its guard. Others that a terminal sends
-// to the whole group are taken and left unread: this process goes on while the command is stopped.
-func lockSignals() <-chan os.Signal {
-	own := make(chan os.Signal, 16)
-	guard.NotifyUnlessIgnored(own, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)
-	return own
 }
 
 // envStoreURI names the store where the command line does not.

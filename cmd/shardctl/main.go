@@ -61,6 +61,8 @@ func rootCommand() *cobra.Command {
 		Version: build().String(),
 		Args:    knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { outliveReaders(cmd) },
 	}
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -70,11 +68,6 @@ func storeFailed(err error) error {
 		return cli.Exit{Code: cli.CodeUsage, Err: err}
 	}
 	return err
-}
-
-// interruptible ends with the signals that people and supervisors send.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // shownStore names a store for people.

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -47,9 +45,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	// The guard runs /proc/self/exe, so that an upgrade on disk does not mix versions; ps and pkill shall see the name
 	// all the same.
 	_ = os.WriteFile("/proc/self/comm", []byte("shardctl"), 0) // only Linux has it
-	// Orders come over the guard's socket alone. A signal sent to the whole group, or to this process by mistake, must
-	// not end it before its tasks are handed over.
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	ignoreOrders()
 	client, err := worker.Connect()
 	if err != nil {
 		return err

@@ -60,7 +60,8 @@ var ErrWorkerDied = errors.New("the process that held the lease was killed, and 
 // With Foreground a worker that did not end by itself is [ErrWorkerDied], and the status [ExitLeaseLost].
 //
 // Run takes over the process: its signals and every child it has or gets. Call it once, from a program that starts no
-// processes by itself. The end of ctx counts as a first SIGTERM.
+// processes by itself. The end of ctx counts as a first SIGTERM. SIGPIPE is left to that program, whose log it is. It
+// must be caught and not ignored: every command would inherit that.
 func Run(ctx context.Context, cfg Config) (exitCode int, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {

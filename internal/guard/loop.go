@@ -38,10 +38,9 @@ func (l *loop) run(ctx context.Context) (int, error) {
 	signals := make(chan os.Signal, 8)
 	defer signal.Stop(signals)
 	defer l.foreground.begin(signals)()
-	// Caught and left unread, not ignored: what is ignored stays so in everything that is started. A log that is not
-	// read any more must not end the guard either.
+	// Caught and left unread, not ignored: what is ignored stays so in everything that is started.
 	unread := make(chan os.Signal, 1)
-	signal.Notify(unread, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGPIPE)
+	signal.Notify(unread, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	defer signal.Stop(unread)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
