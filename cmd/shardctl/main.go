@@ -52,7 +52,8 @@ func rootCommand() *cobra.Command {
 			"--token-file, SHARDCTL_ADMIN_TOKEN_FILE or SHARDCTL_ADMIN_TOKEN. Without a replica most of them take " +
 			"--config.\n" +
 			"NO_COLOR turns colours off.\n\n" +
-			"Exit codes: 0 done; 1 it failed, or the answer is no; 2 the command line or a configuration is wrong.",
+			"Exit codes: 0 done; 1 it failed, or the answer is no; 2 the command line or a configuration is wrong.\n" +
+			"run and lock have more: see their help.",
 		SilenceErrors: true, SilenceUsage: true,
 		Example: `  shardctl dev
   shardctl run --config shardctl.yaml

@@ -35,9 +35,13 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --config PATH",
 		Short: "Run one replica",
-		Long: "Run one replica until it is asked to stop. SIGTERM hands all tasks over and exits, a second signal " +
-			"stops hard, SIGHUP reads\n" +
-			"the configuration again.",
+		Long: `Run one replica until it is asked to stop. SIGTERM hands all tasks over and exits, a second signal stops ` +
+			`hard, SIGHUP reads
+the configuration again. An address in use is waited for, 30 s.
+
+Exit code 0: stopped in order, or all is done; 1: it failed; 2: the command line is wrong; 70: it crashed; 75: the lease
+was lost while work went on; 78: the configuration is wrong, or the store refuses; 128+N: signal N ended it. Start it
+again after everything but 78.`,
 		Example: `  shardctl run --config shardctl.yaml
   shardctl run --config base.yaml --config tasks.d/
   shardctl run --config jobs.yaml --until-done`,
@@ -50,9 +54,9 @@ func runCommand() *cobra.Command {
 				return usage("--wait-store %v: must not be negative", o.waitStore)
 			}
 			if wire.IsWorker() {
-				return runWorker(cmd.Context(), o)
+				return asSupervised(runWorker(cmd.Context(), o))
 			}
-			return runGuard(cmd.Context(), o)
+			return asSupervised(runGuard(cmd.Context(), o))
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.paths, "config", nil, "configuration file or directory; may be given several times")
@@ -66,12 +70,22 @@ func runCommand() *cobra.Command {
 	return cmd
 }
 
+// asSupervised gives an error of the configuration the code that supervisors do not start a program again after. That of
+// the command line is not among them: Go programs that crash end with it.
+func asSupervised(err error) error {
+	if e, ok := errors.AsType[cli.Exit](err); ok && e.Code == cli.CodeUsage {
+		return cli.Exit{Code: cli.CodeConfig, Err: e.Err}
+	}
+	return err
+}
+
 // configOptions are what configurations are read with. This program has no callbacks.
 func configOptions() config.Options {
 	return config.Options{Env: os.LookupEnv, Kinds: kinds.All(), Listers: kinds.Listers(), Callbacks: &tasks.Registry{}}
 }
 
-// load reads the configuration. Every error is printed here, one a line as compilers do, and the exit code is 2.
+// load reads the configuration. Every error is printed here, one a line as compilers do, and the exit code is
+// [cli.CodeUsage].
 func load(paths []string) (*config.Settings, error) { return loadWith(paths, configOptions()) }
 
 func loadWith(paths []string, options config.Options) (*config.Settings, error) {

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,14 +19,15 @@ import (
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/route"
+	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 )
 
 // peerTimeout is how long another replica may take to answer for its tasks' output.
 const peerTimeout = 5 * time.Second
 
-// serve opens both listeners.
-func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error {
+// serve opens the listeners, and serves them until ctx ends. An address in use is waited for until part ends.
+func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) error {
 	log := w.log.WithName("server")
 	server := w.settings.Server.TLS
 	peers, err := peerClient(server, log)
@@ -56,27 +60,31 @@ func (w *workerProcess) serve(ctx context.Context, group *errgroup.Group) error 
 		if l.address == "" {
 			continue
 		}
-		listener, err := listen(ctx, l.address, l.tls, log)
+		listener, err := w.listen(part, l.field, l.address, func(ctx context.Context) (net.Listener, error) {
+			return listen(ctx, l.address, l.tls, log)
+		})
 		if err != nil {
-			return usage("%s: %w", l.field, err)
+			return err
 		}
-		w.log.Info("Listening", "listener", l.field, "address", listener.Addr().String())
 		group.Go(func() error { return status.Serve(ctx, listener, l.handler, time.Second, log) })
 	}
-	return w.serveApplication(ctx, group, log)
+	return w.serveApplication(ctx, part, group, log)
 }
 
 // serveApplication opens the listener for the application beside this replica, where there is one.
-func (w *workerProcess) serveApplication(ctx context.Context, group *errgroup.Group, log logr.Logger) error {
+func (w *workerProcess) serveApplication(
+	ctx, part context.Context, group *errgroup.Group, log logr.Logger,
+) error {
 	address := w.settings.App.Listen
 	if address == "" {
 		return nil
 	}
-	listener, err := application.Listen(ctx, address)
+	listener, err := w.listen(part, "app.listen", address, func(ctx context.Context) (net.Listener, error) {
+		return application.Listen(ctx, address)
+	})
 	if err != nil {
-		return usage("app.listen: %w", err)
+		return err
 	}
-	w.log.Info("Listening", "listener", "app.listen", "address", address)
 	group.Go(func() error { return status.Serve(ctx, listener, w.replica.Application(), time.Second, log) })
 	return nil
 }
@@ -110,6 +118,56 @@ func peerClient(t config.TLS, log logr.Logger) (*http.Client, error) {
 	transport, err := certs.Transport(t.CAFile, log)
 	client.Transport = transport
 	return client, err
+}
+
+// listen listens at the address of a field. Another process may have it for a moment longer: the one before this, or a
+// client that was given the port for a connection of its own.
+func (w *workerProcess) listen(
+	ctx context.Context, field, address string, open func(context.Context) (net.Listener, error),
+) (net.Listener, error) {
+	listener, err := awaitAddress(ctx, open, func(err error) {
+		w.log.Info(
+			"The address cannot be had yet: trying again", "listener", field, "address", address, "error", err.Error(),
+			"duration", addressPatience,
+		)
+	})
+	switch {
+	case err == nil:
+		w.log.Info("Listening", "listener", field, "address", listener.Addr().String())
+		return listener, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s: %w; it was waited for %v", field, err, addressPatience) // it may be free later
+	default:
+		return nil, usage("%s: %w", field, err)
+	}
+}
+
+const (
+	addressPatience = 30 * time.Second // at the start
+	addressPause    = 250 * time.Millisecond
+)
+
+// awaitAddress opens a listener. While its address is in use, or this machine does not have it yet, it tries again for
+// [addressPatience], after one call of waiting. The end of ctx is an error.
+func awaitAddress(
+	ctx context.Context, open func(context.Context) (net.Listener, error), waiting func(error),
+) (net.Listener, error) {
+	for end := time.Now().Add(addressPatience); ; {
+		listener, err := open(ctx)
+		passing := errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL)
+		if !passing || time.Now().After(end) {
+			return listener, err
+		}
+		if waiting != nil {
+			waiting(err)
+			waiting = nil
+		}
+		if err := sleep.For(ctx, addressPause); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func listen(ctx context.Context, address string, t config.TLS, log logr.Logger) (net.Listener, error) {

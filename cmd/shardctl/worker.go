@@ -109,13 +109,18 @@ func (w *workerProcess) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	if err := w.serve(serving, group); err != nil {
-		return err
-	}
 	part, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	drained := make(chan error, 1)
 	group.Go(func() error { w.obey(serving, part, leave); return nil })
+	if err := w.serve(serving, part, group); err != nil {
+		stopServing()
+		served := group.Wait()
+		if errors.Is(err, errDrained) {
+			return served
+		}
+		return err
+	}
 	group.Go(func() error { return w.reload(part) })
 	group.Go(func() error { w.trim(part); return nil })
 	if w.opts.untilDone {

@@ -85,10 +85,13 @@ func removeStale(ctx context.Context, path string) error {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close()
-		return fmt.Errorf("a process listens at %s already", path)
+		return fmt.Errorf("a process listens at %s already: %w", path, syscall.EADDRINUSE)
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
+	if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Remove(path)
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) { // its process may remove it meanwhile
+		return err
+	}
+	return nil
 }

@@ -148,9 +148,10 @@ func fixedWords(cmd *cobra.Command, flag string, words ...string) {
 
 // The exit codes.
 const (
-	CodeNo    = 1 // it failed, or the answer is no
-	CodeUsage = 2 // usage or bad configuration
-	CodeStale = 3 // what was read is stale, and --stale=fail
+	CodeNo     = 1  // it failed, or the answer is no
+	CodeUsage  = 2  // usage, or the bad configuration of a command that a person waits for
+	CodeStale  = 3  // what was read is stale, and --stale=fail
+	CodeConfig = 78 // EX_CONFIG of sysexits.h: a supervisor need not start it again
 )
 
 // Exit is an error that says with which code the program ends.

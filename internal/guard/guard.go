@@ -50,14 +50,17 @@ import (
 // ExitLeaseLost is the exit status after a lease that was lost while work went on: EX_TEMPFAIL of sysexits.h.
 const ExitLeaseLost = 75
 
-// ErrWorkerDied says that a worker in the foreground was killed, and its command with it.
-var ErrWorkerDied = errors.New("the process that held the lease was killed, and the command with it")
+// ExitCrashed is the exit status after a crash of the worker: EX_SOFTWARE of sysexits.h.
+const ExitCrashed = 70
+
+// ErrWorkerDied says that a worker in the foreground was killed or crashed, and that its command was killed.
+var ErrWorkerDied = errors.New("the process that held the lease was killed or crashed, and the command was killed")
 
 // Run starts the worker and does the guard's work until it has ended and nothing of its tasks is left. It returns the
-// worker's exit status, 128+n when signal n ended it. The error says why the worker could not be started, or why its
+// worker's exit status, 128+n when signal n ended it, [ExitCrashed] when it crashed. The error says why the worker could not be started, or why its
 // sessions could not be marked; the status then stands all the same.
 //
-// With Foreground a worker that did not end by itself is [ErrWorkerDied], and the status [ExitLeaseLost].
+// With Foreground a worker that was killed or crashed is [ErrWorkerDied], and the status [ExitLeaseLost].
 //
 // Run takes over the process: its signals and every child it has or gets. Call it once, from a program that starts no
 // processes by itself. The end of ctx counts as a first SIGTERM. SIGPIPE is left to that program, whose log it is. It
@@ -72,8 +75,8 @@ func Run(ctx context.Context, cfg Config) (exitCode int, err error) {
 	}
 	l := newLoop(cfg)
 	exitCode, err = l.run(ctx)
-	if cfg.Foreground && l.core.shutdown.worker.wasKilled() {
-		return ExitLeaseLost, errors.Join(ErrWorkerDied, err)
+	if cfg.Foreground && l.core.shutdown.worker.wasCut() {
+		err = errors.Join(ErrWorkerDied, err)
 	}
 	return exitCode, err
 }

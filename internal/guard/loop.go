@@ -55,7 +55,7 @@ func (l *loop) run(ctx context.Context) (int, error) {
 	defer finish()
 	l.serve(ctx, signals, ended, down)
 	err = l.marking.mark(context.WithoutCancel(ctx), l.children.nothingLeft(), signals)
-	return l.core.shutdown.exitCode(), err
+	return l.core.shutdown.exitCode(l.cfg.Foreground), err
 }
 
 // begin starts the goroutines that wait for the loop. down gets the error that ended the socket; finish ends them all.

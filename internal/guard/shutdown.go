@@ -89,10 +89,16 @@ func (s *shutdown) interrupts(sig os.Signal) bool {
 // workerExited takes the worker's exit status.
 func (s *shutdown) workerExited(status unix.WaitStatus, now protocol.Instant) []effect {
 	s.worker.reaped, s.worker.byItself, s.worker.code = true, status.Exited(), status.ExitStatus()
+	values := []any{"status", s.worker.code}
 	if status.Signaled() {
 		s.worker.code = 128 + int(status.Signal())
+		values = []any{"signal", unix.SignalName(status.Signal())}
 	}
-	return s.worker.ends(now)
+	said := note{text: "The worker has died, all tasks are killed", values: values}
+	if s.worker.leaving {
+		said = note{level: levelDebug, text: "The worker has ended gracefully", values: values}
+	}
+	return append(s.worker.ends(now), said)
 }
 
 // socketEnded takes the end of the socket for the end of the worker.
@@ -110,10 +116,7 @@ func (w *workerEnd) ends(now protocol.Instant) []effect {
 		return nil
 	}
 	w.died = &now
-	if w.leaving {
-		return []effect{killCommands{true}, note{level: levelDebug, text: "The worker has ended gracefully"}}
-	}
-	return []effect{killCommands{true}, note{text: "The worker has died, all tasks are killed"}}
+	return []effect{killCommands{true}}
 }
 
 func (w *workerEnd) kill() []effect {
@@ -124,8 +127,15 @@ func (w *workerEnd) kill() []effect {
 	return []effect{killWorker{}}
 }
 
-// wasKilled says that a signal ended the worker before it was about to exit.
-func (w *workerEnd) wasKilled() bool { return w.died != nil && !w.leaving && !w.byItself }
+// goCrash is the exit status of a Go program after a panic, after an error of its runtime such as no further thread, and
+// after SIGQUIT. No worker chooses it for itself, unless it passes on that of the command that it said goodbye for.
+const goCrash = 2
+
+// crashed says that the worker ended as Go programs do that crash.
+func (w *workerEnd) crashed() bool { return w.reaped && w.byItself && w.code == goCrash }
+
+// wasCut says that a signal or a crash ended the worker before it was about to exit.
+func (w *workerEnd) wasCut() bool { return w.died != nil && !w.leaving && (!w.byItself || w.crashed()) }
 
 // isOver says that the worker is gone and everything it sent has been read.
 func (w *workerEnd) isOver() bool { return w.reaped && w.eof }
@@ -186,15 +196,20 @@ func (s *shutdown) over(now protocol.Instant, nothingLeft bool) bool {
 	return s.worker.isOver() && nothingLeft || reached(s.markBy(), now)
 }
 
-// exitCode is the guard's own: the worker's, unless the guard had to kill that.
-func (s *shutdown) exitCode() int {
+// exitCode is the guard's own: the worker's, unless the guard had to kill that or it crashed. In the foreground a worker
+// that has said goodbye passes on the status of its command.
+func (s *shutdown) exitCode(foreground bool) int {
 	switch {
+	case foreground && s.worker.wasCut():
+		return ExitLeaseLost
 	case s.worker.killed && s.hard != 0:
 		return 128 + int(s.hard)
 	case s.worker.endedForObstruction:
 		return ExitLeaseLost
 	case !s.worker.reaped:
 		return 1
+	case !foreground && s.worker.crashed():
+		return ExitCrashed
 	default:
 		return s.worker.code
 	}

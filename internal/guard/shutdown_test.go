@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,8 +66,8 @@ func TestShutdown(t *testing.T) {
 		"in order": {[]step{
 			{0, "TERM", "order drain; note"},
 			{1 * second, "bye", ""},
-			{1 * second, "end of the socket", orphans + "; note"},
-			{2 * second, "exit 0", ""},
+			{1 * second, "end of the socket", orphans},
+			{2 * second, "exit 0", "note"},
 			{2 * second, "over", "over"},
 		}, 0},
 		"a reload is no drain": {[]step{{0, "HUP", "order reload"}, {60 * second, "time", ""}}, 1},
@@ -96,14 +97,25 @@ func TestShutdown(t *testing.T) {
 			{0, "something left", ""},
 			{20 * second, "something left", "over"}, // the lease is over: others have waited it out
 		}, 3},
+		"the worker crashes": {[]step{
+			{0, "end of the socket", orphans + "; kill worker"},
+			{0, "exit 2", "note"},
+			{0, "over", "over"},
+		}, ExitCrashed},
+		"the worker crashes while it exits": {[]step{
+			{0, "bye", ""},
+			{0, "exit 2", orphans + "; note"},
+			{0, "end of the socket", ""},
+			{0, "over", "over"},
+		}, ExitCrashed},
 		"the socket breaks": {[]step{
-			{0, "end of the socket", orphans + "; note; kill worker"},
-			{0, "killed", ""},
+			{0, "end of the socket", orphans + "; kill worker"},
+			{0, "killed", "note"},
 			{0, "over", "over"},
 		}, 137},
 		"a goodbye and no exit": {[]step{
 			{0, "bye", ""},
-			{0, "end of the socket", orphans + "; note"},
+			{0, "end of the socket", orphans},
 			{5 * second, "time", "kill worker"},
 		}, 1},
 	} {
@@ -137,8 +149,55 @@ func TestShutdown(t *testing.T) {
 				t.Errorf("%s: %s at %v: %q, want %q", name, step.what, step.at, got, step.want)
 			}
 		}
-		if got := s.exitCode(); got != c.code {
+		if got := s.exitCode(false); got != c.code {
 			t.Errorf("%s: status %d, want %d", name, got, c.code)
+		}
+	}
+}
+
+// The end of the worker is told once, when its status is known, whatever shows it first.
+func TestTheWorkersEndIsNamed(t *testing.T) {
+	for _, socketFirst := range []bool{true, false} {
+		for _, tt := range []struct {
+			status unix.WaitStatus
+			bye    bool
+			want   string
+			level  level
+			code   [2]int // in the background, in the foreground
+		}{
+			{killed, false, "The worker has died, all tasks are killed [signal SIGKILL]", levelInfo, [2]int{137, ExitLeaseLost}},
+			{
+				unix.WaitStatus(unix.SIGPIPE), false, "The worker has died, all tasks are killed [signal SIGPIPE]",
+				levelInfo, [2]int{141, ExitLeaseLost},
+			},
+			{exit(1), false, "The worker has died, all tasks are killed [status 1]", levelInfo, [2]int{1, 1}},
+			{
+				exit(goCrash), false, "The worker has died, all tasks are killed [status 2]", levelInfo,
+				[2]int{ExitCrashed, ExitLeaseLost},
+			},
+			{exit(goCrash), true, "The worker has ended gracefully [status 2]", levelDebug, [2]int{ExitCrashed, 2}},
+			{exit(0), true, "The worker has ended gracefully [status 0]", levelDebug, [2]int{}},
+		} {
+			s := newShutdown()
+			s.worker.leaving = tt.bye
+			var effects []effect
+			if socketFirst {
+				effects = s.socketEnded(at(0))
+			}
+			effects = append(effects, s.workerExited(tt.status, at(0))...)
+			if !socketFirst {
+				effects = append(effects, s.socketEnded(at(0))...)
+			}
+			var said []string
+			for _, e := range effects {
+				if n, ok := e.(note); ok && n.level == tt.level {
+					said = append(said, fmt.Sprint(n.text, " ", n.values))
+				}
+			}
+			if code := [2]int{s.exitCode(false), s.exitCode(true)}; code != tt.code ||
+				!slices.Equal(said, []string{tt.want}) {
+				t.Errorf("%v, socket first %v: %q, codes %v; want %+v", tt.status, socketFirst, said, code, tt)
+			}
 		}
 	}
 }
@@ -194,7 +253,7 @@ func TestExitStatusOfALostLease(t *testing.T) {
 		begin(s)
 		s.endForObstruction()
 		s.workerExited(killed, now)
-		if got := s.exitCode(); got != want {
+		if got := s.exitCode(false); got != want {
 			t.Errorf("exit status %d, want %d", got, want)
 		}
 	}

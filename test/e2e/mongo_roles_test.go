@@ -98,7 +98,7 @@ var _ = Describe("A database that asks who is there", func() {
 		Expect(err).NotTo(HaveOccurred())
 		ended, err := r.Wait(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ended.ExitCode()).To(Equal(2), r.Log())
+		Expect(ended.ExitCode()).To(Equal(78), r.Log())
 		for _, s := range says {
 			Expect(r.Log()).To(ContainSubstring(s))
 		}

@@ -105,7 +105,7 @@ var _ = Describe("Versions side by side", Label("faults-scale"), func() {
 			r := start(ctx, c, "refused", harness.Variant{})
 			ended, err := r.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(ended.ExitCode()).To(Equal(2), r.Log())
+			Expect(ended.ExitCode()).To(Equal(78), r.Log())
 			Expect(r.Log()).To(And(ContainSubstring("another schema"), ContainSubstring("99")))
 			Expect(db.bodies(ctx, "member")).NotTo(ContainElement(ContainSubstring("refused")), "it did not join")
 			Expect(Load(c).Started(before, history.Now())).To(BeEmpty(), "who was there goes on")

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
@@ -17,9 +19,9 @@ import (
 // restartAfter is how soon the supervisor starts again what has ended.
 const restartAfter = 300 * time.Millisecond
 
-// crashed is the exit status of a Go program that panics, and of shardctl with a bad configuration. No fault explains
-// it.
-const crashed = 2
+// crashed are the exit statuses of a guard that panics, of one whose worker has, and of a bad configuration. No fault
+// explains them.
+var crashed = []int{2, guard.ExitCrashed, cli.CodeConfig}
 
 // slot is for a replica of one name.
 type slot struct {
@@ -64,7 +66,7 @@ func (s *trial) noteEnd(p *slot) {
 		return
 	}
 	s.line.Note("        %s ended: %v", p.name, state)
-	if state.ExitCode() == crashed {
+	if slices.Contains(crashed, state.ExitCode()) {
 		s.failures = append(
 			s.failures, fmt.Sprintf("%s crashed at %s\n%s", p.name, s.line.since(history.Now()), p.replica.LogTail(60)),
 		)
