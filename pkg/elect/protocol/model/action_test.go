@@ -34,12 +34,14 @@ const (
 	abandonValue   // it waits for neither any longer
 	drainReplica   //
 	guardMarks     // the guard of a marks the b-th session dead
+	guardFrees     // the guard of a frees key b, while it keeps the session
 	workerExits    // the worker of a finds its guard gone
 	startAgain     // replica a
 	startInPlace   // replica a, in the container of its predecessor
 	dieWorker      //
 	dieGuard       //
 	dieBoth        //
+	escape         // signals no longer reach the run of key b in replica a
 	stopIt         // the worker of a
 	contIt         //
 	freezeAll      // of replica a
@@ -138,7 +140,7 @@ func (w *world) forced() (only action, ok bool) {
 
 // hears says whether the sender of a message can take an answer now.
 func (w *world) hears(m *message) bool {
-	if m.kind == markWrite {
+	if m.kind.byGuard() {
 		return w.replicas[m.from].guards()
 	}
 	return w.replicas[m.from].works()
@@ -157,7 +159,7 @@ func (w *world) promptActions(at int, visit func(action)) {
 		return
 	}
 	visit(action{direct, i, 0})
-	if w.left[slow] > 0 {
+	if w.left[slow] > 0 && !(w.steady && (m.kind == heartbeatWrite || m.kind == keepWrite)) {
 		visit(action{delay, i, 0})
 		visit(action{delayAnswer, i, 0})
 	}
@@ -241,6 +243,11 @@ func (w *world) replicaActions(r int8, visit func(action)) {
 				visit(action{guardMarks, r, n})
 			}
 		}
+		for k := range int8(w.keys) {
+			if w.frees(int(r), int(k)) {
+				visit(action{guardFrees, r, k})
+			}
+		}
 	}
 }
 
@@ -251,6 +258,37 @@ func (w *world) marking(r int8) bool {
 		}
 	}
 	return false
+}
+
+// kept is the session that a guard keeps, zero for none: its worker is gone, and a run of it does not end.
+func (w *world) kept(r int) int8 {
+	rep := &w.replicas[r]
+	if rep.alive || !rep.guards() {
+		return 0
+	}
+	for k := range w.keys {
+		for _, t := range rep.tasks[k] {
+			if t.on && t.immune && w.store.sessions[t.session-1].alive() {
+				return t.session
+			}
+		}
+	}
+	return 0
+}
+
+// frees says whether a guard that keeps a session may free a key of it: nothing of its run is left.
+func (w *world) frees(r, k int) bool {
+	rep := &w.replicas[r]
+	id := w.kept(r)
+	if id == 0 || w.store.locks[k].session != id || w.weak == guardFreesNothing {
+		return false
+	}
+	for i := range w.messages {
+		if m := &w.messages[i]; m.kind == freeWrite && int(m.from) == r && int(m.key) == k && !m.expired {
+			return false // it is under way
+		}
+	}
+	return !rep.tasks[k][0].on && !rep.tasks[k][1].on || w.weak == guardFreesWhatRuns
 }
 
 func (w *world) keyActions(r, k int8, visit func(action)) {
@@ -342,6 +380,12 @@ func (w *world) faultActions(r int8, visit func(action)) {
 		visit(action{kind: contIt, a: r})
 	case rep.alive:
 		may(stopWorker, stopIt)
+	}
+	for k := range int8(w.keys) {
+		// What was sent SIGKILL before it became immune is gone.
+		if t := rep.tasks[k][0]; t.on && !t.immune && rep.alive && w.left[immunity] > 0 {
+			visit(action{escape, r, k})
+		}
 	}
 	if rep.alive {
 		may(killWorker, dieWorker)
@@ -480,6 +524,10 @@ func (w *world) what(a action) string {
 		return fmt.Sprintf("%s wants a new token for %s", who(), keyName(int(a.b)))
 	case guardMarks:
 		return fmt.Sprintf("%s's guard marks its session dead", who())
+	case guardFrees:
+		return fmt.Sprintf("%s's guard frees %s", who(), keyName(int(a.b)))
+	case escape:
+		return fmt.Sprintf("signals do not reach the run of %s in %s", keyName(int(a.b)), who())
 	case deleteSession, restoreSession, forget:
 		verb := map[actionKind]string{
 			deleteSession: "deleted out of band", restoreSession: "restored out of band", forget: "removed, long dead",
@@ -523,12 +571,14 @@ func (w *world) message(i int8) string {
 	m := &w.messages[i]
 	from := name(int(m.from)).String()
 	switch m.kind {
-	case heartbeatWrite:
+	case heartbeatWrite, keepWrite:
 		return fmt.Sprintf("%s's heartbeat %d", sessionName(m.session), m.heartbeat)
 	case killWrite, markWrite:
 		return fmt.Sprintf("%s's marking of %s as dead", by(m), sessionName(m.session))
 	case repairWrite:
 		return fmt.Sprintf("%s's repair of %s", from, keyName(int(m.key)))
+	case freeWrite:
+		return fmt.Sprintf("%s's freeing of %s", by(m), keyName(int(m.key)))
 	case increment:
 		return fmt.Sprintf("%s's increment of the counter", from)
 	case keyWrite:

@@ -8,7 +8,7 @@ var costs = map[actionKind]fault{
 	landTwice: double, reject: unwritable,
 	readValue: getValue, changeValue: setValue,
 	giveUpKey: giveUp, advanceKey: advance, drainReplica: drain, startAgain: restart, startInPlace: restart,
-	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, stopIt: stopWorker, freezeAll: stopAll,
+	dieWorker: killWorker, dieGuard: killGuard, dieBoth: killBoth, escape: immunity, stopIt: stopWorker, freezeAll: stopAll,
 	sleepAll: sleep, wakeJump: sleep,
 	cutLink: cutOff, deafLink: deafen, storeGone: outage, deleteSession: dropSession, restoreSession: bringBack,
 	rewriteLock: touchLock,
@@ -165,6 +165,11 @@ func (w *world) applyReplica(a action) {
 			return
 		}
 		w.send(message{kind: markWrite, from: a.a, session: id, ifRev: d.rev, newRev: protocol.DeadRev(d.rev, 0)})
+	case guardFrees:
+		l := w.store.locks[k]
+		w.send(message{
+			kind: freeWrite, from: a.a, session: l.session, key: a.b, ifRev: l.rev, newRev: protocol.NextRev(l.rev, 0),
+		})
 	case workerExits:
 		w.guardMissed(r)
 	default: // startAgain, startInPlace
@@ -216,6 +221,8 @@ func (w *world) applyFault(a action) {
 	case dieBoth:
 		w.workerGone(r)
 		w.guardGone(r)
+	case escape:
+		rep.tasks[a.b][0].immune = true
 	case stopIt:
 		rep.still = true
 		if !rep.guard && w.weak != workerOutlivesGuard {

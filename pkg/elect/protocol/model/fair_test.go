@@ -79,7 +79,8 @@ func (w *world) next() (action, bool) {
 	found, ok := action{}, false
 	rank := func(k actionKind) int {
 		for i, kind := range []actionKind{
-			vanish, landLate, answerLate, notice, workerExits, endRun, guardMarks, reconcile, claimKey,
+			vanish, landLate, answerLate, notice, workerExits, endRun, guardMarks, guardFrees,
+			reconcile, claimKey,
 		} {
 			if k == kind {
 				return i + 1
@@ -88,6 +89,9 @@ func (w *world) next() (action, bool) {
 		return 0
 	}
 	w.actions(func(a action) {
+		if a.kind == endRun && w.replicas[a.a].tasks[a.b/2][a.b%2].immune {
+			return // it may never end: the others must run all the same
+		}
 		if n := rank(a.kind); n > 0 && (!ok || n < rank(found.kind)) {
 			found, ok = a, true
 		}
@@ -123,7 +127,9 @@ func (w *world) allRun() bool {
 	for k := range w.keys {
 		for r := range w.n {
 			rep := &w.replicas[r]
-			if t := rep.tasks[k][0]; t.on && !t.stopping && rep.keys[k].Phase == protocol.Running &&
+			if t := rep.tasks[k][0]; t.on && t.immune && (t.stopping || !rep.alive) {
+				want--
+			} else if t.on && !t.stopping && rep.keys[k].Phase == protocol.Running &&
 				w.store.locks[k].session == rep.session {
 				want--
 				able--

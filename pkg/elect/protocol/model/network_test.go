@@ -29,7 +29,7 @@ func (w *world) land(m *message, showStale bool) {
 		m.now, m.high = w.store.clock, w.store.high
 	}
 	switch m.kind {
-	case heartbeatWrite:
+	case heartbeatWrite, keepWrite:
 		w.landHeartbeat(m)
 	case killWrite, markWrite:
 		w.landKill(m)
@@ -46,7 +46,7 @@ func (w *world) land(m *message, showStale bool) {
 		if showStale {
 			m.docs = w.store.staleSessions
 		}
-	case repairWrite:
+	case repairWrite, freeWrite:
 		w.landRepair(m)
 	case increment:
 		w.store.high = max(w.store.high, m.newRev)
@@ -108,7 +108,7 @@ func (w *world) landKill(m *message) {
 }
 
 func by(m *message) string {
-	if m.kind == markWrite {
+	if m.kind.byGuard() {
 		return name(int(m.from)).String() + "'s guard"
 	}
 	return name(int(m.from)).String()
@@ -260,7 +260,7 @@ func (w *world) answer(i int, status protocol.Status) {
 		}
 	case valueRead, valueWrite:
 		w.answerValue(r, m, status)
-	case increment, noMessage:
+	case freeWrite, keepWrite, increment, noMessage:
 	}
 	w.settle(r)
 }

@@ -197,7 +197,7 @@ func (w *world) normalSession(id int8) {
 		}
 		doc(&m.docs[i])
 		if m.session == id && m.kind != keyWrite && m.kind != keyRead && m.kind != repairWrite &&
-			m.kind != moveRead {
+			m.kind != moveRead && m.kind != freeWrite {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			heartbeats.add(&m.heartbeat)
@@ -234,7 +234,7 @@ func (w *world) normalKey(k int) {
 	for j := range w.messages {
 		m := &w.messages[j]
 		if int(m.key) == k && (m.kind == keyWrite || m.kind == keyRead || m.kind == increment ||
-			m.kind == repairWrite || m.kind == moveRead) {
+			m.kind == repairWrite || m.kind == moveRead || m.kind == freeWrite) {
 			revs.add(&m.ifRev)
 			revs.add(&m.newRev)
 			lock(&m.lock)

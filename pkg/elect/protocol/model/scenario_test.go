@@ -52,6 +52,7 @@ func lateCreation(s *setting)  { s.late = 1 }
 func lateHeartbeat(s *setting) { s.late = 2 }
 func moved(s *setting)         { s.moves = true }
 func alone(s *setting)         { s.n = 1 }
+func loaded(s *setting)        { s.keys, s.caps[0], s.caps[1], s.steady = 2, 2, 2, true }
 func receiver(s *setting)      { s.n, s.keys = 3, 2 }
 
 // first is the state from which a search begins: everything runs, nothing is under way.
@@ -142,6 +143,11 @@ func scenarios() []scenario {
 		{"the store unreachable", two(calmly), budget{outage: 2}, false},
 		{"the store unreachable, written out of band", two(), budget{outage: 1, slow: 1, touchLock: 2}, false},
 		{"workers killed", two(), budget{slow: 1, killWorker: 2, restart: 2}, false},
+		{
+			"workers killed, a run that no signal reaches", two(loaded),
+			budget{slow: 1, killWorker: 1, immunity: 1, giveUp: 1, restart: 1},
+			true,
+		},
 		{"guards killed", two(), budget{slow: 1, killGuard: 2, stopWorker: 1, restart: 1}, true},
 		{"guard and worker killed", two(), budget{slow: 1, killBoth: 1, restart: 1, giveUp: 1}, false},
 		{"workers stopped", two(), budget{slow: 1, stopWorker: 2, giveUp: 1}, true},

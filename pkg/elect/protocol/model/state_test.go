@@ -58,6 +58,7 @@ type store struct {
 type task struct {
 	on       bool
 	stopping bool // it was asked to end, in whichever way
+	immune   bool // no signal reaches it, as where it runs as another user: it ends when it likes
 	token    int64
 	session  int8
 }
@@ -118,8 +119,10 @@ const (
 	noMessage messageKind = iota
 	killWrite
 	markWrite // a guard's
+	freeWrite // a guard's
 	keyWrite
 	heartbeatWrite
+	keepWrite // a guard's
 	keyRead
 	moveRead // of the store's mark, before the first write of a lock, whose fields it has
 	increment
@@ -130,6 +133,9 @@ const (
 	valueWrite
 	valueRead
 )
+
+// byGuard says whether guards send such messages.
+func (k messageKind) byGuard() bool { return k == markWrite || k == freeWrite || k == keepWrite }
 
 // message is a request on its way, or its answer.
 type message struct {
@@ -183,6 +189,7 @@ const (
 	killWorker                // kill -9
 	killGuard                 //
 	killBoth                  //
+	immunity                  // of a run against signals
 	stopWorker                // SIGSTOP
 	stopAll                   // SIGSTOP of everything in a replica
 	sleep                     // of a machine

@@ -25,6 +25,9 @@ const (
 	adoptsWithOldToken
 	releasesBeforeReturn
 	guardMarksEarly
+	guardLetsSessionsEnd
+	guardFreesWhatRuns
+	guardFreesNothing
 	agesFromSending
 	noClockInRevisions
 	holderCountsMonotonicOnly
@@ -204,6 +207,27 @@ func weaknesses() []weak {
 			two(),
 			budget{killWorker: 1},
 			"P1",
+		},
+		{
+			"guard-lets-session-end", "a guard keeps the session of a dead worker while a run of it cannot be ended",
+			guardLetsSessionsEnd,
+			two(),
+			budget{killWorker: 1, immunity: 1},
+			"P1",
+		},
+		{
+			"guard-frees-what-runs", "of a session that it keeps a guard frees a key when nothing of its run is left",
+			guardFreesWhatRuns,
+			two(),
+			budget{killWorker: 1, immunity: 1},
+			"P1",
+		},
+		{
+			"guard-frees-nothing", "a guard that keeps a session frees the keys of it that do not run",
+			guardFreesNothing,
+			two(loaded),
+			budget{killWorker: 1, immunity: 1},
+			"P8",
 		},
 		{
 			"ages-from-sending", "the age of a heartbeat counts from the arrival of the reply that showed it",

@@ -20,6 +20,7 @@ type setting struct {
 	stopped bool  // backups are restored only with all replicas stopped
 	values  bool  // the first key has a value
 	calm    bool  // no replica has a fault of its own: none may be marked dead
+	steady  bool  // no heartbeat is slow: what signals do not reach lives on when the lease is lost, and no lease helps
 	moves   bool  // the cluster may be moved to another store, and replicas ask for its mark
 	weak    weakening
 }
@@ -298,7 +299,7 @@ func (w *world) endAll(r int) {
 
 func (w *world) endKey(r, k int) {
 	for i := range w.replicas[r].tasks[k] {
-		if w.replicas[r].tasks[k][i].on {
+		if t := w.replicas[r].tasks[k][i]; t.on && !t.immune {
 			w.ended(r, k, i)
 		}
 	}
@@ -411,6 +412,7 @@ func (w *world) tick() {
 	}
 	for r := range w.n {
 		w.work(r)
+		w.keepSession(r)
 	}
 	if w.counts() {
 		for r := range w.n {
@@ -533,6 +535,25 @@ func (w *world) work(r int) {
 	}
 }
 
+// keepSession is what a guard does instead of its worker while a run of it does not end: it sends the heartbeats, and
+// says that no key is to come. None is waited for longer than until the next.
+func (w *world) keepSession(r int) {
+	id := w.kept(r)
+	if id == 0 || w.weak == guardLetsSessionsEnd {
+		return
+	}
+	for i := range w.messages {
+		if m := &w.messages[i]; m.kind == keepWrite && int(m.from) == r {
+			m.expired = true
+		}
+	}
+	d := w.store.sessions[id-1]
+	w.send(message{
+		kind: keepWrite, from: int8(r), session: id, ifRev: d.rev, newRev: protocol.AliveRev(d.rev, 0),
+		heartbeat: d.heartbeat + 1, state: protocol.Draining,
+	})
+}
+
 func (w *world) tickPeers(r int, patience time.Duration) {
 	rep := &w.replicas[r]
 	if w.weak == neverMarksDead || !w.judgesAlways() &&
@@ -572,7 +593,7 @@ func (w *world) workerGone(r int) {
 	rep.clock, rep.miscounts, rep.met = 0, 0, [maxKeys]protocol.Instant{}
 	rep.value, rep.setting, rep.passed = protocol.Value{}, 0, 0
 	for i := range w.messages {
-		if m := &w.messages[i]; m.kind != noMessage && m.kind != markWrite && int(m.from) == r {
+		if m := &w.messages[i]; m.kind != noMessage && !m.kind.byGuard() && int(m.from) == r {
 			m.expired, m.prompt = true, false
 		}
 	}
@@ -598,7 +619,7 @@ func (w *world) guardGone(r int) {
 	rep := &w.replicas[r]
 	rep.guard, rep.knows, rep.guarded, rep.marks = false, false, now, [perReplica]bool{}
 	for i := range w.messages {
-		if m := &w.messages[i]; m.kind == markWrite && int(m.from) == r {
+		if m := &w.messages[i]; m.kind.byGuard() && int(m.from) == r {
 			m.expired, m.prompt = true, false
 		}
 	}
