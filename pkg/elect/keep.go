@@ -1,0 +1,125 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
+)
+
+// KeepSession stands in for a session's process that has died while something of its work cannot be ended: it writes
+// the session's next heartbeat, by which the session drains, and frees the keys for which runs is false. Only the guard
+// of that process may call it, at least every tenth of the lease, until nothing of the work is left and [MarkDead] may
+// be called. Of a key that runs names, something may be left; of every other key of the session nothing is.
+//
+// The error wraps [ErrLeaseLost] when the session is dead or missing: others may take its keys, and nothing is left to
+// keep. After any other error the heartbeat may or may not have been written. Call it again.
+func KeepSession(ctx context.Context, db store.Store, session string, runs func(Key) bool) error {
+	k := standIn{db: db, session: session, writer: store.WriterID{Session: uuid.NewString()}}
+	if err := k.heartbeat(ctx); err != nil {
+		return fmt.Errorf("keep session %s: %w", session, err)
+	}
+	if err := k.free(ctx, runs); err != nil {
+		return fmt.Errorf("free keys of session %s: %w", session, err)
+	}
+	return nil
+}
+
+// standIn is one call of [KeepSession].
+type standIn struct {
+	db      store.Store
+	session string
+	writer  store.WriterID
+}
+
+func (k *standIn) next() store.WriterID {
+	k.writer.Seq++
+	return k.writer
+}
+
+// heartbeat writes the session alive. A write of the process that was under way when it died may come between: then the
+// next look shows it.
+func (k *standIn) heartbeat(ctx context.Context) error {
+	for {
+		res, err := k.db.Read(ctx, store.KindSession, k.session)
+		if err != nil {
+			return err
+		}
+		if len(res.Docs) == 0 {
+			return fmt.Errorf("its document is missing: %w", ErrLeaseLost)
+		}
+		s, _ := record.SessionFrom(res.Docs[0]) // what else it says is not needed
+		if s.State == record.Dead {
+			return fmt.Errorf("it is marked dead: %w", ErrLeaseLost)
+		}
+		ifRev, drained := s.Rev, s.State == record.Draining
+		s.Rev, s.State, s.Heartbeat = protocol.AliveRev(ifRev, res.Floor), record.Draining, s.Heartbeat+1
+		s.WriterID, s.Clock = k.next(), res.Now
+		outs, err := k.db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
+		switch {
+		case err != nil:
+			return err
+		case outs[0].Status == store.Unknown:
+			return outs[0].Err
+		case outs[0].Status != store.Applied:
+			continue
+		case drained:
+			return nil
+		}
+		return wakeAll(ctx, k.db) // the others plan without it from now on
+	}
+}
+
+// free writes those locks of the session without an owner of which nothing runs. A claim that was under way when the
+// process died may come later: the next call finds it.
+func (k *standIn) free(ctx context.Context, runs func(Key) bool) error {
+	res, err := k.db.List(ctx, store.KindLock, store.Query{Sessions: []string{k.session}})
+	if err != nil {
+		return err
+	}
+	var changes []store.Change
+	for _, d := range res.Docs {
+		lock, _ := record.LockFrom(d) // who owns it still counts
+		if lock.Session != k.session || runs(lock.Key) {
+			continue
+		}
+		ifRev := lock.Rev
+		lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", res.Now
+		lock.Rev, lock.WriterID = protocol.NextRev(ifRev, res.Floor), k.next()
+		changes = append(changes, store.Change{IfRev: ifRev, Doc: lock.Doc()})
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	outs, err := k.db.Apply(ctx, changes...)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	raised := map[string]int64{}
+	for i, out := range outs {
+		if errs = append(errs, out.Err); out.Status == store.Applied {
+			counter := engine.CounterOf(record.Key(changes[i].Doc.ID))
+			raised[counter] = max(raised[counter], changes[i].Doc.Rev)
+		}
+	}
+	increments := make([]store.Change, 0, len(raised))
+	for counter, rev := range raised {
+		if rev > store.MaxMark {
+			rev = 0 // edited manually: no time, and nothing could be created above it
+		}
+		increments = append(increments, store.Change{Op: store.Increment, Doc: store.Doc{
+			Kind: store.KindGroup, ID: counter, Rev: rev, WriterID: k.next(),
+		}})
+	}
+	if len(increments) > 0 {
+		_, err = k.db.Apply(ctx, increments...)
+	}
+	return errors.Join(append(errs, err)...)
+}
