@@ -80,6 +80,8 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 		Log:        logr.Discard(), // the worker says what there is to say
 		Obstructs:  func(pid int) bool { return obstructs(s, pid) },
 		MarkDead:   db.markDead,
+
+		KeepSession: db.keepSession,
 	})
 	return exit(lockcommand.Outcome{Code: code, Err: err})
 }

@@ -125,6 +125,8 @@ func runGuard(ctx context.Context, o runOptions) error {
 		},
 		Obstructs: func(pid int) bool { return obstructs(s, pid) },
 		MarkDead:  db.markDead,
+
+		KeepSession: db.keepSession,
 	})
 	if code != 0 {
 		return cli.Exit{Code: code, Err: err} // without an error the worker has said why
@@ -165,6 +167,15 @@ func (g *guardStore) markDead(ctx context.Context, sessions []guard.Session) err
 		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, s.Remote))
 	}
 	return errors.Join(errs...)
+}
+
+// keepSession stands in for the worker while something of its tasks cannot be ended.
+func (g *guardStore) keepSession(ctx context.Context, session string, runs func(elect.Key) bool) error {
+	db, err := g.open(ctx)
+	if err != nil {
+		return err
+	}
+	return elect.KeepSession(ctx, db, session, runs)
 }
 
 // discovering are the names of the groups that make tasks of what exists.

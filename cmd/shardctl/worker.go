@@ -188,10 +188,12 @@ func (w *workerProcess) obey(ctx, part context.Context, leave context.CancelCaus
 				w.watcher.Trigger()
 			}
 		case alarm := <-w.guard.Alarms():
-			w.log.Error(
-				errors.New("SIGKILL has not helped"), "Processes do not die: their key stays held", "key", alarm.Key,
-				"pids", alarm.PIDs,
-			)
+			err := errors.New("SIGKILL has not helped")
+			if alarm.Refused {
+				err = errors.New("they run as another user, and may not be signalled")
+				w.replica.Unsignalled(alarm.Key, alarm.PIDs)
+			}
+			w.log.Error(err, "Processes do not die: their key stays held", "key", alarm.Key, "pids", alarm.PIDs)
 		case <-w.guard.Lost():
 			w.log.Error(worker.ErrLost, "Exiting: without a guard nothing may run")
 			w.out.close()

@@ -290,20 +290,39 @@ func there(group process.Cgroup) bool {
 
 // forbidClone3 has clone3 fail in this process and all that it starts, as a container's filter may.
 func forbidClone3() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	const (
-		load        = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal       = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		give        = unix.BPF_RET | unix.BPF_K
-		fail, allow = 0x00050000, 0x7fff0000 // SECCOMP_RET_ERRNO and SECCOMP_RET_ALLOW
-	)
-	program := []unix.SockFilter{
+	filter([]unix.SockFilter{
 		{Code: load}, // the system call's number
 		{Code: equal, K: unix.SYS_CLONE3, Jf: 1},
 		{Code: give, K: fail | uint32(unix.ENOSYS)},
 		{Code: give, K: allow},
-	}
+	})
+}
+
+// forbidKill has the kernel refuse this process SIGKILL of any other, and all that it starts.
+func forbidKill() {
+	const secondArgument = 24 // of seccomp_data; the lower half, on a machine that begins with it
+	filter([]unix.SockFilter{
+		{Code: load},
+		{Code: equal, K: unix.SYS_KILL, Jt: 1},
+		{Code: equal, K: unix.SYS_PIDFD_SEND_SIGNAL, Jf: 3},
+		{Code: load, K: secondArgument},
+		{Code: equal, K: uint32(unix.SIGKILL), Jf: 1},
+		{Code: give, K: fail | uint32(unix.EPERM)},
+		{Code: give, K: allow},
+	})
+}
+
+const (
+	load        = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	equal       = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	give        = unix.BPF_RET | unix.BPF_K
+	fail, allow = 0x00050000, 0x7fff0000 // SECCOMP_RET_ERRNO and SECCOMP_RET_ALLOW
+)
+
+// filter has a program decide on the system calls of this process, for good.
+func filter(program []unix.SockFilter) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		panic(err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -13,18 +15,29 @@ import (
 // children reaps what ends below the guard, and lists what is there.
 type children struct {
 	x         *executor
-	list      func() ([]int, error) // the guard's own
-	childless bool                  // the last wait found no child at all
-	stops     bool                  // it looks for children that were stopped, too
-	stopped   bool                  // a command was, since takeStopped
+	collect   func(stops bool) (pid int, status unix.WaitStatus, err error) // process.ReapAny, but for tests
+	list      func() ([]int, error)                                         // the guard's own
+	childless bool                                                          // the last wait found no child at all
+	stops     bool                                                          // it looks for children that were stopped, too
+	stopped   bool                                                          // a command was, since takeStopped
 }
 
-// reap collects every child that has ended, its own and those that came to it as orphans. Then it lists those it still
-// has. Between the two nothing is reaped, so that the list is exact.
-func (c *children) reap() {
+// A task may leave thousands of processes. What the loop does of them in one turn is bounded, so that the worker hears
+// of the guard in between.
+const (
+	maxReaped = 256 // children collected
+	maxLooked = 256 // children looked at: where there are more the scan finds out, beside the loop
+)
+
+// reap collects children that have ended, its own and those that came to it as orphans. Then it lists those it still
+// has. Between the two nothing is reaped, so that the list is exact. more says that it is to be called again at once.
+func (c *children) reap() (more bool) {
 	commands := c.x.core.commands
-	for {
-		pid, status, err := process.ReapAny(c.stops)
+	for n := 0; ; n++ {
+		if n == maxReaped {
+			return true
+		}
+		pid, status, err := c.collect(c.stops)
 		c.childless = errors.Is(err, process.ErrChildless)
 		if err != nil || pid == 0 {
 			break
@@ -40,19 +53,22 @@ func (c *children) reap() {
 	}
 	ended, wanted := commands.wantsChildList()
 	if !wanted {
-		return
+		return false
 	}
 	pids, err := c.list()
 	if err != nil {
-		return // there is no such list here: the scan that is due finds out
+		return false // there is no such list here: the scan that is due finds out
 	}
-	c.x.do(commands.listed(c.lookAt(pids, ended)))
+	if pids = slices.DeleteFunc(pids, commands.isCommand); len(pids) <= maxLooked {
+		c.x.do(commands.listed(c.lookAt(pids, ended)))
+	}
+	return false
 }
 
-// lookAt looks at the guard's children, and at the groups of commands that have ended.
+// lookAt looks at the guard's children that are no commands, and at the groups of commands that have ended.
 func (c *children) lookAt(pids []int, ended []*command) childList {
 	l := childList{populated: c.x.populated(ended)}
-	for _, pid := range slices.DeleteFunc(pids, c.x.core.commands.isCommand) {
+	for _, pid := range pids {
 		if pid == c.x.worker {
 			continue
 		}

@@ -217,10 +217,26 @@ func (cs *commands) probed(id uint64, alive []int, pastX bool) []effect {
 		return []effect{note{text: text, values: values}}
 	}
 	c.end.alarmed = true
-	alive = alive[:min(len(alive), 16)]
-	return []effect{
-		send{wire.Alarm{Session: c.session, Key: c.key, Token: c.token, PastX: pastX, PIDs: alive}},
-		note{level: levelError, text: "Processes of a task do not die", values: append(values, "pids", alive)},
+	alive = alive[:min(len(alive), maxNamed)]
+	alarm := wire.Alarm{
+		Session: c.session, Key: c.key, Token: c.token, PastX: pastX, PIDs: alive, Refused: len(c.traces.refused) > 0,
+	}
+	text := "Processes of a task do not die"
+	if alarm.Refused {
+		text = "Processes of a task may not be signalled"
+		alarm.PIDs = c.traces.refused[:min(len(c.traces.refused), maxNamed)]
+	}
+	values = append(values, "pids", alarm.PIDs)
+	return []effect{send{alarm}, note{level: levelError, text: text, values: values}}
+}
+
+// maxNamed is how many processes an alarm names.
+const maxNamed = 16
+
+// refused takes which processes of a command this process may not send SIGKILL.
+func (cs *commands) refused(r refusal) {
+	if c := cs.byID[r.id]; c != nil {
+		c.traces.refused = r.pids
 	}
 }
 
@@ -301,7 +317,9 @@ type traces struct {
 	seen  map[process.ID]bool // processes found to be its
 	asked map[process.ID]bool // outside of its group, and sent the stop signal
 	left  []process.Proc      // what the last scan found
-	empty int                 // scans in a row that found nothing
+	// refused may not be sent SIGKILL, as of the last time: they run as another user
+	refused []int
+	empty   int // scans in a row that found nothing
 }
 
 func (c *command) run() run { return run{c.key, c.session} }
@@ -336,7 +354,7 @@ func (c *command) press() []effect {
 	case c.end.killing:
 		effects := c.force()
 		if len(c.traces.left) > 0 {
-			effects = append(effects, signalProcs{c.traces.left, unix.SIGKILL})
+			effects = append(effects, signalProcs{c.id, c.traces.left, unix.SIGKILL})
 		}
 		return effects
 	case c.end.stopping && c.reaped:
@@ -348,7 +366,7 @@ func (c *command) press() []effect {
 			}
 		}
 		if len(ask) > 0 {
-			return []effect{signalProcs{ask, c.end.signal}}
+			return []effect{signalProcs{c.id, ask, c.end.signal}}
 		}
 	}
 	return nil

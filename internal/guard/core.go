@@ -13,6 +13,7 @@ type core struct {
 	commands    *commands
 	shutdown    *shutdown
 	obstruction obstruction
+	keeping     keeping
 	nextPing    protocol.Instant
 }
 
@@ -80,7 +81,7 @@ func (c *core) advance(now protocol.Instant) []effect {
 		effects = append(effects, scanProcs{})
 	}
 	if c.shutdown.worker.died != nil {
-		return effects
+		return append(effects, c.keep(now)...)
 	}
 	if runs := c.leases.overstayed(now); runs > 0 && !c.shutdown.worker.killed {
 		text := "The lease is over and tasks still run in the worker: ending it"

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,49 @@ func TestWorkerKilled(t *testing.T) {
 	}
 }
 
+// What may not be signalled after the worker's death keeps its key, and the session is kept for it: longer than the
+// lease, and until it has ended or a second signal comes.
+func TestWorkerKilledAndTasksMayNotBe(t *testing.T) {
+	t.Setenv(envNoKill, "1")
+	t.Setenv(envNoCgroups, "1")
+	const lease = time.Second
+	begin := func(t *testing.T) (r *replica, a, b int) {
+		t.Helper()
+		r = newReplica(t, lease)
+		a, b = r.start("a", "exec sleep 1000"), r.start("b", "exec sleep 1000")
+		r.kill(r.worker, syscall.SIGKILL)
+		r.expectText("kept", "true true")
+		r.kill(b, syscall.SIGKILL)
+		r.expectText("kept", "true false")
+		for range 20 { // every tenth of the lease
+			r.expectText("kept", "true false")
+		}
+		if r.happened("marked") {
+			t.Fatal("the session was marked dead while a task ran")
+		}
+		return r, a, b
+	}
+	t.Run("until they end", func(t *testing.T) {
+		r, a, _ := begin(t)
+		r.kill(a, syscall.SIGKILL)
+		if e := r.expect("marked", ""); e.Alive != 0 {
+			t.Errorf("marked with %d processes alive", e.Alive)
+		}
+		if code := r.ended(); code != 128+9 {
+			t.Errorf("status %d, want 137", code)
+		}
+	})
+	t.Run("until a second signal", func(t *testing.T) {
+		r, _, _ := begin(t)
+		r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
+		r.expectText("kept", "true false")
+		r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
+		if e := r.expect("ended", ""); !strings.Contains(e.Error, "not marked dead") || r.happened("marked") {
+			t.Errorf("ended with %q, marked: %v", e.Error, r.happened("marked"))
+		}
+	})
+}
+
 func TestGuardKilled(t *testing.T) {
 	r := newReplica(t, long)
 	direct := r.start("a", "exec sleep 1000")
@@ -80,7 +124,7 @@ func TestBothKilled(t *testing.T) {
 }
 
 func TestGuardFrozen(t *testing.T) {
-	const lease = 2 * time.Second
+	const lease = time.Second
 	r := newReplica(t, lease)
 	r.start("a", leaver)
 	r.expectText("line", "ready")
@@ -102,7 +146,7 @@ func TestGuardFrozen(t *testing.T) {
 }
 
 func TestDeadlineWithAFrozenWorker(t *testing.T) {
-	const lease = 2 * time.Second
+	const lease = time.Second
 	r := newReplica(t, lease)
 	r.do(deed{Do: "inside", Session: r.session, Name: "c"})
 	r.do(deed{Do: "outside", Session: r.session, Name: "c"})
@@ -133,7 +177,7 @@ func TestDeadlineWithAFrozenWorker(t *testing.T) {
 // A frozen worker that runs a task itself is killed at X, and its session is then marked. One whose run is over is not,
 // as TestDeadlineWithAFrozenWorker shows.
 func TestDeadlineWithAFrozenWorkerThatRunsATask(t *testing.T) {
-	const lease = 2 * time.Second
+	const lease = time.Second
 	r := newReplica(t, lease)
 	r.do(deed{Do: "inside", Session: r.session, Name: "a"})
 	r.do(deed{Do: "inside", Session: r.session, Name: "b"})

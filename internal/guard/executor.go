@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync/atomic"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // effect is something that the core wants done: one of the types below, or a note. They are done in their order.
@@ -33,8 +36,10 @@ type (
 	killCgroup struct{ name string }
 	// removeCgroup removes a run's control group, in which nothing lives any more.
 	removeCgroup struct{ name string }
-	// signalProcs signals these processes, if they are still what was seen.
+	// signalProcs signals these processes, if they are still what was seen, beside the loop. Which of a command's may
+	// not be sent SIGKILL goes to commands.refused.
 	signalProcs struct {
+		id     uint64 // the command's; 0: of none
 		procs  []process.Proc
 		signal unix.Signal
 	}
@@ -50,6 +55,11 @@ type (
 	measureCPU struct{}
 	// checkObstruction asks whether the worker keeps others from the store; the answer goes to core.checkedObstruction.
 	checkObstruction struct{}
+	// keepSessions keeps sessions of a worker that has died; how that went goes to core.kept.
+	keepSessions struct {
+		now      protocol.Instant
+		sessions []heldSession
+	}
 	// killCommands ends all commands at once.
 	killCommands struct{ workerDead bool }
 	// killWorker ends the worker at once.
@@ -66,7 +76,10 @@ type executor struct {
 	spawner   *process.Spawner
 	cgroups   *cgroups
 	journal   *journal
+	signaller *signaller
+	keep      func(ctx context.Context, session string, runs func(elect.Key) bool) error
 	scans     chan procScan
+	kept      chan kept
 	measuring atomic.Bool // processor time is being read
 }
 
@@ -75,6 +88,7 @@ func newExecutor(cfg Config) *executor {
 	return &executor{
 		core: newCore(), shared: cfg.terminal, obstructs: cfg.Obstructs, spawner: process.NewSpawner(),
 		cgroups: openCgroups(cfg, journal), journal: journal, scans: make(chan procScan, 1),
+		signaller: newSignaller(), keep: cfg.KeepSession, kept: make(chan kept, 1),
 	}
 }
 
@@ -98,9 +112,7 @@ func (x *executor) do(effects []effect) {
 		case removeCgroup:
 			x.cgroups.remove(e.name)
 		case signalProcs:
-			for _, p := range e.procs {
-				p.Signal(e.signal)
-			}
+			x.signaller.add(e)
 		case probe:
 			x.do(x.core.commands.probed(e.id, living(e.pids), e.pastX))
 		case scanProcs:
@@ -109,6 +121,8 @@ func (x *executor) do(effects []effect) {
 			x.measureCPU()
 		case checkObstruction:
 			x.do(x.core.checkedObstruction(x.obstructs != nil && x.obstructs(x.worker)))
+		case keepSessions:
+			x.keepSessions(e)
 		case killCommands:
 			x.do(x.core.commands.killAll(e.workerDead, wire.Now()))
 		case killWorker:
@@ -144,10 +158,11 @@ func (x *executor) start(b startCommand) {
 	x.do(x.core.commands.started(b.Start, pid, cgroup))
 }
 
+// living are those that live, as many of them as an alarm names.
 func living(pids []int) []int {
 	var out []int
 	for _, pid := range pids {
-		if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		if len(out) < maxNamed && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			out = append(out, pid)
 		}
 	}

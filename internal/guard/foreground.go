@@ -60,7 +60,7 @@ func (f *foreground) begin(signals chan<- os.Signal) (end func()) {
 // took says whether a signal was for the foreground, and does what it asks for.
 func (f *foreground) took(s syscall.Signal) bool {
 	switch {
-	case !f.cfg.Foreground:
+	case !f.cfg.Foreground, f.x.core.shutdown.worker.died != nil:
 		return false
 	case s != syscall.SIGTSTP:
 		f.x.send(wire.Signalled{Signal: s})

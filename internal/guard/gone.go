@@ -149,10 +149,10 @@ func (cs *commands) scanned(o ownership, now protocol.Instant) []effect {
 		}
 	}
 	if len(o.ownerless) > 0 {
-		effects = append(effects, signalProcs{o.ownerless, unix.SIGKILL})
+		effects = append(effects, signalProcs{0, o.ownerless, unix.SIGKILL})
 	}
 	if cs.killStrays && len(o.stray) > 0 {
-		effects = append(effects, signalProcs{o.stray, unix.SIGKILL})
+		effects = append(effects, signalProcs{0, o.stray, unix.SIGKILL})
 	}
 	if len(o.stray) == 0 && certain && !o.noEnviron {
 		cs.killStrays = cs.workerDead

@@ -7,16 +7,27 @@
 //	  └── task
 //
 // What the guard holds to:
+//
 //   - It starts a command only while the session's renewal deadline has not passed.
+//
 //   - A command that is stopped, or ended by itself, is gone only when nothing of it is left. That is its control
 //     group, where the guard may make one: see cgroups. It is also its process group, its descendants, and orphans that
 //     carry its SHARDCTL_KEY, SHARDCTL_SESSION and SHARDCTL_FENCING_TOKEN in their environment.
+//
 //   - At a session's deadline everything of it is killed, whether the worker can still say so or not.
+//
 //   - A worker in which tasks still run at a session's X is killed itself. It may be frozen, and go on later.
+//
 //   - When the worker dies, all tasks are killed at once. Once they are gone its sessions are marked dead, so that no
 //     other replica waits for the lease to run out.
+//
 //   - When the guard dies, the worker kills what it can find and exits without marking anything.
+//
 //   - What a guard that was killed left in control groups, the next one that starts beside it ends.
+//
+//   - What it may not signal (a setuid program's processes, where there are no control groups) keeps its key. The guard
+//     of a dead worker then renews the session in its place and frees the other keys, until that has ended or a second
+//     signal comes.
 //
 // What it cannot hold without control groups is a process that hid its environment (env -i) and left its group and
 // parent. It is found only at a deadline or when the worker dies, when everything goes. Where there is no subreaper
@@ -45,6 +56,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // ExitLeaseLost is the exit status after a lease that was lost while work went on: EX_TEMPFAIL of sysexits.h.
@@ -103,6 +115,10 @@ type Config struct {
 	// must bear sessions that were never inserted and those that are dead already. It must not start processes. It may
 	// be nil.
 	MarkDead func(ctx context.Context, sessions []Session) error
+	// KeepSession stands in for a worker that has died, as [elect.KeepSession] does: runs names the keys on which
+	// something still works. It is called every T/10 while processes of the worker's tasks may not be signalled. It may
+	// be nil: then others take those keys once the lease is over.
+	KeepSession func(ctx context.Context, session string, runs func(elect.Key) bool) error
 	// Foreground is for one command that a user runs and waits for. Signals then reach the worker as they are. On a
 	// terminal worker and command are in the guard's process group, and when the command is stopped, so is the guard.
 	Foreground bool
@@ -141,6 +157,9 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Stderr = os.Stderr
 	}
 	cfg.terminal = cfg.Foreground && hasTerminal()
+	if cfg.KeepSession == nil {
+		cfg.KeepSession = keepNothing
+	}
 	if cfg.listChildren == nil {
 		cfg.listChildren = process.Children
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // loop is all of the guard's input and output: the socket, signals, timers, and its children. It takes what happens to
@@ -30,7 +31,7 @@ func newLoop(cfg Config) *loop {
 	x := newExecutor(cfg)
 	return &loop{
 		x: x, core: x.core, cfg: cfg, marking: newMarking(x, cfg), foreground: &foreground{x: x, cfg: cfg},
-		children: &children{x: x, list: cfg.listChildren, stops: cfg.terminal}, incoming: make(chan wire.Message),
+		children: &children{x: x, collect: process.ReapAny, list: cfg.listChildren, stops: cfg.terminal}, incoming: make(chan wire.Message),
 	}
 }
 
@@ -72,11 +73,13 @@ func (l *loop) begin(ctx context.Context) (down <-chan error, finish func()) {
 		})
 	})
 	helpers.Go(l.x.journal.write)
+	helpers.Go(l.x.signaller.run)
 	l.marking.prepare(ctx)
 	return ends, func() {
 		close(stopped)
 		l.x.conn.Shut(wire.ErrClosed)
 		l.x.spawner.Close()
+		l.x.signaller.close()
 		l.x.journal.close()
 		helped := make(chan struct{})
 		go func() {
@@ -119,18 +122,24 @@ func (l *loop) serve(ctx context.Context, signals, ended <-chan os.Signal, down 
 			l.core.commands.listStale = true
 		case s := <-l.x.scans:
 			l.x.scanned(s)
+		case r := <-l.x.signaller.refused:
+			l.core.commands.refused(r)
+		case k := <-l.x.kept:
+			l.x.do(l.core.kept(k, wire.Now()))
 		case <-timer.C:
 		}
-		l.children.reap()
+		more := l.children.reap()
 		if l.foreground.follow(l.children.takeStopped()) {
 			l.catchUp()
 		}
 		now := wire.Now()
 		l.x.do(l.core.advance(now))
-		if l.core.shutdown.over(now, l.children.nothingLeft()) {
+		if l.core.shutdown.over(now, l.children.nothingLeft(), l.core.mustKeep()) {
 			return
 		}
-		timer.Reset(l.core.next(now))
+		if timer.Reset(l.core.next(now)); more {
+			timer.Reset(0)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ const (
 	envRole     = "GUARD_TEST_ROLE"
 	envNoList   = "GUARD_TEST_NO_LIST"   // the guard cannot list its own children
 	envNoClone3 = "GUARD_TEST_NO_CLONE3" // a filter forbids the guard to start a process in a control group
+	envNoKill   = "GUARD_TEST_NO_KILL"   // a filter forbids SIGKILL, as if every process were another user's
 	// envNoCgroups has the guard go without control groups. Set for the package, it has all tests do so.
 	envNoCgroups = "GUARD_TEST_NO_CGROUPS"
 )
@@ -116,6 +117,10 @@ func playGuard() int {
 			says.report(e)
 			return nil
 		},
+		KeepSession: func(_ context.Context, session string, runs func(elect.Key) bool) error {
+			says.report(event{Event: "kept", Name: session, Text: fmt.Sprint(runs("g/a"), runs("g/b"))})
+			return nil
+		},
 		Log: funcr.New(func(prefix, args string) {
 			fmt.Fprintln(os.Stderr, "guard:", prefix, args)
 			says.report(event{Event: "log", Text: args})
@@ -123,6 +128,9 @@ func playGuard() int {
 	}
 	if os.Getenv(envNoClone3) != "" {
 		forbidClone3()
+	}
+	if os.Getenv(envNoKill) != "" {
+		forbidKill()
 	}
 	cfg.Name, cfg.noCgroups = "test", os.Getenv(envNoCgroups) != ""
 	if os.Getenv(envNoList) != "" {

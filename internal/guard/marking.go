@@ -85,7 +85,8 @@ func (k *marking) mark(ctx context.Context, nothingLeft bool, signals <-chan os.
 		return nil
 	}
 	if !nothingLeft {
-		return errors.New("mark the sessions dead: something of the tasks is still alive, their keys stay held")
+		return errors.New("the sessions are not marked dead: something of the tasks is alive. Others get their keys once " +
+			"the lease is over")
 	}
 	var last error
 	for pause := markPause; ; pause = min(2*pause, markPauseMax) {

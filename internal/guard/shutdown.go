@@ -32,6 +32,7 @@ type shutdown struct {
 	hardBy   protocol.Instant
 
 	worker workerEnd
+	keptAt protocol.Instant // when the last heartbeat was sent in the place of a dead worker; zero: none was
 }
 
 // workerEnd is how far the worker's end has come.
@@ -185,15 +186,27 @@ func (s *shutdown) next(now protocol.Instant) (time.Duration, bool) {
 }
 
 // markBy is until when sessions are marked dead. After that the lease has run out for all other replicas anyway.
-func (s *shutdown) markBy() protocol.Instant { return s.worker.died.Add(s.lease) }
-
-// over says whether the guard's work with processes is done. What cannot be killed is no reason to stay once the lease
-// is over.
-func (s *shutdown) over(now protocol.Instant, nothingLeft bool) bool {
-	if s.worker.died == nil {
-		return false
+func (s *shutdown) markBy() protocol.Instant {
+	if s.keptAt != (protocol.Instant{}) {
+		return s.keptAt.Add(s.lease)
 	}
-	return s.worker.isOver() && nothingLeft || reached(s.markBy(), now)
+	return s.worker.died.Add(s.lease)
+}
+
+// over says whether the guard's work with processes is done. What does not die of SIGKILL is no reason to stay once the
+// lease is over: it waits in the kernel, and does nothing more. What may not be signalled goes on with its work. While
+// keeps says that there is such a thing, the guard stays until a hard stop.
+func (s *shutdown) over(now protocol.Instant, nothingLeft, keeps bool) bool {
+	switch {
+	case s.worker.died == nil:
+		return false
+	case s.worker.isOver() && nothingLeft:
+		return true
+	case keeps:
+		return s.hard != 0
+	default:
+		return reached(s.markBy(), now)
+	}
 }
 
 // exitCode is the guard's own: the worker's, unless the guard had to kill that or it crashed. In the foreground a worker

@@ -39,6 +39,10 @@ func drawn(effects []effect) string {
 			out = append(out, "remove "+e.name)
 		case signalProcs:
 			out = append(out, fmt.Sprintf("%s to %v", unix.SignalName(e.signal), pids(e.procs)))
+		case keepSessions:
+			for _, s := range e.sessions {
+				out = append(out, fmt.Sprintf("keep %s %v", s.uuid, s.keys))
+			}
 		case probe:
 			out = append(out, fmt.Sprintf("probe %d %v past X %v", e.id, e.pids, e.pastX))
 		case killCommands:
@@ -142,7 +146,7 @@ func TestShutdown(t *testing.T) {
 				var code int
 				_, _ = fmt.Sscanf(what, "exit %d", &code)
 				effects = s.workerExited(exit(code), now)
-			case s.over(now, what == "over"):
+			case s.over(now, what == "over", false):
 				got = "over"
 			}
 			if got += drawn(effects); got != step.want {

@@ -220,18 +220,28 @@ func bare(dir string) bool {
 // Signal signals exactly the process that was seen: its number can be another's by now, a pidfd checked against the
 // start time cannot. Where pidfds cannot be used the start time alone has to do. Linux has them from 5.3 on, and
 // seccomp profiles refuse them with EPERM or other errors.
-func (p Proc) Signal(sig unix.Signal) {
+//
+// The error is nil as well when the process has ended. It is EPERM when this process may not signal it: it has become
+// another user's, as by a setuid program, and lives on.
+func (p Proc) Signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }()
 		if !p.lives() {
-			return
+			return nil
 		}
 		err = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-	if err != nil && !errors.Is(err, unix.ESRCH) && p.lives() {
-		_ = unix.Kill(p.PID, sig) // fails when it has ended
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		if !p.lives() {
+			return nil
+		}
+		err = unix.Kill(p.PID, sig)
 	}
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
 }
 
 // lives says whether the number is still that of the process that was seen.

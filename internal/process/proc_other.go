@@ -47,7 +47,11 @@ func LookEnviron(_ int, variables ...string) (values []string, sure bool) {
 	return make([]string, len(variables)), true
 }
 
-// Signal signals the process with this number.
-func (p Proc) Signal(sig unix.Signal) {
-	_ = unix.Kill(p.PID, sig) // fails when it has ended
+// Signal signals the process with this number. The error is nil as well when it has ended, and EPERM when this process
+// may not signal it.
+func (p Proc) Signal(sig unix.Signal) error {
+	if err := unix.Kill(p.PID, sig); !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
 }

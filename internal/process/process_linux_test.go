@@ -134,7 +134,7 @@ func TestEnvironIsSure(t *testing.T) {
 func TestSignalSparesAnother(*testing.T) {
 	me, _ := Read(os.Getpid())
 	me.Start++ // as if the number had been another's
-	me.Signal(unix.SIGKILL)
+	_ = me.Signal(unix.SIGKILL)
 }
 
 // Seccomp profiles refuse what they do not know with EPERM: container runtimes did so with pidfds for years.
@@ -147,9 +147,10 @@ func TestSignalWherePidfdsAreRefused(t *testing.T) {
 			p, _ := Read(pid)
 			another := p
 			another.Start++ // as if the number had been another's
-			if err := withRefused(call, refusal, func() {
-				another.Signal(unix.SIGKILL)
-				p.Signal(unix.SIGTERM)
+			if err := withRefused([]uint32{call}, refusal, func() {
+				if err := errors.Join(another.Signal(unix.SIGKILL), p.Signal(unix.SIGTERM)); err != nil {
+					t.Errorf("%s with %v: %v", name, refusal, err)
+				}
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -161,17 +162,43 @@ func TestSignalWherePidfdsAreRefused(t *testing.T) {
 	}
 }
 
-// withRefused does something where the kernel refuses one system call. A filter holds for its thread, and ends with it.
-func withRefused(call uint32, refusal unix.Errno, do func()) error {
+// Who may not signal a process is told so, and who signals one that has ended is not.
+func TestSignalThatIsNotAllowed(t *testing.T) {
+	pid := start(t, spawner(t), "exec sleep 1000")
+	p, _ := Read(pid)
+	if err := withRefused([]uint32{unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_KILL}, unix.EPERM, func() {
+		if err := p.Signal(unix.SIGKILL); !errors.Is(err, unix.EPERM) {
+			t.Errorf("%v, want %v", err, unix.EPERM)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if _, err := Wait(pid); err != nil {
+		t.Error(err)
+	}
+	if err := p.Signal(unix.SIGKILL); err != nil {
+		t.Errorf("it has ended: %v", err)
+	}
+}
+
+// withRefused does something where the kernel refuses some system calls. A filter holds for its thread, and ends with it.
+func withRefused(calls []uint32, refusal unix.Errno, do func()) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this goroutine
-		filter := []unix.SockFilter{
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(refusal)},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		runtime.LockOSThread()                                                       // for good: the thread ends with this goroutine
+		filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+		for i, call := range calls {
+			filter = append(filter, unix.SockFilter{
+				Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: uint8(len(calls) - i), //nolint:gosec // few
+			})
 		}
+		filter = append(filter,
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(refusal)},
+		)
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		if err == nil {

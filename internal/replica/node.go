@@ -116,7 +116,11 @@ func taskAlarms(problems *problemRegistry, instance string) tasks.Alarms {
 		return func(t tasks.Task) { problems.clearTask(reason, string(t.Key())) }
 	}
 	return tasks.Alarms{
-		OnStuck:   begins(api.ProblemStopStuck, "does not stop since %s; its key is not handed over while it runs"),
+		OnStuck: func(t tasks.Task, since time.Time) {
+			problems.stuck(api.Problem{
+				Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: instance,
+			}, since)
+		},
 		OnUnstuck: ends(api.ProblemStopStuck),
 		OnStartStuck: begins(api.ProblemStartStuck,
 			"does not start since %s: the file system of its program or directory does not answer"),

@@ -22,12 +22,56 @@ type problemRegistry struct {
 	mu     sync.Mutex
 	marked map[problemID]api.Problem
 	since  map[problemID]time.Time // of those found with the last snapshots
+	beyond map[string]unsignalled  // by task
 }
 
 type problemID struct{ reason, group, task, instance string }
 
 func newProblemRegistry() problemRegistry {
-	return problemRegistry{marked: map[problemID]api.Problem{}, since: map[problemID]time.Time{}}
+	return problemRegistry{
+		marked: map[problemID]api.Problem{}, since: map[problemID]time.Time{}, beyond: map[string]unsignalled{},
+	}
+}
+
+// unsignalled are processes of a task that the guard may not signal.
+type unsignalled struct {
+	at   time.Time // of the attempt
+	pids []int
+}
+
+// because completes the message of StopStuck. It is empty for attempts before a stop that began at since.
+func (s unsignalled) because(since time.Time) string {
+	if len(s.pids) == 0 || s.at.Before(since) {
+		return ""
+	}
+	return fmt.Sprintf(": its processes %v run as another user, and may not be signalled from here", s.pids)
+}
+
+// stuck sets the problem of a task that does not stop since a moment.
+func (r *problemRegistry) stuck(p api.Problem, since time.Time) {
+	r.mu.Lock()
+	because := r.beyond[p.Task].because(since)
+	r.mu.Unlock()
+	p.Reason = api.ProblemStopStuck
+	p.Message = fmt.Sprintf(
+		"does not stop since %s; its key is not handed over while it runs%s", since.UTC().Format(time.RFC3339), because,
+	)
+	r.set(p)
+}
+
+// unsignalled notes which processes of a task may not be signalled: the guard says so once, before or after the task counts
+// as stuck.
+func (r *problemRegistry) unsignalled(task string, pids []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := unsignalled{time.Now(), pids}
+	r.beyond[task] = s
+	for id, p := range r.marked {
+		if id.reason == api.ProblemStopStuck && id.task == task {
+			p.Message += s.because(time.Time{})
+			r.marked[id] = p
+		}
+	}
 }
 
 func idOf(p api.Problem) problemID { return problemID{p.Reason, p.Group, p.Task, p.Instance} }
@@ -60,6 +104,9 @@ func (r *problemRegistry) clearTask(reason, task string) {
 		if id.reason == reason && id.task == task {
 			delete(r.marked, id)
 		}
+	}
+	if reason == api.ProblemStopStuck {
+		delete(r.beyond, task)
 	}
 }
 

@@ -24,6 +24,38 @@ import (
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 
+// StopStuck names the processes that may not be signalled, whichever of the two is known first, and only those of the
+// stop that it is about.
+func TestStopStuckNamesWhatMayNotBeSignalled(t *testing.T) {
+	const plain = "does not stop since 2026-01-01T00:00:00Z; its key is not handed over while it runs"
+	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	stuck := func(r *problemRegistry, since time.Time) {
+		r.stuck(api.Problem{Severity: api.SeverityError, Group: "g", Task: "g/t", Instance: "a"}, since)
+	}
+	named := plain + ": its processes [10 11] run as another user, and may not be signalled from here"
+	for what, test := range map[string]struct {
+		happens func(r *problemRegistry)
+		want    string
+	}{
+		"nothing":      {func(r *problemRegistry) { stuck(r, since) }, plain},
+		"known before": {func(r *problemRegistry) { r.unsignalled("g/t", []int{10, 11}); stuck(r, since) }, named},
+		"known after":  {func(r *problemRegistry) { stuck(r, since); r.unsignalled("g/t", []int{10, 11}) }, named},
+		"of another":   {func(r *problemRegistry) { stuck(r, since); r.unsignalled("g/u", []int{10, 11}) }, plain},
+		"of a stop before": {func(r *problemRegistry) {
+			r.unsignalled("g/t", []int{10, 11})
+			r.clearTask(api.ProblemStopStuck, "g/t")
+			stuck(r, since)
+		}, plain},
+	} {
+		r := newProblemRegistry()
+		test.happens(&r)
+		all := r.with(nil, time.Now())
+		if len(all) != 1 || all[0].Reason != api.ProblemStopStuck || all[0].Message != test.want {
+			t.Errorf("%s: %+v, want %q", what, all, test.want)
+		}
+	}
+}
+
 // Two replicas of one name read what the other says of both. It is shown once, and neither says it again.
 func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
 	r := New(Config{Settings: viewtest.Settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})

@@ -261,6 +261,9 @@ func (r *Replica) Apply(s *config.Settings, restart []string) {
 	r.publish()
 }
 
+// Unsignalled notes which processes of a task the guard may not signal. StopStuck names them.
+func (r *Replica) Unsignalled(key elect.Key, pids []int) { r.problems.unsignalled(string(key), pids) }
+
 // Refuse notes a configuration that was refused: the last good one stays. However often the same one is read, it makes
 // one event.
 func (r *Replica) Refuse(err error) {

@@ -91,6 +91,7 @@ func (k *standIn) free(ctx context.Context, runs func(Key) bool) error {
 		}
 		ifRev := lock.Rev
 		lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", res.Now
+		lock.Reason, lock.Message = record.ReasonOrphaned, "its process died, and its guard ended the task"
 		lock.Rev, lock.WriterID = protocol.NextRev(ifRev, res.Floor), k.next()
 		changes = append(changes, store.Change{IfRev: ifRev, Doc: lock.Doc()})
 	}

@@ -183,6 +183,7 @@ type (
 		Token   int64
 		PIDs    []int // what was found, at most 16 of them
 		PastX   bool  // the session's hard deadline has passed as well
+		Refused bool  // they may not be signalled: they run as another user
 	}
 	// Used says how much processor time commands have used by a moment. Those of which that is not known are left out.
 	Used struct {

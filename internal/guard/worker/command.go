@@ -308,7 +308,7 @@ func (t targets) kill(until time.Time) {
 	for empty := 0; ; time.Sleep(5 * time.Millisecond) {
 		found := t.find()
 		for _, p := range found {
-			p.Signal(unix.SIGKILL)
+			_ = p.Signal(unix.SIGKILL) // what may not be signalled is looked for until the end, in vain
 		}
 		if empty++; len(found) > 0 {
 			empty = 0
