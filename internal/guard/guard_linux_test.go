@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -54,8 +55,14 @@ func TestStartRefused(t *testing.T) {
 	r.expect("refused", "nosession")
 
 	r.do(deed{Do: "start", Session: r.session, Name: "nofile", Args: []string{"/no/such/file"}})
-	if e := r.expect("refused", "nofile"); !e.NotExist {
-		t.Errorf("the error does not say that the file does not exist: %s", e.Error)
+	if e := r.expect("refused", "nofile"); !e.NotExist || strings.Count(e.Error, "no such file") != 1 {
+		t.Errorf("the error does not say once that the file does not exist: %s", e.Error)
+	}
+	script := filepath.Join(t.TempDir(), "crlf")
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\r\necho hi\r\n"), 0o700))
+	r.do(deed{Do: "start", Session: r.session, Name: "crlf", Args: []string{script}})
+	if e := r.expect("refused", "crlf"); !e.NotExist || !strings.Contains(e.Error, "CR LF") {
+		t.Errorf("the error does not say what is wrong with the script: %s", e.Error)
 	}
 	r.do(deed{Do: "start", Session: r.session, Name: "nopath", Args: []string{"no-such-command"}})
 	if e := r.expect("refused", "nopath"); !e.NotExist {

@@ -151,6 +151,9 @@ func (r *Run) runCommand(s *session) Outcome {
 // cannotStart is the outcome of a command that cannot be started.
 func cannotStart(err error) Outcome {
 	hint := "check COMMAND"
+	if _, explained := errors.AsType[*process.ExecError](err); explained {
+		return Outcome{Code: CodeCannotStart, Err: fmt.Errorf("COMMAND cannot start: %w", err)}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		hint = "check its name and PATH"

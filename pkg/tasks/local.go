@@ -35,12 +35,13 @@ func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
 	}
-	pid, err := l.spawner.Start(process.Spec{
+	spec := process.Spec{
 		Path: path, Args: c.Args, Env: c.Environ, Dir: c.Dir,
 		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
-	})
+	}
+	pid, err := l.spawner.Start(spec)
 	if err != nil {
-		return nil, fmt.Errorf("start command: %w", err)
+		return nil, fmt.Errorf("start command: %w", process.Explain(ctx, spec, err))
 	}
 	p := &localProcess{pid: pid, exited: make(chan struct{}), gone: make(chan struct{}), wake: make(chan struct{}, 1)}
 	go p.wait()

@@ -67,6 +67,7 @@ func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, 
 		return nil, failed("start "+string(cmd.Key), err)
 	}
 	if err := p.awaitStart(ctx); err != nil {
+		err = process.Explain(ctx, process.Spec{Path: m.Path, Args: m.Args, Env: m.Env, Dir: m.Dir}, err)
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
 	}
 	return p, nil
@@ -174,11 +175,23 @@ func refusal(s wire.Started) error {
 	case s.Error == "":
 		return nil
 	case s.Errno != 0:
-		return fmt.Errorf("%s: %w", s.Error, s.Errno)
+		return refusedStart{s.Error, s.Errno}
 	default:
 		return fmt.Errorf("%s: %w", s.Error, ErrRefused)
 	}
 }
+
+// refusedStart is an error that came as text, and the number that its text ends with.
+type refusedStart struct {
+	text  string
+	errno syscall.Errno
+}
+
+// Error implements error.
+func (r refusedStart) Error() string { return r.text }
+
+// Unwrap gives the number.
+func (r refusedStart) Unwrap() error { return r.errno }
 
 // lost ends the process as far as is known: Gone stays open.
 func (p *command) lost() {

@@ -71,9 +71,9 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"exec.env.A: $(NOT_SET) is not set": {
 			Command: []string{"true"}, Env: map[string]string{"A": "$(NOT_SET)"},
 		},
-		`program "no-such-program" is not in PATH`: {Command: []string{"no-such-program"}},
-		"no such file": {Command: []string{"true"}, Dir: "/no/such/dir"},
-		"it is empty":  {Command: []string{"$(EMPTY:-)"}},
+		`program "no-such-program" is not in PATH`:            {Command: []string{"no-such-program"}},
+		"start command: directory /no/such/dir: no such file": {Command: []string{"true"}, Dir: "/no/such/dir"},
+		"it is empty": {Command: []string{"$(EMPTY:-)"}},
 	} {
 		task := tasks.Task{
 			Group: "g", Name: "n", Runner: runner, Restart: tasks.RestartNever,
