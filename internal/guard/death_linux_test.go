@@ -58,24 +58,25 @@ func TestWorkerKilledAndTasksMayNotBe(t *testing.T) {
 	t.Setenv(envNoKill, "1")
 	t.Setenv(envNoCgroups, "1")
 	const lease = time.Second
-	begin := func(t *testing.T) (r *replica, a, b int) {
+	begin := func(t *testing.T) (r *replica, a int) {
 		t.Helper()
 		r = newReplica(t, lease)
-		a, b = r.start("a", "exec sleep 1000"), r.start("b", "exec sleep 1000")
+		a = r.start("a", "exec sleep 1000")
+		b := r.start("b", "exec sleep 1000")
 		r.kill(r.worker, syscall.SIGKILL)
-		r.expectText("kept", "true true")
+		r.expectText("kept", "a: true, b: true")
 		r.kill(b, syscall.SIGKILL)
-		r.expectText("kept", "true false")
+		r.expectText("kept", "a: true, b: false")
 		for range 20 { // every tenth of the lease
-			r.expectText("kept", "true false")
+			r.expectText("kept", "a: true, b: false")
 		}
 		if r.happened("marked") {
 			t.Fatal("the session was marked dead while a task ran")
 		}
-		return r, a, b
+		return r, a
 	}
 	t.Run("until they end", func(t *testing.T) {
-		r, a, _ := begin(t)
+		r, a := begin(t)
 		r.kill(a, syscall.SIGKILL)
 		if e := r.expect("marked", ""); e.Alive != 0 {
 			t.Errorf("marked with %d processes alive", e.Alive)
@@ -85,9 +86,9 @@ func TestWorkerKilledAndTasksMayNotBe(t *testing.T) {
 		}
 	})
 	t.Run("until a second signal", func(t *testing.T) {
-		r, _, _ := begin(t)
+		r, _ := begin(t)
 		r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
-		r.expectText("kept", "true false")
+		r.expectText("kept", "a: true, b: false")
 		r.kill(r.cmd.Process.Pid, syscall.SIGTERM)
 		if e := r.expect("ended", ""); !strings.Contains(e.Error, "not marked dead") || r.happened("marked") {
 			t.Errorf("ended with %q, marked: %v", e.Error, r.happened("marked"))

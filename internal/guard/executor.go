@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -58,6 +59,7 @@ type (
 	// keepSessions keeps sessions of a worker that has died; how that went goes to core.kept.
 	keepSessions struct {
 		now      protocol.Instant
+		limit    time.Duration // of each
 		sessions []heldSession
 	}
 	// killCommands ends all commands at once.
@@ -79,6 +81,7 @@ type executor struct {
 	signaller *signaller
 	keep      func(ctx context.Context, session string, runs func(elect.Key) bool) error
 	scans     chan procScan
+	toKeep    chan keepSessions
 	kept      chan kept
 	measuring atomic.Bool // processor time is being read
 }
@@ -88,7 +91,8 @@ func newExecutor(cfg Config) *executor {
 	return &executor{
 		core: newCore(), shared: cfg.terminal, obstructs: cfg.Obstructs, spawner: process.NewSpawner(),
 		cgroups: openCgroups(cfg, journal), journal: journal, scans: make(chan procScan, 1),
-		signaller: newSignaller(), keep: cfg.KeepSession, kept: make(chan kept, 1),
+		signaller: newSignaller(), keep: cfg.KeepSession, toKeep: make(chan keepSessions, 1),
+		kept: make(chan kept, 1),
 	}
 }
 
@@ -122,7 +126,7 @@ func (x *executor) do(effects []effect) {
 		case checkObstruction:
 			x.do(x.core.checkedObstruction(x.obstructs != nil && x.obstructs(x.worker)))
 		case keepSessions:
-			x.keepSessions(e)
+			x.toKeep <- e // of capacity one, and there is one at a time
 		case killCommands:
 			x.do(x.core.commands.killAll(e.workerDead, wire.Now()))
 		case killWorker:

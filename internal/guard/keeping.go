@@ -61,7 +61,7 @@ func (c *core) keep(now protocol.Instant) []effect {
 		text := "Processes of tasks may not be signalled: holding their keys until they end, or until a second signal"
 		effects = append(effects, note{level: levelError, text: text})
 	}
-	held := keepSessions{now: now}
+	held := keepSessions{now: now, limit: max(c.shutdown.lease/6, time.Second/2)}
 	for _, uuid := range c.unendable() {
 		keys := c.leases.remotely(uuid, now)
 		for _, command := range c.commands.byID {
@@ -117,19 +117,24 @@ func (l *leases) remotely(uuid string, now protocol.Instant) map[elect.Key]bool 
 	return keys
 }
 
-// keepSessions keeps sessions beside the loop; how that went goes to core.kept. Each is tried for as long as a request
-// to the store may take, a sixth of the lease.
-func (x *executor) keepSessions(e keepSessions) {
-	limit := max(x.core.shutdown.lease/6, time.Second/2)
-	go func() {
+// keepSessions keeps sessions beside the loop, until ctx ends. How that went goes to core.kept. Each is tried for as
+// long as a request to the store may take, a sixth of the lease.
+func (x *executor) keepSessions(ctx context.Context) {
+	for {
+		var e keepSessions
+		select {
+		case e = <-x.toKeep:
+		case <-ctx.Done():
+			return
+		}
 		k := kept{e.now, map[string]error{}}
 		for _, s := range e.sessions {
-			ctx, cancel := context.WithTimeout(context.Background(), limit)
-			k.sessions[s.uuid] = x.keep(ctx, s.uuid, func(key elect.Key) bool { return s.keys[key] })
+			limited, cancel := context.WithTimeout(ctx, e.limit)
+			k.sessions[s.uuid] = x.keep(limited, s.uuid, func(key elect.Key) bool { return s.keys[key] })
 			cancel()
 		}
 		x.kept <- k // of capacity one, and there is one call at a time
-	}()
+	}
 }
 
 // keepNothing is for a guard that has no store.

@@ -74,12 +74,15 @@ func (l *loop) begin(ctx context.Context) (down <-chan error, finish func()) {
 	})
 	helpers.Go(l.x.journal.write)
 	helpers.Go(l.x.signaller.run)
+	keeping, endKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	helpers.Go(func() { l.x.keepSessions(keeping) })
 	l.marking.prepare(ctx)
 	return ends, func() {
 		close(stopped)
 		l.x.conn.Shut(wire.ErrClosed)
 		l.x.spawner.Close()
 		l.x.signaller.close()
+		endKeeping()
 		l.x.journal.close()
 		helped := make(chan struct{})
 		go func() {

@@ -118,7 +118,7 @@ func playGuard() int {
 			return nil
 		},
 		KeepSession: func(_ context.Context, session string, runs func(elect.Key) bool) error {
-			says.report(event{Event: "kept", Name: session, Text: fmt.Sprint(runs("g/a"), runs("g/b"))})
+			says.report(event{Event: "kept", Name: session, Text: fmt.Sprintf("a: %t, b: %t", runs("g/a"), runs("g/b"))})
 			return nil
 		},
 		Log: funcr.New(func(prefix, args string) {

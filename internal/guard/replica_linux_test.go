@@ -98,7 +98,7 @@ func (r *replica) cleanUp() {
 		_ = syscall.Kill(r.worker, syscall.SIGKILL)
 	}
 	for _, p := range marked(r.session) {
-		p.Signal(syscall.SIGKILL)
+		_ = p.Signal(syscall.SIGKILL)
 	}
 	for range r.events { // the reader must not be left waiting
 		continue

@@ -172,7 +172,8 @@ func TestTheWorkersEndIsNamed(t *testing.T) {
 			{killed, false, "The worker has died, all tasks are killed [signal SIGKILL]", levelInfo, [2]int{137, ExitLeaseLost}},
 			{
 				unix.WaitStatus(unix.SIGPIPE), false, "The worker has died, all tasks are killed [signal SIGPIPE]",
-				levelInfo, [2]int{141, ExitLeaseLost},
+				levelInfo,
+				[2]int{141, ExitLeaseLost},
 			},
 			{exit(1), false, "The worker has died, all tasks are killed [status 1]", levelInfo, [2]int{1, 1}},
 			{

@@ -192,7 +192,7 @@ func withRefused(calls []uint32, refusal unix.Errno, do func()) error {
 		filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
 		for i, call := range calls {
 			filter = append(filter, unix.SockFilter{
-				Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: uint8(len(calls) - i), //nolint:gosec // few
+				Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: uint8(len(calls) - i),
 			})
 		}
 		filter = append(filter,

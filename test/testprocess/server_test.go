@@ -309,7 +309,7 @@ func TestKilledTestLeavesNoServer(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				p.Signal(syscall.SIGKILL)
+				_ = p.Signal(syscall.SIGKILL)
 				t.Fatalf("process %d outlives the test that started it", p.PID)
 			}
 		}

@@ -159,7 +159,7 @@ func (w *world) promptActions(at int, visit func(action)) {
 		return
 	}
 	visit(action{direct, i, 0})
-	if w.left[slow] > 0 && !(w.steady && (m.kind == heartbeatWrite || m.kind == keepWrite)) {
+	if w.left[slow] > 0 && (!w.steady || m.kind != heartbeatWrite && m.kind != keepWrite) {
 		visit(action{delay, i, 0})
 		visit(action{delayAnswer, i, 0})
 	}
