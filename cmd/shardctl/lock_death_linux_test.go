@@ -59,6 +59,7 @@ func TestLockHolderDies(t *testing.T) {
 		}{
 			{"guard killed", syscall.SIGKILL, false, -9, deathLease + time.Second},
 			{"worker killed", syscall.SIGKILL, true, 75, time.Second},
+			{"worker crashed", syscall.SIGABRT, true, 75, time.Second},
 			{"guard frozen", syscall.SIGSTOP, false, 0, deathLease/4 + deathLease + time.Second},
 			{"worker frozen", syscall.SIGSTOP, true, 75, deathLease + time.Second},
 		} {
