@@ -94,7 +94,7 @@ func (c *child) tree() []process.Proc {
 // all signals the process, its group, and all below it.
 func (c *child) all(sig syscall.Signal) {
 	for _, p := range c.tree() {
-		p.Signal(sig)
+		_ = p.Signal(sig)
 	}
 	c.group(sig)
 }
@@ -109,7 +109,7 @@ func (c *child) freeze() []process.Proc {
 		for _, p := range procs {
 			if !frozen(p.PID) {
 				moving = true
-				p.Signal(syscall.SIGSTOP)
+				_ = p.Signal(syscall.SIGSTOP)
 			}
 		}
 		still++
@@ -150,7 +150,7 @@ func (c *child) kill() {
 // finish kills processes that were seen, and waits until they and c are gone.
 func (c *child) finish(procs []process.Proc) {
 	for _, p := range procs {
-		p.Signal(syscall.SIGKILL)
+		_ = p.Signal(syscall.SIGKILL)
 	}
 	<-c.done
 	for _, p := range procs {

@@ -175,23 +175,23 @@ func refusal(s wire.Started) error {
 	case s.Error == "":
 		return nil
 	case s.Errno != 0:
-		return refusedStart{s.Error, s.Errno}
+		return startError{s.Error, s.Errno}
 	default:
 		return fmt.Errorf("%s: %w", s.Error, ErrRefused)
 	}
 }
 
-// refusedStart is an error that came as text, and the number that its text ends with.
-type refusedStart struct {
+// startError is an error that came as text, and the number that its text ends with.
+type startError struct {
 	text  string
 	errno syscall.Errno
 }
 
 // Error implements error.
-func (r refusedStart) Error() string { return r.text }
+func (r startError) Error() string { return r.text }
 
 // Unwrap gives the number.
-func (r refusedStart) Unwrap() error { return r.errno }
+func (r startError) Unwrap() error { return r.errno }
 
 // lost ends the process as far as is known: Gone stays open.
 func (p *command) lost() {

@@ -38,7 +38,7 @@ func Main(m *testing.M, end ...func()) int {
 	for _, p := range leftBehind(mark, endingPatience) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)) // it may have ended
 		fmt.Fprintf(os.Stderr, "left behind: process %d, %s\n", p.PID, strings.ReplaceAll(string(command), "\x00", " "))
-		p.Signal(syscall.SIGKILL)
+		_ = p.Signal(syscall.SIGKILL)
 		code = max(code, 1)
 	}
 	return code
