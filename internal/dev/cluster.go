@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/freeport"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/process"
@@ -150,10 +151,12 @@ func (r *replica) shown() Replica {
 	case r.lapsed():
 		s.State, s.Why, s.Again = Dead, "its lease ran out while it held the store, as on a busy machine", r.again
 	default:
-		s.State, s.Why = Dead, r.state.String()
+		s.State, s.Why, s.Refused = Dead, r.state.String(), r.state.ExitCode() == cli.CodeConfig
 		// A guard ends as its worker did: 128 and the number of a signal.
 		if code := r.state.ExitCode(); code > 128 {
 			s.Why = "its worker: signal: " + syscall.Signal(code-128).String()
+		} else if code == guard.ExitCrashed {
+			s.Why = "its worker crashed: see " + r.log
 		} else if r.state.Exited() {
 			s.Why = lastWords(r.log, s.Why)
 		}

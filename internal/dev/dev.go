@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/cli"
 )
 
 // ErrPort says that the page's port cannot be had.
@@ -27,7 +29,8 @@ const stopGrace = 5 * time.Second
 
 // Run runs the cluster until ctx ends or somebody quits, which is no error, and stops everything it started. With a
 // terminal it draws the screen there and obeys keys; with nil it writes changes to out, a line each. The options must
-// be valid. The error wraps [ErrPort] when the page's port is taken.
+// be valid. The error wraps [ErrPort] when the page's port is taken, and a [cli.Exit] with [cli.CodeConfig] when every
+// replica has found its configuration wrong.
 func Run(ctx context.Context, o Options, out io.Writer, terminal *Terminal) (err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -153,7 +156,11 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 			report(news.step(s.view)...)
 			lived = lived || slices.ContainsFunc(s.view.Replicas, func(r Replica) bool { return r.State == Live })
 			if why, over := ended(s.view); over && (!keyed || !lived) {
-				return fmt.Errorf("no replica is left: %s", why)
+				err := fmt.Errorf("no replica is left: %s", why)
+				if !slices.ContainsFunc(s.view.Replicas, func(r Replica) bool { return !r.Refused }) {
+					return cli.Exit{Code: cli.CodeConfig, Err: err}
+				}
+				return err
 			}
 		case b := <-pressed:
 			a, number := k.press(b)

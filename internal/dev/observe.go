@@ -38,6 +38,7 @@ type Replica struct {
 	Ended   time.Time
 	Why     string // how it ended: "signal: killed", its last log line
 	Again   bool   // it ended, and is started again
+	Refused bool   // it ended since its configuration is wrong, or its store refuses
 	// App is the application beside it, as the cluster knows it; nil: none is known.
 	App *api.Application
 }

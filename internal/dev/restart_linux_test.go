@@ -79,7 +79,8 @@ func TestReplicaThatWasEndedStaysAway(t *testing.T) {
 	}{
 		"the guard is killed":     {"exec sleep 60", func(c *cluster) error { return c.kill("r1") }, "signal: killed"},
 		"the worker is killed":    {"exit 137", nil, "its worker: signal: killed"},
-		"the configuration":       {"echo error: it is wrong; exit 2", nil, "it is wrong"},
+		"the configuration":       {"echo error: it is wrong; exit 78", nil, "it is wrong"},
+		"the worker crashed":      {"echo goroutine 1; exit 70", nil, "its worker crashed: see "},
 		"stopped before it ended": {"trap 'exit 75' TERM; echo up; while :; do sleep 0.01; done", stopOnceUp, "its lease ran out"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestReplicaThatWasEndedStaysAway(t *testing.T) {
 			dead := until(t, c, "dead", func(r Replica) bool { return r.State == Dead })
 			c.running.Wait() // nothing more is planned
 			if last := c.list()[0]; last.State != Dead || last.Again || dead.Again || c.replicas[0] != first ||
-				!strings.HasPrefix(last.Why, end.why) {
+				!strings.HasPrefix(last.Why, end.why) || last.Refused != (name == "the configuration") {
 				t.Errorf("got %+v", last)
 			}
 		})
