@@ -69,15 +69,18 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 		return lockUsage(err)
 	}
 	if wire.IsWorker() {
-		out, err := o.work(cmd.Context(), cmd.ErrOrStderr(), s, args)
-		return errors.Join(err, exit(out))
+		ended, err := o.work(cmd.Context(), cmd.ErrOrStderr(), s, args)
+		return errors.Join(err, exit(ended))
 	}
 	collectEarly()
+	// The worker says what there is to say. Once it is dead, what keeps the guard here is an error.
+	out := newLogs(config.Log{Level: "error", Format: "console"}, os.Stderr)
+	defer out.close()
 	db := &guardStore{config: s.StoreConfig(logr.Discard())}
 	code, err := guard.Run(cmd.Context(), guard.Config{
 		Foreground: true,
 		Name:       "lock",
-		Log:        logr.Discard(), // the worker says what there is to say
+		Log:        out.own,
 		Obstructs:  func(pid int) bool { return obstructs(s, pid) },
 		MarkDead:   db.markDead,
 
