@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +70,32 @@ func TestCommandsWithoutReaders(t *testing.T) {
 			t.Errorf("shardctl %s: status %d, and what it was asked for is not there", strings.Join(args, " "),
 				status.ExitStatus())
 		}
+	}
+}
+
+// What a command that lasts has done counts, and not whether somebody saw it: writing to a pipe whose reader has ended
+// is no error. Any other failure is one.
+func TestAnEndedReaderIsNoError(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := forPipes(write)
+	_ = read.Close()
+	if n, err := w.Write([]byte("done\n")); n != 5 || err != nil {
+		t.Errorf("%d, %v; want 5 and no error", n, err)
+	}
+	_ = write.Close()
+	if _, err := w.Write([]byte("done\n")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%v, want %v", err, os.ErrClosed)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if forPipes(file) != io.Writer(file) {
+		t.Error("a file is wrapped: whoever looks for a terminal does not see it")
 	}
 }
 

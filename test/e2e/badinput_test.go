@@ -101,7 +101,7 @@ var _ = Describe("Bad input", Label("sqlite", "P10"), func() {
 		func(ctx SpecContext, field string) {
 			taken, err := net.Listen("tcp", "127.0.0.1:0")
 			Expect(err).NotTo(HaveOccurred())
-			DeferCleanup(taken.Close)
+			DeferCleanup(func() { _ = taken.Close() }) // it is closed below
 			o := newOwn("taken", "groups: [{name: a, tasks: [{name: b, exec: {command: [sleep, \"1000\"]}}]}]\n")
 			address := taken.Addr().String()
 			r := o.start(ctx, "r1", map[string]any{field: map[string]any{"listen": address}})
