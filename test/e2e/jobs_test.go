@@ -97,7 +97,7 @@ groups:
 groups: [{name: g, tasks: [{name: t, exec: {command: [sleep, "1000"]}}]}]
 `)
 		r := o.startWith(ctx, "r", []string{"--until-done"})
-		Expect(ExitCode(ctx, r)).To(Equal(2), r.Log())
+		Expect(ExitCode(ctx, r)).To(Equal(78), r.Log())
 		expectOneError(r.Log(), "error: --until-done: no task has restart: never")
 	}, SpecTimeout(ScenarioTimeout))
 })
