@@ -34,8 +34,8 @@ type Command struct {
 
 // Answers takes what a command says to the one that started it. Its methods are called by one goroutine, in order.
 type Answers interface {
-	// Line is given a line of the standard output, without the line end; lines over 64 KiB come in pieces. It says
-	// whether that was an answer: what is none goes to the task's log. It must not block.
+	// Line is given a line of the standard output, without the line end. It says whether that was an answer: what is
+	// none goes to the task's log, and so do lines over 1 MiB, without being asked about. It must not block.
 	Line(line string) bool
 	// Closed says that no line comes any more.
 	Closed()

@@ -1,10 +1,8 @@
 package tasks
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -21,8 +19,8 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces. Calls for one
-// stream of a key are in order. A call that does not return holds up the command, once its pipe is full, and nothing
+// Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces, cut between
+// characters. Calls for one stream of a key are in order. A call that does not return holds up the command, once its pipe is full, and nothing
 // else: nothing is dropped.
 type Sink interface {
 	Line(key elect.Key, stream Stream, line string)
@@ -44,9 +42,6 @@ type Output struct {
 	Token int64  // of the last start here
 	Lines []Line // the oldest first
 }
-
-// maxLine is the longest line passed on in one piece, in bytes.
-const maxLine = 64 << 10
 
 // How long output is waited for once nothing of its command is left. First the key waits for so long, and for no log.
 // Then the wait goes on in the background, for a sink that takes nothing and for ends of the pipes that another process
@@ -129,13 +124,19 @@ func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 	if answers != nil {
 		pass, passed = queued(pass, &lost)
 	}
-	err := splitLines(from, func(line string) {
-		if answers != nil && answers.Line(line) {
+	longest := maxLine
+	if answers != nil {
+		longest = maxAnswer
+	}
+	err := splitLines(from, longest, func(text string, whole bool) {
+		if answers != nil && whole && answers.Line(text) {
 			return
 		}
-		s.shared.logs.add(key, o.token, stream, line, time.Now())
-		if sink != nil {
-			pass(line)
+		for line := range pieces(text, maxLine) {
+			s.shared.logs.add(key, o.token, stream, line, time.Now())
+			if sink != nil {
+				pass(line)
+			}
 		}
 	})
 	closeFiles(from)
@@ -197,46 +198,4 @@ func (m *shared) awaitReaders() {
 	case <-limit.C:
 		m.cfg.Logger.Error(errSinkBlocked, "Output is left behind")
 	}
-}
-
-// splitLines passes on what it reads until EOF, line by line, without line ends, in pieces of at most maxLine bytes.
-func splitLines(from io.Reader, line func(string)) error {
-	chunk := make([]byte, 4<<10)
-	var part []byte
-	for {
-		n, err := from.Read(chunk)
-		for data := chunk[:n]; len(data) > 0; {
-			end := bytes.IndexByte(data, '\n')
-			if end < 0 {
-				part = emitFull(append(part, data...), line)
-				break
-			}
-			part = emitFull(append(part, data[:end]...), line)
-			line(string(part))
-			if part = part[:0]; cap(part) > 2*len(chunk) {
-				part = nil // one long line should not cost memory for ever
-			}
-			data = data[end+1:]
-		}
-		if err == nil {
-			continue
-		}
-		if len(part) > 0 {
-			line(string(part))
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return err
-	}
-}
-
-// emitFull passes on full pieces of a line that is too long, and returns the rest: what is exactly full may be all
-// of it.
-func emitFull(part []byte, line func(string)) []byte {
-	for len(part) > maxLine {
-		line(string(part[:maxLine]))
-		part = append(part[:0], part[maxLine:]...)
-	}
-	return part
 }

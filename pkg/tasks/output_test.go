@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -14,40 +13,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
-
-func TestSplitLines(t *testing.T) {
-	full := strings.Repeat("x", maxLine)
-	for text, want := range map[string][]string{
-		"":                        nil,
-		"a":                       {"a"},
-		"a\n\nb\n":                {"a", "", "b"},
-		full + "\n":               {full},
-		full:                      {full},
-		full + "y\nz":             {full, "y", "z"},
-		full + full + "yy\nz\n":   {full, full, "yy", "z"},
-		"k\n" + full + "y\nz\n\n": {"k", full, "y", "z", ""},
-	} {
-		var got []string
-		if err := splitLines(strings.NewReader(text), func(line string) { got = append(got, line) }); err != nil {
-			t.Error(err)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%.9q: %d pieces, want %d", text, len(got), len(want))
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOfN(rapid.SampledFrom([]rune("ab\n")), 0, 100, -1).Draw(t, "text")
-		var got strings.Builder
-		if err := splitLines(
-			iotest.OneByteReader(strings.NewReader(text)), func(line string) { got.WriteString(line + "\n") },
-		); err != nil {
-			t.Fatal(err)
-		}
-		if want := strings.TrimSuffix(text, "\n"); strings.TrimSuffix(got.String(), "\n") != want && text != "" {
-			t.Fatalf("%q became %q", text, got.String())
-		}
-	})
-}
 
 const logKey elect.Key = "g/n"
 

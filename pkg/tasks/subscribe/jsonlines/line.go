@@ -80,19 +80,15 @@ type answer struct {
 	err error // nil: it was worked on
 }
 
-// readAnswer reads a line; false: it is none. Of a line that is no JSON object all is the id.
+// readAnswer reads a line that is a JSON object; false: it is none with an id.
 func readAnswer(line string) (answer, bool) {
-	text := bytes.TrimSpace([]byte(line))
-	if len(text) == 0 || text[0] != '{' {
-		return answer{id: string(text)}, len(text) > 0
-	}
 	var a struct {
 		ID    *string         `json:"id"`
 		OK    *bool           `json:"ok"`
 		Error json.RawMessage `json:"error"`
 		Dead  json.RawMessage `json:"dead"`
 	}
-	if err := json.Unmarshal(text, &a); err != nil || a.ID == nil {
+	if err := json.Unmarshal([]byte(line), &a); err != nil || a.ID == nil {
 		return answer{}, false
 	}
 	failed := len(a.Error) > 0 && string(a.Error) != "null"

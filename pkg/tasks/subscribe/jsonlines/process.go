@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -155,15 +156,21 @@ func (p *process) cut(ctx context.Context) {
 	p.hurry(cause)
 }
 
-// Line takes an answer.
+// Line takes an answer: the ID of a message that is waited for, whatever it looks like, or an object that has it. IDs
+// come first, since publishers make them.
 func (p *process) Line(line string) bool {
+	for _, id := range []string{strings.TrimSuffix(line, "\r"), strings.TrimSpace(line)} {
+		if id != "" && p.answered(answer{id: id}) {
+			return true
+		}
+	}
 	if a, ok := readAnswer(line); ok && p.answered(a) {
 		return true
 	}
 	if !p.warned {
 		p.warned = true
 		p.log.Info("Lines of the process that answer no message go to the task's log: an answer is " +
-			`{"id": "ID", "ok": true}, {"id": "ID", "error": "why"}, or the bare id`)
+			expected + ", of at most 1 MiB")
 	}
 	return false
 }
