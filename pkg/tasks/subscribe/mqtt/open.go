@@ -49,7 +49,7 @@ func (s Source) open(ctx context.Context, server string, session subscribe.Sessi
 func newSubscription(s Source, server string, c *conn, session subscribe.Session) *subscription {
 	sub := &subscription{
 		source: s, where: fmt.Sprintf("mqtt broker %s, topic %q", server, s.Filter), conn: c, session: session,
-		state: state.NewInMemory(), inbox: make(chan *paho.Publish, s.receiveMaximum(session)),
+		state: state.NewInMemory(), inbox: newInbox(int(s.receiveMaximum(session))),
 		ended: make(chan struct{}), run: rand.Text()[:10], attempts: attempts.Parse(""),
 	}
 	sub.pinger = newPinger(c, sub.end)

@@ -26,7 +26,7 @@ type subscription struct {
 	pinger  *pinger
 	session subscribe.Session
 	largest int64 // bytes of a packet that the broker takes; 0: any
-	inbox   chan *paho.Publish
+	inbox   *inbox
 	run     string // distinguishes this connection's counted messages from those of others
 	count   int    // of messages without an identifier; of Receive
 
@@ -43,17 +43,22 @@ type delivery struct {
 	sent bool // its acknowledgement was sent
 }
 
-// received takes a message from the client. While no more may be in flight it waits, and with it the broker. Once the
-// connection is closed it takes none: one that is taken after another was dropped would be out of order.
+// received takes a message from the client, and does not wait. Once the connection is closed it takes none: one that is
+// taken after another was dropped would be out of order.
 func (s *subscription) received(p paho.PublishReceived) (bool, error) {
 	select {
 	case <-s.conn.closed:
 		return true, nil
 	default:
 	}
-	select {
-	case s.inbox <- p.Packet:
-	case <-s.conn.closed:
+	switch err := s.inbox.add(p.Packet); {
+	case err == nil:
+	case errors.Is(err, errTooFast):
+		err = fmt.Errorf("%s: %w", s.where, err)
+		s.session.Log.Error(err, "Messages are dropped")
+		s.session.Trouble(err)
+	default:
+		s.end(err)
 	}
 	return true, nil
 }
@@ -84,22 +89,24 @@ func (s *subscription) Receive(ctx context.Context, most int) ([]subscribe.Messa
 		return nil, s.err
 	default:
 	}
-	var messages []subscribe.Message
-	select {
-	case <-s.ended:
-		return nil, s.err
-	case <-ctx.Done():
-		return nil, ctx.Err() //nolint:wrapcheck // the caller's own
-	case p := <-s.inbox:
-		messages = append(messages, s.message(p))
-	}
-	for len(messages) < most {
+	var taken []*paho.Publish
+	for len(taken) == 0 {
 		select {
-		case p := <-s.inbox:
-			messages = append(messages, s.message(p))
-		default:
-			return messages, nil
+		case <-s.ended:
+			return nil, s.err
+		case <-ctx.Done():
+			return nil, ctx.Err() //nolint:wrapcheck // the caller's own
+		case <-s.inbox.some:
 		}
+		var dropped int
+		if taken, dropped = s.inbox.take(most); dropped > 0 {
+			s.session.Log.Info("Messages were dropped, and are not any more", "messages", dropped)
+			s.session.Trouble(nil)
+		}
+	}
+	messages := make([]subscribe.Message, len(taken))
+	for i, p := range taken {
+		messages[i] = s.message(p)
 	}
 	return messages, nil
 }

@@ -11,7 +11,7 @@ import (
 func TestNothingIsTakenOnceTheConnectionIsClosed(t *testing.T) {
 	here, there := net.Pipe()
 	defer func() { _ = there.Close() }() // nothing is written
-	s := subscription{conn: &conn{Conn: here, closed: make(chan struct{})}, inbox: make(chan *paho.Publish, 100)}
+	s := subscription{conn: &conn{Conn: here, closed: make(chan struct{})}, inbox: newInbox(100)}
 	take := func(n int) {
 		t.Helper()
 		for range n {
@@ -25,7 +25,7 @@ func TestNothingIsTakenOnceTheConnectionIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(50)
-	if n := len(s.inbox); n != 2 {
+	if n := len(s.inbox.waiting); n != 2 {
 		t.Errorf("%d messages were taken, want the 2 of before", n)
 	}
 }

@@ -30,6 +30,7 @@ func topic(t *testing.T, qos int) subscribetest.Topic {
 	return subscribetest.Topic{
 		Source:  func(*testing.T) subscribe.Source { return source },
 		Publish: func(t *testing.T, m ...subscribe.Message) { t.Helper(); sender.publish(name, byte(max(qos, 1)), m...) },
+		Flood:   func(t *testing.T, m ...subscribe.Message) { t.Helper(); sender.publish(name, 0, m...) },
 		Letters: letters,
 		ReadLetters: func(t *testing.T, n int) (read []subscribe.Message) {
 			t.Helper()

@@ -218,6 +218,36 @@ func checkPause(s *scene) {
 	c.ack(got...)
 }
 
+// flood is how many messages come while no one receives: more than may be in flight, and than sources have space for
+// that count them.
+const flood = 800
+
+// checkFlood: however much comes while all that may be in flight is, calls that need an answer of the broker get it. All
+// of it comes afterwards, in order.
+func checkFlood(s *scene) {
+	c := s.open()
+	first := s.messages(inFlight, "a")
+	s.publish(first...)
+	got := c.take(len(first))
+	sent := s.messages(flood, "a")
+	s.flood(sent...)
+	letters(c, got[:1])
+	if sub, ok := c.sub.(subscribe.Lagging); ok && lagging(s.topic) == "" {
+		c.bounded("Lag", patience, func(ctx context.Context) {
+			if _, err := sub.Lag(ctx); err != nil {
+				s.Fatalf("Lag while %d messages wait to be received: %v", flood, err)
+			}
+		})
+	}
+	c.ack(got...)
+	for came := 0; came < flood; {
+		messages := c.receive(min(inFlight, flood-came))
+		c.ack(messages...)
+		came += len(messages)
+	}
+	c.expectRest(nil, "a")
+}
+
 const (
 	turns = 5               // of opening, waiting for a message that does not come, and closing
 	quick = 2 * time.Second // a Close that takes longer waits for something, such as the answer to a long poll

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,14 @@ func faultsOfReceive() []fault {
 				return messages, errFault
 			}
 		})},
+		{name: "reads no answers while much waits", checks: "Flood", with: heldUp},
+		{name: "drops what it has no space for", checks: "Flood", with: func(topic Topic) Topic {
+			topic.Flood = func(t *testing.T, messages ...subscribe.Message) {
+				t.Helper()
+				topic.Publish(t, messages[:len(messages)-1]...)
+			}
+			return topic
+		}},
 		{
 			name: "waits for ever after a cut", checks: "AgainAfterCut Soak",
 			with: receiving(func(right receiveFunc) receiveFunc {
@@ -149,6 +158,36 @@ func faultsOfOrder() []fault {
 			with: func(topic Topic) Topic { return reconnecting(topic, false) },
 		},
 	}
+}
+
+// heldUp answers no calls while more than a few messages wait to be received.
+func heldUp(topic Topic) Topic {
+	const space = 128
+	var waiting atomic.Int64
+	publish := topic.Publish
+	topic.Publish = func(t *testing.T, messages ...subscribe.Message) {
+		t.Helper()
+		waiting.Add(int64(len(messages)))
+		publish(t, messages...)
+	}
+	return spoiled(topic, &faults{
+		receive: func(right receiveFunc) receiveFunc {
+			return func(ctx context.Context, most int) ([]subscribe.Message, error) {
+				messages, err := right(ctx, most)
+				waiting.Add(-int64(len(messages)))
+				return messages, err
+			}
+		},
+		letter: func(right letterFunc) letterFunc {
+			return func(ctx context.Context, to string, m subscribe.Message, why subscribe.Why) error {
+				if waiting.Load() > space {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return right(ctx, to, m, why)
+			}
+		},
+	})
 }
 
 // fromNow drops what the topic held before the first Open.

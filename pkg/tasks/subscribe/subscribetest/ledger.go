@@ -229,6 +229,16 @@ func (t *traffic) publish(messages ...subscribe.Message) {
 	t.topic.Publish(t.t, messages...)
 }
 
+// flood is publish by the topic's Flood.
+func (t *traffic) flood(messages ...subscribe.Message) {
+	t.book.publish(messages...)
+	publish := t.topic.Flood
+	if publish == nil {
+		publish = t.topic.Publish
+	}
+	publish(t.t, messages...)
+}
+
 // sameAs checks all fields that a broker carries.
 func (s *scene) sameAs(got, want subscribe.Message) {
 	s.Helper()

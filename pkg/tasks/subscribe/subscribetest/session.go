@@ -20,6 +20,9 @@ import (
 
 var tests atomic.Int64
 
+// inFlight is how many messages may be in flight.
+const inFlight = 64
+
 // NewIdentity is the name of a task that no other test of this process has.
 func NewIdentity() tasks.Identity {
 	return tasks.Identity{Group: "subscribetest", Name: fmt.Sprintf("task-%d", tests.Add(1))}
@@ -32,7 +35,7 @@ func NewSession(tb testing.TB, id tasks.Identity, token int64, store *Store) sub
 	tb.Cleanup(log.end)
 	logger := funcr.New(func(prefix, args string) { log.line(prefix + " " + args) }, funcr.Options{Verbosity: 1})
 	return subscribe.Session{
-		Identity: id, Token: token, InFlight: 64, Checkpoint: store.Checkpoint(token),
+		Identity: id, Token: token, InFlight: inFlight, Checkpoint: store.Checkpoint(token),
 		Expand: func(field, text string) (string, error) {
 			value, err := decode.Expand(text, os.LookupEnv)
 			if err != nil {

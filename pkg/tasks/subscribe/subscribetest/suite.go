@@ -44,6 +44,7 @@ func checks() []check {
 		{"DeadLetter", always, checkDeadLetter},
 		{"DeadLetterAcknowledgesNothing", again, checkDeadLetterNoAck},
 		{"Pause", always, checkPause},
+		{"Flood", always, checkFlood},
 		{"Lag", lagging, checkLag},
 		{"OpenWhileBlocked", always, checkOpenBlocked},
 		{"CallsWhileBlocked", always, checkCallsBlocked},
@@ -120,7 +121,7 @@ func stored(t Topic) string {
 }
 
 // Topic is a fresh, empty topic (queue, stream, subject) of a broker, and what tests do to it. Every function fails the
-// test on an error. All but InStore and what the traits rule out are required.
+// test on an error. All but InStore, Flood and what the traits rule out are required.
 type Topic struct {
 	// Source subscribes to it from its beginning, under one consumer name: each Source takes up where the last was
 	// left. Its values are equal.
@@ -130,6 +131,9 @@ type Topic struct {
 	// Publish publishes messages by their Key, Body, Type and Headers, in their order, and returns once the broker has
 	// them. Messages of one key come to one partition. It may be called by another goroutine while the test goes on.
 	Publish func(t *testing.T, messages ...subscribe.Message)
+	// Flood is Publish in the way in which the broker is bound the least in how much it sends to a subscription; nil:
+	// Publish.
+	Flood func(t *testing.T, messages ...subscribe.Message)
 	// Letters is another topic, for dead letters, and ReadLetters waits for so many of its messages.
 	Letters     string
 	ReadLetters func(t *testing.T, n int) []subscribe.Message
