@@ -85,8 +85,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if resp != nil {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxProblem) // so that the connection can be used again
-		_ = resp.Body.Close()
+		_ = resp.Body.Close() // it is not read: nothing says that it ends
 	}
 	return t.send(req, body, next)
 }

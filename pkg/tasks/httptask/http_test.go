@@ -314,3 +314,21 @@ func TestSeconds(t *testing.T) {
 		}
 	}
 }
+
+// The status says what an endpoint has heard, also when it does not end its answer.
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	for _, event := range []string{eventStart, eventRenew, eventStop, eventTick} {
+		for _, status := range []int{200, 500} {
+			for name, handler := range rig.Endless(status) {
+				t.Run(fmt.Sprint(event, " ", status, " ", name), func(t *testing.T) {
+					t.Parallel()
+					env, _ := rig.Env(t)
+					err := Runner{URL: rig.Serve(t, handler)}.send(t.Context(), env, message{event: event})
+					if (err == nil) != (status == 200) || err != nil && !strings.Contains(err.Error(), "status 500") {
+						t.Errorf("%v", err)
+					}
+				})
+			}
+		}
+	}
+}

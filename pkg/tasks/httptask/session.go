@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -46,6 +45,8 @@ func (e unansweredError) Unwrap() error { return e.error }
 // cannot have heard of it.
 func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
 	env.Start = m.start
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	request, err := r.newRequest(ctx, env, m)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotSent, err)
@@ -64,8 +65,8 @@ func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
 		}
 		return unansweredError{fmt.Errorf("%s: %w", m.event, endpoint.WithoutURL(err))}
 	}
-	defer func() { _ = response.Body.Close() }()       // what counts is the status
-	_, _ = io.CopyN(io.Discard, response.Body, 64<<10) // so that the connection can be used again
+	defer func() { _ = response.Body.Close() }() // what counts is the status
+	endpoint.Drain(response, cancel)
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return fmt.Errorf("%s: status %s", m.event, response.Status)
 	}

@@ -33,9 +33,8 @@ type receiver struct {
 
 // How much of an answer is looked at.
 const (
-	maxQuoted = 200      // of the body of a refusal, in bytes
-	maxFailed = 1 << 20  // of the body of a 207
-	maxUnread = 64 << 10 // of other bodies: is read on, so that the connection can be used again
+	maxQuoted = 200     // of the body of a refusal, in bytes
+	maxFailed = 1 << 20 // of the body of a 207
 )
 
 // Batch is the batchSize.
@@ -91,13 +90,10 @@ func (r *receiver) send(ctx context.Context, deliveries []subscribe.Delivery) (p
 		}
 		return failures(body, deliveries)
 	case response.StatusCode >= 200 && response.StatusCode <= 299:
-		if response.ContentLength != 0 {
-			_, _ = io.CopyN(io.Discard, response.Body, maxUnread)
-		}
+		endpoint.Drain(response, cancel)
 		return partial{}, nil
 	default:
-		body, _ := io.ReadAll(io.LimitReader(response.Body, maxUnread)) // a part of it says something, too
-		return partial{}, refusal(response, body)
+		return partial{}, refusal(response, endpoint.Said(response, cancel))
 	}
 }
 

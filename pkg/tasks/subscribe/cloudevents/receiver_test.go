@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/internal/rig"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/flow"
 )
@@ -159,5 +160,21 @@ func TestReceiversThatDoNotAnswer(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, func() { cancel(elect.ErrLeaseLost) })
 	if errs := r.Deliver(ctx, []subscribe.Delivery{delivery("a", "1")}); !errors.Is(errs[0], elect.ErrLeaseLost) {
 		t.Errorf("after the lease was lost: %v", errs[0])
+	}
+}
+
+// The status says how a delivery ended, also when the receiver does not end its answer.
+func TestAnswersThatDoNotEnd(t *testing.T) {
+	for _, status := range []int{200, 503} {
+		for name, handler := range rig.Endless(status) {
+			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
+				t.Parallel()
+				r := open(t, Sink{URL: rig.Serve(t, handler), Timeout: time.Hour})
+				err := deliver(t, r, delivery("a", "1"))[0]
+				if (err == nil) != (status < 300) || err != nil && !strings.Contains(err.Error(), fmt.Sprint(status)) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
 	}
 }
