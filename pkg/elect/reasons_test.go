@@ -127,3 +127,49 @@ func TestAMarkedDeathIsAnEvent(t *testing.T) {
 		a.stop()
 	})
 }
+
+// The next owner learns that the task of a key was declared no more, and of no other release. It learns it also where
+// somebody had the key for a moment in between, until a status of a run says something else.
+func TestTheNextOwnerLearnsThatATaskWasRemoved(t *testing.T) {
+	for _, reason := range []elect.Reason{
+		record.ReasonRemoved, record.ReasonPaused, record.ReasonBalance, record.ReasonShutdown, "",
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, rec, a, b := twoNodes(t)
+				release := func(n *node, reason elect.Reason) {
+					if err := n.Release(t.Context(), cluster.HandOver{Key: "g/k", Suspend: true, Reason: reason}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				found := make(chan elect.TaskStatus, 2)
+				next := func(n *node, report *elect.TaskStatus) {
+					mustLock(t, n, "g/k", func(ctx context.Context, l *elect.Lease) error {
+						found <- l.Status()
+						if report != nil {
+							l.Report(*report)
+						}
+						<-ctx.Done()
+						return context.Cause(ctx)
+					})
+				}
+				removed := reason == record.ReasonRemoved
+				mustLock(t, a, "g/k", rec.hold("a"))
+				release(a, reason)
+				next(b, nil)
+				release(b, record.ReasonBalance)
+				next(a, &elect.TaskStatus{LastTick: 7})
+				if first, second := <-found, <-found; first.Undeclared != removed || second.Undeclared != removed {
+					t.Errorf("released for %q: %t, and then %t", reason, first.Undeclared, second.Undeclared)
+				}
+				release(a, record.ReasonBalance)
+				next(b, nil)
+				if last := <-found; last.Undeclared || last.LastTick != 7 {
+					t.Errorf("after a run has said something else: %+v", last)
+				}
+				a.stop()
+				b.stop()
+			})
+		})
+	}
+}

@@ -118,6 +118,7 @@ func (j *job) begin(token int64, now moment) effects {
 		return j.beginTicks(now)
 	}
 	followSchedule(&j.status, j.task, now.wall)
+	j.status.Undeclared = false
 	if err := j.task.ended(outcome, j.asked); err != nil {
 		j.status.Outcome = outcome
 		return j.leave(err, now)

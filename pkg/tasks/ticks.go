@@ -22,6 +22,10 @@ func (j *job) beginTicks(now moment) effects {
 	}
 	followSchedule(&j.status, j.task, now.wall)
 	correctTicks(&j.status, now.wall)
+	if j.status.Undeclared { // since when it is declared again is not known: it is taken up soon after
+		advanceTicks(&j.status, now.wall)
+		j.status.Undeclared = false
+	}
 	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, j.asked.Resumed)
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)

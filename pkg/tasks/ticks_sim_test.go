@@ -38,6 +38,7 @@ type tickWorld struct {
 	due      []time.Time    // to be fired as soon as no run goes, in this order; the last one counts under replace
 	trigger  int64          // asked for, and not fired
 	asking   map[int64]bool // what was asked for and not fired, with those that others followed
+	removed  bool           // from the task list
 	paused   bool
 	until    time.Time // when the pause ends by itself; zero: it does not
 	fired    map[int64]bool
@@ -89,6 +90,9 @@ func (w *tickWorld) takeUp() {
 	now := w.wall()
 	if was := w.status.Schedule; was != "" && was != w.task.digest() {
 		w.reschedule()
+	}
+	if w.status.Undeclared {
+		w.settled = later(w.settled, now)
 	}
 	w.due, w.seen = nil, now
 	switch early := w.last.Sub(now); {
@@ -332,7 +336,14 @@ func (w *tickWorld) steps() map[string]func(*rapid.T) {
 		"the replica dies": when(owned, func(*rapid.T) {
 			w.job, w.runs, w.writes, w.due, w.known = nil, false, false, nil, w.stored
 		}),
-		"a replica takes it up": when(func() bool { return w.job == nil && !w.paused }, func(t *rapid.T) {
+		"it is removed": when(func() bool { return !w.removed }, func(*rapid.T) {
+			if w.removed = true; w.job != nil {
+				w.stop()
+				w.status.Undeclared = true // as package elect notes
+			}
+		}),
+		"it is declared again": when(func() bool { return w.removed }, func(*rapid.T) { w.removed = false }),
+		"a replica takes it up": when(func() bool { return w.job == nil && !w.paused && !w.removed }, func(t *rapid.T) {
 			w.ahead = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 75, 26 * 60}).Draw(t, "ahead")) * time.Minute
 			w.begin()
 		}),

@@ -87,6 +87,7 @@ func TestCatchUp(t *testing.T) {
 		name      string
 		lastTick  time.Duration // before now, 0: none
 		firstSeen time.Duration
+		removed   bool // from the list, before the missed tick
 		catchUp   CatchUp
 		window    time.Duration
 		want      []time.Duration
@@ -101,6 +102,7 @@ func TestCatchUp(t *testing.T) {
 			name: "declared after the missed tick", lastTick: 65 * time.Minute, firstSeen: 2 * time.Minute,
 			want: minutes(20),
 		},
+		{name: "not declared meanwhile", lastTick: 65 * time.Minute, removed: true, want: minutes(20)},
 		{name: "fired by an owner whose clock was ahead", lastTick: -25 * time.Minute, want: nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,7 +114,7 @@ func TestCatchUp(t *testing.T) {
 				time.Sleep(24*time.Hour + 5*time.Minute) // five minutes past a tick
 				now := time.Now()
 				hold := newHold(task)
-				var left elect.TaskStatus
+				left := elect.TaskStatus{Undeclared: c.removed}
 				if c.lastTick != 0 {
 					left.LastTick = now.Add(-c.lastTick).UnixMilli()
 				}

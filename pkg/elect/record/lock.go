@@ -42,10 +42,13 @@ type TaskStatus struct {
 	// LastTrigger is the moment, Unix ms, of the newest tick fired because an operator asked for it.
 	LastTrigger int64 `json:"lastTrigger,omitempty"`
 	// Unix ms of the first declaration: ticks before it are not caught up
-	FirstSeen int64       `json:"firstSeen,omitempty"`
-	Outcome   *RunOutcome `json:"outcome,omitempty"`
-	Lag       Lag         `json:"lag,omitzero"`
-	Load      Load        `json:"load,omitzero"`
+	FirstSeen int64 `json:"firstSeen,omitempty"`
+	// Undeclared says that the key was released because its task was in no list any more. Ticks until it is declared
+	// again are not caught up.
+	Undeclared bool        `json:"undeclared,omitempty"`
+	Outcome    *RunOutcome `json:"outcome,omitempty"`
+	Lag        Lag         `json:"lag,omitzero"`
+	Load       Load        `json:"load,omitzero"`
 	// Settled says the run may not be moved for balance: restart: never or on-failure, or a tick in progress.
 	Settled bool `json:"settled,omitempty"`
 }

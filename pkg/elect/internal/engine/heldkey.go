@@ -219,6 +219,7 @@ func (s holder) lockAfter(h *heldKey, a protocol.KeyAction, now int64) *record.L
 		asked := h.asked()
 		l.Session, l.Next, l.Suspended, l.Instance, l.Since = "", asked.Next, asked.Suspend, "", now
 		l.From, l.Reason, l.Message = s.Instance, cmp.Or(asked.Reason, l.Reason), asked.Message
+		l.Status.Undeclared = l.Status.Undeclared || asked.Reason == record.ReasonRemoved
 	case protocol.Report, protocol.NoOp:
 	}
 	return &l
