@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/origin"
 )
 
 // grouped is a subscription whose position is a consumer group's.
@@ -27,34 +28,47 @@ type grouped struct {
 	inFlight int
 }
 
-// openGrouped takes the group over from its last owner, and creates it where there is none.
-func openGrouped(ctx context.Context, c common, o owner, inFlight int) (*grouped, error) {
+// openGrouped takes the group over from its last owner, and creates it where there is none. That there was one is known
+// by the hash beside the stream, and with the lock where the hash is gone, too.
+func openGrouped(ctx context.Context, c common, o owner, kept subscribe.Checkpoint, inFlight int) (*grouped, error) {
 	g := &grouped{common: c, owner: o, inFlight: inFlight}
 	g.reader = newReader(g.fetch)
 	known, err := o.own(ctx, g.link)
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.extent(ctx)
+	was, err := origin.Read(ctx, kept, "stream "+g.stream+", group "+o.group)
 	if err != nil {
 		return nil, err
+	}
+	if err := g.takeOver(ctx, known || was.Had()); err != nil {
+		return nil, err
+	}
+	return g, was.Keep(ctx, "")
+}
+
+// takeOver finds the group, or creates it. Known says that there was one.
+func (g *grouped) takeOver(ctx context.Context, known bool) error {
+	e, err := g.extent(ctx)
+	if err != nil {
+		return err
 	}
 	info, found, err := g.group(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !found {
-		return g, g.create(ctx, e, known)
+		return g.create(ctx, e, known)
 	}
 	if g.at.last, err = parseID(info.LastDeliveredID); err != nil {
-		return nil, err
+		return err
 	}
 	if g.at.read = info.EntriesRead; g.at.read == 0 && g.at.last != (id{}) {
 		g.at.read = unknown // the client gives 0 for it
 	}
 	if what := e.lost(g.at); what != "" {
 		if err := g.move(ctx, e, what); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if info.Pending > 0 {
@@ -63,7 +77,7 @@ func openGrouped(ctx context.Context, c common, o owner, inFlight int) (*grouped
 	if err == nil {
 		err = g.warn(ctx)
 	}
-	return g, err
+	return err
 }
 
 // group is what the broker says of the group.
@@ -81,7 +95,8 @@ func (g *grouped) group(ctx context.Context) (info redis.XInfoGroup, found bool,
 // create makes the group. Known says that there was one before, so that its position is lost.
 func (g *grouped) create(ctx context.Context, e extent, known bool) (err error) {
 	if known {
-		g.at, err = g.recover(e, "the consumer group "+g.owner.group+" was destroyed, and its position with it")
+		g.at, err = g.recover(e, "the consumer group "+g.owner.group+" is gone, and its position with it: "+
+			"it was destroyed, or the stream was made again")
 	} else {
 		g.at, err = g.begin(e)
 	}

@@ -165,3 +165,109 @@ func TestCheckpoint(t *testing.T) {
 	r.Store = subscribetest.NewStore([]byte(`{"stream":"` + r.source.Stream + `","id":"x"}`))
 	sourcetest.WantError(t, r.refused(4), "checkpoint is malformed", `"x"`)
 }
+
+// numbered makes a stream of so many entries with IDs of their own, of which the text is one.
+func numbered(t *testing.T, entries int, text string) *rig {
+	t.Helper()
+	r := newRig(t, 0)
+	r.number(entries, text)
+	return r
+}
+
+func (r *rig) number(entries int, text string) {
+	r.T.Helper()
+	for n := range entries {
+		r.do("XADD", r.source.Stream, fmt.Sprintf("1-%d", n+1), "body", fmt.Sprint(text, n))
+	}
+}
+
+// A stream whose IDs are chosen may be made again with those that were read, as entries say that are others.
+func TestOtherEntriesOfTheSameIDs(t *testing.T) {
+	for _, missing := range []string{redis.Earliest, redis.Stop} {
+		t.Run(missing, func(t *testing.T) {
+			r := numbered(t, 4, "")
+			r.source.Offsets, r.source.Missing = redis.Store, missing
+			s := r.open(1)
+			s.Ack(s.Take(4)...)
+			s.Close()
+			r.open(2).Close() // those that were read are there
+			r.do("DEL", r.source.Stream)
+			r.number(6, "n")
+			if missing == redis.Stop {
+				sourcetest.WantStop(t, r.refused(3), r.source.Stream, "redis.missing", "made again")
+				return
+			}
+			r.open(3).Expect("n0 n1 n2 n3 n4 n5")
+			r.Log.Want(t, "Messages are missing", "made again")
+		})
+	}
+}
+
+// A stream that is made again may be longer than what was read of the one before, and may have been trimmed since. What
+// was read says so, also where nothing beside the stream is left of the group.
+func TestLongerStreamMadeAgain(t *testing.T) {
+	for _, offsets := range []string{redis.Broker, redis.Store} {
+		for _, missing := range []string{redis.Earliest, redis.Latest, redis.Stop} {
+			for _, emptied := range []bool{false, true} {
+				for trimmed, left := range map[int]string{0: "n0 n1 n2 n3 n4 n5", 2: "n2 n3 n4 n5", 5: "n5"} {
+					t.Run(fmt.Sprint(offsets, ",", missing, ",", emptied, ",", trimmed), func(t *testing.T) {
+						r := numbered(t, 4, "")
+						r.source.Offsets, r.source.Missing = offsets, missing
+						s := r.open(1)
+						s.Ack(s.Take(4)...)
+						s.Close()
+						r.do("DEL", r.source.Stream)
+						if emptied {
+							r.do("DEL", "{"+r.source.Stream+"}:shardctl:shardctl.shop.orders")
+						}
+						for n := range 6 {
+							r.add(fmt.Sprint("n", n))
+						}
+						r.do("XTRIM", r.source.Stream, "MAXLEN", 6-trimmed)
+						if missing == redis.Stop {
+							for range 2 { // it does not go on by itself
+								sourcetest.WantStop(t, r.refused(2), r.source.Stream, "redis.missing")
+							}
+							return
+						}
+						r.Log.Reset()
+						s = r.open(2)
+						if missing == redis.Latest {
+							left = "new"
+						}
+						r.add("new")
+						if missing == redis.Earliest {
+							left += " new"
+						}
+						s.Ack(s.Expect(left)...)
+						r.Log.Want(t, "Messages are missing")
+						s.Close()
+						r.Log.Reset()
+						r.open(3).Close() // it is said once
+						r.Log.WantNone(t)
+					})
+				}
+			}
+		}
+	}
+}
+
+// It is noticed while the subscription is open, too.
+func TestLongerStreamMadeAgainWhileOpen(t *testing.T) {
+	r := numbered(t, 4, "")
+	r.source.Offsets, r.source.Missing = redis.Store, redis.Earliest
+	s := r.open(1)
+	s.Ack(s.Take(4)...)
+	pipe := r.client.TxPipeline()
+	pipe.Do(t.Context(), "DEL", r.source.Stream)
+	for n := range 6 {
+		pipe.Do(t.Context(), "XADD", r.source.Stream, "*", "body", n)
+	}
+	pipe.Do(t.Context(), "XTRIM", r.source.Stream, "MAXLEN", 4)
+	if _, err := pipe.Exec(sourcetest.Context(t)); err != nil {
+		t.Fatal(err)
+	}
+	sourcetest.WantError(t, s.Fails(0), r.source.Stream, "redis.missing")
+	s.Close()
+	r.open(1).Expect("2 3 4 5")
+}

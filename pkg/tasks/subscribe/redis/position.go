@@ -15,6 +15,8 @@ type position struct {
 	last id
 	// read is how many entries had been added to the stream up to it; negative: not known.
 	read int64
+	// digest is that of the entry as a message; empty: not known.
+	digest string
 }
 
 // unknown is the count of a position that may have been anywhere.
@@ -95,17 +97,28 @@ func (e extent) readUpTo(last id) int64 {
 	}
 }
 
-// lost says in words what is gone after a position; empty: nothing is.
+// lost says in words what is gone after a position; empty: nothing is. Of one stream no fewer entries were removed than
+// had been read, once the position is before its first.
 func (e extent) lost(p position) string {
-	switch gone := e.removed() - max(p.read, 0); {
+	gone := e.removed() - max(p.read, 0)
+	switch {
 	case e.newest.before(p.last):
 		return fmt.Sprintf("the stream ends at %s, before the position %s: it was made again, or lost its end",
 			e.newest, p.last)
-	case p.last == e.newest, e.length > 0 && !p.last.before(e.first), gone <= 0:
+	case e.added < p.read:
+		return e.madeAgain(p)
+	case p.last == e.newest, e.length > 0 && !p.last.before(e.first), gone == 0:
 		return ""
+	case gone < 0:
+		return e.madeAgain(p)
 	default:
 		return fmt.Sprintf("up to %d entries after the position %s were removed before they were read", gone, p.last)
 	}
+}
+
+func (e extent) madeAgain(p position) string {
+	return fmt.Sprintf("the stream was made again: %d entries had been read up to the position %s, and this one has had "+
+		"%d, of which %d were removed", p.read, p.last, e.added, e.removed())
 }
 
 // after is how many entries there are after a position, at most guess where that is not known; negative: unknown.

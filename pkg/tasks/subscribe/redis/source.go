@@ -220,5 +220,5 @@ func (s Source) begin(ctx context.Context, l *link, session subscribe.Session) (
 	owner := owner{
 		hash: ownerKey(s.Stream, s.Group), task: string(session.Key()), token: session.Token, group: s.Group,
 	}
-	return openGrouped(ctx, c, owner, session.InFlight)
+	return openGrouped(ctx, c, owner, session.Checkpoint, session.InFlight)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/origin"
 )
 
 // stored is a subscription whose position is kept with the lock.
@@ -27,8 +28,9 @@ type stored struct {
 // checkpoint is the value that is kept, as JSON.
 type checkpoint struct {
 	Stream string `json:"stream"`
-	ID     string `json:"id"`   // of the last entry that was acknowledged
-	Read   int64  `json:"read"` // entries that had been added up to it, as far as that is known
+	ID     string `json:"id"`               // of the last entry that was acknowledged
+	Read   int64  `json:"read"`             // entries that had been added up to it, as far as that is known
+	Digest string `json:"digest,omitempty"` // of that entry
 	// Attempts at entries after it are JSON of package attempts.
 	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
@@ -45,7 +47,7 @@ func openStored(ctx context.Context, c common, kept subscribe.Checkpoint) (*stor
 	if err != nil {
 		return nil, err
 	}
-	at, changed, err := s.place(e, value)
+	at, changed, err := s.place(ctx, e, value)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func openStored(ctx context.Context, c common, kept subscribe.Checkpoint) (*stor
 }
 
 // place is where to begin. Changed says that it is not what the checkpoint holds.
-func (s *stored) place(e extent, value []byte) (at position, changed bool, err error) {
+func (s *stored) place(ctx context.Context, e extent, value []byte) (at position, changed bool, err error) {
 	var was checkpoint
 	if len(value) > 0 {
 		if err := json.Unmarshal(value, &was); err != nil {
@@ -73,16 +75,41 @@ func (s *stored) place(e extent, value []byte) (at position, changed bool, err e
 		at, err = s.begin(e)
 		return at, true, err
 	}
-	at.read = was.Read
+	at.read, at.digest = was.Read, was.Digest
 	if at.last, err = parseID(was.ID); err != nil {
 		return position{}, false, fmt.Errorf("redis stream %s: the checkpoint is malformed: %w", s.stream, err)
 	}
-	if what := e.lost(at); what != "" {
+	what := e.lost(at)
+	if what == "" {
+		what, err = s.another(ctx, at)
+	}
+	if err != nil {
+		return position{}, false, err
+	}
+	if what != "" {
 		at, err = s.recover(e, what)
 		return at, true, err
 	}
 	s.attempts = attempts.Parse(string(was.Attempts))
 	return at, false, nil
+}
+
+// another says in words that the entry of a position is not the one that was read; empty: it is, or is gone.
+func (s *stored) another(ctx context.Context, at position) (string, error) {
+	if at.digest == "" {
+		return "", nil
+	}
+	reply, err := ask(ctx, s.link, func(ctx context.Context) (any, error) {
+		return s.client.Do(ctx, "XRANGE", s.stream, at.last.String(), at.last.String()).Result()
+	})
+	if err != nil {
+		return "", err
+	}
+	found, err := entriesIn(reply)
+	if err != nil || len(found) == 0 || origin.Digest(found[0].message(s.stream, s.field)) == at.digest {
+		return "", err
+	}
+	return fmt.Sprintf("the stream was made again: its entry %s is not the one that was read", at.last), nil
 }
 
 func (s *stored) fetch(count int) ([]entry, error) {
@@ -128,6 +155,7 @@ func (s *stored) Ack(ctx context.Context, messages []subscribe.Message) error {
 	s.mu.Lock()
 	at := s.done.plus(len(messages), last)
 	s.mu.Unlock()
+	at.digest = origin.Digest(messages[len(messages)-1])
 	return s.keep(ctx, at)
 }
 
@@ -151,7 +179,8 @@ func (s *stored) keep(ctx context.Context, at position) error {
 		return err != nil || !at.last.before(of)
 	})
 	value, err := json.Marshal(checkpoint{
-		Stream: s.stream, ID: at.last.String(), Read: at.read, Attempts: json.RawMessage(s.attempts.String()),
+		Stream: s.stream, ID: at.last.String(), Read: at.read, Digest: at.digest,
+		Attempts: json.RawMessage(s.attempts.String()),
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ local function before(a, b)
 end
 
 -- The error that says that entries after the ID last are gone, or nil. Up to it, read entries had been added: a
--- negative number says that this is not known.
+-- negative number says that this is not known. Fewer that were removed are those of a stream that was made again.
 local function gap(stream, last, read)
   local info, list = {}, redis.call('XINFO', 'STREAM', stream)
   for i = 1, #list, 2 do
@@ -33,7 +33,8 @@ local function gap(stream, last, read)
   local behind = before(last, newest)
   local whole = not behind or info['length'] > 0 and not before(last, info['recorded-first-entry-id'])
   local removed = info['entries-added'] - info['length']
-  if before(newest, last) or not whole and removed > math.max(tonumber(read), 0) then
+  local known = math.max(tonumber(read), 0)
+  if before(newest, last) or info['entries-added'] < known or not whole and removed ~= known then
     return redis.error_reply('GAP')
   end
 end
