@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/origin"
 )
 
 // stream is a subscription to a stream, whose position is kept in the checkpoint.
@@ -19,6 +21,7 @@ type stream struct {
 	*consumer
 	checkpoint subscribe.Checkpoint
 	next       atomic.Int64 // offset of the first message that is not acknowledged; unknown: not known yet
+	before     string       // digest of the message before it; empty: not known. Of Ack and KeepDelivered
 	attempts   *attempts.Kept
 }
 
@@ -34,7 +37,9 @@ func openStream(ctx context.Context, c *consumer, s Stream, checkpoint subscribe
 	if err != nil {
 		return nil, err
 	}
-	opened := &stream{consumer: c, checkpoint: checkpoint, attempts: attempts.Parse(string(o.attempts))}
+	opened := &stream{
+		consumer: c, checkpoint: checkpoint, attempts: attempts.Parse(string(o.attempts)), before: o.before,
+	}
 	opened.next.Store(next)
 	return opened, c.consume(ctx, false, amqp091.Table{offsetHeader: from})
 }
@@ -53,19 +58,32 @@ func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
 		return fmt.Errorf("stream %q: acknowledge a message of another source", s.queue)
 	}
 	offset, _ := offsetOf(d)
-	if err := s.keep(ctx, offset+1); err != nil {
+	before := digest(d)
+	if err := s.keep(ctx, offset+1, before); err != nil {
 		return err
 	}
 	s.next.Store(offset + 1)
+	s.before = before
 	s.inbox.acked(tags(messages))
 	_ = s.channel.do(ctx, func() error { return s.channel.ch.Ack(d.DeliveryTag, true) })
 	return nil
 }
 
-// keep keeps a position, and the attempts at messages from there on.
-func (s *stream) keep(ctx context.Context, next int64) error {
+// keep keeps a position with the digest of the message before it, and the attempts at messages from there on.
+func (s *stream) keep(ctx context.Context, next int64, before string) error {
 	s.attempts.DropBefore(next)
-	return position{s.queue, next, json.RawMessage(s.attempts.String())}.keep(ctx, s.checkpoint)
+	return position{s.queue, next, before, json.RawMessage(s.attempts.String())}.keep(ctx, s.checkpoint)
+}
+
+// digest is that of a message as it was published.
+func digest(d *amqp091.Delivery) string {
+	fields := map[string]string{}
+	maps.Copy(fields, headers(d))
+	fields["\x00type"], fields["\x00id"] = d.ContentType, d.MessageId
+	if !d.Timestamp.IsZero() {
+		fields["\x00time"] = strconv.FormatInt(d.Timestamp.Unix(), 10)
+	}
+	return origin.Digest(d.Body, fields)
 }
 
 // offsetName is a message's name among attempts.
@@ -99,7 +117,7 @@ func (s *stream) KeepDelivered(ctx context.Context, messages []subscribe.Message
 		_, first := s.inbox.unacked()
 		next = first.offset
 	}
-	return s.keep(ctx, next)
+	return s.keep(ctx, next, s.before)
 }
 
 // Lag counts the messages from the first that is not acknowledged to the newest. The age is that of the first, by the
@@ -126,6 +144,7 @@ type opening struct {
 	Stream
 	checkpoint subscribe.Checkpoint
 	attempts   json.RawMessage // that were kept with a position that the stream has
+	before     string          // digest of the message before the position; empty: not known
 }
 
 // from is the argument of the consumer, and the offset that it stands for where that is known.
@@ -137,9 +156,9 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 	if kept == nil {
 		return o.beginAtStart(ctx)
 	}
-	gone, err := o.gone(ctx, kept.Next)
+	gone, err := o.gone(ctx, kept)
 	if err != nil || gone == "" {
-		o.attempts = kept.Attempts
+		o.attempts, o.before = kept.Attempts, kept.Before
 		return kept.Next, kept.Next, err
 	}
 	err = fmt.Errorf("offset %d, where it was left, is gone: %s", kept.Next, gone)
@@ -177,7 +196,10 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 		if next, err = p.endAfter(ctx, 1); err != nil {
 			return nil, unknown, err
 		}
-		return next, next, position{Stream: o.queue, Next: next}.keep(ctx, o.checkpoint)
+		if o.before, err = p.digestAt(ctx, next-1); err != nil {
+			return nil, unknown, err
+		}
+		return next, next, position{Stream: o.queue, Next: next, Before: o.before}.keep(ctx, o.checkpoint)
 	}
 	if offset, ok := from.(int64); ok {
 		return from, offset, nil
@@ -188,9 +210,11 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 // publishDelay is how long what was published may take to be seen.
 const publishDelay = time.Second
 
-// gone says why the stream no longer has an offset; empty: it has it. The broker would take the nearest without a word,
-// or wait for one that a new stream of the name reaches in years.
-func (o *opening) gone(ctx context.Context, next int64) (string, error) {
+// gone says why the stream no longer has a position; empty: it has it. The broker would take the nearest without a word,
+// or wait for one that a new stream of the name reaches in years. A new stream that is longer has another message
+// before the position.
+func (o *opening) gone(ctx context.Context, kept *position) (string, error) {
+	next := kept.Next
 	p := &probe{o.consumer}
 	begin, some, err := p.begin(ctx)
 	if err != nil {
@@ -201,8 +225,16 @@ func (o *opening) gone(ctx context.Context, next int64) (string, error) {
 	}
 	end, err := p.endAfter(ctx, next)
 	switch {
-	case err != nil || next <= end:
+	case err != nil:
 		return "", err
+	case next <= end && kept.Before != "" && some && begin < next:
+		is, err := p.digestAt(ctx, next-1)
+		if err != nil || is == "" || is == kept.Before {
+			return "", err
+		}
+		return fmt.Sprintf("it was made again: message %d is not the one that was read", next-1), nil
+	case next <= end:
+		return "", nil
 	case end == 0:
 		// RabbitMQ may show nothing of a stream from the start of its node until the next message is published.
 		return "", o.link.explain(o.queue,
@@ -214,8 +246,9 @@ func (o *opening) gone(ctx context.Context, next int64) (string, error) {
 
 // position is what the checkpoint holds: how far a stream was read. A queue has attempts there, and no position.
 type position struct {
-	Stream string `json:"stream"` // or queue
-	Next   int64  `json:"next"`   // offset of the first message that is not acknowledged
+	Stream string `json:"stream"`           // or queue
+	Next   int64  `json:"next"`             // offset of the first message that is not acknowledged
+	Before string `json:"before,omitempty"` // digest of the message before it
 	// Attempts at messages from there on are JSON of package attempts: by offset, or in a queue by ID.
 	Attempts json.RawMessage `json:"attempts,omitempty"`
 }
@@ -226,7 +259,7 @@ func readPosition(ctx context.Context, checkpoint subscribe.Checkpoint, stream s
 	if err != nil {
 		return nil, fmt.Errorf("stream %q: read the position: %w", stream, err)
 	}
-	if len(value) == 0 {
+	if len(value) == 0 || origin.Is(value) {
 		return nil, nil //nolint:nilnil // nothing was kept, and nothing is wrong
 	}
 	var p position
@@ -270,7 +303,25 @@ func (p *probe) begin(ctx context.Context) (int64, bool, error) {
 	if err != nil || len(seen) == 0 {
 		return 0, false, err
 	}
-	return seen[0], true, nil
+	return seen[0].offset, true, nil
+}
+
+// digestAt is the digest of the message of an offset; empty: it is not there.
+func (p *probe) digestAt(ctx context.Context, offset int64) (string, error) {
+	if offset < 0 {
+		return "", nil
+	}
+	seen, err := p.readFrom(ctx, offset, 1)
+	if err != nil || len(seen) == 0 || seen[0].offset != offset {
+		return "", err
+	}
+	return seen[0].digest, nil
+}
+
+// seen is a message that was read to look at it.
+type seen struct {
+	offset int64
+	digest string // where only one was asked for
 }
 
 // end is the offset that the next message will have, or a little less while many are being published.
@@ -282,7 +333,7 @@ func (p *probe) end(ctx context.Context) (int64, error) {
 		if err != nil || len(seen) == 0 {
 			return end, err
 		}
-		if end = seen[len(seen)-1] + 1; len(seen) < chunkSize {
+		if end = seen[len(seen)-1].offset + 1; len(seen) < chunkSize {
 			break
 		}
 		from = end
@@ -304,25 +355,25 @@ func (p *probe) endAfter(ctx context.Context, least int64) (int64, error) {
 	}
 }
 
-// readFrom reads up to most messages on a channel of its own, and returns their offsets.
-func (p *probe) readFrom(ctx context.Context, from any, most int) ([]int64, error) {
+// readFrom reads up to most messages on a channel of its own, and returns what is known of them.
+func (p *probe) readFrom(ctx context.Context, from any, most int) ([]seen, error) {
 	channel, err := p.link.channel(ctx)
 	if err != nil {
 		return nil, p.link.explain(p.queue, err)
 	}
-	var seen []int64
+	var all []seen
 	err = channel.do(ctx, func() (err error) {
-		seen, err = p.read(channel.ch, from, most)
+		all, err = p.read(channel.ch, from, most)
 		return err
 	})
 	if err != nil {
 		return nil, p.link.explain(p.queue, err)
 	}
-	return seen, nil
+	return all, nil
 }
 
 // read reads what is there. Deliveries come ahead of the answer to a request that was sent once the first had come.
-func (p *probe) read(ch *amqp091.Channel, from any, most int) ([]int64, error) {
+func (p *probe) read(ch *amqp091.Channel, from any, most int) ([]seen, error) {
 	defer func() { _ = ch.Close() }() // where it fails, the connection has ended
 	if err := ch.Qos(most, 0, false); err != nil {
 		return nil, err //nolint:wrapcheck // explained by the caller
@@ -332,24 +383,29 @@ func (p *probe) read(ch *amqp091.Channel, from any, most int) ([]int64, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // explained by the caller
 	}
-	var seen []int64
+	var all []seen
+	add := func(d *amqp091.Delivery) {
+		if offset, ok := offsetOf(d); ok {
+			one := seen{offset: offset}
+			if most == 1 {
+				one.digest = digest(d)
+			}
+			all = append(all, one)
+		}
+	}
 	select {
 	case d, ok := <-deliveries:
 		if !ok {
 			return nil, errEnded
 		}
-		if offset, ok := offsetOf(&d); ok {
-			seen = append(seen, offset)
-		}
+		add(&d)
 	case <-time.After(firstWithin):
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for d := range deliveries {
-			if offset, ok := offsetOf(&d); ok {
-				seen = append(seen, offset)
-			}
+			add(&d)
 		}
 	}()
 	if err := ch.Cancel(tag, false); err != nil {
@@ -358,5 +414,5 @@ func (p *probe) read(ch *amqp091.Channel, from any, most int) ([]int64, error) {
 		return nil, err //nolint:wrapcheck // explained by the caller
 	}
 	<-done
-	return seen, nil
+	return all, nil
 }

@@ -153,3 +153,43 @@ func TestStreamStaleOwner(t *testing.T) {
 		t.Errorf("a stale owner kept %s", value)
 	}
 }
+
+// A stream that is declared anew has other messages at the same offsets. The one before the position says so.
+func TestLongerStreamMadeAgain(t *testing.T) {
+	r := newRig(t)
+	for _, start := range []string{"earliest", "latest"} {
+		for missing, want := range map[string]string{"stop": "", "earliest": "n0 n1 n2 n3 n4 n5 new", "latest": "new"} {
+			t.Run(start+" "+missing, func(t *testing.T) {
+				stream := r.declare("stream")
+				r.bodies(stream, "a", "b", "c")
+				source := r.stream(stream, amqp.Stream{Start: start, Missing: missing})
+				task := sourcetest.NewTask(t)
+				first := task.Open(source, 1)
+				if start == "earliest" {
+					first.Ack(first.Expect("a b c")...)
+				}
+				first.Close()
+				task.Log.Reset()
+				task.Open(source, 2).Close() // it is the one that was read
+				task.Log.WantNone(t)
+				if _, err := r.QueueDelete(stream, false, false, false); err != nil {
+					t.Fatal(err)
+				}
+				r.declareAs(stream, "stream")
+				r.bodies(stream, "n0", "n1", "n2", "n3", "n4", "n5")
+				if missing == "stop" {
+					sourcetest.WantStop(t, task.Refused(source, 3), stream, "made again", "set amqp.stream.missing")
+					return
+				}
+				again := task.Open(source, 3)
+				r.bodies(stream, "new")
+				again.Ack(again.Expect(want)...)
+				again.Close()
+				task.Log.Want(t, "Messages are missing", "made again")
+				task.Log.Reset()
+				task.Open(source, 4).Close() // it is said once
+				task.Log.WantNone(t)
+			})
+		}
+	}
+}

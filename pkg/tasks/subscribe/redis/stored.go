@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
@@ -106,10 +107,24 @@ func (s *stored) another(ctx context.Context, at position) (string, error) {
 		return "", err
 	}
 	found, err := entriesIn(reply)
-	if err != nil || len(found) == 0 || origin.Digest(found[0].message(s.stream, s.field)) == at.digest {
+	if err != nil || len(found) == 0 || s.digest(found[0].message(s.stream, s.field)) == at.digest {
 		return "", err
 	}
 	return fmt.Sprintf("the stream was made again: its entry %s is not the one that was read", at.last), nil
+}
+
+// digest is that of a message's entry, whichever of its fields holds the body.
+func (s *stored) digest(m subscribe.Message) string {
+	fields := maps.Clone(m.Headers)
+	for name, value := range map[string][]byte{s.field: m.Body, keyField: m.Key} {
+		if value != nil {
+			fields[name] = string(value)
+		}
+	}
+	if m.Type != "" {
+		fields[typeField] = m.Type
+	}
+	return origin.Digest(nil, fields)
 }
 
 func (s *stored) fetch(count int) ([]entry, error) {
@@ -155,7 +170,7 @@ func (s *stored) Ack(ctx context.Context, messages []subscribe.Message) error {
 	s.mu.Lock()
 	at := s.done.plus(len(messages), last)
 	s.mu.Unlock()
-	at.digest = origin.Digest(messages[len(messages)-1])
+	at.digest = s.digest(messages[len(messages)-1])
 	return s.keep(ctx, at)
 }
 

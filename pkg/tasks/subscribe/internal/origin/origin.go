@@ -79,17 +79,18 @@ func (m *Mark) Keep(ctx context.Context, origin string) error {
 	return nil
 }
 
-// digested is how much of a body counts, in bytes.
+// digested is how much of a text counts, in bytes.
 const digested = 64 << 10
 
-// Digest is a hash of a message as it was published. The message before a position tells the topic from another of its
-// name in which the position is there, too.
-func Digest(m subscribe.Message) string {
+// Digest is a hash of a message, as it was published and not as a configuration has it read. The message before a
+// position tells the topic from another of its name in which the position is there, too.
+func Digest(body []byte, fields map[string]string) string {
 	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%q%q%d,%d,", m.Key, m.Type, len(m.Body), m.Time.UnixNano()) // a hash takes all
-	_, _ = sum.Write(m.Body[:min(len(m.Body), digested)])
-	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
-		_, _ = fmt.Fprintf(sum, "%q%q", name, m.Headers[name])
+	_, _ = fmt.Fprintf(sum, "%d,", len(body)) // a hash takes all
+	_, _ = sum.Write(body[:min(len(body), digested)])
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		_, _ = fmt.Fprintf(sum, "%q%d,%s", name, len(value), value[:min(len(value), digested)])
 	}
 	return fmt.Sprintf("%.12x", sum.Sum(nil))
 }
