@@ -56,7 +56,7 @@ func openStream(ctx context.Context, l *link, s Source) (*durable, error) {
 		stream: stream, name: s.Consumer, filter: s.Subject, task: string(l.session.Key()), token: l.session.Token,
 		inFlight: l.session.InFlight, log: l.session.Log,
 	}
-	consumer, given, err := f.takeOver(ctx, s)
+	consumer, given, err := f.takeOver(ctx, s, l.session.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ type durable struct {
 	js       jetstream.JetStream
 	family   *family
 	stream   string
-	origin   string // when the stream was made: the server has no other ID for it
+	origin   string // of the stream
 	consumer jetstream.Consumer
 	messages jetstream.MessagesContext
 	given    uint64 // up to there messages were given to an earlier consumer
@@ -108,7 +108,7 @@ func newDurable(
 	return &durable{
 		attempts: attempts.Parse(info.Config.Metadata[metaAttempts]),
 		link:     l, js: js, family: f, stream: info.Stream, consumer: consumer, messages: messages,
-		given: given, origin: strconv.FormatInt(f.stream.CachedInfo().Created.UnixNano(), 10),
+		given: given, origin: madeAt(f.stream.CachedInfo()),
 	}, nil
 }
 

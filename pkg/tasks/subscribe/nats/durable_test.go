@@ -42,15 +42,16 @@ func TestMessage(t *testing.T) {
 // A message is known again, and never taken for one of a stream of the same name that was made again.
 func TestMessagesOfAStreamThatIsMadeAnew(t *testing.T) {
 	r := newRig(t)
+	r.source.Missing = nats.Earliest
 	seen := map[string]bool{}
-	for range 2 {
+	for i := range int64(2) {
 		r.stream(jetstream.StreamConfig{})
 		r.add("a", "0")
-		owner := r.open(1)
+		owner := r.open(2*i + 1)
 		is := owner.Expect("0")[0]
 		owner.Close()
 		r.waitGone()
-		owner = r.open(2)
+		owner = r.open(2*i + 2)
 		if again := owner.Expect("0")[0]; again.Unique() != is.Unique() {
 			t.Errorf("it is %s, and then %s", is.Unique(), again.Unique())
 		}
@@ -162,7 +163,7 @@ func TestTwoTasksWithOneConsumer(t *testing.T) {
 	other := sourcetest.Named(t, "shop", "invoices")
 	sourcetest.WantError(t, other.Refused(r.source, 9), `"shop/orders"`, "another nats.consumer", r.name)
 	r.source.Consumer = "readers-5" // begins as the other's consumer does
-	r.open(1)
+	r.open(9)
 }
 
 func TestUnknownStream(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/origin"
 )
 
 // openWithin is how long all requests of an Open may take.
@@ -77,9 +78,16 @@ func (f *family) members(ctx context.Context) ([]member, error) {
 }
 
 // takeOver makes a consumer that begins where the last one was left. Given is the last place that was given to anyone.
-func (f *family) takeOver(ctx context.Context, s Source) (c jetstream.Consumer, given uint64, err error) {
+// Kept remembers that there was one: those of a stream go with it.
+func (f *family) takeOver(ctx context.Context, s Source, kept subscribe.Checkpoint) (
+	c jetstream.Consumer, given uint64, err error,
+) {
 	info := f.stream.CachedInfo() // before the consumers are looked at
 	members, err := f.members(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	was, err := origin.Read(ctx, kept, "stream "+info.Config.Name+", consumer "+f.name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -101,6 +109,8 @@ func (f *family) takeOver(ctx context.Context, s Source) (c jetstream.Consumer, 
 	case queue && (s.Start != Earliest):
 		return nil, 0, errors.New("a stream with work queue retention has no past: nats.start must be earliest")
 	case queue: // what is in it is not acknowledged
+	case len(members) == 0 && was.Had():
+		err = f.skip(&config, s.Missing, goneWith(was, info), info.State)
 	case len(members) == 0:
 		var at string
 		if at, err = begin(&config, s.Start, info.State); err == nil {
@@ -121,9 +131,22 @@ func (f *family) takeOver(ctx context.Context, s Source) (c jetstream.Consumer, 
 		return nil, 0, fmt.Errorf("consumer %s: %w", config.Durable, err)
 	}
 	if !queue {
-		err = f.remove(ctx, members)
+		if err = f.remove(ctx, members); err == nil {
+			err = was.Keep(ctx, madeAt(info))
+		}
 	}
 	return c, given, err
+}
+
+// madeAt is when a stream was made: the server has no other ID for it.
+func madeAt(info *jetstream.StreamInfo) string { return strconv.FormatInt(info.Created.UnixNano(), 10) }
+
+// goneWith says in words why there is no consumer any more.
+func goneWith(was *origin.Mark, info *jetstream.StreamInfo) string {
+	if was.Origin() != madeAt(info) {
+		return "the stream was made again, and the position went with the one before"
+	}
+	return "the consumer was deleted, and the position with it"
 }
 
 // Nothing is given again by the server itself: that would break the order. It comes again to the next consumer.
@@ -204,6 +227,20 @@ func lost(place uint64, info *jetstream.StreamInfo) string {
 	}
 }
 
+// skip sets where a subscription goes on whose position is gone, or stops it.
+func (f *family) skip(config *jetstream.ConsumerConfig, missing, what string, state jetstream.StreamState) error {
+	if missing == Stop {
+		return fmt.Errorf("%w: %s: set nats.missing to earliest or latest to go on", subscribe.ErrStop, what)
+	}
+	f.log.Info("Messages are missing, and the subscription goes on without them", "message", what, "to", missing)
+	if missing == Latest {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverNewPolicy, 0
+	} else {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, max(state.FirstSeq, 1)
+	}
+	return nil
+}
+
 // proceed sets where a subscription goes on that has been open before.
 func (f *family) proceed(
 	config *jetstream.ConsumerConfig, missing string, info *jetstream.StreamInfo, members []member,
@@ -212,16 +249,7 @@ func (f *family) proceed(
 	place := floor(last)
 	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, place+1
 	if what := lost(place, info); what != "" {
-		if missing == Stop {
-			return fmt.Errorf("%w: %s: set nats.missing to earliest or latest to go on", subscribe.ErrStop, what)
-		}
-		f.log.Info("Messages are missing, and the subscription goes on without them", "message", what, "to", missing)
-		if missing == Latest {
-			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverNewPolicy, 0
-		} else {
-			config.OptStartSeq = max(info.State.FirstSeq, 1)
-		}
-		return nil
+		return f.skip(config, missing, what, info.State)
 	}
 	if last.NumPending == 0 && last.NumAckPending == 0 {
 		// So that messages of other subjects do not count as missing once they are removed.

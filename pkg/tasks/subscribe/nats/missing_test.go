@@ -108,22 +108,55 @@ func TestTrimmedWhileOpen(t *testing.T) {
 	r.Log.Want(t, "messages after the position 1")
 }
 
-// A stream that was made again is another one.
-func TestStreamMadeAgain(t *testing.T) {
-	r := newRig(t)
-	r.stream(jetstream.StreamConfig{})
-	r.add("a", "0", "1")
-	s := r.open(1)
-	s.Ack(s.Take(2)...)
-	if err := r.js.DeleteStream(r.within(), r.name); err != nil {
-		t.Fatal(err)
+// A stream that was made again is another one, and has no position of the one before, also where it is longer. A
+// consumer that somebody deletes takes the position along, too.
+func TestPositionGone(t *testing.T) {
+	for what, says := range map[string]string{"the stream": "made again", "the consumer": "the consumer was deleted"} {
+		for missing, want := range map[string]string{"": "", nats.Earliest: "x y z new", nats.Latest: "new"} {
+			t.Run(what+","+missing, func(t *testing.T) {
+				r := newRig(t)
+				r.source.Start, r.source.Missing = nats.Latest, missing
+				r.stream(jetstream.StreamConfig{})
+				s := r.open(1)
+				r.add("a", "0", "1")
+				s.Ack(s.Take(2)...)
+				s.Close()
+				if what == "the stream" {
+					if err := r.js.DeleteStream(r.within(), r.name); err != nil {
+						t.Fatal(err)
+					}
+					sourcetest.WantError(t, r.refused(2), "there is no such stream")
+					r.stream(jetstream.StreamConfig{})
+				} else {
+					if err := r.js.DeleteConsumer(r.within(), r.name, r.consumers()[0]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.add("a", "x", "y", "z")
+				if missing == "" {
+					for range 2 { // it does not go on by itself
+						sourcetest.WantStop(t, r.refused(3), says, "nats.missing", r.name)
+					}
+					return
+				}
+				r.Log.Reset()
+				s = r.open(3)
+				r.Log.Want(t, "Messages are missing", says)
+				if r.Log.Count("No position was kept") > 0 {
+					t.Errorf("it says that there was no position: %q", r.Log.All())
+				}
+				r.add("a", "new")
+				if what == "the consumer" && missing == nats.Earliest {
+					want = "0 1 " + want
+				}
+				s.Ack(s.Expect(want)...)
+				s.Close()
+				r.Log.Reset()
+				r.open(4).Close() // it is said once
+				r.Log.WantNone(t)
+			})
+		}
 	}
-	sourcetest.WantError(t, s.Fails(0), r.name)
-	s.Close()
-	sourcetest.WantError(t, r.refused(1), "there is no such stream")
-	r.stream(jetstream.StreamConfig{})
-	r.add("a", "x")
-	r.open(1).Expect("x")
 }
 
 func TestWorkQueueHasNoPast(t *testing.T) {
