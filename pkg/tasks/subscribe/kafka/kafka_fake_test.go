@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -59,7 +60,7 @@ func TestMessagesOfTopicsOfOneName(t *testing.T) {
 	seen := map[string]string{}
 	first := func(b *bench, token int64) string {
 		t.Helper()
-		o := b.Open(b.source("orders", nil), token)
+		o := b.Open(b.source("orders", func(s *Source) { s.Missing = Earliest }), token)
 		defer o.Close()
 		m := o.Expect("a")[0]
 		if m.ID != "orders/0/0" {
@@ -69,11 +70,11 @@ func TestMessagesOfTopicsOfOneName(t *testing.T) {
 	}
 	for _, name := range []string{"one cluster", "another"} {
 		b := fake(t)
-		for _, made := range []string{"made", "made again"} {
+		for i, made := range []string{"made", "made again"} {
 			b.create("orders", 1)
 			b.publish("orders", 0, "a")
-			is := first(b, 1)
-			if again := first(b, 2); again != is {
+			is := first(b, int64(2*i+1))
+			if again := first(b, int64(2*i+2)); again != is {
 				t.Errorf("%s, %s: it is %s, and then %s", name, made, is, again)
 			}
 			if other, ok := seen[is]; ok {
@@ -207,16 +208,76 @@ func TestStoredPositionsOfAnotherTopic(t *testing.T) {
 		return b.source("orders", func(s *Source) { s.Offsets, s.Missing, s.Start = Store, missing, Latest })
 	}
 	b.Open(source(Stop), 1).Close()
-	if _, err := b.admin.DeleteTopic(b.ctx(), "orders"); err != nil {
-		t.Fatal(err)
-	}
-	kept := b.Task
-	b = benchOf(t, b.addr) // a client does not produce to another topic of the name
-	b.Task = kept
-	b.create("orders", 2)
+	b = b.again("orders", 2)
 	b.publish("orders", 0, "new")
 	sourcetest.WantStop(t, b.Refused(source(Stop), 1), "partition 2 (checkpoint)", "the topic has 2 partitions")
 	b.Open(source(Earliest), 1).Expect("new")
+}
+
+// The position goes with its group, and with its topic. That is no new subscription, which would begin at start.
+func TestPositionGone(t *testing.T) {
+	type want struct{ broker, store string } // what comes; empty: the task stops
+	for what, cases := range map[string]map[string]want{
+		"the topic": {
+			Stop: {"", ""}, Earliest: {"n0 n1 n2 n3 new", "n0 n1 n2 n3 new"}, Latest: {"new", "new"},
+		},
+		"the group": {
+			Stop: {"", "n0 n1 n2 n3 new"}, Earliest: {"0 1 n0 n1 n2 n3 new", "n0 n1 n2 n3 new"},
+			Latest: {"new", "n0 n1 n2 n3 new"},
+		},
+	} {
+		for missing, want := range cases {
+			for offsets, want := range map[string]string{Broker: want.broker, Store: want.store} {
+				t.Run(what+","+missing+","+offsets, func(t *testing.T) {
+					b := fake(t)
+					b.create("orders", 1)
+					source := b.source("orders", func(s *Source) { s.Missing, s.Offsets, s.Start = missing, offsets, Latest })
+					o := b.Open(source, 1)
+					b.publish("orders", 0, "0", "1")
+					o.Ack(o.Expect("0 1")...)
+					o.Close()
+					if what == "the topic" {
+						b = b.again("orders", 1)
+					}
+					if _, err := b.admin.DeleteGroup(b.ctx(), group); err != nil &&
+						!errors.Is(err, kerr.GroupIDNotFound) {
+						t.Fatal(err)
+					}
+					b.publish("orders", 0, "n0", "n1", "n2", "n3")
+					if want == "" {
+						for range 2 { // it does not go on by itself
+							sourcetest.WantStop(t, b.Refused(source, 2), "lost", "set kafka.missing", "orders")
+						}
+						return
+					}
+					b.Log.Reset()
+					o = b.Open(source, 2)
+					if b.Log.Count("No position was kept") > 0 {
+						t.Errorf("it says that there was no position: %q", b.Log.All())
+					}
+					b.publish("orders", 0, "new")
+					o.Ack(o.Expect(want)...)
+					o.Close()
+					b.Log.Reset()
+					b.Open(source, 3).Close() // it is said once
+					b.Log.WantNone(t)
+				})
+			}
+		}
+	}
+}
+
+// again makes the topic again. A client does not produce to another topic of the name.
+func (b *bench) again(topic string, partitions int32) *bench {
+	b.T.Helper()
+	if _, err := b.admin.DeleteTopic(b.ctx(), topic); err != nil {
+		b.T.Fatal(err)
+	}
+	kept := b.Task
+	b = benchOf(b.T, b.addr)
+	b.Task = kept
+	b.create(topic, partitions)
+	return b
 }
 
 func TestDeadLetterToTopicThatDoesNotExist(t *testing.T) {

@@ -151,7 +151,12 @@ func (o *opening) positions(partitions []int32) positions {
 	if o.inStore {
 		return &inStore{checkpoint: o.session.Checkpoint, topic: o.topic, id: o.topicIs.idText()}
 	}
+	of := "topic " + o.topic + ", group " + o.group
+	if len(o.partitions) > 0 {
+		of += fmt.Sprintf(", partitions %d", slices.Sorted(slices.Values(o.partitions)))
+	}
 	return &inBroker{
+		kept: o.session.Checkpoint, remembers: of,
 		client: o.client, group: o.group, topic: o.topic, id: o.topicIs.id, partitions: partitions,
 		by:         author{o.session.Group + "/" + o.session.Name, o.session.Token},
 		onConflict: func(err error) { o.health.set("group", err) },
@@ -237,9 +242,12 @@ func (o *opening) begin(ctx context.Context, k kept, partitions []int32) (map[in
 		begin[p] = at
 		switch log := o.session.Log; {
 		case lost != "":
+			position := fmt.Sprintf("%s/%d", o.topic, p)
+			if f.kept != nil {
+				position = positionOf(o.topic, p, f.kept.Offset)
+			}
 			log.Info("A position is lost, going on elsewhere: messages may be skipped or come again",
-				"position", positionOf(o.topic, p, f.kept.Offset), "to", positionOf(o.topic, p, at.Offset), "reason",
-				lost)
+				"position", position, "to", positionOf(o.topic, p, at.Offset), "reason", lost)
 		case f.kept == nil:
 			subscribe.LogBeginning(log, positionOf(o.topic, p, at.Offset))
 		}
@@ -318,7 +326,10 @@ func (o *opening) find(ctx context.Context, k kept, partitions []int32) (map[int
 		if absent[p] != nil {
 			continue
 		}
-		f := found{first: first[p], end: end[p], common: -1, start: first[p], recreated: recreated}
+		f := found{
+			first: first[p], end: end[p], common: -1, start: first[p], recreated: recreated,
+			gone: k.had && len(k.marks) == 0,
+		}
 		if m, ok := k.marks[p]; ok {
 			f.kept = &m
 		}
@@ -349,7 +360,8 @@ func only(marks map[int32]mark, partitions []int32) map[int32]mark {
 
 // found is what is known of a partition when a subscription opens.
 type found struct {
-	kept       *mark // nil: no position was kept
+	kept       *mark // nil: no position was kept, or it is gone
+	gone       bool  // all positions are: there were some
 	first, end int64 // the log holds the offsets from first up to, and without, end
 	common     int64 // how far the log is the one that kept is of; -1: not known
 	start      int64 // where to begin without a position
@@ -359,10 +371,12 @@ type found struct {
 // lost says why the log does not hold the position; empty: it does.
 func (f found) lost() string {
 	switch {
-	case f.kept == nil:
+	case f.kept == nil && !f.gone:
 		return ""
 	case f.recreated:
 		return "the topic was deleted and created again"
+	case f.kept == nil:
+		return "the group has no position in the topic any more: it was deleted, or its positions have expired"
 	case f.kept.Offset < f.first:
 		return fmt.Sprintf("the messages before offset %d were deleted", f.first)
 	case f.kept.Offset > f.end:
@@ -377,7 +391,7 @@ func (f found) lost() string {
 func (f found) begin(missing string) (at mark, lost string, err error) {
 	lost = f.lost()
 	switch {
-	case f.kept == nil:
+	case lost == "" && f.kept == nil:
 		return mark{Offset: f.start, Epoch: -1}, "", nil
 	case lost == "":
 		return *f.kept, "", nil
@@ -386,15 +400,19 @@ func (f found) begin(missing string) (at mark, lost string, err error) {
 	case missing == Earliest:
 		return mark{Offset: f.earliest(), Epoch: -1}, lost, nil
 	}
-	return mark{}, lost, fmt.Errorf("position %d is lost: %s; the log holds offsets %d to %d: "+
+	position := "the position"
+	if f.kept != nil {
+		position = fmt.Sprintf("position %d", f.kept.Offset)
+	}
+	return mark{}, lost, fmt.Errorf("%s is lost: %s; the log holds offsets %d to %d: "+
 		"set kafka.missing to earliest or latest to go on from there: %w",
-		f.kept.Offset, lost, f.first, f.end-1, subscribe.ErrStop)
+		position, lost, f.first, f.end-1, subscribe.ErrStop)
 }
 
 // earliest is where a lost position goes on so that nothing is skipped. Where the log is known to be the same one up to
 // an offset, what comes before that was worked on.
 func (f found) earliest() int64 {
-	if !f.recreated && f.common >= f.first && f.common <= f.end && f.kept.Offset > f.common {
+	if f.kept != nil && !f.recreated && f.common >= f.first && f.common <= f.end && f.kept.Offset > f.common {
 		return f.common
 	}
 	return f.first

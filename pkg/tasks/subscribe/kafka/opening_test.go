@@ -182,6 +182,12 @@ func TestBegin(t *testing.T) {
 		"the common part was deleted": {
 			with(func(f *found) { f.kept, f.common = at(48), 5 }), 10, 50, "the log was truncated at offset 5",
 		},
+		"all are gone": {
+			with(func(f *found) { f.gone, f.start = true, 17 }), 10, 50, "the group has no position in the topic any more",
+		},
+		"all are gone, with the topic": {
+			with(func(f *found) { f.gone, f.recreated = true, true }), 10, 50, "the topic was deleted and created again",
+		},
 		"another topic": {
 			with(func(f *found) { f.kept, f.recreated = at(20), true }), 10, 50,
 			"the topic was deleted and created again",

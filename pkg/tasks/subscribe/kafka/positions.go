@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks/internal/field"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/attempts"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/origin"
 )
 
 // mark is how far a partition was worked on.
@@ -36,6 +37,8 @@ type kept struct {
 	marks map[int32]mark
 	// topic is the name, and id the ID, of the topic that they are of. Empty: of the one that is asked for.
 	topic, id string
+	// had says that there were positions, also where there is no mark.
+	had bool
 }
 
 // positions keep how far the partitions of a topic were worked on. Its methods may be called concurrently.
@@ -136,10 +139,13 @@ type inBroker struct {
 	id         [16]byte // of the topic: what was committed for one that is gone is refused
 	partitions []int32
 	by         author
-	onConflict func(error) // gets who else commits, or nil that no one does
+	kept       subscribe.Checkpoint // remembers that there were positions, and in which topic
+	remembers  string               // what the positions are of
+	onConflict func(error)          // gets who else commits, or nil that no one does
 	log        logr.Logger
 
 	mu      sync.Mutex
+	was     *origin.Mark
 	marks   map[int32]mark // what is committed, as far as this run knows
 	checked time.Time      // when that was last compared with the broker's
 }
@@ -182,10 +188,17 @@ func (b *inBroker) load(ctx context.Context) (kept, error) {
 	if err != nil {
 		return kept{}, err
 	}
+	was, err := origin.Read(ctx, b.kept, b.remembers)
+	if err != nil {
+		return kept{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.marks, b.checked = map[int32]mark{}, time.Now()
-	k := kept{marks: map[int32]mark{}}
+	b.was, b.marks, b.checked = was, map[int32]mark{}, time.Now()
+	k := kept{marks: map[int32]mark{}, had: was.Had(), id: was.Origin()}
+	if k.id != "" {
+		k.topic = b.topic
+	}
 	for p, c := range found {
 		k.marks[p], b.marks[p] = c.mark, c.mark
 		if by, _, ours := authorOf(c.metadata); !ours || by.task != b.by.task {
@@ -208,7 +221,7 @@ func (b *inBroker) save(ctx context.Context, changed map[int32]mark) error {
 		return err
 	}
 	maps.Copy(b.marks, changed)
-	return nil
+	return b.was.Keep(ctx, topic{id: b.id}.idText())
 }
 
 // renew commits again what is committed: a broker drops, by default after a week, what no one committed.
