@@ -50,6 +50,18 @@ func topic(t *testing.T, kind string) subscribetest.Topic {
 	if kind == "stream" {
 		source.Stream = &amqp.Stream{}
 		topic.InStore, topic.AcksInStore = topic.Source, true
+		topic.WhenMissing = func(_ *testing.T, missing string, _ bool) subscribe.Source {
+			chosen := source
+			chosen.Stream = &amqp.Stream{Missing: missing}
+			return chosen
+		}
+		topic.MakeAgain = func(t *testing.T) {
+			t.Helper()
+			if _, err := a.QueueDelete(queue, false, false, false); err != nil {
+				t.Error(err)
+			}
+			a.declareAs(queue, kind)
+		}
 	}
 	return topic
 }

@@ -34,6 +34,22 @@ func TestConformance(t *testing.T) {
 		}
 		return subscribetest.Topic{
 			Source: source(Broker), InStore: source(Store),
+			WhenMissing: func(_ *testing.T, missing string, inStore bool) subscribe.Source {
+				offsets := Broker
+				if inStore {
+					offsets = Store
+				}
+				return Source{
+					Brokers: []string{link.Addr}, TopicName: topic, Group: topic, Offsets: offsets, Missing: missing,
+				}
+			},
+			MakeAgain: func(t *testing.T) { t.Helper(); b = b.again(topic, 3) },
+			DropPosition: func(t *testing.T) {
+				t.Helper()
+				if _, err := b.admin.DeleteGroup(b.ctx(), topic); err != nil {
+					t.Error(err)
+				}
+			},
 			Publish: func(t *testing.T, messages ...subscribe.Message) { t.Helper(); publishMessages(b, topic, messages) },
 			Letters: letters,
 			ReadLetters: func(t *testing.T, n int) []subscribe.Message {

@@ -195,10 +195,15 @@ func streamTopic(t *testing.T, retention jetstream.RetentionPolicy) subscribetes
 	t.Helper()
 	r := newRig(t)
 	link := r.broker.Link()
-	r.stream(jetstream.StreamConfig{Subjects: []string{r.name + ".>"}, Retention: retention})
+	config := jetstream.StreamConfig{Subjects: []string{r.name + ".>"}, Retention: retention}
+	r.stream(config)
 	r.streamNamed("dead-"+r.name, "dead."+r.name)
 	source := nats.Source{Servers: []string{link.Addr}, Stream: r.name, Consumer: "suite"}
-	if retention == jetstream.InterestPolicy {
+	interest := func() {
+		t.Helper()
+		if retention != jetstream.InterestPolicy {
+			return
+		}
 		// Without anyone's interest the stream keeps nothing: this one's keeps all.
 		_, err := r.js.CreateConsumer(r.within(), r.name, jetstream.ConsumerConfig{
 			Durable: "other", AckPolicy: jetstream.AckExplicitPolicy,
@@ -207,8 +212,33 @@ func streamTopic(t *testing.T, retention jetstream.RetentionPolicy) subscribetes
 			t.Fatal(err)
 		}
 	}
+	interest()
 	return subscribetest.Topic{
 		Source: func(*testing.T) subscribe.Source { return source },
+		WhenMissing: func(_ *testing.T, missing string, _ bool) subscribe.Source {
+			chosen := source
+			chosen.Missing = missing
+			return chosen
+		},
+		MakeAgain: func(t *testing.T) {
+			t.Helper()
+			if err := r.js.DeleteStream(r.within(), r.name); err != nil {
+				t.Error(err)
+			}
+			r.stream(config)
+			interest()
+		},
+		DropPosition: func(t *testing.T) {
+			t.Helper()
+			for _, consumer := range r.consumers() {
+				if consumer == "other" {
+					continue
+				}
+				if err := r.js.DeleteConsumer(r.within(), r.name, consumer); err != nil {
+					t.Error(err)
+				}
+			}
+		},
 		Publish: func(t *testing.T, messages ...subscribe.Message) {
 			t.Helper()
 			var futures []jetstream.PubAckFuture

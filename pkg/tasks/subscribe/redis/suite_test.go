@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,18 +84,39 @@ func topic(t *testing.T) subscribetest.Topic {
 	t.Cleanup(func() { _ = client.Close() })
 	stream := testbroker.Name()
 	letters := "dead-" + stream
-	// An empty stream has to be there.
-	for _, command := range [][]any{{"XADD", stream, "1-1", "body", ""}, {"XTRIM", stream, "MAXLEN", 0}} {
-		if err := client.Do(sourcetest.Context(t), command...).Err(); err != nil {
-			t.Fatal(err)
+	do := func(t *testing.T, commands ...[]any) {
+		t.Helper()
+		for _, command := range commands {
+			if err := client.Do(sourcetest.Context(t), command...).Err(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
+	// An empty stream has to be there.
+	empty := [][]any{{"XADD", stream, "1-1", "body", ""}, {"XTRIM", stream, "MAXLEN", 0}}
+	do(t, empty...)
 	source := redis.Source{URL: "redis://" + link.Addr, Stream: stream}
 	stored := source
 	stored.Offsets = redis.Store
 	return subscribetest.Topic{
 		Source:  func(*testing.T) subscribe.Source { return source },
 		InStore: func(*testing.T) subscribe.Source { return stored },
+		WhenMissing: func(_ *testing.T, missing string, inStore bool) subscribe.Source {
+			chosen := source
+			if inStore {
+				chosen = stored
+			}
+			chosen.Missing, chosen.Group = missing, ""
+			if !inStore {
+				chosen.Group = "suite"
+			}
+			return chosen
+		},
+		MakeAgain: func(t *testing.T) { t.Helper(); do(t, slices.Concat([][]any{{"DEL", stream}}, empty)...) },
+		DropPosition: func(t *testing.T) {
+			t.Helper()
+			do(t, []any{"XGROUP", "DESTROY", stream, "suite"}, []any{"DEL", "{" + stream + "}:shardctl:suite"})
+		},
 		Publish: func(t *testing.T, messages ...subscribe.Message) {
 			t.Helper()
 			pipe := client.Pipeline()

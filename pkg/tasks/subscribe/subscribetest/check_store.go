@@ -1,6 +1,7 @@
 package subscribetest
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -14,6 +15,9 @@ func storeChecks() []check {
 		{"StoreBeginningIsLogged", stored, func(s *scene) { checkBeginningLogged(s, s.openStored) }},
 		{"StoreSaysWhereToBegin", stored, checkStoreBegins},
 		{"StoreRefusesStaleOwner", stored, checkStoreStale},
+		{"StoreMadeAgain", func(t Topic) string { return cmp.Or(stored(t), remade(t)) }, func(s *scene) {
+			checkMadeAgain(s, true)
+		}},
 		{"StoreKeepsAttempts", stored, func(s *scene) { checkAttempts(s, s.openStored()) }},
 	}
 }

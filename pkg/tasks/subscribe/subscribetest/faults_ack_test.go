@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -221,6 +222,21 @@ func faultsOfStore() []fault {
 			with: keeping(func(right subscribe.Checkpoint) subscribe.Checkpoint { return deaf{right} }),
 		},
 		{
+			name: "remembers no position", checks: "MadeAgain PositionGone StoreMadeAgain",
+			with: keeping(func(subscribe.Checkpoint) subscribe.Checkpoint { return forgetting{} }),
+		},
+		{
+			name: "goes on by itself", checks: "MadeAgain PositionGone StoreMadeAgain",
+			with: func(topic Topic) Topic {
+				choose := topic.WhenMissing
+				topic.WhenMissing = func(t *testing.T, _ string, inStore bool) subscribe.Source {
+					t.Helper()
+					return choose(t, Earliest, inStore)
+				}
+				return topic
+			},
+		},
+		{
 			name: "does not read first", checks: "StoreKeepsPosition",
 			with: keeping(func(right subscribe.Checkpoint) subscribe.Checkpoint { return unread{right} }),
 		},
@@ -250,6 +266,12 @@ func (d deaf) SetValue(ctx context.Context, value []byte) error {
 	}
 	return nil
 }
+
+// forgetting keeps nothing.
+type forgetting struct{}
+
+func (forgetting) Value(context.Context) ([]byte, error)  { return nil, nil }
+func (forgetting) SetValue(context.Context, []byte) error { return nil }
 
 // unread does not ask for the value.
 type unread struct{ subscribe.Checkpoint }

@@ -269,6 +269,11 @@ func reconnecting(topic Topic, remembers bool) Topic {
 		t.Helper()
 		return reconnectingSource{right(t), remembers}
 	}
+	choose := topic.WhenMissing
+	topic.WhenMissing = func(t *testing.T, missing string, inStore bool) subscribe.Source {
+		t.Helper()
+		return reconnectingSource{choose(t, missing, inStore), remembers}
+	}
 	return topic
 }
 

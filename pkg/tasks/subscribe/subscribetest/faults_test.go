@@ -202,6 +202,12 @@ func spoiled(topic Topic, f *faults) Topic {
 		t.Helper()
 		return faultySource{right(t), f}
 	}
+	if choose := topic.WhenMissing; choose != nil {
+		topic.WhenMissing = func(t *testing.T, missing string, inStore bool) subscribe.Source {
+			t.Helper()
+			return faultySource{choose(t, missing, inStore), f}
+		}
+	}
 	if stored := topic.InStore; stored != nil {
 		topic.InStore = func(t *testing.T) subscribe.Source {
 			t.Helper()

@@ -41,6 +41,8 @@ func checks() []check {
 		{"AgainAfterCrash", again, checkAgainAfterCrash},
 		{"AttemptsAreKept", again, func(s *scene) { checkAttempts(s, s.open()) }},
 		{"StaleOwner", fenced, checkStaleOwner},
+		{"MadeAgain", remade, func(s *scene) { checkMadeAgain(s, false) }},
+		{"PositionGone", droppable, checkPositionGone},
 		{"DeadLetter", always, checkDeadLetter},
 		{"DeadLetterAcknowledgesNothing", again, checkDeadLetterNoAck},
 		{"Pause", always, checkPause},
@@ -99,6 +101,20 @@ func positioned(t Topic) string {
 	return again(t)
 }
 
+func remade(t Topic) string {
+	if t.MakeAgain == nil || t.WhenMissing == nil {
+		return "the topic is not made again, or nothing says what to do then"
+	}
+	return positioned(t)
+}
+
+func droppable(t Topic) string {
+	if t.DropPosition == nil || t.WhenMissing == nil {
+		return "the broker keeps no position"
+	}
+	return positioned(t)
+}
+
 func fenced(t Topic) string {
 	if !t.Fenced {
 		return "the broker does not compare tokens"
@@ -121,7 +137,7 @@ func stored(t Topic) string {
 }
 
 // Topic is a fresh, empty topic (queue, stream, subject) of a broker, and what tests do to it. Every function fails the
-// test on an error. All but InStore, Flood and what the traits rule out are required.
+// test on an error. InStore, Flood, those for a position that is gone, and what the traits rule out are not required.
 type Topic struct {
 	// Source subscribes to it from its beginning, under one consumer name: each Source takes up where the last was
 	// left. Its values are equal.
@@ -134,6 +150,11 @@ type Topic struct {
 	// Flood is Publish in the way in which the broker is bound the least in how much it sends to a subscription; nil:
 	// Publish.
 	Flood func(t *testing.T, messages ...subscribe.Message)
+	// WhenMissing is Source, or InStore, that does so where its position is gone: Stop or Earliest; nil: it has no choice.
+	// MakeAgain deletes the topic, and makes an empty one of its name. DropPosition deletes what the broker keeps of
+	// Source's position; nil: that is nothing.
+	WhenMissing             func(t *testing.T, missing string, inStore bool) subscribe.Source
+	MakeAgain, DropPosition func(t *testing.T)
 	// Letters is another topic, for dead letters, and ReadLetters waits for so many of its messages.
 	Letters     string
 	ReadLetters func(t *testing.T, n int) []subscribe.Message
@@ -145,6 +166,12 @@ type Topic struct {
 	Block, Unblock func(t *testing.T)
 	Traits
 }
+
+// What a source may do where its position is gone: as sources' field missing.
+const (
+	Stop     = "stop"     // fail with an error that wraps [subscribe.ErrStop]
+	Earliest = "earliest" // go on with the oldest message that there is
+)
 
 // Traits are how sources differ. Each rules out checks, which the suite then reports as skipped.
 type Traits struct {

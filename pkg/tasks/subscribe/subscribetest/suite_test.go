@@ -44,6 +44,15 @@ func memTopic(single bool) func(t *testing.T) Topic {
 			Block:   func(*testing.T) { broker.Block() },
 			Unblock: func(*testing.T) { broker.Unblock() },
 		}
+		topic.WhenMissing = func(_ *testing.T, missing string, inStore bool) subscribe.Source {
+			chosen := source
+			if chosen.Lost = missing; inStore {
+				chosen.Offsets = memsource.InStore
+			}
+			return chosen
+		}
+		topic.MakeAgain = func(*testing.T) { broker.MakeAgain("orders") }
+		topic.DropPosition = func(*testing.T) { broker.Drop("orders", "billing") }
 		if !single {
 			stored := source
 			stored.Offsets = memsource.InStore
@@ -59,7 +68,7 @@ func TestMemory(t *testing.T) { Run(t, memTopic(false)) }
 // TestGreen shows that what turns red for a fault is green without, for each way to be right.
 func TestGreen(t *testing.T) {
 	const stored = "StoreKeepsPosition StoreBeginningIsLogged StoreSaysWhereToBegin StoreRefusesStaleOwner " +
-		"StoreKeepsAttempts"
+		"StoreMadeAgain StoreKeepsAttempts"
 	for _, right := range []struct {
 		name    string
 		skipped string // checks
@@ -68,8 +77,13 @@ func TestGreen(t *testing.T) {
 	}{
 		{"cumulative", "AckInAnotherOrder StaleOwner", false, withoutFaults},
 		{"single", "StaleOwner " + stored, true, withoutFaults},
-		{"compares tokens", "AckInAnotherOrder", false, func(topic Topic) Topic {
-			topic.Source, topic.Fenced = topic.InStore, true
+		{"compares tokens", "AckInAnotherOrder PositionGone", false, func(topic Topic) Topic {
+			topic.Source, topic.Fenced, topic.DropPosition = topic.InStore, true, nil
+			choose := topic.WhenMissing
+			topic.WhenMissing = func(t *testing.T, missing string, _ bool) subscribe.Source {
+				t.Helper()
+				return choose(t, missing, true)
+			}
 			return topic
 		}},
 		{"connects again by itself", "AckInAnotherOrder StaleOwner", false, func(topic Topic) Topic {
@@ -81,7 +95,7 @@ func TestGreen(t *testing.T) {
 		{
 			"forgets", "Beginning BeginningIsLogged AckIsDurable AckInPieces AckInAnotherOrder AckWithEndedContext " +
 				"AgainAfterClose AgainAfterCut AckAfterCut AgainAfterCrash AttemptsAreKept StaleOwner " +
-				"DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " + stored, false, forgetful,
+				"MadeAgain PositionGone DeadLetterAcknowledgesNothing Lag CloseWhileBlocked Soak " + stored, false, forgetful,
 		},
 	} {
 		for _, c := range checks() {

@@ -23,11 +23,13 @@ type Broker struct {
 	topics  map[string]*topic
 	open    map[*Subscription]struct{}
 	blocked bool
+	made    int           // topics, ever
 	changed chan struct{} // closed and replaced whenever something changes
 }
 
 // topic has partitions, and what its consumers have acknowledged.
 type topic struct {
+	made       int // tells it from others of its name
 	partitions []partition
 	turn       int // partition of the next message without a key
 	consumers  map[string]map[string]bool
@@ -52,11 +54,29 @@ func (b *Broker) Create(name string, partitions int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.topics[name] == nil {
+		b.made++
 		b.topics[name] = &topic{
-			partitions: make([]partition, partitions), consumers: map[string]map[string]bool{},
+			made: b.made, partitions: make([]partition, partitions), consumers: map[string]map[string]bool{},
 			delivered: map[string]map[string]int{},
 		}
 	}
+	b.wake()
+}
+
+// MakeAgain deletes a topic, and makes an empty one of its name with as many partitions.
+func (b *Broker) MakeAgain(name string) {
+	b.mu.Lock()
+	partitions := len(b.topics[name].partitions)
+	delete(b.topics, name)
+	b.mu.Unlock()
+	b.Create(name, partitions)
+}
+
+// Drop deletes what a consumer has acknowledged of a topic, as if it had never been there.
+func (b *Broker) Drop(name, consumer string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.topics[name].consumers, consumer)
 	b.wake()
 }
 

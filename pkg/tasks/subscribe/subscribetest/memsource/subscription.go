@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks/subscribe/internal/origin"
 )
 
 // place is the Ref of a message.
@@ -30,6 +31,8 @@ type Subscription struct {
 	cut    bool
 	closed bool
 
+	made int // of the topic
+
 	// acked are positions in the checkpoint: all before them is acknowledged. Of Open and Ack.
 	acked []int
 }
@@ -42,14 +45,38 @@ func (s *Subscription) connect(ctx context.Context) error {
 	if err := b.pass(ctx); err != nil {
 		return err
 	}
-	if err := s.readCheckpoint(ctx); err != nil {
+	kept, err := s.readCheckpoint(ctx)
+	if err != nil {
 		return err
 	}
+	if err := s.begin(kept); err != nil || kept.was == nil {
+		return err
+	}
+	return kept.was.Keep(ctx, strconv.Itoa(s.made))
+}
+
+// begin finds the position in the topic.
+func (s *Subscription) begin(kept kept) error {
+	b := s.broker()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t, err := b.find(s.name)
 	if err != nil {
 		return err
+	}
+	s.made = t.made
+	fresh := t.consumers[s.consumer] == nil
+	if lost := kept.had && (kept.made != strconv.Itoa(t.made) || kept.was != nil && fresh); lost {
+		if s.source.Lost != Earliest {
+			return fmt.Errorf("the position is gone: set lost: earliest to go on: %w", subscribe.ErrStop)
+		}
+		s.session.Log.Info("messages are skipped", "topic", s.name)
+		s.acked = nil
+	} else if fresh && s.acked == nil {
+		defer func() { subscribe.LogBeginning(s.session.Log, fmt.Sprintf("%s/%v", s.name, s.next)) }()
+	}
+	if kept.was != nil && fresh {
+		t.consumers[s.consumer] = map[string]bool{}
 	}
 	s.next = make([]int, len(t.partitions))
 	copy(s.next, s.acked)
@@ -58,25 +85,41 @@ func (s *Subscription) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.acked == nil && t.consumers[s.consumer] == nil {
-		subscribe.LogBeginning(s.session.Log, fmt.Sprintf("%s/%v", s.name, s.next))
-	}
 	b.open[s] = struct{}{}
 	return nil
 }
 
-func (s *Subscription) readCheckpoint(ctx context.Context) error {
+// kept is what the checkpoint has.
+type kept struct {
+	was  *origin.Mark // that the broker has a position; nil: the checkpoint has it
+	had  bool         // there was one
+	made string       // the topic that it is of
+}
+
+// document is the checkpoint's content where that has the position.
+type document struct {
+	Made  int   `json:"made"`
+	Acked []int `json:"acked"`
+}
+
+func (s *Subscription) readCheckpoint(ctx context.Context) (kept, error) {
 	if s.source.Offsets != InStore {
-		return nil
+		was, err := origin.Read(ctx, s.session.Checkpoint, "topic "+s.name+", consumer "+s.consumer)
+		if err != nil {
+			return kept{}, err
+		}
+		return kept{was: was, had: was.Had(), made: was.Origin()}, nil
 	}
 	value, err := s.session.Checkpoint.Value(ctx)
 	if err != nil || value == nil {
-		return err
+		return kept{}, err
 	}
-	if err := json.Unmarshal(value, &s.acked); err != nil {
-		return fmt.Errorf("the checkpoint of %s is not one of this source: %w", s.session.Key(), err)
+	var d document
+	if err := json.Unmarshal(value, &d); err != nil {
+		return kept{}, fmt.Errorf("the checkpoint of %s is not one of this source: %w", s.session.Key(), err)
 	}
-	return nil
+	s.acked = d.Acked
+	return kept{had: true, made: strconv.Itoa(d.Made)}, nil
 }
 
 // skipTruncated goes on behind what is gone, or says that no one has decided to.
@@ -224,7 +267,7 @@ func (s *Subscription) ackInStore(ctx context.Context, messages []subscribe.Mess
 		at := m.Ref.(place)
 		acked[at.partition] = max(acked[at.partition], at.offset+1)
 	}
-	value, err := json.Marshal(acked)
+	value, err := json.Marshal(document{s.made, acked})
 	if err != nil {
 		return err
 	}
