@@ -170,7 +170,7 @@ func (p *process) Line(line string) bool {
 	if !p.warned {
 		p.warned = true
 		p.log.Info("Lines of the process that answer no message go to the task's log: an answer is " +
-			expected + ", of at most 1 MiB")
+			`{"id": "ID", "ok": true}, {"id": "ID", "error": "why"}, or the bare id, of at most 1 MiB`)
 	}
 	return false
 }
