@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,6 +23,7 @@ type stream struct {
 	checkpoint subscribe.Checkpoint
 	next       atomic.Int64 // offset of the first message that is not acknowledged; unknown: not known yet
 	before     string       // digest of the message before it; empty: not known. Of Ack and KeepDelivered
+	origin     string       // of the messages; see position
 	attempts   *attempts.Kept
 }
 
@@ -39,6 +41,7 @@ func openStream(ctx context.Context, c *consumer, s Stream, checkpoint subscribe
 	}
 	opened := &stream{
 		consumer: c, checkpoint: checkpoint, attempts: attempts.Parse(string(o.attempts)), before: o.before,
+		origin: o.origin,
 	}
 	opened.next.Store(next)
 	return opened, c.consume(ctx, false, amqp091.Table{offsetHeader: from})
@@ -72,7 +75,9 @@ func (s *stream) Ack(ctx context.Context, messages []subscribe.Message) error {
 // keep keeps a position with the digest of the message before it, and the attempts at messages from there on.
 func (s *stream) keep(ctx context.Context, next int64, before string) error {
 	s.attempts.DropBefore(next)
-	return position{s.queue, next, before, json.RawMessage(s.attempts.String())}.keep(ctx, s.checkpoint)
+	return position{
+		s.queue, s.origin, next, before, json.RawMessage(s.attempts.String()),
+	}.keep(ctx, s.checkpoint)
 }
 
 // digest is that of a message as it was published.
@@ -100,7 +105,7 @@ func offsetName(m subscribe.Message) string {
 func (s *stream) Receive(ctx context.Context, most int) ([]subscribe.Message, error) {
 	messages, err := s.consumer.Receive(ctx, most)
 	for i, m := range messages {
-		messages[i].Delivered = s.attempts.Of(offsetName(m))
+		messages[i].Origin, messages[i].Delivered = s.origin, s.attempts.Of(offsetName(m))
 	}
 	return messages, err
 }
@@ -145,6 +150,7 @@ type opening struct {
 	checkpoint subscribe.Checkpoint
 	attempts   json.RawMessage // that were kept with a position that the stream has
 	before     string          // digest of the message before the position; empty: not known
+	origin     string          // of the messages; see position
 }
 
 // from is the argument of the consumer, and the offset that it stands for where that is known.
@@ -156,7 +162,8 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 	if kept == nil {
 		return o.beginAtStart(ctx)
 	}
-	gone, err := o.gone(ctx, kept)
+	o.origin = kept.Origin
+	gone, another, err := o.gone(ctx, kept)
 	if err != nil || gone == "" {
 		o.attempts, o.before = kept.Attempts, kept.Before
 		return kept.Next, kept.Next, err
@@ -167,12 +174,25 @@ func (o *opening) from(ctx context.Context) (from any, next int64, err error) {
 			subscribe.ErrStop, err))
 	}
 	o.session.Log.Error(o.link.explain(o.queue, err), "Messages are missing", "position", o.Missing)
-	return o.begin(ctx, o.Missing)
+	if another {
+		o.origin = rand.Text()[:10]
+	}
+	if from, next, err = o.begin(ctx, o.Missing); err == nil {
+		err = o.keep(ctx, next)
+	}
+	return from, next, err
+}
+
+// keep keeps where it begins: what is latest now is not at the next Open, nor what is gone.
+func (o *opening) keep(ctx context.Context, next int64) error {
+	return position{Stream: o.queue, Origin: o.origin, Next: next, Before: o.before}.keep(ctx, o.checkpoint)
 }
 
 // beginAtStart is from where no position is kept. It writes a line.
 func (o *opening) beginAtStart(ctx context.Context) (from any, next int64, err error) {
-	from, next, err = o.begin(ctx, o.Start)
+	if from, next, err = o.begin(ctx, o.Start); err == nil && o.Start == latest {
+		err = o.keep(ctx, next)
+	}
 	switch {
 	case err != nil:
 	case next == unknown:
@@ -183,7 +203,7 @@ func (o *opening) beginAtStart(ctx context.Context) (from any, next int64, err e
 	return from, next, err
 }
 
-// begin is from for a start. What is latest now is not at the next Open, so it is kept.
+// begin is from for a start.
 func (o *opening) begin(ctx context.Context, start string) (from any, next int64, err error) {
 	p := &probe{o.consumer}
 	switch from, err = parseStart(start); {
@@ -196,10 +216,8 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 		if next, err = p.endAfter(ctx, 1); err != nil {
 			return nil, unknown, err
 		}
-		if o.before, err = p.digestAt(ctx, next-1); err != nil {
-			return nil, unknown, err
-		}
-		return next, next, position{Stream: o.queue, Next: next, Before: o.before}.keep(ctx, o.checkpoint)
+		o.before, err = p.digestAt(ctx, next-1)
+		return next, next, err
 	}
 	if offset, ok := from.(int64); ok {
 		return from, offset, nil
@@ -212,41 +230,43 @@ const publishDelay = time.Second
 
 // gone says why the stream no longer has a position; empty: it has it. The broker would take the nearest without a word,
 // or wait for one that a new stream of the name reaches in years. A new stream that is longer has another message
-// before the position.
-func (o *opening) gone(ctx context.Context, kept *position) (string, error) {
+// before the position. Another says that it is a new one, or has lost its end and goes on with other messages.
+func (o *opening) gone(ctx context.Context, kept *position) (why string, another bool, err error) {
 	next := kept.Next
 	p := &probe{o.consumer}
 	begin, some, err := p.begin(ctx)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if some && next < begin {
-		return fmt.Sprintf("it begins at %d, messages in between have been removed", begin), nil
+		return fmt.Sprintf("it begins at %d, messages in between have been removed", begin), false, nil
 	}
 	end, err := p.endAfter(ctx, next)
 	switch {
 	case err != nil:
-		return "", err
+		return "", false, err
 	case next <= end && kept.Before != "" && some && begin < next:
 		is, err := p.digestAt(ctx, next-1)
 		if err != nil || is == "" || is == kept.Before {
-			return "", err
+			return "", false, err
 		}
-		return fmt.Sprintf("it was made again: message %d is not the one that was read", next-1), nil
+		return fmt.Sprintf("it was made again: message %d is not the one that was read", next-1), true, nil
 	case next <= end:
-		return "", nil
+		return "", false, nil
 	case end == 0:
 		// RabbitMQ may show nothing of a stream from the start of its node until the next message is published.
-		return "", o.link.explain(o.queue,
+		return "", false, o.link.explain(o.queue,
 			fmt.Errorf("the stream is empty, and was left at offset %d: wait until it is "+
 				"there, or, if it was made again, publish to it or give the task another name", next))
 	}
-	return fmt.Sprintf("it ends before %d, it was made again or its end is lost", end), nil
+	return fmt.Sprintf("it ends before %d, it was made again or its end is lost", end), true, nil
 }
 
 // position is what the checkpoint holds: how far a stream was read. A queue has attempts there, and no position.
 type position struct {
-	Stream string `json:"stream"`           // or queue
+	Stream string `json:"stream"` // or queue
+	// Origin distinguishes messages from those of streams of this name before it; empty: there were none.
+	Origin string `json:"origin,omitempty"`
 	Next   int64  `json:"next"`             // offset of the first message that is not acknowledged
 	Before string `json:"before,omitempty"` // digest of the message before it
 	// Attempts at messages from there on are JSON of package attempts: by offset, or in a queue by ID.

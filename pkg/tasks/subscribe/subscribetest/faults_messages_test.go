@@ -54,6 +54,10 @@ func faultsOfMessages() []fault {
 			with: changed(func(m *subscribe.Message) { m.Time = time.UnixMilli(m.Time.Unix()) }),
 		},
 		{name: "always again", checks: "Content", with: changed(func(m *subscribe.Message) { m.Again = true })},
+		{
+			name: "no origin", checks: "MadeAgain StoreMadeAgain",
+			with: changed(func(m *subscribe.Message) { m.Origin = "" }),
+		},
 		{name: "no ID", checks: "Order", with: changed(func(m *subscribe.Message) { m.ID = "" })},
 		{name: "one ID for all", checks: "Order", with: changed(func(m *subscribe.Message) { m.ID = "1" })},
 		{

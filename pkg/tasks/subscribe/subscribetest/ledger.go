@@ -81,17 +81,18 @@ func (l *ledger) receive(n int, m subscribe.Message) error {
 	return l.ordered(e, n, m.Partition)
 }
 
-// identify checks the ID.
+// identify checks the ID, which is one of all topics of the name with the origin.
 func (l *ledger) identify(e *entry, m subscribe.Message) error {
-	switch other := l.byID[m.ID]; {
+	id := m.Unique()
+	switch other := l.byID[id]; {
 	case m.ID == "":
 		return fmt.Errorf("%s has no ID", label(m))
-	case e.id != "" && e.id != m.ID:
+	case e.id != "" && e.id != id:
 		return fmt.Errorf("%s came again with another ID: it was %s", label(m), e.id)
 	case other != nil && other != e:
 		return fmt.Errorf("%s has the ID of %q", label(m), other.name)
 	}
-	e.id, l.byID[m.ID] = m.ID, e
+	e.id, l.byID[id] = id, e
 	return nil
 }
 

@@ -201,6 +201,7 @@ func (s *Subscription) poll(most int) (taken []subscribe.Message, err error) {
 			if !s.isAcked(place{n, s.next[n]}) {
 				m := p.messages[s.next[n]-p.first]
 				m.Headers, m.Delivered = maps.Clone(m.Headers), t.delivered[s.consumer][m.ID]
+				m.Origin = strconv.Itoa(t.made)
 				taken = append(taken, m)
 			}
 		}
