@@ -26,6 +26,9 @@ var (
 // all requests come over the same connection, behind what is held up. Its methods may be called concurrently.
 type inbox struct {
 	most int // messages with an acknowledgement that the broker may send ahead of it
+	// drops is told that messages are dropped, as an error, and of nil once the inbox is empty, with how many were. It is
+	// called under the lock, so that the last one counts, and does not block.
+	drops func(err error, messages int)
 
 	mu      sync.Mutex
 	waiting []*paho.Publish
@@ -39,7 +42,9 @@ type inbox struct {
 // load is how much some messages are.
 type load struct{ messages, bytes int }
 
-func newInbox(most int) *inbox { return &inbox{most: most, some: make(chan struct{}, 1)} }
+func newInbox(most int, drops func(err error, messages int)) *inbox {
+	return &inbox{most: most, drops: drops, some: make(chan struct{}, 1)}
+}
 
 // loadOf is the load that a message counts for.
 func (i *inbox) loadOf(p *paho.Publish) *load {
@@ -51,8 +56,8 @@ func (i *inbox) loadOf(p *paho.Publish) *load {
 
 func costOf(p *paho.Publish) int { return len(p.Topic) + len(p.Payload) + messageCost }
 
-// add adds a message. It drops one without an acknowledgement for which there is no space: errTooFast says so of the
-// first since the inbox was last empty. errTooMany is the end: one with an acknowledgement must not be dropped.
+// add adds a message, or drops one without an acknowledgement for which there is no space. errTooMany is the end: one
+// with an acknowledgement must not be dropped.
 func (i *inbox) add(p *paho.Publish) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -60,7 +65,7 @@ func (i *inbox) add(p *paho.Publish) error {
 	switch full := of.messages > 0 && of.bytes+cost > inboxBytes; {
 	case full && p.QoS == 0:
 		if i.dropped++; i.dropped == 1 {
-			return errTooFast
+			i.drops(errTooFast, 0)
 		}
 		return nil
 	case full && of.messages >= i.most:
@@ -81,8 +86,8 @@ func (i *inbox) ring() {
 	}
 }
 
-// take takes up to most messages, the oldest first. Where none are left it says how many were dropped meanwhile.
-func (i *inbox) take(most int) (taken []*paho.Publish, dropped int) {
+// take takes up to most messages, the oldest first.
+func (i *inbox) take(most int) (taken []*paho.Publish) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	n := min(most, len(i.waiting))
@@ -96,8 +101,12 @@ func (i *inbox) take(most int) (taken []*paho.Publish, dropped int) {
 	}
 	if len(i.waiting) > 0 {
 		i.ring()
-		return taken, 0
+		return taken
 	}
-	i.waiting, dropped, i.dropped = nil, i.dropped, 0
-	return taken, dropped
+	i.waiting = nil
+	if i.dropped > 0 {
+		i.drops(nil, i.dropped)
+		i.dropped = 0
+	}
+	return taken
 }

@@ -135,8 +135,9 @@ func TestRequestsAreAnsweredBehindAFlood(t *testing.T) {
 // Messages without an acknowledgement are dropped beyond a bound, the newest, and that is said once, as is its end.
 func TestMessagesWithoutAcknowledgementAreBounded(t *testing.T) {
 	s := &subscription{
-		conn: &conn{closed: make(chan struct{})}, ended: make(chan struct{}), inbox: newInbox(2), where: "mqtt broker b",
+		conn: &conn{closed: make(chan struct{})}, ended: make(chan struct{}), where: "mqtt broker b",
 	}
+	s.inbox = newInbox(2, s.drops)
 	var troubles []error
 	s.session.Trouble = func(err error) { troubles = append(troubles, err) }
 	receive := func(qos byte, n int) {
@@ -170,7 +171,7 @@ func TestMessagesWithoutAcknowledgementAreBounded(t *testing.T) {
 
 // A broker that heeds no bound for messages with an acknowledgement is left: none of them may be dropped.
 func TestBrokerThatHeedsNoBound(t *testing.T) {
-	i := newInbox(3)
+	i := newInbox(3, nil)
 	var err error
 	added := 0
 	for ; err == nil; added++ {
@@ -179,13 +180,13 @@ func TestBrokerThatHeedsNoBound(t *testing.T) {
 	if !errors.Is(err, errTooMany) || added > 40 {
 		t.Errorf("%v after %d messages", err, added)
 	}
-	large := newInbox(3)
+	large := newInbox(3, nil)
 	for range 3 { // as many as it may send, however large they are
 		if err := large.add(&paho.Publish{QoS: 1, Payload: make([]byte, inboxBytes)}); err != nil {
 			t.Error(err)
 		}
 	}
-	if taken, _ := large.take(2); len(taken) != 2 || large.asked.messages != 1 {
+	if taken := large.take(2); len(taken) != 2 || large.asked.messages != 1 {
 		t.Errorf("%d taken, left is %+v", len(taken), large.asked)
 	}
 }

@@ -49,9 +49,10 @@ func (s Source) open(ctx context.Context, server string, session subscribe.Sessi
 func newSubscription(s Source, server string, c *conn, session subscribe.Session) *subscription {
 	sub := &subscription{
 		source: s, where: fmt.Sprintf("mqtt broker %s, topic %q", server, s.Filter), conn: c, session: session,
-		state: state.NewInMemory(), inbox: newInbox(int(s.receiveMaximum(session))),
+		state: state.NewInMemory(),
 		ended: make(chan struct{}), run: rand.Text()[:10], attempts: attempts.Parse(""),
 	}
+	sub.inbox = newInbox(int(s.receiveMaximum(session)), sub.drops)
 	sub.pinger = newPinger(c, sub.end)
 	sub.client = paho.NewClient(paho.ClientConfig{
 		ClientID: s.ClientID, Conn: c, Session: acks{sub.state}, PingHandler: sub.pinger, PacketTimeout: patience,

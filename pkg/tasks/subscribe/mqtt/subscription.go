@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 
@@ -51,16 +52,22 @@ func (s *subscription) received(p paho.PublishReceived) (bool, error) {
 		return true, nil
 	default:
 	}
-	switch err := s.inbox.add(p.Packet); {
-	case err == nil:
-	case errors.Is(err, errTooFast):
-		err = fmt.Errorf("%s: %w", s.where, err)
-		s.session.Log.Error(err, "Messages are dropped")
-		s.session.Trouble(err)
-	default:
+	if err := s.inbox.add(p.Packet); err != nil {
 		s.end(err)
 	}
 	return true, nil
+}
+
+// drops says that messages are dropped, or with nil that none are any more.
+func (s *subscription) drops(err error, messages int) {
+	if err == nil {
+		s.session.Log.Info("Messages were dropped, and are not any more", "messages", messages)
+		s.session.Trouble(nil)
+		return
+	}
+	err = fmt.Errorf("%s: %w", s.where, err)
+	s.session.Log.Error(err, "Messages are dropped")
+	s.session.Trouble(err)
 }
 
 // takenOver is why a connection ends whose session somebody else has.
@@ -98,11 +105,7 @@ func (s *subscription) Receive(ctx context.Context, most int) ([]subscribe.Messa
 			return nil, ctx.Err() //nolint:wrapcheck // the caller's own
 		case <-s.inbox.some:
 		}
-		var dropped int
-		if taken, dropped = s.inbox.take(most); dropped > 0 {
-			s.session.Log.Info("Messages were dropped, and are not any more", "messages", dropped)
-			s.session.Trouble(nil)
-		}
+		taken = s.inbox.take(most)
 	}
 	messages := make([]subscribe.Message, len(taken))
 	for i, p := range taken {
@@ -176,6 +179,7 @@ func (s *subscription) Close(ctx context.Context) error {
 	defer stop()
 	err := s.client.Disconnect(&paho.Disconnect{})
 	closed := s.state.Close()
+	s.inbox.take(math.MaxInt) // with it ends what was said of messages that are dropped
 	select {
 	case <-s.ended:
 		return nil // there was nothing to end

@@ -11,7 +11,7 @@ import (
 func TestNothingIsTakenOnceTheConnectionIsClosed(t *testing.T) {
 	here, there := net.Pipe()
 	defer func() { _ = there.Close() }() // nothing is written
-	s := subscription{conn: &conn{Conn: here, closed: make(chan struct{})}, inbox: newInbox(100)}
+	s := subscription{conn: &conn{Conn: here, closed: make(chan struct{})}, inbox: newInbox(100, nil)}
 	take := func(n int) {
 		t.Helper()
 		for range n {
