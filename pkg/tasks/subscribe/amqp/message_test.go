@@ -90,3 +90,37 @@ func TestPrefetch(t *testing.T) {
 func Read(d amqp091.Delivery) subscribe.Message {
 	return newReader(Source{Queue: "q"}).message(&d)
 }
+
+// The digest of a message is of what was published: what the broker adds changes nothing.
+func TestDigestIsOfWhatWasPublished(t *testing.T) {
+	of := func(change func(d *amqp091.Delivery)) string {
+		d := amqp091.Delivery{
+			Body: []byte("a"), MessageId: "1", ContentType: "text/plain", Timestamp: time.Unix(7, 0),
+			Headers: amqp091.Table{"tenant": "x"},
+		}
+		change(&d)
+		return digest(&d)
+	}
+	is := of(func(*amqp091.Delivery) {})
+	for name, change := range map[string]func(d *amqp091.Delivery){
+		"offset":  func(d *amqp091.Delivery) { d.Headers[offsetHeader] = int64(5) },
+		"x-":      func(d *amqp091.Delivery) { d.Headers["x-exchange"] = "orders" },
+		"routing": func(d *amqp091.Delivery) { d.RoutingKey, d.Exchange, d.DeliveryTag = "k", "e", 7 },
+		"again":   func(d *amqp091.Delivery) { d.Redelivered = true },
+	} {
+		if of(change) != is {
+			t.Errorf("%s makes it another message", name)
+		}
+	}
+	for name, change := range map[string]func(d *amqp091.Delivery){
+		"body":   func(d *amqp091.Delivery) { d.Body = []byte("b") },
+		"id":     func(d *amqp091.Delivery) { d.MessageId = "" },
+		"type":   func(d *amqp091.Delivery) { d.ContentType = "" },
+		"time":   func(d *amqp091.Delivery) { d.Timestamp = time.Time{} },
+		"header": func(d *amqp091.Delivery) { d.Headers["tenant"] = "y" },
+	} {
+		if of(change) == is {
+			t.Errorf("%s makes no other message", name)
+		}
+	}
+}

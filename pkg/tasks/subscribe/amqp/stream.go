@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -80,11 +80,15 @@ func (s *stream) keep(ctx context.Context, next int64, before string) error {
 	}.keep(ctx, s.checkpoint)
 }
 
-// digest is that of a message as it was published.
+// digest is that of a message as it was published. Headers that begin with x- are the broker's, and may be others once it
+// is a newer one.
 func digest(d *amqp091.Delivery) string {
-	fields := map[string]string{}
-	maps.Copy(fields, headers(d))
-	fields["\x00type"], fields["\x00id"] = d.ContentType, d.MessageId
+	fields := map[string]string{"\x00type": d.ContentType, "\x00id": d.MessageId}
+	for name, value := range headers(d) {
+		if !strings.HasPrefix(name, "x-") {
+			fields[name] = value
+		}
+	}
 	if !d.Timestamp.IsZero() {
 		fields["\x00time"] = strconv.FormatInt(d.Timestamp.Unix(), 10)
 	}
