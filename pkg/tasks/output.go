@@ -20,8 +20,8 @@ const (
 )
 
 // Sink gets what commands write, line by line, without the line end; lines over 64 KiB come in pieces, cut between
-// characters. Calls for one stream of a key are in order. A call that does not return holds up the command, once its pipe is full, and nothing
-// else: nothing is dropped.
+// characters. Calls for one stream of a key are in order. A call that does not return holds up the command, once its
+// pipe is full, and nothing else: nothing is dropped.
 type Sink interface {
 	Line(key elect.Key, stream Stream, line string)
 }

@@ -80,8 +80,8 @@ func (s *stream) keep(ctx context.Context, next int64, before string) error {
 	}.keep(ctx, s.checkpoint)
 }
 
-// digest is that of a message as it was published. Headers that begin with x- are the broker's, and may be others once it
-// is a newer one.
+// digest is that of a message as it was published. Headers that begin with x- are the broker's, and may be others once
+// it is a newer one.
 func digest(d *amqp091.Delivery) string {
 	fields := map[string]string{"\x00type": d.ContentType, "\x00id": d.MessageId}
 	for name, value := range headers(d) {
@@ -232,8 +232,8 @@ func (o *opening) begin(ctx context.Context, start string) (from any, next int64
 // publishDelay is how long what was published may take to be seen.
 const publishDelay = time.Second
 
-// gone says why the stream no longer has a position; empty: it has it. The broker would take the nearest without a word,
-// or wait for one that a new stream of the name reaches in years. A new stream that is longer has another message
+// gone says why the stream no longer has a position; empty: it has it. The broker would take the nearest without a
+// word, or wait for one that a new stream of the name reaches in years. A new stream that is longer has another message
 // before the position. Another says that it is a new one, or has lost its end and goes on with other messages.
 func (o *opening) gone(ctx context.Context, kept *position) (why string, another bool, err error) {
 	next := kept.Next

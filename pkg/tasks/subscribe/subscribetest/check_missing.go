@@ -8,8 +8,8 @@ import (
 )
 
 // checkMadeAgain: a topic that was deleted and made again has no position of the one before, also where it is longer.
-// That is no new subscription, which would begin where the configuration says: somebody decides. None of its messages is
-// taken for one of the topic before.
+// That is no new subscription, which would begin where the configuration says: somebody decides. None of its messages
+// is taken for one of the topic before.
 func checkMadeAgain(s *scene, inStore bool) {
 	c := s.reopen(s.topic.WhenMissing(s.t, Stop, inStore))
 	s.publish(s.messages(6, "a")...)

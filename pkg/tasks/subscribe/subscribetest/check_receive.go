@@ -222,8 +222,8 @@ func checkPause(s *scene) {
 // that count them.
 const flood = 800
 
-// checkFlood: however much comes while all that may be in flight is, calls that need an answer of the broker get it. All
-// of it comes afterwards, in order.
+// checkFlood: however much comes while all that may be in flight is, calls that need an answer of the broker get it.
+// All of it comes afterwards, in order.
 func checkFlood(s *scene) {
 	c := s.open()
 	first := s.messages(inFlight, "a")

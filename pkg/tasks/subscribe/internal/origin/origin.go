@@ -1,6 +1,6 @@
 // Package origin remembers with the lock that a subscription had a position, and in which topic, where the broker keeps
-// the position. What the broker has does not say so: a group that was deleted looks like one that never was, and a topic
-// that was made again like the one before.
+// the position. What the broker has does not say so: a group that was deleted looks like one that never was, and a
+// topic that was made again like the one before.
 package origin
 
 import (

@@ -54,7 +54,9 @@ func TestMark(t *testing.T) {
 
 // What other sources keep is no mark.
 func TestOtherContent(t *testing.T) {
-	for _, value := range []string{"", "{", "[1]", "7", `{"stream":"s","next":4}`, `{"topic":"t","offsets":{}}`, `{"of":""}`} {
+	for _, value := range []string{
+		"", "{", "[1]", "7", `{"stream":"s","next":4}`, `{"topic":"t","offsets":{}}`, `{"of":""}`,
+	} {
 		if origin.Is([]byte(value)) || read(t, subscribetest.NewStore([]byte(value)), 1, "").Had() {
 			t.Errorf("%s is a mark", value)
 		}
