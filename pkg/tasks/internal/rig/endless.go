@@ -11,21 +11,24 @@ import (
 
 // Endless are endpoints whose answers do not end, by how. Each answers with the status, and ends with the request.
 func Endless(status int) map[string]http.HandlerFunc {
-	begin := func(w http.ResponseWriter, text string) {
-		w.WriteHeader(status)
+	write := func(w http.ResponseWriter, text string) {
 		_, _ = io.WriteString(w, text) // the client may have left
 		_ = http.NewResponseController(w).Flush()
 	}
+	begin := func(w http.ResponseWriter, text string) {
+		w.WriteHeader(status)
+		write(w, text)
+	}
 	return map[string]http.HandlerFunc{
 		"no end": func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				begin(w, "x")
+			for begin(w, "x"); r.Context().Err() == nil; write(w, "x") {
 				pause(r, 10*time.Millisecond)
 			}
 		},
 		"no end, fast": func(w http.ResponseWriter, r *http.Request) {
-			for text := strings.Repeat("x", 64<<10); r.Context().Err() == nil; {
-				begin(w, text)
+			text := strings.Repeat("x", 64<<10)
+			for begin(w, text); r.Context().Err() == nil; {
+				write(w, text)
 			}
 		},
 		"stops in the middle": func(w http.ResponseWriter, r *http.Request) {
