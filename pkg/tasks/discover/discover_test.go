@@ -101,19 +101,19 @@ func TestLists(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
-	same(discover.ParseJSON([]byte(json)))
-	same(discover.ParseYAML([]byte(json)))
-	same(discover.ParseYAML([]byte("- orders\n- name: a b\n  partition: 3\n  labels: {team: core}\n  weight: 2\n")))
-	lines := discover.ParseLines([]byte("# topics\n\n orders \r\na b\n"))
-	if len(lines) != 2 || lines[0].Name != "orders" || lines[1].Name != "a b" {
+	same(discover.ReadJSON(strings.NewReader(json)))
+	same(discover.ReadYAML(strings.NewReader(json)))
+	same(discover.ReadYAML(strings.NewReader("- orders\n- name: a b\n  partition: 3\n  labels: {team: core}\n  weight: 2\n")))
+	lines, err := discover.ReadLines(strings.NewReader("# topics\n\n orders \r\na b\n"))
+	if err != nil || len(lines) != 2 || lines[0].Name != "orders" || lines[1].Name != "a b" {
 		t.Errorf("lines are %+v", lines)
 	}
 	for _, empty := range []string{"[]", " [ ] \n"} {
-		if got, err := discover.ParseJSON([]byte(empty)); err != nil || len(got) != 0 {
+		if got, err := discover.ReadJSON(strings.NewReader(empty)); err != nil || len(got) != 0 {
 			t.Errorf("%q: %v, %v", empty, got, err)
 		}
 	}
-	if got, err := discover.ParseYAML([]byte("[]")); err != nil || len(got) != 0 {
+	if got, err := discover.ReadYAML(strings.NewReader("[]")); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -125,14 +125,14 @@ func TestMalformedLists(t *testing.T) {
 		`[{"name": "a", "weight": 0}]`,
 		`[{"name": "a", "partition": "x"}]`, "<html>",
 	} {
-		if got, err := discover.ParseJSON([]byte(text)); err == nil {
+		if got, err := discover.ReadJSON(strings.NewReader(text)); err == nil {
 			t.Errorf("JSON %q is %v", text, got)
 		}
 	}
 	for _, text := range []string{
 		"", "# nothing", "a: b", "a", "- [a]", "- {nam: a}", "- a\n---\n- b", "- {name: a, weight: 0}", "- a\n b: [",
 	} {
-		if got, err := discover.ParseYAML([]byte(text)); err == nil {
+		if got, err := discover.ReadYAML(strings.NewReader(text)); err == nil {
 			t.Errorf("YAML %q is %v", text, got)
 		}
 	}

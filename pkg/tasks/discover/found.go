@@ -38,8 +38,8 @@ type Found struct {
 const (
 	MaxName   = 1 << 10 // bytes of a name
 	MaxWeight = 1_000_000
-	MaxLabels = 16 // of one found
-	MaxFound  = 100_000
+	MaxLabels = 16      // of one found
+	MaxFound  = 100_000 // entries of a list
 )
 
 // What is allowed as in a configuration.

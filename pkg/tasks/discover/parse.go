@@ -6,34 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// MaxSize bounds what a list may be in bytes.
-const MaxSize = 16 << 20
-
-// ParseJSON reads a list of names, of mappings with name, partition, labels and weight, or of both.
-func ParseJSON(content []byte) ([]Found, error) {
-	var all []entry
-	d := json.NewDecoder(bytes.NewReader(content))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&all); err != nil {
-		return nil, fmt.Errorf("is not a JSON list of names, or of objects with name, partition, labels, weight: %w",
-			err)
+// ReadYAML reads what ReadJSON reads, as YAML of at most [MaxYAML] bytes.
+func ReadYAML(r io.Reader) ([]Found, error) {
+	content, err := io.ReadAll(newBounded(r, MaxYAML))
+	if err != nil {
+		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("holds more than one JSON list")
-	}
-	if all == nil {
-		return nil, errors.New("is null, want a JSON list; an empty one is []")
-	}
-	return foundOf(all), nil
-}
-
-// ParseYAML reads what ParseJSON reads, as YAML.
-func ParseYAML(content []byte) ([]Found, error) {
 	var all []entry
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)
@@ -47,18 +29,13 @@ func ParseYAML(content []byte) ([]Found, error) {
 	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds a second document, want one YAML list")
 	}
-	return foundOf(all), nil
-}
-
-// ParseLines reads a name from each line. Empty lines are skipped, and so are lines that begin with #.
-func ParseLines(content []byte) []Found {
-	all := []Found{}
-	for line := range strings.Lines(string(content)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			all = append(all, Found{Name: line})
+	found := make([]Found, 0, min(len(all), MaxFound))
+	for _, e := range all {
+		if found, err = Append(found, e.Found); err != nil {
+			return nil, err
 		}
 	}
-	return all
+	return found, nil
 }
 
 // entry is a Found as lists have it: a name alone will do, and a partition is a number.
@@ -72,6 +49,9 @@ type entryFields struct {
 }
 
 func (e *entry) set(f entryFields) error {
+	if len(f.Labels) > MaxLabels { // at once: a million maps would take more memory than the text of them
+		return fmt.Errorf("%.80q: labels: are %d, at most %d are allowed", f.Name, len(f.Labels), MaxLabels)
+	}
 	e.Found = Found{Name: f.Name, Labels: f.Labels}
 	if f.Partition != nil {
 		e.Partition = fmt.Sprint(*f.Partition)
@@ -125,12 +105,4 @@ func knownFields(n *yaml.Node) error {
 		}
 	}
 	return nil
-}
-
-func foundOf(all []entry) []Found {
-	found := make([]Found, len(all))
-	for i, e := range all {
-		found[i] = e.Found
-	}
-	return found
 }

@@ -3,9 +3,9 @@ package listers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -124,15 +124,15 @@ func (l *AMQP) List(ctx context.Context, env discover.Env) ([]discover.Found, er
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(l.Timeout, DefaultTimeout), errors.New("no answer in time"))
 	defer cancel()
-	queues, err := l.ask(ctx, env)
+	all := []discover.Found{}
+	err = l.ask(ctx, env, func(q queue) (err error) {
+		if (q.Type == TypeStream) == (l.Type == TypeStream) && !q.Exclusive && patterns.Match(q.Name) {
+			all, err = discover.Append(all, discover.Found{Name: q.Name})
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: ask for the queues: %w", decode.WithoutPasswords(l.Management), err)
-	}
-	all := []discover.Found{}
-	for _, q := range queues {
-		if (q.Type == TypeStream) == (l.Type == TypeStream) && !q.Exclusive && patterns.Match(q.Name) {
-			all = append(all, discover.Found{Name: q.Name})
-		}
 	}
 	return all, nil
 }
@@ -144,24 +144,28 @@ type queue struct {
 	Exclusive bool   `json:"exclusive"`
 }
 
-func (l *AMQP) ask(ctx context.Context, env discover.Env) ([]queue, error) {
+// ask calls each with all queues, one after the other.
+func (l *AMQP) ask(ctx context.Context, env discover.Env, each func(queue) error) error {
 	request, err := l.request(ctx, env)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	content, err := l.client.body(request, env, "amqp.tls.caFile", l.CAFile)
+	err = l.client.ask(request, env, "amqp.tls.caFile", l.CAFile, func(body io.Reader) error {
+		err := discover.ReadList(body, "queues", func(q queue) error {
+			if q.Name == "" {
+				return fmt.Errorf("%w of queues: an entry has no name", discover.ErrNoList)
+			}
+			return each(q)
+		})
+		if errors.Is(err, discover.ErrNoList) {
+			return fmt.Errorf("%w: amqp.management must be the address of the management plugin", err)
+		}
+		return err
+	})
 	if status := (statusError{}); errors.As(err, &status) {
-		return nil, fmt.Errorf("%w%s", err, advice(status.Code))
+		return fmt.Errorf("%w%s", err, advice(status.Code))
 	}
-	if err != nil {
-		return nil, err
-	}
-	var queues []queue
-	if err := json.Unmarshal(content, &queues); err != nil || queues == nil {
-		return nil, errors.New("the answer is no list of queues: amqp.management must be the address of the " +
-			"management plugin")
-	}
-	return queues, nil
+	return err
 }
 
 // advice is what to do about a status.

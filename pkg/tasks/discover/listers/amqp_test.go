@@ -161,7 +161,7 @@ func TestWrongAnswersOfTheManagementAPI(t *testing.T) {
 	}))
 	defer server.Close()
 	for base, want := range map[string]string{
-		"/html": "no list of queues", "/null": "no list of queues", "/down": "status 503",
+		"/html": "is not a JSON list of queues", "/null": "is not a JSON list of queues", "/down": "status 503",
 		"/other": "management plugin",
 	} {
 		l := &listers.AMQP{Management: server.URL + base, Queues: []string{"*"}}

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,18 +56,9 @@ func (l File) List(_ context.Context, env discover.Env) ([]discover.Found, error
 	if err != nil {
 		return nil, err
 	}
-	content, err := read(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.Path, err)
-	}
-	var found []discover.Found
-	switch filepath.Ext(path) {
-	case ".json":
-		found, err = discover.ParseJSON(content)
-	case ".yaml", ".yml":
-		found, err = discover.ParseYAML(content)
-	default:
-		found = discover.ParseLines(content)
+	found, err := read(path)
+	if at, ok := errors.AsType[*fs.PathError](err); ok { // variables may have brought the path in
+		err = fmt.Errorf("cannot be read: %w", at.Err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Path, err)
@@ -76,30 +66,24 @@ func (l File) List(_ context.Context, env discover.Env) ([]discover.Found, error
 	return found, nil
 }
 
-func read(path string) ([]byte, error) {
-	// Opening a FIFO waits for a writer, perhaps for ever.
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+func read(path string) ([]discover.Found, error) {
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // opening a FIFO waits for a writer, perhaps for ever
 		return nil, errors.New("is not a regular file")
 	}
 	f, err := os.Open(path) //nolint:gosec // G304: reading the file that the configuration names is what this is for
 	if err != nil {
-		return nil, withoutPath(err)
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	content, err := io.ReadAll(io.LimitReader(f, discover.MaxSize+1))
-	if err != nil {
-		return nil, withoutPath(err)
+	switch filepath.Ext(path) {
+	case ".json":
+		return discover.ReadJSON(f)
+	case ".yaml", ".yml":
+		return discover.ReadYAML(f)
+	default:
+		return discover.ReadLines(f)
 	}
-	if len(content) > discover.MaxSize {
-		return nil, fmt.Errorf("is larger than %d MiB, the most that is read", discover.MaxSize>>20)
-	}
-	return content, nil
-}
-
-// withoutPath leaves the path out, since variables may have brought it in.
-func withoutPath(err error) error {
-	if at, ok := errors.AsType[*fs.PathError](err); ok {
-		err = at.Err
-	}
-	return fmt.Errorf("cannot be read: %w", err)
 }

@@ -32,38 +32,32 @@ func (s statusError) Error() string { return fmt.Sprintf("status %s, want 200", 
 // client asks over HTTP. The zero value is ready to use; it may be used concurrently.
 type client struct{ kept tasks.Clients }
 
-// body sends the request once and reads the body of the answer, at most [discover.MaxSize] bytes. A status other than
-// 200 is a [statusError]. No error holds the URL. The authorities of caFile are trusted, or the system's where that is
-// empty: at says where it is written, and variables in it are replaced.
-func (c *client) body(request *http.Request, env discover.Env, at, caFile string) ([]byte, error) {
+// ask sends the request once and calls read with the body of the answer. Its limits are those of package discover. A
+// status other than 200 is a [statusError]. No error holds the URL. The authorities of caFile are trusted, or the
+// system's where that is empty: at says where it is written, and variables in it are replaced.
+func (c *client) ask(
+	request *http.Request, env discover.Env, at, caFile string, read func(body io.Reader) error,
+) error {
 	file, err := env.Expand(at, caFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	client, err := c.kept.Client(file)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return get(client, request)
-}
-
-func get(client *http.Client, request *http.Request) ([]byte, error) {
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, withoutURL(request.Context(), err)
+		return withoutURL(request.Context(), err)
 	}
 	defer func() { _ = response.Body.Close() }() // the answer is read
 	if response.StatusCode != http.StatusOK {
-		return nil, statusError{response.StatusCode, response.Status}
+		return statusError{response.StatusCode, response.Status}
 	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, discover.MaxSize+1))
-	if err != nil {
-		return nil, withoutURL(request.Context(), err)
+	if err := read(response.Body); err != nil {
+		return withoutURL(request.Context(), fmt.Errorf("the answer %w", err))
 	}
-	if len(content) > discover.MaxSize {
-		return nil, fmt.Errorf("the answer is larger than %d MiB, the most that is read", discover.MaxSize>>20)
-	}
-	return content, nil
+	return nil
 }
 
 // withoutURL is an error of a request less the URL, in which there may be what a variable brought in. Where ctx has
@@ -161,13 +155,10 @@ func (l *HTTP) list(ctx context.Context, env discover.Env) ([]discover.Found, er
 	if request.Header.Get("Accept") == "" {
 		request.Header.Set("Accept", "application/json")
 	}
-	content, err := l.client.body(request, env, "http.tls.caFile", l.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	found, err := discover.ParseJSON(content)
-	if err != nil {
-		return nil, fmt.Errorf("the answer %w", err)
-	}
-	return found, nil
+	var found []discover.Found
+	err = l.client.ask(request, env, "http.tls.caFile", l.CAFile, func(body io.Reader) (err error) {
+		found, err = discover.ReadJSON(body)
+		return err
+	})
+	return found, err
 }

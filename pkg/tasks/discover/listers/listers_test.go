@@ -1,6 +1,8 @@
 package listers_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/pem"
 	"errors"
@@ -73,7 +75,7 @@ func TestWrongAnswers(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte(`["a"]`))
 		case "/large":
-			_, _ = w.Write([]byte(strings.Repeat(" ", discover.MaxSize+1)))
+			_, _ = w.Write([]byte("[" + strings.Repeat(`"`+strings.Repeat("a", 10_000)+`",`, 1_700)))
 		case "/hangs":
 			<-hold
 		default:
@@ -133,32 +135,94 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	large := filepath.Join(dir, "large")
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
+	lines := filepath.Join(dir, "lines")
+	if err := os.WriteFile(lines, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := (listers.File{Path: large}).List(t.Context(), env); err != nil || len(got) != 0 {
+	if got, err := (listers.File{Path: lines}).List(t.Context(), env); err != nil || len(got) != 0 {
 		t.Errorf("an empty file of lines: %v, %v", got, err)
-	}
-	if err := os.Truncate(large, discover.MaxSize+1); err != nil {
-		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
 		"$(DIR)/missing.json": "$(DIR)/missing.json: cannot be read: no such file",
 		"$(DIR)":              "is not a regular file",
 		"$(DIR)/a.txt.json":   "no such file",
-		large:                 "is larger than 16 MiB",
 	} {
 		_, err := listers.File{Path: path}.List(t.Context(), env)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
-		if err != nil && path != large && strings.Contains(err.Error(), dir) {
+		if err != nil && strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: what a variable brought in is shown: %v", path, err)
 		}
 	}
 	if wrong := (listers.File{}).Validate(); len(wrong) != 1 {
 		t.Errorf("without a path: %v", wrong)
+	}
+}
+
+// A few kilobytes on the wire, or a file that grew by mistake, may stand for millions of entries. Whoever lists, a
+// replica takes what is allowed and no more into its memory.
+func TestFloods(t *testing.T) {
+	const size = discover.MaxSize - 64
+	file := func(name, text string) discover.Lister {
+		return listers.File{Path: write(t, name, text)}
+	}
+	address := func(text string) string {
+		var zipped bytes.Buffer
+		z := gzip.NewWriter(&zipped)
+		if _, err := z.Write([]byte(text)); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipped.Bytes())
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	repeated := func(entry string) string { return "[" + strings.Repeat(entry+",", size/(len(entry)+1)) + entry + "]" }
+	queue := `{"name":"q","type":"classic"}`
+	for _, c := range []struct {
+		what, want string
+		lister     discover.Lister
+	}{
+		{"an address with empty names", "more than 100000", &listers.HTTP{URL: address(repeated(`""`))}},
+		{"an address with empty objects", "more than 100000", &listers.HTTP{URL: address(repeated(`{}`))}},
+		{"an address with a long name", "16 KiB", &listers.HTTP{URL: address(`["` + strings.Repeat("a", size))}},
+		{
+			"an address with many labels", "more than 16 KiB",
+			&listers.HTTP{URL: address(`[{"labels":{` + strings.Repeat(`"a":"",`, size/7))},
+		},
+		{
+			"queues without names", "no name",
+			&listers.AMQP{Management: address(repeated("{}")), Queues: []string{"*"}},
+		},
+		{
+			"queues", "more than 100000",
+			&listers.AMQP{Management: address(repeated(queue)), Queues: []string{"*"}},
+		},
+		{
+			"queues that nobody wants", "",
+			&listers.AMQP{Management: address(repeated(queue)), Queues: []string{"orders"}},
+		},
+		{"a file of JSON", "more than 100000", file("a.json", repeated(`""`))},
+		{"a file of YAML", "larger than 2 MiB", file("a.yaml", repeated(`""`))},
+		{"a file of lines", "more than 100000", file("a.txt", strings.Repeat("a\n", size/2))},
+		{"a file without a line", "16 KiB", file("b.txt", strings.Repeat("a", size))},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		found, err := c.lister.List(t.Context(), discover.Env{})
+		runtime.ReadMemStats(&after)
+		if len(found) > 0 || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %d found, %v; want %s", c.what, len(found), err, c.want)
+		}
+		// All that was ever taken, which is more than was in use at once.
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 150 {
+			t.Errorf("%s: %d MiB were taken", c.what, mib)
+		} else {
+			t.Logf("%s: %d MiB were taken", c.what, mib)
+		}
 	}
 }
 

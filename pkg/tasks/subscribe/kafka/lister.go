@@ -106,8 +106,16 @@ func (l Lister) List(ctx context.Context, env discover.Env) ([]discover.Found, e
 		}
 		return nil, fmt.Errorf("brokers %s: ask for the topics: %w%s", strings.Join(l.Brokers, ","), err, advice(err))
 	}
-	return l.found(topics, patterns), nil
+	found, err := l.found(topics, patterns)
+	if err != nil {
+		return nil, fmt.Errorf("brokers %s: the list of topics %w", strings.Join(l.Brokers, ","), err)
+	}
+	return found, nil
 }
+
+// maxListing is how large the answer with all topics may be, in bytes; a partition of three replicas takes some 50. The
+// client refuses larger ones before it reads them.
+const maxListing = 32 << 20
 
 // listTries is how often a request is sent that fails for a reason that may pass. The next look comes anyway.
 const listTries = 3
@@ -124,22 +132,29 @@ func (l Lister) options() ([]kgo.Opt, error) {
 		kgo.RequestTimeoutOverhead(answerWithin),
 		kgo.RequestRetries(listTries),
 		kgo.RetryBackoffFn(pause),
+		kgo.BrokerMaxReadBytes(maxListing),
+		kgo.FetchMaxBytes(maxListing), // nothing is fetched; it may not be above the former
 	}, security...), err
 }
 
-func (l Lister) found(topics kadm.TopicDetails, patterns discover.Patterns) []discover.Found {
-	all := []discover.Found{}
+func (l Lister) found(topics kadm.TopicDetails, patterns discover.Patterns) (all []discover.Found, err error) {
+	all = []discover.Found{}
 	for _, topic := range topics.Sorted() {
 		if topic.IsInternal || strings.HasPrefix(topic.Topic, "__") || !patterns.Match(topic.Topic) {
 			continue
 		}
 		if l.Per != PerPartition {
-			all = append(all, discover.Found{Name: topic.Topic})
+			if all, err = discover.Append(all, discover.Found{Name: topic.Topic}); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		for _, p := range topic.Partitions.Numbers() {
-			all = append(all, discover.Found{Name: topic.Topic, Partition: strconv.Itoa(int(p))})
+			all, err = discover.Append(all, discover.Found{Name: topic.Topic, Partition: strconv.Itoa(int(p))})
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
-	return all
+	return all, nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
@@ -103,6 +105,32 @@ func TestListersFail(t *testing.T) {
 	cancel(errors.New("it no longer looks"))
 	if _, err := l.List(gone, noEnv); err == nil {
 		t.Error("listed although its context has ended")
+	}
+}
+
+// More topics or partitions than a list may have are an error, and not the first so many.
+func TestTooManyAreFound(t *testing.T) {
+	partitions := kadm.PartitionDetails{}
+	for i := range int32(discover.MaxFound + 1) {
+		partitions[i] = kadm.PartitionDetail{Partition: i}
+	}
+	topics := kadm.TopicDetails{"orders": {Topic: "orders", Partitions: partitions}}
+	patterns, err := discover.ParsePatterns([]string{"*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := (Lister{Per: PerPartition}).found(topics, patterns); err == nil {
+		t.Errorf("%d partitions", len(found))
+	}
+	if found, err := (Lister{}).found(topics, patterns); err != nil || len(found) != 1 {
+		t.Errorf("%v, %v", found, err)
+	}
+	for i := range discover.MaxFound {
+		name := strconv.Itoa(i)
+		topics[name] = kadm.TopicDetail{Topic: name}
+	}
+	if found, err := (Lister{}).found(topics, patterns); err == nil {
+		t.Errorf("%d topics", len(found))
 	}
 }
 

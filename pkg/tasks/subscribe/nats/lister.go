@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -102,8 +103,11 @@ func (c cluster) streams(ctx context.Context, name string, patterns discover.Pat
 	all := []discover.Found{}
 	streams := js.StreamNames(ctx)
 	for name := range streams.Name() {
-		if !strings.HasPrefix(name, "$") && patterns.Match(name) {
-			all = append(all, discover.Found{Name: name})
+		if strings.HasPrefix(name, "$") || !patterns.Match(name) {
+			continue
+		}
+		if all, err = discover.Append(all, discover.Found{Name: name}); err != nil {
+			return nil, fmt.Errorf("the list %w", err)
 		}
 	}
 	return all, streams.Err()
