@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,38 +18,68 @@ var braceRange = regexp.MustCompile(`^([0-9]{1,9})\.\.([0-9]{1,9})$`)
 
 // braceNames makes the names that a name with braces stands for, in order, the last braces changing fastest. Without
 // braces it is the name itself. Braces hold a list {a,b} or a range {1..9}. A range with a leading zero, {01..99}, has
-// names of equal width; one that falls, {9..1}, counts down. At most limit names are made: more are an error.
+// names of equal width; one that falls, {9..1}, counts down.
+//
+// Nothing is made before it is measured: more than limit names are an error, and so is one that is longer than the name
+// of a task may be.
 func braceNames(pattern string, limit int) ([]string, error) {
-	names := []string{""}
-	rest := pattern
-	for rest != "" {
-		literal, inside, after, err := nextBraces(rest)
+	if !strings.ContainsAny(pattern, "{}") {
+		return []string{pattern}, nil
+	}
+	parts, err := braceParts(pattern, limit)
+	if err != nil {
+		return nil, err
+	}
+	count := 1
+	for _, choices := range parts {
+		count *= len(choices)
+	}
+	names := make([]string, count)
+	chosen := make([]int, len(parts))
+	var name []byte
+	for i := range names {
+		name = name[:0]
+		for p, choices := range parts {
+			name = append(name, choices[chosen[p]]...)
+		}
+		names[i] = string(name)
+		for p := len(parts) - 1; p >= 0; p-- { // count up
+			if chosen[p]++; chosen[p] < len(parts[p]) {
+				break
+			}
+			chosen[p] = 0
+		}
+	}
+	return names, nil
+}
+
+// braceParts are what the names of a pattern are put together from, one choice of each part.
+func braceParts(pattern string, limit int) (parts [][]string, err error) {
+	count, longest := 1, 0
+	for pattern != "" {
+		literal, inside, after, err := nextBraces(pattern)
 		if err != nil {
 			return nil, err
 		}
-		for i := range names {
-			names[i] += literal
-		}
-		rest = after
-		if inside == "" {
+		parts = append(parts, []string{literal})
+		longest += len(literal)
+		if pattern = after; inside == "" {
 			continue
 		}
 		choices, err := braceChoices(inside, limit)
 		if err != nil {
 			return nil, err
 		}
-		if len(names)*len(choices) > limit {
+		if count *= len(choices); count > limit {
 			return nil, tooMany(limit)
 		}
-		product := make([]string, 0, len(names)*len(choices))
-		for _, name := range names {
-			for _, choice := range choices {
-				product = append(product, name+choice)
-			}
-		}
-		names = product
+		parts = append(parts, choices)
+		longest += len(slices.MaxFunc(choices, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
 	}
-	return names, nil
+	if longest > maxTaskName {
+		return nil, fmt.Errorf("makes a name of %d bytes, must be %s", longest, TaskNames)
+	}
+	return parts, nil
 }
 
 func hasBraces(pattern string) bool { return strings.Contains(pattern, "{") }

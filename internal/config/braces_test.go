@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,47 @@ func TestBraceNames(t *testing.T) {
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s makes %q, %v, want %s", pattern, got, err, want)
 		}
+	}
+}
+
+// What would make names that no task may have, or more than are allowed, is refused before any is made.
+func TestBracesAreMeasured(t *testing.T) {
+	long := strings.Repeat("x", 20_000)
+	for pattern, want := range map[string]string{
+		"{1..100000}" + long:                          "makes a name of 20006 bytes, must be at most 249 letters",
+		long + "{1..100000}":                          "makes a name of 20006 bytes",
+		"{a," + long + "}{1..50000}":                  "makes a name of 20005 bytes",
+		"{1..100000}" + strings.Repeat("{1..1}", 249): "makes a name of 255 bytes",
+		strings.Repeat("{a,b}", 4_000):                "makes more than 100000 names",
+		strings.Repeat("{1..100000}", 2_000):          "makes more than 100000 names",
+		"{1..100000}" + strings.Repeat("{9..1}", 200): "makes more than 100000 names",
+		"{" + strings.Repeat(",a", 100_000) + "}":     "makes more than 100000 names",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		names, err := braceNames(pattern, MaxNames)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s… makes %d names, %v; want %s", pattern, len(names), err, want)
+		}
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 32 {
+			t.Errorf("%.40s… took %d MiB", pattern, mib)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if names, err := braceNames("{1..100000}"+strings.Repeat("{1..1}", 240), MaxNames); err != nil ||
+		len(names) != MaxNames {
+		t.Errorf("%d names, %v", len(names), err)
+	}
+	runtime.ReadMemStats(&after)
+	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 64 {
+		t.Errorf("100,000 of the longest names took %d MiB", mib)
+	}
+	longest := "{" + strings.Repeat("x", 248) + ",y}{1..9}"
+	if names, err := braceNames(longest, MaxNames); err != nil || len(names) != 18 || len(names[0]) != maxTaskName ||
+		!IsTaskName(names[0]) || IsTaskName(names[0]+"x") {
+		t.Errorf("%d names, %v", len(names), err)
 	}
 }
 

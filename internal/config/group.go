@@ -183,6 +183,8 @@ type names struct {
 
 var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,248}$`)
 
+const maxTaskName = 249 // bytes, as taskName has it
+
 // taskNames expands the braces of a task's name. There is always one name at least, so that the rest is checked.
 func (l *listReader) taskNames(task *decode.Node, limit int) names {
 	n := task.Get("name")
