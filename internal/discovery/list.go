@@ -17,6 +17,15 @@ type Entry struct {
 	Gone int64 `json:"gone,omitempty"`
 }
 
+// Cleaned implements [published.Part].
+func (e Entry) Cleaned(c *record.Cleaner) Entry {
+	if err := e.Validate(); err != nil {
+		c.Bad("entry", "%w", err)
+	}
+	c.Moment("gone", &e.Gone)
+	return e
+}
+
 // same says whether nothing of two differs.
 func (e Entry) same(other Entry) bool { return e.Gone == other.Gone && e.Same(other.Found) }
 
@@ -26,9 +35,9 @@ type Rules struct {
 	Limit int           // most entries of the list
 }
 
-// Next is the list after a look at now, the store's clock in Unix ms. before and found are in order, and so is the
-// result. Known entries stay also beyond the limit; new ones beyond it are left out and counted.
+// Next is the list after a look at now, the store's clock in Unix ms. found is in order, and so is the result. Known entries stay also beyond the limit; new ones beyond it are left out and counted.
 func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []Entry, leftOut int) {
+	before = inOrder(before)
 	var added []Entry
 	for len(before) > 0 || len(found) > 0 {
 		switch order := compareFirst(before, found); {
@@ -49,6 +58,14 @@ func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []
 	after = append(after, added[:free]...)
 	slices.SortFunc(after, func(a, b Entry) int { return discover.Compare(a.Found, b.Found) })
 	return after, len(added) - free
+}
+
+// inOrder is a list in order, each once: it may have been edited.
+func inOrder(list []Entry) []Entry {
+	compare := func(a, b Entry) int { return discover.Compare(a.Found, b.Found) }
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, compare)
+	return slices.CompactFunc(list, func(a, b Entry) bool { return compare(a, b) == 0 })
 }
 
 // compareFirst orders the first of both; what is not there comes last.
@@ -124,6 +141,18 @@ type Status struct {
 	LeftOut int    `json:"leftOut,omitempty"` // of these, beyond the limit
 	Error   string `json:"error,omitempty"`   // why the last look failed; empty: it succeeded
 	Since   int64  `json:"since,omitempty"`   // when looks began to fail
+}
+
+// Cleaned implements [published.Part].
+func (s Status) Cleaned(c *record.Cleaner) Status {
+	c.Text("lister", &s.Lister)
+	c.Text("by", &s.By)
+	c.Moment("at", &s.At)
+	c.Count("found", &s.Found, discover.MaxFound)
+	c.Count("leftOut", &s.LeftOut, discover.MaxFound)
+	c.Text("error", &s.Error)
+	c.Moment("since", &s.Since)
+	return s
 }
 
 // news says whether others should hear soon of what has changed since before.

@@ -67,6 +67,10 @@ func TestAListFollowsWhatIsFound(t *testing.T) {
 	if after, _ := (Rules{Limit: 9}).Next(list, found("c"), 950); shown(after) != "c" {
 		t.Errorf("without a grace %s is left", shown(after))
 	}
+	edited := []Entry{{Found: discover.Found{Name: "b"}}, {Found: discover.Found{Name: "a"}}, {Found: discover.Found{Name: "b"}}}
+	if after, left := (Rules{Limit: 9}).Next(edited, found("a b c"), 950); shown(after) != "a b c" || left != 0 {
+		t.Errorf("of a list that was edited out of order comes %s", shown(after))
+	}
 	changed := []discover.Found{{Name: "c", Weight: 3}}
 	if after, _ := rules.Next(list[:1], changed, 950); after[0].Weight != 3 {
 		t.Errorf("a new weight does not count: %+v", after)

@@ -44,8 +44,17 @@ func (p Place) chunk(revision int64, n int) string {
 	return fmt.Sprintf("%s/%d-%d", p.head(), revision&1, n)
 }
 
+// MaxEntries is how many entries a list has at most: a head that says more was edited.
+const MaxEntries = 1 << 18
+
+// Part is what a list is made of: an entry, or what is said of the list. Cleaned is the part less what makes no sense in
+// it, which c notes: anybody may have edited the documents.
+type Part[T any] interface {
+	Cleaned(c *record.Cleaner) T
+}
+
 // Head is the document that says which list counts. S is what is said with it.
-type Head[S any] struct {
+type Head[S Part[S]] struct {
 	Rev      int64 // of the document
 	Token    int64 // of the lock under which it was written
 	Revision int64 // of the list: rises with each change; 0: there is none
@@ -56,7 +65,7 @@ type Head[S any] struct {
 	chunks []string
 }
 
-type headBody[S any] struct {
+type headBody[S Part[S]] struct {
 	Revision int64    `json:"revision"`
 	Count    int      `json:"count"`            // entries
 	Hash     string   `json:"hash"`             // of Chunks
@@ -64,16 +73,28 @@ type headBody[S any] struct {
 	Status   S        `json:"status"`
 }
 
-func headFrom[S any](d store.Doc) (Head[S], error) {
+// headFrom reads a head. With [ErrMalformed] it counts; only what is said with it is not all there.
+func headFrom[S Part[S]](d store.Doc) (Head[S], error) { return record.Guarded(d, readHeadFrom[S]) }
+
+func readHeadFrom[S Part[S]](d store.Doc) (Head[S], error) {
 	h := Head[S]{Rev: d.Rev, Token: d.Count}
 	var body headBody[S]
 	if err := json.Unmarshal(d.Body, &body); err != nil {
 		return h, fmt.Errorf("%s %.80q: body: %w", d.Kind, d.ID, err)
 	}
-	h.Revision, h.Hash, h.Status, h.count, h.chunks = body.Revision, body.Hash, body.Status, body.Count, body.Chunks
-	if h.Revision < 0 || h.count < 0 || h.Hash != hashAll(h.chunks) {
-		return h, fmt.Errorf("%s %.80q: the revision, the count and the hash of its %d chunks do not go together",
-			d.Kind, d.ID, len(h.chunks))
+	var c record.Cleaner
+	c.Number("revision", &body.Revision, store.MaxRev)
+	c.Count("count", &body.Count, MaxEntries)
+	h.Revision, h.Hash, h.count, h.chunks = body.Revision, body.Hash, body.Count, body.Chunks
+	if h.Hash != hashAll(h.chunks) {
+		c.Bad("hash", "it is not that of the %d chunks", len(h.chunks))
+	}
+	if err := c.Err(d); err != nil {
+		return h, err
+	}
+	h.Status = body.Status.Cleaned(&c)
+	if err := c.Err(d); err != nil {
+		return h, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return h, nil
 }
@@ -121,25 +142,67 @@ func chunksOf[E any](entries []E) (chunks [][]byte, err error) {
 // ErrBroken says that a list cannot be read whole: documents of it are missing or were changed out of band.
 var ErrBroken = errors.New("the published list is incomplete")
 
+// ErrMalformed says that some entries of a list, or what is said of it, make no sense. They are left out, and the rest
+// counts.
+var ErrMalformed = errors.New("the published list is malformed in part")
+
 // entriesFrom joins the chunks of a list, by their IDs. With ErrBroken the entries are those of the chunks that are
-// whole.
-func entriesFrom[E, S any](at Place, h Head[S], bodies map[string][]byte) ([]E, error) {
+// whole, and with ErrMalformed those that make sense.
+func entriesFrom[E Part[E], S Part[S]](at Place, h Head[S], bodies map[string]store.Doc) ([]E, error) {
 	entries := make([]E, 0, h.count)
-	broken := 0
+	broken, there := 0, 0
+	var malformed error
 	for i, hash := range h.chunks {
-		var part []E
-		body, there := bodies[at.chunk(h.Revision, i)]
-		if !there || hashOf(body) != hash || json.Unmarshal(body, &part) != nil {
+		doc, ok := bodies[at.chunk(h.Revision, i)]
+		if !ok || hashOf(doc.Body) != hash {
 			broken++
 			continue
 		}
-		entries = append(entries, part...)
+		part, n, err := readChunk[E](doc)
+		malformed = errors.Join(malformed, err)
+		entries, there = append(entries, part...), there+n
+		if there > h.count {
+			break
+		}
 	}
-	if broken > 0 || len(entries) != h.count {
+	switch {
+	case broken > 0 || there != h.count:
 		return entries, fmt.Errorf("%w: %d of its %d chunks are missing or changed, %d of %d entries are there",
-			ErrBroken, broken, len(h.chunks), len(entries), h.count)
+			ErrBroken, broken, len(h.chunks), there, h.count)
+	case malformed != nil:
+		return entries, fmt.Errorf("%w: %d of %d entries are left out: %w", ErrMalformed, there-len(entries), there,
+			malformed)
 	}
 	return entries, nil
+}
+
+// readChunk returns the entries that make sense, how many there are, and what is wrong with the first of the others.
+func readChunk[E Part[E]](d store.Doc) (entries []E, n int, wrong error) {
+	var texts []json.RawMessage
+	if err := json.Unmarshal(d.Body, &texts); err != nil {
+		return nil, 0, fmt.Errorf("%s %.80q: body: %w", d.Kind, d.ID, err)
+	}
+	for i, text := range texts {
+		d.Body = text
+		e, err := record.Guarded(d, readEntry[E])
+		switch {
+		case err == nil:
+			entries = append(entries, e)
+		case wrong == nil:
+			wrong = fmt.Errorf("entry %d of %w", i+1, err)
+		}
+	}
+	return entries, len(texts), wrong
+}
+
+func readEntry[E Part[E]](d store.Doc) (e E, err error) {
+	var c record.Cleaner
+	if err := json.Unmarshal(d.Body, &e); err != nil {
+		c.Bad("body", "%w", err)
+	} else {
+		e = e.Cleaned(&c)
+	}
+	return e, c.Err(d)
 }
 
 func hashOf(content []byte) string {

@@ -24,49 +24,51 @@ type List[E, S any] struct {
 }
 
 // Reader reads the list of one group again and again. It is for one goroutine.
-type Reader[E, S any] struct {
+type Reader[E Part[E], S Part[S]] struct {
 	db    store.Store
 	at    Place
 	known List[E, S]
 	hash  string
+	wrong error // what of the entries was left out
 }
 
 // NewReader makes a reader that has read nothing.
-func NewReader[E, S any](db store.Store, at Place) *Reader[E, S] {
+func NewReader[E Part[E], S Part[S]](db store.Store, at Place) *Reader[E, S] {
 	return &Reader[E, S]{db: db, at: at}
 }
 
 // Read returns the list that counts now, linearizably. Chunks are read only when the list is another than before. With
-// an error the list is that of the last Read without one.
+// an error the list is that of the last Read without one; with [ErrMalformed] it is the one that counts now, less what
+// makes no sense.
 func (r *Reader[E, S]) Read(ctx context.Context) (List[E, S], error) {
 	var err error
 	for range readTries {
-		var h Head[S]
-		var floor int64
-		if h, floor, err = readHead[S](ctx, r.db, r.at); err != nil {
-			return r.known, err
+		h, floor, wrong := readHead[S](ctx, r.db, r.at)
+		if wrong != nil && !errors.Is(wrong, ErrMalformed) {
+			return r.known, wrong
 		}
 		if h.Revision == 0 && r.known.Revision > 0 {
 			return r.known, fmt.Errorf("list %s: %w: its head is gone", r.at, ErrBroken)
 		}
 		if h.Revision != r.known.Revision || h.Hash != r.hash {
 			var entries []E
-			if entries, err = readEntries[E](ctx, r.db, r.at, h); err != nil {
-				if errors.Is(err, ErrBroken) {
-					continue // a newer list may have taken its place meanwhile
-				}
+			entries, err = readEntries[E](ctx, r.db, r.at, h)
+			switch {
+			case errors.Is(err, ErrBroken):
+				continue // a newer list may have taken its place meanwhile
+			case err != nil && !errors.Is(err, ErrMalformed):
 				return r.known, err
 			}
-			r.known.Entries, r.hash = entries, h.Hash
+			r.known.Entries, r.hash, r.wrong = entries, h.Hash, err
 		}
 		r.known.Revision, r.known.Status, r.known.AsOf = h.Revision, h.Status, floor
-		return r.known, nil
+		return r.known, errors.Join(wrong, r.wrong)
 	}
 	return r.known, err
 }
 
 // readHead reads a head; one of revision 0 when there is none. floor is the store's, in ms of its clock.
-func readHead[S any](ctx context.Context, db store.Store, at Place) (h Head[S], floor int64, err error) {
+func readHead[S Part[S]](ctx context.Context, db store.Store, at Place) (h Head[S], floor int64, err error) {
 	found, err := db.Read(ctx, store.KindValue, at.head())
 	if err != nil {
 		return h, 0, fmt.Errorf("read the list %s: %w", at, err)
@@ -78,23 +80,23 @@ func readHead[S any](ctx context.Context, db store.Store, at Place) (h Head[S], 
 	return h, found.Floor, err
 }
 
-// readEntries reads the list of a head. With ErrBroken it returns what is whole.
-func readEntries[E, S any](ctx context.Context, db store.Store, at Place, h Head[S]) ([]E, error) {
+// readEntries reads the list of a head. With ErrBroken it returns what is whole, and with ErrMalformed what makes sense.
+func readEntries[E Part[E], S Part[S]](ctx context.Context, db store.Store, at Place, h Head[S]) ([]E, error) {
 	ids := make([]string, len(h.chunks))
 	for i := range ids {
 		ids[i] = at.chunk(h.Revision, i)
 	}
-	bodies := make(map[string][]byte, len(ids))
+	docs := make(map[string]store.Doc, len(ids))
 	for part := range slices.Chunk(ids, perRead) {
 		found, err := db.Read(ctx, store.KindValue, part...)
 		if err != nil {
 			return nil, fmt.Errorf("read the list %s: %w", at, err)
 		}
 		for _, d := range found.Docs {
-			bodies[d.ID] = d.Body
+			docs[d.ID] = d
 		}
 	}
-	entries, err := entriesFrom[E](at, h, bodies)
+	entries, err := entriesFrom[E](at, h, docs)
 	if err != nil {
 		return entries, fmt.Errorf("list %s: %w", at, err)
 	}

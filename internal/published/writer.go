@@ -22,7 +22,7 @@ const perWrite = 50 // chunks written at once
 
 // Writer writes the list of one group under one token of its lock. E is an entry, S what is said of the list. It is
 // for one goroutine.
-type Writer[E, S any] struct {
+type Writer[E Part[E], S Part[S]] struct {
 	db    store.Store
 	at    Place
 	token int64
@@ -33,7 +33,7 @@ type Writer[E, S any] struct {
 }
 
 // NewWriter makes a writer under the lock's token.
-func NewWriter[E, S any](db store.Store, at Place, token int64) *Writer[E, S] {
+func NewWriter[E Part[E], S Part[S]](db store.Store, at Place, token int64) *Writer[E, S] {
 	return &Writer[E, S]{db: db, at: at, token: token, writer: uuid.NewString()}
 }
 
@@ -41,11 +41,11 @@ func NewWriter[E, S any](db store.Store, at Place, token int64) *Writer[E, S] {
 func (w *Writer[E, S]) Token() int64 { return w.token }
 
 // Before is what is published when a writer begins.
-type Before[E, S any] struct {
+type Before[E Part[E], S Part[S]] struct {
 	Head[S]
 
 	Entries []E
-	Broken  error // the list cannot be read whole
+	Broken  error // the list cannot be read whole: Entries are what is left of it
 	Now     int64 // the store's clock in Unix ms
 
 	floor int64
@@ -66,11 +66,12 @@ func (w *Writer[E, S]) Read(ctx context.Context) (Before[E, S], error) {
 	if b.Token > w.token {
 		return b, fmt.Errorf("list %s: %w", w.at, ErrOvertaken)
 	}
-	if wrong == nil {
-		b.Entries, wrong = readEntries[E](ctx, w.db, w.at, b.Head)
-		if wrong != nil && !errors.Is(wrong, ErrBroken) {
-			return b, wrong // it could not be read now: that says nothing of the list
+	if wrong == nil || errors.Is(wrong, ErrMalformed) {
+		entries, err := readEntries[E](ctx, w.db, w.at, b.Head)
+		if err != nil && !errors.Is(err, ErrBroken) && !errors.Is(err, ErrMalformed) {
+			return b, err // it could not be read now: that says nothing of the list
 		}
+		b.Entries, wrong = entries, errors.Join(wrong, err)
 	}
 	b.Broken = wrong
 	return b, nil

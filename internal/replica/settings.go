@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -182,17 +183,18 @@ func (r *listReader) readFound(ctx context.Context, group string) bool {
 }
 
 // readWeights reads the weights of a group. Where they cannot be read whole, those read last stay in force until they
-// are published again.
+// are published again; where some make no sense, the others count.
 func (r *listReader) readWeights(ctx context.Context, group string) bool {
 	ctx, cancel := context.WithTimeout(ctx, r.op)
 	defer cancel()
 	p, err := readerOf(r.weights, group, r.db, weights.NewReader).Read(ctx)
 	if err != nil {
 		r.log.V(1).Info("Weights could not be read", "group", group, "error", err.Error())
-		return false
 	}
-	r.settings.setWeights(group, p)
-	return true
+	if err == nil || errors.Is(err, published.ErrMalformed) {
+		r.settings.setWeights(group, p)
+	}
+	return err == nil
 }
 
 // readerOf is the reader of a group's list. It is made once: what it has read, it does not read again.

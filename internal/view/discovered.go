@@ -33,7 +33,8 @@ func (f foundGroup) entries() []discover.Found {
 	return all
 }
 
-// madeFor is f with the tasks of a group's list. Those that the group has by its own list are left out.
+// madeFor is f with the tasks of a group's list. Those that the group has by its own list are left out, and so are those
+// whose name is there already: the list in the store may have been edited.
 func (f foundGroup) madeFor(g *config.Group) *foundGroup {
 	f.from, f.made, f.refused = g.Discover, nil, ""
 	if g.Discover.Template == nil {
@@ -43,27 +44,50 @@ func (f foundGroup) madeFor(g *config.Group) *foundGroup {
 	if refused != nil {
 		f.refused = refused.Error()
 	}
-	own := make(map[string]bool, len(g.Tasks))
+	own, taken := make(map[string]bool, len(g.Tasks)), make(map[string]bool, len(made))
 	for i := range g.Tasks {
 		own[g.Tasks[i].Name] = true
 	}
-	twice, first := 0, ""
+	var inOwn, again leftOut
 	f.made = slices.DeleteFunc(made, func(t tasks.Task) bool {
-		if own[t.Name] {
-			if twice++; first == "" {
-				first = t.Name
-			}
+		switch {
+		case own[t.Name]:
+			inOwn.add(t.Name)
+		case taken[t.Name]:
+			again.add(t.Name)
+		default:
+			taken[t.Name] = true
+			return false
 		}
-		return own[t.Name]
+		return true
 	})
-	if twice > 0 {
-		text := fmt.Sprintf("the group has %q in its own list, which wins", first)
-		if twice > 1 {
-			text += fmt.Sprintf(" (and %d more)", twice-1)
-		}
-		f.refused = joined(f.refused, text)
-	}
+	f.refused = joined(f.refused, inOwn.text("the group has %q in its own list, which wins"))
+	f.refused = joined(f.refused, again.text("the published list has %q twice, of which the first counts"))
 	return &f
+}
+
+// leftOut counts tasks that are left out for one reason.
+type leftOut struct {
+	n     int
+	first string // its name
+}
+
+func (l *leftOut) add(name string) {
+	if l.n++; l.n == 1 {
+		l.first = name
+	}
+}
+
+// text is the reason, with the name of the first; empty: none was left out.
+func (l *leftOut) text(format string) string {
+	switch l.n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(format, l.first)
+	default:
+		return fmt.Sprintf(format+" (and %d more)", l.first, l.n-1)
+	}
 }
 
 // joined is both texts, or the one that is not empty.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -199,7 +200,7 @@ func ReadLists(ctx context.Context, s *config.Settings, db store.Store) (*config
 	for i := range s.Groups {
 		g := &s.Groups[i]
 		if g.Discover != nil {
-			published, err := discovery.NewReader(db, g.Name).Read(ctx)
+			p, err := discovery.NewReader(db, g.Name).Read(ctx)
 			if errors.Is(err, store.ErrUnavailable) {
 				return nil, l, err
 			}
@@ -207,17 +208,17 @@ func ReadLists(ctx context.Context, s *config.Settings, db store.Store) (*config
 			if err != nil {
 				failed = err.Error()
 			}
-			l, _ = l.WithDiscovered(g.Name, published, failed)
+			l, _ = l.WithDiscovered(g.Name, p, failed)
 		}
 		if !g.WeightFrom.Measured() {
 			continue
 		}
-		published, err := weights.NewReader(db, g.Name).Read(ctx)
+		p, err := weights.NewReader(db, g.Name).Read(ctx)
 		if errors.Is(err, store.ErrUnavailable) {
 			return nil, l, err
 		}
-		if err == nil { // else the declared weights are shown
-			l, _ = l.WithWeights(g.Name, published)
+		if err == nil || errors.Is(err, published.ErrMalformed) { // else the declared weights are shown
+			l, _ = l.WithWeights(g.Name, p)
 		}
 	}
 	s, l = l.Apply(s)

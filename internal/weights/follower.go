@@ -23,6 +23,13 @@ type Status struct {
 	At int64  `json:"at"` // when, the store's clock in Unix ms
 }
 
+// Cleaned implements [published.Part].
+func (s Status) Cleaned(c *record.Cleaner) Status {
+	c.Text("by", &s.By)
+	c.Moment("at", &s.At)
+	return s
+}
+
 // Published is a group's weights as they were read.
 type Published = published.List[Entry, Status]
 

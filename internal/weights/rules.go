@@ -111,6 +111,8 @@ type Rules struct {
 	Worth float64
 }
 
+const maxWait = 12 * time.Hour
+
 // Rules are those that replicas go by.
 func (m Measure) Rules() Rules {
 	if m == Load {
@@ -122,7 +124,7 @@ func (m Measure) Rules() Rules {
 	return Rules{
 		Look: 5 * time.Second, Smooth: time.Minute, Every: 30 * time.Second, Hold: 5 * time.Minute,
 		Behind: 1, Quiet: 0.5, Again: 5 * time.Minute,
-		Wait: 30 * time.Minute, MaxWait: 12 * time.Hour, Memory: 4,
+		Wait: 30 * time.Minute, MaxWait: maxWait, Memory: 4,
 	}
 }
 
@@ -134,6 +136,18 @@ type Entry struct {
 	Since int64 `json:"since,omitempty"`
 	Wait  int64 `json:"wait,omitempty"` // ms that the level stays before it falls
 	Fell  bool  `json:"fell,omitempty"` // the last change was a fall
+}
+
+// Cleaned implements [published.Part]. An entry of lags may have a level of loads, and the other way round: a group may
+// have changed what its weights follow.
+func (e Entry) Cleaned(c *record.Cleaner) Entry {
+	c.Text("name", &e.Name)
+	if e.Level < leastLoad || e.Level > mostLoad {
+		c.Bad("level", "%d: want %d to %d", e.Level, leastLoad, mostLoad)
+	}
+	c.Moment("since", &e.Since)
+	c.Number("wait", &e.Wait, maxWait.Milliseconds())
+	return e
 }
 
 // Levels are the levels of published entries by name.

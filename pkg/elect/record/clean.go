@@ -76,6 +76,50 @@ func (m *cleaner) err(d store.Doc, first error) error {
 	return fmt.Errorf("%s %.80q: %w", d.Kind, d.ID, all)
 }
 
+// Cleaner blanks what makes no sense in a document of kind value, whose meaning another package knows, and keeps what it
+// was. Its zero value is ready to use. It is for one goroutine.
+type Cleaner struct{ all cleaner }
+
+// Bad notes what is wrong with a field whose value the caller has blanked.
+func (c *Cleaner) Bad(field, format string, args ...any) { c.all.bad(field, format, args...) }
+
+// Text blanks what no store takes as a text inside a body: more than [store.MaxText] bytes, or no UTF-8.
+func (c *Cleaner) Text(field string, text *string) { cleanText(&c.all, field, text) }
+
+// Number makes 0 of what is below 0 or above most.
+func (c *Cleaner) Number(field string, n *int64, most int64) { c.all.number(field, n, most) }
+
+// Count is [Cleaner.Number] of how many there are.
+func (c *Cleaner) Count(field string, n *int, most int) {
+	wide := int64(*n)
+	c.all.number(field, &wide, int64(most))
+	*n = int(wide)
+}
+
+// Moment makes 0 of what is no Unix time in ms before the year 10000.
+func (c *Cleaner) Moment(field string, ms *int64) { c.all.moment(field, ms) }
+
+// Err is everything that was wrong with d, as one error; nil: nothing.
+func (c *Cleaner) Err(d store.Doc) error { return c.all.err(d, nil) }
+
+// Guarded is what read makes of d. A panic of it is an error, next to what it makes of d without a body: a document that
+// anybody may have edited must not end who reads it.
+func Guarded[T any](d store.Doc, read func(store.Doc) (T, error)) (is T, err error) {
+	defer func() {
+		if p := recover(); p == nil {
+			return
+		} else if d.Body == nil {
+			err = fmt.Errorf("%s %.80q: panic: %v", d.Kind, d.ID, p)
+		} else {
+			body := d.Body
+			d.Body = nil
+			is, _ = Guarded(d, read)
+			err = fmt.Errorf("%s %.80q: body: %d bytes: panic: %v", d.Kind, d.ID, len(body), p)
+		}
+	}()
+	return read(d)
+}
+
 func decode(d store.Doc, into any) error {
 	if len(d.Body) == 0 {
 		return nil

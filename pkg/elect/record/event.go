@@ -62,7 +62,9 @@ func (e Event) Doc(s store.WriterID) store.Doc {
 }
 
 // EventFrom reads an event from its document.
-func EventFrom(d store.Doc) (Event, error) {
+func EventFrom(d store.Doc) (Event, error) { return Guarded(d, readEvent) }
+
+func readEvent(d store.Doc) (Event, error) {
 	var e Event
 	err := decode(d, &e)
 	e.ID = d.ID

@@ -37,7 +37,9 @@ func FuzzDocuments(f *testing.F) {
 		}.Doc(store.WriterID{Session: "s", Seq: 2}),
 		Event{ID: "1-a", Time: 5, Type: "Moved", Key: "g/k", Token: 4}.Doc(store.WriterID{Session: "s", Seq: 3}),
 	}
-	seeds = append(seeds, MutexDoc(MutexID("m"), mutexOfAll(), store.WriterID{Session: "s", Seq: 4}, 7))
+	runs := Runs{Key: "g/k", Rev: 2}
+	runs.Add(Run{Tick: 5, Start: 5, End: 7, Result: RunFailed, Error: "oh", Output: "oh"})
+	seeds = append(seeds, runs.Doc(store.WriterID{Session: "s", Seq: 5}), MutexDoc(MutexID("m"), mutexOfAll(), store.WriterID{Session: "s", Seq: 4}, 7))
 	for _, d := range seeds {
 		f.Add(d.ID, d.Rev, d.Session, d.Next, d.State, d.Count, string(d.Body))
 	}
@@ -101,7 +103,12 @@ func readAgain(t *testing.T, d store.Doc) {
 		named(t, d, err, "body", "next", "limit", "holders", "queue", "notBefore", "exclusive", "shared")
 		m.Rev++
 		same(t, d, m, MutexDoc(d.ID, m, writer, 5), MutexFrom)
-	case store.KindValue, store.KindGroup, store.KindRequest:
+	case store.KindValue:
+		r, err := RunsFrom(d)
+		named(t, d, err, "body", "error", "instance", "tick", "start", "end", "token", "output")
+		r.Rev++
+		same(t, d, r, r.Doc(writer), RunsFrom)
+	case store.KindGroup, store.KindRequest:
 	}
 }
 

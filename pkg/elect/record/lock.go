@@ -124,7 +124,9 @@ func (l Lock) Doc() store.Doc {
 
 // LockFrom reads a lock from its document. What makes no sense counts as missing and is an error with the rest:
 // who owns it still counts.
-func LockFrom(d store.Doc) (Lock, error) {
+func LockFrom(d store.Doc) (Lock, error) { return Guarded(d, readLock) }
+
+func readLock(d store.Doc) (Lock, error) {
 	var b lockBody
 	err := decode(d, &b)
 	var m cleaner

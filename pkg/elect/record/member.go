@@ -107,7 +107,9 @@ func (m Member) Doc(s store.WriterID) store.Doc {
 
 // MemberFrom reads a member from its document. With an error nothing of it should be relied on: half of its caps
 // are none.
-func MemberFrom(d store.Doc) (Member, error) {
+func MemberFrom(d store.Doc) (Member, error) { return Guarded(d, readMember) }
+
+func readMember(d store.Doc) (Member, error) {
 	var m Member
 	err := decode(d, &m)
 	m.Session, m.Rev = d.ID, d.Rev

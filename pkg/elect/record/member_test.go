@@ -28,3 +28,23 @@ func TestMembersKeepTheirCapsBesideBadProblems(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// A reader that panics is one that could not read the body.
+func TestAPanicOfAReaderIsAnError(t *testing.T) {
+	read := func(d store.Doc) (string, error) {
+		if d.Body != nil {
+			panic("as an index out of range")
+		}
+		return d.ID + " without a body", nil
+	}
+	d := store.Doc{Kind: store.KindLock, ID: "g/k", Body: []byte("{}")}
+	got, err := Guarded(d, read)
+	if got != "g/k without a body" || err == nil || !strings.Contains(err.Error(), `lock "g/k": body: `) ||
+		!strings.Contains(err.Error(), "index out of range") {
+		t.Errorf("%q, %v", got, err)
+	}
+	got, err = Guarded(d, func(store.Doc) (string, error) { panic("always") })
+	if got != "" || err == nil || !strings.Contains(err.Error(), "always") {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -59,7 +59,8 @@ func ReadMove(ctx context.Context, db store.Store) (m Move, now int64, err error
 		return Move{}, found.Now, err
 	}
 	d := found.Docs[0]
-	if err := decode(d, &m); err != nil {
+	m, err = Guarded(d, func(d store.Doc) (m Move, err error) { return m, decode(d, &m) })
+	if err != nil {
 		return Move{}, found.Now, fmt.Errorf(
 			"%w: value %s cannot be read (%w): remove it if this store is the right one", ErrMoved, MoveID, err,
 		)

@@ -77,7 +77,9 @@ func MutexDoc(id string, d protocol.MutexDoc, writer store.WriterID, now int64) 
 
 // MutexFrom reads a mutex from its document. What makes no sense is left out and is an error with the rest: its
 // holder finds itself gone, and stops.
-func MutexFrom(d store.Doc) (protocol.MutexDoc, error) {
+func MutexFrom(d store.Doc) (protocol.MutexDoc, error) { return Guarded(d, readMutex) }
+
+func readMutex(d store.Doc) (protocol.MutexDoc, error) {
 	var b mutexBody
 	err := decode(d, &b)
 	if err != nil {

@@ -133,7 +133,9 @@ func (o Override) ID() string { return string(o.Kind) + "/" + string(o.Scope) + 
 
 // OverrideFrom reads an override from its document. What it is about is in the document's ID and counts also when
 // the body is malformed.
-func OverrideFrom(d store.Doc) (Override, error) {
+func OverrideFrom(d store.Doc) (Override, error) { return Guarded(d, readOverride) }
+
+func readOverride(d store.Doc) (Override, error) {
 	var o Override
 	err := decode(d, &o)
 	parts := strings.SplitN(d.ID, "/", 3)

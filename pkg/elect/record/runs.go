@@ -123,7 +123,9 @@ func (r Runs) Doc(id store.WriterID) store.Doc {
 
 // RunsFrom reads the runs of a key from their document. What makes no sense is left out, and is an error next to the
 // rest.
-func RunsFrom(d store.Doc) (Runs, error) {
+func RunsFrom(d store.Doc) (Runs, error) { return Guarded(d, readRuns) }
+
+func readRuns(d store.Doc) (Runs, error) {
 	var b runsBody
 	err := decode(d, &b)
 	var m cleaner

@@ -77,7 +77,9 @@ func (s Session) expires() int64 {
 
 // SessionFrom reads a session from its document. A body that cannot be read is an error with what could be: the
 // state and heartbeat still count.
-func SessionFrom(d store.Doc) (Session, error) {
+func SessionFrom(d store.Doc) (Session, error) { return Guarded(d, readSession) }
+
+func readSession(d store.Doc) (Session, error) {
 	var b sessionBody
 	err := decode(d, &b)
 	var m cleaner
