@@ -195,7 +195,10 @@ func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.H
 			Changes: takes, Caller: func() (api.Caller, *httperr.Error) { return g.caller(r, open, takes) },
 		}
 		switch {
-		case g.Tokens == nil && open, g.vouched(r):
+		case g.Tokens == nil && open:
+			granted.Trusted = takes != status.ChangesNone
+		case g.vouched(r):
+			granted.Trusted = true
 		case g.Tokens == nil || !open:
 			granted.Hidden = status.NoOutput()
 		case !given || !strings.HasPrefix(r.URL.Path, "/api/"): // some scrape metrics with a token of their own
@@ -204,6 +207,7 @@ func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.H
 			if _, bad := g.Allow(r, access.Read); bad != nil {
 				return bad
 			}
+			granted.Trusted = true
 			granted.Allowed = func() bool {
 				_, known := g.Tokens.Find(text)
 				return known

@@ -59,6 +59,11 @@ func postOnly(h httperr.Handler) http.Handler {
 		if r.Method != http.MethodPost {
 			return httperr.NotAllowed(http.MethodPost, "%s changes: use POST", r.URL.Path)
 		}
+		if r.URL.RawQuery != "" {
+			return httperr.Invalid(api.FieldError{
+				Field: "query", Message: "a change takes no parameters; its fields are in the body",
+			})
+		}
 		return h(w, r)
 	})
 }

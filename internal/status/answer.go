@@ -64,8 +64,9 @@ func sendJSON(w http.ResponseWriter, r *http.Request, v any) *Error {
 
 // answers makes each answer once for all who ask for the same while it is made. Use newAnswers.
 type answers struct {
-	flights singleflight.Group
-	slots   chan struct{} // one for each that is made at the moment
+	flights  singleflight.Group
+	slots    chan struct{} // one for each that is made at the moment
+	patience time.Duration // how long one of them is waited for; 0: until there is one
 }
 
 func newAnswers(atOnce int) *answers { return &answers{slots: make(chan struct{}, atOnce)} }
@@ -86,13 +87,31 @@ func (a *answers) get(
 	same := fmt.Sprintf("%d %t %s", version, outputHidden(r) != nil, r.URL.RequestURI())
 	lasting := context.WithoutCancel(r.Context())
 	v, _, _ := a.flights.Do(same, func() (any, error) {
-		a.slots <- struct{}{}
+		if !a.enter() {
+			return &answer{bad: busy()}, nil
+		}
 		defer func() { <-a.slots }()
 		ctx, cancel := context.WithTimeout(lasting, answerTimeout)
 		defer cancel()
 		return makeAnswer(func(b *body) *Error { return write(ctx, b) }), nil
 	})
 	return v.(*answer) //nolint:forcetypeassert // as returned above
+}
+
+// enter takes a slot.
+func (a *answers) enter() bool {
+	var over <-chan time.Time
+	if a.patience > 0 {
+		timer := time.NewTimer(a.patience)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case a.slots <- struct{}{}:
+		return true
+	case <-over:
+		return false
+	}
 }
 
 func makeAnswer(write func(*body) *Error) *answer {

@@ -23,7 +23,10 @@ const (
 // Access is what the sender of a request may see, and ask for at the listener that it came to. Nil fields set no
 // limits.
 type Access struct {
-	Changes Changes                             // empty: none
+	Changes Changes // empty: none
+	// Trusted says that who asks has a token, or that the listener needs none for changes. What strangers ask for does
+	// not hold them up, and the store is read for them as often as they ask.
+	Trusted bool
 	Caller  func() (api.Caller, *httperr.Error) // who asks, or why that is not said; nil: someone without a role
 	// Hidden is the answer to who asks for what tasks wrote: their logs. The output and errors of runs, and last
 	// errors, are then left out of other answers.

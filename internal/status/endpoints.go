@@ -45,7 +45,7 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
 	}
 	snapshot := d.source.Snapshot()
-	answer := s.answers(q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
+	answer := s.answers(r, q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
 		d.list.page(snapshot, q, s.now())(b)
 		return nil
 	})
@@ -114,8 +114,12 @@ func (s *server) runs(source RunSource) httperr.Handler {
 		if bad != nil {
 			return bad
 		}
-		return s.read.get(r, 0, func(ctx context.Context, b *body) *Error {
-			return writeRuns(ctx, b, source, t.Key, outputHidden(r) != nil)
+		public, hidden := !accessOf(r.Context()).Trusted, outputHidden(r) != nil
+		return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *Error {
+			if s.lists.turn(ctx, public, answerPatience) != nil {
+				return busy()
+			}
+			return writeRuns(ctx, b, source, t.Key, hidden)
 		}).send(w, r, mediaJSON)
 	}
 }

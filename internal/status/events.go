@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ const (
 // eventLog reads events and remembers the newest, to have something to show while the store is unreachable.
 type eventLog struct {
 	source EventSource
+	pace   *pace // of reads for strangers
 
 	mu     sync.Mutex
 	newest []api.Event
@@ -87,11 +89,17 @@ func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
 	if bad != nil {
 		return bad
 	}
+	if isOdd(q.page.Key) { // the store is asked for it
+		return httperr.Invalid(api.FieldError{Field: "continue", Message: errToken.Error()})
+	}
 	if q.watch {
 		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(s.watch, out, &q, s.now) })
 	}
-	return s.read.get(r, 0, func(ctx context.Context, b *body) *Error {
-		list, err := s.feed.log.page(ctx, &q, s.now())
+	return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *Error {
+		list, err := s.feed.log.page(ctx, &q, s.now(), answerPatience)
+		if errors.Is(err, errBusy) {
+			return busy()
+		}
 		if err != nil {
 			if q.page.Key != "" {
 				return httperr.Unavailable(
@@ -105,14 +113,21 @@ func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
 	}).sendTagged(w, r, mediaJSON)
 }
 
-// page is the newest events that match, from where the query continues.
-func (l *eventLog) page(ctx context.Context, q *query, now time.Time) (api.List[api.Event], error) {
+// page is the newest events that match, from where the query continues. With errBusy a stranger would have to wait
+// longer for a turn than patience; once something was read, the rest is for the next page instead.
+func (l *eventLog) page(
+	ctx context.Context, q *query, now time.Time, patience time.Duration,
+) (api.List[api.Event], error) {
 	var list api.List[api.Event]
 	to := q.page.Key
 	for scanned := 0; ; scanned += eventBatch {
-		if scanned >= scanLimit {
+		none := l.pace.turn(ctx, q.public, patience)
+		if none != nil && scanned == 0 {
+			return list, none
+		}
+		if none != nil || scanned >= scanLimit {
 			list.Continue = q.next(to, now)
-			return list, nil
+			return list, nil //nolint:nilerr // the rest is for the next page
 		}
 		batch, err := l.read(ctx, snapshot.EventQuery{Group: q.onlyGroup(), To: to, Since: q.since, Limit: eventBatch})
 		if err != nil {
@@ -145,16 +160,25 @@ func (l *eventLog) stale(q *query) api.List[api.Event] {
 	return list
 }
 
-// knows says whether that event is still there, so that a reader can go on after it.
-func (l *eventLog) knows(ctx context.Context, id string) bool {
+// knows says whether that event is still there, so that a reader can go on after it; false also when a stranger has to
+// wait for a turn.
+func (l *eventLog) knows(ctx context.Context, id string, public bool) bool {
+	if l.pace.turn(ctx, public, answerPatience) != nil {
+		return false
+	}
 	batch, err := l.read(ctx, snapshot.EventQuery{From: id, Limit: 1, OldestFirst: true})
 	return err == nil && len(batch) == 1 && batch[0].ID == id
 }
 
 // since calls handle with each event that the query selects, the oldest first. One may come twice.
-func (l *eventLog) since(ctx context.Context, q snapshot.EventQuery, handle func(*api.Event) error) error {
+func (l *eventLog) since(
+	ctx context.Context, q snapshot.EventQuery, public bool, handle func(*api.Event) error,
+) error {
 	q.Limit, q.OldestFirst = eventBatch, true
 	for {
+		if err := l.pace.turn(ctx, public, watchPatience); err != nil {
+			return err
+		}
 		batch, err := l.read(ctx, q)
 		if err != nil {
 			return err

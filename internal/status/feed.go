@@ -49,9 +49,9 @@ type eventFeed struct {
 	shared  shared[tail]
 }
 
-func newEventFeed(source EventSource, logger logr.Logger) *eventFeed {
+func newEventFeed(source EventSource, lists *pace, logger logr.Logger) *eventFeed {
 	f := &eventFeed{
-		list: collection[api.Event]{match: matchEvent, shown: shownEvent}, log: eventLog{source: source},
+		list: collection[api.Event]{match: matchEvent, shown: shownEvent}, log: eventLog{source: source, pace: lists},
 		changed: func() <-chan struct{} { return nil }, initial: newInitialSnapshots(maxEventReads), logger: logger,
 	}
 	if source != nil {
@@ -138,7 +138,7 @@ func (f *eventFeed) begin(ctx context.Context, t *tail, seen *seenEvents) bool {
 // look adds the new events that the query selects; false: the store does not answer.
 func (f *eventFeed) look(ctx context.Context, t *tail, seen *seenEvents, q snapshot.EventQuery) bool {
 	var updates []*update[api.Event]
-	err := f.log.since(ctx, q, func(e *api.Event) error {
+	err := f.log.since(ctx, q, false, func(e *api.Event) error {
 		updates = f.note(updates, seen, e)
 		return nil
 	})

@@ -35,7 +35,7 @@ func (f *eventFeed) catchUp(
 			return next, nil, nil
 		}
 		next = t.events.end()
-		if f.log.knows(out.ctx, out.last) {
+		if f.log.knows(out.ctx, out.last, q.public) {
 			sent, err = f.sendSince(out, q)
 			return next, sent, err
 		}
@@ -58,7 +58,7 @@ func (t *tail) after(id string) (next int, ok bool) {
 // sendSince sends what the store has after the last event that the reader saw.
 func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 	sent := map[string]bool{out.last: true}
-	err := f.log.since(out.ctx, snapshot.EventQuery{From: out.last}, func(e *api.Event) error {
+	err := f.log.since(out.ctx, snapshot.EventQuery{From: out.last}, q.public, func(e *api.Event) error {
 		if sent[e.ID] {
 			return nil
 		}
@@ -74,7 +74,7 @@ func (f *eventFeed) open(ctx context.Context, t *tail, q *query, now time.Time) 
 		// since is another moment for each
 		return q.since.IsZero() && o.stale == t.now().stale && t.events.holds(o.next, reusable)
 	}
-	same := conditions{subscription: t, scope: q.scope, limit: q.limit, hidden: q.hidden}
+	same := conditions{subscription: t, scope: q.scope, limit: q.limit, hidden: q.hidden, public: q.public}
 	return f.initial.get(ctx, same, usable, func() (*initialSnapshot, error) {
 		list, made := f.newest(ctx, t, q, now)
 		id := "none"
@@ -95,7 +95,7 @@ func (f *eventFeed) newest(
 		return list, &initialSnapshot{next: next}
 	}
 	next = t.events.end() // what is written from now on comes as a change, and may be in the list as well
-	list, err := f.log.page(ctx, q, now)
+	list, err := f.log.page(ctx, q, now, watchPatience)
 	if err != nil {
 		list = f.log.stale(q)
 	}

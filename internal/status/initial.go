@@ -40,6 +40,7 @@ type conditions struct {
 	scope        string
 	limit        int // 0: none
 	hidden       bool
+	public       bool // of strangers alone
 }
 
 // all says whether nothing is left out: most watchers ask so, and share one initial snapshot.
@@ -51,8 +52,9 @@ const maxInitialBytes = 8 << 20
 // initialSnapshots makes and keeps them. A thousand watchers that come back at once, as after a restart, cost one list
 // of each kind. Use newInitialSnapshots.
 type initialSnapshots struct {
-	// One for each that is made at the moment. Many filters, each another one, do not hold up those who have none.
-	slots, filtered chan struct{}
+	// One for each that is made at the moment. Many filters, each another one, do not hold up those who have none, and
+	// those of strangers hold up nobody else.
+	slots, filtered, public chan struct{}
 
 	mu    sync.Mutex
 	known map[conditions]*initialSnapshot
@@ -61,7 +63,7 @@ type initialSnapshots struct {
 
 func newInitialSnapshots(atOnce int) *initialSnapshots {
 	return &initialSnapshots{
-		slots: make(chan struct{}, atOnce), filtered: make(chan struct{}, atOnce),
+		slots: make(chan struct{}, atOnce), filtered: make(chan struct{}, atOnce), public: make(chan struct{}, atOnce),
 		known: map[conditions]*initialSnapshot{},
 	}
 }
@@ -78,7 +80,10 @@ func (o *initialSnapshots) get(
 		return found, nil
 	}
 	slots := o.slots
-	if !c.all() {
+	switch {
+	case c.public:
+		slots = o.public
+	case !c.all():
 		slots = o.filtered
 	}
 	select {

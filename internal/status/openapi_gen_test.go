@@ -167,7 +167,7 @@ func read(s *schemas, path string, r route) object {
 			{"description", "The reader has it already, as If-None-Match says."},
 		}})
 	}
-	may("400", len(r.params) > 0, "WrongParameter")
+	may("400", len(r.params) > 0 || api, "WrongParameter")
 	may("401", api, "Unauthorized")
 	may("403", r.forbidden, "Forbidden")
 	may("404", len(inPath) > 0, "NotFound")
@@ -279,7 +279,8 @@ func refusals() (all object) {
 		{"UnsupportedMedia", "The body is not application/json.", ""},
 		{"Misdirected", "It came over a loopback address, under a name that is not the listener's.", ""},
 		{"TooManyFailures", "Too much comes from this address: wrong tokens (TooManyFailures), " +
-			"requests at once (TooManyRequests) or watches (TooManyWatchers).", "Retry-After"},
+			"requests at once (TooManyRequests) or watches (TooManyWatchers); or the store was read as often as it is for " +
+			"strangers (TooManyRequests).", "Retry-After"},
 		{"Internal", "It could not be answered; the log says why. A change may be written in part.", ""},
 		{"Unavailable", "The store does not answer.", "Retry-After"},
 		{"TooManyRequests", "As many requests are answered at once as may be; try again.", "Retry-After"},

@@ -141,7 +141,7 @@ func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 		return bad
 	}
 	w.Header().Set("Content-Security-Policy", readPage().plainPolicy)
-	return s.answers(&q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
+	return s.answers(r, &q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
 		filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
 		return internal(plainTemplate().Execute(b.w, s.plainView(snapshot, &q, filter)))
 	}).send(w, r, mediaHTML)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -42,6 +44,7 @@ type query struct {
 	page                      pageToken // zero: from the beginning
 	watch                     bool
 	hidden                    bool   // what tasks wrote is left out, and cannot be searched
+	public                    bool   // a stranger asks: reads of the store are paced
 	scope                     string // the conditions as text, so that a token is used with the same ones
 }
 
@@ -55,18 +58,15 @@ var listParams = append(slices.Clone(pageParams), "watch")
 // wrong is reported together.
 func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *Error) {
 	q := query{limit: api.DefaultLimit, scope: scope(path, values)}
-	var errs []api.FieldError
+	errs := checkParameters(values, path, slices.Concat(allowed, listParams))
 	bad := func(field, format string, args ...any) {
 		errs = append(errs, api.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
-	allowed = slices.Concat(allowed, listParams)
+	refused := func(name string) bool {
+		return slices.ContainsFunc(errs, func(e api.FieldError) bool { return e.Field == name })
+	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(allowed, name) {
-			bad(name, "not a parameter of %s; it takes %s", path, strings.Join(allowed, ", "))
-			continue
-		}
-		if n := len(values[name]); n > maxValues {
-			bad(name, "it is given %d times; at most %d are taken", n, maxValues)
+		if refused(name) {
 			continue
 		}
 		for _, value := range values[name] {
@@ -82,6 +82,36 @@ func parseQuery(values url.Values, path string, allowed []string, states []strin
 		return query{}, httperr.Invalid(errs...)
 	}
 	return q, q.checkPage(now)
+}
+
+// checkParameters says what is wrong with parameters whatever they mean: one that is not allowed, too many of one, and
+// values with control characters, which no name has and not every store takes.
+func checkParameters(values url.Values, path string, allowed []string) (errs []api.FieldError) {
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, api.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+	takes := "none"
+	if len(allowed) > 0 {
+		takes = strings.Join(allowed, ", ")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch n := len(values[name]); {
+		case !slices.Contains(allowed, name):
+			bad(name, "not a parameter of %s; it takes %s", path, takes)
+		case n > maxValues:
+			bad(name, "it is given %d times; at most %d are taken", n, maxValues)
+		default:
+			if i := slices.IndexFunc(values[name], isOdd); i >= 0 {
+				bad(name, "%.80q: want UTF-8 without control characters", values[name][i])
+			}
+		}
+	}
+	return errs
+}
+
+// isOdd says whether a text has control characters, or is no UTF-8.
+func isOdd(text string) bool {
+	return strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text)
 }
 
 func (q *query) set(name, value string, states []string, now time.Time) (err error) {

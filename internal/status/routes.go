@@ -55,7 +55,7 @@ func (s *server) otherRoutes(c Config) []route {
 		path: "/openapi.json", id: "openapi", handle: openapi, answer: map[string]any{},
 		summary: "This description.", unavailable: "TooManyRequests",
 	}, {
-		path: "/api/v1/whoami", id: "whoami", handle: whoami, answer: api.Caller{}, forbidden: true,
+		path: "/api/v1/whoami", id: "whoami", handle: withoutParameters(whoami), answer: api.Caller{}, forbidden: true,
 		summary: "Who asks, and which changes this listener takes from them.", unavailable: "TooManyRequests",
 	}}
 }
@@ -92,7 +92,7 @@ func listRoute[T any](t *topic[T], id, summary string, handle httperr.Handler, a
 
 func (s *server) objectRoutes(c Config) []route {
 	return []route{{
-		path: "/api/v1/tasks/{group}/{name}", id: "task", handle: s.task, answer: api.One[api.Task]{},
+		path: "/api/v1/tasks/{group}/{name}", id: "task", handle: withoutParameters(s.task), answer: api.One[api.Task]{},
 		summary: "One task.",
 	}, {
 		path: "/api/v1/tasks/{group}/{name}/logs", id: "logs", handle: taskLogs{s, c.Logs, c.peers(), c.Logger}.get,
@@ -100,13 +100,13 @@ func (s *server) objectRoutes(c Config) []route {
 			"While no instance owns it: what it wrote last, if that is still kept.",
 		params: logParams, answer: "text/plain", forbidden: true,
 	}, {
-		path: "/api/v1/tasks/{group}/{name}/runs", id: "runs", handle: s.runs(c.Runs), answer: api.List[api.Run]{},
+		path: "/api/v1/tasks/{group}/{name}/runs", id: "runs", handle: withoutParameters(s.runs(c.Runs)), answer: api.List[api.Run]{},
 		summary: "The last ten runs of a task with ticks, or of one that may end for good, newest first.",
 	}, {
-		path: "/api/v1/groups/{name}", id: "group", handle: s.group, answer: api.One[api.Group]{},
+		path: "/api/v1/groups/{name}", id: "group", handle: withoutParameters(s.group), answer: api.One[api.Group]{},
 		summary: "One group.",
 	}, {
-		path: "/api/v1/instances/{name}", id: "instance", handle: s.instance, answer: api.One[api.Instance]{},
+		path: "/api/v1/instances/{name}", id: "instance", handle: withoutParameters(s.instance), answer: api.One[api.Instance]{},
 		summary: "One instance.",
 	}}
 }

@@ -84,16 +84,15 @@ type server struct {
 	overrides *topic[listedOverride]
 	owners    *topic[api.KeyOwner]
 	watch     *watchers
-	answering *access.InFlight
 	feed      *eventFeed
 	whole     *answers // from the snapshot
-	filtered  *answers // from the snapshot, with conditions: they do not hold up those without
-	read      *answers // of what only the store has
+	shares    shares
+	lists     *pace // of reads of the store for strangers
 	now       func() time.Time
 }
 
 func newServer(c Config) *server {
-	watching := &access.InFlight{Most: c.MaxWatchers, MostOfOne: max(1, c.MaxWatchers/watchShare)}
+	both, lists := newShares(c.MaxWatchers), new(pace)
 	o, mutexes := newInitialSnapshots(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
 	return &server{
 		source:    c.Source,
@@ -104,12 +103,11 @@ func newServer(c Config) *server {
 		locks:     newTopic(lockCollection(), mutexes, mutexes.refresh, o),
 		overrides: newTopic(overrideCollection(), c.Source, nil, o),
 		owners:    newTopic(ownerCollection(c.Source), c.Source, nil, o),
-		watch:     &watchers{log: c.Logger, slots: watching, budget: newBudget(leastBudget)},
-		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
-		feed:      newEventFeed(c.Events, c.Logger),
+		watch:     &watchers{log: c.Logger, shares: both, budget: newBudget(leastBudget)},
+		feed:      newEventFeed(c.Events, lists, c.Logger),
 		whole:     newAnswers(halfTheProcessors()),
-		filtered:  newAnswers(halfTheProcessors()),
-		read:      newAnswers(maxEventReads),
+		shares:    both,
+		lists:     lists,
 		now:       time.Now,
 	}
 }
@@ -141,36 +139,59 @@ func (s *server) snapshot() (*snapshot.Cluster, *Error) {
 	return snapshot, nil
 }
 
-func (s *server) query(r *http.Request, path string, params, states []string) (query, *Error) {
+// parameters are those of the query. They are not longer than allowed.
+func parameters(r *http.Request) (url.Values, *Error) {
 	if n := len(r.URL.RawQuery); n > maxQuery {
-		return query{}, httperr.Invalid(api.FieldError{
+		return nil, httperr.Invalid(api.FieldError{
 			Field: "query", Message: fmt.Sprintf("it has %d bytes; at most %d are taken", n, maxQuery),
 		})
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return query{}, httperr.Invalid(
+		return nil, httperr.Invalid(
 			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
 		)
+	}
+	return values, nil
+}
+
+// withoutParameters refuses a request that has any.
+func withoutParameters(e httperr.Handler) httperr.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *Error {
+		values, bad := parameters(r)
+		if bad != nil {
+			return bad
+		}
+		if errs := checkParameters(values, r.URL.Path, nil); len(errs) > 0 {
+			return httperr.Invalid(errs...)
+		}
+		return e(w, r)
+	}
+}
+
+func (s *server) query(r *http.Request, path string, params, states []string) (query, *Error) {
+	values, bad := parameters(r)
+	if bad != nil {
+		return query{}, bad
 	}
 	return s.parsed(r, values, path, params, states)
 }
 
 func (s *server) parsed(r *http.Request, values url.Values, path string, params, states []string) (query, *Error) {
 	q, bad := parseQuery(values, path, params, states, s.now())
-	q.hidden = outputHidden(r) != nil
+	q.hidden, q.public = outputHidden(r) != nil, !accessOf(r.Context()).Trusted
 	return q, bad
 }
 
 // answers are those from the snapshot that the query belongs to.
-func (s *server) answers(q *query) *answers {
+func (s *server) answers(r *http.Request, q *query) *answers {
 	if q.all() {
 		return s.whole
 	}
-	return s.filtered
+	return s.shares.of(r).filtered
 }
 
-// How many requests are answered at once, those that watch not counted.
+// How many requests of a share are answered at once, those that watch not counted.
 const (
 	maxAnswers         = 64
 	maxAnswersOfClient = 16
@@ -184,7 +205,7 @@ type answeringKey struct{}
 // limited refuses requests beyond how many are answered at once.
 func (s *server) limited(e httperr.Handler) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
-		leave, bad := enter(s.answering, r, api.ReasonTooManyRequests, "requests are answered")
+		leave, bad := enter(s.shares.of(r).answering, r, api.ReasonTooManyRequests, "requests are answered")
 		if bad != nil {
 			return bad
 		}

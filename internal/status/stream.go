@@ -9,21 +9,20 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // watchers is what all watchers share.
 type watchers struct {
 	log    logr.Logger
-	slots  *access.InFlight
+	shares shares
 	budget *budget
 }
 
 // stream sends server-sent events as long as run goes on. Its errors end the connection: the reader comes again and
 // begins with a snapshot.
 func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*stream) error) *Error {
-	leave, bad := enter(w.slots, r, api.ReasonTooManyWatchers, "connections watch")
+	leave, bad := enter(w.shares.of(r).watching, r, api.ReasonTooManyWatchers, "connections watch")
 	if bad != nil {
 		return bad
 	}
@@ -81,7 +80,7 @@ func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream
 	ctx, drop := context.WithCancelCause(ctx)
 	chunks := newChunkWriter(ctx, w)
 	out = &stream{
-		ctx: ctx, drop: drop, chunks: chunks, wire: plainWire{chunks}, last: r.Header.Get("Last-Event-ID"),
+		ctx: ctx, drop: drop, chunks: chunks, wire: plainWire{chunks}, last: lastEvent(r),
 		dirty: true, quiet: time.NewTicker(keepAlive),
 	}
 	if zipped {
@@ -104,6 +103,15 @@ func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream
 		drop(nil)
 		cancel()
 	}
+}
+
+// lastEvent is the event that the reader saw last; empty: none, or what cannot be one.
+func lastEvent(r *http.Request) string {
+	id := r.Header.Get("Last-Event-ID")
+	if len(id) > maxLength || isOdd(id) {
+		return ""
+	}
+	return id
 }
 
 // text writes events as they are.

@@ -102,7 +102,7 @@ func (t *topic[T]) open(ctx context.Context, s *subscription[T], q *query) (*ini
 		return o.stale == s.at.Status.Stale && s.changes.holds(o.next, reusable)
 	}
 	return t.initial.get(ctx, conditions{
-		subscription: s, scope: q.scope, hidden: q.hidden,
+		subscription: s, scope: q.scope, hidden: q.hidden, public: q.public && !q.all(),
 	}, usable, func() (*initialSnapshot, error) {
 		s.mu.Lock()
 		at, made := s.at, &initialSnapshot{next: s.changes.end(), stale: s.at.Status.Stale}
