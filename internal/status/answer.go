@@ -136,6 +136,7 @@ func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *Err
 	}
 	w.Header().Set("Content-Type", media)
 	// The text stays in memory until the reader has it: so each chunk has a deadline, as a stream's has, and all too.
+	limitKernel(r.Context())
 	out := newChunkWriter(context.WithoutCancel(r.Context()), w)
 	out.until = time.Now().Add(answerTimeout)
 	var encoded wire = plainWire{out}

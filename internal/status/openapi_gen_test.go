@@ -174,7 +174,7 @@ func read(s *schemas, path string, r route) object {
 	may("405", true, "OnlyReads")
 	may("410", paged, "Expired")
 	may("421", true, "Misdirected")
-	may("429", !r.unlimited, "TooManyFailures")
+	may("429", !r.unlimited || r.scrapes, "TooManyFailures")
 	may("500", true, "Internal")
 	may("503", true, cmp.Or(r.unavailable, "NotReady"))
 	operation := object{{"operationId", r.id}, {"summary", r.summary}}.with("parameters", parameters)

@@ -3,9 +3,6 @@ package status
 import (
 	"net/http"
 	"slices"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -22,6 +19,7 @@ type route struct {
 	handle  httperr.Handler
 
 	unlimited   bool   // answered however many others are
+	scrapes     bool   // it has a limit of its own
 	forbidden   bool   // a token or a listener may be refused
 	unavailable string // the response in openapi.json of a 503; empty: NotReady
 }
@@ -34,9 +32,7 @@ func (s *server) routes(c Config) []route {
 
 func (s *server) otherRoutes(c Config) []route {
 	health := health{source: c.Source, alive: c.Live, ready: c.Ready}
-	metrics := promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 8, Timeout: 10 * time.Second,
-	})
+	metrics := s.metrics(newExposition(c.Registry, c.Logger))
 	return []route{{
 		path: "/{$}", id: "page", handle: s.page, answer: "text/html",
 		summary: "The page for people. Without JavaScript it is a plain table, which view=plain asks for.",
@@ -49,8 +45,8 @@ func (s *server) otherRoutes(c Config) []route {
 		path: "/readyz", id: "readyz", handle: health.readyz, answer: "text/plain", unlimited: true,
 		summary: "This replica takes part: started, not draining, and its application has come.", unavailable: "NotKnownYet",
 	}, {
-		path: "/metrics", id: "metrics", handle: plain(metrics), answer: "text/plain", unlimited: true,
-		summary: "Prometheus metrics.", unavailable: "NotKnownYet",
+		path: "/metrics", id: "metrics", handle: metrics, answer: "text/plain", unlimited: true, scrapes: true,
+		summary: "Prometheus metrics, made at most once a second.", unavailable: "TooManyRequests",
 	}, {
 		path: "/openapi.json", id: "openapi", handle: openapi, answer: map[string]any{},
 		summary: "This description.", unavailable: "TooManyRequests",

@@ -119,7 +119,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// limitKernel bounds what the kernel keeps of a stream for a reader that does not read. It counts as this container's
+// limitKernel bounds what the kernel keeps of an answer for a reader that does not read. It counts as this container's
 // memory, too.
 func limitKernel(ctx context.Context) {
 	c, _ := ctx.Value(connKey{}).(net.Conn)

@@ -121,13 +121,6 @@ func readOnly(e httperr.Handler) httperr.Handler {
 	}
 }
 
-func plain(h http.Handler) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
-		h.ServeHTTP(w, r)
-		return nil
-	}
-}
-
 // snapshot is the newest one, or the error before the first.
 func (s *server) snapshot() (*snapshot.Cluster, *Error) {
 	snapshot := s.source.Snapshot()

@@ -18,14 +18,16 @@ import (
 type share struct {
 	answering *access.InFlight // requests, those that watch not counted
 	watching  *access.InFlight
-	filtered  *answers // from the snapshot, with conditions: they do not hold up those without
-	read      *answers // of what only the store has
+	scraping  *access.InFlight // requests for metrics
+	filtered  *answers         // from the snapshot, with conditions: they do not hold up those without
+	read      *answers         // of what only the store has
 }
 
 func newShare(watchers int) *share {
 	return &share{
 		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
 		watching:  &access.InFlight{Most: watchers, MostOfOne: max(1, watchers/watchShare)},
+		scraping:  &access.InFlight{Most: maxScrapes, MostOfOne: maxScrapesOfClient},
 		filtered:  newAnswers(halfTheProcessors()),
 		read:      newAnswers(maxEventReads),
 	}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsent is how much of a stream waits in the kernel for a reader that does not read, in bytes. Without it that grows
+// unsent is how much of an answer waits in the kernel for a reader that does not read, in bytes. Without it that grows
 // to megabytes for each. What is on its way to one that reads is not limited by it.
 const unsent = 32 << 10
 
