@@ -51,11 +51,12 @@ func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) 
 		field, address string
 		tls            config.TLS
 		handler        http.Handler
+		limit          status.Connections
 	}{
-		{"server.listen", w.settings.Server.Listen, server, readOnly},
+		{"server.listen", w.settings.Server.Listen, server, readOnly, status.ServerConnections()},
 		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS, admin.New(admin.Config{
 			Read: read, Source: shown.Source, Changer: w.replica, Guard: guard, Logger: log,
-		})},
+		}), status.AdminConnections()},
 	} {
 		if l.address == "" {
 			continue
@@ -66,7 +67,7 @@ func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) 
 		if err != nil {
 			return err
 		}
-		group.Go(func() error { return status.Serve(ctx, listener, l.handler, time.Second, log) })
+		group.Go(func() error { return status.Serve(ctx, listener, l.handler, l.limit, time.Second, log) })
 	}
 	return w.serveApplication(ctx, part, group, log)
 }
@@ -85,7 +86,11 @@ func (w *workerProcess) serveApplication(
 	if err != nil {
 		return err
 	}
-	group.Go(func() error { return status.Serve(ctx, listener, w.replica.Application(), time.Second, log) })
+	group.Go(func() error {
+		return status.Serve(
+			ctx, listener, w.replica.Application(), status.ApplicationConnections(), time.Second, log,
+		)
+	})
 	return nil
 }
 

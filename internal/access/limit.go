@@ -14,8 +14,11 @@ const (
 )
 
 // Client is the address that a request came from. All of one IPv6 network of 64 bits count as one.
-func Client(r *http.Request) netip.Addr {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
+func Client(r *http.Request) netip.Addr { return ClientAt(r.RemoteAddr) }
+
+// ClientAt is [Client] of an address with a port.
+func ClientAt(remote string) netip.Addr {
+	from, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Addr{}
 	}

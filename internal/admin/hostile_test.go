@@ -93,7 +93,9 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				listener := newPipes()
 				served := make(chan error, 1)
-				go func() { served <- status.Serve(ctx, listener, test.of(l), time.Second, logr.Discard()) }()
+				go func() {
+					served <- status.Serve(ctx, listener, test.of(l), status.ServerConnections(), time.Second, logr.Discard())
+				}()
 				var heads, bodies []chan time.Duration
 				for range 20 {
 					for _, head := range []string{drain, read} {
@@ -211,7 +213,9 @@ func served(t *testing.T, handler http.Handler) (url string, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- status.Serve(ctx, listener, handler, time.Second, logr.Discard()) }()
+	go func() {
+		ended <- status.Serve(ctx, listener, handler, status.ServerConnections(), time.Second, logr.Discard())
+	}()
 	return "http://" + listener.Addr().String(), func() {
 		cancel()
 		if err := <-ended; err != nil {

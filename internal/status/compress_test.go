@@ -82,7 +82,9 @@ func TestSnapshotsOfWatchesAreSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, listener, New(Config{Source: board}), time.Second, logr.Discard()) }()
+	go func() {
+		served <- Serve(ctx, listener, New(Config{Source: board}), ServerConnections(), time.Second, logr.Discard())
+	}()
 	defer func() {
 		stop()
 		if err := <-served; err != nil {

@@ -24,10 +24,11 @@ type closingKey struct{}
 // maxHeader is how large the head of a request may be, in bytes. A watch keeps it as long as it goes on.
 const maxHeader = 32 << 10
 
-// Serve answers requests on the listener until ctx ends; then it ends streams, lets the rest finish for up to grace,
-// and returns nil. It closes the listener. For TLS the listener is one of package tls.
+// Serve answers requests on the listener, over at most so many connections, until ctx ends; then it ends streams, lets
+// the rest finish for up to grace, and returns nil. It closes the listener. For TLS the listener is one of package tls.
 func Serve(
-	ctx context.Context, listener net.Listener, handler http.Handler, grace time.Duration, logger logr.Logger,
+	ctx context.Context, listener net.Listener, handler http.Handler, limit Connections, grace time.Duration,
+	logger logr.Logger,
 ) error {
 	closing, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -39,6 +40,8 @@ func Serve(
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
 		ConnContext:       withConn,
+		ConnState:         newConnections(limit, logger).changed,
+
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.WithoutCancel(ctx), closingKey{}, closing)
 		},

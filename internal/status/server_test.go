@@ -189,7 +189,7 @@ func TestServeEndsWithItsWatchers(t *testing.T) {
 	defer cancel()
 	served := make(chan error, 1)
 	go func() {
-		served <- Serve(ctx, ln, New(Config{Source: boardWith(sample(3))}), time.Hour, logr.Discard())
+		served <- Serve(ctx, ln, New(Config{Source: boardWith(sample(3))}), ServerConnections(), time.Hour, logr.Discard())
 	}()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
