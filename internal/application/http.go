@@ -21,6 +21,8 @@ import (
 // What a request may weigh.
 const (
 	maxSync = 16 << 20 // bytes of a call: 100,000 keys take 8 MB
+	// maxClaimed is for how much there is room before it has come, in bytes, whatever the head of a call says.
+	maxClaimed = 64 << 10
 )
 
 // Reasons of refusals, beside those of package api.
@@ -234,7 +236,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) *httperr.Error {
 
 func decode(w http.ResponseWriter, r *http.Request, into any) *httperr.Error {
 	var text bytes.Buffer
-	text.Grow(int(min(max(0, r.ContentLength), maxSync)) + bytes.MinRead)
+	text.Grow(int(min(max(0, r.ContentLength), maxClaimed)) + bytes.MinRead)
 	_, err := text.ReadFrom(http.MaxBytesReader(w, r.Body, maxSync))
 	if err == nil {
 		err = json.Unmarshal(text.Bytes(), into)
