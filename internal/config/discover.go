@@ -67,7 +67,10 @@ func (l *listReader) discover(p *parts, s *Settings) *Discover {
 	d.template = l.withDefaults(p.template, p.defaults)
 	l.warnOfShell(d.template)
 	l.warnOfBody(d.template)
-	d.Template = &Template{opts: l.opts, node: d.template, group: p.name, settings: s, each: variesByName(d.template)}
+	d.Template = &Template{
+		opts: l.opts, node: d.template, group: p.name, settings: s, each: variesByName(d.template),
+		files: discoveredFiles(d.template),
+	}
 	// What is wrong with the template is wrong for any name.
 	d.Template.build(l, d.template, discover.Found{Name: "x", Partition: "0"})
 	return d
@@ -190,7 +193,8 @@ type Template struct {
 	node     *decode.Node // of a task without a name; not changed once the configuration is loaded
 	group    string
 	settings *Settings
-	each     bool // a field that is read now depends on what is found
+	each     bool     // a field that is read now depends on what is found
+	files    []string // the fields that name files by what is found
 }
 
 // Tasks makes a task of each that was found, in that order. Those of which none can be made are left out; refused says
@@ -200,15 +204,18 @@ func (t *Template) Tasks(found []discover.Found) (made []tasks.Task, refused err
 	var shared *tasks.Task
 	left := 0
 	for _, f := range found {
-		if shared == nil || t.each {
-			one, err := t.Task(f)
-			if err != nil {
-				if left++; refused == nil {
-					refused = fmt.Errorf("no task can be made for %q: %w", f.String(), err)
-				}
-				continue
+		err := t.checkFiles(f)
+		if err == nil && (shared == nil || t.each) {
+			var one tasks.Task
+			if one, err = t.Task(f); err == nil {
+				shared = &one
 			}
-			shared = &one
+		}
+		if err != nil {
+			if left++; refused == nil {
+				refused = fmt.Errorf("no task can be made for %q: %w", f.String(), err)
+			}
+			continue
 		}
 		made = append(made, t.named(*shared, f))
 	}
@@ -220,6 +227,9 @@ func (t *Template) Tasks(found []discover.Found) (made []tasks.Task, refused err
 
 // Task makes the task of what was found.
 func (t *Template) Task(f discover.Found) (tasks.Task, error) {
+	if err := t.checkFiles(f); err != nil {
+		return tasks.Task{}, err
+	}
 	node := t.node.Clone() // what is wrong for one name is not for the next
 	l := &listReader{fieldReader: fieldReader{&decode.Reader{}, t.opts}}
 	made := t.build(l, node, f)

@@ -132,6 +132,16 @@ func (n *Node) Outside() bool {
 	return outside
 }
 
+// Uses says whether the variable occurs in n.
+func (n *Node) Uses(variable string) bool {
+	uses := false
+	_, _ = Expand(withoutFiles(n.Raw), func(name string) (string, bool) {
+		uses = uses || name == variable
+		return "", true
+	})
+	return uses
+}
+
 // UsesOwn says whether one of a task's own variables occurs in n.
 func (n *Node) UsesOwn() bool {
 	uses := false
