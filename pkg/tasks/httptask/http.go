@@ -35,6 +35,7 @@ type Runner struct {
 	Method  string // empty: POST
 	Headers map[string]string
 	Body    string
+	JSON    map[string]string // instead of Body: an object of texts, encoded once their variables are replaced
 	// Timeout is that of one request; 0: the default. Where the endpoint holds the task, one of a third of the lease
 	// or more counts as 0.
 	Timeout   time.Duration
@@ -85,7 +86,7 @@ type Kind struct{}
 // Name is "http".
 func (Kind) Name() string { return Name }
 
-// Schema is that of the mapping with url, method, headers, body, timeout, tokenFile and tls.
+// Schema is that of the mapping with url, method, headers, body, json, timeout, tokenFile and tls.
 func (Kind) Schema() string { return new(Runner).fields(&endpoint.Endpoint{}).Schema("Calls a URL.") }
 
 // Fields are those of work.
@@ -108,6 +109,10 @@ func (r *Runner) fields(to *endpoint.Endpoint) field.List {
 	return to.Fields(
 		field.Field{Name: "body", Value: field.Text{To: &r.Body}},
 		field.Field{
+			Name: "json", Value: field.Map{To: &r.JSON},
+			Doc: "Instead of `body`: a JSON object of these texts, encoded once their variables are replaced.",
+		},
+		field.Field{
 			Name: "timeout", Value: field.Duration{To: &r.Timeout, Default: DefaultTimeout},
 			Doc: "Of one request. Without ticks it must be less than a third of lease.duration, and is by default the lesser " +
 				"of 10s and a quarter of it.",
@@ -126,6 +131,11 @@ func (r Runner) endpoint() endpoint.Endpoint {
 func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 	to := r.endpoint()
 	wrong := append(r.fields(&to).Check(), to.Validate()...)
+	if r.Body != "" && len(r.JSON) > 0 {
+		wrong = append(wrong, decode.FieldError{
+			Path: []string{"json"}, Message: "goes without body: a request has one of them",
+		})
+	}
 	if !use.Ticks && 3*r.Timeout >= use.Lease && r.Timeout > 0 {
 		// An endpoint that holds the task is asked every third of the lease, so it has to answer within that.
 		must := "less than a third of lease.duration " + decode.Short(use.Lease)

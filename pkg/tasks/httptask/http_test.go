@@ -286,6 +286,34 @@ func TestTickAsRequest(t *testing.T) {
 	if got := rig.Wait(t, requests, "the request").header.Get("Authorization"); got != "Bearer second" {
 		t.Errorf("the token was not read again: %q", got)
 	}
+	object := runner
+	object.Body, object.JSON = "", map[string]string{"topic": "$(NAME)", "task": "$(SHARDCTL_TASK)", "a": "b"}
+	q.environ = append(q.environ, `NAME=x", "admin": "true`)
+	if err := tick(object); err != nil {
+		t.Fatal(err)
+	}
+	got = rig.Wait(t, requests, "the request")
+	if got.body != `{"a":"b","task":"n","topic":"x\", \"admin\": \"true"}` ||
+		got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s of type %s", got.body, got.header.Get("Content-Type"))
+	}
+	object.Headers = map[string]string{"Content-Type": "application/vnd.x+json"}
+	object.JSON = map[string]string{"a": ""}
+	if err := tick(object); err != nil {
+		t.Fatal(err)
+	}
+	if got = rig.Wait(t, requests, "the request"); got.body != `{"a":""}` ||
+		got.header.Get("Content-Type") != "application/vnd.x+json" {
+		t.Errorf("%s of type %s", got.body, got.header.Get("Content-Type"))
+	}
+	object.JSON = map[string]string{"x": "$(NOT_SET)"}
+	if err := tick(object); err == nil || !strings.Contains(err.Error(), "http.json.x: $(NOT_SET) is not set") {
+		t.Errorf("%v", err)
+	}
+	if wrong := (Runner{URL: "http://a", Body: "x", JSON: object.JSON}).Validate(tasks.Use{Ticks: true}); len(wrong) != 1 ||
+		wrong[0].Path[0] != "json" {
+		t.Errorf("both a body and JSON: %v", wrong)
+	}
 	runner.URL = "$(HOST)/moved"
 	if err := tick(runner); err == nil || !strings.Contains(err.Error(), "302") || len(requests) != 1 {
 		t.Errorf("a redirect gave %v", err)

@@ -2,6 +2,7 @@ package httptask
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -75,16 +76,35 @@ func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
 
 // newRequest makes a message a request, with everything expanded now.
 func (r Runner) newRequest(ctx context.Context, env tasks.Env, m message) (*http.Request, error) {
-	body, err := env.Expand("http.body", r.Body)
+	body, err := r.body(env)
 	if err != nil {
 		return nil, err
 	}
-	request, err := r.endpoint().Request(ctx, env, []byte(body))
+	request, err := r.endpoint().Request(ctx, env, body)
 	if err != nil {
 		return nil, err
+	}
+	if len(r.JSON) > 0 && request.Header.Get("Content-Type") == "" {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	describe(request.Header, env, m)
 	return request, nil
+}
+
+// body is that of a request, with everything expanded now. It is the same as long as the variables are.
+func (r Runner) body(env tasks.Env) ([]byte, error) {
+	if len(r.JSON) == 0 {
+		body, err := env.Expand("http.body", r.Body)
+		return []byte(body), err
+	}
+	object := make(map[string]string, len(r.JSON))
+	for name, text := range r.JSON {
+		var err error
+		if object[name], err = env.Expand("http.json."+name, text); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(object)
 }
 
 // describe sets what the endpoint needs to know. Nothing that the task's headers say wins over it.
