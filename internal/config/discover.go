@@ -67,6 +67,7 @@ func (l *listReader) discover(p *parts, s *Settings) *Discover {
 	d.template = l.withDefaults(p.template, p.defaults)
 	l.warnOfShell(d.template)
 	l.warnOfBody(d.template)
+	l.warnOfJSON(d.template)
 	d.Template = &Template{
 		opts: l.opts, node: d.template, group: p.name, settings: s, each: variesByName(d.template),
 		files: discoveredFiles(d.template),

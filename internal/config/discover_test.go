@@ -53,6 +53,40 @@ func TestWarnsOfNamesInAShell(t *testing.T) {
 	}
 }
 
+// Nor is it to be read as code of another interpreter, or as JSON.
+func TestWarnsOfNamesInCode(t *testing.T) {
+	for template, warned := range map[string]bool{
+		`exec: {command: [python3, -c, "f('$(DISCOVERED_NAME)')"]}`:              true,
+		`exec: {command: [/usr/bin/python3.12, -Ic, "f('$(DISCOVERED_NAME)')"]}`: true,
+		`exec: {command: [env, A=b, python, -c, "f('$(DISCOVERED_NAME)')"]}`:     true,
+		`exec: {command: [perl, -ne, "print '$(DISCOVERED_NAME)'"]}`:             true,
+		`exec: {command: [node, "--eval=f('$(DISCOVERED_NAME)')"]}`:              true,
+		`exec: {command: [psql, -d, x, -c, "select '$(DISCOVERED_NAME)'"]}`:      true,
+		`exec: {command: [psql, -c, "select '$(DISCOVERED_NAME)'", x]}`:          true,
+		`exec: {command: [mysql, "-eselect '$(DISCOVERED_NAME)'"]}`:              true,
+		`exec: {command: [awk, -v, "x=$(DISCOVERED_NAME)", "{print x}"]}`:        false,
+		`exec: {command: [awk, -F, ":", "/$(DISCOVERED_NAME)/"]}`:                true,
+		`exec: {command: [sed, -n, "s/x/$(DISCOVERED_NAME)/"]}`:                  true,
+		`exec: {command: [sed, -e, "s/x/y/", $(DISCOVERED_NAME)]}`:               false,
+		`exec: {command: [jq, --arg, x, $(DISCOVERED_NAME), ".a == $x"]}`:        false,
+		`exec: {command: [jq, ".$(DISCOVERED_NAME)"]}`:                           true,
+		`exec: {command: [ssh, -p, "22", host, consume, $(DISCOVERED_NAME)]}`:    true,
+		`exec: {command: [ssh, $(DISCOVERED_NAME), date]}`:                       false,
+		`exec: {command: [python3, consume.py, -c, $(DISCOVERED_NAME)]}`:         false,
+		`exec: {command: [python3, -c, "f()", $(DISCOVERED_NAME)]}`:              false,
+		`exec: {command: [consume, -e, $(DISCOVERED_NAME)]}`:                     false,
+		`http: {url: "http://a/", body: '{"topic": "$(DISCOVERED_NAME)"}'}`:      true,
+		`http: {url: "http://a/", body: "topic $(DISCOVERED_NAME)"}`:             false,
+		`http: {url: "http://a/", body: '{"topic": "$(SHARDCTL_TASK)"}'}`:        false,
+		`http: {url: "http://a/", json: {topic: $(DISCOVERED_NAME)}}`:            false,
+	} {
+		s := loadText(t, discoverHead+"    template:\n      "+template+"\n")
+		if got := len(s.Warnings) == 1; got != warned || len(s.Warnings) > 1 {
+			t.Errorf("%s: warnings %v, want one: %t", template, s.Warnings, warned)
+		}
+	}
+}
+
 func TestTemplateMakesTasks(t *testing.T) {
 	d := loadText(t, discoverHead+`    defaults: {stop: {timeout: 3s}}
     template:
