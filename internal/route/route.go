@@ -97,6 +97,9 @@ type target struct {
 type targetKey struct{}
 
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	if r.Method == http.MethodTrace || r.Method == http.MethodConnect {
+		return httperr.NotAllowed("DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT", "%s is not forwarded", r.Method)
+	}
 	to, bad := targetOf(r)
 	if bad != nil {
 		return bad
@@ -193,27 +196,11 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme, p.Out.URL.RawPath = "http", to.path
 	p.Out.URL.Path, _ = url.PathUnescape(to.path) // it was unescaped once already
 	p.Out.URL.RawQuery = p.In.URL.RawQuery        // the proxy leaves out what it cannot parse
-	for name := range p.Out.Header {
-		// Servers that follow CGI take both for one name.
-		if strings.HasPrefix(strings.ReplaceAll(name, "_", "-"), "Shardctl-") {
-			p.Out.Header.Del(name)
-		}
-	}
-	p.Out.Header.Del("Upgrade")
-	p.Out.Header.Del("Connection")
+	clean(p.Out.Header, f.cfg.Known)
+	p.Out.Trailer = nil // servers join it with the header
 	p.Out.Header.Set(api.KeyHeader, to.key)
 	p.Out.Header.Set(hopsHeader, strconv.Itoa(hopsOf(p.In)+1))
-	if token, ok := access.Bearer(p.In); ok && f.cfg.Known != nil && f.cfg.Known(token) {
-		p.Out.Header.Del("Authorization")
-	}
 	p.SetXForwarded()
-}
-
-// sandbox keeps what an owner answers apart from the page, which is of the same origin.
-func sandbox(resp *http.Response) error {
-	resp.Header.Set("Content-Security-Policy", "sandbox")
-	resp.Header.Set("X-Content-Type-Options", "nosniff")
-	return nil
 }
 
 // notedWriter remembers the status of an answer.
