@@ -318,7 +318,8 @@ func pathParameters(path string) (all []object) {
 
 // queryParameter describes a parameter of an operation, as it is there or everywhere.
 func queryParameter(id, name string) object {
-	limited := text(field{"maxLength", maxLength})
+	noControl := field{"pattern", `^[^\u0000-\u001f\u007f-\u009f]*$`}
+	limited := text(field{"maxLength", maxLength}, noControl)
 	oneOf := func(words []string) object {
 		word := "(?:" + strings.Join(words, "|") + ")"
 		return text(field{"pattern", "^(?:" + word + "(?:," + word + ")*)?$"})
@@ -364,7 +365,7 @@ func queryParameter(id, name string) object {
 		"logs after": {
 			"Only lines written after this position, which an earlier answer gave in " + api.LogPositionHeader +
 				". One of another owner is passed over.",
-			text(field{"maxLength", maxPosition}, field{"pattern", `^[^\u0000-\u001f\u007f-\u009f]*$`}),
+			text(field{"maxLength", maxPosition}, noControl),
 		},
 		"logs instance":   {"What it wrote on this instance, also before it moved.", limited},
 		"logs previous":   {"Only lines of the run before the newest one on that instance.", boolean},

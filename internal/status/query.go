@@ -101,7 +101,13 @@ func checkParameters(values url.Values, path string, allowed []string) (errs []a
 		case n > maxValues:
 			bad(name, "it is given %d times; at most %d are taken", n, maxValues)
 		default:
-			if i := slices.IndexFunc(values[name], isOdd); i >= 0 {
+			odd := func(value string) bool {
+				if name == "selector" { // in which tabs are spaces
+					value = strings.ReplaceAll(value, "\t", " ")
+				}
+				return isOdd(value)
+			}
+			if i := slices.IndexFunc(values[name], odd); i >= 0 {
 				bad(name, "%.80q: want UTF-8 without control characters", values[name][i])
 			}
 		}

@@ -213,6 +213,9 @@ func TestParametersOfEveryPath(t *testing.T) {
 	if n < 12 {
 		t.Errorf("%d paths of the API were tried", n)
 	}
+	if w := get(t, h, "/api/v1/tasks?selector=team%09in%20(core)"); w.Code != http.StatusOK {
+		t.Errorf("a tab in a selector: %d %s", w.Code, w.Body)
+	}
 	token := base64.RawURLEncoding.EncodeToString([]byte(`{"k":"a\u0000b","t":1,"s":1}`))
 	expect("/api/v1/events?continue="+url.QueryEscape(token), "continue")
 }
