@@ -141,6 +141,7 @@ func TestTheNextOwnerLearnsThatATaskWasRemoved(t *testing.T) {
 					if err := n.Release(t.Context(), cluster.HandOver{Key: "g/k", Suspend: true, Reason: reason}); err != nil {
 						t.Fatal(err)
 					}
+					synctest.Wait() // the other one has seen that
 				}
 				found := make(chan elect.TaskStatus, 2)
 				next := func(n *node, report *elect.TaskStatus) {
