@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -30,8 +31,8 @@ type MutexRequest = protocol.MutexRequest
 // to the store. It goes on through failures of the store, and through the loss of a session, which keeps its place.
 //
 // The values of ctx are those of the hold's context. Errors: [ErrLocked] when the request does not wait,
-// [ErrQueueFull], [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning] or the cause of ctx.
-// The latter is [ErrUnavailable] as well when the store has not shown since the call began that others were before it.
+// [ErrQueueFull], [ErrLimit], [ErrShared], [ErrNoClock] for AtLeast, [ErrClosed], [ErrNotRunning]; the store's error
+// when it refuses for good ([store.Lasting]); or a [WaitError] when ctx ends.
 func (m Mutexes) Lock(ctx context.Context, name string, request MutexRequest) (*Hold, error) {
 	hold, err := m.lock(ctx, name, request)
 	if err != nil {
@@ -48,13 +49,13 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 		return nil, err
 	}
 	if ctx.Err() != nil { // nobody is asked: what the loop has seen before this call says nothing about now
-		return nil, endedUnanswered(ctx)
+		return nil, &WaitError{Cause: context.Cause(ctx)}
 	}
 	h := &Hold{name: name, claim: m.e.claims.next(), request: request, answer: make(chan error, 1)}
 	h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	switch err := m.e.core.Box.Ask(ctx, func() { m.e.mutexes.ask(h) }); {
 	case err != nil && ctx.Err() != nil:
-		return nil, endedUnanswered(ctx)
+		return nil, &WaitError{Cause: context.Cause(ctx)}
 	case err != nil:
 		return nil, err
 	}
@@ -83,8 +84,48 @@ func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 	}
 }
 
-func endedUnanswered(ctx context.Context) error {
-	return fmt.Errorf("%w: the store has not answered: %w", context.Cause(ctx), ErrUnavailable)
+// WaitError says why a call of [Mutexes.Lock] has got nothing before its context ended. It wraps Cause and Store, and
+// [ErrUnavailable] unless Behind.
+type WaitError struct {
+	Cause  error // of the context
+	Behind bool  // the store has shown, since the call began, that others were before it
+	Store  error // the last error of the store, unless it has answered since; nil: none
+}
+
+// Error implements error.
+func (e *WaitError) Error() string {
+	switch {
+	case e.Store != nil && e.Behind:
+		return fmt.Sprintf("%v: others were before it, and since then the store has not answered: %v", e.Cause, e.Store)
+	case e.Behind:
+		return e.Cause.Error()
+	default:
+		return fmt.Sprintf("%v: the store has not answered: %v", e.Cause, cmp.Or(e.Store, ErrUnavailable))
+	}
+}
+
+// Unwrap implements what package errors asks of an error that wraps several.
+func (e *WaitError) Unwrap() []error {
+	all := []error{e.Cause}
+	if e.Store != nil {
+		all = append(all, e.Store)
+	}
+	if !e.Behind {
+		all = append(all, ErrUnavailable)
+	}
+	return all
+}
+
+// Trouble is the last error of the store that keeps calls for a mutex of this process waiting; nil: the store has
+// answered since, or was not asked. It asks the loop alone, and does so when ctx has ended, too.
+func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
+	err := m.e.core.Box.Ask(context.WithoutCancel(ctx), func() {
+		trouble = m.e.mutexes.node.Mutexes.Trouble(record.MutexID(name))
+	})
+	if err != nil {
+		return nil // there is no session, so nothing is asked of the store
+	}
+	return trouble
 }
 
 // checkClock refuses what the store's clock is needed for where it has none. Its first reply says so.
@@ -92,22 +133,32 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 	if request.AtLeast <= 0 || !m.e.core.Box.Started.Load() {
 		return nil
 	}
-	for m.e.core.Times.Revisions() == 0 {
-		if m.e.readClock(ctx) == nil {
-			break
-		}
-		select {
-		case <-time.After(m.e.core.P.Retry):
-		case <-ctx.Done():
-			return endedUnanswered(ctx)
-		case <-m.e.core.Box.Over:
-			return ErrClosed
+	if m.e.core.Times.Revisions() == 0 {
+		if err := m.awaitReply(ctx); err != nil {
+			return err
 		}
 	}
 	if !m.e.core.Times.Has() {
 		return ErrNoClock
 	}
 	return nil
+}
+
+// awaitReply returns after a reply of the store, or once it refuses for good.
+func (m Mutexes) awaitReply(ctx context.Context) error {
+	for {
+		err := m.e.readClock(ctx)
+		if err == nil || store.Lasting(err) {
+			return err
+		}
+		select {
+		case <-time.After(m.e.core.P.Retry):
+		case <-ctx.Done():
+			return &WaitError{Cause: context.Cause(ctx), Store: err}
+		case <-m.e.core.Box.Over:
+			return ErrClosed
+		}
+	}
 }
 
 // readClock has a reply of the store set its clock.
@@ -205,16 +256,15 @@ func (mc *mutexCalls) refuse(h *Hold, err error) {
 }
 
 // giveUp ends a call whose context has ended, also when it was granted a moment ago. The error is what the call
-// returns: it says where the store has not shown that others are before it.
+// returns.
 func (mc *mutexCalls) giveUp(ctx context.Context, h *Hold) error {
 	err := context.Cause(ctx)
 	if mc.all[h.claim] == nil {
 		return err // it was answered
 	}
 	if h.lease == nil {
-		if !mc.node.Mutexes.Behind(h.id(), h.claim) {
-			err = endedUnanswered(ctx)
-		}
+		table := mc.node.Mutexes
+		err = &WaitError{Cause: err, Behind: table.Behind(h.id(), h.claim), Store: table.Trouble(h.id())}
 		mc.refuse(h, err)
 	} else {
 		h.end(ErrReleased)
@@ -259,8 +309,13 @@ func (mc *mutexCalls) Became(r engine.MutexResult) {
 		return
 	}
 	err := reasons[r.Reason]
-	if r.Closed {
+	switch {
+	case r.Closed:
 		err = ErrClosed
+	case err != nil && r.Err != nil:
+		err = fmt.Errorf("%w: %w", err, r.Err)
+	case r.Err != nil:
+		err = r.Err
 	}
 	switch r.Kind {
 	case protocol.MutexGranted:

@@ -28,13 +28,18 @@ type Locks struct {
 func New(e *elect.Elector) *Locks { return &Locks{elector: e, lent: true, owners: newOwners()} }
 
 // Open opens the store at a URI, whose driver the program imports, for locks in the cluster "default". The session
-// starts with the first use. Options change its lease, its name, its logger and the like; the store is set.
+// starts with the first use. Options change its lease, its name, its logger, which the store has as well, and the like;
+// the store is set.
 func Open(ctx context.Context, uri string, options ...func(*elect.Config)) (*Locks, error) {
-	s, err := store.Open(ctx, store.Config{URI: uri})
+	var cfg elect.Config
+	for _, set := range options {
+		set(&cfg)
+	}
+	s, err := store.Open(ctx, store.Config{URI: uri, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	l, err := OnStore(s, options...)
+	l, err := onStore(s, cfg)
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
@@ -44,10 +49,15 @@ func Open(ctx context.Context, uri string, options ...func(*elect.Config)) (*Loc
 
 // OnStore makes locks on a store that the caller has opened, and closes after them.
 func OnStore(s store.Store, options ...func(*elect.Config)) (*Locks, error) {
-	l := &Locks{owners: newOwners()}
+	var cfg elect.Config
 	for _, set := range options {
-		set(&l.cfg)
+		set(&cfg)
 	}
+	return onStore(s, cfg)
+}
+
+func onStore(s store.Store, cfg elect.Config) (*Locks, error) {
+	l := &Locks{cfg: cfg, owners: newOwners()}
 	l.cfg.Store = s
 	if _, err := elect.New(l.cfg); err != nil { // what it would refuse later
 		return nil, fmt.Errorf("locks: %w", err)
@@ -90,6 +100,17 @@ func (l *Locks) Close(ctx context.Context) error {
 		err = errors.Join(err, l.opened.Close(ctx))
 	}
 	return err
+}
+
+// trouble is the last error of the store that keeps calls for a lock waiting; nil: none.
+func (l *Locks) trouble(ctx context.Context, name string) error {
+	l.mu.Lock()
+	e := l.elector
+	l.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	return e.Mutexes().Trouble(ctx, name)
 }
 
 // mutexes starts the session, the first time.

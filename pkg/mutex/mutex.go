@@ -21,8 +21,9 @@ type Mutex struct {
 }
 
 // Lock waits its turn, until it holds the mutex or ctx ends. It goes on through failures of the store. The hold
-// outlives ctx: see [Held.Context]. Errors: the cause of ctx, [ErrQueueFull], [ErrLimit], [ErrHeldHere], [ErrUpgrade],
-// [ErrClosed].
+// outlives ctx: see [Held.Context]. Errors: [ErrQueueFull], [ErrLimit], [ErrHeldHere], [ErrUpgrade], [ErrClosed]; the
+// store's error when it refuses for good (see [store.Lasting]); when ctx ends an [elect.WaitError], which wraps its cause
+// and the store's last error.
 func (m Mutex) Lock(ctx context.Context) (*Held, error) { return m.lock(ctx) }
 
 // TryLock does not wait for others: [ErrLocked] when they hold it, wait for it or keep it. Else it is as Lock.
@@ -31,25 +32,40 @@ func (m Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return m.lock(ctx)
 }
 
-// errWithin is the cause of a context whose time LockWithin has limited. To who observes the elector it is a deadline.
-var errWithin = fmt.Errorf("the time to wait is over: %w", context.DeadlineExceeded)
+// within is the cause of a context whose time LockWithin has limited.
+type within time.Duration
 
-// LockWithin waits at most d, and returns [ErrLocked] then. If the store does not answer in time, the lock's state is
-// unknown: the error is then [context.DeadlineExceeded] and [elect.ErrUnavailable]. Else it is as Lock.
+// Error implements error.
+func (w within) Error() string { return fmt.Sprintf("not within %v", time.Duration(w)) }
+
+// Unwrap makes it a deadline, to those who observe the elector as well.
+func (w within) Unwrap() error { return context.DeadlineExceeded }
+
+// tryLimit is how long the store may take to answer a call that is not to wait.
+const tryLimit = 10 * time.Second
+
+// LockWithin waits at most d, and returns [ErrLocked] then. With d of 0 or less it does not wait for others, as TryLock,
+// and gives the store 10 s to answer. If the store does not answer in time, the lock's state is unknown: the error is
+// then [context.DeadlineExceeded] and [elect.ErrUnavailable]. Either wraps the store's last error, unless it has
+// answered since. Else it is as Lock.
 func (m Mutex) LockWithin(ctx context.Context, d time.Duration) (*Held, error) {
-	within, cancel := context.WithTimeoutCause(ctx, d, errWithin)
+	if d <= 0 {
+		m.ask.Try, d = true, tryLimit
+	}
+	over := within(d)
+	ctx, cancel := context.WithTimeoutCause(ctx, d, over)
 	defer cancel()
-	held, err := m.lock(within)
+	held, err := m.lock(ctx)
+	ended, waited := errors.AsType[*elect.WaitError](err)
 	switch {
-	case !errors.Is(err, errWithin):
+	case !waited || !ended.Behind || !errors.Is(ended.Cause, over):
 		return held, err
-	case errors.Is(err, elect.ErrUnavailable):
+	case ended.Store != nil:
 		return nil, fmt.Errorf(
-			"lock %.80q: not within %v: the store has not answered: %w: %w",
-			m.name, d, elect.ErrUnavailable, context.DeadlineExceeded,
+			"lock %.80q: %w: %w; since then the store has not answered: %w", m.name, over, ErrLocked, ended.Store,
 		)
 	}
-	return nil, fmt.Errorf("lock %.80q: not within %v: %w", m.name, d, ErrLocked)
+	return nil, fmt.Errorf("lock %.80q: %w: %w", m.name, over, ErrLocked)
 }
 
 // Unfair enters over those who wait, where the mutex is free and none of them was notified yet. It is faster under

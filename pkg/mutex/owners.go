@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // owners are the owners of this process that hold a lock, or are about to.
@@ -52,7 +54,10 @@ func (os owners) lock(ctx context.Context, m Mutex) (*Held, error) {
 		select {
 		case <-o.ready:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("lock %.80q: %w", m.name, context.Cause(ctx))
+			trouble := m.locks.trouble(ctx, m.name) // of the call that is before this one
+			return nil, fmt.Errorf("lock %.80q: %w", m.name, &elect.WaitError{
+				Cause: context.Cause(ctx), Behind: trouble == nil, Store: trouble,
+			})
 		}
 		if h, err := os.again(o, m); h != nil || err != nil {
 			return h, err

@@ -33,7 +33,16 @@ var (
 	ErrCannotWatch = errors.New("store cannot watch")
 	// ErrInvalid says the database refused the store's URI, credentials or set-up; trying again does not help.
 	ErrInvalid = errors.New("store refused")
+	// ErrSettings says the database keeps a setting that must be the same for all of its clients, and this one has
+	// another; trying again does not help until one of them is changed.
+	ErrSettings = errors.New("store keeps other settings")
 )
+
+// Lasting reports whether trying again does not help until somebody changes the program's settings or the database:
+// err wraps [ErrInvalid], [ErrSchema] or [ErrSettings].
+func Lasting(err error) bool {
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrSchema) || errors.Is(err, ErrSettings)
+}
 
 // WriterID names the write that made a document what it is: the writer's session and a number
 // that the session never uses twice. It is how a writer knows its own write again after a lost answer.

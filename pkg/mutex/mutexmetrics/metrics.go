@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Metrics are those of the locks of one process:
@@ -113,6 +114,13 @@ func resultOf(err error) string {
 		if errors.Is(err, refused) {
 			return Refused
 		}
+	}
+	ended, waited := errors.AsType[*elect.WaitError](err)
+	switch {
+	case store.Lasting(err):
+		return Refused
+	case waited && ended.Behind: // and the store may have gone since
+		err = ended.Cause
 	}
 	switch {
 	case errors.Is(err, elect.ErrUnavailable):

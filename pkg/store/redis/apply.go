@@ -179,7 +179,8 @@ func (b *batch) closed(c store.Change, why string) error {
 			max(0, c.Claim-b.course.age(b.course.expected(), time.Now())).Round(time.Millisecond))
 	}
 	err := fmt.Errorf("%w: the gate %s is %w: %s", store.ErrUnavailable, b.keys.gate(), errClosed, text)
-	if word != "gate" {
+	if word != "gate" { // it stays closed
+		err = fmt.Errorf("%w: %w", store.ErrSettings, err)
 		b.warn(err)
 	}
 	return err

@@ -195,10 +195,12 @@ func (e *Engine) heartbeat(w sessionWrite) {
 		if w.Member != nil {
 			e.memberAnswered(*w.Member, a.Outcomes[0])
 		}
-		status := statusOf(a.Outcomes[len(a.Outcomes)-1])
+		out := a.Outcomes[len(a.Outcomes)-1]
+		status := statusOf(out)
 		if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
 			e.Outbox.increment(e.cfg.Cache.Groups(), e.cfg.Clock.Now())
 		}
+		e.Mutexes.beat(out.Err, e.Moment())
 		e.Session.answered(w.Change.Doc.ID, status, e.Moment())
 	})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type MutexResult struct {
 	Slot      int                      // MutexGranted: of a semaphore
 	Reason    protocol.MutexReason     // MutexRefused, MutexLost
 	Closed    bool                     // MutexRefused, MutexLost: this process gives everything up
+	Err       error                    // MutexRefused: of the store, which refuses for good
 }
 
 // mutexFound is a mutex as read.
@@ -25,7 +27,7 @@ type mutexFound struct {
 	Doc protocol.MutexDoc // Rev 0: absent
 	// Mark is the largest token of mutexes that were deleted; of an absent one.
 	Mark int64
-	OK   bool // the read succeeded
+	Err  error // the read failed
 }
 
 // Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
@@ -36,6 +38,8 @@ type Mutexes struct {
 	used   int // of all, those that are not idle
 	timers mutexTimers
 	out    *Effects
+	// heartbeat is why the own session's last heartbeat was not answered; nil: it was. No mutex is entered without one.
+	heartbeat error
 }
 
 // localMutex is one of them.
@@ -46,6 +50,8 @@ type localMutex struct {
 	seq    int64        // of the write that change is
 	change store.Change // as sent last: a repeat is the very same
 	timer  mutexTimer
+	// Why the last write and the last read were not answered; nil: they were.
+	unwritten, unread error
 }
 
 // maxIdleMutexes is how many unused mutexes are kept. The next call for one of them needs no read.
@@ -114,6 +120,9 @@ func (t *Mutexes) step(x *localMutex, ev protocol.MutexEvent, m protocol.Moment)
 	for _, a := range acts {
 		t.act(x, a)
 	}
+	if !x.m.Write.Under {
+		x.unwritten = nil
+	}
 	if idle := x.m.Idle(); idle != x.idle {
 		x.idle = idle
 		if idle {
@@ -144,9 +153,11 @@ func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
 	case protocol.WantSession:
 		t.out.add(wantSession{a.Session})
 	case protocol.MutexGranted, protocol.MutexRefused, protocol.MutexLost, protocol.MutexDone:
-		t.out.add(MutexResult{
-			ID: x.id, Claim: a.Claim, Kind: a.Kind, Token: a.Token, Slot: a.Slot, Reason: a.Reason,
-		})
+		r := MutexResult{ID: x.id, Claim: a.Claim, Kind: a.Kind, Token: a.Token, Slot: a.Slot, Reason: a.Reason}
+		if a.Reason == protocol.MutexUnwritable {
+			r.Err = x.unwritten
+		}
+		t.out.add(r)
 	}
 }
 
@@ -165,6 +176,14 @@ func (t *Mutexes) Ask(id, claim string, ask protocol.MutexRequest, m protocol.Mo
 func (t *Mutexes) Behind(id, claim string) bool {
 	x := t.all[id]
 	return x != nil && x.m.Behind(claim)
+}
+
+// Trouble is the last error of the store that keeps calls for a mutex waiting; nil once there is an answer.
+func (t *Mutexes) Trouble(id string) error {
+	if x := t.all[id]; x != nil {
+		return cmp.Or(x.unwritten, x.unread, t.heartbeat)
+	}
+	return t.heartbeat
 }
 
 // GiveUp says that a call waits no more. One that was granted meanwhile is released.
@@ -192,11 +211,14 @@ func (t *Mutexes) leave(id string, ev protocol.MutexEvent, m protocol.Moment) {
 // found takes the answer to a read.
 func (t *Mutexes) found(f mutexFound, m protocol.Moment) {
 	x := t.all[f.ID]
-	switch {
-	case x == nil:
-	case !f.OK:
+	if x == nil {
+		return
+	}
+	x.unread = f.Err
+	if f.Err != nil {
 		t.step(x, protocol.MutexEvent{Kind: protocol.MutexUnread}, m)
-	default:
+		t.refuse(x, f.Err, m)
+	} else {
 		ev := protocol.MutexEvent{Kind: protocol.MutexFound, Sure: true, Doc: f.Doc}
 		if f.Doc.Rev == 0 {
 			ev.Floor = f.Mark + 1
@@ -220,16 +242,44 @@ func (t *Mutexes) notified(id string, doc *protocol.MutexDoc, m protocol.Moment)
 }
 
 // answered takes the outcome of a change that Prepare made. doc is what a refusal found; nil: no document.
-func (t *Mutexes) answered(c store.Change, status protocol.Status, doc *protocol.MutexDoc, m protocol.Moment) {
+func (t *Mutexes) answered(c store.Change, out store.Outcome, doc *protocol.MutexDoc, m protocol.Moment) {
 	x := t.all[c.Doc.ID]
 	if x == nil || x.change.Doc.WriterID != c.Doc.WriterID {
 		return
 	}
-	ev := protocol.MutexEvent{Kind: protocol.MutexAnswered, Seq: x.seq, Status: status}
+	ev := protocol.MutexEvent{Kind: protocol.MutexAnswered, Seq: x.seq, Status: record.StatusOf(out)}
 	if doc != nil {
 		ev.Doc = *doc
 	}
+	if x.unwritten = out.Err; out.Err == nil {
+		x.unread = nil // the answer shows the document
+	}
 	t.step(x, ev, m)
+	t.refuse(x, out.Err, m)
+}
+
+// beat takes the outcome of a heartbeat of the own session: nil when it was answered.
+func (t *Mutexes) beat(err error, m protocol.Moment) {
+	t.heartbeat = err
+	if store.Lasting(err) {
+		for _, x := range sortedMutexes(t.all) {
+			t.refuse(x, err, m)
+		}
+	}
+}
+
+// refuse ends the calls that wait for a mutex when the store refuses for good. Those that hold it go on: what is
+// written may be repaired before their lease is over.
+func (t *Mutexes) refuse(x *localMutex, err error, m protocol.Moment) {
+	if !store.Lasting(err) {
+		return
+	}
+	for _, c := range slices.Clone(x.m.Calls) {
+		if c.Phase == protocol.CallWaiting {
+			t.out.add(MutexResult{ID: x.id, Claim: c.Claim, Kind: protocol.MutexRefused, Err: err})
+			t.step(x, protocol.MutexEvent{Kind: protocol.MutexGaveUp, Claim: c.Claim}, m)
+		}
+	}
 }
 
 // seen says to the mutexes that asked whether a session is known to be dead.

@@ -68,7 +68,7 @@ func (r *mutexRig) serve() (writes, reads int) {
 		}
 		for range ids {
 			reads++
-			r.found(mutexFound{ID: "locks/m", Doc: r.doc(), Mark: 5, OK: true}, r.moment())
+			r.found(mutexFound{ID: "locks/m", Doc: r.doc(), Mark: 5}, r.moment())
 		}
 		for _, c := range changes {
 			writes++
@@ -80,11 +80,11 @@ func (r *mutexRig) serve() (writes, reads int) {
 func (r *mutexRig) apply(c store.Change) {
 	if r.have.Rev == c.IfRev {
 		r.have = c.Doc
-		r.answered(c, protocol.Applied, nil, r.moment())
+		r.answered(c, store.Outcome{Status: store.Applied}, nil, r.moment())
 		return
 	}
 	found := r.doc()
-	r.answered(c, protocol.Refused, &found, r.moment())
+	r.answered(c, store.Outcome{Status: store.Refused}, &found, r.moment())
 }
 
 // result is the only one since the last call.
@@ -135,12 +135,12 @@ func TestAnUnansweredWriteIsRepeated(t *testing.T) {
 	r := newMutexRig(t)
 	r.Ask("locks/m", "c1", oneHolder(), r.moment())
 	_, _ = r.sent()
-	r.found(mutexFound{ID: "locks/m", OK: true}, r.moment())
+	r.found(mutexFound{ID: "locks/m"}, r.moment())
 	first, _ := r.sent()
 	if len(first) != 1 || first[0].Claim == 0 {
 		t.Fatalf("%+v: want a claim", first)
 	}
-	r.answered(first[0], protocol.Unknown, nil, r.moment())
+	r.answered(first[0], store.Outcome{}, nil, r.moment())
 	if again, _ := r.sent(); len(again) != 0 {
 		t.Errorf("sent at once: %+v", again)
 	}
@@ -272,13 +272,13 @@ func TestRepeatsKeepTheirInterval(t *testing.T) {
 	r := newMutexRig(t)
 	r.Ask("locks/m", "c1", oneHolder(), r.moment())
 	_, _ = r.sent()
-	r.found(mutexFound{ID: "locks/m", OK: true}, r.moment())
+	r.found(mutexFound{ID: "locks/m"}, r.moment())
 	repeats, end := 0, r.now+10*time.Second
 	for r.now < end {
 		changes, _ := r.sent()
 		for _, c := range changes {
 			repeats++
-			r.answered(c, protocol.Unknown, nil, r.moment())
+			r.answered(c, store.Outcome{}, nil, r.moment())
 		}
 		d, ok := r.timers.wait(r.moment().Now)
 		if !ok || d == 0 {

@@ -143,7 +143,7 @@ func (o *Outbox) sendMutexes(batch writeBatch) {
 		o.mutexWrites.done(batch)
 		m := o.moment()
 		for i, c := range changes {
-			o.mutexTable.answered(c, record.StatusOf(a.Outcomes[i]), a.Mutexes[i], m)
+			o.mutexTable.answered(c, a.Outcomes[i], a.Mutexes[i], m)
 		}
 	})
 }

@@ -114,8 +114,8 @@ func (rs *reads) readMutexes(ids []string) {
 	rs.sender.read(r, func(a Answer) {
 		m := rs.moment()
 		for i, id := range ids {
-			f := mutexFound{ID: id, OK: a.Err == nil, Mark: a.Marks[record.GroupMutexes]}
-			if f.OK && a.Mutexes[i] != nil {
+			f := mutexFound{ID: id, Err: a.Err, Mark: a.Marks[record.GroupMutexes]}
+			if a.Err == nil && a.Mutexes[i] != nil {
 				f.Doc = *a.Mutexes[i]
 			}
 			rs.table.found(f, m)

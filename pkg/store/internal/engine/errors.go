@@ -34,8 +34,8 @@ func (c *Causes) Translate(doing string, err error) error {
 		return nil
 	}
 	for _, known := range []error{
-		store.ErrInvalid, store.ErrSchema, store.ErrUnavailable, store.ErrCannotWatch, store.ErrMalformed,
-		store.ErrTooLarge,
+		store.ErrInvalid, store.ErrSchema, store.ErrSettings, store.ErrUnavailable, store.ErrCannotWatch,
+		store.ErrMalformed, store.ErrTooLarge,
 	} {
 		switch text := c.hide(err.Error()); {
 		case !errors.Is(err, known):
