@@ -40,8 +40,9 @@ to it; while the lock is waited for they end the waiting. What COMMAND leaves ru
 back. When the lease is lost, or --max-hold is over, COMMAND gets SIGTERM, and SIGKILL before others may have the lock.
 
 Exit code: COMMAND's own, 128+N when signal N ended it or the waiting; 1, or that of -E: the lock was not obtained, with
-no message where others hold it; 64: the command line or the configuration is wrong; 69: COMMAND cannot start; 75: the
-lease was lost or --max-hold was over, and COMMAND was ended.`,
+no message where others hold it, and the last error of the store where it did not answer; 64: the command line or the
+configuration is wrong; 69: COMMAND cannot start; 75: the lease was lost or --max-hold was over, and COMMAND was ended;
+78: the store refuses, and would again: rights, its layout, a password, or settings that differ from what it keeps.`,
 		Example: `  shardctl lock backup --store '$(file:/etc/shardctl/store-uri)' -- ./backup.sh
   shardctl lock -n nightly-report --config shardctl.yaml -- ./report --day yesterday
   shardctl lock deploy/web -w 5m -E 9 --max-hold 30m -- make deploy

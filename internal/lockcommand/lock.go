@@ -28,18 +28,33 @@ type Request struct {
 // answerLimit is how long a store may take to say that others hold the lock.
 const answerLimit = 10 * time.Second
 
-var errNoAnswer = fmt.Errorf("the store has not answered for %v: %w", answerLimit, store.ErrUnavailable)
+// timeoutError is the cause of a context whose time a request limits.
+type timeoutError time.Duration
+
+// Error implements error.
+func (t timeoutError) Error() string { return fmt.Sprintf("not within %v", time.Duration(t)) }
 
 // bounded limits the waiting.
 func (r Request) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	switch {
-	case r.NoWait:
-		return context.WithTimeoutCause(ctx, answerLimit, errNoAnswer)
-	case r.Timeout > 0:
-		return context.WithTimeoutCause(ctx, r.Timeout, mutex.ErrLocked)
-	default:
+	limit := r.Timeout
+	if r.NoWait {
+		limit = answerLimit
+	}
+	if limit == 0 {
 		return context.WithCancel(ctx)
 	}
+	return context.WithTimeoutCause(ctx, limit, timeoutError(limit))
+}
+
+// lockedByOthers reports whether an error of take is an answer: the store has shown that others are before the request,
+// and has not failed since.
+func lockedByOthers(err error) bool {
+	ended, waited := errors.AsType[*elect.WaitError](err)
+	if !waited {
+		return errors.Is(err, mutex.ErrLocked)
+	}
+	_, late := errors.AsType[timeoutError](ended.Cause)
+	return late && ended.Behind && ended.Store == nil
 }
 
 // take takes the lock, within the limits of ctx.
@@ -74,6 +89,8 @@ func (r Request) explain(err error) error {
 			"%s/%s is in use by a program as a mutex or a semaphore, and this is a read-write lock: have the program "+
 				"use RWMutex(%q), or name another KEY", Group, r.Key, r.Key,
 		)
+	case store.Lasting(err):
+		return fmt.Errorf("%s/%s: the store refuses, and would again: %w", Group, r.Key, err)
 	case errors.Is(err, mutex.ErrQueueFull):
 		return fmt.Errorf("%s/%s: as many wait as a lock can have, try again later: %w", Group, r.Key, err)
 	default:
@@ -106,9 +123,12 @@ func (r *Run) open(ctx context.Context) (*session, error) {
 // leaveLimit is how long the store may take to have the lock back. Others get it after the lease in any case.
 const leaveLimit = 10 * time.Second
 
-// leave gives the lock back, and the place in the queue, and ends the session.
-func (s *session) leave(ctx context.Context, lease time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(lease/2, leaveLimit))
+// leaveRefused is what a store gets that has refused for good: nothing is held.
+const leaveRefused = time.Second
+
+// leave gives the lock back, and the place in the queue, and ends the session, within a time.
+func (s *session) leave(ctx context.Context, lease, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(lease/2, within))
 	defer cancel()
 	var err error
 	if s.held != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/pkg/mutex"
@@ -18,6 +19,7 @@ const (
 	CodeUsage       = 64
 	CodeCannotStart = 69
 	CodeLost        = guard.ExitLeaseLost
+	CodeRefused     = cli.CodeConfig
 )
 
 // Outcome is how it ended: the exit code, and what there is to say about it; nil: nothing.
@@ -41,10 +43,10 @@ func (r Request) notObtained(err error, conflict int) Outcome {
 		return Outcome{Code: signalCode(syscall.Signal(s))}
 	case errors.Is(err, worker.ErrLost):
 		return guardLost()
-	case errors.Is(err, mutex.ErrLocked):
+	case lockedByOthers(err):
 		return Outcome{Code: conflict} // as flock(1), whose users take it for an answer
-	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrSchema):
-		return Outcome{Code: CodeUsage, Err: err}
+	case store.Lasting(err): // the next attempt would end in the same way
+		return Outcome{Code: CodeRefused, Err: r.explain(err)}
 	default:
 		return Outcome{Code: conflict, Err: r.explain(err)}
 	}

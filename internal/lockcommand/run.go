@@ -60,13 +60,17 @@ func (r *Run) Do(ctx context.Context) Outcome {
 	} else {
 		out = r.notObtained(err, r.Conflict)
 	}
-	if errors.Is(err, mutex.ErrLocked) {
+	if lockedByOthers(err) {
 		r.report("%s/%s is locked by others", Group, r.Key)
 	}
 	if s == nil || out.abandoned {
 		return out
 	}
-	if err := s.leave(ctx, r.Elector.LeaseDuration); err != nil && out.Err == nil {
+	within := leaveLimit
+	if out.Code == CodeRefused && s.held == nil {
+		within = leaveRefused
+	}
+	if err := s.leave(ctx, r.Elector.LeaseDuration, within); err != nil && out.Err == nil {
 		out.Err = err
 	}
 	return out
