@@ -90,7 +90,7 @@ func (r Request) explain(err error) error {
 				"use RWMutex(%q), or name another KEY", Group, r.Key, r.Key,
 		)
 	case store.Lasting(err):
-		return fmt.Errorf("%s/%s: the store refuses, and would again: %w", Group, r.Key, err)
+		return fmt.Errorf("the store refuses, and would again: %w", err)
 	case errors.Is(err, mutex.ErrQueueFull):
 		return fmt.Errorf("%s/%s: as many wait as a lock can have, try again later: %w", Group, r.Key, err)
 	default:

@@ -44,7 +44,7 @@ func TestNotObtained(t *testing.T) {
 		"the layout":            {store.ErrSchema, 78, []string{"another schema"}},
 		"settings, later": {
 			fmt.Errorf("lock: %w: %w: a lease of 20s is kept", store.ErrSettings, store.ErrUnavailable), 78,
-			[]string{"locks/k", "a lease of 20s is kept"},
+			[]string{"refuses", "a lease of 20s is kept"},
 		},
 		"rights, at the last moment": {
 			wait(late, false, fmt.Errorf("no right: %w", store.ErrInvalid)), 78, []string{"no right"},
