@@ -260,7 +260,7 @@ func (mc *mutexCalls) refuse(h *Hold, err error) {
 func (mc *mutexCalls) giveUp(ctx context.Context, h *Hold) error {
 	err := context.Cause(ctx)
 	if mc.all[h.claim] == nil {
-		return err // it was answered
+		return cmp.Or(<-h.answer, err) // it was answered a moment ago
 	}
 	if h.lease == nil {
 		table := mc.node.Mutexes

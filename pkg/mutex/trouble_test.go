@@ -209,3 +209,34 @@ func TestLockWithinNoTime(t *testing.T) {
 		})
 	}
 }
+
+// slow is a store that takes a time to read locks.
+type slow struct {
+	store.Store
+
+	takes time.Duration
+}
+
+func (s slow) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if kind == store.KindMutex {
+		time.Sleep(s.takes)
+	}
+	return s.Store.Read(ctx, kind, ids...)
+}
+
+// An answer that comes at the very moment at which the time is over is not lost: the error is one or the other.
+func TestAnswersAtTheVeryEnd(t *testing.T) {
+	why := fmt.Errorf("as the server says: %w", store.ErrInvalid)
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			failing := &refusing{Store: memory.New().Client(), of: operation{false, store.KindMutex}}
+			failing.set(why)
+			m := process(t, slow{failing, time.Second}, "a").Mutex("m")
+			began := time.Now()
+			if _, err := m.LockWithin(t.Context(), time.Second); !errors.Is(err, why) && !errors.Is(err, elect.ErrUnavailable) {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			time.Sleep(time.Second)
+		})
+	}
+}
