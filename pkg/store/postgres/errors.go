@@ -26,6 +26,7 @@ const (
 	noDatabase           = "3D000"
 	noSchema             = "3F000"
 	noTable              = "42P01"
+	noSuchCharacter      = "22P05"
 	tooManyConnections   = "53300"
 	classAuthorization   = "28"
 	classResources       = "53" // too many connections, for one
@@ -50,6 +51,8 @@ func codeOf(err error) string {
 var passing = map[string]string{
 	tooManyConnections: "raise max_connections: each replica uses up to six",
 	lockNotAvailable:   "somebody else has the table or the row: see pg_locks",
+	noSuchCharacter: "the encoding of the database lacks a character of a name or a text: use ASCII, or move to a database " +
+		"with ENCODING 'UTF8' (shardctl store copy)",
 	noTable: "search_path leads to another schema, or a table was dropped: mend that, or drop all tables of the cluster " +
 		"and restart the replicas",
 }

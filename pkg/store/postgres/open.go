@@ -133,6 +133,9 @@ func newServer(ctx context.Context, c store.Config, o Options) (*server, error) 
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "shardctl"
 	}
+	// Texts are sent as UTF-8. A role, a database or the URI's options may set another encoding, and then one name would
+	// be other bytes for other processes: two would hold one lock. What a client asks for wins over all of these.
+	config.RuntimeParams["client_encoding"] = "UTF8"
 	common, own := commonConnections, ownConnections
 	if o.Existing {
 		common, own = 1, 0
