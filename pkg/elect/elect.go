@@ -37,7 +37,8 @@ type Elect interface {
 	// started (true), or when the key is held by another (false). The error says why it could not be tried, or is not
 	// known: ErrUnavailable when the store does not answer for the lease duration.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
-	// Unlock asks the key's run to end and returns once the release is acknowledged. ErrNotHeld when it is not held
+	// Unlock asks the key's run to end and returns once the release is acknowledged. A ctx that has ended, or that is
+	// cancelled meanwhile, bounds it by half of the lease duration, 10 s at most. Errors: its cause; ErrNotHeld when it is not held
 	// here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its release was
 	// acknowledged.
 	Unlock(ctx context.Context, key Key) error
@@ -45,8 +46,8 @@ type Elect interface {
 	HoldingKeys() []Key
 	// LockedKeys lists the keys that anybody in the cluster owns, in order.
 	LockedKeys(ctx context.Context) ([]Key, error)
-	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends. Mutexes that are
-	// held end, and are waited for until they are unlocked, for 0.9 of the lease duration at most. ErrNotRunning before
+	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends, which counts as for
+	// Unlock. Mutexes that are held end, and are waited for until they are unlocked, for 0.9 of the lease duration at most. ErrNotRunning before
 	// Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not acknowledge.
 	Close(ctx context.Context) error
 }

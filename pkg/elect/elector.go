@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -109,6 +110,8 @@ func (e *Elector) Close(ctx context.Context) error {
 	if _, inside := runKey(ctx, e.core); inside {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
+	ctx, cancel := releasing.Context(ctx, e.cfg.LeaseDuration)
+	defer cancel()
 	<-e.core.Box.Ready // Run may have begun a moment ago
 	e.core.Box.PostSoon(e.node.Close)
 	select {

@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 )
 
 // valuesOfMutexes is the group of the values that are kept with mutexes. No group's name begins so.
@@ -62,9 +63,10 @@ func (h *Hold) Value(ctx context.Context) ([]byte, error) { return h.lease.Value
 // SetValue implements [Checkpoint].
 func (h *Hold) SetValue(ctx context.Context, value []byte) error { return h.lease.SetValue(ctx, value) }
 
-// Unlock ends the hold and its context, and returns once others may have the mutex. When ctx ends before that, it goes
-// on behind. Errors: [ErrNotHeld] when it was unlocked before; [ErrLeaseLost], [ErrMaxHold] or [ErrClosed] when the
-// hold had ended by itself; the cause of ctx.
+// Unlock ends the hold and its context, and returns once others may have the mutex. A ctx that has ended, or that is
+// cancelled meanwhile, bounds it by half of the lease duration, 10 s at most; a deadline that comes meanwhile at once.
+// The release goes on behind then. Errors: [ErrNotHeld] when it was unlocked before; [ErrLeaseLost], [ErrMaxHold] or
+// [ErrClosed] when the hold had ended by itself; the cause of ctx.
 func (h *Hold) Unlock(ctx context.Context) error { return h.leave(ctx, "unlock", 0) }
 
 // Detach ends the hold and its context as Unlock does, and has the store keep others out for d, also when this process
@@ -100,6 +102,8 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	h.end(ErrReleased)
 	box := h.calls.c.Box
 	done := make(chan error, 1)
+	ctx, cancel := releasing.Context(ctx, h.calls.c.P.T)
+	defer cancel()
 	box.PostSoon(func() { h.calls.release(h, detached, lost, done) })
 	if lost != nil {
 		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)

@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -211,6 +212,8 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	if own, inside := runKey(ctx, e.core); inside && own == key {
 		return fmt.Errorf("unlock %s: %w", key, ErrInsideRun)
 	}
+	ctx, cancel := releasing.Context(ctx, e.cfg.LeaseDuration)
+	defer cancel()
 	freed := make(chan error, 1)
 	held := false
 	err := e.core.Box.Ask(ctx, func() {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -83,7 +84,7 @@ func (l *Locks) RWMutex(name string) RWMutex {
 
 // Close gives up what waits, ends the contexts of what is held with the cause [ErrClosed], waits until all of it is
 // unlocked, and ends the session. No one else enters meanwhile. What is not unlocked within 0.9 of the lease duration
-// is given back then. When ctx ends before, Close returns its cause. It does nothing to the elector that New was given.
+// is given back then. When ctx ends before, Close returns its cause; it counts as for [Held.Unlock]. It does nothing to the elector that New was given.
 func (l *Locks) Close(ctx context.Context) error {
 	l.mu.Lock()
 	e, closed := l.elector, l.closed
@@ -92,6 +93,8 @@ func (l *Locks) Close(ctx context.Context) error {
 	if closed || l.lent {
 		return nil
 	}
+	ctx, cancel := releasing.Context(ctx, l.cfg.LeaseDuration)
+	defer cancel()
 	var err error
 	if e != nil {
 		err = e.Close(ctx)
@@ -138,7 +141,7 @@ var (
 	ErrLimit     = elect.ErrLimit     // it is in use as something else, or with another n
 	ErrShared    = elect.ErrShared    // only a holder that is alone can keep others out after its end
 	ErrNoClock   = elect.ErrNoClock   // the store has no clock that others could wait by
-	ErrNotHeld   = elect.ErrNotHeld   // it was unlocked before
+	ErrNotHeld   = elect.ErrNotHeld   // it was unlocked before, or never held
 	ErrLost      = elect.ErrLeaseLost // the lease could not be renewed in time, or somebody removed the holder
 	ErrMaxHold   = elect.ErrMaxHold   // the maximum hold time is exceeded
 	ErrClosed    = elect.ErrClosed    // Close was called

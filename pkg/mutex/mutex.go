@@ -205,13 +205,24 @@ func (rw RWMutex) MaxHold(d time.Duration) RWMutex {
 	return RWMutex{rw.write.MaxHold(d), rw.read.MaxHold(d)}
 }
 
-// Held is a lock that is held. All methods may be called concurrently.
+// Held is a lock that is held. All methods may be called concurrently. A nil *Held, as that of a Lock that failed, holds
+// nothing: its calls return [ErrNotHeld], its context has ended with that cause, and its token is 0.
 type Held struct {
 	h *holding
 
 	mu       sync.Mutex
 	released bool
 }
+
+// errNil is the error of calls of a nil Held.
+var errNil = fmt.Errorf("the lock was not obtained: %w", ErrNotHeld)
+
+// notHeld is the context of a nil Held.
+var notHeld = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errNil)
+	return ctx
+}()
 
 // holding is what one or, of a re-entrant owner, several Held share.
 type holding struct {
@@ -233,26 +244,54 @@ func (h *holding) over() bool { return h.ctx.Err() != nil }
 // trusted, [ErrMaxHold], [ErrClosed], or [elect.ErrReleased] after Unlock. It has the values of the context that was
 // given to Lock, and does not end with that. Err and Done look at the clock: in a process that was frozen for too long
 // they see the end before anything else happens.
-func (h *Held) Context() context.Context { return h.h.ctx }
+func (h *Held) Context() context.Context {
+	if h == nil {
+		return notHeld
+	}
+	return h.h.ctx
+}
 
 // Token is the fencing token. The tokens of one lock rise for ever.
-func (h *Held) Token() int64 { return h.h.hold.Token() }
+func (h *Held) Token() int64 {
+	if h == nil {
+		return 0
+	}
+	return h.h.hold.Token()
+}
 
 // Slot is the place among the holders of a semaphore of n: 0 to n - 1, none twice at once. Else it is 0.
-func (h *Held) Slot() int { return h.h.hold.Slot() }
+func (h *Held) Slot() int {
+	if h == nil {
+		return 0
+	}
+	return h.h.hold.Slot()
+}
 
 // Value is what is kept with the lock, under this token: see [elect.Checkpoint].
-func (h *Held) Value(ctx context.Context) ([]byte, error) { return h.h.hold.Value(ctx) }
+func (h *Held) Value(ctx context.Context) ([]byte, error) {
+	if h == nil {
+		return nil, fmt.Errorf("value: %w", errNil)
+	}
+	return h.h.hold.Value(ctx)
+}
 
 // SetValue keeps another value with the lock: see [elect.Checkpoint].
 func (h *Held) SetValue(ctx context.Context, value []byte) error {
+	if h == nil {
+		return fmt.Errorf("set value: %w", errNil)
+	}
 	return h.h.hold.SetValue(ctx, value)
 }
 
-// Unlock gives the lock back, and returns once others may have it. When ctx ends before, it goes on behind. The errors
-// are clear: [ErrNotHeld] when this Held was unlocked before; [ErrLost], [ErrMaxHold] or [ErrClosed] when it had ended
-// by itself; the cause of ctx. No one can unlock what another holds.
+// Unlock gives the lock back, and returns once others may have it. It does so under a ctx that has ended as well, as
+// that of a signal: one that has ended, or is cancelled meanwhile, bounds it by half of the lease, 10 s at most. A
+// deadline that comes meanwhile bounds it at once. What takes longer goes on behind. Errors: [ErrNotHeld] when this
+// Held was unlocked before, or is nil; [ErrLost], [ErrMaxHold] or [ErrClosed] when it had ended by itself; the cause of
+// ctx. No one can unlock what another holds.
 func (h *Held) Unlock(ctx context.Context) error {
+	if h == nil {
+		return fmt.Errorf("unlock: %w", errNil)
+	}
 	h.mu.Lock()
 	before := h.released
 	h.released = true
@@ -271,6 +310,9 @@ func (h *Held) Unlock(ctx context.Context) error {
 // Unlock. Refused, and still held: [ErrShared] of readers, of semaphores and of an owner that holds it more than once;
 // [ErrNoClock]; a time that has passed.
 func (h *Held) Detach(ctx context.Context, until time.Time) error {
+	if h == nil {
+		return fmt.Errorf("detach: %w", errNil)
+	}
 	d := time.Until(until)
 	if err := h.detached(d); err != nil {
 		return err
