@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -140,7 +141,8 @@ type Checkpoint interface {
 	// token writes the token into the document before it returns. Later ones only read.
 	Value(ctx context.Context) ([]byte, error)
 	// SetValue keeps another value of at most [MaxValue] bytes, and returns once it is kept. It needs no Value before.
-	// Errors: ErrTooLarge, and those above.
+	// Under the context of a run that was asked to end it goes on until the lease's deadline of then, so that a run may
+	// keep how far it came. Errors: ErrTooLarge, and those above.
 	SetValue(ctx context.Context, value []byte) error
 }
 
@@ -194,6 +196,8 @@ func (v *fencedValue) Value(ctx context.Context) ([]byte, error) {
 
 // SetValue implements [Checkpoint].
 func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
+	ctx, cancel := releasing.Beyond(ctx, v.l.left)
+	defer cancel()
 	err := checkValue(value)
 	if err == nil {
 		// a late copy must not see what the caller does with it
@@ -203,6 +207,14 @@ func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 		return fmt.Errorf("set value of %s under token %d: %w", v.l.key, v.token, err)
 	}
 	return nil
+}
+
+// left is how long work under the lease may go on from now on if the lease is not renewed; 0 or less: no longer.
+func (l *Lease) left() time.Duration {
+	if left, ok := l.c.Lease.UntilHard(l.session); ok && l.Valid() {
+		return left
+	}
+	return 0
 }
 
 func checkValue(value []byte) error {
@@ -347,8 +359,12 @@ func NewBatched(of Checkpoint, every time.Duration) *Batched {
 // Value implements [Checkpoint]. It does not wait for calls of SetValue that go on.
 func (b *Batched) Value(ctx context.Context) ([]byte, error) { return b.of.Value(ctx) }
 
-// SetValue implements [Checkpoint]. When ctx ends first, the value may or may not be kept.
+// SetValue implements [Checkpoint]. When ctx ends first, the value may or may not be kept. Under the context of a run
+// that was asked to end it goes on until the deadline of what it writes to, such as a [Lease], or for ten seconds where
+// that has none.
 func (b *Batched) SetValue(ctx context.Context, value []byte) error {
+	ctx, cancel := releasing.Beyond(ctx, b.left)
+	defer cancel()
 	if err := checkValue(value); err != nil {
 		return fmt.Errorf("set value: %w", err) // alone: it must not fail the others
 	}
@@ -359,6 +375,13 @@ func (b *Batched) SetValue(ctx context.Context, value []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func (b *Batched) left() time.Duration {
+	if of, ok := b.of.(interface{ Deadline() time.Time }); ok {
+		return time.Until(of.Deadline())
+	}
+	return releasing.Limit
 }
 
 // Flush has what waits for the interval written at once. It does not wait. A run that is to end calls it, so that its

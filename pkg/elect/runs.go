@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -45,7 +46,7 @@ func (r *goRun) Start(lease *Lease, ended func(error)) {
 		}()
 		limited, stop := withMaxHold(ctx, r.limit)
 		defer stop()
-		err = guarded(limited, lease, r.run)
+		err = guarded(releasing.OfRun(limited), lease, r.run)
 	})
 }
 

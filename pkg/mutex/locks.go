@@ -84,7 +84,8 @@ func (l *Locks) RWMutex(name string) RWMutex {
 
 // Close gives up what waits, ends the contexts of what is held with the cause [ErrClosed], waits until all of it is
 // unlocked, and ends the session. No one else enters meanwhile. What is not unlocked within 0.9 of the lease duration
-// is given back then. When ctx ends before, Close returns its cause; it counts as for [Held.Unlock]. It does nothing to the elector that New was given.
+// is given back then. When ctx ends before, Close returns its cause; it counts as for [Held.Unlock]. It does nothing to
+// the elector that New was given.
 func (l *Locks) Close(ctx context.Context) error {
 	l.mu.Lock()
 	e, closed := l.elector, l.closed

@@ -205,8 +205,8 @@ func (rw RWMutex) MaxHold(d time.Duration) RWMutex {
 	return RWMutex{rw.write.MaxHold(d), rw.read.MaxHold(d)}
 }
 
-// Held is a lock that is held. All methods may be called concurrently. A nil *Held, as that of a Lock that failed, holds
-// nothing: its calls return [ErrNotHeld], its context has ended with that cause, and its token is 0.
+// Held is a lock that is held. All methods may be called concurrently. A nil *Held, as that of a Lock that failed,
+// holds nothing: its calls return [ErrNotHeld], its context has ended with that cause, and its token is 0.
 type Held struct {
 	h *holding
 

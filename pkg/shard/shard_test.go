@@ -262,6 +262,33 @@ func TestValuesOutliveTheirOwner(t *testing.T) {
 	})
 }
 
+// Work that was asked to end keeps how far it came, under its own context, and the next owner goes on there.
+func TestLastValueAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		read := make(chan string, 2)
+		work := func(ctx context.Context, own shard.Lease) error {
+			value, err := own.Value(ctx)
+			if err != nil {
+				return err
+			}
+			read <- string(value)
+			<-ctx.Done()
+			return own.SetValue(ctx, []byte("last"))
+		}
+		cfg := shard.Config{Group: "topics", Keys: []string{"one"}}
+		a := s.start("a", cfg, work)
+		<-read
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.start("b", cfg, work)
+		if got := <-read; got != "last" {
+			t.Errorf("the next owner reads %q, want last", got)
+		}
+	})
+}
+
 // TestWorkAdvances holds that work which goes on gets a larger token, that others see it, and that its value is under
 // it.
 func TestWorkAdvances(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
@@ -67,7 +68,7 @@ func (r *taskRuns) attempt(
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
-	ctx, span := r.begin(ctx, start)
+	ctx, span := r.begin(releasing.OfRun(ctx), start)
 	r.trace = span.Trace()
 	result.trace = r.trace
 	r.logStart(start)

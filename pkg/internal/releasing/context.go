@@ -1,6 +1,6 @@
-// Package releasing has the context of what gives something back. A program that is asked to end gives back what it
-// holds under a context that has ended with the request, as in defer held.Unlock(ctx). If that counted, the program
-// would be gone before the store knows of it, and others would wait for the whole lease.
+// Package releasing has the contexts of what is done last: to give something back, and to keep how far one came. A
+// program that is asked to end does so under a context that has ended with the request, as in defer held.Unlock(ctx).
+// If that counted, the program would be gone before the store knows of it, and others would wait for the whole lease.
 package releasing
 
 import (
