@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -33,6 +35,40 @@ func ExampleOpen() {
 	}
 	fmt.Println("held:", held.Context().Err() == nil, held.Token() > 0)
 	fmt.Println("given back:", held.Unlock(ctx))
+	// Output:
+	// held: true true
+	// given back: <nil>
+}
+
+// What is held is given back at a signal, too: the calls that do so may have the context that the signal has ended.
+func Example() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	report := func(uri string, work func(ctx context.Context, token int64) error) error {
+		locks, err := mutex.Open(ctx, uri)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = locks.Close(ctx) }()
+		held, err := locks.Mutex("reports/monthly").Lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = held.Unlock(ctx) }()
+		return work(held.Context(), held.Token()) //nolint:contextcheck // it has the values of ctx
+	}
+
+	dir, err := os.MkdirTemp("", "locks")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	err = report("sqlite:"+filepath.Join(dir, "locks.db"), func(ctx context.Context, token int64) error {
+		stop() // as the signal does
+		fmt.Println("held:", ctx.Err() == nil, token > 0)
+		return nil
+	})
+	fmt.Println("given back:", err)
 	// Output:
 	// held: true true
 	// given back: <nil>
