@@ -23,11 +23,11 @@ var keepers = map[string]func(l *elect.Lease) elect.Checkpoint{
 	"batched":    func(l *elect.Lease) elect.Checkpoint { return elect.NewBatched(l, 0) },
 }
 
-// endOf has a run of g/k end in one of these ways, and gives what last returns. last is called with the run's context a
+// endOf has a run of g/k end in one of these ways, and gives how long last took, and what it returned. last is called with the run's context a
 // while before that has ended (during), or once it has.
 func endOf(
 	in bubble, end string, during bool, last func(ctx context.Context, l *elect.Lease) error,
-) (result error, took time.Duration) {
+) (took time.Duration, result error) {
 	in.t.Helper()
 	var began time.Time
 	done, holds := make(chan error, 1), make(chan struct{})
@@ -54,7 +54,7 @@ func endOf(
 		in.t.Errorf("%s: %v", end, err)
 	}
 	result = <-done
-	return result, time.Since(began)
+	return time.Since(began), result
 }
 
 // A run that was asked to end keeps how far it came, under its own context, also where the end comes while it does.
@@ -68,7 +68,7 @@ func TestLastValueOfARun(t *testing.T) {
 						countValueCalls(in.a, func(memory.Call) memory.Verdict {
 							return memory.Verdict{Delay: lease / 20}
 						})
-						err, _ := endOf(in, end, during, func(ctx context.Context, l *elect.Lease) error {
+						_, err := endOf(in, end, during, func(ctx context.Context, l *elect.Lease) error {
 							return keeper(l).SetValue(ctx, []byte("last"))
 						})
 						if err != nil {
@@ -92,7 +92,7 @@ func TestLastValueWhileTheStoreIsAway(t *testing.T) {
 			t.Run(name+" within "+most.String(), func(t *testing.T) {
 				valueTest(t, func(in bubble) {
 					t := in.t
-					err, took := endOf(in, "unlock", false, func(ctx context.Context, l *elect.Lease) error {
+					took, err := endOf(in, "unlock", false, func(ctx context.Context, l *elect.Lease) error {
 						countValueCalls(in.a, func(memory.Call) memory.Verdict {
 							return memory.Verdict{Fault: memory.LoseRequest}
 						})
