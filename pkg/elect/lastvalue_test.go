@@ -23,8 +23,8 @@ var keepers = map[string]func(l *elect.Lease) elect.Checkpoint{
 	"batched":    func(l *elect.Lease) elect.Checkpoint { return elect.NewBatched(l, 0) },
 }
 
-// endOf has a run of g/k end in one of these ways, and gives how long last took, and what it returned. last is called with the run's context a
-// while before that has ended (during), or once it has.
+// endOf has a run of g/k end in one of these ways, and gives how long last took, and what it returned. last is called
+// with the run's context, a while before that has ended (during), or once it has.
 func endOf(
 	in bubble, end string, during bool, last func(ctx context.Context, l *elect.Lease) error,
 ) (took time.Duration, result error) {
