@@ -11,13 +11,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/shardctl/shardctl/pkg/shard"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := shard.Config{Store: "sqlite:go.db", Group: "topics", Keys: os.Args[1:], Instance: os.Getenv("INSTANCE")}
 	err := shard.Run(ctx, cfg, func(ctx context.Context, own shard.Lease) error {
