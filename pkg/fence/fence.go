@@ -31,6 +31,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,13 +44,18 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// MaxKey is the longest key, in bytes.
-const MaxKey = 512
+// Limits of a claim.
+const (
+	MaxKey = 512 // bytes of a key
+	// MaxToken is the largest token, 2^53, as store.MaxRev is. Tokens follow a clock in milliseconds, so no owner ever
+	// comes near it. A larger one is refused: its mark would keep all owners out for ever.
+	MaxToken = 1 << 53
+)
 
 // Claim is what a caller shows: the key that it owns, and the token that it owns it under.
 type Claim struct {
 	Key    string // 1 to MaxKey bytes of UTF-8 without NUL; compared byte by byte
-	Token  int64  // more than 0
+	Token  int64  // 1 to MaxToken
 	Shared bool   // others own the key at the same time: a reader
 }
 
@@ -73,6 +79,8 @@ func (c Claim) Validate() error {
 		return fmt.Errorf("%w: key %q: must be UTF-8 without NUL", ErrInvalid, c.Key)
 	case c.Token <= 0:
 		return fmt.Errorf("%w: token %d of %s: must be more than 0", ErrInvalid, c.Token, c.Key)
+	case c.Token > MaxToken:
+		return fmt.Errorf("%w: token %d of %s: must be at most %d", ErrInvalid, c.Token, c.Key, int64(MaxToken))
 	}
 	return nil
 }
@@ -131,6 +139,8 @@ var (
 	ErrOld = errors.New("another owner has followed")
 	// ErrInvalid says that a claim is malformed, or that a fence is used wrongly.
 	ErrInvalid = errors.New("invalid claim")
+	// ErrFull says that a [Memory] knows as many keys as it may, and that this one is new to it. Nothing was done.
+	ErrFull = errors.New("the fence is full")
 )
 
 // OldError is an [ErrOld] with what was seen.
@@ -189,11 +199,19 @@ func FromContext(ctx context.Context) (c Claim, ok bool) {
 // Memory is a fence in the memory of one process, which forgets its marks with it. It is right where the work is in
 // that memory as well. The zero value is ready to use, and its methods may be called concurrently.
 //
-// Claims of a key wait for their turn in the order of their calls. Each key keeps some 200 bytes for ever.
+// Claims of a key wait for their turn in the order of their calls. Each key keeps some 200 bytes and its name for ever,
+// since a mark that is forgotten lets an old token pass. So a Memory knows at most MaxKeys of them, and refuses the
+// claims of further keys with [ErrFull].
 type Memory struct {
+	// MaxKeys is the largest number of keys; 0: [DefaultMaxKeys]. It is not changed after the first call.
+	MaxKeys int
+
 	mu   sync.Mutex
 	keys map[string]*turns
 }
+
+// DefaultMaxKeys is the default of [Memory.MaxKeys]: at most some 700 MiB, with the longest names.
+const DefaultMaxKeys = 1_000_000
 
 // turns are those of one key. Memory.mu guards marks.
 type turns struct {
@@ -205,12 +223,16 @@ type turns struct {
 const allSlots = math.MaxInt64
 
 // Do implements [Fence]. A token counts as seen also when work fails: what it has done by then stays. When ctx ends
-// before its turn the error wraps its cause.
+// before its turn the error wraps its cause. It wraps [ErrFull] when there is no room for the key.
 func (m *Memory) Do(ctx context.Context, c Claim, work func(ctx context.Context) error) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	key, slots := m.turnsOf(c.Key), int64(allSlots)
+	key, err := m.turnsOf(c.Key)
+	if err != nil {
+		return err
+	}
+	slots := int64(allSlots)
 	if c.Shared {
 		slots = 1
 	}
@@ -224,16 +246,21 @@ func (m *Memory) Do(ctx context.Context, c Claim, work func(ctx context.Context)
 	return work(NewContext(ctx, c))
 }
 
-func (m *Memory) turnsOf(key string) *turns {
+func (m *Memory) turnsOf(key string) (*turns, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if known := m.keys[key]; known != nil {
+		return known, nil
+	}
+	if most := cmp.Or(m.MaxKeys, DefaultMaxKeys); len(m.keys) >= most {
+		return nil, fmt.Errorf("%w: key %.40q is new, and MaxKeys is %d", ErrFull, key, most)
+	}
 	if m.keys == nil {
 		m.keys = map[string]*turns{}
 	}
-	if m.keys[key] == nil {
-		m.keys[key] = &turns{slots: semaphore.NewWeighted(allSlots)}
-	}
-	return m.keys[key]
+	added := &turns{slots: semaphore.NewWeighted(allSlots)}
+	m.keys[strings.Clone(key)] = added // not the request's whole header with it
+	return added, nil
 }
 
 func (m *Memory) pass(key *turns, c Claim) (err error) {

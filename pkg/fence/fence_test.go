@@ -3,14 +3,15 @@ package fence_test
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/fence"
 	"github.com/shardctl/shardctl/pkg/fence/fencetest"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // logs are the work of a test: a log for each key.
@@ -146,8 +147,8 @@ func TestMarks(t *testing.T) {
 			false,
 		},
 		{
-			"the largest", seen, fence.Shared("k", math.MaxInt64),
-			fence.Marks{Exclusive: 5, Shared: math.MaxInt64},
+			"the largest", seen, fence.Shared("k", fence.MaxToken),
+			fence.Marks{Exclusive: 5, Shared: fence.MaxToken},
 			false,
 		},
 	} {
@@ -157,6 +158,39 @@ func TestMarks(t *testing.T) {
 				t.Errorf("%+v, %v; want %+v, old %t", got, err, tt.want, tt.old)
 			}
 		})
+	}
+}
+
+// Tokens are revisions of a store's documents: whatever a store can hand out passes, and nothing above.
+func TestMaxTokenIsTheLargestRevision(t *testing.T) {
+	if fence.MaxToken != store.MaxRev {
+		t.Errorf("MaxToken is %d, MaxRev %d: want the same", int64(fence.MaxToken), int64(store.MaxRev))
+	}
+}
+
+// A full fence refuses keys that it does not know, and goes on with those that it knows.
+func TestMemoryIsBounded(t *testing.T) {
+	fences := fence.Memory{MaxKeys: 2}
+	worked := 0
+	do := func(key string, token int64) error {
+		return fences.Do(t.Context(), fence.Exclusive(key, token), func(context.Context) error { worked++; return nil })
+	}
+	for _, key := range []string{"a", "b", "a"} {
+		if err := do(key, 7); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, key := range []string{"c", "d"} {
+		err := do(key, 7)
+		if !errors.Is(err, fence.ErrFull) || !strings.Contains(err.Error(), `key "`+key+`" is new, and MaxKeys is 2`) {
+			t.Errorf("%s: %v, want ErrFull with the key and the limit", key, err)
+		}
+	}
+	if err := do("b", 8); err != nil || worked != 4 {
+		t.Errorf("a known key of a full fence: %v, %d calls of work, want 4", err, worked)
+	}
+	if err := do("b", 7); !errors.Is(err, fence.ErrOld) {
+		t.Errorf("an old token at a full fence: %v, want ErrOld", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,7 +42,8 @@ func TestMalformedHeadersAreRefused(t *testing.T) {
 		"sign":          {[]string{"k"}, []string{"+1"}, `"+1": must be a whole number`},
 		"word":          {[]string{"k"}, []string{"one"}, `"one": must be a whole number`},
 		"fraction":      {[]string{"k"}, []string{"1.0"}, `"1.0": must be a whole number`},
-		"too large":     {[]string{"k"}, []string{"9223372036854775808"}, "must be a whole number"},
+		"too large":     {[]string{"k"}, []string{"9223372036854775808"}, "from 1 to 9007199254740992"},
+		"no revision":   {[]string{"k"}, []string{"9007199254740993"}, "must be at most 9007199254740992"},
 		"several words": {[]string{"k"}, []string{"1, 2"}, "must be a whole number"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +82,55 @@ func TestOldTokenIsAConflict(t *testing.T) {
 		`"detail":"token 8 of k is old: 9 has been seen: another owner has followed","reason":"OldToken"}` + "\n"
 	if got := w.Body.String(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// What outer middleware has set stays, unless the handler replaces or removes it, as without a fence. Refusals have it
+// as well.
+func TestOuterHeadersStay(t *testing.T) {
+	var fences fence.Memory
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "cart", Value: "42"})
+		w.Header().Add("Vary", "Accept-Encoding")
+		w.Header().Set("Cache-Control", "private")
+		w.Header().Del("X-Frame-Options")
+		w.WriteHeader(http.StatusCreated)
+	})
+	outer := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: "renewed"})
+			w.Header().Add("Vary", "Origin")
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("X-Frame-Options", "DENY")
+			next.ServeHTTP(w, r)
+		})
+	}
+	ask := func(next http.Handler, token int64) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+		r.Header = headers("k", token)
+		w := httptest.NewRecorder()
+		outer(next).ServeHTTP(w, r)
+		return w
+	}
+	want, fenced := ask(handler, 9), ask(fencehttp.Handler(&fences, handler), 9)
+	if !reflect.DeepEqual(fenced.Header(), want.Header()) || fenced.Code != want.Code {
+		t.Errorf("%d %v\nwant %d %v", fenced.Code, fenced.Header(), want.Code, want.Header())
+	}
+	refused := ask(fencehttp.Handler(&fences, handler), 8)
+	if refused.Code != http.StatusConflict || refused.Header().Get("Set-Cookie") != "session=renewed" ||
+		refused.Header().Get("X-Frame-Options") != "DENY" {
+		t.Errorf("an old token: %d %v, want the outer header", refused.Code, refused.Header())
+	}
+}
+
+// A full fence says that nothing was done.
+func TestFullFenceIsUnavailable(t *testing.T) {
+	fences := fence.Memory{MaxKeys: 1}
+	next := func(http.ResponseWriter, *http.Request) {}
+	answered(t, &fences, next, headers("a", 7))
+	w := answered(t, &fences, next, headers("b", 7))
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "nothing was done") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

@@ -11,7 +11,11 @@
 // The answer is kept in memory until the fence is done with, since no answer may be about what is not committed. So
 // handlers cannot stream.
 //
-// Who may send a request at all is for the server to find out: anyone can write a header.
+// Anyone can write a header, and a token counts as seen before the handler is called. So authentication stands outside
+// of the fence: a stranger who is let through to it could keep the owner of a key out by a larger token.
+//
+// The handler sees the response header as outer middleware has left it, and adds to it or replaces it as without a
+// fence. When the fence answers itself, that header goes with its answer.
 package fencehttp
 
 import (
@@ -46,8 +50,8 @@ func Claim(header http.Header) (fence.Claim, error) {
 	}
 	token, err := strconv.ParseUint(text, 10, 63) // no sign
 	if err != nil {
-		return fence.Claim{}, fmt.Errorf("%w: %s %.40q: must be a whole number from 1 to 9223372036854775807",
-			fence.ErrInvalid, HeaderToken, text)
+		return fence.Claim{}, fmt.Errorf("%w: %s %.40q: must be a whole number from 1 to %d",
+			fence.ErrInvalid, HeaderToken, text, int64(fence.MaxToken))
 	}
 	c := fence.Exclusive(key, int64(token))
 	return c, c.Validate()
@@ -67,7 +71,7 @@ func only(header http.Header, name string) (string, error) {
 // Reasons of answers, besides [api.ReasonInvalid].
 const (
 	ReasonOldToken    = "OldToken"    // 409
-	ReasonUnavailable = "Unavailable" // 503: the fence failed, and whether the work counts is not known
+	ReasonUnavailable = "Unavailable" // 503: the fence failed; the detail says whether the work may count
 )
 
 // Option changes what Handler makes.
@@ -81,7 +85,7 @@ func ClaimBy(find func(r *http.Request) (fence.Claim, error)) Option {
 
 // Handler calls next for requests whose claim passes the fence, one after another for each key. An old token is
 // answered with 409, a malformed or missing one with 400, and a failure of the fence with 503, as problem details
-// (RFC 9457).
+// (RFC 9457). Put authentication outside of it: see the package's comment.
 func Handler(f fence.Fence, next http.Handler, options ...Option) http.Handler {
 	h := &handler{fence: f, next: next, claim: func(r *http.Request) (fence.Claim, error) { return Claim(r.Header) }}
 	for _, o := range options {
@@ -106,6 +110,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var kept httpkeep.Answer
+	kept.Outside(w.Header())
 	err = h.fence.Do(r.Context(), claim, func(ctx context.Context) error {
 		h.next.ServeHTTP(&kept, r.WithContext(ctx))
 		if kept.Status() >= http.StatusBadRequest {
@@ -117,6 +122,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
+	clear(w.Header()) // the handler may have removed a field
 	maps.Copy(w.Header(), kept.Header())
 	w.WriteHeader(kept.Status())
 	_, _ = w.Write(kept.Body()) // who asked may have gone
@@ -125,7 +131,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers with a problem. The next owner may send the same request: a middleware round the fence must not keep a
 // refusal for it.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, fence.ErrOld) || errors.Is(err, fence.ErrInvalid) {
+	if errors.Is(err, fence.ErrOld) || errors.Is(err, fence.ErrInvalid) || errors.Is(err, fence.ErrFull) {
 		httpkeep.NoEffect(r.Context())
 	}
 	problem(err).Write(w)
@@ -138,6 +144,9 @@ func problem(err error) *api.Error {
 		return api.NewError(http.StatusConflict, ReasonOldToken, err.Error())
 	case errors.Is(err, fence.ErrInvalid):
 		return api.NewError(http.StatusBadRequest, api.ReasonInvalid, err.Error())
+	case errors.Is(err, fence.ErrFull):
+		return api.NewError(http.StatusServiceUnavailable, ReasonUnavailable,
+			"the fence keeps as many keys as it may: nothing was done")
 	default:
 		return api.NewError(http.StatusServiceUnavailable, ReasonUnavailable,
 			"the fence failed: whether the work was done is not known")

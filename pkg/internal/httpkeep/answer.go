@@ -31,6 +31,10 @@ type Answer struct {
 	body   bytes.Buffer
 }
 
+// Outside gives the handler a copy of the header as those outside of it have left it. Else a field that it adds would
+// replace theirs. Call it before the handler.
+func (a *Answer) Outside(header http.Header) { a.header = header.Clone() }
+
 // Header implements [http.ResponseWriter].
 func (a *Answer) Header() http.Header {
 	if a.header == nil {
