@@ -3,9 +3,11 @@ package idempotency_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/idempotency"
@@ -29,6 +31,56 @@ func TestMemory(t *testing.T) {
 			}
 		},
 	})
+}
+
+// Memory refuses new requests when it is full, forgets none before its time, and has room again when they expire.
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := idempotency.New(idempotency.Config{Records: idempotency.Memory(), Keep: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		body := make([]byte, idempotency.MaxReply)
+		do := func(id string) (idempotency.Reply, error) {
+			return g.Do(t.Context(), idempotency.Request{ID: id}, func(context.Context) (idempotency.Reply, error) {
+				calls++
+				return idempotency.Reply{Body: body}, nil
+			})
+		}
+		const more = idempotency.MaxMemory/idempotency.MaxReply + 1
+		kept := 0
+		for err = nil; err == nil && kept <= more; kept++ {
+			_, err = do(fmt.Sprint(kept))
+		}
+		kept-- // the last was refused
+		if !errors.Is(err, idempotency.ErrUnavailable) || !strings.Contains(err.Error(), "67108864 bytes is the limit") ||
+			calls != kept || kept < more*9/10 {
+			t.Fatalf("after %d records and %d calls: %v, want ErrUnavailable with the limit", kept, calls, err)
+		}
+		for i := range kept {
+			if reply, err := do(fmt.Sprint(i)); err != nil || !reply.Replayed {
+				t.Fatalf("record %d of a full memory: replayed %t, %v", i, reply.Replayed, err)
+			}
+		}
+		time.Sleep(time.Hour)
+		for i := range kept / 2 {
+			if _, err := do(fmt.Sprint("later ", i)); err != nil {
+				t.Fatalf("request %d after the others have expired: %v", i, err)
+			}
+		}
+	})
+}
+
+// A number that is no status of HTTP would have net/http panic. 0 is that of replies which are not of HTTP.
+func TestDecodeRecordLooksAtTheStatus(t *testing.T) {
+	for status, ok := range map[int]bool{-1: false, 0: true, 1: false, 199: false, 200: true, 999: true, 1000: false} {
+		_, err := idempotency.DecodeRecord(fmt.Appendf(nil,
+			`{"id":"a","state":"done","claim":"c","attempt":1,"reply":{"status":%d}}`, status))
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("reply.status: %d: want", status)) {
+			t.Errorf("status %d: %v, want it taken: %t", status, err, ok)
+		}
+	}
 }
 
 func TestBadConfig(t *testing.T) {

@@ -88,6 +88,12 @@ func (r Record) Encode() ([]byte, error) {
 	return body, nil
 }
 
+// The statuses of HTTP that end a request. Package net/http panics for numbers beyond them.
+const (
+	minStatus = 200
+	maxStatus = 999
+)
+
 // DecodeRecord is the reverse of [Record.Encode]. A record that was edited so that it makes no sense is an error.
 func DecodeRecord(body []byte) (Record, error) {
 	var r Record
@@ -105,10 +111,21 @@ func DecodeRecord(body []byte) (Record, error) {
 		return Record{}, fmt.Errorf("record of request %.80q: claim %q, attempt %d: want a claim, and an attempt from 1",
 			r.ID, r.Claim, r.Attempt)
 	}
+	if s := r.Reply.Status; s != 0 && (s < minStatus || s > maxStatus) {
+		return Record{}, fmt.Errorf("record of request %.80q: reply.status: %d: want %d to %d, or 0 for none", r.ID, s,
+			minStatus, maxStatus)
+	}
 	return r, nil
 }
 
+// MaxMemory is how many bytes the records of [Memory] take, about.
+const MaxMemory = 64 << 20
+
 // Memory keeps records in this process, for tests and for programs of one process. They are gone when it ends.
+//
+// They take some [MaxMemory] bytes. New requests beyond are refused with [ErrUnavailable] until others expire, since a
+// record that is forgotten early lets its request be done again. The replies of requests that are at work then are kept
+// all the same.
 func Memory() Records { return &memory{records: make(map[string]kept)} }
 
 // memory implements [Records].
@@ -116,11 +133,29 @@ type memory struct {
 	mu      sync.Mutex
 	version int64
 	records map[string]kept
+	bytes   int       // of all records
+	swept   time.Time // when all of them were looked at
 }
 
 type kept struct {
 	Found
 	expires time.Time
+	bytes   int
+}
+
+// overhead is what a record takes beside its texts, about: its fields, and its place in the map.
+const overhead = 512
+
+// sizeOf is how many bytes a record takes, about.
+func sizeOf(r Record) int {
+	n := overhead + 2*len(r.ID) + len(r.Fingerprint) + len(r.Owner) + len(r.Claim) + len(r.Failure) + len(r.Reply.Body)
+	for name, values := range r.Reply.Header {
+		n += overhead + len(name)
+		for _, value := range values {
+			n += len(value)
+		}
+	}
+	return n
 }
 
 // sweepEach is how many records each write looks at, to forget those that have expired.
@@ -147,24 +182,48 @@ func (m *memory) Write(_ context.Context, w Write) (Answer, error) {
 	if found := m.found(w.ID); found.Version != w.Over {
 		return Answer{Found: found}, nil
 	}
-	m.version++
-	if w.Record == nil {
-		delete(m.records, w.ID)
-	} else {
-		m.records[w.ID] = kept{Found{Record: *w.Record, Version: m.version}, time.Now().Add(w.Keep)}
+	if w.Record != nil && w.Over == 0 {
+		if err := m.room(sizeOf(*w.Record)); err != nil {
+			return Answer{}, err
+		}
 	}
-	m.sweep()
+	m.version++
+	m.remove(w.ID)
+	if w.Record != nil {
+		one := kept{Found{Record: *w.Record, Version: m.version}, time.Now().Add(w.Keep), sizeOf(*w.Record)}
+		m.records[w.ID] = one
+		m.bytes += one.bytes
+	}
+	m.sweep(sweepEach)
 	return Answer{Applied: true, Version: m.version}, nil
 }
 
-// sweep forgets some of what has expired. A request that is at work is kept.
-func (m *memory) sweep() {
-	left := sweepEach
+// room is nil when a new record of n bytes may be kept. Where there is none, it looks at all records, but once a second
+// at most: others wait for that.
+func (m *memory) room(n int) error {
+	if now := time.Now(); m.bytes+n > MaxMemory && now.Sub(m.swept) >= time.Second {
+		m.swept = now
+		m.sweep(len(m.records))
+	}
+	if m.bytes+n > MaxMemory {
+		return fmt.Errorf("%w: Memory keeps %d records of about %d bytes, and %d bytes is the limit: keep records for a "+
+			"shorter time, or in a database", ErrUnavailable, len(m.records), m.bytes, MaxMemory)
+	}
+	return nil
+}
+
+func (m *memory) remove(id string) {
+	m.bytes -= m.records[id].bytes // 0 of one that is not there
+	delete(m.records, id)
+}
+
+// sweep looks at some records and forgets what has expired. A request that is at work is kept.
+func (m *memory) sweep(some int) {
 	for id := range m.records {
 		if found := m.found(id); found.Expired && found.Record.State != Started {
-			delete(m.records, id)
+			m.remove(id)
 		}
-		if left--; left == 0 {
+		if some--; some <= 0 {
 			return
 		}
 	}

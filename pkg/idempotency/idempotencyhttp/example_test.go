@@ -31,6 +31,7 @@ func ExampleNew() {
 	}))
 	for _, key := range []string{`"8e03978e"`, `"8e03978e"`, ``} {
 		r := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("tea"))
+		r.Header.Set("X-Tenant", "acme") // an earlier middleware has verified it
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}

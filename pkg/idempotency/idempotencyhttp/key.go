@@ -1,11 +1,13 @@
 package idempotencyhttp
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"mime/multipart"
 	"net/http"
 	"slices"
@@ -96,10 +98,16 @@ func parseString(value string) (string, error) {
 	return "", errors.New("has no closing quote")
 }
 
-// fingerprint is of the method, the URL, and the body. Where somebody before the middleware has parsed a form, the body
-// is empty, and the form stands for it.
+// fingerprint is of the method, the URL, and the body: the parts of one of several parts, since clients make a new
+// boundary each time they send it. Where somebody before the middleware has parsed a form, the body is empty, and the
+// form stands for it.
 func fingerprint(r *http.Request, body []byte) (string, error) {
-	parts := [][]byte{[]byte(r.Method), []byte(r.URL.RequestURI()), body}
+	parts := [][]byte{[]byte(r.Method), []byte(r.URL.RequestURI())}
+	if within, ok := partsOf(r.Header.Get("Content-Type"), body); ok {
+		parts = append(parts, []byte("multipart"), within)
+	} else {
+		parts = append(parts, body)
+	}
 	if len(r.PostForm) > 0 {
 		parts = append(parts, []byte(r.PostForm.Encode()))
 	}
@@ -115,6 +123,36 @@ func fingerprint(r *http.Request, body []byte) (string, error) {
 		}
 	}
 	return idempotency.Fingerprint(parts...), nil
+}
+
+// partsOf is what the parts of a body hold, in their order, without the boundary between them: the header and the bytes
+// of each. ok is false for a body that has none, or is malformed: it counts as it is.
+func partsOf(contentType string, body []byte) (sum []byte, ok bool) {
+	kind, params, err := mime.ParseMediaType(contentType)
+	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" {
+		return nil, false
+	}
+	all := sha256.New()
+	reader := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+	for {
+		part, err := reader.NextRawPart()
+		if err == io.EOF { // one that wraps it says that the body is cut
+			return all.Sum(nil), true
+		}
+		if err != nil {
+			return nil, false
+		}
+		content := sha256.New()
+		if _, err := io.Copy(content, part); err != nil {
+			return nil, false
+		}
+		for _, name := range slices.Sorted(maps.Keys(part.Header)) {
+			for _, value := range part.Header[name] {
+				_, _ = fmt.Fprintf(all, "%q: %q\n", name, value)
+			}
+		}
+		_, _ = fmt.Fprintf(all, "%x\n", content.Sum(nil))
+	}
 }
 
 func sumOf(header *multipart.FileHeader) ([]byte, error) {

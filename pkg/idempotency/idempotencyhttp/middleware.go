@@ -9,6 +9,7 @@
 // quotes, and are taken as well. The answers, beside those of the handler:
 //
 //	400  the header is missing where it is required, is sent twice, or is no such string
+//	403  Options.Caller has no name for the caller
 //	409  another call is at work on the request, or it failed before and may have had an effect
 //	413  the body is larger than Options.MaxBody
 //	422  the key was used for another request
@@ -20,6 +21,9 @@
 // repetition.
 //
 // A reply is sent once it is kept. So it is gathered in memory, and the handler cannot stream, hijack or push.
+//
+// The handler sees the response header as outer middleware has left it. What it changes is kept; what outer middleware
+// has set is not, and is made anew for each repetition. So a session's cookie reaches its own caller alone.
 package idempotencyhttp
 
 import (
@@ -29,10 +33,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/internal/httpkeep"
@@ -49,7 +53,8 @@ type Options struct {
 	// Methods are those that need it; empty: POST and PATCH. Others pass.
 	Methods []string
 	// Caller names who sends a request, such as a user or a tenant. The keys of two callers never meet, so no one gets
-	// the reply of another.
+	// the reply of another. It is called before the body is read. A request with a key whose caller has no name, "", is
+	// answered with 403, since all callers without one would be the same: authentication stands before the middleware.
 	Caller func(*http.Request) string
 	// OneCaller says instead that all callers are one: any sender of a key gets the reply that is kept under it.
 	OneCaller bool
@@ -84,9 +89,6 @@ func New(o Options) (func(http.Handler) http.Handler, error) {
 	if len(o.Methods) == 0 {
 		o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
-	if o.OneCaller {
-		o.Caller = func(*http.Request) string { return "" }
-	}
 	if o.Failed == nil {
 		o.Failed = func(status int) bool { return status >= http.StatusInternalServerError }
 	}
@@ -117,6 +119,16 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
+	caller := ""
+	if !h.o.OneCaller {
+		if caller = h.o.Caller(r); caller == "" {
+			h.refuse(w, problem{
+				Title: "The caller is not known", Status: http.StatusForbidden,
+				Detail: "A key belongs to its caller, and this request has none by name. Send it with your credentials.",
+			})
+			return
+		}
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.MaxBody))
 	if err != nil {
 		h.unread(w, err)
@@ -127,7 +139,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.unread(w, err)
 		return
 	}
-	h.serve(w, r, idempotency.Request{ID: idOf(h.o.Caller(r), key), Fingerprint: sum}, body)
+	h.serve(w, r, idempotency.Request{ID: idOf(caller, key), Fingerprint: sum}, body)
 }
 
 func (h handler) refuse(w http.ResponseWriter, p problem) { p.write(w, h.o.Docs) }
@@ -159,7 +171,7 @@ func (h handler) serve(w http.ResponseWriter, r *http.Request, req idempotency.R
 			return idempotency.Reply{}, idempotency.NoEffect(context.Cause(client))
 		}
 		reply = idempotency.Reply{}
-		rec := newRecorder()
+		rec := newRecorder(w.Header())
 		inner := r.Clone(httpkeep.WithNoEffect(ctx, func() { rec.noEffect = true }))
 		inner.Body = io.NopCloser(bytes.NewReader(body))
 		h.next.ServeHTTP(rec, inner)
@@ -174,9 +186,9 @@ func (h handler) serve(w http.ResponseWriter, r *http.Request, req idempotency.R
 	})
 	switch {
 	case err == nil:
-		send(w, answer)
+		h.send(w, answer)
 	case reply.Status != 0 && (errors.Is(err, errRolledBack) || answer.Status != 0):
-		send(w, reply) // the handler's own, although it is not kept
+		h.send(w, reply) // the handler's own, although it is not kept
 	default:
 		h.refuse(w, problemOf(err, h.o.Guard.Transactional()))
 	}
@@ -203,12 +215,14 @@ func NoEffect(r *http.Request) { httpkeep.NoEffect(r.Context()) }
 type recorder struct {
 	httpkeep.Answer
 
+	outer    http.Header // as it was before the handler
 	sent     http.Header // as it was when the status was written
 	noEffect bool
 }
 
-func newRecorder() *recorder {
-	r := new(recorder)
+func newRecorder(outer http.Header) *recorder {
+	r := &recorder{outer: outer.Clone()}
+	r.Outside(outer)
 	r.Begun = func() { r.sent = r.Header().Clone() }
 	return r
 }
@@ -221,20 +235,25 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.Answer.Write(p)
 }
 
-// own are headers of one message alone.
-var own = []string{"Connection", "Date", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}
-
 func (r *recorder) reply() idempotency.Reply {
 	r.WriteHeader(http.StatusOK) // where the handler has said nothing
-	for _, name := range own {
-		r.sent.Del(name)
-	}
-	return idempotency.Reply{Status: r.Status(), Header: r.sent, Body: r.Body()}
+	return idempotency.Reply{Status: r.Status(), Header: changes(r.outer, r.sent), Body: r.Body()}
 }
 
-// send answers with a reply.
-func send(w http.ResponseWriter, reply idempotency.Reply) {
-	maps.Copy(w.Header(), reply.Header)
+// send answers with a reply. One that was kept by other means than this middleware, or that somebody has edited, may
+// have a status that is none, or promise another length.
+func (h handler) send(w http.ResponseWriter, reply idempotency.Reply) {
+	if reply.Status < http.StatusOK || reply.Status > 999 {
+		h.refuse(w, problem{
+			Title: "The reply for this Idempotency-Key is none of HTTP", Status: http.StatusConflict,
+			Detail: fmt.Sprintf("The request was done. Its reply has the status %d.", reply.Status),
+		})
+		return
+	}
+	apply(w.Header(), reply.Header)
+	if n := w.Header().Get("Content-Length"); n != "" && n != strconv.Itoa(len(reply.Body)) {
+		w.Header().Del("Content-Length")
+	}
 	if reply.Replayed {
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
@@ -294,7 +313,7 @@ func (p problem) write(w http.ResponseWriter, docs string) {
 	h := w.Header()
 	if docs != "" {
 		p.Type = docs
-		h.Set("Link", "<"+docs+`>; rel="describedby"`)
+		h.Add("Link", "<"+docs+`>; rel="describedby"`)
 	}
 	if p.retry {
 		h.Set("Retry-After", "1")
