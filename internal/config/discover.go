@@ -159,18 +159,18 @@ func asWritten(fields decode.Fields, n *decode.Node) decode.Fields {
 			shown[i].Value = asWritten(below, from)
 			continue
 		}
-		shown[i].Value = plainly(from)
+		shown[i].Value = plainly(f.Name, from)
 	}
 	return shown
 }
 
-// plainly is a node as it is written, to be printed.
-func plainly(n *decode.Node) any {
+// plainly is a node as it is written below a name, to be printed, secrets hidden.
+func plainly(name string, n *decode.Node) any {
 	switch n.Shape {
 	case decode.Mapping:
 		m := map[string]any{}
 		for _, e := range n.Entries {
-			m[e.Name] = plainly(e.Value)
+			m[e.Name] = plainly(e.Name, e.Value)
 		}
 		fields := decode.Fields{}
 		for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -180,11 +180,11 @@ func plainly(n *decode.Node) any {
 	case decode.List:
 		items := make([]string, len(n.Items))
 		for i, item := range n.Items {
-			items[i] = masked(item.Raw)
+			items[i] = hidden(name, item.Raw)
 		}
-		return items
+		return decode.WithoutSecretsOf(items)
 	default:
-		return masked(n.Raw)
+		return hidden(name, n.Raw)
 	}
 }
 

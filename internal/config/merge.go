@@ -143,7 +143,7 @@ func (w written) over(prefix string, fields decode.Fields) decode.Fields {
 	for i, f := range fields {
 		field := decode.Under(prefix, f.Name)
 		if raw, ok := w[field]; ok {
-			f.Value = masked(raw)
+			f.Value = hidden(f.Name, raw)
 		} else if below, ok := f.Value.(decode.Fields); ok {
 			f.Value = w.over(field, below)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside
-// the files stand as they are written, $(NAME) or $(file:PATH), and passwords of URIs are hidden.
+// the files stand as they are written, $(NAME) or $(file:PATH), and secrets are hidden: passwords of URIs, and what has the name of one.
 func (s *Settings) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
@@ -93,7 +93,7 @@ func (s *Settings) fields() decode.Fields {
 			"tls", append(s.Server.TLS.fields(), decode.Pairs("caFile", s.Server.TLS.CAFile)...),
 		),
 		"app", decode.Pairs(
-			"listen", s.App.Listen, "tokenFile", s.App.TokenFile, "command", append([]string{}, s.App.Command...),
+			"listen", s.App.Listen, "tokenFile", s.App.TokenFile, "command", decode.WithoutSecretsOf(s.App.Command),
 			"address", s.App.Address,
 		),
 		"admin", decode.Pairs("listen", s.Admin.Listen, "tokensFile", s.Admin.TokensFile, "tls", s.Admin.TLS.fields()),
@@ -172,6 +172,14 @@ func backoffFields(b tasks.Backoff) decode.Fields {
 // Masked is the store's URI as it can be shown: without its password and other secrets. It takes wrong URIs as well,
 // and then rather hides too much.
 func (s Store) Masked() string { return masked(s.URI) }
+
+// hidden is a text beside its name without secrets.
+func hidden(name, text string) string {
+	if d, err := store.Lookup(text); err == nil {
+		return d.Redact(text)
+	}
+	return decode.SecretValue(name, text)
+}
 
 // masked hides the secrets of a store's URI, and the passwords of any other.
 func masked(text string) string {

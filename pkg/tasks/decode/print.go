@@ -92,12 +92,3 @@ func HiddenPassword(password string) any {
 	}
 	return Masked
 }
-
-// WithoutPasswordsIn is WithoutPasswords of each value.
-func WithoutPasswordsIn(m map[string]string) map[string]string {
-	shown := maps.Clone(m)
-	for name, value := range shown {
-		shown[name] = WithoutPasswords(value)
-	}
-	return shown
-}

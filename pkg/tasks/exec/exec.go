@@ -143,19 +143,15 @@ func (r Runner) Validate(tasks.Use) []decode.FieldError {
 	return wrong
 }
 
-// Print shows the fields as they are written.
+// Print shows the fields as they are written, secrets hidden.
 func (r Runner) Print(tasks.Use) any {
-	command := make([]string, len(r.Command))
-	for i, arg := range r.Command {
-		command[i] = decode.WithoutPasswords(arg)
-	}
 	ready := decode.Pairs("delay", r.Ready.Delay)
 	if r.Ready.Notify {
 		ready = decode.Pairs("notify", true)
 	}
 	return decode.Pairs(
-		"command", command,
-		"env", decode.Map(decode.WithoutPasswordsIn(r.Env)),
+		"command", decode.WithoutSecretsOf(r.Command),
+		"env", decode.Map(decode.WithoutSecretsIn(r.Env)),
 		"dir", decode.TextOrNil(r.Dir),
 		"ready", ready,
 	)

@@ -62,7 +62,7 @@ func (l List) Check() []decode.FieldError {
 	return wrong
 }
 
-// Print shows the fields as they are written, defaults filled in, passwords hidden.
+// Print shows the fields as they are written, defaults filled in, secrets hidden.
 func (l List) Print() decode.Fields {
 	var fields decode.Fields
 	for _, f := range l {

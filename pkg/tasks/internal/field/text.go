@@ -49,7 +49,7 @@ func (t Text) print() any {
 	if t.Secret {
 		return decode.HiddenPassword(*t.To)
 	}
-	return decode.TextOrNil(decode.WithoutPasswords(cmp.Or(*t.To, t.Default)))
+	return decode.TextOrNil(decode.WithoutSecrets(cmp.Or(*t.To, t.Default)))
 }
 
 func (t Text) expand(e *expander, field string) {
@@ -173,6 +173,6 @@ type Map struct{ To *map[string]string }
 
 func (m Map) read(n *decode.Node, r *decode.Reader) { *m.To = r.Texts(n) }
 func (m Map) check() []decode.FieldError            { return nil }
-func (m Map) print() any                            { return decode.Map(decode.WithoutPasswordsIn(*m.To)) }
+func (m Map) print() any                            { return decode.Map(decode.WithoutSecretsIn(*m.To)) }
 func (m Map) expand(*expander, string)              {}
 func (m Map) schema() []string                      { return []string{`"$ref": "#/$defs/texts"`} }
