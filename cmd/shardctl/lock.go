@@ -70,7 +70,7 @@ func (o *lockOptions) run(cmd *cobra.Command, args []string) error {
 		return lockUsage(err)
 	}
 	if wire.IsWorker() {
-		ended, err := o.work(cmd.Context(), cmd.ErrOrStderr(), s, args)
+		ended, err := o.work(cmd.Context(), cli.Shown(cmd.ErrOrStderr()), s, args)
 		return errors.Join(err, exit(ended))
 	}
 	collectEarly()

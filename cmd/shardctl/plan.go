@@ -44,7 +44,7 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.plan(cmd.OutOrStdout(), s)
+			return o.plan(cli.Shown(cmd.OutOrStdout()), s)
 		},
 	}
 	cmd.Flags().IntVar(&o.replicas, "replicas", 0, "how many replicas, 1 to 10000; required")

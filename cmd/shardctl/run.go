@@ -93,7 +93,7 @@ func loadWith(paths []string, options config.Options) (*config.Settings, error) 
 	if err == nil {
 		return s, nil
 	}
-	fmt.Fprintln(os.Stderr, err)
+	fmt.Fprintln(cli.Shown(os.Stderr), err)
 	return nil, cli.Exit{Code: cli.CodeUsage}
 }
 
@@ -216,17 +216,17 @@ Exit code 0: it is good; 2: it is not. What is allowed and probably not meant is
 				return err
 			}
 			for _, warning := range s.Warnings {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", warning) // the exit code counts
+				_, _ = fmt.Fprintf(cli.Shown(cmd.ErrOrStderr()), "warning: %v\n", warning) // the exit code counts
 			}
 			if printed {
-				return s.Print(cmd.OutOrStdout())
+				return s.Print(cli.Shown(cmd.OutOrStdout()))
 			}
 			more := ""
 			if names := discovering(s); len(names) > 0 {
 				more = ", and those that are discovered for " + strings.Join(names, ", ")
 			}
 			_, err = fmt.Fprintf(
-				cmd.OutOrStdout(), "ok: %s in %s%s\n", cli.Count(s.Tasks(), "task"),
+				cli.Shown(cmd.OutOrStdout()), "ok: %s in %s%s\n", cli.Count(s.Tasks(), "task"),
 				cli.Count(len(s.Groups), "group"), more,
 			)
 			return err

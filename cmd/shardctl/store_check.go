@@ -79,7 +79,7 @@ func (o *storeCheckOptions) run(cmd *cobra.Command, args []string) error {
 		return storeFailed(err)
 	}
 	if o.output.Table() {
-		err = writeCheck(cmd.OutOrStdout(), found)
+		err = writeCheck(cli.Shown(cmd.OutOrStdout()), found)
 	} else {
 		err = o.output.Write(cmd.OutOrStdout(), found)
 	}

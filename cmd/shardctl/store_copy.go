@@ -83,12 +83,12 @@ func (o *storeCopyOptions) run(cmd *cobra.Command, fromURI, toURI string) error 
 		return storeFailed(err)
 	}
 	defer closeSide(ctx, target)
-	options := storecopy.Options{From: source, To: target, Progress: progressTo(cmd.ErrOrStderr())}
+	options := storecopy.Options{From: source, To: target, Progress: progressTo(cli.Shown(cmd.ErrOrStderr()))}
 	if o.undo {
 		if err := storecopy.Undo(ctx, options); err != nil {
 			return copyFailed(ctx, err)
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "replicas may run on %s again\n", source.Name)
+		_, err := fmt.Fprintf(cli.Shown(cmd.OutOrStdout()), "replicas may run on %s again\n", source.Name)
 		return err
 	}
 	report, err := storecopy.Copy(ctx, options)
@@ -98,7 +98,7 @@ func (o *storeCopyOptions) run(cmd *cobra.Command, fromURI, toURI string) error 
 	if !o.output.Table() {
 		return o.output.Write(cmd.OutOrStdout(), report)
 	}
-	return writeCopy(cmd.OutOrStdout(), report)
+	return writeCopy(cli.Shown(cmd.OutOrStdout()), report)
 }
 
 func openSide(ctx context.Context, c store.Config) (storecopy.Side, error) {

@@ -87,7 +87,7 @@ disk, or the URI is wrong.`,
 			if made {
 				says = "the store is set up\n"
 			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), says)
+			_, err = fmt.Fprint(cli.Shown(cmd.OutOrStdout()), says)
 			return err
 		},
 	}
@@ -147,6 +147,6 @@ func (o *storeQuorumOptions) readmit(cmd *cobra.Command, uri, place string) erro
 		return storeFailed(err)
 	}
 	_ = w.Flush()
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "server %d counts again; documents:\n%s", index, decided.String())
+	_, err = fmt.Fprintf(cli.Shown(cmd.OutOrStdout()), "server %d counts again; documents:\n%s", index, decided.String())
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -105,10 +106,10 @@ func (c *change) report(cmd *cobra.Command, request operate.Request, result api.
 		note = " (dry run)"
 	}
 	for _, name := range result.Changed {
-		fmt.Fprintf(&out, "%s %s %s%s\n", request.Scope, plainText(name), past, note)
+		fmt.Fprintf(&out, "%s %s %s%s\n", request.Scope, printable.Line(name), past, note)
 	}
 	for _, name := range result.Unchanged {
-		fmt.Fprintf(&out, "%s %s unchanged%s\n", request.Scope, plainText(name), note)
+		fmt.Fprintf(&out, "%s %s unchanged%s\n", request.Scope, printable.Line(name), note)
 	}
 	if c.dryRun {
 		out.WriteString(movesText(result.Moves))
@@ -151,7 +152,7 @@ func movesText(moves []api.PlannedMove) string {
 		case m.To == "":
 			line = fmt.Sprintf("%s would stop on %s and be unassigned", m.Key, m.From)
 		}
-		out.WriteString(plainText(line) + "\n")
+		out.WriteString(printable.Line(line) + "\n")
 	}
 	return out.String()
 }

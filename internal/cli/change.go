@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -207,7 +208,7 @@ func (c *change) noteUnmatched(cmd *cobra.Command, to string) {
 	case slices.ContainsFunc(instances, func(i api.Instance) bool { return balancer.PinnedTo(to, i.Name, i.Zone) }):
 		return
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", plainText(note)) // nothing depends on it
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", printable.Line(note)) // nothing depends on it
 }
 
 func moveCommand(g *Globals) *cobra.Command {

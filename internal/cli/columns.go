@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -192,7 +193,7 @@ func ownedText(i *api.Instance) string {
 		if most, ok := i.Caps[group]; ok {
 			limit = strconv.Itoa(most)
 		}
-		parts = append(parts, fmt.Sprintf("%s %d/%s", plainText(group), i.Owned[group], limit))
+		parts = append(parts, fmt.Sprintf("%s %d/%s", printable.Line(group), i.Owned[group], limit))
 	}
 	return orDash(strings.Join(parts, ", "))
 }
@@ -391,7 +392,7 @@ func (v *View) stateOf(i *api.Instance) string {
 // pinText is where a task is pinned.
 func pinText(t *api.Task) string {
 	if pin := t.Overrides.Find("pin"); pin != nil && pin.Strict {
-		return plainText(t.PinnedTo) + " (strict)"
+		return printable.Line(t.PinnedTo) + " (strict)"
 	}
 	return orDash(t.PinnedTo)
 }
@@ -444,5 +445,5 @@ func (v *View) runResult(word string) string {
 	case "Interrupted", "Skipped", "Running":
 		code = "33"
 	}
-	return v.Paint(code, plainText(word))
+	return v.Paint(code, printable.Line(word))
 }

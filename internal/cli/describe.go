@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -184,7 +185,7 @@ func (d *description) events(found []api.Event, missing unknown) {
 func (d *description) unavailable(what string, missing unknown) bool {
 	why, is := missing[what]
 	if is {
-		d.line("not known: " + plainText(why))
+		d.line("not known: " + printable.Line(why))
 	}
 	return is
 }
@@ -192,11 +193,11 @@ func (d *description) unavailable(what string, missing unknown) bool {
 func reasonText(reason, message string) string {
 	switch {
 	case message == "":
-		return plainText(reason)
+		return printable.Line(reason)
 	case reason == "":
-		return plainText(message)
+		return printable.Line(message)
 	default:
-		return plainText(reason) + ": " + plainText(message)
+		return printable.Line(reason) + ": " + printable.Line(message)
 	}
 }
 

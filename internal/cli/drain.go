@@ -64,7 +64,7 @@ func (c *change) awaitEmpty(cmd *cobra.Command, name string) error {
 		stale := c.globals.stale.heard.Load()
 		if err == nil && left.owned == 0 && !stale {
 			progress.end()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "instance %s owns nothing\n", name)
+			_, err := fmt.Fprintf(Shown(cmd.OutOrStdout()), "instance %s owns nothing\n", name)
 			return err
 		}
 		first = max(first, left.owned)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/internal/printable"
 )
 
 // FlagError is a usage error about a flag. It names the flag that was probably meant.
@@ -184,7 +185,7 @@ func Report(w io.Writer, err error) int {
 		return exit.Code // what there was to say has been said
 	}
 	// there is nowhere else to report it
-	_, _ = fmt.Fprintln(w, "error:", plainText(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
+	_, _ = fmt.Fprintln(w, "error:", printable.Line(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
 	if exit, ok := errors.AsType[Exit](err); ok {
 		return exit.Code
 	}

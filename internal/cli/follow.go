@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -128,7 +129,7 @@ func (c *connection) down(err error) {
 	defer l.mu.Unlock()
 	if l.broken++; l.broken == 1 {
 		l.since = l.globals.now()
-		l.report("lost %s (%s); trying again", l.url, plainText(root(err).Error()))
+		l.report("lost %s (%s); trying again", l.url, printable.Line(root(err).Error()))
 	}
 }
 
@@ -160,7 +161,8 @@ func (l *link) lostFor(now time.Time) (d time.Duration, lost bool) {
 func (l *link) report(format string, args ...any) {
 	if l.note != nil {
 		// a note on what is asked for: nothing depends on it
-		_, _ = fmt.Fprintf(l.note, "%s %s\n", l.globals.now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+		_, _ = fmt.Fprintf(l.note, "%s %s\n", l.globals.now().Format(time.TimeOnly),
+			printable.Line(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -242,7 +244,7 @@ func (g *Globals) judge(cmd *cobra.Command, err error) error {
 	if !watched && !g.stale.heard.Load() {
 		return err
 	}
-	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), g.whyStale(cmd.Context())) // there is nowhere else to report it
+	_, _ = fmt.Fprintln(Shown(cmd.ErrOrStderr()), g.whyStale(cmd.Context())) // there is nowhere else to report it
 	if _, decided := errors.AsType[Exit](err); decided || !g.stale.fail {
 		return err
 	}
@@ -271,7 +273,7 @@ func staleText(s *api.Status, now time.Time) string {
 			s.ObservedAt, span(now.Sub(s.ObservedAt.Time)))
 	}
 	if s.Store.Error != "" {
-		text += " (" + plainText(s.Store.Error) + ")"
+		text += " (" + printable.Line(s.Store.Error) + ")"
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -323,7 +324,7 @@ func (l *lister[T]) write(items []T) error {
 func (l *lister[T]) rows(items []T) error {
 	if l.output.format == formatName {
 		for i := range items {
-			if _, err := fmt.Fprintln(l.out, plainText(l.resource.name(&items[i]))); err != nil {
+			if _, err := fmt.Fprintln(l.out, printable.Line(l.resource.name(&items[i]))); err != nil {
 				return err
 			}
 		}
@@ -335,7 +336,7 @@ func (l *lister[T]) rows(items []T) error {
 		}
 		where := ""
 		if l.options.group != "" {
-			where = " in group " + plainText(l.options.group)
+			where = " in group " + printable.Line(l.options.group)
 		}
 		_, err := fmt.Fprintf(l.note, "No %s found%s.\n", l.resource.kind, where)
 		return err

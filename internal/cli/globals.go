@@ -20,6 +20,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/certs"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -232,6 +233,15 @@ func sizeOf(w io.Writer) (width, height int) {
 		}
 	}
 	return 0, 0
+}
+
+// Shown is w for texts of others: what they hold that a terminal would obey is not shown on one. A file or a pipe gets
+// each byte as it is. Colours of our own are not written to it.
+func Shown(w io.Writer) io.Writer {
+	if terminal(w) {
+		return printable.NewWriter(w)
+	}
+	return w
 }
 
 func terminal(w io.Writer) bool {

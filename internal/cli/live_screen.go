@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -76,7 +77,7 @@ const (
 func renderLive(l *live, v *View, height int, lost string) []string {
 	lines := []string{v.Cut(v.summary(l.status) + "   " + v.Now.Format(time.TimeOnly))}
 	if lost != "" {
-		lines = append(lines, v.Cut(v.Paint("33", plainText(lost))))
+		lines = append(lines, v.Cut(v.Paint("33", printable.Line(lost))))
 	}
 	lines = append(append(lines, ""), TableLines(liveGroupColumns(), v, l.status.Groups, height/3)...)
 	problems := TableLines(problemColumns(), v, l.status.Problems, fewProblems)
@@ -123,7 +124,7 @@ func moveLines(events []api.Event, v *View, most int) []string {
 	for i := range events[len(events)-n:] {
 		e := &events[len(events)-n+i]
 		at := e.Time.In(v.Now.Location()).Format(time.TimeOnly)
-		lines = append(lines, v.Cut(at+"  "+plainText(eventText(e))))
+		lines = append(lines, v.Cut(at+"  "+printable.Line(eventText(e))))
 	}
 	return lines
 }

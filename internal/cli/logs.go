@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -81,7 +82,7 @@ func (o *logsOptions) logs(g *Globals, cmd *cobra.Command, name string) error {
 	}
 	group, short, _ := strings.Cut(w.args[0], "/")
 	r := &logReader{
-		client: client, group: group, name: short, out: cmd.OutOrStdout(),
+		client: client, group: group, name: short, out: Shown(cmd.OutOrStdout()),
 		notes: cmd.ErrOrStderr(), read: o.read,
 		link: &link{globals: g, url: client.BaseURL(), note: cmd.ErrOrStderr()},
 	}
@@ -126,7 +127,7 @@ func (r *logReader) first(ctx context.Context) error {
 // note reports what is no output of the task.
 func (r *logReader) note(format string, args ...any) {
 	// beside the output: nothing depends on it
-	_, _ = fmt.Fprintf(r.notes, "-- %s\n", plainText(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintf(r.notes, "-- %s\n", printable.Line(fmt.Sprintf(format, args...)))
 }
 
 func (r *logReader) write(text string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -172,7 +173,7 @@ func (g *Globals) complete(of names) cobra.CompletionFunc {
 		var found []string
 		for _, name := range all {
 			// What a terminal obeys cannot be typed, and a shell would show it.
-			if strings.HasPrefix(name, typed) && plainText(name) == name {
+			if strings.HasPrefix(name, typed) && printable.Line(name) == name {
 				found = append(found, name)
 			}
 		}

@@ -105,8 +105,9 @@ func (o *Output) whole() bool {
 	return o.format == formatJSON || o.format == formatYAML || o.format == formatPath
 }
 
-// Write writes v as JSON, as YAML, or what the template finds in it.
+// Write writes v as JSON, as YAML, or what the template finds in it: on a terminal as [Shown] does.
 func (o *Output) Write(w io.Writer, v any) error {
+	w = Shown(w)
 	switch o.format {
 	case formatYAML:
 		return writeYAML(w, v)
@@ -119,7 +120,7 @@ func (o *Output) Write(w io.Writer, v any) error {
 
 // writeJSON writes v over several lines, or, for streams, on one.
 func writeJSON(w io.Writer, v any, compact bool) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(Shown(w))
 	e.SetEscapeHTML(false)
 	if !compact {
 		e.SetIndent("", "  ")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -109,21 +110,21 @@ func (s *sections) problems(v *View, all []api.Problem) {
 	for i := range shown {
 		if reason := shown[i].Reason; !said[reason] {
 			said[reason] = true
-			s.line("What to do: " + plainText(snapshot.Runbook(reason)))
+			s.line("What to do: " + printable.Line(snapshot.Runbook(reason)))
 		}
 	}
 }
 
 func (v *View) summary(s *api.Status) string {
-	store := "store " + plainText(cmp.Or(s.Store.Kind, "unknown")) + " reachable"
+	store := "store " + printable.Line(cmp.Or(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
 		store = v.Paint(
 			"31",
-			strings.TrimSuffix("store "+plainText(s.Store.Kind)+" not reachable: "+plainText(s.Store.Error), ": "),
+			strings.TrimSuffix("store "+printable.Line(s.Store.Kind)+" not reachable: "+printable.Line(s.Store.Error), ": "),
 		)
 	}
 	line := fmt.Sprintf(
-		"cluster %s, seen by %s %s, %s", plainText(s.Cluster), orDash(s.Instance), plainText(s.Version), store,
+		"cluster %s, seen by %s %s, %s", printable.Line(s.Cluster), orDash(s.Instance), printable.Line(s.Version), store,
 	)
 	if s.Stale {
 		word := "stale: nothing was read yet"
@@ -217,10 +218,10 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 }
 
 func (i *identity) show(d *description) {
-	d.field("Server", plainText(i.Server))
-	d.field("Name", plainText(cmp.Or(i.Name, "no token was sent")))
-	d.field("Role", plainText(string(i.Role)))
-	d.field("Changes", plainText(cmp.Or(strings.Join(texts(i.Verbs), ", "), "none")))
+	d.field("Server", printable.Line(i.Server))
+	d.field("Name", printable.Line(cmp.Or(i.Name, "no token was sent")))
+	d.field("Role", printable.Line(string(i.Role)))
+	d.field("Changes", printable.Line(cmp.Or(strings.Join(texts(i.Verbs), ", "), "none")))
 }
 
 func healthcheckCommand(g *Globals) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -207,21 +208,9 @@ func bare() table.Style {
 	return style
 }
 
-// plainText keeps a row one line: texts of other people's errors may hold anything, also sequences that a terminal
-// obeys.
-func plainText(s string) string {
-	clean := []rune(s)
-	for i, r := range clean {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			clean[i] = ' '
-		}
-	}
-	return string(clean)
-}
-
 // state colours a word by how well it is; the word says the same.
 func (v *View) state(word string) string {
-	word = plainText(word)
+	word = printable.Line(word)
 	code := ""
 	switch word {
 	case string(api.Running), string(api.Live), string(api.Done):
@@ -280,7 +269,7 @@ func orDash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return plainText(s)
+	return printable.Line(s)
 }
 
 func limitText(n *int) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/shardctl/shardctl/internal/nearest"
+	"github.com/shardctl/shardctl/internal/printable"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
@@ -231,8 +232,8 @@ func (p *progress) show(text string) {
 	if terminal(p.w) {
 		p.shown = true
 		width, _ := sizeOf(p.w)
-		line := (&View{Width: width - 1}).Cut("waiting: " + plainText(text)) // a line that wraps could not be erased
-		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                              // decoration: nothing hangs on it
+		line := (&View{Width: width - 1}).Cut("waiting: " + printable.Line(text)) // a line that wraps could not be erased
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                                   // decoration: nothing hangs on it
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/printable"
 )
 
 // event is something that was reported.
@@ -70,7 +71,7 @@ func (s *screen) head(v *cli.View) []string {
 		v.Paint(bold, "shardctl dev") + "   " +
 			v.Paint(colour, fmt.Sprintf("%d of %s running", running, tasks(most))) +
 			fmt.Sprintf(" on %s, cap %d   ", cli.Count(living, "replica"), s.view.Options.Cap) +
-			v.Paint(cyan, s.view.URL),
+			v.Paint(cyan, printable.Line(s.view.URL)),
 		"",
 	}
 }
@@ -110,7 +111,7 @@ func (s *screen) columns() []cli.Column[Replica] {
 		}
 	}
 	columns := []cli.Column[T]{
-		{Title: "replica", Cell: func(_ *cli.View, r *T) string { return r.Name }},
+		{Title: "replica", Cell: func(_ *cli.View, r *T) string { return printable.Line(r.Name) }},
 		{Title: "state", Keep: cli.KeepState, Cell: func(v *cli.View, r *T) string {
 			return v.Paint(colours[r.State], string(r.State))
 		}},
@@ -118,7 +119,7 @@ func (s *screen) columns() []cli.Column[Replica] {
 		{Title: "worker", Right: true, Cell: ofRunning(func(r *T) string {
 			return cmp.Or(strings.TrimPrefix(strconv.Itoa(r.Worker), "0"), "?")
 		})},
-		{Title: "application", Cell: ofRunning(func(r *T) string { return cmp.Or(cli.ApplicationText(r.App), "?") })},
+		{Title: "application", Cell: ofRunning(func(r *T) string { return cmp.Or(printable.Line(cli.ApplicationText(r.App)), "?") })},
 		{Title: "tasks", Right: true, Keep: cli.KeepState, Cell: func(_ *cli.View, r *T) string {
 			if owned, _ := s.view.Owned(r.Name); owned > 0 || !r.State.Gone() {
 				return strconv.Itoa(owned)
@@ -131,7 +132,7 @@ func (s *screen) columns() []cli.Column[Replica] {
 				running = 0 // even if the store still says otherwise
 			}
 			if r.State.Gone() && owned == 0 {
-				return v.Paint(faint, r.Why)
+				return v.Paint(faint, printable.Line(r.Why))
 			}
 			return v.Bar(running, owned-running, s.view.Options.Cap)
 		}},
@@ -145,7 +146,7 @@ func (s *screen) columns() []cli.Column[Replica] {
 // troubles are at most so many problems, and why no replica shows the cluster now.
 func (s *screen) troubles(v *cli.View, limit int) []string {
 	var lines []string
-	if text := s.view.Stale; text != "" {
+	if text := printable.Line(s.view.Stale); text != "" {
 		if s.view.Seen {
 			text += "; shown is how it was last"
 		}
@@ -156,7 +157,8 @@ func (s *screen) troubles(v *cli.View, limit int) []string {
 			lines = append(lines, v.Paint(red, "and "+cli.Count(len(s.view.Problems)-i, "more problem")))
 			break
 		}
-		lines = append(lines, v.Paint(red, p.Reason)+strings.TrimPrefix(p.String(), p.Reason))
+		reason := printable.Line(p.Reason)
+		lines = append(lines, v.Paint(red, reason)+strings.TrimPrefix(printable.Line(p.String()), reason))
 	}
 	if len(lines) == 0 {
 		return nil
@@ -172,7 +174,7 @@ func (s *screen) last(v *cli.View, limit int) []string {
 	}
 	lines := []string{""}
 	for _, e := range s.events[len(s.events)-n:] {
-		lines = append(lines, v.Paint(faint, e.at.Format(time.TimeOnly))+"  "+e.text)
+		lines = append(lines, v.Paint(faint, e.at.Format(time.TimeOnly))+"  "+printable.Line(e.text))
 	}
 	return lines
 }
@@ -188,5 +190,5 @@ func (s *screen) foot(v *cli.View) []string {
 	if s.typed == 0 && len(s.view.Replicas) > 0 {
 		help.WriteString(v.Paint(faint, ", 3k: on r3"))
 	}
-	return []string{"", help.String(), v.Paint(faint, "logs "+s.view.Logs+"   shardctl status --server "+s.view.URL)}
+	return []string{"", help.String(), v.Paint(faint, printable.Line("logs "+s.view.Logs+"   shardctl status --server "+s.view.URL))}
 }

@@ -166,3 +166,24 @@ func TestLinesBeginWithTheTime(t *testing.T) {
 		t.Errorf("got %q", b.String())
 	}
 }
+
+// What tasks and replicas report moves nothing on the screen, nor where lines are printed.
+func TestReportsHoldNoSequences(t *testing.T) {
+	const evil = "\x1b]0;x\x07\x1b[2J\u009b\u202e\r\n"
+	s := sample(2)
+	s.view.Replicas[1] = Replica{Name: "r2" + evil, State: Dead, Why: "why" + evil}
+	s.view.Tasks, s.view.Stale, s.view.Logs, s.view.URL = nil, "stale"+evil, "/logs"+evil, "http://h"+evil
+	s.view.Problems = []Problem{{"Reason" + evil, "text" + evil, 2}}
+	s.events = []event{{epoch, "event" + evil}}
+	var b strings.Builder
+	printer{&b}.show(nil, s.events)
+	shown := strings.Join(s.render(&cli.View{Width: 300, Height: 40}), "") + strings.TrimSuffix(b.String(), "\n")
+	for _, text := range []string{"r2", "why", "stale", "/logs", "http://h", "Reason", "text", "event"} {
+		if !strings.Contains(shown, text) {
+			t.Errorf("no %s on the screen", text)
+		}
+	}
+	if strings.ContainsAny(shown, "\x1b\a\u009b\u202e\r\n") {
+		t.Errorf("the screen obeys what is reported: %q", shown)
+	}
+}

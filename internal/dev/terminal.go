@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/printable"
 )
 
 // action is what a key asks for.
@@ -111,7 +112,7 @@ type printer struct{ to io.Writer }
 
 func (p printer) show(_ *screen, reported []event) {
 	for _, e := range reported {
-		_, _ = fmt.Fprintf(p.to, "%s %s\n", e.at.Format(time.TimeOnly), e.text) // there is nowhere else to report it
+		_, _ = fmt.Fprintf(p.to, "%s %s\n", e.at.Format(time.TimeOnly), printable.Line(e.text)) // there is nowhere else to report it
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // secretWords are parts of the names of variables, headers, options and parameters that hold secrets.
-const secretWords = `(?:pass|pwd|secret|token|credential|cookie|signature|session|dsn|auth|private|key|jwt)`
+const secretWords = `(?:pass|pwd|secret|token|credential|cookie|signature|session|dsn|auth|private|key|jwt)` //nolint:gosec // names, no secrets
 
 var (
 	secretName = regexp.MustCompile(`(?i)` + secretWords)
@@ -24,7 +24,9 @@ const schemes = `(?:bearer|basic|digest|token|apikey)`
 
 // IsSecretName reports whether a value of this name may be a secret, as the names of variables and headers go. It rather
 // says so too often. What names a file is none.
-func IsSecretName(name string) bool { return secretName.MatchString(name) && !placeName.MatchString(name) }
+func IsSecretName(name string) bool {
+	return secretName.MatchString(name) && !placeName.MatchString(name)
+}
 
 // WithoutSecrets hides the passwords of all URIs in a text, and what stands behind the name of a secret: --token=…,
 // ?api_key=…, "password": "…". References to variables stay.
