@@ -6,7 +6,9 @@ import (
 )
 
 // secretWords are parts of the names of variables, headers, options and parameters that hold secrets.
-const secretWords = `(?:pass|pwd|secret|token|credential|cookie|signature|session|dsn|auth|private|key|jwt)` //nolint:gosec // names, no secrets
+//
+//nolint:gosec // names, no secrets
+const secretWords = `(?:pass|pwd|secret|token|credential|cookie|signature|session|dsn|auth|private|key|jwt)`
 
 var (
 	secretName = regexp.MustCompile(`(?i)` + secretWords)
