@@ -223,6 +223,14 @@ func (p Secrets) Redact(uri string) string {
 	} else {
 		scheme += "://"
 	}
+	if before, query, has := strings.Cut(rest, "?"); has && strings.Contains(query, "@") && p.hasIn(query) {
+		// Is the @ in a parameter, or the ? in a password? Nothing of either is shown.
+		host, _, more := strings.Cut(before, ":")
+		if more {
+			host += ":" + redacted
+		}
+		return scheme + host + "?" + redacted
+	}
 	user, _, rest := splitUser(rest)
 	rest, query, hasQuery := strings.Cut(rest, "?")
 	if hasQuery {
@@ -256,6 +264,14 @@ func (p Secrets) redactQuery(query string) string {
 	return strings.Join(params, "&")
 }
 
+// hasIn reports whether one of the parameters carries a secret.
+func (p Secrets) hasIn(query string) bool {
+	return slices.ContainsFunc(strings.Split(query, "&"), func(param string) bool {
+		name, _, _ := strings.Cut(param, "=")
+		return p.has(name)
+	})
+}
+
 func (p Secrets) has(name string) bool { return slices.Contains(p, strings.ToLower(name)) }
 
 // Of lists what of a URI must not appear in any text, as written and as decoded.
@@ -284,7 +300,8 @@ func (p Secrets) Of(uri string) []string {
 func Scrub(text string, secrets []string) string {
 	for _, s := range secrets {
 		if s != "" {
-			text = strings.ReplaceAll(text, s, redacted)
+			quoted := strconv.Quote(s) // as %q of a driver's error has it
+			text = strings.ReplaceAll(strings.ReplaceAll(text, s, redacted), quoted[1:len(quoted)-1], redacted)
 		}
 	}
 	return text
