@@ -162,10 +162,9 @@ func (m *Maker[C]) late(why error) error {
 func (m *Maker[C]) run() {
 	for {
 		m.mu.Lock()
-		if len(m.waiting) == 0 || m.life.Context().Err() != nil {
+		if len(m.waiting) == 0 || m.life.Context().Err() != nil { // in the latter case Close tells those who wait
 			m.making = false
 			m.mu.Unlock()
-			m.fail(ErrClosed) // nobody waits, or the store ends
 			return
 		}
 		failed, pause := m.failed, time.Until(m.since.Add(m.pause()))
@@ -235,13 +234,16 @@ func (m *Maker[C]) hand(w *wish[C], conn C) bool {
 	return true
 }
 
-// fail tells all who wait why there is no connection.
+// fail takes note of an attempt that has failed, and tells all who wait.
 func (m *Maker[C]) fail(why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !errors.Is(why, ErrClosed) {
-		m.count(why)
-	}
+	m.count(why)
+	m.tell(why)
+}
+
+// tell tells all who wait why there is no connection.
+func (m *Maker[C]) tell(why error) {
 	for _, w := range m.waiting {
 		w.got <- made[C]{err: why}
 	}
@@ -284,6 +286,8 @@ func (m *Maker[C]) Fresh() {
 // [ErrClosed].
 func (m *Maker[C]) Close() {
 	m.life.End()
-	m.fail(ErrClosed)
+	m.mu.Lock()
+	m.tell(ErrClosed)
+	m.mu.Unlock()
 	m.Fresh()
 }
