@@ -14,8 +14,8 @@ const Limit = 10 * time.Second
 
 // Context is ctx for a release under a lease: its end counts only after half of the lease, and after [Limit] at the
 // latest. A deadline that comes during the release counts at once, since it was set for the release. The cause is that
-// of ctx. A lease of 0 or less is taken to be long. Call cancel when the release is over.
-func Context(ctx context.Context, lease time.Duration) (release context.Context, cancel context.CancelFunc) {
+// of ctx. A lease of 0 or less is taken to be long. Call the function that it returns when the release is over.
+func Context(ctx context.Context, lease time.Duration) (context.Context, context.CancelFunc) {
 	limit := Limit
 	if lease > 0 {
 		limit = min(lease/2, Limit)

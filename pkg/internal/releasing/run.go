@@ -13,10 +13,8 @@ func OfRun(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 // Beyond is ctx for the last thing that a run does. When the run that ctx belongs to is asked to end, it goes on for as
 // long as left says then. Whatever else ends ctx counts at once, as does its own deadline. The cause is that of ctx.
-// Call cancel when it is done.
-func Beyond(
-	ctx context.Context, left func() time.Duration,
-) (beyond context.Context, cancel context.CancelFunc) {
+// Call the function that it returns when it is done.
+func Beyond(ctx context.Context, left func() time.Duration) (context.Context, context.CancelFunc) {
 	run, ok := ctx.Value(runKey{}).(context.Context)
 	if !ok {
 		return ctx, func() {}
