@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,25 +22,55 @@ type rig struct {
 	*engine.Maker[int]
 
 	takes     time.Duration // to connect
-	refuses   error
-	dialled   []time.Time
-	atOnce    int
 	discarded []int
+
+	mu      sync.Mutex
+	refuses error
+	dials   []time.Time
+	atOnce  int
+}
+
+// dialled are the attempts up to now.
+func (r *rig) dialled() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.dials)
+}
+
+// refuse has attempts fail from now on; nil: succeed.
+func (r *rig) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuses = err
+}
+
+// begin takes note of an attempt. It returns its number, whether it is the only one, and how it ends.
+func (r *rig) begin() (n int, alone bool, ends error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.atOnce++
+	r.dials = append(r.dials, time.Now())
+	return len(r.dials), r.atOnce == 1, r.refuses
+}
+
+func (r *rig) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.atOnce--
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{}
 	r.Maker = engine.NewMaker(t.Context(), callTime, engine.Limit(callTime), func(ctx context.Context, _ int) (int, error) {
-		r.atOnce++
-		defer func() { r.atOnce-- }()
-		if r.atOnce > 1 {
+		n, alone, ends := r.begin()
+		defer r.end()
+		if !alone {
 			t.Error("two attempts at once")
 		}
-		r.dialled = append(r.dialled, time.Now())
 		select {
 		case <-time.After(r.takes):
-			return len(r.dialled), r.refuses
+			return n, ends
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
@@ -72,8 +103,8 @@ func TestConnectionOutlivesTheCallThatWantedIt(t *testing.T) {
 				t.Fatalf("call %d: %v", n, err)
 			}
 		}
-		if len(r.dialled) != 1 {
-			t.Errorf("dialled %d times", len(r.dialled))
+		if len(r.dialled()) != 1 {
+			t.Errorf("dialled %d times", len(r.dialled()))
 		}
 	})
 }
@@ -132,7 +163,7 @@ func TestConnectionThatNobodyTook(t *testing.T) {
 func TestPausesOfAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.refuses = errRefused
+		r.refuse(errRefused)
 		began := time.Now()
 		var calls sync.WaitGroup
 		for range 20 {
@@ -145,16 +176,16 @@ func TestPausesOfAttempts(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if n := len(r.dialled); n > 60*1000/300+6 {
+		if n := len(r.dialled()); n > 60*1000/300+6 {
 			t.Errorf("%d attempts within a minute", n)
 		}
-		for i := 1; i < len(r.dialled); i++ {
-			pause := r.dialled[i].Sub(r.dialled[i-1])
+		for i := 1; i < len(r.dialled()); i++ {
+			pause := r.dialled()[i].Sub(r.dialled()[i-1])
 			if least := min(20*time.Millisecond<<min(i-1, 10), callTime); pause < least || pause > least+20*time.Millisecond {
 				t.Errorf("attempt %d came %v after the one before, want %v", i, pause, least)
 			}
 		}
-		r.refuses = nil
+		r.refuse(nil)
 		time.Sleep(time.Second)
 		if _, err := r.call(); err != nil {
 			t.Errorf("once there is one: %v", err)
@@ -172,7 +203,7 @@ func TestConnectionsThatServeNoCall(t *testing.T) {
 			}
 			r.Spoiled(errRefused)
 		}
-		if took := r.dialled[5].Sub(r.dialled[0]); took < (20+40+80+160+300)*time.Millisecond {
+		if took := r.dialled()[5].Sub(r.dialled()[0]); took < (20+40+80+160+300)*time.Millisecond {
 			t.Errorf("six attempts within %v", took)
 		}
 		r.Served()
@@ -188,15 +219,22 @@ func TestOrderOfThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.takes = time.Second
+		var mu sync.Mutex
+		var calls sync.WaitGroup
 		got := map[string]int{}
 		for _, who := range []string{"a", "b", "session", "session 2"} {
-			go func() {
-				got[who], _ = r.Get(t.Context(), len(who) > 1)
-			}()
+			calls.Go(func() {
+				c, err := r.Get(t.Context(), len(who) > 1)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got[who] = c
+			})
 			synctest.Wait()
 		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
+		calls.Wait()
 		// The first of all had an attempt begun, which goes to whoever is first when it ends.
 		if got["session"] != 1 || got["session 2"] != 2 || got["a"] != 3 || got["b"] != 4 {
 			t.Errorf("connections are %v", got)
@@ -228,12 +266,12 @@ func TestAttemptThatHangs(t *testing.T) {
 		r := newRig(t)
 		r.takes = time.Hour
 		_, err := r.Get(t.Context(), false)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled[0]) != engine.Limit(callTime) {
-			t.Errorf("after %v: %v", time.Since(r.dialled[0]), err)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(r.dialled()[0]) != engine.Limit(callTime) {
+			t.Errorf("after %v: %v", time.Since(r.dialled()[0]), err)
 		}
 		_, err = r.call()
-		if !errors.Is(err, context.DeadlineExceeded) || len(r.dialled) != 2 {
-			t.Errorf("after %d attempts: %v", len(r.dialled), err)
+		if !errors.Is(err, context.DeadlineExceeded) || len(r.dialled()) != 2 {
+			t.Errorf("after %d attempts: %v", len(r.dialled()), err)
 		}
 	})
 }
