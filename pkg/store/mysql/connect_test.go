@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/mysql"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -20,10 +19,7 @@ func TestDistant(t *testing.T) {
 	link := testprocess.Far(t, server.Addr, trip)
 	storetest.Distant{
 		Network: link, Trip: trip, Connections: mysql.MaxConnections,
-		Open: func(t *testing.T, timeout time.Duration) store.Store {
-			t.Helper()
-			return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: timeout})
-		},
+		URI: server.Via(link, uri),
 	}.Run(t)
 }
 
@@ -36,10 +32,7 @@ func TestFull(t *testing.T) {
 	var others []*sql.Conn
 	storetest.Full{
 		Network: link, Says: "Too many connections", Makers: 1,
-		Open: func(t *testing.T, timeout time.Duration) store.Store {
-			t.Helper()
-			return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: timeout})
-		},
+		URI: server.Via(link, uri),
 		Fill: func() {
 			link.Block()
 			defer link.Unblock()

@@ -17,20 +17,13 @@ import (
 // connections are those of a store: for calls, and the one that listens.
 const connections = postgres.MaxCalls + 1
 
-func openVia(uri string) func(t *testing.T, timeout time.Duration) store.Store {
-	return func(t *testing.T, timeout time.Duration) store.Store {
-		t.Helper()
-		return storetest.Open(t, store.Config{URI: uri, Timeout: timeout})
-	}
-}
-
 // A server may be further away than one call takes to connect to it.
 func TestDistant(t *testing.T) {
 	server := testservers.Shared(t, testservers.KindPostgres)
 	const trip = 100 * time.Millisecond
 	link := testprocess.Far(t, server.Addr, trip)
 	storetest.Distant{
-		Network: link, Trip: trip, Calls: 3, Connections: connections, Open: openVia(server.Via(link, server.Database())),
+		Network: link, Trip: trip, Calls: 3, Connections: connections, URI: server.Via(link, server.Database()),
 	}.Run(t)
 }
 
@@ -41,7 +34,7 @@ func TestFull(t *testing.T) {
 	link := server.Link()
 	var others []*pgx.Conn
 	storetest.Full{
-		Network: link, Says: "too many clients", Makers: 1, Open: openVia(server.Via(link, uri)),
+		Network: link, Says: "too many clients", Makers: 1, URI: server.Via(link, uri),
 		Fill: func() {
 			link.Block()
 			defer link.Unblock()
@@ -87,7 +80,7 @@ func TestPoolerPaused(t *testing.T) {
 	}
 	storetest.Full{
 		Network: link, Makers: 1,
-		Open: openVia(strings.ReplaceAll(uri, server.Addr, link.Addr)),
+		URI:  strings.ReplaceAll(uri, server.Addr, link.Addr),
 		Fill: func() { admin("PAUSE"); link.Cut() },
 		Free: func() { admin("RESUME") },
 	}.Run(t)

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -21,10 +20,7 @@ func TestDistant(t *testing.T) {
 	link := testprocess.Far(t, server.Addr, trip)
 	storetest.Distant{
 		Network: link, Trip: trip, Calls: 3, Connections: 3, WatchEnds: true,
-		Open: func(t *testing.T, timeout time.Duration) store.Store {
-			t.Helper()
-			return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: timeout})
-		},
+		URI: server.Via(link, uri),
 	}.Run(t)
 }
 
@@ -44,10 +40,7 @@ func TestFull(t *testing.T) {
 	}
 	storetest.Full{
 		Network: link, Says: "the last attempt to connect", Makers: makers,
-		Open: func(t *testing.T, timeout time.Duration) store.Store {
-			t.Helper()
-			return storetest.Open(t, store.Config{URI: server.Via(link, uri), Timeout: timeout})
-		},
+		URI:  server.Via(link, uri),
 		Fill: func() { limit("1"); link.Cut() },
 		Free: func() { limit("1000") },
 	}.Run(t)

@@ -24,8 +24,8 @@ type Distant struct {
 	// Network is as long as Trip.
 	Network Network
 	Trip    time.Duration
-	// Open opens a client through the network whose calls take as long as timeout. It ends with the test.
-	Open func(t *testing.T, timeout time.Duration) store.Store
+	// URI leads through the network.
+	URI string
 	// Calls is how many trips a call takes once it has a connection, at most. Zero means 2.
 	Calls int
 	// Connections is how many connections the client may have open at once.
@@ -39,7 +39,7 @@ func (d Distant) Run(t *testing.T) {
 	t.Helper()
 	calls := max(d.Calls, 2)
 	f := Faults{Call: time.Duration(calls) * d.Trip * 5 / 4, WatchEnds: d.WatchEnds}
-	s := d.Open(t, f.Call)
+	s := Open(t, store.Config{URI: d.URI, Timeout: f.Call})
 	notes := f.watch(t, s)
 	for rev := range int64(3) {
 		f.Until(t, s, Heartbeat("session", rev))
@@ -79,8 +79,8 @@ func (f Faults) read(t *testing.T, s store.Store, id string) {
 type Full struct {
 	// Network is in front of the server.
 	Network Network
-	// Open opens a client through the network whose calls take as long as timeout. It ends with the test.
-	Open func(t *testing.T, timeout time.Duration) store.Store
+	// URI leads through the network.
+	URI string
 	// Fill takes all connections of the server, and breaks those of the store; Free gives them back.
 	Fill, Free func()
 	// Says is a part of what the server says then; empty: it says nothing.
@@ -93,7 +93,7 @@ type Full struct {
 func (f Full) Run(t *testing.T) {
 	t.Helper()
 	calls := Faults{Call: 300 * time.Millisecond}
-	s := f.Open(t, calls.Call)
+	s := Open(t, store.Config{URI: f.URI, Timeout: calls.Call})
 	calls.Until(t, s, Heartbeat("session", 0))
 	calls.watch(t, s)
 	f.Fill()

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
@@ -17,9 +16,6 @@ func TestDistant(t *testing.T) {
 	link := testprocess.Far(t, server.Addr, trip)
 	storetest.Distant{
 		Network: link, Trip: trip, Calls: 3, Connections: 3, WatchEnds: true,
-		Open: func(t *testing.T, timeout time.Duration) store.Store {
-			t.Helper()
-			return storetest.Open(t, store.Config{URI: server.Via(link, server.Database()), Timeout: timeout})
-		},
+		URI: server.Via(link, server.Database()),
 	}.Run(t)
 }
