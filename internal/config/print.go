@@ -12,7 +12,8 @@ import (
 )
 
 // Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside
-// the files stand as they are written, $(NAME) or $(file:PATH), and secrets are hidden: passwords of URIs, and what has the name of one.
+// the files stand as they are written, $(NAME) or $(file:PATH), and secrets are hidden: passwords of URIs, and what has
+// the name of one.
 func (s *Settings) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)

@@ -35,7 +35,8 @@ type Rules struct {
 	Limit int           // most entries of the list
 }
 
-// Next is the list after a look at now, the store's clock in Unix ms. found is in order, and so is the result. Known entries stay also beyond the limit; new ones beyond it are left out and counted.
+// Next is the list after a look at now, the store's clock in Unix ms. found is in order, and so is the result. Known
+// entries stay also beyond the limit; new ones beyond it are left out and counted.
 func (r Rules) Next(before []Entry, found []discover.Found, now int64) (after []Entry, leftOut int) {
 	before = inOrder(before)
 	var added []Entry

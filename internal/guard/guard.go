@@ -69,8 +69,8 @@ const ExitCrashed = 70
 var ErrWorkerDied = errors.New("the process that held the lease was killed or crashed, and the command was killed")
 
 // Run starts the worker and does the guard's work until it has ended and nothing of its tasks is left. It returns the
-// worker's exit status, 128+n when signal n ended it, [ExitCrashed] when it crashed. The error says why the worker could not be started, or why its
-// sessions could not be marked; the status then stands all the same.
+// worker's exit status, 128+n when signal n ended it, [ExitCrashed] when it crashed. The error says why the worker could
+// not be started, or why its sessions could not be marked; the status then stands all the same.
 //
 // With Foreground a worker that was killed or crashed is [ErrWorkerDied], and the status [ExitLeaseLost].
 //

@@ -31,7 +31,8 @@ func newLoop(cfg Config) *loop {
 	x := newExecutor(cfg)
 	return &loop{
 		x: x, core: x.core, cfg: cfg, marking: newMarking(x, cfg), foreground: &foreground{x: x, cfg: cfg},
-		children: &children{x: x, collect: process.ReapAny, list: cfg.listChildren, stops: cfg.terminal}, incoming: make(chan wire.Message),
+		children: &children{x: x, collect: process.ReapAny, list: cfg.listChildren, stops: cfg.terminal},
+		incoming: make(chan wire.Message),
 	}
 }
 

@@ -96,13 +96,15 @@ func (s *server) objectRoutes(c Config) []route {
 			"While no instance owns it: what it wrote last, if that is still kept.",
 		params: logParams, answer: "text/plain", forbidden: true,
 	}, {
-		path: "/api/v1/tasks/{group}/{name}/runs", id: "runs", handle: withoutParameters(s.runs(c.Runs)), answer: api.List[api.Run]{},
+		path: "/api/v1/tasks/{group}/{name}/runs", id: "runs", handle: withoutParameters(s.runs(c.Runs)),
+		answer:  api.List[api.Run]{},
 		summary: "The last ten runs of a task with ticks, or of one that may end for good, newest first.",
 	}, {
 		path: "/api/v1/groups/{name}", id: "group", handle: withoutParameters(s.group), answer: api.One[api.Group]{},
 		summary: "One group.",
 	}, {
-		path: "/api/v1/instances/{name}", id: "instance", handle: withoutParameters(s.instance), answer: api.One[api.Instance]{},
+		path: "/api/v1/instances/{name}", id: "instance", handle: withoutParameters(s.instance),
+		answer:  api.One[api.Instance]{},
 		summary: "One instance.",
 	}}
 }

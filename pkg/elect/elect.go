@@ -38,17 +38,18 @@ type Elect interface {
 	// known: ErrUnavailable when the store does not answer for the lease duration.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
 	// Unlock asks the key's run to end and returns once the release is acknowledged. A ctx that has ended, or that is
-	// cancelled meanwhile, bounds it by half of the lease duration, 10 s at most. Errors: its cause; ErrNotHeld when it is not held
-	// here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its release was
-	// acknowledged.
+	// cancelled meanwhile, bounds it by half of the lease duration, 10 s at most. Errors: its cause; ErrNotHeld when it
+	// is not held here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its
+	// release was acknowledged.
 	Unlock(ctx context.Context, key Key) error
 	// HoldingKeys lists the keys whose run goes on here, in order.
 	HoldingKeys() []Key
 	// LockedKeys lists the keys that anybody in the cluster owns, in order.
 	LockedKeys(ctx context.Context) ([]Key, error)
 	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends, which counts as for
-	// Unlock. Mutexes that are held end, and are waited for until they are unlocked, for 0.9 of the lease duration at most. ErrNotRunning before
-	// Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not acknowledge.
+	// Unlock. Mutexes that are held end, and are waited for until they are unlocked, for 0.9 of the lease duration at
+	// most. ErrNotRunning before Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not
+	// acknowledge.
 	Close(ctx context.Context) error
 }
 

@@ -48,7 +48,8 @@ type pool struct {
 
 func newPool(ctx context.Context, c *connector, common, own int) *pool {
 	p := &pool{
-		connector: c, maker: engine.NewMaker(ctx, c.timeout, c.limit, c.connect, (*connection).giveUp), free: make(chan *connection, common), own: make(chan *connection, own),
+		connector: c, maker: engine.NewMaker(ctx, c.timeout, c.limit, c.connect, (*connection).giveUp),
+		free: make(chan *connection, common), own: make(chan *connection, own),
 		reads: make(chan struct{}, 1), asks: make(chan struct{}, 1), ended: make(chan struct{}),
 		freePace: engine.Pace{Every: c.timeout}, ownPace: engine.Pace{Every: c.timeout},
 	}
