@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,94 +22,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/test/scribble"
 	"github.com/shardctl/shardctl/test/seeds"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
-
-// odd are values that somebody with little care, or much malice, writes into a document.
-var odd = []any{
-	nil, true, -1, 0, 1, 1 << 31, 1 << 53, 1<<53 + 1, 1 << 62, 1<<63 - 1, -1 << 63, 1e308, 0.5, json.Number("1e999"), "",
-	strings.Repeat("x", 5000), "\x00", "\xff", "../..", "a/b/c",
-	[]any{},
-	map[string]any{},
-	[]any{[]any{}},
-	make([]any, 50),
-	map[string]any{"": map[string]any{}},
-	"9999999999999", "\x1b[31m", "NaN",
-}
-
-// oddBodies are no objects.
-var oddBodies = []string{
-	"", "null", "[]", `"x"`, "{", strings.Repeat("{", 2000), "\xff\xfe", "1e999", strings.Repeat(`{"a":`, 5000),
-}
-
-// edit is v with one change somewhere in it.
-func edit(r *rand.Rand, v any) any {
-	some := func() any { return odd[r.IntN(len(odd))] }
-	switch v := v.(type) {
-	case map[string]any:
-		if len(v) == 0 || r.IntN(8) == 0 {
-			return some()
-		}
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		name := names[r.IntN(len(names))]
-		if r.IntN(10) == 0 {
-			delete(v, name)
-		} else {
-			v[name] = edit(r, v[name])
-		}
-		return v
-	case []any:
-		switch {
-		case len(v) == 0 || r.IntN(8) == 0:
-			return some()
-		case r.IntN(4) == 0:
-			return append(slices.Concat(v, v), some())
-		}
-		i := r.IntN(len(v))
-		v[i] = edit(r, v[i])
-		return v
-	default:
-		return some()
-	}
-}
-
-func editedBody(r *rand.Rand, body []byte) []byte {
-	var v any
-	if r.IntN(20) == 0 || json.Unmarshal(body, &v) != nil {
-		return []byte(oddBodies[r.IntN(len(oddBodies))])
-	}
-	text, err := json.Marshal(edit(r, v))
-	if err != nil {
-		return []byte("{") // as 1e999 makes it
-	}
-	return text
-}
-
-// editedDoc has another body, or another column.
-func editedDoc(r *rand.Rand, d store.Doc) store.Doc {
-	numbers := []int64{-1 << 63, -1, 0, 1, 1 << 53, 1<<53 + 1, 1<<63 - 1}
-	texts := []string{"", "x", "a/b/c", "\x00", "\xff", strings.Repeat("y", 4000)}
-	switch r.IntN(12) {
-	case 0:
-		d.Count = numbers[r.IntN(len(numbers))]
-	case 1:
-		d.Session = texts[r.IntN(len(texts))]
-	case 2:
-		d.Next = texts[r.IntN(len(texts))]
-	case 3:
-		d.State = texts[r.IntN(len(texts))]
-	case 4:
-		d.Expires = numbers[r.IntN(len(numbers))]
-	default:
-		d.Body = editedBody(r, d.Body)
-	}
-	return d
-}
 
 const followed = `
 store: {uri: "sqlite:a.db"}
@@ -197,7 +112,7 @@ func TestReadersOfEditedDocuments(t *testing.T) {
 	for range 20_000 {
 		d := docs[r.IntN(len(docs))]
 		for range 1 + r.IntN(3) {
-			d = editedDoc(r, d)
+			d = scribble.Doc(r, d)
 		}
 		for _, read := range []func(store.Doc) error{
 			func(d store.Doc) error { _, err := record.SessionFrom(d); return err },
@@ -228,7 +143,7 @@ func TestAStoreThatIsEdited(t *testing.T) {
 			docs := all()
 			d := docs[r.IntN(len(docs))]
 			was := d.Rev
-			d = editedDoc(r, d)
+			d = scribble.Doc(r, d)
 			d.Rev++
 			d.WriterID.Seq++
 			if _, err := db.Apply(t.Context(), store.Change{IfRev: was, Doc: d}); err != nil {
