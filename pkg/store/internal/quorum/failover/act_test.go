@@ -39,6 +39,8 @@ func (w *redisWorld) doNode(a dbAction) {
 		w.restart(a.node)
 	case actReplicate:
 		n.data = w.forgetful.nodes[n.follows-1].data
+	case actVisit:
+		w.visit(a.node, a.mask)
 	case actOpen:
 		n.data.met, n.data.gate = w.met(a.node), w.seen(n.id)
 		n.data.high = w.now(a.node)
@@ -110,15 +112,53 @@ func (w *redisWorld) exchange(a dbAction, slot int8) {
 
 func (w *redisWorld) land(p, slot, node int8) {
 	op := &w.clients[p].ops[slot]
-	m := op.message
-	m.may = w.clients[p].since > w.lease[p]
-	*op = w.execute(node, m)
+	*op = w.execute(node, w.clients[p].says(op.message, w.lease[p]))
+	op.may, op.waited = false, 0
+	if w.without == waitedTwice {
+		w.clients[p].since = min(w.clients[p].since, 1)
+	}
+}
+
+// says is the message with what the client knows of the time that has passed.
+func (c *client) says(m message, lease int8) message {
+	m.may, m.waited = c.since > lease, max(0, c.since-1)
+	return m
+}
+
+// visit is a script of the visitor, and its good reply.
+func (w *redisWorld) visit(node, mask int8) {
+	n, v := &w.forgetful.nodes[node], &w.visitor
+	id := w.seen(n.id)
+	if v.id != id {
+		*v = visitor{id: id}
+	}
+	c := client{since: v.since}
+	w.execute(node, c.says(message{kind: look, from: b, id: id}, w.lease[b]))
+	w.acknowledge(node, mask)
+	if w.without == waitedTwice {
+		v.since = min(v.since, 1)
+	}
+	v.since = w.since(v.since, w.waited(&n.data, id))
+}
+
+// since is what a client knows of the time that has passed once a good reply has shown how long others have waited.
+func (w *redisWorld) since(known, shown int8) int8 {
+	if w.without == waitedTwice {
+		shown = 0
+	}
+	return max(known, 1+shown)
 }
 
 // reply is a good reply: the replicas have what the master had.
 func (w *redisWorld) reply(p, slot, mask int8) {
-	w.acknowledge(w.clients[p].ops[slot].at-1, mask)
+	w.confirm(&w.clients[p].ops[slot], mask)
 	w.answer(p, int(slot))
+}
+
+// confirm is WAIT and the second look.
+func (w *redisWorld) confirm(op *operation, mask int8) {
+	w.acknowledge(op.at-1, mask)
+	op.shown = w.waited(&w.forgetful.nodes[op.at-1].data, op.id)
 }
 
 // acknowledge gives replicas what their master has.
@@ -139,12 +179,11 @@ func (w *redisWorld) doOperation(a dbAction) {
 	case actAgain:
 		w.again(a.p, a.x)
 	case actCopy:
-		w.stray = op.message
-		w.stray.may = c.since > w.lease[a.p]
+		w.stray = c.says(op.message, w.lease[a.p])
 	case actReply:
 		if a.prompt == executed {
 			w.budget[slow]--
-			w.acknowledge(op.at-1, a.mask)
+			w.confirm(op, a.mask)
 			op.good = true
 			return
 		}

@@ -21,6 +21,7 @@ const (
 	dies                     // a process does, with its run
 	reopen                   // a process opens another session
 	opening                  // an operator opens the gate of a new database
+	visits                   // a process comes, or looks again
 	faultKinds
 )
 
@@ -34,6 +35,7 @@ const (
 	actRestart
 	actReplicate
 	actOpen
+	actVisit
 	actAsk
 	actLearn
 	actLook
@@ -74,7 +76,7 @@ const (
 // costs are what an action takes of the budget.
 var costs = map[dbActionKind]dbFault{
 	actPromote: failover, actUnlink: unlink, actLink: relink, actRestart: oldFile, actHandBack: handBack, actDie: dies,
-	actReopen: reopen, actCopy: copies, actReplicate: catchUp, actOpen: opening,
+	actReopen: reopen, actCopy: copies, actReplicate: catchUp, actOpen: opening, actVisit: visits,
 }
 
 // each calls do for everything that may happen.
@@ -117,9 +119,21 @@ func (w *redisWorld) eachOfNode(i int8, try func(dbAction)) {
 			try(dbAction{kind: actOpen, node: i, mask: mask})
 		})
 	}
+	if n.master && w.visiting(i) {
+		w.eachQuorum(i, w.waits(i, false, true), func(mask int8) {
+			try(dbAction{kind: actVisit, node: i, mask: mask})
+		})
+	}
 	if w.stray.kind != noMessage && w.takes(i, w.stray.id) {
 		try(dbAction{kind: actStray, node: i})
 	}
+}
+
+// visiting says whether a script of the visitor can change what it knows of a node, or what the node holds.
+func (w *redisWorld) visiting(node int8) bool {
+	n, v := &w.forgetful.nodes[node], &w.visitor
+	id := w.seen(n.id)
+	return v.id != id || v.since-1 != w.waited(&n.data, id) && n.data.gate != id
 }
 
 func (w *redisWorld) eachOfClient(p int8, try func(dbAction)) {

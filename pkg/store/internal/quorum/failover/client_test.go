@@ -42,13 +42,14 @@ func (w *redisWorld) heartbeat(p int8) {
 // wants says whether a heartbeat of the client can matter: it holds the lock, would claim it, or may open the gate.
 func (w *redisWorld) wants(p int8) bool {
 	c := &w.clients[p]
-	return c.mine || c.runs || c.pending || c.heartbeat == 0 || w.free(p) || c.since > w.lease[p] && w.closed(c.id)
+	return c.mine || c.runs || c.pending || c.heartbeat == 0 || w.free(p) || w.awaited(c.id, c.since)
 }
 
-// closed says whether a master of this identity has its gate closed.
-func (w *redisWorld) closed(id identity) bool {
+// awaited says whether a master of this identity has its gate closed, and does not know how long somebody has waited.
+func (w *redisWorld) awaited(id identity, since int8) bool {
 	for i := range w.redisSetting.nodes {
-		if n := &w.forgetful.nodes[i]; n.master && w.seen(n.id) == id && n.data.gate != id {
+		n := &w.forgetful.nodes[i]
+		if n.master && w.seen(n.id) == id && n.data.gate != id && since-1 > w.waited(&n.data, id) {
 			return true
 		}
 	}
@@ -115,8 +116,8 @@ func (w *redisWorld) answer(p int8, slot int) {
 	c := &w.clients[p]
 	op := c.ops[slot]
 	c.ops[slot] = operation{}
-	if c.since == 0 && op.id == c.id {
-		c.since = 1
+	if op.id == c.id {
+		c.since = min(w.since(c.since, op.shown+op.age), w.lease[p]+1)
 	}
 	c.hear(w.now(op.at - 1))
 	if op.id.lineage != c.course {
@@ -235,6 +236,9 @@ func (w *redisWorld) start(p, token int8) {
 
 // tick lets a third of T pass.
 func (w *redisWorld) tick() {
+	if v := &w.visitor; v.since > 0 {
+		v.since = min(v.since+1, w.lease[b]+1)
+	}
 	for p := range w.clients {
 		c := &w.clients[p]
 		if !c.on {
@@ -254,6 +258,11 @@ func (w *redisWorld) tick() {
 		}
 		if c.asked > 0 {
 			up(&c.asked, w.lease[p]+1)
+		}
+		for i := range c.ops {
+			if w.without == waitedFromSending && c.ops[i].kind != noMessage {
+				up(&c.ops[i].age, w.lease[p])
+			}
 		}
 		for i := range c.peers {
 			if q := &c.peers[i]; q.known && !q.dead {

@@ -45,7 +45,7 @@ func (s *redisSetting) begun(left map[dbFault]int8) forgetful {
 		w.clock = [leaseTicks]int8{7, 5, 3}
 	}
 	id := identity{lineage: 1}
-	d := dataset{gate: w.seen(id), owner: 1, rev: 3, met: 1<<min(s.nodes, s.configured) - 1}
+	d := dataset{gate: w.seen(id), under: w.seen(id), waited: s.lease[b], owner: 1, rev: 3, met: 1<<min(s.nodes, s.configured) - 1}
 	for i := range maxClients {
 		d.sessions[i] = sessionDoc{docAlive, 1}
 	}
@@ -136,6 +136,10 @@ func scenarios() []scenario {
 		{
 			name: "a failover and back", setting: threeNodes(),
 			left: map[dbFault]int8{failover: 1, relink: 3}, large: true,
+		},
+		{
+			name: "a failover, processes come and go", setting: threeNodes(),
+			left: map[dbFault]int8{failover: 1, relink: 1, visits: 3, dies: 1}, large: true,
 		},
 		{name: "two failovers", setting: threeNodes(), left: map[dbFault]int8{failover: 2, relink: 2}, large: true},
 		{

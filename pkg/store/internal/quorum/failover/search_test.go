@@ -40,7 +40,7 @@ func (s *redisSetting) trace(begun forgetful, actions []dbAction, broken string)
 	ticks := 0
 	w := redisWorld{redisSetting: s, forgetful: begun}
 	w.log = func(format string, args ...any) {
-		fmt.Fprintf(&b, "%3d/3 T  "+format+"\n", append([]any{ticks}, args...)...)
+		fmt.Fprintf(&b, "%3d/%d T  "+format+"\n", append([]any{ticks, s.lease[1]}, args...)...)
 	}
 	for _, a := range actions {
 		if a.kind == actTick {
@@ -62,7 +62,7 @@ func (w *redisWorld) describe(a dbAction) {
 	c := &w.clients[a.p]
 	switch a.kind {
 	case actTick:
-		w.say("---- a third of T passes")
+		w.say("---- a %s of T passes", map[int8]string{leaseTicks: "third", leaseTicks + 1: "quarter"}[w.lease[1]])
 	case actPromote:
 		w.say("%s is promoted", node)
 	case actUnlink:
@@ -75,6 +75,8 @@ func (w *redisWorld) describe(a dbAction) {
 		w.say("%s catches up", node)
 	case actOpen:
 		w.say("an operator opens the gate of %s%s", node, acknowledgedBy(a.mask))
+	case actVisit:
+		w.say("a visitor looks at %s%s", node, acknowledgedBy(a.mask))
 	case actAsk:
 		w.say("%s asks who is there", who)
 	case actLearn:

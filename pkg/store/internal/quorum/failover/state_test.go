@@ -20,6 +20,7 @@ type identity struct{ lineage, full, partial int8 }
 type forgetful struct {
 	nodes   [maxNodes]dbNode
 	clients [maxClients]client
+	visitor visitor
 	stray   message // a copy that its sender waits for no longer
 	clock   [leaseTicks]int8
 	highest int8 // the largest token of a start so far
@@ -38,6 +39,8 @@ type dbNode struct {
 // dataset is what a node holds.
 type dataset struct {
 	gate     identity // who may be claimed at
+	under    identity // where processes have waited for it
+	waited   int8     // and for how many ticks good replies have come there
 	high     int8     // revisions of ownership must exceed it
 	met      uint8    // all nodes that a script has seen, the master among them
 	owner    int8     // of the lock: 1 + a session; 0: none
@@ -66,7 +69,7 @@ type client struct {
 	session int8
 
 	id    identity // expected of the master
-	since int8     // 1 + ticks since the first good reply under id arrived; 0: none has
+	since int8     // 1 + ticks for which good replies have come under id, as far as is known; 0: none has
 	asked int8     // 1 + ticks since the look under way was sent; only where gates count from there
 
 	course  int8 // the lineage of what is known; 0: nothing is
@@ -85,6 +88,12 @@ type client struct {
 	lockRev   int8 // its revision then
 	runs      bool
 	ops       [2]operation
+}
+
+// visitor is all the processes that come and go while others wait: each knows an identity for a while.
+type visitor struct {
+	id    identity
+	since int8 // as a client's
 }
 
 // sighted is another session as a client knows it.
@@ -108,6 +117,7 @@ const (
 	bury              // mark session other dead. cond: its heartbeat
 	own               // the lock: cond → next
 	free
+	look // of the visitor
 )
 
 // message is a copy of a script on its way.
@@ -117,7 +127,8 @@ type message struct {
 	session    int8
 	other      int8
 	cond, next int8
-	may        bool // the sender has had good replies for T
+	may        bool // good replies have come for T, as far as the sender knows
+	waited     int8 // for how many ticks, likewise
 	id         identity
 }
 
@@ -137,6 +148,8 @@ type operation struct {
 	at    int8 // 1 + the node where it was executed; 0: nowhere yet
 	good  bool // and the reply was, and is on its way
 	wrote bool // the script wrote something, so WAIT has to wait for it
+	shown int8 // what the second look has found that processes have waited
+	age   int8 // ticks since it was sent; only where they count from there
 	res   result
 	found sessionDoc
 	owner int8

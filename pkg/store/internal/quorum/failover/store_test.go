@@ -31,6 +31,9 @@ const (
 	acksOfMajority
 	noHighMark
 	opensInUse
+	waitedAnywhere
+	waitedTwice
+	waitedFromSending
 )
 
 // redisWorld is a state in which something is about to happen.
@@ -124,6 +127,9 @@ func (w *redisWorld) execute(node int8, m message) operation {
 	}
 	s := &d.sessions[m.session]
 	switch m.kind {
+	case look:
+		w.open(node, m)
+		op.res = shown
 	case renew:
 		w.open(node, m)
 		op.res = refused
@@ -190,7 +196,9 @@ func (w *redisWorld) open(node int8, m message) bool {
 	if d.gate == id || w.without == noGate {
 		return true
 	}
-	may := m.may || m.kind == renew && w.without == heartbeatsOpen
+	w.keep(d, id, m.waited)
+	may := m.may || m.kind == renew && w.without == heartbeatsOpen ||
+		w.without == waitedTwice && w.waited(d, id) >= w.lease[m.from]
 	if !may || w.shut(d) {
 		return false
 	}
@@ -201,8 +209,29 @@ func (w *redisWorld) open(node int8, m message) bool {
 	return true
 }
 
+// keep has a node hold for how long good replies have come from it.
+func (w *redisWorld) keep(d *dataset, id identity, waited int8) {
+	switch {
+	case w.without == waitedTwice && d.under == id:
+		d.waited += waited
+	case waited > w.waited(d, id):
+		d.waited = waited
+	default:
+		return
+	}
+	d.under = id
+}
+
+// waited is for how many ticks good replies have come under an identity, as a node holds it.
+func (w *redisWorld) waited(d *dataset, id identity) int8 {
+	if d.under != id && w.without != waitedAnywhere {
+		return 0
+	}
+	return d.waited
+}
+
 // isNew says that nothing was kept here, and that the gate was never open.
-func (d *dataset) isNew() bool { return *d == dataset{met: d.met} }
+func (d *dataset) isNew() bool { return *d == dataset{met: d.met, under: d.under, waited: d.waited} }
 
 // inUse says whether a client runs the key, or may yet find that it has claimed it.
 func (w *redisWorld) inUse() bool {

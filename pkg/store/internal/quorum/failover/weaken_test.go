@@ -17,6 +17,11 @@ type weak struct {
 func clocked(s *redisSetting)   { s.clocked, s.lag[1], s.lag[2] = true, 2, 2 }
 func longLease(s *redisSetting) { s.lease[0], s.run[0] = 6, 5 }
 func fourNodes(s *redisSetting) { s.nodes = 4 }
+func quarters(s *redisSetting) {
+	for p := range maxClients {
+		s.lease[p], s.run[p] = leaseTicks+1, runTicks+1
+	}
+}
 func fiveNodes(s *redisSetting) { s.nodes = 5 }
 
 // The nodes, and sets of them, of the scenarios that a search may begin with.
@@ -70,6 +75,11 @@ func landedLate() []dbAction {
 // divided is a failover of which only B knows yet.
 func divided() []dbAction {
 	return steps(takeOver(), moves(b), on(actLook, b, newMaster, 0))
+}
+
+// visited is a failover that one of those who come and go has found.
+func visited() []dbAction {
+	return steps(claimedLate(), takeOver(), on(actVisit, 0, newMaster, byOther))
 }
 
 // weaknesses are all rules left out. Each must be caught.
@@ -136,6 +146,29 @@ func weaknesses() []weak {
 			threeNodes(),
 			map[dbFault]int8{failover: 1, relink: 1, handBack: 1},
 			claimedLate(),
+			"P1", false,
+		},
+		{
+			"waited-of-any-identity", "what the store keeps of the time that has passed counts under one identity",
+			waitedAnywhere,
+			threeNodes(),
+			map[dbFault]int8{failover: 1, relink: 1, handBack: 1},
+			claimedLate(),
+			"P1", false,
+		},
+		{
+			"waited-added-by-two", "two that wait at once do not add up: each counts on from what it has read",
+			waitedTwice,
+			threeNodes(quarters),
+			map[dbFault]int8{failover: 1, relink: 1, handBack: 1, visits: 2},
+			visited(),
+			"P1", false,
+		},
+		{
+			"waited-from-sending", "and from when it had read that", waitedFromSending,
+			threeNodes(quarters),
+			map[dbFault]int8{failover: 1, relink: 1, handBack: 1, slow: 1, visits: 2},
+			visited(),
 			"P1", false,
 		},
 		{
