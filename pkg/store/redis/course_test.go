@@ -20,14 +20,14 @@ func TestAnotherIdentityBeginsTheTimeAgain(t *testing.T) {
 	if got := c.age(one, now); got != 0 {
 		t.Errorf("age %v without a good reply", got)
 	}
-	if !c.arrived(one, long) || !c.arrived(one, now) || c.age(one, now) != time.Hour {
+	if !c.arrived(one, 0, long) || !c.arrived(one, 0, now) || c.age(one, now) != time.Hour {
 		t.Error("the age does not count from the first of two good replies")
 	}
 	if got := c.age(two, now); got != 0 {
 		t.Errorf("age %v under another identity", got)
 	}
 	c.saw(two)
-	if c.arrived(one, long) {
+	if c.arrived(one, 0, long) {
 		t.Error("a good reply under the identity of before counts")
 	}
 	c.saw(one) // the other connection's reply comes late
@@ -37,9 +37,60 @@ func TestAnotherIdentityBeginsTheTimeAgain(t *testing.T) {
 	if c.proven() != "run/repl" {
 		t.Errorf("proven %q", c.proven())
 	}
-	c.arrived(one, now)
+	c.arrived(one, 0, now)
 	if got := c.age(one, now.Add(time.Minute)); got != time.Minute {
 		t.Errorf("age %v, want what has passed since the good reply", got)
+	}
+}
+
+// What the gate keeps is the time of all: it counts on from there, and never adds to what has passed here meanwhile.
+func TestTheTimeOfOthersCountsOn(t *testing.T) {
+	const one = "run/repl/1+0"
+	var c course
+	now := time.Now()
+	c.saw(one)
+	age := func(shown, want time.Duration) {
+		t.Helper()
+		c.arrived(one, shown, now)
+		if got := c.age(one, now); got != want {
+			t.Errorf("age %v after %v were shown, want %v", got, shown, want)
+		}
+		now = now.Add(time.Second)
+	}
+	age(5*time.Second, 5*time.Second)
+	age(5*time.Second, 6*time.Second)
+	age(6*time.Second, 7*time.Second)
+	age(10*time.Second, 10*time.Second)
+	c.saw("run/repl/1+1")
+	c.saw(one)
+	if got := c.age(one, now); got != 0 {
+		t.Errorf("age %v without a good reply since another identity", got)
+	}
+	age(0, 0)
+}
+
+// The gate's time counts under the identity and with the number of nodes for which it was kept, and nothing else does.
+func TestWhatTheGateKeepsIsNamed(t *testing.T) {
+	const identity = "run/repl/2+0"
+	for kept, want := range map[string]time.Duration{
+		"1500 " + identity + " 1":                 1500 * time.Millisecond,
+		"1500 " + identity + " 3":                 0,
+		"1500 run/repl/2+1 1":                     0,
+		"1500 " + identity:                        0,
+		"1500 ":                                   0,
+		" " + identity + " 1":                     0,
+		"-5 " + identity + " 1":                   0,
+		"1e9 " + identity + " 1":                  0,
+		"99999999999999999999 " + identity + " 1": 0,
+		"": 0,
+	} {
+		e := &exchange{nodes: 1}
+		e.course.saw(identity)
+		look := redis.NewCmd(t.Context())
+		look.SetVal(identity + "  " + kept)
+		if got, err := e.confirm(nil, look, identity); got != want || err != nil {
+			t.Errorf("%q: %v, %v, want %v", kept, got, err, want)
+		}
 	}
 }
 
@@ -69,8 +120,8 @@ func TestASecondLookConfirmsAReply(t *testing.T) {
 	} {
 		e := &exchange{nodes: 3}
 		e.course.saw(identity)
-		e.course.arrived(identity, time.Now().Add(-time.Hour))
-		if err := e.confirm(tc.wait, tc.look, identity); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+		e.course.arrived(identity, 0, time.Now().Add(-time.Hour))
+		if _, err := e.confirm(tc.wait, tc.look, identity); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 		found, _ := tc.look.Text()

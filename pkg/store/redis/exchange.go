@@ -37,6 +37,7 @@ type reply struct {
 	identity string // under which it ran
 	now      int64  // the server's clock in Unix ms
 	words    []any
+	waited   time.Duration // of a good one: for how long such have come under the identity, as the gate keeps it
 }
 
 // text is a word; false: nil.
@@ -142,7 +143,7 @@ func (e *exchange) tryGood(
 	if err != nil {
 		return reply{}, err
 	}
-	if !e.course.arrived(identity, time.Now()) {
+	if !e.course.arrived(identity, r.waited, time.Now()) {
 		return reply{}, errNotGood
 	}
 	return r, nil
@@ -175,7 +176,8 @@ func (e *exchange) run(
 		if err != nil || !good {
 			return r, err
 		}
-		return r, e.confirm(wait, look, identity)
+		r.waited, err = e.confirm(wait, look, identity)
+		return r, err
 	}
 	return reply{}, errors.New("the server forgets scripts at once")
 }
@@ -236,29 +238,38 @@ func (e *exchange) understand(cmd *redis.Cmd, identity string) (reply, error) {
 	return r, nil
 }
 
-// confirm says whether the reply is good, from what came after it.
-func (e *exchange) confirm(wait, look *redis.Cmd, identity string) error {
+// confirm reports whether the reply is good, from what came after it, and for how long good ones have come under the
+// identity, as the gate keeps it.
+func (e *exchange) confirm(wait, look *redis.Cmd, identity string) (waited time.Duration, err error) {
 	text, err := look.Text()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	found, seen, _ := strings.Cut(text, " ")
+	found, rest, _ := strings.Cut(text, " ")
 	if found != identity {
 		e.course.saw(found)
-		return errNotGood
+		return 0, errNotGood
 	}
+	seen, rest, _ := strings.Cut(rest, " ")
 	want, acks := e.acknowledgements(seen), int64(0)
 	e.acks.Store(want)
 	if wait != nil {
 		if acks, err = wait.Int64(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if acks < want {
-		return fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, acks, want)
+		return 0, fmt.Errorf("%w: %d of %d replicas have answered WAIT", errNotGood, acks, want)
 	}
-	return nil
+	ms, at, _ := strings.Cut(rest, " ")
+	if n, err := strconv.ParseUint(ms, 10, 31); err == nil && at == e.waitedAt(identity) {
+		waited = time.Duration(n) * time.Millisecond
+	}
+	return waited, nil
 }
+
+// waitedAt names what the gate keeps a time for: an identity, and by how many nodes replies count as good.
+func (e *exchange) waitedAt(identity string) string { return identity + " " + strconv.Itoa(e.nodes) }
 
 // acknowledgements is by how many replicas a reply has to be acknowledged: with the master they are a majority of any
 // nodes servers among all that have held the data. seen is how many those are, where they are more than nodes.
@@ -309,10 +320,11 @@ func bit(b bool) string {
 // course is what a client knows of the server it talks to. Its methods may be called concurrently.
 type course struct {
 	mu       sync.Mutex
-	identity string    // under which scripts are to run; empty: not known
-	since    time.Time // arrival of the first good reply under it; zero: there was none
-	good     string    // the lineage of the last good reply
-	high     int64     // the largest revision seen or written, in any lineage
+	identity string        // under which scripts are to run; empty: not known
+	since    time.Time     // arrival of the good reply from which its time counts; zero: there was none
+	waited   time.Duration // for which good replies had come by then: to others, as the gate kept it
+	good     string        // the lineage of the last good reply
+	high     int64         // the largest revision seen or written, in any lineage
 }
 
 // lineage is an identity without the number of synchronizations.
@@ -335,19 +347,20 @@ func (c *course) saw(identity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if identity != c.identity {
-		c.identity, c.since = identity, time.Time{}
+		c.identity, c.since, c.waited = identity, time.Time{}, 0
 	}
 }
 
-// arrived takes note of a good reply. False: another identity was seen meanwhile, so that the reply counts for nothing.
-func (c *course) arrived(identity string, now time.Time) bool {
+// arrived takes note of a good reply, which shows for how long such have come, to others as well. False: another
+// identity was seen meanwhile, so that the reply counts for nothing.
+func (c *course) arrived(identity string, waited time.Duration, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if identity != c.identity {
 		return false
 	}
-	if c.since.IsZero() {
-		c.since = now
+	if c.since.IsZero() || waited > c.waited+now.Sub(c.since) {
+		c.since, c.waited = now, waited
 	}
 	c.good = lineage(identity)
 	return true
@@ -360,14 +373,15 @@ func (c *course) proven() string {
 	return c.good
 }
 
-// age is for how long good replies have come under this identity, from the arrival of the first.
+// age is for how long good replies have come under this identity, from the arrival of the first: to this client, and
+// to others before it as far as it has read that. Those who wait at the same time do not add up.
 func (c *course) age(identity string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if identity != c.identity || c.since.IsZero() {
 		return 0
 	}
-	return now.Sub(c.since)
+	return c.waited + now.Sub(c.since)
 }
 
 // rise keeps the largest revision, and returns it. Those beyond [store.MaxMark] were written out of band.

@@ -66,7 +66,7 @@ func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 		return got
 	}
 
-	do(t, server.Addr, "HSET", key, "identity", before)
+	do(t, server.Addr, "HSET", key, "identity", before, "waitedAt", before+" 1")
 	fresh := storetest.Open(t, store.Config{URI: uri})
 	heartbeat(fresh)
 	if got := gateIs(); got != before {
@@ -85,6 +85,88 @@ func TestAnyWriteOpensTheGateAgain(t *testing.T) {
 	if out := apply(t, late, lock("g/b", floor(t, late).Floor+1, lease)); out.Status != store.Applied {
 		t.Errorf("a claim of a process that began after the gate was opened: %+v", out)
 	}
+}
+
+// Processes of which none lasts for a lease have the gate opened together, and never before they have lasted for one.
+// Those of the same moment do not count twice.
+func TestShortProcessesOpenTheGateTogether(t *testing.T) {
+	server := testservers.Start(t, testservers.KindRedis)
+	uri := "redis://" + server.Addr
+	claim(t, storetest.Open(t, store.Config{URI: uri, Timeout: time.Second}), "g/before")
+	for _, before := range []struct {
+		name   string
+		happen func()
+	}{
+		{"the server is started again", func() { server.Kill(); server.Start() }},
+		{"and once more, when they have waited for most of a lease", func() {
+			for range 3 {
+				shortProcesses(t, uri)
+			}
+			server.Kill()
+			server.Start()
+		}},
+		{"the gate keeps the time of another identity", func() {
+			server.Kill()
+			server.Start()
+			do(t, server.Addr, "HSET", "shardctl:{default}:gate", "waitedAt", "run/repl/0+0 1", "waited", "100000")
+		}},
+		{"the gate keeps what somebody has written into it", func() {
+			server.Kill()
+			server.Start()
+			do(t, server.Addr, "HSET", "shardctl:{default}:gate", "waitedAt", "", "waited", "for ever")
+		}},
+	} {
+		t.Run(before.name, func(t *testing.T) {
+			before.happen()
+			var all time.Duration
+			for rounds := 1; ; rounds++ {
+				began := time.Now()
+				claimed := shortProcesses(t, uri)
+				all += time.Since(began)
+				switch {
+				case claimed && all < lease:
+					t.Fatalf("a key was claimed when processes had waited for %v: want %v", all, lease)
+				case claimed:
+					t.Logf("a key was claimed in round %d, after %v", rounds, all.Round(time.Millisecond))
+					return
+				case rounds == 20:
+					t.Fatalf("no key was claimed in %d rounds, which took %v", rounds, all)
+				}
+			}
+		})
+	}
+}
+
+// shortProcesses are two processes that try to claim a key for a quarter of a lease and end. It reports whether one of
+// them has.
+func shortProcesses(t *testing.T, uri string) bool {
+	t.Helper()
+	claimed := make(chan bool)
+	for range 2 {
+		go func() {
+			s, err := store.Open(t.Context(), store.Config{URI: uri, Timeout: time.Second})
+			if err != nil {
+				t.Error(err)
+				claimed <- false
+				return
+			}
+			applied := false
+			for began := time.Now(); !applied && time.Since(began) < lease/4; time.Sleep(10 * time.Millisecond) {
+				at, err := s.Read(t.Context(), store.KindLock, "none")
+				if err != nil {
+					continue
+				}
+				outs, err := s.Apply(t.Context(), lock("g/"+testservers.Name(), at.Floor+1, lease))
+				applied = err == nil && outs[0].Status == store.Applied
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			claimed <- applied
+		}()
+	}
+	one, two := <-claimed, <-claimed
+	return one || two
 }
 
 // A restart may have lost writes: another history, and no claims for a lease. Claims of before are known by it.

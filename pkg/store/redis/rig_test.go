@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,14 +32,13 @@ func do(t *testing.T, addr string, args ...any) {
 	}
 }
 
-var seq int64
+var seq atomic.Int64
 
 // lock is a creation of a lock at this revision; with a lease it is a claim.
 func lock(id string, rev int64, lease time.Duration) store.Change {
-	seq++
 	return store.Change{Claim: lease, Doc: store.Doc{
 		Kind: store.KindLock, ID: id, Group: "g", Rev: rev, Session: "s",
-		WriterID: store.WriterID{Session: "w", Seq: seq},
+		WriterID: store.WriterID{Session: "w", Seq: seq.Add(1)},
 	}}
 }
 

@@ -11,7 +11,7 @@
 // For a cluster named default, in one database of the server:
 //
 //	shardctl:{default}:state       hash: counters, the largest revision, the version of the layout
-//	shardctl:{default}:gate        hash: under which identity keys may be claimed, lease, nodes
+//	shardctl:{default}:gate        hash: under which identity keys may be claimed, lease, nodes, time waited for
 //	shardctl:{default}:locks       hash: the documents by id, likewise sessions, members, values, groups, …
 //	shardctl:{default}:locks:ids   sorted sets: the indexes, named after what they are in order of
 //	shardctl:{default}:changes     channel: notifications
@@ -36,9 +36,9 @@
 // elect audits what it holds before it goes on.
 //
 // Changes with a Claim pass the gate. It is a part of the data, and names the identity under which work may be started.
-// A client that has had good replies under one unchanged identity for the duration of a lease opens it for that one,
-// with its next write. By then nothing runs any more that held a key in another lineage. docs/protocol.md has the
-// argument.
+// Once good replies have come under one unchanged identity for the duration of a lease, the next write opens it for
+// that one. By then nothing runs any more that held a key in another lineage. They need not have come to one client: the
+// gate keeps for how long they have, and who begins later counts on from there. docs/protocol.md has the argument.
 //
 // # Connections
 //

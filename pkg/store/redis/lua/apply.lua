@@ -1,7 +1,7 @@
--- ARGV: 5 kind, 6 which changes are notified, 7 the channel, 8 the indexes of the kind, 9 for how many ms this client
--- has had good replies under the identity; then five for each change: operation (put, delete or increment), id,
--- revision expected (0: absent), lease of an ownership change in ms (0: none), and the new document or the revision
--- that an increment carries.
+-- ARGV: 5 kind, 6 which changes are notified, 7 the channel, 8 the indexes of the kind, 9 for how many ms good
+-- replies have come under the identity, as far as this client knows; then five for each change: operation (put, delete
+-- or increment), id, revision expected (0: absent), lease of an ownership change in ms (0: none), and the new document
+-- or the revision that an increment carries.
 -- The reply has two for each change: what became of it, and a text.
 local no = begin()
 if no then
@@ -69,7 +69,7 @@ local function write(id, old, new)
   end
 end
 
-local gate = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high', 'met')
+local gate = redis.call('HMGET', KEYS[2], 'identity', 'lease', 'nodes', 'seen', 'high', 'met', 'waitedAt', 'waited')
 
 -- barred says why the gate is closed to this client whatever happens; nil: it is not.
 local function barred(lease)
@@ -82,7 +82,7 @@ local function barred(lease)
   end
 end
 
--- open opens the gate where it is closed and this client has had good replies for a lease.
+-- open opens the gate where it is closed and good replies have come for a lease.
 local function open(lease)
   if gate[1] == ARGV[1] or number(ARGV[9]) < number(lease) then
     return
@@ -117,6 +117,13 @@ end
 -- After a failover any write opens the gate again, such as a heartbeat: a process that begins later need not wait.
 if gate[2] and not barred(gate[2]) then
   open(gate[2])
+end
+
+-- While it is closed it keeps for how long good replies have come. A process that begins later counts on from there, as
+-- of when it has read that: the time of two that wait at once does not add up.
+local waitedAt = ARGV[1] .. ' ' .. ARGV[2]
+if gate[1] ~= ARGV[1] and number(ARGV[9]) > (gate[7] == waitedAt and number(gate[8]) or 0) then
+  redis.call('HSET', KEYS[2], 'waitedAt', waitedAt, 'waited', ARGV[9])
 end
 
 local function incremented(old, carried)

@@ -1,4 +1,6 @@
--- KEYS: 1 gate. For the second look: the identity, a space, and how many servers have held the data where they are too
--- many. Empty where there is no identity.
+-- KEYS: 1 gate. For the second look: the identity, how many servers have held the data where they are too many (else
+-- nothing), and for how many ms good replies have come under which identity, each after a space. Empty where there is
+-- no identity.
 local id = identity()
-return id and id .. ' ' .. (redis.call('HGET', KEYS[1], 'seen') or '') or ''
+local gate = redis.call('HMGET', KEYS[1], 'seen', 'waited', 'waitedAt')
+return id and id .. ' ' .. (gate[1] or '') .. ' ' .. (gate[2] or '') .. ' ' .. (gate[3] or '') or ''
