@@ -35,12 +35,14 @@ type Runnable interface {
 type Elect interface {
 	// Lock tries to own the key, once, and runs run in a goroutine of its own when it does. It returns once run has
 	// started (true), or when the key is held by another (false). The error says why it could not be tried, or is not
-	// known: ErrUnavailable when the store does not answer for the lease duration.
+	// known: ErrUnavailable when the store does not answer for the lease duration, with what it has said last. A store
+	// that refuses for good ([store.Lasting]) ends the call at once with its error, and a context that ends with a
+	// [WaitError] unless the store has answered.
 	Lock(ctx context.Context, key Key, run RunFunc) (ok bool, err error)
 	// Unlock asks the key's run to end and returns once the release is acknowledged. A ctx that has ended, or that is
-	// cancelled meanwhile, bounds it by half of the lease duration, 10 s at most. Errors: its cause; ErrNotHeld when it
-	// is not held here, ErrInsideRun from inside the key's own run, ErrLeaseLost when the lock was lost before its
-	// release was acknowledged.
+	// cancelled meanwhile, bounds it by half of the lease duration, 10 s at most. Errors: its cause, in a [WaitError]
+	// with what the store has said last if it does not answer; ErrNotHeld when it is not held here, ErrInsideRun from
+	// inside the key's own run, ErrLeaseLost when the lock was lost before its release was acknowledged.
 	Unlock(ctx context.Context, key Key) error
 	// HoldingKeys lists the keys whose run goes on here, in order.
 	HoldingKeys() []Key
@@ -49,7 +51,7 @@ type Elect interface {
 	// Close releases all keys, ends the session and waits until both are acknowledged or ctx ends, which counts as for
 	// Unlock. Mutexes that are held end, and are waited for until they are unlocked, for 0.9 of the lease duration at
 	// most. ErrNotRunning before Run; ErrInsideRun from inside a run; store.ErrUnavailable when the store did not
-	// acknowledge.
+	// acknowledge, and its error once nothing runs any more and it refuses for good.
 	Close(ctx context.Context) error
 }
 

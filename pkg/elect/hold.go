@@ -115,7 +115,9 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 		}
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%s %.80q: %w", what, h.name, context.Cause(ctx))
+		var trouble error
+		_ = box.Ask(context.WithoutCancel(ctx), func() { trouble = h.calls.node.MutexTrouble(h.id()) })
+		return fmt.Errorf("%s %.80q: %w", what, h.name, withTrouble(context.Cause(ctx), trouble))
 	case <-box.Over:
 		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)
 	}

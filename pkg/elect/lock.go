@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,11 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 }
 
 // LockWith is Lock with options. When the wait is over it returns false. The error is the reason if there was one apart
-// from another's holding the key (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. Waiters are woken by a
-// release where the store can notify. Where it cannot they look again with growing pauses (50 ms to 1 s, with jitter).
-// There is no order among waiters. ErrInsideRun says that it would wait for the run that calls it.
+// from another's holding the key (ErrCapReached, ErrUnavailable); when ctx has ended, its cause. While the store does
+// not answer, both are a [WaitError]. What the store refuses for good is not waited for.
+//
+// Waiters are woken by a release where the store can notify. Where it cannot they look again with growing pauses (50 ms
+// to 1 s, with jitter). There is no order among waiters. ErrInsideRun says that it would wait for the run that calls it.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
 	if err := checkClaim(key, opts); err != nil {
 		return false, fmt.Errorf("lock %.80q: %w", key, err)
@@ -43,29 +46,30 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 	own, inside := runKey(ctx, e.core)
 	pause := 50 * time.Millisecond
-	for tried, last := false, error(nil); ; tried = true {
+	tries := lockTries{store: func() error { return e.node.KeyTrouble(key) }, e: e}
+	for {
 		var woken <-chan struct{}
 		if wait {
 			woken = group.Woken()
 		}
 		ok, err := e.tryLock(ctx, key, opts, run)
-		for tries := 1; errors.Is(err, errAgain) && tries < claimTries; tries++ {
+		for n := 1; errors.Is(err, errAgain) && n < claimTries; n++ {
 			ok, err = e.tryLock(ctx, key, opts, run)
 		}
 		again := err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrCapReached)
+		tries.note(err)
 		switch {
 		case ok:
 			return true, nil
 		case outer.Err() != nil:
-			return false, fmt.Errorf("lock %s: %w", key, context.Cause(outer))
+			return false, fmt.Errorf("lock %s: %w", key, tries.ended(outer))
 		case wait && inside && own == key:
 			return false, fmt.Errorf("lock %s: %w", key, ErrInsideRun)
-		case ctx.Err() != nil && tried:
-			return false, last // the wait ended in the middle of a try: the one before says why
-		case !again, !wait, ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return false, tries.over(ctx)
+		case !again, !wait, store.Lasting(err):
 			return false, err
 		}
-		last = err
 		timer := time.NewTimer(pause/2 + rand.N(pause/2)) //nolint:gosec // jitter, not a secret
 		select {
 		case <-woken:
@@ -73,13 +77,61 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 		case <-ctx.Done():
 			timer.Stop()
 			if outer.Err() == nil {
-				return false, last
+				return false, tries.over(ctx)
 			}
 		case <-e.core.Box.Over:
 		}
 		timer.Stop()
 		pause = min(2*pause, time.Second)
 	}
+}
+
+// lockTries are what the tries of one call have come to.
+type lockTries struct {
+	e       *Elector
+	store   func() error // what it has said last, asked in the loop
+	behind  bool         // one of them has found that another holds the key
+	last    error        // of the last one that was not cut short
+	trouble error        // of the store, unless it has answered since
+}
+
+// note takes the end of a try.
+func (l *lockTries) note(err error) {
+	cut, short := errors.AsType[*WaitError](err)
+	switch {
+	case short:
+		l.trouble = cmp.Or(cut.Store, l.trouble)
+		return
+	case errors.Is(err, store.ErrUnavailable) && !errors.Is(err, errAgain):
+		l.trouble = err
+	default:
+		l.trouble = nil
+	}
+	l.last, l.behind = err, l.behind || err == nil
+}
+
+// ended is the error of a call whose context has ended.
+func (l *lockTries) ended(ctx context.Context) error {
+	if l.answered() {
+		return context.Cause(ctx)
+	}
+	return &WaitError{Cause: context.Cause(ctx), Behind: l.behind, Store: l.trouble}
+}
+
+// answered reports whether the store has answered a try, and everything since.
+func (l *lockTries) answered() bool {
+	if l.trouble == nil {
+		l.trouble = l.e.trouble(l.store)
+	}
+	return l.trouble == nil && (l.behind || l.last != nil)
+}
+
+// over is the error of a call whose wait is over; nil: another holds the key.
+func (l *lockTries) over(ctx context.Context) error {
+	if l.answered() {
+		return l.last
+	}
+	return l.ended(ctx)
 }
 
 // claimTries is how often a claim is made at most that no one else was in the way of. The second one is decided on what
@@ -93,7 +145,10 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	}
 	known := e.core.Lineage.Now()
 	lock, err := e.readLock(e.core.Lineage.In(ctx), key)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil && !store.Lasting(err):
+		return false, &WaitError{Cause: context.Cause(ctx), Store: e.trouble(e.node.Session.Trouble)}
+	case err != nil:
 		return false, err
 	}
 	if err := e.waitKnown(ctx, lock.Session); err != nil {
@@ -110,33 +165,33 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.core.Box.Ask(ctx, claim); err != nil {
 		return false, err
 	}
-	abandon := func() { e.core.Box.PostSoon(func() { e.runs.abandon(key, started) }) }
+	abandon := func(because func(error) error) {
+		e.core.Box.PostSoon(func() { e.runs.abandon(key, started, because) })
+	}
 	timer := time.NewTimer(e.core.P.T)
 	defer timer.Stop()
 	gone, late := ctx.Done(), timer.C
-	var unanswered error
 	for {
 		select {
 		case res := <-started:
-			if !res.ok && res.err == nil {
-				res.err = unanswered
-			}
 			return res.ok, res.err
 		case <-e.core.Box.Over:
 			return false, ErrClosed
 		case <-gone:
 			gone = nil
-			abandon()
+			abandon(func(trouble error) error { return &WaitError{Cause: context.Cause(ctx), Store: trouble} })
 		case <-late:
-			late, unanswered = nil, e.unanswered()
-			abandon()
+			late = nil
+			abandon(func(trouble error) error { return engine.Unanswered(e.core.P.T, trouble) })
 		}
 	}
 }
 
-// unanswered says that the store has not answered for T. What hangs on its answers has failed then.
-func (e *Elector) unanswered() error {
-	return fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, e.core.P.T)
+// trouble asks the loop what the store has said, also when the context of the call has ended. It is nil when the loop
+// is over.
+func (e *Elector) trouble(of func() error) (err error) {
+	_ = e.core.Box.Ask(context.Background(), func() { err = of() })
+	return err
 }
 
 // checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
@@ -172,7 +227,8 @@ func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	return e.waitFor(ctx, func() bool { return e.node.Session.Closing() || e.node.Session.Valid(e.core.Clock.Now()) })
+	open := func() bool { return e.node.Session.Closing() || e.node.Session.Valid(e.core.Clock.Now()) }
+	return e.waitFor(ctx, open, func() error { return e.node.Session.Trouble() })
 }
 
 // waitKnown waits until it is known whether the session lives.
@@ -180,27 +236,33 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 	if session == "" {
 		return nil
 	}
-	return e.waitFor(ctx, func() bool {
-		return session == e.node.Session.ID() || e.node.Peers.Known(session, e.node.Moment())
-	})
+	known := func() bool { return session == e.node.Session.ID() || e.node.Peers.Known(session, e.node.Moment()) }
+	return e.waitFor(ctx, known, func() error { return cmp.Or(e.node.Unseen(), e.node.Session.Trouble()) })
 }
 
-// waitFor waits until ready, asked in the loop whenever the view has changed, says yes. It waits for T at most.
-func (e *Elector) waitFor(ctx context.Context, ready func() bool) error {
+// waitFor waits until ready, asked in the loop whenever the view has changed, says yes. It waits for T at most, and not
+// for what the store refuses for good. trouble, likewise, is what the store has said last.
+func (e *Elector) waitFor(ctx context.Context, ready func() bool, trouble func() error) error {
 	timer := time.NewTimer(e.core.P.T)
 	defer timer.Stop()
 	for {
 		changed := e.core.Changed.Wait()
 		var yes bool
-		if err := e.core.Box.Ask(ctx, func() { yes = ready() }); err != nil || yes {
+		var why error
+		switch err := e.core.Box.Ask(ctx, func() { yes, why = ready(), trouble() }); {
+		case err != nil && ctx.Err() != nil:
+			return &WaitError{Cause: context.Cause(ctx), Store: e.trouble(trouble)}
+		case err != nil, yes:
 			return err
+		case store.Lasting(why):
+			return fmt.Errorf("the store refuses: %w", why)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+			return &WaitError{Cause: context.Cause(ctx), Store: e.trouble(trouble)}
 		case <-timer.C:
-			return e.unanswered()
+			return engine.Unanswered(e.core.P.T, e.trouble(trouble))
 		case <-e.core.Box.Over:
 			return ErrClosed
 		}
@@ -233,7 +295,8 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	case err := <-freed:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		trouble := func() error { return e.node.KeyTrouble(key) }
+		return fmt.Errorf("unlock %s: %w", key, withTrouble(context.Cause(ctx), e.trouble(trouble)))
 	case <-e.core.Box.Over:
 	}
 	select {
@@ -242,6 +305,15 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	default:
 		return fmt.Errorf("unlock %s: %w", key, ErrClosed)
 	}
+}
+
+// withTrouble is the error of a call whose context has ended, with what the store has said last; nil: it has answered,
+// or was not asked yet.
+func withTrouble(cause, trouble error) error {
+	if trouble == nil {
+		return cause
+	}
+	return &WaitError{Cause: cause, Store: trouble}
 }
 
 // HoldingKeys implements [Elect].

@@ -84,8 +84,8 @@ func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 	}
 }
 
-// WaitError says why a call of [Mutexes.Lock] has got nothing before its context ended. It wraps Cause and Store, and
-// [ErrUnavailable] unless Behind.
+// WaitError says why a call that asks for a mutex or a key has got nothing before its context ended. It wraps Cause and
+// Store, and [ErrUnavailable] unless Behind.
 type WaitError struct {
 	Cause  error // of the context
 	Behind bool  // the store has shown, since the call began, that others were before it
@@ -120,7 +120,7 @@ func (e *WaitError) Unwrap() []error {
 // answered since, or was not asked. It asks the loop alone, and does so when ctx has ended, too.
 func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
 	err := m.e.core.Box.Ask(context.WithoutCancel(ctx), func() {
-		trouble = m.e.mutexes.node.Mutexes.Trouble(record.MutexID(name))
+		trouble = m.e.node.MutexTrouble(record.MutexID(name))
 	})
 	if err != nil {
 		return nil // there is no session, so nothing is asked of the store
@@ -264,7 +264,7 @@ func (mc *mutexCalls) giveUp(ctx context.Context, h *Hold) error {
 	}
 	if h.lease == nil {
 		table := mc.node.Mutexes
-		err = &WaitError{Cause: err, Behind: table.Behind(h.id(), h.claim), Store: table.Trouble(h.id())}
+		err = &WaitError{Cause: err, Behind: table.Behind(h.id(), h.claim), Store: mc.node.MutexTrouble(h.id())}
 		mc.refuse(h, err)
 	} else {
 		h.end(ErrReleased)

@@ -284,6 +284,14 @@ func (rs *runs) Freed(f engine.Freed, sessionLost, leaving bool) {
 	}
 }
 
+// Refused implements [engine.Runs]: the caller of Lock does not wait for what would be refused again. What no one waits
+// for, such as a key that is claimed again after an outage, is tried again.
+func (rs *runs) Refused(key Key, err error) {
+	if r := rs.get(key); r != nil && r.started != nil {
+		rs.abandon(key, r.started, func(error) error { return fmt.Errorf("lock %s: the store refuses: %w", key, err) })
+	}
+}
+
 // claim begins to take a key: lock is as read.
 func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
 	answer := func(ok bool, err error) {
@@ -296,7 +304,7 @@ func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started 
 		if ok {
 			rs.again(lock.Key, run)
 		}
-		answer(ok, nil)
+		answer(ok, rs.underWay(lock.Key))
 		return
 	}
 	if rs.node.Session.Leaving() {
@@ -314,6 +322,18 @@ func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started 
 	case engine.ClaimInvalid:
 		answer(false, store.ErrUnavailable)
 	}
+}
+
+// underWay is why a claim or a release of a key that does not run here was not answered; nil: none is under way.
+func (rs *runs) underWay(key Key) error {
+	if r := rs.get(key); r == nil || len(r.active) > 0 {
+		return nil
+	}
+	trouble := rs.node.Keys.Held.Trouble(key)
+	if trouble == nil {
+		return nil
+	}
+	return fmt.Errorf("lock %s: what was asked for before is not answered: %w", key, trouble)
 }
 
 // Reserved implements [engine.Runs]: it claims what was handed over. What the caps forbid is left to the
@@ -358,12 +378,12 @@ func (r *run) answer(ok bool, err error) {
 }
 
 // abandon releases a claim that is not waited for any more. One that has been sent is still seen through: its answer
-// decides whether there is something to release.
-func (rs *runs) abandon(key Key, started chan<- lockResult) {
+// decides whether there is something to release. because makes the caller's error of what the store has said last.
+func (rs *runs) abandon(key Key, started chan<- lockResult, because func(trouble error) error) {
 	r := rs.get(key)
 	if r == nil || r.started != started {
 		return // answered
 	}
-	r.answer(false, nil)
+	r.answer(false, because(rs.node.KeyTrouble(key)))
 	rs.node.Keys.Release(cluster.HandOver{Key: key}, rs.node.Moment())
 }

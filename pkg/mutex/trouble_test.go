@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -17,8 +19,8 @@ import (
 
 // operation is what a store is asked for.
 type operation struct {
-	write bool
-	kind  store.Kind
+	how  string // read, list or write
+	kind store.Kind
 }
 
 // refusing is a store that answers one kind of operation with an error, for as long as there is one.
@@ -39,40 +41,130 @@ func (s *refusing) refuses(of operation) error {
 }
 
 func (s *refusing) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	if why := s.refuses(operation{false, kind}); why != nil {
+	if why := s.refuses(operation{"read", kind}); why != nil {
 		return store.Reply{}, why
 	}
 	return s.Store.Read(ctx, kind, ids...)
 }
 
+func (s *refusing) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if why := s.refuses(operation{"list", kind}); why != nil {
+		return store.Reply{}, why
+	}
+	return s.Store.List(ctx, kind, q)
+}
+
 func (s *refusing) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	for _, c := range changes {
-		if why := s.refuses(operation{true, c.Doc.Kind}); why != nil {
+		if why := s.refuses(operation{"write", c.Doc.Kind}); why != nil {
 			return store.AllUnknown(len(changes), why), nil
 		}
 	}
 	return s.Store.Apply(ctx, changes...)
 }
 
-// needed are the operations without which nobody gets a lock for the first time.
-var needed = map[string]operation{
-	"read the lock":           {false, store.KindMutex},
-	"read the tokens deleted": {false, store.KindGroup},
-	"write the lock":          {true, store.KindMutex},
-	"write the session":       {true, store.KindSession},
+// needed are the operations without which nobody gets a lock of a kind for the first time.
+func needed(kind store.Kind) map[string]operation {
+	return map[string]operation{
+		"read the lock":           {"read", kind},
+		"read the tokens deleted": {"read", store.KindGroup},
+		"write the lock":          {"write", kind},
+		"write the session":       {"write", store.KindSession},
+	}
 }
 
-type lockFunc func(ctx context.Context) (*mutex.Held, error)
+type lockFunc func(ctx context.Context) (interface {
+	Unlock(ctx context.Context) error
+}, error)
 
-// waysOf are the ways to take a lock m. A call that has no limit of its own gets one.
-func waysOf(l *mutex.Locks, limit time.Duration) map[string]lockFunc {
-	limited := func(lock lockFunc) lockFunc {
-		return func(ctx context.Context) (*mutex.Held, error) {
-			ctx, cancel := context.WithTimeout(ctx, limit)
-			defer cancel()
-			return lock(ctx)
-		}
+// held returns once a lock that the test needs is given back.
+func (lock lockFunc) held(t *testing.T) {
+	t.Helper()
+	h, err := lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := h.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// heldKey is a key that runs until it is unlocked.
+type heldKey struct {
+	e   *elect.Elector
+	key elect.Key
+}
+
+func (h heldKey) Unlock(ctx context.Context) error { return h.e.Unlock(ctx, h.key) }
+
+// lockKey is a way to take a key.
+func lockKey(e *elect.Elector, opts elect.LockOptions) lockFunc {
+	return func(ctx context.Context) (interface {
+		Unlock(ctx context.Context) error
+	}, error) {
+		key := elect.NewKey("g", "k")
+		ok, err := e.LockWith(ctx, key, opts, func(ctx context.Context, _ *elect.Lease) error {
+			<-ctx.Done()
+			return nil
+		})
+		if err == nil && !ok {
+			err = mutex.ErrLocked
+		}
+		return heldKey{e, key}, err
+	}
+}
+
+// keyWaysOf are the ways to take a key.
+func keyWaysOf(e *elect.Elector, limit time.Duration) map[string]lockFunc {
+	return map[string]lockFunc{
+		"key Lock":            limited(lockKey(e, elect.LockOptions{}), limit),
+		"key LockWith Wait":   lockKey(e, elect.LockOptions{Wait: limit}),
+		"key LockWith no end": limited(lockKey(e, elect.LockOptions{WaitForever: true}), limit),
+	}
+}
+
+// keyElector is a process of a test whose clock is faked.
+func keyElector(t *testing.T, s store.Store, name string) *elect.Elector {
+	t.Helper()
+	e, err := elect.Start(t.Context(), elect.Config{
+		Store: s, Member: elect.Member{Instance: name}, LeaseDuration: lease, Clock: elect.GoClock(),
+		Logger: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		_ = e.Close(ctx) // what a test wants of it, it looks at itself
+		_ = e.Wait()
+	})
+	return e
+}
+
+// limited limits a call that has no limit of its own.
+func limited(lock lockFunc, limit time.Duration) lockFunc {
+	return func(ctx context.Context) (interface {
+		Unlock(ctx context.Context) error
+	}, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return lock(ctx)
+	}
+}
+
+// held has a call of a mutex return what lockFunc does.
+func held(lock func(ctx context.Context) (*mutex.Held, error)) lockFunc {
+	return func(ctx context.Context) (interface {
+		Unlock(ctx context.Context) error
+	}, error) {
+		return lock(ctx)
+	}
+}
+
+// waysOf are the ways to take a mutex m. A call that has no limit of its own gets one.
+func waysOf(l *mutex.Locks, limit time.Duration) map[string]lockFunc {
+	limited := func(lock func(ctx context.Context) (*mutex.Held, error)) lockFunc { return limited(held(lock), limit) }
 	ways := map[string]lockFunc{}
 	for name, m := range map[string]mutex.Mutex{
 		"mutex": l.Mutex("m"), "semaphore": l.Semaphore("m", 3), "unfair": l.Mutex("m").Unfair(),
@@ -81,21 +173,21 @@ func waysOf(l *mutex.Locks, limit time.Duration) map[string]lockFunc {
 	} {
 		ways[name+" Lock"], ways[name+" TryLock"] = limited(m.Lock), limited(m.TryLock)
 		for _, d := range []time.Duration{0, limit} {
-			ways[fmt.Sprintf("%s LockWithin %v", name, d)] = func(ctx context.Context) (*mutex.Held, error) {
+			ways[fmt.Sprintf("%s LockWithin %v", name, d)] = held(func(ctx context.Context) (*mutex.Held, error) {
 				return m.LockWithin(ctx, d)
-			}
+			})
 		}
 	}
 	rw := l.RWMutex("m")
 	ways["write Lock"], ways["write TryLock"] = limited(rw.Lock), limited(rw.TryLock)
 	ways["read Lock"], ways["read TryLock"] = limited(rw.RLock), limited(rw.TryRLock)
 	for _, d := range []time.Duration{0, limit} {
-		ways[fmt.Sprintf("write LockWithin %v", d)] = func(ctx context.Context) (*mutex.Held, error) {
+		ways[fmt.Sprintf("write LockWithin %v", d)] = held(func(ctx context.Context) (*mutex.Held, error) {
 			return rw.LockWithin(ctx, d)
-		}
-		ways[fmt.Sprintf("read LockWithin %v", d)] = func(ctx context.Context) (*mutex.Held, error) {
+		})
+		ways[fmt.Sprintf("read LockWithin %v", d)] = held(func(ctx context.Context) (*mutex.Held, error) {
 			return rw.RLockWithin(ctx, d)
-		}
+		})
 	}
 	return ways
 }
@@ -109,11 +201,14 @@ func TestErrorsHaveTheLastErrorOfTheStore(t *testing.T) {
 		t.Helper()
 		db.set(errTable)
 		_, err := lock(t.Context())
-		wantUnanswered(t, "away", err)
+		wantError(t, "away", err, elect.ErrUnavailable)
 		wantError(t, "away", err, errTable)
+		if errors.Is(err, mutex.ErrLocked) {
+			t.Errorf("away: %v", err)
+		}
 		db.set(nil)
 		time.Sleep(lease)
-		unlock(t, must(t)(lock(t.Context())))
+		lock.held(t)
 	})
 }
 
@@ -133,7 +228,7 @@ func TestLastingRefusalsEndCalls(t *testing.T) {
 				}
 				db.set(nil)
 				time.Sleep(lease)
-				unlock(t, must(t)(lock(t.Context())))
+				lock.held(t)
 			})
 		})
 	}
@@ -142,19 +237,29 @@ func TestLastingRefusalsEndCalls(t *testing.T) {
 // patience is how long calls wait that have a limit.
 const patience = 3 * lease
 
-// everyWay runs a test for every way to take a lock with every operation that fails.
+// everyWay runs a test for every way to take a mutex or a key with every operation that fails.
 func everyWay(t *testing.T, test func(t *testing.T, db *refusing, lock lockFunc)) {
 	t.Helper()
-	for where, of := range needed {
-		for way := range waysOf(&mutex.Locks{}, patience) {
-			t.Run(where+"/"+way, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					db := &refusing{Store: memory.New().Client(), of: of}
-					test(t, db, waysOf(process(t, db, "a"), patience)[way])
+	each := func(kind store.Kind, ways map[string]lockFunc, lock func(*testing.T, *refusing, string) lockFunc) {
+		for where, of := range needed(kind) {
+			for way := range ways {
+				t.Run(where+"/"+way, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						db := &refusing{Store: memory.New().Client(), of: of}
+						test(t, db, lock(t, db, way))
+					})
 				})
-			})
+			}
 		}
 	}
+	each(store.KindMutex, waysOf(&mutex.Locks{}, patience), func(t *testing.T, db *refusing, way string) lockFunc {
+		t.Helper()
+		return waysOf(process(t, db, "a"), patience)[way]
+	})
+	each(store.KindLock, keyWaysOf(nil, patience), func(t *testing.T, db *refusing, way string) lockFunc {
+		t.Helper()
+		return keyWaysOf(keyElector(t, db, "a"), patience)[way]
+	})
 }
 
 // A lock that others hold stays locked when the store fails after that, and the error says both. Once the store has
@@ -162,7 +267,7 @@ func everyWay(t *testing.T, test func(t *testing.T, db *refusing, lock lockFunc)
 func TestLockedAndThenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
-		failing := &refusing{Store: db.Client(), of: operation{false, store.KindMutex}}
+		failing := &refusing{Store: db.Client(), of: operation{"read", store.KindMutex}}
 		a, b := process(t, db.Client(), "a"), process(t, failing, "b")
 		held := must(t)(a.Mutex("m").Lock(t.Context()))
 		waits := ask(t.Context(), func(ctx context.Context) (*mutex.Held, error) {
@@ -185,7 +290,7 @@ func TestLockedAndThenAway(t *testing.T) {
 // A call that waits for the first one of its owner fails with what the store says to that.
 func TestAnOwnersSecondCallHasTheErrorOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := &refusing{Store: memory.New().Client(), of: needed["write the lock"]}
+		db := &refusing{Store: memory.New().Client(), of: operation{"write", store.KindMutex}}
 		mine := process(t, db, "a").Mutex("m").Reentrant("me")
 		db.set(errTable)
 		first := ask(t.Context(), func(ctx context.Context) (*mutex.Held, error) { return mine.LockWithin(ctx, 3*lease) })
@@ -229,7 +334,7 @@ func TestAnswersAtTheVeryEnd(t *testing.T) {
 	why := fmt.Errorf("as the server says: %w", store.ErrInvalid)
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
-			failing := &refusing{Store: memory.New().Client(), of: operation{false, store.KindMutex}}
+			failing := &refusing{Store: memory.New().Client(), of: operation{"read", store.KindMutex}}
 			failing.set(why)
 			m := process(t, slow{failing, time.Second}, "a").Mutex("m")
 			began := time.Now()
@@ -237,6 +342,111 @@ func TestAnswersAtTheVeryEnd(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 			time.Sleep(time.Second)
+		})
+	}
+}
+
+// A key that another holds stays held when the store fails after that, and the error says both.
+func TestAKeyIsHeldAndThenTheStoreIsAway(t *testing.T) {
+	for where, of := range map[string]operation{
+		"read the lock": {"read", store.KindLock}, "list sessions": {"list", store.KindSession},
+	} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := memory.New()
+				failing := &refusing{Store: db.Client(), of: of}
+				a := keyElector(t, db.Client(), "a")
+				mine, err := lockKey(a, elect.LockOptions{})(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := keyElector(t, failing, "b")
+				if of.how == "list" {
+					failing.set(errTable) // nobody can say whether the holder lives
+				}
+				waits := make(chan error)
+				go func() {
+					_, err := lockKey(b, elect.LockOptions{Wait: 5 * lease})(t.Context())
+					waits <- err
+				}()
+				time.Sleep(lease)
+				failing.set(errTable)
+				err = <-waits
+				wantError(t, where, err, errTable)
+				if errors.Is(err, mutex.ErrLocked) {
+					t.Errorf("%v", err)
+				}
+				failing.set(nil)
+				_, err = lockKey(b, elect.LockOptions{Wait: lease})(t.Context())
+				if err != mutex.ErrLocked {
+					t.Errorf("it answers: %v", err)
+				}
+				if err := mine.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// left are the operations that are left to do when a process that holds a key ends.
+var left = map[string]operation{
+	"write the lock": {"write", store.KindLock}, "write the session": {"write", store.KindSession},
+}
+
+// What the store has said last is in the error of what gives a key back, and of the end.
+func TestGivingBackHasTheLastErrorOfTheStore(t *testing.T) {
+	for where, of := range left {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := &refusing{Store: memory.New().Client(), of: of}
+				e := keyElector(t, db, "a")
+				h, err := lockKey(e, elect.LockOptions{})(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				db.set(errTable)
+				limited := func(do func(ctx context.Context) error) error {
+					ctx, cancel := context.WithTimeout(t.Context(), lease/2)
+					defer cancel()
+					return do(ctx)
+				}
+				if of.kind == store.KindLock {
+					err := limited(h.Unlock)
+					wantError(t, "unlock", err, errTable)
+					wantError(t, "unlock", err, context.DeadlineExceeded)
+				}
+				err = limited(e.Close)
+				wantError(t, "close", err, errTable)
+				wantError(t, "close", err, context.DeadlineExceeded)
+				if of.kind == store.KindSession {
+					wantError(t, "wait", e.Wait(), errTable)
+				}
+				db.set(nil)
+			})
+		})
+	}
+}
+
+// A store that refuses for good what is left to do ends a process at once, and what ends it says so.
+func TestLastingRefusalsEndAProcessThatStops(t *testing.T) {
+	for where, of := range left {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := &refusing{Store: memory.New().Client(), of: of}
+				e := keyElector(t, db, "a")
+				if _, err := lockKey(e, elect.LockOptions{})(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				why := fmt.Errorf("as the server says: %w", store.ErrInvalid)
+				db.set(why)
+				began := time.Now()
+				wantError(t, "close", e.Close(t.Context()), why)
+				wantError(t, "wait", e.Wait(), why)
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
 		})
 	}
 }

@@ -324,7 +324,7 @@ func (a *auditor) clean() {
 // the read was sent: what was claimed or written since, the read may not show.
 func (a *auditor) judge(f keyFound, before int64) {
 	a.audit.done(f.Key)
-	if !f.OK {
+	if f.Err != nil {
 		return
 	}
 	m := a.moment()

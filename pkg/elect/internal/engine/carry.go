@@ -39,7 +39,7 @@ func (e *Engine) carry(x Effect) {
 		e.Peers.HeartbeatAcked(m)
 	case leaseExpired:
 		if e.cfg.Runs.Count() > 0 {
-			e.cfg.Log.Info("Cannot renew the lease: cancelling tasks", "session", x.session)
+			e.expiring(x.session)
 		}
 	case sessionLost:
 		e.cfg.Log.Info("The session was ended by another", "session", x.session)
@@ -56,8 +56,9 @@ func (e *Engine) carry(x Effect) {
 	case sessionWrite:
 		e.heartbeat(x)
 	case readOwnSession:
-		e.sender.readSession(x.session, func(s *record.Session, ok bool, _ protocol.Instant) {
-			e.Session.found(x.session, s, ok, e.Moment())
+		e.sender.readSession(x.session, func(s *record.Session, err error, _ protocol.Instant) {
+			e.Session.heard(x.session, err)
+			e.Session.found(x.session, s, err == nil, e.Moment())
 		})
 	case writeMember:
 		e.sender.apply(ApplyRequest{Op: "member", Changes: []store.Change{*x.change}}, func(a Answer) {
@@ -65,11 +66,15 @@ func (e *Engine) carry(x Effect) {
 		})
 
 	case readPeer:
-		e.sender.readSession(x.session, func(s *record.Session, ok bool, arrived protocol.Instant) {
-			e.Peers.Found(x.session, s, ok, arrived, e.Moment())
+		e.sender.readSession(x.session, func(s *record.Session, err error, arrived protocol.Instant) {
+			e.looked(err)
+			e.Peers.Found(x.session, s, err == nil, arrived, e.Moment())
 		})
 	case SessionPoll:
-		e.sender.list(x, func(a Answer) { e.Peers.Polled(a.Sessions, a.Err == nil, a.Arrived, e.Moment()) })
+		e.sender.list(x, func(a Answer) {
+			e.looked(a.Err)
+			e.Peers.Polled(a.Sessions, a.Err == nil, a.Arrived, e.Moment())
+		})
 	case killSession:
 		e.kill(x)
 	case sessionDied:
@@ -112,6 +117,8 @@ func (e *Engine) carry(x Effect) {
 		e.cfg.Runs.Stop(x.Key, x.Cause)
 	case Freed:
 		e.freed(x)
+	case claimRefused:
+		e.cfg.Runs.Refused(x.key, x.err)
 	case stuckRuns:
 		e.cfg.Runs.Stuck(x.keys)
 	case keyReserved:
@@ -146,6 +153,15 @@ func (e *Engine) carry(x Effect) {
 	default:
 		panic(fmt.Sprintf("elect: effect of type %T", x))
 	}
+}
+
+// expiring says why what runs is cancelled at D.
+func (e *Engine) expiring(session string) {
+	log := e.cfg.Log.WithValues("session", session)
+	if why := e.Session.trouble; why != nil {
+		log = log.WithValues("error", why.Error())
+	}
+	log.Info("Cannot renew the lease: cancelling tasks")
 }
 
 func (e *Engine) sessionBegun(id string) {
@@ -200,7 +216,10 @@ func (e *Engine) heartbeat(w sessionWrite) {
 		if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
 			e.Outbox.increment(e.cfg.Cache.Groups(), e.cfg.Clock.Now())
 		}
-		e.Mutexes.beat(out.Err, e.Moment())
+		e.Session.heard(w.Change.Doc.ID, out.Err)
+		if store.Lasting(out.Err) {
+			e.Mutexes.refuseAll(out.Err, e.Moment())
+		}
 		e.Session.answered(w.Change.Doc.ID, status, e.Moment())
 	})
 }

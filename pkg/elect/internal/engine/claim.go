@@ -28,6 +28,8 @@ type Claim struct {
 	// Adopt says that the key is claimed again, under a new token, when the lease is valid again after an outage.
 	// Else it is released.
 	Adopt bool
+
+	trouble error // why the lock could not be read; nil: it could, or need not be
 }
 
 // ClaimVerdict is what became of a claim.

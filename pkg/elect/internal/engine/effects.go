@@ -133,9 +133,13 @@ type (
 
 // What has become of locks and keys, and what is to be read and written of them.
 type (
-	stuckRuns     struct{ keys []record.Key } // they outlived their lease
-	keyReserved   struct{ key record.Key }    // it was handed over to this session
-	lockEdited    struct{ key record.Key }    // the own one, by others: it is to be written again
+	stuckRuns    struct{ keys []record.Key } // they outlived their lease
+	keyReserved  struct{ key record.Key }    // it was handed over to this session
+	lockEdited   struct{ key record.Key }    // the own one, by others: it is to be written again
+	claimRefused struct {                    // the store would refuse it again
+		key record.Key
+		err error
+	}
 	counterMoved  struct{ counter string }
 	mutexWrite    struct{ id string }
 	mutexRead     struct{ id string }      // linearizably: the answer goes to Mutexes.found

@@ -1,6 +1,11 @@
 package engine
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,6 +47,8 @@ type Engine struct {
 	reads   reads
 	auditor *auditor
 	out     *Effects
+
+	unseen error // why the last look at other sessions was not answered; nil: it was
 }
 
 // New is an engine that is about to open its first session.
@@ -168,21 +175,97 @@ func (e *Engine) Changes() Changes {
 func (e *Engine) Close() {
 	m := e.Moment()
 	if e.Session.Close(m) {
+		e.Keys.forgive()
+		e.Mutexes.forgive()
 		e.Keys.releaseAll(record.ReasonShutdown, m)
 		e.Mutexes.close(m)
 	}
 }
 
-// Over says whether nothing is left to do after Close. unheard says that nothing runs any more, and the store has
-// not answered for T.
-func (e *Engine) Over() (ended, unheard bool) {
-	if !e.Session.Closing() {
-		return false, false
+// Over reports whether nothing is left to do after Close. An error says why the rest cannot be done although nothing
+// runs any more: the store refuses it for good, or has not answered for T.
+func (e *Engine) Over() (ended bool, err error) {
+	now, p := e.cfg.Clock.Now(), e.cfg.Params
+	switch {
+	case !e.Session.Closing():
+		return false, nil
+	case e.Session.Machine().Phase == protocol.Ended:
+		return true, nil
+	case e.cfg.Runs.Count() > 0:
+		return false, nil
 	}
-	now := e.cfg.Clock.Now()
-	ended = e.Session.Machine().Phase == protocol.Ended
-	unheard = !ended && e.cfg.Runs.Count() == 0 && e.Session.drain.closingFor(e.cfg.Params.T, now)
-	return ended, unheard && e.Peers.Connectivity.Silent(e.cfg.Params.T, now)
+	if err := e.refused(); err != nil {
+		return false, fmt.Errorf("end the session: nothing runs any more, but the store refuses: %w", err)
+	}
+	if !e.Session.drain.closingFor(p.T, now) || !e.Peers.Connectivity.Silent(p.T, now) {
+		return false, nil
+	}
+	return false, fmt.Errorf("end the session: nothing runs any more: %w", Unanswered(p.T, e.ClosingTrouble()))
+}
+
+// refused is what the store says for good to all that is left to do after Close; nil: some of it may yet be done.
+func (e *Engine) refused() error {
+	var last error
+	for _, h := range e.Keys.Held {
+		if last = h.trouble(); !store.Lasting(last) {
+			return nil
+		}
+	}
+	for id, x := range e.Mutexes.all {
+		if x.idle {
+			continue
+		}
+		if last = e.Mutexes.trouble(id); !store.Lasting(last) {
+			return nil
+		}
+	}
+	if last = cmp.Or(last, e.Session.trouble); !store.Lasting(last) {
+		return nil
+	}
+	return last
+}
+
+// Unanswered is the error of what the store has not answered for d. trouble is what it has said last; nil: nothing.
+func Unanswered(d time.Duration, trouble error) error {
+	switch {
+	case trouble == nil:
+		return fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, d)
+	case errors.Is(trouble, store.ErrUnavailable):
+		return fmt.Errorf("no answer for %v: %w", d, trouble)
+	default:
+		return fmt.Errorf("%w: no answer for %v: %w", store.ErrUnavailable, d, trouble)
+	}
+}
+
+// ClosingTrouble is the last error of the store that keeps the session from ending; nil: none does.
+func (e *Engine) ClosingTrouble() (err error) {
+	for _, key := range slices.Sorted(maps.Keys(e.Keys.Held)) {
+		err = cmp.Or(err, e.Keys.Held.Trouble(key))
+	}
+	for _, x := range sortedMutexes(e.Mutexes.all) {
+		err = cmp.Or(err, e.Mutexes.trouble(x.id))
+	}
+	return cmp.Or(err, e.Session.trouble)
+}
+
+// KeyTrouble is the last error of the store that keeps a key waiting; nil: it has answered since, or was not asked.
+func (e *Engine) KeyTrouble(key record.Key) error {
+	return cmp.Or(e.Keys.Held.Trouble(key), e.Session.trouble, e.unseen)
+}
+
+// MutexTrouble is that of a mutex.
+func (e *Engine) MutexTrouble(id string) error {
+	return cmp.Or(e.Mutexes.trouble(id), e.Session.trouble, e.unseen)
+}
+
+// Unseen is why the last look at other sessions was not answered; nil: it was.
+func (e *Engine) Unseen() error { return e.unseen }
+
+// looked takes the end of a look at other sessions. Those who wait for one look when its error will last.
+func (e *Engine) looked(err error) {
+	if e.unseen = err; store.Lasting(err) {
+		e.out.changedSessions()
+	}
 }
 
 // Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock

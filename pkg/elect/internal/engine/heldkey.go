@@ -55,6 +55,16 @@ type pendingWrite struct {
 	action protocol.KeyAction
 	after  *record.Lock // what the write makes of the lock; nil before it is sent for the first time
 	change store.Change
+	// trouble is why it was not answered; nil: it is under way for the first time, or the key is tried again by Close.
+	trouble error
+}
+
+// trouble is the last error of the store that keeps a claim or a write of the key waiting; nil: none does.
+func (h *heldKey) trouble() error {
+	if h.write != nil && h.write.trouble != nil {
+		return h.write.trouble
+	}
+	return h.claim.trouble
 }
 
 // sentAs says whether the key has a write under way that was sent under this writer ID.

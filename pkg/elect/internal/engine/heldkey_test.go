@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -97,7 +98,7 @@ func TestWhatATickLooksAtIsWhatALookAtEveryKeyFinds(t *testing.T) {
 					protocol.KeyDeadline, protocol.KeyResume, protocol.KeyResume, protocol.KeyLose,
 				}[r.IntN(4)], m)
 			case 10:
-				table.found(keyFound{Key: key, OK: r.IntN(2) == 0, Mark: 7}, m)
+				table.found(keyFound{Key: key, Err: []error{errors.New("no answer"), nil}[r.IntN(2)], Mark: 7}, m)
 			case 11:
 				table.tick(m)
 			default:

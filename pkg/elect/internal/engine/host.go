@@ -90,6 +90,8 @@ type Runs interface {
 	Stop(key record.Key, cause Cause)
 	// Advanced answers an advance.
 	Advanced(a Advanced)
+	// Refused says that the store refuses a claim under way, and would again: it is repeated until it is answered.
+	Refused(key record.Key, err error)
 	// Freed forgets a key that is free here.
 	Freed(f Freed, sessionLost, leaving bool)
 	// Stuck reports runs that outlived their lease.

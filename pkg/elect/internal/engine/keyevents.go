@@ -64,6 +64,18 @@ func (t *Keys) Release(r cluster.HandOver, m protocol.Moment) {
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyGiveUp}, m)
 }
 
+// forgive forgets what the store has refused: it is tried again before this process stops.
+func (t *Keys) forgive() {
+	for _, h := range t.Held {
+		if h.write != nil {
+			h.write.trouble = nil
+		}
+		if h.claim != &claimOver {
+			h.claim.trouble = nil
+		}
+	}
+}
+
 // releaseAll asks for the release of every key, since this process stops.
 func (t *Keys) releaseAll(reason record.Reason, m protocol.Moment) {
 	for _, key := range slices.Sorted(maps.Keys(t.Held)) {
@@ -115,6 +127,23 @@ func (t *Keys) Report(key record.Key, status record.TaskStatus, now protocol.Ins
 	}
 }
 
+// heard takes why the change that prepare made under id was not answered; nil: it was.
+func (t *Keys) heard(key record.Key, id store.WriterID, err error) {
+	if h := t.Held[key]; h != nil && h.sentAs(id) {
+		h.write.trouble = err
+		if h.m.Op == protocol.Claim {
+			t.refuseClaim(h, err)
+		}
+	}
+}
+
+// refuseClaim says that the store refuses a claim for good, if it does.
+func (t *Keys) refuseClaim(h *heldKey, err error) {
+	if store.Lasting(err) {
+		t.out.add(claimRefused{h.key, err})
+	}
+}
+
 // answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
 // lock is absent.
 func (t *Keys) answered(
@@ -143,7 +172,7 @@ type keyFound struct {
 	Key  record.Key
 	Lock *record.Lock // nil: absent
 	Mark int64        // of a Read with Create: the group's high-water mark
-	OK   bool         // the read succeeded
+	Err  error        // the read failed
 }
 
 // found takes the answer to a Read.
@@ -154,9 +183,13 @@ func (t *Keys) found(f keyFound, m protocol.Moment) {
 	}
 	lock := f.Lock
 	h.after = m.Now.Add(t.p.Retry)
-	ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: f.OK}
+	if h.m.Seeking() {
+		h.claim.trouble = f.Err
+		t.refuseClaim(h, f.Err)
+	}
+	ev := protocol.KeyEvent{Kind: protocol.KeyRead, OK: f.Err == nil}
 	switch {
-	case !f.OK:
+	case f.Err != nil:
 	case h.m.Seeking() && lock == nil:
 		h.claim.Floor = max(h.claim.Floor, f.Mark+1)
 	case h.m.Seeking():

@@ -32,7 +32,7 @@ func TestAWriteThatWaitsIsHeldBackInDoubt(t *testing.T) {
 	if r := takeFrom(w.out); len(of[keyRead](r)) != 1 || len(of[keyWrite](r)) > 0 {
 		t.Fatalf("verifying: %+v, want a read", r)
 	}
-	w.found(keyFound{Key: key, Lock: &lock, OK: true}, w.moment())
+	w.found(keyFound{Key: key, Lock: &lock}, w.moment())
 	w.now += time.Second
 	w.tick(w.moment())
 	r := takeFrom(w.out)

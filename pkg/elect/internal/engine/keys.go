@@ -194,6 +194,14 @@ func (k heldKeys) len() int { return len(k) }
 // Holds says whether the key is not free here.
 func (k heldKeys) Holds(key record.Key) bool { return k[key] != nil }
 
+// Trouble is the last error of the store that keeps a claim or a write of the key waiting; nil: none does.
+func (k heldKeys) Trouble(key record.Key) error {
+	if h := k[key]; h != nil {
+		return h.trouble()
+	}
+	return nil
+}
+
 // Status is what the lock says of the key's work, or will say once it has been written.
 func (k heldKeys) Status(key record.Key) record.TaskStatus {
 	if h := k[key]; h != nil {

@@ -329,7 +329,7 @@ func TestADeletedLockIsReadWithItsMarkAndCreatedAboveIt(t *testing.T) {
 	if len(of[keyRead](r)) != 1 || !of[keyRead](r)[0].Create || len(of[keyWrite](r)) > 0 {
 		t.Fatalf("%+v: a creation reads first", r)
 	}
-	w.found(keyFound{Key: "g/k", Mark: 9_000_000, OK: true}, w.moment())
+	w.found(keyFound{Key: "g/k", Mark: 9_000_000}, w.moment())
 	sent := w.send()
 	if len(sent) != 1 || sent[0].IfRev != 0 || sent[0].Doc.Rev != 9_000_001 {
 		t.Errorf("%+v", sent)

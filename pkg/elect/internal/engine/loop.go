@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +138,7 @@ func (l *Loop) loop(ctx context.Context) error {
 		}
 		n.Tick()
 		l.page.publish(l.core, n, l.Cache, false)
-		switch ended, unheard := n.Over(); {
+		switch ended, err := n.Over(); {
 		case ended:
 			l.last("increment", n.Outbox.lastIncrements())
 			if events := n.Outbox.lastEvents(); len(events) > 0 {
@@ -147,11 +146,8 @@ func (l *Loop) loop(ctx context.Context) error {
 				l.last("increment", []store.Change{record.EventsWritten()})
 			}
 			return nil
-		case unheard:
-			return fmt.Errorf(
-				"end the session: nothing runs any more, but the store has not answered for %v: %w", l.core.P.T,
-				store.ErrUnavailable,
-			)
+		case err != nil:
+			return err
 		}
 		timer.Reset(min(n.Sleep(), l.page.wait(l.Cache.Size(), l.core.Clock.Now())))
 	}

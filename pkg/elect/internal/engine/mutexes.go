@@ -38,8 +38,6 @@ type Mutexes struct {
 	used   int // of all, those that are not idle
 	timers mutexTimers
 	out    *Effects
-	// heartbeat is why the own session's last heartbeat was not answered; nil: it was. No mutex is entered without one.
-	heartbeat error
 }
 
 // localMutex is one of them.
@@ -178,12 +176,12 @@ func (t *Mutexes) Behind(id, claim string) bool {
 	return x != nil && x.m.Behind(claim)
 }
 
-// Trouble is the last error of the store that keeps calls for a mutex waiting; nil once there is an answer.
-func (t *Mutexes) Trouble(id string) error {
+// trouble is the last error of the store that keeps calls for a mutex waiting; nil once there is an answer.
+func (t *Mutexes) trouble(id string) error {
 	if x := t.all[id]; x != nil {
-		return cmp.Or(x.unwritten, x.unread, t.heartbeat)
+		return cmp.Or(x.unwritten, x.unread)
 	}
-	return t.heartbeat
+	return nil
 }
 
 // GiveUp says that a call waits no more. One that was granted meanwhile is released.
@@ -258,13 +256,11 @@ func (t *Mutexes) answered(c store.Change, out store.Outcome, doc *protocol.Mute
 	t.refuse(x, out.Err, m)
 }
 
-// beat takes the outcome of a heartbeat of the own session: nil when it was answered.
-func (t *Mutexes) beat(err error, m protocol.Moment) {
-	t.heartbeat = err
-	if store.Lasting(err) {
-		for _, x := range sortedMutexes(t.all) {
-			t.refuse(x, err, m)
-		}
+// refuseAll ends the calls that wait for any mutex when the store refuses the own session for good: nobody enters
+// without one.
+func (t *Mutexes) refuseAll(err error, m protocol.Moment) {
+	for _, x := range sortedMutexes(t.all) {
+		t.refuse(x, err, m)
 	}
 }
 
@@ -313,6 +309,13 @@ func (t *Mutexes) lineageChanged(m protocol.Moment) {
 		}
 	}
 	t.each(protocol.MutexEvent{Kind: protocol.MutexLineageChanged}, m)
+}
+
+// forgive forgets what the store has refused: it is tried again before this process stops.
+func (t *Mutexes) forgive() {
+	for _, x := range t.all {
+		x.unwritten, x.unread = nil, nil
+	}
 }
 
 // close gives up every call that waits, and says of every hold that it is to end. No one gets the mutex before its

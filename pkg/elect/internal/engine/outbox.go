@@ -123,6 +123,7 @@ func (o *Outbox) sendBatch(batch writeBatch) {
 		o.keyWrites.done(batch)
 		m := o.moment()
 		for i, c := range changes {
+			o.keys.heard(record.Key(c.Doc.ID), c.Doc.WriterID, a.Outcomes[i].Err)
 			o.keys.answered(record.Key(c.Doc.ID), c.Doc.WriterID, record.StatusOf(a.Outcomes[i]), a.Locks[i], m)
 		}
 	})

@@ -49,8 +49,8 @@ func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
 	}
 	s.read(r, func(a Answer) {
 		for i, read := range reads {
-			f := keyFound{Key: read.Key, OK: a.Err == nil}
-			if f.OK {
+			f := keyFound{Key: read.Key, Err: a.Err}
+			if a.Err == nil {
 				f.Lock, f.Mark = a.Locks[i], a.Marks[CounterOf(read.Key)]
 			}
 			then(f)
@@ -59,13 +59,13 @@ func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
 }
 
 // readSession reads a session's document; s is nil when it is absent.
-func (s *sender) readSession(id string, then func(s *record.Session, ok bool, arrived protocol.Instant)) {
+func (s *sender) readSession(id string, then func(s *record.Session, err error, arrived protocol.Instant)) {
 	s.read(ReadRequest{Kind: store.KindSession, IDs: []string{id}}, func(a Answer) {
 		var found *record.Session
 		if a.Err == nil && len(a.Sessions) > 0 {
 			found = &a.Sessions[0]
 		}
-		then(found, a.Err == nil, a.Arrived)
+		then(found, a.Err, a.Arrived)
 	})
 }
 

@@ -27,6 +27,7 @@ type Session struct {
 	written  protocol.SessionWrite // what write was made for
 	drain    drainState
 	wasValid bool
+	trouble  error // why the last heartbeat was not answered, or the document not read; nil: it was
 	out      *Effects
 }
 
@@ -116,6 +117,7 @@ func (o *Session) Close(m protocol.Moment) bool {
 		return false
 	}
 	o.drain.closing, o.drain.closeAt = true, m.Now
+	o.trouble = nil // it is tried again
 	o.out.changedSessions()
 	o.step(protocol.SessionEvent{Kind: protocol.SessionDrain}, m)
 	return true
@@ -161,6 +163,21 @@ func (o *Session) Wait(now protocol.Instant) (time.Duration, bool) {
 		return 0, false
 	}
 	return o.p.Heartbeat - now.HolderElapsed(o.m.Acked), true
+}
+
+// Trouble is the last error of the store that keeps the session from being opened or renewed; nil: it has answered
+// since.
+func (o *Session) Trouble() error { return o.trouble }
+
+// heard takes why a request for the session's document was not answered; nil: it was. Those who wait for the session
+// look when it will last.
+func (o *Session) heard(session string, err error) {
+	if session != o.ids.Session {
+		return
+	}
+	if o.trouble = err; store.Lasting(err) {
+		o.out.changedSessions()
+	}
 }
 
 // answered takes the outcome of a Write of this session.

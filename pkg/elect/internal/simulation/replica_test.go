@@ -148,7 +148,7 @@ func (r *replica) tick() {
 	r.decider.notice(r.node.Changes())
 	r.decider.decide(r.Now())
 	r.node.Tick()
-	if ended, unheard := r.node.Over(); ended || unheard {
+	if ended, err := r.node.Over(); ended || err != nil {
 		r.w.note(noteOver, r.id, 0, 0)
 		r.die()
 		return

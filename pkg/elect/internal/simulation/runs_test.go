@@ -160,6 +160,9 @@ func (rs *runs) Freed(f engine.Freed, _, _ bool) {
 	rs.r.decider.dirty = true
 }
 
+// Refused implements [engine.Runs].
+func (rs *runs) Refused(record.Key, error) {}
+
 // Stuck implements [engine.Runs].
 func (rs *runs) Stuck(keys []record.Key) {
 	if rs.r.w.now-rs.r.thawed > thawLimit {
