@@ -214,7 +214,7 @@ func TestErrorsHaveTheLastErrorOfTheStore(t *testing.T) {
 
 // What will last ends a call at once, before its time is over.
 func TestLastingRefusalsEndCalls(t *testing.T) {
-	for _, lasting := range []error{store.ErrInvalid, store.ErrSchema, store.ErrSettings} {
+	for _, lasting := range []error{store.ErrInvalid, store.ErrSchema, store.ErrSettings, store.ErrOther} {
 		t.Run(lasting.Error(), func(t *testing.T) {
 			everyWay(t, func(t *testing.T, db *refusing, lock lockFunc) {
 				t.Helper()

@@ -36,7 +36,23 @@ var (
 	// ErrSettings says the database keeps a setting that must be the same for all of its clients, and this one has
 	// another; trying again does not help until one of them is changed.
 	ErrSettings = errors.New("store keeps other settings")
+	// ErrOther says another store has taken the place of the one that was opened: a database that was set up by itself,
+	// or dropped and set up anew. Nothing is applied there, and the store goes on once the right one is back. It is an
+	// ErrInvalid.
+	ErrOther = fmt.Errorf("%w: another store is in its place", ErrInvalid)
 )
+
+// Other is an [ErrOther] that names the identity of the store that was opened and the one that was found in its place,
+// which is empty where there is none.
+func Other(opened, found string) error {
+	if found == "" {
+		found = "missing"
+	}
+	return fmt.Errorf(
+		"%w: its identity is %s, want %s: lead the name back to that one, or restart all replicas to use this one",
+		ErrOther, found, opened,
+	)
+}
 
 // Lasting reports whether trying again does not help until somebody changes the program's settings or the database:
 // err wraps [ErrInvalid], [ErrSchema] or [ErrSettings].
