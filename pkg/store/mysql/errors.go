@@ -15,11 +15,13 @@ import (
 const (
 	erDBAccessDenied       = 1044
 	erAccessDenied         = 1045
+	erNoDB                 = 1046
 	erBadDB                = 1049
 	erTooLongKey           = 1071
 	erHostNotPrivileged    = 1130
 	erTableAccessDenied    = 1142
 	erColumnAccessDenied   = 1143
+	erNoSuchTable          = 1146
 	erTooManyConnections   = 1040
 	erCheckRead            = 1020
 	erLockWaitTimeout      = 1205
@@ -99,6 +101,11 @@ func readOnly(err error) bool {
 		slices.Contains([]uint16{erOptionPrevents, erReadOnlyTransaction, erReadOnlyMode}, number(err))
 }
 
+// gone says that a table or the database is missing: what is there later may be another store.
+func gone(err error) bool {
+	return slices.Contains([]uint16{erNoDB, erBadDB, erNoSuchTable}, number(err))
+}
+
 // Busy implements [sqlstore.Dialect]. A deadlock is also how Galera says at COMMIT that another node was faster. All
 // that the transaction had done is rolled back then.
 func (dialect) Busy(err error) bool {
@@ -112,7 +119,7 @@ func (dialect) Classify(err error) error {
 	if _, ok := advice[number(err)]; ok {
 		return store.ErrInvalid
 	}
-	if storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) ||
+	if errors.Is(err, store.ErrInvalid) || storeuri.Untrusted(err) || isPlugin(err) || errors.Is(err, mysql.ErrNoTLS) ||
 		errors.Is(err, mysql.ErrOldProtocol) {
 		return store.ErrInvalid
 	}

@@ -23,12 +23,13 @@ func callsOf(ctx context.Context, uri string) (*calls, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := newMaker(ctx, t, DefaultTimeout, logr.Logger{})
+	identity := &sqlstore.Identity{}
+	made, err := newMaker(ctx, t, DefaultTimeout, identity, logr.Logger{})
 	if err != nil {
 		return nil, err
 	}
 	db := sql.OpenDB(connector{made, false})
-	return &calls{made: made, common: db, own: db, timeout: DefaultTimeout}, nil
+	return &calls{made: made, identity: identity, common: db, own: db, timeout: DefaultTimeout}, nil
 }
 
 // On has a server with one connection call f within one context, and then another within ctx.

@@ -26,7 +26,9 @@ import (
 	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"time"
 
@@ -80,14 +82,15 @@ func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	timeout := cmp.Or(max(o.Timeout, 0), DefaultTimeout)
-	made, err := newMaker(ctx, target, timeout, o.Logger)
+	identity := &sqlstore.Identity{}
+	made, err := newMaker(ctx, target, timeout, identity, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	s := &server{
 		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
 		calls: &calls{
-			made: made, database: target.database, timeout: timeout, commonPace: engine.Pace{Every: timeout},
+			made: made, identity: identity, database: target.database, timeout: timeout, commonPace: engine.Pace{Every: timeout},
 			ownPace: engine.Pace{Every: timeout},
 		},
 		poll: cmp.Or(max(o.PollInterval, 0), target.poll, DefaultPollInterval),
@@ -225,7 +228,9 @@ func lockWaits(call time.Duration) string {
 // maker makes connections that are set up.
 type maker = engine.Maker[driver.Conn]
 
-func newMaker(ctx context.Context, t target, timeout time.Duration, log logr.Logger) (*maker, error) {
+func newMaker(
+	ctx context.Context, t target, timeout time.Duration, identity *sqlstore.Identity, log logr.Logger,
+) (*maker, error) {
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = t.user, t.password, "tcp", t.addr, t.database
 	c.InterpolateParams, c.MultiStatements = true, true
@@ -245,13 +250,84 @@ func newMaker(ctx context.Context, t target, timeout time.Duration, log logr.Log
 		if err != nil {
 			return nil, err
 		}
-		_, err = conn.(driver.ExecerContext).ExecContext(ctx, set, nil) //nolint:forcetypeassert // it is
-		if err != nil {
+		c := &connection{conn.(driverConn), identity, 0} //nolint:forcetypeassert // the driver's has them all
+		if err := c.begin(ctx, set); err != nil {
 			giveUp(conn)
 			return nil, fmt.Errorf("set up a connection: %w", err)
 		}
-		return conn, nil
+		return c, nil
 	}, giveUp), nil
+}
+
+// driverConn is what the driver's connections implement.
+type driverConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+// connection is one that leads to the store that is known, as far as that was in doubt when it was used last.
+type connection struct {
+	driverConn
+	identity *sqlstore.Identity
+	doubt    int64 // that was settled
+}
+
+// begin sets a connection up, and asks in the same text for the identity of the store, once that is known.
+func (c *connection) begin(ctx context.Context, set string) error {
+	ask, doubt := c.identity.Ask()
+	if ask == "" {
+		_, err := c.ExecContext(ctx, set, nil)
+		return err
+	}
+	found, err := c.ask(ctx, set+"; "+ask)
+	if number(err) == erNoSuchTable {
+		found, err = "", nil
+	}
+	if err == nil {
+		err = c.identity.Check(found)
+	}
+	c.doubt = doubt
+	return err
+}
+
+// ask returns the only value of a text's only query.
+func (c *connection) ask(ctx context.Context, text string) (string, error) {
+	rows, err := c.QueryContext(ctx, text, nil)
+	if err != nil {
+		return "", err
+	}
+	found := []driver.Value{nil}
+	for next, _ := rows.(driver.RowsNextResultSet); len(rows.Columns()) == 0; {
+		if err := next.NextResultSet(); err != nil {
+			return "", errors.Join(err, rows.Close())
+		}
+	}
+	err = rows.Next(found)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	uuid, _ := found[0].([]byte)
+	return string(uuid), errors.Join(err, rows.Close())
+}
+
+// ResetSession implements [driver.SessionResetter]. It is called before a connection is used again: one that is in doubt
+// gives way to another, which is compared when it is made.
+func (c *connection) ResetSession(ctx context.Context) error {
+	if ask, doubt := c.identity.Ask(); ask != "" && doubt != c.doubt {
+		found, err := c.ask(ctx, ask)
+		if err != nil || c.identity.Check(found) != nil {
+			return driver.ErrBadConn
+		}
+		c.doubt = doubt
+	}
+	return c.driverConn.ResetSession(ctx)
 }
 
 // giveUp closes a connection that was never used.

@@ -24,6 +24,7 @@ const maxText = 8 << 20
 // calls is the way to the server.
 type calls struct {
 	made     *maker
+	identity *sqlstore.Identity // of the store, which connections are compared by
 	common   *sql.DB
 	own      *sql.DB // of the lane of sessions
 	database string
@@ -211,6 +212,9 @@ func (c *calls) on(ctx context.Context, lane sqlstore.Lane, f func(context.Conte
 	err = f(ctx, conn)
 	if err == nil {
 		return nil
+	}
+	if gone(err) {
+		c.identity.Doubt()
 	}
 	_, answered := errors.AsType[*mysql.MySQLError](err)
 	if answered && !readOnly(err) {

@@ -26,6 +26,9 @@ type server struct {
 
 var _ sqlstore.Server = (*server)(nil)
 
+// Identity implements [sqlstore.Server].
+func (c *calls) Identity() *sqlstore.Identity { return c.identity }
+
 // Problems implements [sqlstore.Server].
 func (s *server) Problems() []store.Problem { return s.problems }
 

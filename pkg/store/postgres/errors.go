@@ -27,6 +27,7 @@ const (
 	noSchema             = "3F000"
 	noTable              = "42P01"
 	noSuchCharacter      = "22P05"
+	noNumber             = "22P02"
 	tooManyConnections   = "53300"
 	classAuthorization   = "28"
 	classResources       = "53" // too many connections, for one
@@ -103,8 +104,11 @@ func deposed(err error) bool {
 	case readOnlyTransaction, noSuchStatement, statementThere:
 		return true
 	}
-	return errors.Is(err, errReadOnly)
+	return errors.Is(err, errReadOnly) || errors.Is(err, store.ErrOther)
 }
+
+// gone says that a table is missing: what is there later may be another store.
+func gone(err error) bool { return slices.Contains([]string{noTable, noSchema}, codeOf(err)) }
 
 // inherited says that the server has answered with an error that may come of what its session began with, such as a
 // setting that was wrong for a moment, or a role that was made again. It is given up once in the time of a call.

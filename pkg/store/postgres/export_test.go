@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -38,6 +39,33 @@ func Value(ctx context.Context, uri, text string, args ...any) (n int64, err err
 	defer func() { _ = conn.Close(ctx) }()
 	err = conn.QueryRow(ctx, text, args...).Scan(&n)
 	return n, err
+}
+
+// Courses judges servers that take writes, one after the other.
+func Courses() (judge func(system, wal string) error) {
+	c := &connector{}
+	return func(system, wal string) error {
+		_, err := c.judge("off", system, wal, "")
+		return err
+	}
+}
+
+// Told reports whether a client of a URI knows the identity of its store, and whether the server hides which course it
+// follows.
+func Told(ctx context.Context, uri string) (known, blind bool, err error) {
+	c, err := driver{}.Parse(store.Config{URI: uri})
+	if err != nil {
+		return false, false, err
+	}
+	s, err := newServer(ctx, c, Options{URI: uri, Timeout: DefaultTimeout})
+	if err != nil {
+		return false, false, err
+	}
+	opened, err := sqlstore.OpenServer(ctx, s, sqlstore.Options{Cluster: c.Cluster, Existing: true})
+	if err != nil {
+		return false, false, err
+	}
+	return s.Identity().Known() != "", s.calls.connector.blind.Load(), opened.Close(ctx)
 }
 
 // Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if

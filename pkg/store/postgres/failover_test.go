@@ -55,6 +55,53 @@ func TestPromoted(t *testing.T) {
 	calls.Notified(t, notes, "after")
 }
 
+// A primary that was replaced and comes up again, by itself, is left alone, although it comes first in the URI: by those
+// who were there, by those who begin now, and while its successor is away.
+func TestStalePrimary(t *testing.T) {
+	pair := testservers.StartPostgresPair(t)
+	stale := pair.Primary.Database()
+	uri := strings.Replace(stale, pair.Primary.Addr, pair.Primary.Addr+","+pair.Standby.Addr, 1)
+	s := openBrief(t, uri)
+	calls.Until(t, s, increment("g"))
+	pair.Primary.Kill()
+	pair.Promote()
+	calls.Until(t, s, increment("h"))
+	pair.Primary.Start()
+	if err := testservers.PostgresExec(t.Context(), pair.Primary,
+		"ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"); err != nil {
+		t.Fatal(err)
+	}
+	if err := testservers.PostgresExec(t.Context(), pair.Standby, "SELECT pg_terminate_backend(pid) "+
+		"FROM pg_stat_activity WHERE application_name = 'shardctl'"); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []store.Store{s, openBrief(t, uri)} {
+		calls.Until(t, client, increment("after"))
+		calls.Until(t, client, storetest.Heartbeat("after", 0))
+	}
+	pair.Standby.Kill()
+	for deadline := time.Now().Add(patience); ; {
+		out := calls.One(t, s, increment("after"))
+		if out.Status != store.Unknown {
+			t.Fatalf("without the primary: %+v", out)
+		}
+		if strings.Contains(out.Err.Error(), "timeline 2 has been seen") && errors.Is(out.Err, store.ErrUnavailable) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("without the primary: %v, want it to name the timelines", out.Err)
+		}
+	}
+	for _, table := range []string{"groups", "sessions"} {
+		n, err := postgres.Value(t.Context(), stale, `SELECT count(*) FROM default_`+table+` WHERE id = 'after'`)
+		if err != nil || n > 0 {
+			t.Errorf("the old primary has %d %s that were written since, %v", n, table, err)
+		}
+	}
+	pair.Standby.Start()
+	calls.Until(t, s, increment("after"))
+}
+
 // A primary that is frozen while its standby is promoted is left for the new one, although its connections stay open.
 func TestFrozenAndPromoted(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "real servers")

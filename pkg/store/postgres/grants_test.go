@@ -47,6 +47,37 @@ func TestLeastGrants(t *testing.T) {
 	calls.Notified(t, notes, "g")
 }
 
+// A role that may not ask which course the server follows, or may not read the identity of the store, works without. One
+// whose grants are older than the table of the identity reads it, as everybody may.
+func TestRolesThatAreNotTold(t *testing.T) {
+	uri := testservers.Shared(t, testservers.KindPostgres).Database()
+	worker := testservers.Name()
+	run := func(statements ...string) {
+		t.Helper()
+		if err := postgres.Exec(t.Context(), uri, statements...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Open(t, store.Config{URI: uri})
+	run(`CREATE ROLE `+worker+` LOGIN`,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO `+worker,
+		`REVOKE ALL ON default_identity FROM `+worker)
+	as := with(t, uri, func(u *url.URL) { u.User = url.User(worker) })
+	want := func(known, blind bool, role string) {
+		t.Helper()
+		calls.Until(t, storetest.Open(t, store.Config{URI: as}), increment("g"))
+		k, b, err := postgres.Told(t.Context(), as)
+		if err != nil || k != known || b != blind {
+			t.Errorf("%s: identity known %v, course hidden %v, %v; want %v and %v", role, k, b, err, known, blind)
+		}
+	}
+	want(true, false, "a role without a grant of its own")
+	run(`REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`)
+	want(true, true, "a role that may not ask for the course")
+	run(`REVOKE SELECT ON default_identity FROM PUBLIC`)
+	want(false, true, "a role that may not read the identity")
+}
+
 // A table that an older program made gets the indexes that a newer one adds, whether that program recorded its steps or
 // not.
 func TestOldTablesGetNewIndexes(t *testing.T) {

@@ -29,6 +29,7 @@ func TestInherited(t *testing.T) {
 		}
 	}
 	storetest.Inherited{
+		WatchEnds: true,
 		Open: func(t *testing.T) store.Store {
 			t.Helper()
 			return storetest.Open(t, store.Config{URI: uri, Timeout: time.Second})

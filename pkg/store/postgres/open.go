@@ -27,6 +27,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
@@ -79,6 +80,7 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 	}
 	ctx, opened := engine.Bound(ctx, 2*s.calls.connector.limit)
 	defer opened()
+	s.calls.connector.askAll(ctx)
 	// First of all, as what else is asked depends on it; OpenServer closes the server where it fails.
 	first := s.connect(ctx)
 	if first == nil {
@@ -254,6 +256,27 @@ func hosts(config *pgx.ConnConfig) []string {
 		if host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))); !slices.Contains(all, host) {
 			all = append(all, host)
 		}
+	}
+	return all
+}
+
+// eachHost is a configuration for each of several hosts; nil where there is one.
+func eachHost(config *pgx.ConnConfig) (all []*pgx.ConnConfig) {
+	names := hosts(config)
+	if len(names) < 2 {
+		return nil
+	}
+	ways := append([]*pgconn.FallbackConfig{{
+		Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig,
+	}}, config.Fallbacks...)
+	for _, name := range names {
+		one := config.Copy()
+		one.Fallbacks = slices.DeleteFunc(slices.Clone(ways), func(f *pgconn.FallbackConfig) bool {
+			return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))) != name
+		})
+		first := one.Fallbacks[0]
+		one.Host, one.Port, one.TLSConfig, one.Fallbacks = first.Host, first.Port, first.TLSConfig, one.Fallbacks[1:]
+		all = append(all, one)
 	}
 	return all
 }

@@ -136,11 +136,17 @@ func call[T any](
 		}
 		sent <- made
 		var value T
-		if err = made.serves(context.WithoutCancel(ctx)); err == nil {
+		if err = p.connector.compare(context.WithoutCancel(ctx), made); err == nil {
+			err = made.serves(context.WithoutCancel(ctx))
+		}
+		if err == nil {
 			err = ctx.Err() // as in ready
 		}
 		if err == nil {
 			value, err = f(context.WithoutCancel(ctx), made)
+		}
+		if gone(err) {
+			p.connector.identity.Doubt()
 		}
 		if deposed(err) || inherited(err) && p.renews(home).Let(time.Now()) {
 			made.drop(ctx)
@@ -166,6 +172,10 @@ func call[T any](
 // ready is c, or a new connection where c is none any more.
 func (p *pool) ready(ctx context.Context, lane sqlstore.Lane, c *connection) (*connection, error) {
 	made := c
+	if c.conn != nil && !p.connector.seen.current(c.course) { // another server has taken the place of this one's
+		c.drop(ctx)
+		p.gaveUp()
+	}
 	if c.conn == nil || c.conn.IsClosed() {
 		var err error
 		if made, err = p.connect(ctx, lane == sqlstore.Sessions); err != nil {
@@ -289,6 +299,10 @@ type connector struct {
 	quiet bool
 	// pooled says that a pooler stands between: statements that are prepared on one connection may not be on the next.
 	pooled atomic.Bool
+	// identity is that of the store, and seen are the courses of the servers that it was on.
+	identity sqlstore.Identity
+	seen     courses
+	blind    atomic.Bool // the server does not say which course it follows
 }
 
 var (
@@ -346,23 +360,11 @@ func (c *connector) dial(ctx context.Context, config *pgx.ConnConfig, pooled boo
 			made.warned = fmt.Errorf("the server warns: %s", n.Message)
 		}
 	}
-	config.ValidateConnect = writable
+	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error { return c.validate(ctx, conn, made) }
 	var err error
 	made.conn, err = pgx.ConnectConfig(context.WithValue(ctx, connecting{}, true), config)
 	made.lockTimeout, made.quiet = c.lockTimeout, c.quiet
 	return made, err
-}
-
-// writable refuses a server that takes no writes, so that the next host is tried.
-func writable(ctx context.Context, conn *pgconn.PgConn) error {
-	result := conn.ExecParams(ctx, `SHOW transaction_read_only`, nil, nil, nil, nil).Read()
-	if result.Err != nil {
-		return result.Err
-	}
-	if len(result.Rows) == 1 && string(result.Rows[0][0]) == "on" {
-		return errReadOnly
-	}
-	return nil
 }
 
 // greet is hello, within the time that one host has.

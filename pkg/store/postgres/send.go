@@ -17,6 +17,8 @@ type connection struct {
 	conn    *pgx.Conn
 	started string // when its server was, as text
 	shows   bool   // what it shows was confirmed
+	course  course // that of the server
+	doubt   int64  // about the store that it leads to, which was settled last
 	warned  error  // what the server warned of since the last transaction began
 	// lockTimeout and quiet are those of the connector.
 	lockTimeout string

@@ -27,6 +27,9 @@ type server struct {
 	problems []store.Problem
 }
 
+// Identity implements [sqlstore.Server].
+func (s *server) Identity() *sqlstore.Identity { return &s.calls.connector.identity }
+
 // Problems implements [sqlstore.Server].
 func (s *server) Problems() []store.Problem { return s.problems }
 
@@ -36,7 +39,8 @@ func (s *server) Query(ctx context.Context, lane sqlstore.Lane, queries ...sqlst
 	ctx, cancel := engine.Bound(ctx, s.timeout)
 	defer cancel()
 	if s.calls.connector.pooled.Load() {
-		queries = append(append([]sqlstore.Statement{s.calls.connector.noLongWait()}, queries...), writableNow)
+		queries = append(append([]sqlstore.Statement{s.calls.connector.noLongWait()}, queries...),
+			s.calls.connector.lookNow())
 	}
 	g := &guard{}
 	defer g.leave()
@@ -63,19 +67,6 @@ func (c *connector) noLongWait() sqlstore.Statement {
 	}
 }
 
-// writableNow refuses the answers of a server that takes no writes. A connection to a pooler outlasts the server behind
-// it, and may lead to a standby later. It comes behind the queries: who takes writes then was the primary before.
-var writableNow = sqlstore.Statement{Text: `SHOW transaction_read_only`, Row: func(row sqlstore.Row) error {
-	var readOnly string
-	if err := row.Scan(&readOnly); err != nil {
-		return err
-	}
-	if readOnly == "on" {
-		return errReadOnly
-	}
-	return nil
-}}
-
 // Transact implements [sqlstore.Server].
 func (s *server) Transact(
 	ctx context.Context, lane sqlstore.Lane, statements ...sqlstore.Statement,
@@ -84,10 +75,15 @@ func (s *server) Transact(
 	defer cancel()
 	g := &guard{}
 	defer g.leave()
+	same := s.calls.connector.sameStore()
+	statements = append(same, statements...)
 	counts, err := call(ctx, s.calls, want{lane: lane}, func(ctx context.Context, c *connection) ([]int64, error) {
 		return c.transact(ctx, g.rows(statements))
 	})
-	return counts, s.explain(err)
+	if err != nil {
+		return nil, s.explain(s.calls.connector.other(err))
+	}
+	return counts[len(same):], nil
 }
 
 // SetUp implements [sqlstore.Server]: one transaction, under a lock that ends with it.
@@ -166,6 +162,7 @@ const relations = `SELECT count(*) FROM pg_catalog.pg_class WHERE relname = ? AN
 func (dialect) ServerTexts() sqlstore.ServerTexts {
 	return sqlstore.ServerTexts{
 		Now: clock, Create: create, Increment: increment, NoteFunction: createNote, Notify: notify,
+		Public: func(table string) string { return `GRANT SELECT ON ` + table + ` TO PUBLIC` },
 		Trim: func(log string) string {
 			return fmt.Sprintf(`DELETE FROM %[1]s WHERE seq <= (SELECT max(seq) FROM %[1]s) - ?`, log)
 		},

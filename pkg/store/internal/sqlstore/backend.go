@@ -102,10 +102,15 @@ func (b *Backend) begin(ctx context.Context, o Options) error {
 		return err
 	}
 	tables := &schema{b.core, b.database}
+	find := tables.setUp
 	if o.Existing {
-		return tables.find(ctx)
+		find = tables.find
 	}
-	return tables.setUp(ctx)
+	taken, err := find(ctx)
+	if err != nil {
+		return err
+	}
+	return tables.identify(ctx, taken)
 }
 
 func (o Options) withDefaults() Options {
@@ -189,6 +194,9 @@ func (c *core) retry(ctx context.Context, f func() error) error {
 func (c *core) Translate(doing string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, store.ErrOther) {
+		return fmt.Errorf("%s: %s: %w", c.dialect, doing, err)
 	}
 	return fmt.Errorf("%s: %s: %w: %w", c.dialect, doing, Sentinel(c.dialect, err), err)
 }

@@ -67,6 +67,8 @@ type Server interface {
 	// Signal begins to say when a watch is to look into the log, whose name is that of SetUp. Before it returns, it has
 	// begun to notice what is written.
 	Signal(ctx context.Context, name string) (Signal, error)
+	// Identity is what the server's connections are compared by. It is known once the tables were found or made.
+	Identity() *Identity
 	// Problems are those of [store.Problems].
 	Problems() []store.Problem
 	// Inspect is that of [store.Inspect].
@@ -142,6 +144,8 @@ type ServerTexts struct {
 	// Note are statements before and behind a change, in its transaction, that write the log as far as [store.Notable]
 	// asks for it, or more. Nil: triggers that Notify made do it.
 	Note func(c store.Change, table, log string) (before, after []Statement)
+	// Public is a statement that lets everybody read a table. Nil: who may use the others may read it.
+	Public func(table string) string
 	// Trim deletes the oldest lines of the log. Its parameter is how many numbers are kept.
 	Trim func(log string) string
 }

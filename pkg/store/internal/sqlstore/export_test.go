@@ -91,3 +91,6 @@ func (p *Place) Asked(now time.Time) []int64 { return p.asked(now) }
 
 // Lost says that lines may be gone.
 func (p *Place) Lost(oldest, newest int64, asked []int64) bool { return p.lost(oldest, newest, asked) }
+
+// Learn takes note of the identity of a store.
+func (i *Identity) Learn(query, found string) { i.learn(query, found) }

@@ -13,10 +13,10 @@ const schemaVersion = 2
 
 // lastStep is the number of the newest step. A step adds what does not affect older programs: a table, an index, a
 // function. What a released step makes never changes. The table of steps has the numbers of those that were taken.
-const lastStep = 5
+const lastStep = 6
 
 // addedBy are the steps of tables and indexes that came after the first layout, by their names without prefix.
-var addedBy = map[string]int{"mutexes": 2, "requests": 3, "locks_3": 4}
+var addedBy = map[string]int{"mutexes": 2, "requests": 3, "locks_3": 4, "identity": identityStep}
 
 // quietStep replaces the function that notes changes by one that knows quiet clients.
 const quietStep = 5
@@ -33,7 +33,7 @@ type piece struct {
 // schemaStatements are the texts that find and make the tables of a cluster.
 type schemaStatements struct {
 	name, steps              string // of the tables that hold the version and the steps
-	version, step            string
+	version, step, identity  string
 	setVersion, record, keep string // keep makes the table of steps
 	pieces                   []piece
 }
@@ -46,6 +46,7 @@ func newSchemaStatements(w writing, d Dialect) schemaStatements {
 		version:    w.fill(meta, `SELECT version FROM $table`),
 		setVersion: w.fill(meta, `INSERT INTO $table (one, version) VALUES (1, ?)`),
 		step:       w.fill(steps, `SELECT coalesce(max(step), 0) FROM $table`),
+		identity:   w.fill(w.name("identity"), `SELECT uuid FROM $table`),
 		record:     w.fill(steps, `INSERT INTO $table (step) VALUES (?)`),
 		keep:       w.fill(steps, `CREATE TABLE IF NOT EXISTS $table (step $integer NOT NULL PRIMARY KEY) $options`),
 	}
@@ -72,6 +73,7 @@ func newSchemaStatements(w writing, d Dialect) schemaStatements {
 		}
 		st.pieces = append(st.pieces, made...)
 	}
+	st.pieces = append(st.pieces, w.identityPieces(texts.Public)...)
 	return st
 }
 
@@ -123,13 +125,13 @@ type schema struct {
 }
 
 // setUp takes the steps that were not taken yet, and refuses tables of another version. Several processes may do so at
-// once: the first one does it, the others find it done.
-func (s *schema) setUp(ctx context.Context) error {
-	_, taken, err := s.look(ctx, s.query)
+// once: the first one does it, the others find it done. Then all steps are taken.
+func (s *schema) setUp(ctx context.Context) (taken int, err error) {
+	_, taken, err = s.look(ctx, s.query)
 	if err != nil || taken >= lastStep {
-		return err
+		return taken, err
 	}
-	return s.database.setUp(ctx, func(run Run) error {
+	return lastStep, s.database.setUp(ctx, func(run Run) error {
 		version, taken, err := s.look(ctx, run) // another process may have been faster
 		if err == nil && taken < lastStep {
 			err = run(ctx, Statement{Text: s.sql.schema.keep})
@@ -174,12 +176,12 @@ func counting(text, name string, into *int) Statement {
 }
 
 // find is for those who only read: what is not there they do not make.
-func (s *schema) find(ctx context.Context) error {
-	version, _, err := s.look(ctx, s.query)
+func (s *schema) find(ctx context.Context) (taken int, err error) {
+	version, taken, err := s.look(ctx, s.query)
 	if err == nil && version == 0 {
 		err = fmt.Errorf("%w: no replica has set up this cluster here yet", store.ErrInvalid)
 	}
-	return err
+	return taken, err
 }
 
 // query runs queries that only set variables, again when another connection was in the way.

@@ -18,6 +18,7 @@ var undo = []string{
 	`DROP TABLE default_requests`,
 	`DROP INDEX default_locks_3`,
 	``,
+	`DROP TABLE default_identity`,
 }
 
 // firstStep is what the first step makes: what comes later needs a step of its own, or older databases never get it.

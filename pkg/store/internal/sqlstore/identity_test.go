@@ -1,0 +1,66 @@
+package sqlstore_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/sqlite"
+)
+
+// Each store has an identity of its own, which is written once.
+func TestIdentityIsWrittenOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		path := filepath.Join(t.TempDir(), "store.db")
+		for range 2 {
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			found := texts(t, path, `SELECT uuid FROM default_identity`)
+			if len(found) != len("00000000-0000-4000-8000-000000000000") {
+				t.Errorf("identity %q, want one UUID", found)
+			}
+			seen[found] = true
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("two stores have the identities %v", seen)
+	}
+}
+
+// What is not known is not compared. Once it is known, all connections are in doubt, and again after each doubt.
+func TestIdentity(t *testing.T) {
+	var i sqlstore.Identity
+	if ask, _ := i.Ask(); ask != "" || i.Known() != "" || i.Check("anything") != nil {
+		t.Error("an identity that is not known is compared")
+	}
+	_, before := i.Ask()
+	i.Learn("SELECT 1", "mine")
+	ask, learnt := i.Ask()
+	i.Doubt()
+	_, after := i.Ask()
+	if ask != "SELECT 1" || learnt == before || after == learnt {
+		t.Errorf("ask %q, doubts %d, %d, %d", ask, before, learnt, after)
+	}
+	if err := i.Check("mine"); err != nil {
+		t.Error(err)
+	}
+	for found, says := range map[string]string{"others": "others", "": "missing"} {
+		err := i.Check(found)
+		if !errors.Is(err, store.ErrOther) || !store.Lasting(err) || !strings.Contains(err.Error(), "mine") ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("found %q: %v", found, err)
+		}
+		if unknown := store.AllUnknown(1, err)[0].Err; errors.Is(unknown, store.ErrUnavailable) {
+			t.Errorf("%v is told as unavailable", unknown)
+		}
+	}
+}
