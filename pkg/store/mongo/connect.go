@@ -26,6 +26,7 @@ type access struct {
 	timeout    time.Duration
 	causes     *engine.Causes
 	standalone bool
+	identity   string // of the store; empty: unknown
 
 	clients
 }
@@ -34,16 +35,22 @@ type access struct {
 // expected. So a batch of claims which holds every connection cannot delay them.
 type clients struct {
 	client, heartbeats *mongo.Client
-	direct             bool // the URI names one server, and no other is to be looked for
+	common, own        *renewal // the connections of each
+	direct             bool     // the URI names one server, and no other is to be looked for
 }
 
 // collection is where documents of a kind are, by the client they go over.
 func (a *access) collection(kind store.Kind) *mongo.Collection {
-	client := a.client
-	if kind == store.KindSession {
-		client = a.heartbeats
-	}
+	client, _ := a.way(kind)
 	return client.Database(a.database).Collection(collectionName(a.cluster, kind))
+}
+
+// way is the client that documents of a kind go over, and its connections.
+func (a *access) way(kind store.Kind) (*mongo.Client, *renewal) {
+	if kind == store.KindSession {
+		return a.heartbeats, a.own
+	}
+	return a.client, a.common
 }
 
 // collectionName is CLUSTER.KIND in the plural.
@@ -94,16 +101,18 @@ func (a *access) dial(ctx context.Context, opts Options) (made clients, err erro
 	if opts.Existing {
 		pool = fewPoolSize
 	}
-	o := a.clientOptions(opts.URI, pool)
+	made.common = newRenewal(a.timeout)
+	o := a.clientOptions(opts.URI, pool, made.common)
 	made.direct = o.Direct != nil && *o.Direct
 	if made.client, err = mongo.Connect(o); err != nil {
 		return clients{}, refused(err)
 	}
 	if opts.Existing {
-		made.heartbeats = made.client
+		made.heartbeats, made.own = made.client, made.common
 		return made, nil
 	}
-	if made.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, heartbeatPoolSize)); err != nil {
+	made.own = newRenewal(a.timeout)
+	if made.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, heartbeatPoolSize, made.own)); err != nil {
 		_ = made.client.Disconnect(ctx)
 		return clients{}, refused(err)
 	}
@@ -131,7 +140,7 @@ func (c clients) disconnect(ctx context.Context) error {
 }
 
 // clientOptions are the URI's, with what the protocol needs on top.
-func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
+func (a *access) clientOptions(uri string, pool uint64, conns *renewal) *options.ClientOptions {
 	journal := true
 	o := options.Client().ApplyURI(uri)
 	if o.MaxPoolSize == nil || *o.MaxPoolSize < pool && *o.MaxPoolSize != 0 {
@@ -140,9 +149,8 @@ func (a *access) clientOptions(uri string, pool uint64) *options.ClientOptions {
 	if o.AppName == nil {
 		o.SetAppName("shardctl")
 	}
-	renews := newRenewal(a.timeout)
 	return o.
-		SetDialer(renews).SetMonitor(renews.monitor()).
+		SetDialer(conns).SetMonitor(conns.monitor()).SetPoolMonitor(conns.poolMonitor()).
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()).

@@ -25,12 +25,18 @@ const listBatch = 10_000
 func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
 	var page engine.Page
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
-	for chunk := range slices.Chunk(ids, store.MaxBatch) {
-		found, err := b.byID(ctx, kind, chunk)
-		if err != nil {
-			return engine.Page{}, err
+	err := b.surely(ctx, kind, func() error {
+		for chunk := range slices.Chunk(ids, store.MaxBatch) {
+			found, err := b.byID(ctx, kind, chunk)
+			if err != nil {
+				return err
+			}
+			page.Docs, page.Unreadable = append(page.Docs, found.Docs...), append(page.Unreadable, found.Unreadable...)
 		}
-		page.Docs, page.Unreadable = append(page.Docs, found.Docs...), append(page.Unreadable, found.Unreadable...)
+		return nil
+	})
+	if err != nil {
+		return engine.Page{}, err
 	}
 	return b.dated(page), nil
 }
@@ -67,6 +73,14 @@ func (r *reader) byID(ctx context.Context, kind store.Kind, ids []string) (engin
 // Scan implements [engine.Backend]: as a majority has the documents, from the primary. With the last page of all come
 // those whose ids are no texts.
 func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (page engine.Page, err error) {
+	err = b.surely(ctx, kind, func() (err error) {
+		page, err = b.scan(ctx, kind, q)
+		return err
+	})
+	return page, err
+}
+
+func (b *backend) scan(ctx context.Context, kind store.Kind, q store.Query) (page engine.Page, err error) {
 	if q.CountOnly {
 		page.Total, err = b.collection(kind).CountDocuments(ctx, filter(q))
 		return b.dated(page), err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	driverevent "go.mongodb.org/mongo-driver/v2/event"
@@ -23,6 +24,9 @@ type renewal struct {
 	within time.Duration // the time of a call
 	pace   engine.Pace
 	dialer net.Dialer
+	// How often it came into doubt whether the connections lead to the store that was opened, and how many of these doubts
+	// are settled.
+	doubts, settled atomic.Int64
 
 	mu     sync.Mutex
 	conns  map[*renewed]struct{}
@@ -76,11 +80,30 @@ func (r *renewal) monitor() *driverevent.CommandMonitor {
 	}
 }
 
+// poolMonitor counts the connections that are made: each may lead elsewhere.
+func (r *renewal) poolMonitor() *driverevent.PoolMonitor {
+	return &driverevent.PoolMonitor{Event: func(e *driverevent.PoolEvent) {
+		if e.Type == driverevent.ConnectionReady {
+			r.doubts.Add(1)
+		}
+	}}
+}
+
 // refused closes all connections where none has served for the time of a call.
 func (r *renewal) refused(now time.Time) {
 	r.mu.Lock()
+	served := now.Sub(r.served) <= r.within
+	r.mu.Unlock()
+	if !served {
+		r.leave(now)
+	}
+}
+
+// leave closes all connections, once in the time of a call.
+func (r *renewal) leave(now time.Time) {
+	r.mu.Lock()
 	var all []*renewed
-	if now.Sub(r.served) > r.within && r.pace.Let(now) {
+	if r.pace.Let(now) {
 		for c := range r.conns {
 			all = append(all, c)
 		}

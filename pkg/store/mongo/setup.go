@@ -30,12 +30,18 @@ func (s *setup) setUp(ctx context.Context, existing bool) error {
 		return err
 	}
 	if existing {
-		return s.lookAtSchema(ctx)
+		if err := s.lookAtSchema(ctx); err != nil {
+			return err
+		}
+		return s.identify(ctx, existing)
 	}
 	if err := s.checkRights(ctx); err != nil {
 		return err
 	}
 	if err := s.checkSchema(ctx); err != nil {
+		return err
+	}
+	if err := s.identify(ctx, existing); err != nil {
 		return err
 	}
 	if err := s.makeIndexes(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 		defer cancel()
 		_ = stream.Close(closing)
 	}()
+	if err := b.same(opening, store.KindGroup); err != nil {
+		return err
+	}
 	begun()
 	var remaking sync.WaitGroup
 	defer remaking.Wait()
@@ -141,6 +145,9 @@ func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit f
 			return err
 		}
 		kind, ours := kinds[e.Namespace.Collection]
+		if slices.Contains([]string{"drop", "rename", "dropDatabase"}, e.Operation) {
+			b.doubt()
+		}
 		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
 			b.markDropped()
 		}
@@ -188,6 +195,9 @@ func (b *backend) remake(ctx context.Context) {
 func (b *backend) tryRemake(ctx context.Context) (over bool) {
 	attempt, cancel := context.WithTimeout(ctx, remakeTimeout)
 	defer cancel()
+	if errors.Is(b.same(attempt, store.KindGroup), store.ErrOther) {
+		return false // nothing is made in the place of the store
+	}
 	b.log.Info("A collection was dropped: making it again")
 	err := b.makeIndexes(attempt)
 	if err == nil || ctx.Err() != nil {
