@@ -38,7 +38,7 @@ func ask[T any](ctx context.Context, m *members, f func(context.Context, *server
 			got.value, got.err = f(own, at)
 			at.pace.end(own.Err() == nil, time.Now())
 			if got.err != nil {
-				at.fail()
+				at.fail(got.err)
 				got.err = fmt.Errorf("server %d: %w", i+1, got.err)
 			}
 			answers <- got

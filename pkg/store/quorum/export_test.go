@@ -27,7 +27,7 @@ func identity(by string) quorum.Identity { return quorum.Identity{Incarnation: b
 // Fail is as if a call of each server had failed.
 func (s *Store) Fail() {
 	for _, at := range s.members.all {
-		at.fail()
+		at.fail(nil)
 	}
 }
 

@@ -176,6 +176,80 @@ func (m *memServers) wipe(servers ...int) {
 	}
 }
 
+// named is a client of a store that knows it by its name: where that leads to another one, all calls are refused.
+type named struct {
+	store.Store
+
+	opened int64
+	there  *atomic.Int64
+}
+
+func (n named) other() error {
+	if n.there.Load() != n.opened {
+		return store.Other("opened", "found")
+	}
+	return nil
+}
+
+func (n named) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	if err := n.other(); err != nil {
+		return store.Reply{}, err
+	}
+	return n.Store.Read(ctx, kind, ids...)
+}
+
+func (n named) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	if err := n.other(); err != nil {
+		return store.Reply{}, err
+	}
+	return n.Store.List(ctx, kind, q)
+}
+
+func (n named) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
+	if err := n.other(); err != nil {
+		return store.AllUnknown(len(changes), err), nil
+	}
+	return n.Store.Apply(ctx, changes...)
+}
+
+// A server whose database was made anew is another store to those who were there before. They open it again, and count
+// it once it is re-admitted.
+func TestServerThatWasMadeAnew(t *testing.T) {
+	t.Parallel()
+	m := newMemory(3)
+	o := m.options()
+	there := &atomic.Int64{}
+	o.Servers[0].Open = func(context.Context) (store.Store, error) {
+		return named{m.client(0), there.Load(), there}, nil //nolint:contextcheck // it has none
+	}
+	s, err := quorum.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+	eventually(t, func() error { return allCount(s) })
+	there.Add(1)
+	m.wipe(0)
+	rev := int64(0)
+	write := func() {
+		t.Helper()
+		if out := apply(t, s, put("g/a", rev, rev+1, rev)); out.Status != store.Applied {
+			t.Fatalf("%+v", out)
+		}
+		rev++
+	}
+	write()
+	if err := mustOpen(t, m).Readmit(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		write()
+		return allCount(s)
+	})
+	m.leave(1)
+	write()
+}
+
 // allCount is nil when every server counts.
 func allCount(s store.Store) error {
 	for _, p := range store.Problems(s) {

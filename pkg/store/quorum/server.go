@@ -77,8 +77,15 @@ func (s *server) serving() (store.Store, quorum.Identity, error) {
 	return s.client, s.id, nil
 }
 
-// fail says that a call has failed.
-func (s *server) fail() { wake(s.failed) }
+// fail says that a call has failed, and why. A client that finds another store in the place of its own refuses all that
+// it is asked from then on. Whether that store counts is for its identity in the quorum to say, which a new client reads.
+func (s *server) fail(why error) {
+	if errors.Is(why, store.ErrOther) {
+		s.doubt(why, true)
+		return
+	}
+	wake(s.failed)
+}
 
 func wake(waiting chan struct{}) {
 	select {

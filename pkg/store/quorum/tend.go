@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -115,6 +116,9 @@ func (t *tender) admit(ctx context.Context) error {
 		t.server.mu.Lock()
 		t.server.history = history
 		t.server.mu.Unlock()
+	}
+	if errors.Is(err, store.ErrOther) {
+		t.server.doubt(err, true)
 	}
 	standing, want := t.members.found.set(t.server.index, quorum.Found{Reached: err == nil, ID: id}, err)
 	switch standing {
