@@ -23,6 +23,8 @@ const (
 	readOnlyTransaction  = "25006"
 	lockNotAvailable     = "55P03" // within lock_timeout
 	noPrivilege          = "42501"
+	noFunction           = "42883"
+	notSupported         = "0A000"
 	noDatabase           = "3D000"
 	noSchema             = "3F000"
 	noTable              = "42P01"
@@ -105,6 +107,12 @@ func deposed(err error) bool {
 		return true
 	}
 	return errors.Is(err, errReadOnly) || errors.Is(err, store.ErrOther)
+}
+
+// untold says that a server may not say which course it follows: the role may not ask, or it is something else that
+// speaks as PostgreSQL does.
+func untold(err error) bool {
+	return slices.Contains([]string{noPrivilege, noFunction, notSupported}, codeOf(err))
 }
 
 // gone says that a table is missing: what is there later may be another store.

@@ -98,9 +98,9 @@ const timelineDigits = 8
 func (c *connector) validate(ctx context.Context, conn *pgconn.PgConn, made *connection) error {
 	blind := c.blind.Load()
 	err := c.look(ctx, conn, made, blind)
-	if codeOf(err) != "" && !blind && !conn.IsClosed() {
-		if err = c.look(ctx, conn, made, true); codeOf(err) == "" {
-			c.blind.Store(true) // the role may not ask, or this is something like PostgreSQL
+	if untold(err) && !blind {
+		if err = c.look(ctx, conn, made, true); !untold(err) {
+			c.blind.Store(true)
 		}
 	}
 	if codeOf(err) == noTable {
