@@ -349,3 +349,57 @@ func TestValuesSetAtOnce(t *testing.T) {
 		})
 	})
 }
+
+// Reads of a key's value that get no answer hold up neither its claim nor its release, nor its next owner: they are
+// made by the work, which has its own contexts.
+func TestValueReadsWithoutAnAnswerHoldNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		var answers atomic.Bool
+		silent := func(call memory.Call) memory.Verdict {
+			if call.Op == memory.OpRead && call.Kind == store.KindValue && call.IDs[0] == "g/k" && !answers.Load() {
+				return memory.Verdict{Delay: time.Hour} // until the caller's context ends
+			}
+			return memory.Verdict{}
+		}
+		a, b := startNode(t, db, "a"), startNode(t, db, "b")
+		a.store.Fault(silent)
+		b.store.Fault(silent)
+		read := make(chan error, 2)
+		run := func(ctx context.Context, l *elect.Lease) error {
+			_, err := l.Value(ctx)
+			read <- err
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		prompt := func(what string, do func() error) {
+			t.Helper()
+			began := time.Now()
+			if err := do(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if took := time.Since(began); took > lease/4 {
+				t.Errorf("%s took %v", what, took)
+			}
+		}
+		lock := func(n *node) error {
+			ok, err := n.Lock(t.Context(), "g/k", run)
+			if err == nil && !ok {
+				err = errors.New("it is held by another")
+			}
+			return err
+		}
+		prompt("claim", func() error { return lock(a) })
+		time.Sleep(2 * lease)
+		prompt("release", func() error { return a.Unlock(t.Context(), "g/k") })
+		if err := <-read; !errors.Is(err, elect.ErrReleased) {
+			t.Errorf("the value of who was asked to release: %v", err)
+		}
+		prompt("the next claim", func() error { return lock(b) })
+		time.Sleep(2 * lease)
+		answers.Store(true)
+		if err := <-read; err != nil {
+			t.Errorf("the value, once it is answered: %v", err)
+		}
+	})
+}

@@ -145,7 +145,7 @@ func (w *redisWorld) answer(p int8, slot int) {
 		if op.res == applied || op.res == refused {
 			c.mine, c.leaving, c.cached = false, false, c.cached && op.res == applied
 		}
-	case noMessage:
+	case noMessage, look:
 	}
 }
 
