@@ -169,7 +169,11 @@ for i = 10, #ARGV, 5 do
 end
 out[3] = decimal(high)
 if #noted > 0 then
-  local seq = redis.call('HINCRBY', KEYS[1], 'changes', 1)
+  local seq = redis.pcall('HINCRBY', KEYS[1], 'changes', 1)
+  if type(seq) ~= 'number' then -- somebody edited it; watches look at everything when it is another one
+    seq = now
+    redis.pcall('HSET', KEYS[1], 'changes', decimal(seq))
+  end
   redis.pcall('PUBLISH', channel, decimal(seq) .. '\0' .. kind .. '\0' .. table.concat(noted, '\0'))
 end
 return out
