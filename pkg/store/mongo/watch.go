@@ -124,6 +124,9 @@ type event struct {
 	Namespace struct {
 		Collection string `bson:"coll"`
 	} `bson:"ns"`
+	To struct {
+		Collection string `bson:"coll"`
+	} `bson:"to"` // of a rename
 	Key struct {
 		ID bson.RawValue `bson:"_id"`
 	} `bson:"documentKey"`
@@ -148,10 +151,11 @@ func (b *backend) follow(ctx context.Context, stream *mongo.ChangeStream, emit f
 		if slices.Contains([]string{"drop", "rename", "dropDatabase"}, e.Operation) {
 			b.doubt()
 		}
-		if e.Operation == "dropDatabase" || ours && e.Operation == "drop" {
+		_, replaced := kinds[e.To.Collection]
+		if e.Operation == "dropDatabase" || ours && (e.Operation == "drop" || e.Operation == "rename") || replaced {
 			b.markDropped()
 		}
-		if one, ok := noted(kind, e); ours && ok {
+		if one, ok := noted(kind, e); (ours || replaced) && ok {
 			emit(one)
 		}
 	}
@@ -198,7 +202,7 @@ func (b *backend) tryRemake(ctx context.Context) (over bool) {
 	if errors.Is(b.same(attempt, store.KindGroup), store.ErrOther) {
 		return false // nothing is made in the place of the store
 	}
-	b.log.Info("A collection was dropped: making it again")
+	b.log.Info("A collection was dropped or renamed: making what is missing")
 	err := b.makeIndexes(attempt)
 	if err == nil || ctx.Err() != nil {
 		return err == nil
