@@ -116,6 +116,8 @@ const (
 	ProblemStoreNotDurable    = "StoreNotDurable"    // a crash may lose what the store acknowledged
 	ProblemStoreNotReplicated = "StoreNotReplicated" // a failover may lose what the store acknowledged
 	ProblemStorePolled        = "StorePolled"        // notifications do not arrive: changes are looked for
+	ProblemStoreLogBroken     = "StoreLogBroken"     // changes are written, and cannot be noted for watches
+	ProblemStoreIncomplete    = "StoreIncomplete"    // an index or a trigger is missing, and the user may not make it
 	ProblemStoreNotCompacted  = "StoreNotCompacted"  // no one takes away what heartbeats leave in etcd
 	ProblemStoreNearlyFull    = "StoreNearlyFull"    // near the size at which etcd takes no writes
 	ProblemStoreUnchecked     = "StoreUnchecked"     // the user may not see a setting that matters
@@ -149,6 +151,7 @@ func ProblemReasons() []string {
 		ProblemStoreNotDurable, ProblemStoreNotReplicated, ProblemStorePolled, ProblemStoreNotCompacted,
 		ProblemStoreNearlyFull, ProblemStoreUnchecked, ProblemStoreEviction, ProblemStoreClosed,
 		ProblemStoreReplicaLags, ProblemStoreSeveralNodes, ProblemStorePrivileged, ProblemStoreMinorityAway,
+		ProblemStoreLogBroken, ProblemStoreIncomplete,
 		ProblemStopStuck,
 		ProblemStartStuck, ProblemConfigInvalid, ProblemConfigDiffers, ProblemRestartRequired, ProblemDuplicateInstance,
 		ProblemInstanceSilent, ProblemClockSkew,

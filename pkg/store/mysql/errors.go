@@ -37,6 +37,11 @@ const (
 	erPasswordExpired      = 1862
 	erAccountLocked        = 3118
 	erAccountLockedMariaDB = 4151
+	erShutdown             = 1053
+	erUnknown              = 1105
+	erDuringCommit         = 1180
+	erInterrupted          = 1317
+	erConnectionKilled     = 1927
 )
 
 var (
@@ -112,6 +117,16 @@ func (dialect) Busy(err error) bool {
 	return errors.Is(err, errSetUp) ||
 		slices.Contains([]uint16{erLockDeadlock, erLockWaitTimeout, erCheckRead}, number(err))
 }
+
+// Answered implements [sqlstore.Dialect]. Whoever ends a statement or a session may end a COMMIT that was done.
+func (dialect) Answered(err error) bool {
+	n := number(err)
+	return n != 0 && !readOnly(err) &&
+		!slices.Contains([]uint16{erShutdown, erUnknown, erDuringCommit, erInterrupted, erConnectionKilled}, n)
+}
+
+// NoteFailed implements [sqlstore.Server]. The server does not say which statement has failed.
+func (s *server) NoteFailed(err error) bool { return s.Answered(err) && !s.Busy(err) }
 
 // Classify implements [sqlstore.Dialect]. A shutdown, a connection that was killed, too many of them, or a server that
 // is read-only may pass. So may what is not listed, and trying again does no harm.

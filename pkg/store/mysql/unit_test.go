@@ -173,6 +173,30 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// A transaction is sent once more without notes only where the server has answered that it is rolled back, and with all
+// of it.
+func TestNoteFailed(t *testing.T) {
+	column := &driver.MySQLError{Number: 1364, Message: "Field 'tenant' doesn't have a default value"}
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a column":      {column, true},
+		"no table":      {&driver.MySQLError{Number: 1146}, true},
+		"no right":      {explain(&driver.MySQLError{Number: erTableAccessDenied}), true},
+		"a deadlock":    {&driver.MySQLError{Number: erLockDeadlock}, false},
+		"read-only":     {explain(&driver.MySQLError{Number: erOptionPrevents}), false},
+		"within COMMIT": {&driver.MySQLError{Number: erDuringCommit}, false},
+		"killed":        {&driver.MySQLError{Number: erInterrupted}, false},
+		"a later part":  {partError{column}, false},
+		"no answer":     {driver.ErrInvalidConn, false},
+	} {
+		if got := (&server{}).NoteFailed(tt.err); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
 // A text ends behind a query, so that no change is apart from its lines of the log.
 func TestParts(t *testing.T) {
 	query := func(sqlstore.Row) error { return nil }

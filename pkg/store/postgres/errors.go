@@ -82,6 +82,21 @@ func (d dialect) Busy(err error) bool {
 	return false
 }
 
+// Answered implements [sqlstore.Dialect]. A server that ends the session may have committed, and one that takes no
+// writes has answered nothing about them.
+func (dialect) Answered(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.SeverityUnlocalized == "ERROR" && !deposed(err)
+}
+
+// NoteFailed implements [sqlstore.Server]. The server says in which function an error came up. Who waited for the log
+// in vain goes on without it, and who was chosen to end a deadlock tries again.
+func (s *server) NoteFailed(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && s.Answered(err) && e.Code != serializationFailure && e.Code != deadlockDetected &&
+		strings.Contains(e.Where, s.noting)
+}
+
 // Classify implements [sqlstore.Dialect]. A server that is read-only, shuts down, starts up, has no connection left or
 // resets one may do it later, or another one may.
 func (dialect) Classify(err error) error {

@@ -89,4 +89,9 @@ func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
 	return same, p.backendStillRuns(ctx, c), nil
 }
 
+// NoteFailed says whether a transaction of the default cluster that ended with an error is sent again without notes.
+func NoteFailed(err error) bool {
+	return (&server{noting: noteFunction(prefix("default"))}).NoteFailed(err)
+}
+
 var _ sqlstore.Server = (*server)(nil)

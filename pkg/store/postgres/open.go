@@ -147,7 +147,7 @@ func newServer(ctx context.Context, c store.Config, o Options) (*server, error) 
 			fmt.Sprintf("PostgreSQL %s, database %q", strings.Join(hosts(config), ","), c.Database), secrets,
 			&connects.pooled,
 		},
-		timeout: o.Timeout, poll: every, calls: newPool(ctx, connects, common, own),
+		noting: noteFunction(prefix(c.Cluster)), timeout: o.Timeout, poll: every, calls: newPool(ctx, connects, common, own),
 	}
 	s.listener = newListener(s, channel(prefix(c.Cluster)), o.Logger)
 	s.calls.gaveUp = s.listener.leave

@@ -39,17 +39,18 @@ const settings = `SELECT set_config('synchronous_commit', CASE current_setting('
 	`WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true), set_config('client_min_messages', 'warning', true), ` +
 	`set_config('lock_timeout', $1, true), set_config('` + quietSetting + `', $2, true)`
 
-// quietSetting is quietOn in the transactions of a client whose changes notify no one. Triggers look at it.
+// Settings of transactions that triggers look at.
 const (
-	quietSetting = "shardctl.quiet"
-	quietOn      = "on"
+	quietSetting = "shardctl.quiet" // on where changes notify no one
+	muteSetting  = "shardctl.mute"  // on where they write no line of the log
+	settingOn    = "on"
 )
 
 // transact runs statements as one transaction in one round trip.
 func (c *connection) transact(ctx context.Context, statements []sqlstore.Statement) ([]int64, error) {
 	quiet := ""
 	if c.quiet {
-		quiet = quietOn
+		quiet = settingOn
 	}
 	all := []sqlstore.Statement{
 		{Text: `BEGIN ISOLATION LEVEL READ COMMITTED`}, {Text: settings, Args: []any{c.lockTimeout, quiet}},

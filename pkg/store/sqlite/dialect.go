@@ -124,6 +124,9 @@ func (*dialect) Classify(err error) error {
 	return store.ErrUnavailable
 }
 
+// Answered implements [sqlstore.Dialect].
+func (*dialect) Answered(err error) bool { return code(err) != sqlite3.SQLITE_OK }
+
 // code is SQLite's primary result code, SQLITE_OK when err is none of SQLite's.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {

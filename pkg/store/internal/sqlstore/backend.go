@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,7 @@ type Backend struct {
 	*core
 	database database
 	poll     time.Duration
+	mender   mender
 }
 
 // Open makes a store of a database in a file and sets its tables up, all within ctx. The database is the store's from
@@ -76,6 +78,7 @@ func OpenServer(ctx context.Context, d Server, o Options) (store.Store, error) {
 func open(ctx context.Context, d Dialect, o Options, connect func(*core) database) (store.Store, error) {
 	c := &core{dialect: d, texts: d.Texts(), log: o.Logger}
 	b := &Backend{core: c, database: connect(c), poll: o.PollInterval}
+	b.mender.begin()
 	s := engine.New(ctx, b, o.Logger)
 	err := s.Do(ctx, "set up", func(ctx context.Context) error { return b.begin(ctx, o) })
 	if err != nil {
@@ -102,7 +105,9 @@ func (b *Backend) begin(ctx context.Context, o Options) error {
 		return err
 	}
 	tables := &schema{b.core, b.database}
-	find := tables.setUp
+	b.mender.tables, b.mender.makes = tables, !o.Existing
+	b.mender.mends.Every, b.mender.looks.Every = mendEvery, lookEvery
+	find := tables.make
 	if o.Existing {
 		find = tables.find
 	}
@@ -128,7 +133,9 @@ func (*Backend) Traits() engine.Traits {
 
 // CAS implements [engine.Backend]: one transaction.
 func (b *Backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
-	return b.database.cas(ctx, changes, attempt)
+	results, err := b.database.cas(ctx, changes, attempt)
+	b.mender.tend() //nolint:contextcheck // it may outlast the call
+	return results, err
 }
 
 // Confirm implements [engine.Confirmer].
@@ -137,7 +144,10 @@ func (b *Backend) Confirm(ctx context.Context, changes []store.Change) error {
 }
 
 // Close implements [engine.Backend].
-func (b *Backend) Close(ctx context.Context) error { return b.database.close(ctx) }
+func (b *Backend) Close(ctx context.Context) error {
+	b.mender.end()
+	return b.database.close(ctx)
+}
 
 // core is a database as everything here knows it: how it wants to be spoken to, and the texts of one cluster.
 type core struct {
@@ -145,6 +155,7 @@ type core struct {
 	texts   Texts
 	sql     statements
 	log     logr.Logger
+	state   logState
 	// high is the largest revision of a counter, as the last read showed it that looked.
 	high atomic.Int64
 }
@@ -157,6 +168,8 @@ type database interface {
 	cas(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error)
 	// confirm returns nil once what the changes found is durable.
 	confirm(ctx context.Context, changes []store.Change) error
+	// write runs statements as one transaction, once.
+	write(ctx context.Context, statements ...Statement) error
 	// setUp calls f while no one else is within one.
 	setUp(ctx context.Context, f func(run Run) error) error
 	signal(ctx context.Context, every time.Duration) (Signal, error)
@@ -250,12 +263,13 @@ func (b *Backend) Inspect(ctx context.Context) (found store.Inspection, err erro
 	return found, err
 }
 
-// Problems are those that were found when the store was opened. See [store.Problems].
+// Problems are those of the server, as it was when the store was opened, and those of the tables. See [store.Problems].
 func (b *Backend) Problems() []store.Problem {
+	var all []store.Problem
 	if server, ok := b.dialect.(Server); ok {
-		return server.Problems()
+		all = slices.Clone(server.Problems())
 	}
-	return nil
+	return append(all, b.problems()...)
 }
 
 func (s *server) inspect(ctx context.Context) (store.Inspection, error) {

@@ -19,6 +19,8 @@ type Dialect interface {
 	// Classify is the error of package store that an error of the driver comes down to. It is ErrInvalid when trying
 	// again is no use, else ErrUnavailable.
 	Classify(err error) error
+	// Answered reports whether the database itself has answered with the error, and nothing was written.
+	Answered(err error) bool
 }
 
 // File is a database in a file of this machine. It has one writer at a time, who reads, judges and writes.
@@ -64,6 +66,9 @@ type Server interface {
 	// SetUp calls f while no other client is within a SetUp of that name. What f runs is one transaction where the
 	// database can do that with tables, else each statement is done at once.
 	SetUp(ctx context.Context, name string, f func(run Run) error) error
+	// NoteFailed reports whether a transaction that notes changes may have failed by that alone: the database has
+	// answered with the error, nothing was written, and it may be sent once more without the notes.
+	NoteFailed(err error) bool
 	// Signal begins to say when a watch is to look into the log, whose name is that of SetUp. Before it returns, it has
 	// begun to notice what is written.
 	Signal(ctx context.Context, name string) (Signal, error)
@@ -119,6 +124,13 @@ type Texts struct {
 	Table    string // what stands after the columns of a table
 }
 
+// Piece is a part of the layout.
+type Piece struct {
+	Name   string
+	Count  string   // counts those that work, of the name that is its one parameter, written ?
+	Create []string // makes it where there is none that works
+}
+
 // FileTexts are pieces of SQL for a [File].
 type FileTexts struct {
 	Begin string // begins a transaction that writes, and does not wait
@@ -137,10 +149,13 @@ type ServerTexts struct {
 	// of Doc.Rev and 1. See Counted for what it does where somebody edited the row.
 	Increment func(table string, columns []string) string
 	// NoteFunction makes or replaces a function that triggers call. Nil: there is none.
-	NoteFunction func(log string) string
-	// Notify are the statements that have changes of a table noted in the log, as far as [store.Notable] says so. They
+	NoteFunction func(log string) Piece
+	// Notify are the triggers that have changes of a table noted in the log, as far as [store.Notable] says so. They
 	// come behind the function. Nil: Note does it.
-	Notify func(info store.KindInfo, table, log string) []string
+	Notify func(info store.KindInfo, table, log string) []Piece
+	// Mute is a query that has these triggers write no line of the log until the transaction ends. Empty: there are
+	// none.
+	Mute string
 	// Note are statements before and behind a change, in its transaction, that write the log as far as [store.Notable]
 	// asks for it, or more. Nil: triggers that Notify made do it.
 	Note func(c store.Change, table, log string) (before, after []Statement)

@@ -89,6 +89,9 @@ func (p *Place) Read(number int64, now time.Time) bool { return p.read(number, n
 // Asked are the gaps.
 func (p *Place) Asked(now time.Time) []int64 { return p.asked(now) }
 
+// GoesBack says that numbers were set back.
+func (p *Place) GoesBack(oldest int64) bool { return p.goesBack(oldest) }
+
 // Lost says that lines may be gone.
 func (p *Place) Lost(oldest, newest int64, asked []int64) bool { return p.lost(oldest, newest, asked) }
 

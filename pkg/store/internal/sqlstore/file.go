@@ -104,6 +104,10 @@ func (f *file) setUp(ctx context.Context, do func(run Run) error) error {
 	})
 }
 
+func (f *file) write(ctx context.Context, statements ...Statement) error {
+	return f.setUp(ctx, func(run Run) error { return run(ctx, statements...) })
+}
+
 // acquireWriter waits for the writer.
 func (f *file) acquireWriter(ctx context.Context) (*writer, error) {
 	select {
@@ -153,8 +157,9 @@ func (f *file) close(context.Context) error {
 	return f.db.Close()
 }
 
-// cas reads, judges and writes. No one else writes between.
-func (w *writer) cas(ctx context.Context, c store.Change) (engine.Result, error) {
+// cas reads, judges and writes. No one else writes between. Where the change is notable, it is noted if it is to be;
+// an error of that is a noteError.
+func (w *writer) cas(ctx context.Context, c store.Change, how noting) (engine.Result, error) {
 	st := w.file.sql.kinds[c.Doc.Kind]
 	var old *store.Doc
 	if err := w.run(ctx, w.file.get(c.Doc.Kind, c.Doc.ID, &old)); err != nil {
@@ -182,11 +187,24 @@ func (w *writer) cas(ctx context.Context, c store.Change) (engine.Result, error)
 	case store.Put:
 		err = w.exec(ctx, st.put, w.file.row(*d)...)
 	}
-	if err == nil && store.Notable(old, d) {
-		err = w.note(ctx, c.Doc, d)
+	if err == nil && how != silent && store.Notable(old, d) {
+		if how == marked {
+			err = w.exec(ctx, w.file.sql.log.mark)
+		} else {
+			err = w.note(ctx, c.Doc, d)
+		}
+		if err != nil {
+			err = noteError{err}
+		}
 	}
 	return engine.Result{Written: true, Malformed: malformed}, err
 }
+
+// noteError is why a change could not be noted.
+type noteError struct{ error }
+
+// Unwrap is for errors.As.
+func (e noteError) Unwrap() error { return e.error }
 
 // note writes a line of the log, in the transaction of the change that it notes.
 func (w *writer) note(ctx context.Context, named store.Doc, d *store.Doc) error {

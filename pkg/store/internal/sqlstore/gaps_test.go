@@ -64,6 +64,19 @@ func TestLostLinesOfTheLog(t *testing.T) {
 	}
 }
 
+// A line below all that were there tells that the numbers were set back.
+func TestNumbersThatGoBack(t *testing.T) {
+	var p sqlstore.Place
+	for i, step := range []struct {
+		oldest int64
+		want   bool
+	}{{oldest: 4000}, {oldest: 4000}, {oldest: 4100}, {oldest: 1, want: true}, {oldest: 1}, {}, {oldest: 4101}} {
+		if back := p.GoesBack(step.oldest); back != step.want {
+			t.Errorf("step %d, oldest line %d: %t, want %t", i, step.oldest, back, step.want)
+		}
+	}
+}
+
 // Names of tables fit, and differ, also where the database allows short ones only.
 func TestPrefix(t *testing.T) {
 	long := "A-cluster-with-a-name-that-is-as-long-as-the-names-of-clusters-c"

@@ -18,12 +18,14 @@ const identityStep = 6
 // their time alone. Where tables are made in no transaction, a set-up may have ended before the row was written.
 func (w writing) identityPieces(public func(table string) string) []piece {
 	table := w.name("identity")
+	row := w.fill(table, `INSERT INTO $table (one, uuid) SELECT 1, '`+uuid.NewString()+
+		`' FROM (SELECT count(*) AS n FROM $table) AS there WHERE n = 0`)
 	made := w.table("identity", `one $integer PRIMARY KEY CHECK (one = 1), uuid $text NOT NULL`)
 	if public != nil {
-		made.create = append(made.create, public(table))
+		made.Create = append(made.Create, public(table))
 	}
-	return []piece{made, {step: identityStep, create: []string{w.fill(table, `INSERT INTO $table (one, uuid) `+
-		`SELECT 1, '`+uuid.NewString()+`' FROM (SELECT count(*) AS n FROM $table) AS there WHERE n = 0`)}}}
+	made.Create = append(made.Create, row)
+	return []piece{made, {step: identityStep, Piece: Piece{Create: []string{row}}}}
 }
 
 // Identity is by which a [Server] knows its store again. Connections are compared when they are made: a name may lead

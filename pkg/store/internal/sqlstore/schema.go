@@ -13,21 +13,24 @@ const schemaVersion = 2
 
 // lastStep is the number of the newest step. A step adds what does not affect older programs: a table, an index, a
 // function. What a released step makes never changes. The table of steps has the numbers of those that were taken.
-const lastStep = 6
+const lastStep = 7
 
 // addedBy are the steps of tables and indexes that came after the first layout, by their names without prefix.
 var addedBy = map[string]int{"mutexes": 2, "requests": 3, "locks_3": 4, "identity": identityStep}
 
-// quietStep replaces the function that notes changes by one that knows quiet clients.
-const quietStep = 5
+// quietStep replaces the function that notes changes by one that knows quiet clients, and muteStep by one that knows
+// changes that are not noted. That makes the row that counts them, too.
+const (
+	quietStep = 5
+	muteStep  = 7
+)
 
-// piece is a table or an index that a step makes, where it is missing. Databases that were made before steps were
-// recorded have some of them. Without a name it is made in any case.
+// piece is a table, an index, a trigger or a function that a step makes, where it is missing. Databases that were made
+// before steps were recorded have some of them. Without a name it is made in any case.
 type piece struct {
-	step   int
-	name   string
-	count  string // counts those of the name
-	create []string
+	Piece
+	step int
+	docs bool // a table of documents: one that was made is never made again
 }
 
 // schemaStatements are the texts that find and make the tables of a cluster.
@@ -59,29 +62,46 @@ func newSchemaStatements(w writing, d Dialect) schemaStatements {
 	if server, ok := d.(Server); ok {
 		texts = server.ServerTexts()
 	}
-	if texts.NoteFunction != nil {
-		note := []string{texts.NoteFunction(log)}
-		st.pieces = append(st.pieces, piece{step: 1, create: note}, piece{step: quietStep, create: note})
-	}
+	st.pieces = append(st.pieces, w.notePieces(texts, log, steps)...)
 	for _, info := range store.Table() {
 		if info.Kind == store.KindGroup {
 			info.Indexes = append(info.Indexes, []store.Field{store.FieldRev})
 		}
 		made := w.kind(info)
 		if info.Notify != store.NotifyNever && texts.Notify != nil {
-			made[0].create = append(made[0].create, texts.Notify(info, w.name(info.Plural), log)...)
+			for _, trigger := range texts.Notify(info, w.name(info.Plural), log) {
+				made = append(made, piece{Piece: trigger, step: made[0].step})
+			}
 		}
 		st.pieces = append(st.pieces, made...)
 	}
 	st.pieces = append(st.pieces, w.identityPieces(texts.Public)...)
+	for i := range st.pieces {
+		st.pieces[i].Count = w.texts.numbered(st.pieces[i].Count)
+	}
 	return st
+}
+
+// notePieces are the function that notes changes, where there is one, and the row that counts those that are not noted.
+func (w writing) notePieces(texts ServerTexts, log, steps string) (all []piece) {
+	if texts.NoteFunction != nil {
+		note := texts.NoteFunction(log)
+		again := Piece{Create: note.Create}
+		all = append(all, piece{Piece: note, step: 1}, piece{Piece: again, step: quietStep},
+			piece{Piece: again, step: muteStep})
+	}
+	all = append(all, piece{step: muteStep, Piece: Piece{Create: []string{
+		w.fill(steps, `INSERT INTO $table (step) SELECT -1 FROM (SELECT min(step) AS lowest FROM $table) AS taken `+
+			`WHERE lowest > 0`),
+	}}})
+	return all
 }
 
 // table is a table with its columns.
 func (w writing) table(name, columns string) piece {
-	return piece{max(1, addedBy[name]), w.prefix + name, w.texts.numbered(w.texts.Tables), []string{
+	return piece{step: max(1, addedBy[name]), Piece: Piece{w.prefix + name, w.texts.Tables, []string{
 		w.fill(w.name(name), `CREATE TABLE IF NOT EXISTS $table (`+columns+`) $options`),
-	}}
+	}}}
 }
 
 // kind is the table of a kind, and its indexes. With Texts.Inline those of the same step come with the table, so that a
@@ -95,14 +115,17 @@ func (w writing) kind(info store.KindInfo) []piece {
 		if w.texts.Inline && addedBy[name] == 0 {
 			inline += `, INDEX ` + fmt.Sprintf(on, "")
 		}
-		indexes = append(indexes, piece{step, w.prefix + name, w.texts.numbered(w.texts.Indexes), []string{
-			w.fill(w.name(info.Plural), `CREATE INDEX `+fmt.Sprintf(on, "ON $table ")),
+		indexes = append(indexes, piece{step: step, Piece: Piece{
+			w.prefix + name, w.texts.Indexes,
+			[]string{w.fill(w.name(info.Plural), `CREATE INDEX `+fmt.Sprintf(on, "ON $table "))},
 		}})
 	}
-	return append([]piece{w.table(info.Plural, `id $text NOT NULL PRIMARY KEY, rev $integer NOT NULL, `+
+	table := w.table(info.Plural, `id $text NOT NULL PRIMARY KEY, rev $integer NOT NULL, `+
 		`writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, session $text NOT NULL, `+
 		`next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, count $integer NOT NULL, `+
-		`expires $integer NOT NULL, body $body NOT NULL`+inline)}, indexes...)
+		`expires $integer NOT NULL, body $body NOT NULL`+inline)
+	table.docs = true
+	return append([]piece{table}, indexes...)
 }
 
 // on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.
@@ -156,15 +179,24 @@ func (s *schema) take(ctx context.Context, run Run, step int) error {
 			continue
 		}
 		there := 0
-		if p.name != "" {
-			if err := run(ctx, counting(p.count, p.name, &there)); err != nil {
+		if p.Name != "" {
+			if err := run(ctx, counting(p.Count, p.Name, &there)); err != nil {
 				return err
 			}
 		}
-		for i := 0; there == 0 && i < len(p.create); i++ {
-			if err := run(ctx, Statement{Text: p.create[i]}); err != nil {
+		if there == 0 {
+			if err := p.make(ctx, run); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+func (p piece) make(ctx context.Context, run Run) error {
+	for _, text := range p.Create {
+		if err := run(ctx, Statement{Text: text}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ var undo = []string{
 	`DROP INDEX default_locks_3`,
 	``,
 	`DROP TABLE default_identity`,
+	`DELETE FROM default_steps WHERE step < 0`,
 }
 
 // firstStep is what the first step makes: what comes later needs a step of its own, or older databases never get it.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +22,7 @@ type server struct {
 	// deaths lets one transaction at a time be of others' sessions. It writes the log, and somebody may hold that.
 	deaths  chan struct{}
 	changes atomic.Int64
-	trims   trims
+	trims   chore // deletions of old lines of the log
 }
 
 func newServer(c *core, d Server, cluster string) *server {
@@ -72,6 +71,16 @@ func (s *server) close(ctx context.Context) error {
 	return s.dialect.Close(ctx)
 }
 
+// batch is changes on their way, as one transaction.
+type batch struct {
+	changes  []store.Change
+	order    []int
+	quiet    bool
+	notes    bool         // the transaction may write the log
+	found    []*store.Doc // by changes, behind each of them
+	position []int        // by changes: which statement
+}
+
 // cas sends each change with its condition, and a query for the document as it is then.
 func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
 	// In one order for all, so that two transactions cannot wait for each other in a circle.
@@ -84,33 +93,60 @@ func (s *server) cas(ctx context.Context, changes []store.Change, attempt int) (
 			cmp.Compare(changes[a].Doc.Kind, changes[b].Doc.Kind), cmp.Compare(changes[a].Doc.ID, changes[b].Doc.ID),
 		)
 	})
-	// At first changes of a session by itself are tried as heartbeats, which change no state.
-	quiet := attempt == 0 && s.dialect.ServerTexts().Note != nil
+	b := &batch{
+		changes: changes, order: order, found: make([]*store.Doc, len(changes)), position: make([]int, len(changes)),
+		// At first changes of a session by itself are tried as heartbeats, which change no state.
+		quiet: attempt == 0 && s.dialect.ServerTexts().Note != nil,
+	}
 	lane, turn := s.way(changes)
-	found, position := make([]*store.Doc, len(changes)), make([]int, len(changes))
 	var counts []int64
-	err := s.retry(ctx, func() (err error) {
-		clear(found)
-		statements := make([]Statement, 0, 2*len(changes))
-		for _, at := range order {
-			change, before, after := s.change(changes[at], quiet)
-			statements = append(statements, before...)
-			position[at] = len(statements)
-			statements = append(append(statements, change), after...)
-			statements = append(statements, s.get(changes[at].Doc.Kind, changes[at].Doc.ID, &found[at]))
-		}
-		counts, err = s.transact(ctx, lane, turn, statements...)
-		return err
+	err := s.retry(ctx, func() error {
+		return s.noting(func(how noting) (err error) {
+			counts, err = s.transact(ctx, lane, turn, s.statements(b, how)...)
+			return err
+		}, func(how noting, err error) bool {
+			if how == noted {
+				return b.notes && s.dialect.NoteFailed(err)
+			}
+			return s.answered(err) && !s.dialect.Busy(err)
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	results := make([]engine.Result, len(changes))
 	for i := range changes {
-		results[i] = engine.Result{Written: counts[position[i]] > 0, Found: found[i]}
+		results[i] = engine.Result{Written: counts[b.position[i]] > 0, Found: b.found[i]}
 	}
 	s.trim(len(changes)) //nolint:contextcheck // it may outlast the call
 	return results, nil
+}
+
+// statements are those of a batch. Those that note changes are left out where they are marked instead.
+func (s *server) statements(b *batch, how noting) []Statement {
+	clear(b.found)
+	texts := s.dialect.ServerTexts()
+	statements := make([]Statement, 0, 2*len(b.changes)+2)
+	if how != noted && texts.Mute != "" {
+		statements = append(statements, Statement{Text: texts.Mute, Row: func(Row) error { return nil }})
+	}
+	b.notes = texts.Note == nil
+	for _, at := range b.order {
+		c := b.changes[at]
+		change, before, after := s.change(c, b.quiet)
+		b.notes = b.notes || len(before)+len(after) > 0
+		if how != noted {
+			before, after = nil, nil
+		}
+		statements = append(statements, before...)
+		b.position[at] = len(statements)
+		statements = append(append(statements, change), after...)
+		statements = append(statements, s.get(c.Doc.Kind, c.Doc.ID, &b.found[at]))
+	}
+	if how == marked && slices.ContainsFunc(b.changes, notes) {
+		statements = append(statements, Statement{Text: s.sql.log.mark})
+	}
+	return statements
 }
 
 // way is how changes get to the database. A session writes its own document, which is one heartbeat at a time.
@@ -129,12 +165,26 @@ func (s *server) way(changes []store.Change) (lane Lane, turn chan struct{}) {
 
 // confirm writes a line of the log. A server that was started again also shows writes that its standby never
 // acknowledged. A write behind them waits for that, and so for them. The line is of no kind: no watch passes it on.
+// Where the log takes none, a mark is written in its place.
 func (s *server) confirm(ctx context.Context, changes []store.Change) error {
 	lane, turn := s.way(changes)
 	return s.retry(ctx, func() error {
 		_, err := s.transact(ctx, lane, turn, Statement{Text: s.sql.log.add, Args: []any{"", "", "", ""}})
-		return err
+		if !s.answered(err) {
+			return err
+		}
+		counts, again := s.transact(ctx, lane, turn, Statement{Text: s.sql.log.mark})
+		if again != nil || counts[0] == 0 {
+			return err
+		}
+		return nil
 	})
+}
+
+// write is a transaction of the store's own. It counts as a batch: so a read has a connection meanwhile.
+func (s *server) write(ctx context.Context, statements ...Statement) error {
+	_, err := s.transact(ctx, Common, s.batches, statements...)
+	return err
 }
 
 // change is a change with its condition, and the statements around it that write the log. A quiet one of a session by
@@ -167,48 +217,24 @@ func (s *server) loud(c store.Change, st kindStatements) Statement {
 	return Statement{Text: st.update, Args: append(s.row(c.Doc)[1:], c.Doc.ID, c.IfRev)}
 }
 
-const (
-	// trimEvery is after how many changes a store trims the log. Others may have written what it trims.
-	trimEvery = 1000
-	// trimTimeout bounds that. What is left over is for the next time.
-	trimTimeout = 10 * time.Second
-)
-
-// trims are the deletions of old lines of the log. They are no part of the call that was due to begin one: it has its
-// outcomes by then.
-type trims struct {
-	ctx     context.Context // until the store ends
-	cancel  context.CancelFunc
-	running atomic.Bool // one at a time
-	begun   sync.WaitGroup
-}
-
-func (t *trims) begin() { t.ctx, t.cancel = context.WithCancel(context.Background()) }
-
-func (t *trims) end() {
-	t.cancel()
-	t.begun.Wait()
-}
+// trimEvery is after how many changes a store trims the log. Others may have written what it trims.
+const trimEvery = 1000
 
 // trim deletes old lines of the log now and then, in a transaction of its own: those that write could wait for each
-// other's lines. What fails is done the next time.
+// other's lines. It is no part of the call that was due to begin it, which has its outcomes by then. What fails is done
+// the next time.
 func (s *server) trim(changes int) {
 	after := s.changes.Add(int64(changes))
-	if after/trimEvery == (after-int64(changes))/trimEvery || !s.trims.running.CompareAndSwap(false, true) {
+	if after/trimEvery == (after-int64(changes))/trimEvery {
 		return
 	}
-	s.trims.begun.Go(func() {
-		defer s.trims.running.Store(false)
-		ctx, cancel := context.WithTimeout(s.trims.ctx, trimTimeout)
-		defer cancel()
+	s.trims.run(func(ctx context.Context) {
 		if err := s.trimNow(ctx); err != nil {
 			s.log.V(1).Info("The log of notifications was not trimmed", "error", err.Error())
 		}
 	})
 }
 
-// trimNow counts as a batch: so a read has a connection meanwhile.
 func (s *server) trimNow(ctx context.Context) error {
-	_, err := s.transact(ctx, Common, s.batches, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}})
-	return err
+	return s.write(ctx, Statement{Text: s.sql.log.trim, Args: []any{int64(logKept)}})
 }

@@ -30,8 +30,9 @@ type kindStatements struct {
 	updateQuietly                       string // and on the same state
 }
 
-// logStatements are those of the log of what watchers may be notified of.
-type logStatements struct{ table, add, drop, trim, last, since string }
+// logStatements are those of the log of what watchers may be notified of. lost is a number that mark changes: that
+// something was changed and is not in the log.
+type logStatements struct{ table, add, drop, trim, last, since, find, empty, lost, mark string }
 
 const columns = "id, rev, writer_session, writer_seq, grp, session, next, suspended, state, count, expires, body"
 
@@ -60,7 +61,7 @@ func (w writing) fill(table, text string) string {
 
 func newStatements(cluster string, d Dialect) statements {
 	w := writing{Prefix(cluster, d.Texts().MaxName), d.Texts()}
-	log := w.name("notifications")
+	log, steps := w.name("notifications"), w.name("steps")
 	st := statements{
 		kinds: map[store.Kind]kindStatements{},
 		log: logStatements{
@@ -69,6 +70,12 @@ func newStatements(cluster string, d Dialect) statements {
 			drop:  w.fill(log, `DELETE FROM $table WHERE seq <= ?`),
 			last:  w.fill(log, `SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $table`),
 			since: w.fill(log, `SELECT seq, kind, id, grp, next FROM $table WHERE `),
+			find:  w.fill(log, `SELECT seq FROM $table WHERE kind = '' AND id = ?`),
+			// Within another query, since MySQL deletes from no table that its condition reads.
+			empty: w.fill(log, `DELETE FROM $table WHERE (SELECT last FROM (SELECT max(seq) AS last FROM $table) `+
+				`AS newest) >= ?`),
+			lost: w.fill(steps, `SELECT coalesce(min(step), 0) FROM $table`),
+			mark: w.fill(steps, `UPDATE $table SET step = step - 1 WHERE step < 0`),
 		},
 	}
 	for _, info := range store.Table() {

@@ -28,6 +28,7 @@ type watch struct {
 	emit    func(engine.Event)
 	signal  Signal
 	cursor  cursor
+	lost    int64 // what logStatements.lost was, 0: nothing yet
 }
 
 // Tail implements [engine.Watcher]. Events carry the documents as they are by then. Those of a file come within the
@@ -49,13 +50,26 @@ func (w *watch) open(ctx context.Context) error {
 	if w.signal, err = w.backend.database.signal(ctx, w.backend.poll); err != nil {
 		return err
 	}
-	log, err := w.read(ctx, math.MaxInt64, nil)
+	var log logged
+	read := func(last int64) error {
+		return w.backend.retry(ctx, func() (err error) {
+			log, err = w.read(ctx, last, nil)
+			return err
+		})
+	}
+	err = read(math.MaxInt64)
+	w.lost = log.lost
 	if err != nil {
+		if log.lost != 0 && w.backend.answered(err) {
+			w.cursor.moveTo(0)
+			return nil // there is no log; once it is there, all of it is new
+		}
 		return err
 	}
 	newest := log.newest
+	w.cursor.oldest = log.oldest
 	w.cursor.moveTo(max(log.oldest-1, newest-linesBefore, 0))
-	if log, err = w.read(ctx, w.cursor.last, nil); err != nil {
+	if err = read(w.cursor.last); err != nil {
 		return err
 	}
 	w.take(log, time.Now())
@@ -103,10 +117,21 @@ func (w *watch) deliver(ctx context.Context) error {
 	now := time.Now()
 	asked := w.cursor.asked(now)
 	log, err := w.read(ctx, w.cursor.last, asked)
+	if log.lost != w.lost && log.lost != 0 {
+		w.lost = log.lost
+		w.emit(engine.Event{Resync: true})
+	}
 	if err != nil {
+		if log.lost != 0 && w.backend.answered(err) {
+			return errors.New("read the log: " + err.Error()) // the store is there: the watch goes on
+		}
 		return err
 	}
-	if w.cursor.lost(log.oldest, log.newest, asked) {
+	back := w.cursor.goesBack(log.oldest)
+	if back {
+		w.backend.mender.mend() //nolint:contextcheck // it may outlast the watch
+	}
+	if back || w.cursor.lost(log.oldest, log.newest, asked) {
 		w.cursor.moveTo(log.newest)
 		w.emit(engine.Event{Resync: true})
 		return nil
@@ -127,6 +152,7 @@ func (w *watch) deliver(ctx context.Context) error {
 
 // logged is what was read of the log.
 type logged struct {
+	lost           int64 // see logStatements; 0: not known
 	oldest, newest int64 // of all lines
 	lines          []line
 }
@@ -136,25 +162,30 @@ type line struct {
 	doc store.Doc
 }
 
-// read reads the lines after a number, and those in the gaps.
+// read reads the lines after a number, and those in the gaps. What was marked is read also where the log cannot be.
 func (w *watch) read(ctx context.Context, last int64, gaps []int64) (log logged, err error) {
 	text, args := w.backend.since(last, gaps)
-	err = w.backend.retry(ctx, func() error {
+	queries := []Statement{
+		{Text: w.backend.sql.log.lost, Row: func(row Row) error { return row.Scan(&log.lost) }},
+		{
+			Text: w.backend.sql.log.last,
+			Row:  func(row Row) error { return row.Scan(&log.oldest, &log.newest) },
+		},
+		{Text: text, Args: args, Row: func(row Row) error {
+			var l line
+			err := row.Scan(&l.seq, &l.doc.Kind, &l.doc.ID, &l.doc.Group, &l.doc.Next)
+			log.lines = append(log.lines, l)
+			return err
+		}},
+	}
+	read := func(queries []Statement) error {
 		log = logged{}
-		return w.backend.database.query(
-			ctx, Common,
-			Statement{
-				Text: w.backend.sql.log.last,
-				Row:  func(row Row) error { return row.Scan(&log.oldest, &log.newest) },
-			},
-			Statement{Text: text, Args: args, Row: func(row Row) error {
-				var l line
-				err := row.Scan(&l.seq, &l.doc.Kind, &l.doc.ID, &l.doc.Group, &l.doc.Next)
-				log.lines = append(log.lines, l)
-				return err
-			}},
-		)
-	})
+		return w.backend.database.query(ctx, Common, queries...)
+	}
+	err = read(queries)
+	if w.backend.answered(err) && read(queries[:1]) != nil {
+		err = read(queries[1:])
+	}
 	return log, err
 }
 
@@ -232,8 +263,9 @@ const (
 // may turn up after a larger one, where several clients write at once. Where no one has several writers there are no
 // gaps.
 type cursor struct {
-	last int64               // the largest number that was read
-	gaps map[int64]time.Time // smaller ones that were not, and since when
+	last   int64               // the largest number that was read
+	gaps   map[int64]time.Time // smaller ones that were not, and since when
+	oldest int64               // of all lines, as they were read last; 0: not known
 }
 
 // read notes that a line was read. False: it was read before.
@@ -263,8 +295,16 @@ func (p *cursor) lost(oldest, newest int64, asked []int64) bool {
 		len(asked) > 0 && asked[0] < oldest
 }
 
+// goesBack reports whether a line turned up below all that were there: the numbers were set back, as where a sequence
+// was not restored with its table, or one was written late in a short log.
+func (p *cursor) goesBack(oldest int64) bool {
+	before := p.oldest
+	p.oldest = oldest
+	return 0 < oldest && oldest < before
+}
+
 // moveTo begins again at a number.
 func (p *cursor) moveTo(number int64) { p.last, p.gaps = number, map[int64]time.Time{} }
 
 // copied is the cursor as it is now.
-func (p *cursor) copied() cursor { return cursor{p.last, maps.Clone(p.gaps)} }
+func (p *cursor) copied() cursor { return cursor{p.last, maps.Clone(p.gaps), p.oldest} }

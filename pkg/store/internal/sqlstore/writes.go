@@ -72,18 +72,26 @@ func (w *writer) writeTogether(batch []*write) {
 	}
 }
 
-// write writes all in one transaction, and waits for other processes for as long as the first one may.
+// write writes all in one transaction, and waits for other processes for as long as the first one may. Where a change
+// cannot be noted nothing was written yet, and all is written without that.
 func (w *writer) write(all ...*write) error {
-	return w.transaction(all[0].ctx, func(ctx context.Context) error {
-		for _, x := range all {
-			x.results = make([]engine.Result, len(x.changes))
-			for i, c := range x.changes {
-				var err error
-				if x.results[i], err = w.cas(ctx, c); err != nil {
-					return err
-				}
+	return w.file.noting(func(how noting) error {
+		return w.transaction(all[0].ctx, func(ctx context.Context) error { return w.writeAll(ctx, how, all) })
+	}, func(_ noting, err error) bool {
+		_, is := errors.AsType[noteError](err)
+		return is
+	})
+}
+
+func (w *writer) writeAll(ctx context.Context, how noting, all []*write) error {
+	for _, x := range all {
+		x.results = make([]engine.Result, len(x.changes))
+		for i, c := range x.changes {
+			var err error
+			if x.results[i], err = w.cas(ctx, c, how); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
