@@ -35,9 +35,10 @@ machines that use the store. KEY is any text of up to 512 bytes. The store is th
 SHARDCTL_STORE_URI.
 
 COMMAND has SHARDCTL_FENCING_TOKEN, SHARDCTL_KEY (locks/KEY), SHARDCTL_INSTANCE and SHARDCTL_SESSION in its environment,
-and not SHARDCTL_STORE_URI. Send the token along with what it changes. SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on
-to it; while the lock is waited for they end the waiting. What COMMAND leaves running is killed before the lock is given
-back. When the lease is lost, or --max-hold is over, COMMAND gets SIGTERM, and SIGKILL before others may have the lock.
+and not SHARDCTL_STORE_URI or another variable that holds a secret of the store. Send the token along with what it
+changes. SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on to it; while the lock is waited for they end the waiting.
+What COMMAND leaves running is killed before the lock is given back. When the lease is lost, or --max-hold is over,
+COMMAND gets SIGTERM, and SIGKILL before others may have the lock.
 
 Exit code: COMMAND's own, 128+N when signal N ended it or the waiting; 1, or that of -E: the lock was not obtained, with
 no message where others hold it, and the last error of the store where it did not answer; 64: the command line or the
@@ -115,7 +116,7 @@ func (o *lockOptions) work(
 		return lockcommand.Outcome{}, err
 	}
 	r := lockcommand.Run{
-		Request: o.request, Command: args[1:], Conflict: o.conflict, Guard: client, Own: own,
+		Request: o.request, Command: args[1:], Withheld: s.Store.Withheld, Conflict: o.conflict, Guard: client, Own: own,
 		Open: func(ctx context.Context) (store.Store, error) {
 			db, err := replica.WaitForStore(
 				ctx, lockStoreLimit, func(ctx context.Context) (store.Store, error) {
@@ -273,7 +274,8 @@ func (o *lockOptions) settings() (*config.Settings, error) {
 			Cluster: s.Cluster, Self: config.Self{Instance: s.Instance}, Store: s.Store, Lease: s.Lease,
 		}, nil
 	}
-	c, err := storeConfig(cmp.Or(o.store, os.Getenv(envStoreURI)), o.database, o.cluster)
+	uri := cmp.Or(o.store, os.Getenv(envStoreURI))
+	c, err := storeConfig(uri, o.database, o.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -282,8 +284,10 @@ func (o *lockOptions) settings() (*config.Settings, error) {
 		return nil, fmt.Errorf("name of this machine: %w", err)
 	}
 	return &config.Settings{
-		Cluster: c.Cluster, Self: config.Self{Instance: host}, Store: config.Store{URI: c.URI, Database: c.Database},
-		Lease: config.Lease{Duration: o.lease},
+		Cluster: c.Cluster, Self: config.Self{Instance: host}, Lease: config.Lease{Duration: o.lease},
+		Store: config.Store{
+			URI: c.URI, Database: c.Database, Withheld: config.SecretVariables(uri, os.LookupEnv),
+		},
 	}, nil
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 type runOptions struct {
@@ -260,17 +259,12 @@ With --store the replicas use that store instead. There the cluster is called de
   shardctl dev --store '$(SHARDCTL_STORE_URI)'`,
 		Args: cli.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			expanded, err := decode.Expand(o.Store, os.LookupEnv)
-			if err != nil {
-				return usage("--store: %w", err)
-			}
-			o.Store = expanded
 			if err := o.Validate(); err != nil {
 				return usage("%w", err)
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			err = dev.Run(ctx, o, cmd.OutOrStdout(), terminal())
+			err := dev.Run(ctx, o, cmd.OutOrStdout(), terminal())
 			if errors.Is(err, dev.ErrPort) {
 				return usage("%w", err)
 			}

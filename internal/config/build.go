@@ -333,7 +333,9 @@ func (l settingsReader) store(root *decode.Node) Store {
 	} else if err != nil {
 		l.Add(n, "%v", err)
 	}
-	return Store{URI: uri, Database: c.Database, named: named != ""}
+	return Store{
+		URI: uri, Database: c.Database, Withheld: SecretVariables(n.Raw, l.opts.Env), named: named != "",
+	}
 }
 
 // Pod says which container of which pod this is, so that a restarted one takes its own keys back at once: restart in

@@ -63,7 +63,9 @@ type Store struct {
 	// URI begins with a registered scheme (see package store). It may hold a password: show [Store.Masked] instead.
 	URI      string
 	Database string // never empty where the store keeps several on one server
-	named    bool   // the file names the database
+	// Withheld are the variables of the environment that hold the store's secrets: commands do not get them.
+	Withheld []string
+	named    bool // the file names the database
 }
 
 // Kind is what the store's driver is called; empty when there is none.
@@ -114,7 +116,8 @@ type Shutdown struct {
 type Server struct {
 	Listen    string // host:port; empty host: all addresses
 	Advertise string // host:port where other replicas reach it; never empty
-	// Hosts are further names that a request over a loopback address may carry as Host, of both listeners.
+	// Hosts are the names under which both listeners are asked, beside those of loopback; empty: over other addresses
+	// than loopback any name.
 	Hosts []string
 	// Logs says whether it shows what tasks write.
 	Logs ServeLogs

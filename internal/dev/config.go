@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // Options are what the command line takes.
@@ -18,7 +20,8 @@ type Options struct {
 	Tasks    int // 1 to 10000
 	Cap      int // most tasks that one replica owns; at least 1
 	Port     int // of the page, on the loopback address; 0: any that is free
-	// Store is the URI of the store, where the cluster is called dev and stays. Empty: a file of its own.
+	// Store is the URI of the store, where the cluster is called dev and stays. It is given to the replicas as it is
+	// written, with $(NAME) and $(file:PATH), so that no secret stands in their files. Empty: a file of its own.
 	Store string
 	// App is a line for sh that starts an application, one beside each replica. Empty: each task is a command.
 	App string
@@ -48,8 +51,14 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--cap %d: want 1 or more", o.Cap))
 	}
 	within("port", o.Port, 0, maxPort)
-	if _, err := store.Parse(store.Config{URI: o.Store}); o.Store != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--store: %w", err))
+	if o.Store != "" {
+		uri, err := decode.Expand(o.Store, os.LookupEnv)
+		if err == nil {
+			_, err = store.Parse(store.Config{URI: uri})
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--store: %w", err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -66,18 +75,19 @@ type m = map[string]any
 // configFile is the configuration of one replica. Its lease is as short as a demonstration wants it: a second less and
 // a busy laptop loses leases by its own load.
 func configFile(o Options, name, dir, server, admin string) ([]byte, error) {
-	uri, err := o.Store, error(nil)
+	uri := o.Store
 	if uri == "" {
-		uri, err = store.LocalURI(filepath.Join(dir, "dev.db"))
-	}
-	if err != nil {
-		return nil, err
+		local, err := store.LocalURI(filepath.Join(dir, "dev.db"))
+		if err != nil {
+			return nil, err
+		}
+		uri = literal(local)
 	}
 	file := m{
 		"version":   1,
 		"instance":  name,
 		"cluster":   clusterName,
-		"store":     m{"uri": literal(uri)},
+		"store":     m{"uri": uri},
 		"lease":     m{"duration": "2s"},
 		"rebalance": m{"settle": "1s"},
 		"shutdown":  m{"timeout": "4s"},

@@ -36,6 +36,7 @@ type Run struct {
 	Request
 
 	Command  []string // program and arguments
+	Withheld []string // variables of this process that the command does not get, beyond those that no task gets
 	Conflict int      // exit code when the lock was not obtained
 	Guard    *worker.Client
 	Own      <-chan os.Signal // those sent to this process: SIGTERM, SIGINT, SIGHUP and SIGQUIT
@@ -136,7 +137,7 @@ func (r *Run) runCommand(s *session) Outcome {
 	}
 	p, err := r.Guard.StartPassing(hold, tasks.Command{
 		Key: key, Session: id, Token: s.held.Token(), Args: r.Command,
-		Environ: environ(os.Environ(), r.variables(id, s.held.Token())),
+		Environ: environ(os.Environ(), r.Withheld, r.variables(id, s.held.Token())),
 		Stdin:   files[0], Stdout: files[1], Stderr: files[2],
 	})
 	switch {
@@ -193,9 +194,9 @@ func (r *Run) variables(session string, token int64) tasks.Variables {
 }
 
 // environ is the command's environment: this process's, without what is kept from tasks as well.
-func environ(base []string, own tasks.Variables) []string {
+func environ(base, withheld []string, own tasks.Variables) []string {
 	all := tasks.ParseEnviron(base)
-	maps.DeleteFunc(all, func(name, _ string) bool { return exec.Withheld(name) })
+	maps.DeleteFunc(all, func(name, _ string) bool { return exec.Withheld(name, withheld...) })
 	maps.Copy(all, own)
 	return all.List()
 }

@@ -82,7 +82,7 @@ func (r *Replica) newBeside(s *config.Settings, n *node) *beside {
 
 func (r *Replica) newProcess(s *config.Settings, n *node, b *beside) *application.Process {
 	p := &application.Process{
-		Command: s.App.Command, Environ: environ, Instance: s.Instance, Address: s.App.Listen,
+		Command: s.App.Command, Environ: environWithout(s.Store.Withheld), Instance: s.Instance, Address: s.App.Listen,
 		Lease: s.Lease.Duration, Deadline: n.elector.SessionDeadline, Gone: func() { b.hub.Ended() },
 		Overdue: func() (overdue, lost bool) { return b.hub.Overdue(s.Lease.Duration / 25) },
 		Log:     r.log.WithName("application"),
@@ -105,12 +105,14 @@ func readToken(file string) (string, error) {
 	return token, err
 }
 
-// environ is what the command of an application gets of this process's.
-func environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return exec.Withheld(name)
-	})
+// environWithout is what the command of an application gets of this process's environment.
+func environWithout(withheld []string) func() []string {
+	return func() []string {
+		return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+			name, _, _ := strings.Cut(entry, "=")
+			return exec.Withheld(name, withheld...)
+		})
+	}
 }
 
 // ownerIn finds the owner of a key in the newest view.

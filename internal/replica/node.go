@@ -84,7 +84,7 @@ func policy(s *config.Settings, c elect.Cluster) balancer.Policy {
 func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 	cfg := tasks.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
-		Logger: r.log.WithName("tasks"), Asked: (&taskRequests{view: n.cluster.View}).get,
+		Withheld: s.Store.Withheld, Logger: r.log.WithName("tasks"), Asked: (&taskRequests{view: n.cluster.View}).get,
 		Observers: tasks.Observers{
 			Metrics: taskMetrics{r.cfg.Metrics}, Tracer: r.cfg.Tracer,
 			Journal: &journal{instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add},

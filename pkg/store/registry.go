@@ -104,6 +104,24 @@ func as[T any](s Store) (able T, ok bool) {
 	}
 }
 
+// SecretVariables lists the variables of the environment from which the database's driver takes secrets, or paths to
+// them, beyond the URI. They belong to the store, and commands must not inherit them.
+//
+// A driver takes part as a [SecretReader].
+func SecretVariables(c Config) []string {
+	d, err := Lookup(c.URI)
+	if err != nil {
+		return nil
+	}
+	if r, ok := d.(SecretReader); ok {
+		return r.SecretVariables(c)
+	}
+	return nil
+}
+
+// SecretReader is a [Driver] that reads secrets from the environment.
+type SecretReader interface{ SecretVariables(c Config) []string }
+
 // Forgets says why a database may forget what it acknowledged, as far as its URI shows that: a server that has less may
 // take its place. Empty: the URI shows no reason. What the settings of the database show is among [Problems].
 //

@@ -57,6 +57,7 @@ type Host struct {
 	HTTP      HTTP
 	Callbacks *Registry
 	Environ   func() []string // NAME=value, what $(NAME) is looked up in
+	Withheld  []string        // names in Environ that commands do not get, unless a task's own env sets them
 	Metrics   Metrics
 	// Application runs tasks with assign; nil: there is none.
 	Application Application

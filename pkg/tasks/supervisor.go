@@ -150,6 +150,9 @@ type Config struct {
 	HTTPClient func(caFile string) (*http.Client, error)
 	// Environ is the environment, NAME=value, that commands inherit and $(NAME) is looked up in. Nil: [os.Environ].
 	Environ func() []string
+	// Withheld are names of variables that commands do not inherit all the same, such as those of the store's secrets.
+	// A task that sets one in its own env has it.
+	Withheld []string
 	// Output gets the lines that commands write. Nil: they are only kept for Tail.
 	Output Sink
 	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight
@@ -215,8 +218,8 @@ type shared struct {
 func (m *shared) host() Host {
 	return Host{
 		Instance: m.cfg.Instance, T: m.cfg.Lease, HTTP: requests{m}, Callbacks: m.cfg.Registry, Environ: m.cfg.Environ,
-		Application: m.cfg.Application,
-		Metrics:     m.cfg.Metrics,
+		Withheld: m.cfg.Withheld, Application: m.cfg.Application,
+		Metrics: m.cfg.Metrics,
 	}
 }
 

@@ -100,6 +100,24 @@ func (registered) Parse(c store.Config) (store.Config, error) {
 // Redact implements [store.Driver].
 func (registered) Redact(uri string) string { return Redact(uri) }
 
+// SecretVariables implements [store.SecretReader]: what the driver's two mechanisms without a password read.
+func (registered) SecretVariables(c store.Config) []string {
+	switch found := mechanism.FindStringSubmatch(c.URI); {
+	case found == nil:
+		return nil
+	case strings.EqualFold(found[1], "AWS"):
+		return []string{
+			"AWS_ACCESS_KEY_ID", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+			"AWS_WEB_IDENTITY_TOKEN_FILE",
+		}
+	default:
+		return []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_FEDERATED_TOKEN_FILE"}
+	}
+}
+
+// mechanism finds the mechanisms that take secrets from the environment. To parse the whole URI would ask the DNS.
+var mechanism = regexp.MustCompile(`(?i)[?&]authMechanism=MONGODB-(AWS|OIDC)(?:&|$)`)
+
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) { return Open(ctx, c) }
 

@@ -241,6 +241,14 @@ func (driver) Parse(c store.Config) (store.Config, error) {
 // Redact implements [store.Driver].
 func (driver) Redact(uri string) string { return secretParams.Redact(uri) }
 
+// SecretVariables implements [store.SecretReader]. pgx reads the password from the environment, as libpq does, and the
+// files that hold one or a key. A certificate without its key, or a service without its file, would make psql fail.
+func (driver) SecretVariables(store.Config) []string {
+	return []string{
+		"PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGSSLCERT", "PGSSLKEY", "PGSSLPASSWORD",
+	}
+}
+
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return Open(ctx, Options{

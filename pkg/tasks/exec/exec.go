@@ -157,10 +157,11 @@ func (r Runner) Print(tasks.Use) any {
 	)
 }
 
-// Withheld says whether a variable of the replica is kept from its tasks. These are what opens the store or the admin
-// API, and the socket by which the replica shows its own supervisor that it is ready.
-func Withheld(name string) bool {
-	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET"
+// Withheld reports whether a variable of the replica is kept from its tasks. These are what opens the store or the
+// admin API, the socket by which the replica shows its own supervisor that it is ready, and those that also names.
+func Withheld(name string, also ...string) bool {
+	return name == "SHARDCTL_STORE_URI" || strings.HasPrefix(name, "SHARDCTL_ADMIN_") || name == "NOTIFY_SOCKET" ||
+		slices.Contains(also, name)
 }
 
 // Prepare expands the command for one start. The task's own variables win over its env, and that over the replica's;
@@ -189,7 +190,7 @@ func (r Runner) Prepare(env tasks.Env) (tasks.Command, error) {
 	if len(args) == 0 || args[0] == "" {
 		return tasks.Command{}, errors.New("exec.command: it is empty")
 	}
-	maps.DeleteFunc(base, func(name, _ string) bool { return Withheld(name) })
+	maps.DeleteFunc(base, func(name, _ string) bool { return Withheld(name, env.Withheld...) })
 	if env.Trace.Parent != "" {
 		delete(base, "TRACESTATE") // it goes with the trace that the replica itself may have been started in
 	}

@@ -26,9 +26,10 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 		c.Environ = func() []string {
 			return []string{
 				"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret",
-				"SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer",
+				"SHARDCTL_X=x", "NOTIFY_SOCKET=/run/other", "SHARDCTL_TASK=outer", "PGPASSWORD=secret", "GIVEN=given",
 			}
 		}
+		c.Withheld = []string{"PGPASSWORD", "GIVEN"} // what opens the store, unless the task's own env gives it
 	})
 	dir := t.TempDir()
 	task := tasks.Task{Group: "g", Name: "n", Index: "007", Restart: tasks.RestartNever, Runner: Runner{
@@ -36,7 +37,7 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 			"sh", "-c", "env; pwd; echo arg:$1; echo DONE", "sh",
 			"$(SHARDCTL_TASK)-$(OWN)-$(BASE)-$(NO:-default)-$$(x)",
 		},
-		Env: map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine"},
+		Env: map[string]string{"OWN": "own $(BASE) $(SHARDCTL_INDEX)", "SHARDCTL_KEY": "mine", "GIVEN": "$(GIVEN)"},
 		Dir: dir,
 	}}
 	_, done := rig.Run(t, s, task, rig.Hold(task))
@@ -48,7 +49,7 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 		lines = append(lines, line.Text)
 	}
 	for _, want := range []string{
-		"BASE=base", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n",
+		"BASE=base", "GIVEN=given", "OWN=own base 007", "SHARDCTL_TASK=n", "SHARDCTL_GROUP=g", "SHARDCTL_KEY=g/n",
 		"SHARDCTL_FENCING_TOKEN=7", "SHARDCTL_INSTANCE=a",
 		"SHARDCTL_SESSION=session-1", "SHARDCTL_INDEX=007", "SHARDCTL_X=x", dir, "arg:n-own base 007-base-default-$(x)",
 		"DONE",
