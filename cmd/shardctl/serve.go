@@ -96,7 +96,10 @@ func (w *workerProcess) serveApplication(
 
 // guardListeners decides who may ask for what on both listeners.
 func (w *workerProcess) guardListeners(log logr.Logger) (*admin.Guard, error) {
-	guard := &admin.Guard{Hosts: w.settings.Server.Hosts, Instance: w.settings.Instance}
+	server := w.settings.Server
+	guard := &admin.Guard{
+		Hosts: access.ListenerHosts(server.Hosts, server.Advertise), Instance: w.settings.Instance,
+	}
 	if path := w.settings.Admin.TokensFile; path != "" {
 		tokens, err := access.LoadTokens(path, log)
 		if err != nil {

@@ -135,24 +135,41 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 	}
 }
 
-func TestHostsOverLoopback(t *testing.T) {
+// A website may have its name resolved to loopback, or to an address of the network that its visitor's browser is in.
+func TestHosts(t *testing.T) {
+	named := ListenerHosts([]string{"shardctl.test"}, "replica-1.test:8080")
 	for _, test := range []struct {
+		hosts       Hosts
 		local, host string
 		want        bool
 	}{
-		{"127.0.0.1:8081", "127.0.0.1:8081", true},
-		{"127.0.0.1:8081", "localhost:8081", true},
-		{"127.0.0.1:8081", "LOCALHOST.", true},
-		{"127.0.0.1:8081", "page.localhost:8081", true},
-		{"127.0.0.1:8081", "[::1]:8081", true},
-		{"[::1]:8081", "[::1]", true},
-		{"127.0.0.1:8081", "shardctl.test:8081", true},
-		{"127.0.0.1:8081", "evil.example", false},
-		{"127.0.0.1:8081", "127.0.0.1.evil.example:8081", false},
-		{"127.0.0.1:8081", "localhost.evil.example", false},
-		{"[::ffff:127.0.0.1]:8081", "evil.example", false},
-		{"127.0.0.1:8081", "", false},
-		{"10.1.2.3:8080", "shardctl.svc", true},
+		{named, "127.0.0.1:8081", "127.0.0.1:8081", true},
+		{named, "127.0.0.1:8081", "localhost:8081", true},
+		{named, "127.0.0.1:8081", "LOCALHOST.", true},
+		{named, "127.0.0.1:8081", "page.localhost:8081", true},
+		{named, "127.0.0.1:8081", "[::1]:8081", true},
+		{named, "[::1]:8081", "[::1]", true},
+		{named, "127.0.0.1:8081", "shardctl.test:8081", true},
+		{named, "127.0.0.1:8081", "evil.example", false},
+		{nil, "127.0.0.1:8081", "evil.example", false},
+		{named, "127.0.0.1:8081", "127.0.0.1.evil.example:8081", false},
+		{named, "127.0.0.1:8081", "localhost.evil.example", false},
+		{named, "[::ffff:127.0.0.1]:8081", "evil.example", false},
+		{named, "127.0.0.1:8081", "", false},
+		{named, "127.0.0.1:8081", "10.1.2.3:8080", false},
+
+		{named, "10.1.2.3:8080", "shardctl.test", true},
+		{named, "10.1.2.3:8080", "SHARDCTL.test.:443", true},
+		{named, "10.1.2.3:8080", "replica-1.test:8080", true}, // as other replicas ask
+		{named, "10.1.2.3:8080", "10.1.2.3:8080", true},       // as probes do
+		{named, "[fd00::1]:8080", "[fd00::1]:8080", true},
+		{named, "10.1.2.3:8080", "localhost:8080", true}, // as through a tunnel
+		{named, "10.1.2.3:8080", "evil.example", false},
+		{named, "[fd00::1]:8080", "evil.example:8080", false},
+		{named, "10.1.2.3:8080", "10.1.2.3.evil.example", false},
+		{named, "10.1.2.3:8080", "", false},
+		{nil, "10.1.2.3:8080", "any.name", true},
+		{ListenerHosts(nil, "replica-1.test:8080"), "10.1.2.3:8080", "any.name", true},
 	} {
 		local, err := net.ResolveTCPAddr("tcp", test.local)
 		if err != nil {
@@ -162,8 +179,8 @@ func TestHostsOverLoopback(t *testing.T) {
 			context.WithValue(t.Context(), http.LocalAddrContextKey, local), http.MethodGet, "/", nil,
 		)
 		r.Host = test.host
-		if got := (Hosts{"shardctl.test"}).Allow(r); got != test.want {
-			t.Errorf("Host %q at %s: %v", test.host, test.local, got)
+		if got := test.hosts.Allow(r); got != test.want {
+			t.Errorf("hosts %q: Host %q at %s: %v", test.hosts, test.host, test.local, got)
 		}
 	}
 }

@@ -9,20 +9,33 @@ import (
 	"strings"
 )
 
-// Hosts are the names, in addition to those of loopback, under which a request that arrives over a loopback address may
-// ask.
+// Hosts are the names of a listener, in addition to those of loopback. Where there are none, a request that arrives
+// over another address than loopback may ask under any name.
 type Hosts []string
 
-// Allow says whether the request may be answered. A website that has its own name resolved to 127.0.0.1 reaches
-// listeners of this machine; the name then stands in Host. Requests over other addresses, as Services and Ingresses
-// send them, carry whatever name those have.
+// ListenerHosts are the names that an operator has given, together with the one under which other replicas ask. None
+// given are none.
+func ListenerHosts(given []string, advertise string) Hosts {
+	if len(given) == 0 {
+		return nil
+	}
+	return append(slices.Clone(given), hostOf(advertise))
+}
+
+// Allow reports whether the request may be answered. A website that has its own name resolved to an address of this
+// machine, or of its network, reaches the listener from a browser there; the name then stands in Host. An address in
+// Host is no such name, and probes and scrapers ask by it. Over loopback only loopback's addresses count.
 func (h Hosts) Allow(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !loopback(hostOf(local.String())) {
+	host := hostOf(r.Host)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") || loopback(host) || slices.Contains(h, host) {
 		return true
 	}
-	host := hostOf(r.Host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || loopback(host) || slices.Contains(h, host)
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if ok && loopback(hostOf(local.String())) {
+		return false
+	}
+	_, err := netip.ParseAddr(host)
+	return len(h) == 0 || err == nil
 }
 
 // hostOf is the host of HOST or HOST:PORT, in lower case and without a closing dot.

@@ -33,8 +33,8 @@ func (g *Guard) CheckHost(next http.Handler) http.Handler {
 	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
 		if !g.Hosts.Allow(r) {
 			return httperr.New(http.StatusMisdirectedRequest, api.ReasonMisdirected,
-				"this listener is not %.100q; over a loopback address, ask for localhost or a name of "+
-					"server.hosts", r.Host)
+				"this listener is not %.100q; ask by its address, for a name of server.hosts, or over a loopback "+
+					"address for localhost", r.Host)
 		}
 		next.ServeHTTP(w, r)
 		return nil

@@ -277,7 +277,7 @@ func refusals() (all object) {
 		{"Expired", "The continue token is too old; begin again.", ""},
 		{"TooLarge", "The body has more than 64 KiB.", ""},
 		{"UnsupportedMedia", "The body is not application/json.", ""},
-		{"Misdirected", "It came over a loopback address, under a name that is not the listener's.", ""},
+		{"Misdirected", "It came under a name that is not the listener's.", ""},
 		{"TooManyFailures", "Too much comes from this address: wrong tokens (TooManyFailures), " +
 			"requests at once (TooManyRequests) or watches (TooManyWatchers); or the store was read as often as it is for " +
 			"strangers (TooManyRequests).", "Retry-After"},
