@@ -4,10 +4,12 @@
 
 import { randomUUID } from "node:crypto";
 import { openSync, readSync } from "node:fs";
-import http from "node:http";
 import { setTimeout as setTimeoutPromise } from "node:timers/promises";
-import { urlToHttpOptions } from "node:url";
 import { Worker } from "node:worker_threads";
+
+import { LeaseLost, Replica, ReplicaError } from "./replica.js";
+
+export { LeaseLost, ReplicaError };
 
 const EXIT_STUCK = 75;
 const WAIT = 1; // seconds that a call may wait for news
@@ -55,15 +57,6 @@ export function slot(key, slots) {
 }
 
 export class Done extends Error {}
-
-export class ReplicaError extends Error {
-  constructor(status, detail) {
-    super(status ? `${status}: ${detail}` : detail);
-    this.status = status;
-  }
-}
-
-export class LeaseLost extends ReplicaError {}
 
 class Lease {
   #app;
@@ -154,9 +147,7 @@ class Application {
   #cancelAt = 0;
   #longest = 0; // seconds that a reply of this session was valid for
   #timeout = 10_000; // ms of one call
-  #address;
-  #to; // what http.request takes it as
-  #token;
+  #replica;
   #id = randomUUID();
   #work = new Map();
   #runs = new Map();
@@ -174,10 +165,7 @@ class Application {
   #giveUp = null; // the call that waits for news
 
   constructor(address, token) {
-    this.#address = address;
-    const socket = address.startsWith("unix:");
-    this.#to = socket ? { socketPath: address.slice(5) } : urlToHttpOptions(new URL(`http://${address}`));
-    this.#token = token ?? "";
+    this.#replica = new Replica(address, token);
   }
 
   group(name, work) {
@@ -212,7 +200,7 @@ class Application {
         this.#over = !this.#ready && this.#live === 0; // nothing runs, so nothing has to be handed over
         failures++;
         if ([1, 10, 100].includes(failures)) {
-          console.error(`shardctl: the replica at ${this.#address} does not answer: ${err.message}`);
+          console.error(`shardctl: the replica at ${this.#replica.address} does not answer: ${err.message}`);
         }
         await pause(Math.min(1000, 50 * 2 ** failures) * Math.random());
       }
@@ -362,36 +350,7 @@ class Application {
     run.cancel();
   }
 
-  /** One request over a connection of its own; resolves to the body. */
-  request(method, path, { body, token = 0, timeout = 10_000, started } = {}) {
-    const headers = { authorization: `Bearer ${this.#token}`, "shardctl-fencing-token": token };
-    return new Promise((resolve, reject) => {
-      const failed = (err) => reject(new ReplicaError(0, `${this.#address}: ${err.message}`));
-      const request = http.request({ ...this.#to, method, path, headers, timeout, agent: false }, (response) => {
-        const parts = [];
-        response.on("data", (part) => parts.push(part)).on("error", failed).on("end", () => {
-          const text = Buffer.concat(parts);
-          if (response.statusCode < 300) {
-            return resolve(text);
-          }
-          const Refused = response.statusCode === 409 && token ? LeaseLost : ReplicaError;
-          reject(new Refused(response.statusCode, detailOf(text) ?? response.statusMessage));
-        });
-      });
-      const giveUp = (err) => {
-        failed(err); // first: a response that is cut off may say nothing more
-        request.destroy();
-      };
-      request.on("timeout", () => giveUp(new Error("no answer in time"))).on("error", failed).end(body);
-      started?.(giveUp);
-    });
-  }
-}
-
-function detailOf(text) {
-  try {
-    return JSON.parse(text).detail;
-  } catch {
-    return undefined;
+  request(method, path, options) {
+    return this.#replica.request(method, path, options);
   }
 }

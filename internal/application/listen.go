@@ -14,7 +14,8 @@ import (
 )
 
 // Listen listens at unix:/PATH or HOST:PORT. A socket is for its user alone: its mode is 0600. It is removed when the
-// listener is closed. Its directory is made, with mode 0700, in a parent that exists.
+// listener is closed. Its directory is made, with mode 0700, in a parent that exists. One that is there must belong to
+// this user or to root, and be writable by its owner alone.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	path, socket := strings.CutPrefix(address, "unix:")
@@ -56,17 +57,26 @@ func (l socketListener) Close() error {
 }
 
 // ensureDirectory makes a directory that is not there: a volume of a pod is writable by all, and this one is not. It
-// refuses one in which anybody could put another socket in the place of this one.
+// refuses one in which others could listen at the path before this process does: they would be taken for the replica.
 func ensureDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.Mkdir(dir, 0o700)
+		if err = os.Mkdir(dir, 0o700); err == nil || !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		info, err = os.Stat(dir)
 	}
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
-		return fmt.Errorf("directory %s has mode %v: must not be writable by others without the sticky bit", dir, mode)
+	owner, user := info.Sys().(*syscall.Stat_t).Uid, os.Geteuid() //nolint:forcetypeassert // what os.Stat gives on Unix
+	if owner != 0 && int(owner) != user {
+		return fmt.Errorf("directory %s belongs to user %d: must belong to user %d, whom shardctl runs as, or to root",
+			dir, owner, user)
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 {
+		return fmt.Errorf("directory %s has mode %v: must not be writable by group or others, who could listen there "+
+			"in the replica's place; name one of its own, as unix:%s", dir, mode, filepath.Join(dir, "shardctl", "app.sock"))
 	}
 	return nil
 }

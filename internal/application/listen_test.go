@@ -8,8 +8,18 @@ import (
 	"testing"
 )
 
+// ownDir is a directory that its owner alone may write to, whatever the umask.
+func ownDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestASocketIsForItsUserAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.sock")
+	path := filepath.Join(ownDir(t), "app.sock")
 	l, err := Listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +45,7 @@ func TestASocketIsForItsUserAlone(t *testing.T) {
 }
 
 func TestAStaleSocketIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.sock")
+	path := filepath.Join(ownDir(t), "app.sock")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +60,7 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 }
 
 func TestWhatIsNoSocketStays(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.sock")
+	path := filepath.Join(ownDir(t), "app.sock")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +72,18 @@ func TestWhatIsNoSocketStays(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatAllMayWriteToIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	for mode, allowed := range map[os.FileMode]bool{0o777: false, 0o777 | os.ModeSticky: true, 0o775: true} {
+// Whoever listens first in a directory would be taken for the replica, so others must not write to it. The sticky bit
+// only keeps them from removing what is there.
+func TestADirectoryThatOthersMayWriteToIsRefused(t *testing.T) {
+	dir := ownDir(t)
+	for mode, allowed := range map[os.FileMode]bool{
+		0o777: false, 0o777 | os.ModeSticky: false, 0o775: false, 0o722: false, 0o755: true, 0o700: true,
+	} {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
 		l, err := Listen(t.Context(), "unix:"+filepath.Join(dir, "app.sock"))
-		if (err == nil) != allowed {
+		if (err == nil) != allowed || err != nil && !strings.Contains(err.Error(), dir+" has mode ") {
 			t.Errorf("mode %v: %v", mode, err)
 		}
 		if err == nil {
@@ -78,9 +92,26 @@ func TestADirectoryThatAllMayWriteToIsRefused(t *testing.T) {
 	}
 }
 
+func TestADirectoryOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a directory away")
+	}
+	dir := ownDir(t)
+	if err := os.Chown(dir, 65533, -1); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(t.Context(), "unix:"+filepath.Join(dir, "app.sock"))
+	if err == nil {
+		_ = l.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "belongs to user 65533: must belong to user 0") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // An emptyDir of Kubernetes is writable by all, so the socket stands in a directory of its own there.
 func TestTheDirectoryOfASocketIsMade(t *testing.T) {
-	volume := t.TempDir()
+	volume := ownDir(t)
 	if err := os.Chmod(volume, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ lease: {duration: %v}
 server: {listen: %q}
 admin: {listen: %q}
 app:
-  listen: "unix:%s/app.sock"
+  listen: "unix:%s/app/app.sock"
   command: [env, "PYTHONPATH=%s", PYTHONDONTWRITEBYTECODE=1, python3, "%s"]
 groups:
   - name: topics

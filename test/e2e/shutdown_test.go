@@ -70,7 +70,7 @@ groups:
 	It("comes with the end of its guard, also while the command of an application ends", func(ctx SpecContext) {
 		o := newOwn("guard-gone", "")
 		app := map[string]any{"app": map[string]any{
-			"listen": "unix:" + filepath.Join(GinkgoT().TempDir(), "app"),
+			"listen": "unix:" + filepath.Join(GinkgoT().TempDir(), "app", "s"), // a directory that is made for it
 			"command": []string{
 				"sh", "-c", "trap 'echo asked >> $0' TERM; while :; do sleep 0.05; done", filepath.Join(o.dir, "log"),
 			},

@@ -35,11 +35,12 @@ import uuid
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, TypeVar
 from urllib.parse import quote
 
+from ._connection import Connection, connect_to
+
 __all__ = ["Application", "Done", "Error", "Lease", "LeaseLost", "Owner", "connect", "slot"]
 
 log = logging.getLogger("shardctl")
 _WAIT, _LOOK = 1.0, 0.1  # seconds that a call may wait for news, and between looks at the clock, at most
-_Connection = http.client.HTTPConnection
 _F = TypeVar("_F", bound=Callable[["Lease"], Any])
 
 
@@ -168,23 +169,11 @@ class _Run:
         self.app._news()
 
 
-def _open(address: str, timeout: float) -> _Connection:
-    unix = address.startswith("unix:")
-    connection = _Connection("localhost" if unix else address, timeout=timeout)
-    if unix:
-        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.sock.settimeout(timeout)
-        connection.sock.connect(address[len("unix:"):])
-    else:
-        connection.connect()
-    return connection
-
-
 def connect(address: Optional[str] = None, token: Optional[str] = None) -> Application:
     """The application of the replica at unix:PATH or HOST:PORT: $SHARDCTL_APP, with the token $SHARDCTL_APP_TOKEN."""
     if not (address := address or os.environ.get("SHARDCTL_APP", "")):
         raise Error(0, "no address: give unix:PATH or HOST:PORT, or set SHARDCTL_APP")
-    return Application(address, token or os.environ.get("SHARDCTL_APP_TOKEN", ""))
+    return Application(address, (token or os.environ.get("SHARDCTL_APP_TOKEN", "")).strip())
 
 
 class Application:
@@ -318,7 +307,7 @@ class Application:
             return f'{head}, "running": [{", ".join([run.listed for run in self._runs.values()])}]}}'.encode()
 
     def _call(self, body: bytes) -> dict[str, Any]:
-        with contextlib.closing(_open(self._address, self._timeout)) as connection:
+        with contextlib.closing(connect_to(self._address, self._timeout)) as connection:
             with self._lock:
                 self._waiting = connection.sock if self._listed else None
                 if self._waiting and self._changed:
@@ -383,12 +372,12 @@ class Application:
     def _request(self, method: str, what: str, key: str, token: int = 0, body: Optional[bytes] = None) -> bytes:
         path = "/".join(quote(part, "") for part in ("v1", what, *key.split("/", 1)))
         try:
-            with contextlib.closing(_open(self._address, 10)) as connection:
+            with contextlib.closing(connect_to(self._address, 10)) as connection:
                 return self._exchange(connection, method, "/" + path, body, token)
         except (OSError, http.client.HTTPException) as err:
             raise Error(0, f"{self._address}: {err}") from err
 
-    def _exchange(self, to: _Connection, method: str, path: str, body: Optional[bytes], token: int = 0) -> bytes:
+    def _exchange(self, to: Connection, method: str, path: str, body: Optional[bytes], token: int = 0) -> bytes:
         headers = {"Authorization": f"Bearer {self._token}", "Shardctl-Fencing-Token": str(token)}
         to.request(method, path, body, headers)
         response = to.getresponse()

@@ -2,7 +2,9 @@ package dev.shardctl;
 
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static java.nio.charset.StandardCharsets.UTF_8;
+import static jdk.net.ExtendedSocketOptions.SO_PEERCRED;
 
+import com.sun.security.auth.module.UnixSystem;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -13,6 +15,7 @@ import java.nio.channels.Channels;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.SocketChannel;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
@@ -33,7 +36,10 @@ final class Replica {
             throw new IllegalArgumentException("address \"" + name + "\": must be unix:PATH or HOST:PORT");
         }
         this.name = name;
-        this.token = token;
+        this.token = token.strip(); // as of a file, which ends its line
+        if (this.token.chars().anyMatch(c -> c < ' ' || c == 0x7f)) {
+            throw new IllegalArgumentException("the token holds a control character: must be one line");
+        }
         String rest = name.substring(colon + 1);
         address = name.startsWith("unix:") ? UnixDomainSocketAddress.of(name.substring(5))
             : new InetSocketAddress(name.substring(0, colon), Integer.parseInt(rest));
@@ -44,8 +50,28 @@ final class Replica {
         return "the replica at " + name;
     }
 
+    /** A connection to the replica. One of another user is refused: others may listen first in a shared directory. */
     SocketChannel open() throws IOException {
-        return SocketChannel.open(address);
+        var channel = SocketChannel.open(address);
+        try {
+            if (channel.supportedOptions().contains(SO_PEERCRED) && address instanceof UnixDomainSocketAddress) {
+                checkPeer(channel.getOption(SO_PEERCRED).user().getName());
+            }
+            return channel;
+        } catch (IOException | RuntimeException e) {
+            close(channel);
+            throw e;
+        }
+    }
+
+    /** Checks the name of the peer's user, or its number where it has no name. */
+    private void checkPeer(String peer) throws IOException {
+        var own = new UnixSystem();
+        String user = own.getUsername() == null ? Long.toString(own.getUid()) : own.getUsername();
+        if (!List.of(user, "root", "0").contains(peer)) {
+            throw new IOException(name + " is user " + peer + "'s: must be of user " + user
+                + ", as this process, or root");
+        }
     }
 
     /** One request about a key. An interrupt does not end it: work that has to stop may keep its last value. */
