@@ -14,7 +14,8 @@ import (
 //	<!-- file: NAME -->          the block is the content of that file in the directory where the commands run
 //	<!-- program: DIR/NAME -->   the block is a file of a service, whose processes run in a directory of their own
 //	<!-- three: DIR -->          the commands of that service; the last one starts one of its three processes
-//	<!-- same: PATH -->          the block is what stands in that file of the repository, or a part of it
+//	<!-- same: PATH -->          the block is what stands in that file of the repository, or a part of it; a line …
+//	                             leaves lines out
 //	<!-- shown: NAME -->         an end-to-end scenario runs the commands in the state that the page speaks of
 //	<!-- needs: WHAT -->         the commands need what a test does not have; they are parsed, and their files and
 //	                             flags checked

@@ -39,6 +39,21 @@ func connect(uri string) (*mongo.Database, error) {
 	return client.Database(name), nil
 }
 
+var _ = newGuard
+
+// newGuard is what the documentation shows.
+func newGuard(ctx context.Context, client *mongo.Client) (*idempotency.Guard, error) {
+	requests := client.Database("shop").Collection("requests")
+	err := idempotencymongo.Setup(ctx, requests) // the collection, and an index that has expired documents removed
+	if err != nil {
+		return nil, err
+	}
+	guard, err := idempotency.New(idempotency.Config{
+		Transact: idempotencymongo.Transactions{Collection: requests}.Transact,
+	})
+	return guard, err
+}
+
 // fresh is an empty database with the collection.
 func fresh(tb testing.TB, uri string) *mongo.Database {
 	tb.Helper()
