@@ -93,7 +93,7 @@ test: ## What to run after a change: go test ./...
 
 # In this order: what computes and needs no more than Go, while software for the others is installed; then what waits.
 CI      = check modules image-test models race chart processes stores mongo brokers clients page scenarios
-NIGHTLY = test $(CI) lint-modules chaos api simulation fuzz broken cluster
+NIGHTLY = test $(CI) lint-modules vuln chaos api simulation fuzz broken cluster
 
 .PHONY: ci
 ci: ## What .ci/run has beside go test ./...: every suite that the change reaches, with a table of their times
@@ -280,6 +280,17 @@ lint: ## golangci-lint, go vet included, with the rules of the layout
 .PHONY: lint-modules
 lint-modules: ## The same for the modules that no one imports: what they are built with takes minutes to read
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
+
+# Whether it is an error that the database of vulnerabilities cannot be reached.
+VULN_REQUIRED ?=
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: vuln
+vuln: ## Known vulnerabilities of what our code calls, in all modules; it says where vuln.go.dev cannot be reached
+	@if ! curl -fsS --max-time 30 -o /dev/null https://vuln.go.dev/index/db.json; then \
+		echo 'vuln: https://vuln.go.dev cannot be reached: nothing was checked' >&2; exit $(if $(VULN_REQUIRED),1,0); \
+	fi; \
+	for module in . $(NESTED); do echo "== $$module"; go -C "$$module" run $(GOVULNCHECK) -test ./...; done
 
 .PHONY: chart
 chart: chart-install ## The Helm chart: lint, unit tests, README, Kubernetes 1.29 and 1.36, alerts, package; at night kube-score and the versions between (CHART_STEPS=unittest for one)
