@@ -134,6 +134,9 @@ func (o *lockOptions) work(
 			Guard: worker.Sessions{Client: client, Log: logr.Discard()}, Logger: logr.Discard(),
 		},
 	}
+	r.Warn = func(text string) {
+		_, _ = fmt.Fprintf(stderr, "shardctl lock: %s\n", text) // there is nowhere else to say it
+	}
 	r.Key = args[0]
 	if o.verbose {
 		r.Report = func(format string, args ...any) {

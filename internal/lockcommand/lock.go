@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -112,7 +113,11 @@ func (r *Run) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	cfg := r.Elector
-	cfg.Store = db
+	cfg.Store = refusals.New(db, cfg.LeaseDuration/2, func(x refusals.Refusal) {
+		if r.Warn != nil {
+			r.Warn(fmt.Sprintf("%s fail again and again: %v", x.Doing(), x.Err))
+		}
+	})
 	elector, err := elect.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		return nil, errors.Join(err, db.Close(ctx))

@@ -44,6 +44,8 @@ type Run struct {
 	Elector  elect.Config // without its store
 	// Report writes what happens, for people. It may be nil.
 	Report func(format string, args ...any)
+	// Warn writes, for people, what keeps the command waiting. It may be nil.
+	Warn func(text string)
 }
 
 // Do takes the lock, runs the command, and gives the lock back once nothing of the command is left. It may be called

@@ -8,20 +8,20 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/runs"
 )
 
 // node is what takes part in the cluster once there is a store.
 type node struct {
-	store   store.Store
+	store   *refusals.Store
 	elector *elect.Elector
 	cluster elect.Cluster // of the elector
 	loop    *balancer.Loop
@@ -33,7 +33,7 @@ type node struct {
 	member memberDoc
 }
 
-func (r *Replica) newNode(db store.Store) (*node, error) {
+func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
 		Store: db, Member: r.member(s, view.StoreLists{}), LeaseDuration: s.Lease.Duration,

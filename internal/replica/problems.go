@@ -12,7 +12,6 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
@@ -156,17 +155,6 @@ func configInvalid(instance string, err error) api.Problem {
 		Reason: api.ProblemConfigInvalid, Severity: api.SeverityError, Instance: instance,
 		Message: "the changed configuration is refused, the last good one stays: " + message,
 	}
-}
-
-// storeProblems is what an operator should know of the store itself.
-func storeProblems(db store.Store) []api.Problem {
-	var problems []api.Problem
-	for _, p := range store.Problems(db) {
-		problems = append(
-			problems, api.Problem{Reason: p.Reason, Severity: api.SeverityWarning, Message: p.Message},
-		)
-	}
-	return problems
 }
 
 // problemLog logs problems as they come and go, each once. What is wrong from the start, before there is a store, is

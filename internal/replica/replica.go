@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
@@ -138,7 +139,7 @@ func (r *Replica) StoreFailed(err error) {
 // Run takes part in the cluster until ctx ends or Drain is through. It closes neither the store nor anything else that
 // it was given. Call it once.
 func (r *Replica) Run(ctx context.Context, db store.Store) error {
-	n, err := r.newNode(db)
+	n, err := r.newNode(refusals.New(db, r.Settings().Lease.Duration/2, nil))
 	if err != nil {
 		return err
 	}
@@ -146,9 +147,6 @@ func (r *Replica) Run(ctx context.Context, db store.Store) error {
 	defer n.tasks.Close()
 	r.node.Store(n)
 	r.problems.clear(api.ProblemStoreUnreachable)
-	for _, p := range storeProblems(db) {
-		r.problems.set(p)
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
@@ -236,6 +234,7 @@ func (r *Replica) collect() view.Input {
 	}
 	if n := r.node.Load(); n != nil {
 		in.Cluster, in.Report = n.cluster.View(), n.loop.Report()
+		in.Refused, in.Store = n.store.Lasting(), store.Problems(n.store)
 		in.Ages, _ = n.cluster.Ages(context.Background()) // at the end there are none
 		in.Application, in.LastCall = n.beside.status(s.App.Listen)
 	}

@@ -126,8 +126,8 @@ func SortProblems(problems []api.Problem) {
 // others, which show it too.
 func OfOneReplica(reason string) bool {
 	switch reason {
-	case api.ProblemStopStuck, api.ProblemStartStuck, api.ProblemStoreSlow, api.ProblemStoreForgot,
-		api.ProblemClockSkew, api.ProblemConfigInvalid, api.ProblemRestartRequired, api.ProblemNoApplication:
+	case api.ProblemStopStuck, api.ProblemStartStuck, api.ProblemStoreRefuses, api.ProblemStoreSlow,
+		api.ProblemStoreForgot, api.ProblemClockSkew, api.ProblemConfigInvalid, api.ProblemRestartRequired, api.ProblemNoApplication:
 		return true
 	default:
 		return false

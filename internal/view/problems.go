@@ -63,7 +63,8 @@ func findClock(view *cluster.View, instance string, lease time.Duration) []Findi
 	}}}
 }
 
-// findStore finds a store that does not answer, is slow, or was restored from a backup.
+// findStore finds a store that does not answer, refuses calls, is slow, was restored from a backup, or is set up in a
+// way that operators should know of.
 func (m *maker) findStore(head *api.Status) []Finding {
 	lease, last := m.in.Settings.Lease.Duration, m.in.Heartbeat
 	var found []Finding
@@ -84,6 +85,17 @@ func (m *maker) findStore(head *api.Status) []Finding {
 				"a heartbeat takes %v; more than %v, a twentieth of the lease, is slow",
 				last.Took.Round(time.Millisecond), lease/20,
 			),
+		}})
+	}
+	if m.in.Refused != "" {
+		found = append(found, Finding{Problem: api.Problem{
+			Reason: api.ProblemStoreRefuses, Severity: api.SeverityError, Instance: head.Instance,
+			Message: m.in.Refused,
+		}})
+	}
+	for _, p := range m.in.Store {
+		found = append(found, Finding{Problem: api.Problem{
+			Reason: p.Reason, Severity: api.SeverityWarning, Message: p.Message,
 		}})
 	}
 	if m.in.Cluster != nil && m.in.Cluster.Forgot {

@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Input is what a snapshot is made from.
@@ -30,6 +31,8 @@ type Input struct {
 	Report    *balancer.Report         // of the last plan; nil before the first
 	Ages      map[string]time.Duration // of the newest heartbeats by session; for others that of Cluster counts
 	Heartbeat Heartbeat                // the replica's last
+	Refused   string                   // what the store has refused the replica for long; empty: nothing
+	Store     []store.Problem          // what is known of the store itself
 
 	Application *record.Application // beside the replica; nil: none is configured
 	LastCall    time.Time           // of the application; zero: it has not called

@@ -108,6 +108,7 @@ const (
 	ProblemNoInstance         = "NoInstance"         // tasks that no live instance may own
 	ProblemNoHeadroom         = "NoHeadroom"         // losing one instance would leave tasks over
 	ProblemStoreUnreachable   = "StoreUnreachable"   // the store does not answer
+	ProblemStoreRefuses       = "StoreRefuses"       // the store answers, and refuses some calls
 	ProblemStoreSlow          = "StoreSlow"          // the store answers late
 	ProblemStoreStandalone    = "StoreStandalone"    // MongoDB without a replica set
 	ProblemStoreForgot        = "StoreForgot"        // the store has lost writes it had acknowledged
@@ -146,8 +147,9 @@ const (
 // ProblemReasons lists every reason above.
 func ProblemReasons() []string {
 	return []string{
-		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreSlow,
-		ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding, ProblemTaskFailing,
+		ProblemNoCapacity, ProblemNoInstance, ProblemNoHeadroom, ProblemStoreUnreachable, ProblemStoreRefuses,
+		ProblemStoreSlow, ProblemStoreStandalone, ProblemStoreForgot, ProblemStoreArbiter, ProblemStoreSharding,
+		ProblemTaskFailing,
 		ProblemStoreNotDurable, ProblemStoreNotReplicated, ProblemStorePolled, ProblemStoreNotCompacted,
 		ProblemStoreNearlyFull, ProblemStoreUnchecked, ProblemStoreEviction, ProblemStoreClosed,
 		ProblemStoreReplicaLags, ProblemStoreSeveralNodes, ProblemStorePrivileged, ProblemStoreMinorityAway,

@@ -16,6 +16,8 @@ import (
 
 // Config is what an Elector is made of. Only Store is required.
 type Config struct {
+	// Store is where the documents are. When its calls for one kind of document fail for half of the lease, that is
+	// logged as an error, once.
 	Store store.Store
 	// Member is what this instance says of itself. Session, Rev, Opened and LeaseMS are filled in. Instance
 	// defaults to the host name.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -39,6 +40,11 @@ func New(cfg Config) (*Elector, error) {
 	p, err := cfg.validate()
 	if err != nil {
 		return nil, err
+	}
+	if _, watched := cfg.Store.(*refusals.Store); !watched {
+		cfg.Store = refusals.New(cfg.Store, cfg.LeaseDuration/2, func(r refusals.Refusal) {
+			cfg.Logger.Error(r.Err, "Calls of the store fail again and again", "doing", r.Doing())
+		})
 	}
 	observe := func(x engine.Event) { cfg.observe(p, x) }
 	return &Elector{

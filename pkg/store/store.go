@@ -40,6 +40,9 @@ var (
 	// or dropped and set up anew. Nothing is applied there, and the store goes on once the right one is back. It is an
 	// ErrInvalid.
 	ErrOther = fmt.Errorf("%w: another store is in its place", ErrInvalid)
+	// ErrPaused says the database takes no claims for a time that ends by itself, as after a fail-over that may have lost
+	// writes. It comes with [ErrUnavailable].
+	ErrPaused = errors.New("store pauses claims")
 )
 
 // Other is an [ErrOther] that names the identity of the store that was opened and the one that was found in its place,

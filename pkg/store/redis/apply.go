@@ -179,10 +179,11 @@ func (b *batch) closed(c store.Change, why string) error {
 			max(0, c.Claim-b.course.age(b.course.expected(), time.Now())).Round(time.Millisecond))
 	}
 	err := fmt.Errorf("%w: the gate %s is %w: %s", store.ErrUnavailable, b.keys.gate(), errClosed, text)
-	if word != "gate" { // it stays closed
-		err = fmt.Errorf("%w: %w", store.ErrSettings, err)
-		b.warn(err)
+	if word == "gate" {
+		return fmt.Errorf("%w: %w", store.ErrPaused, err)
 	}
+	err = fmt.Errorf("%w: %w", store.ErrSettings, err) // it stays closed
+	b.warn(err)
 	return err
 }
 
