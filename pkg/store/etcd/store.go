@@ -76,7 +76,7 @@ type backend struct {
 	parts
 	timeout  time.Duration
 	tidies   bool // it takes away entries of indexes that edits by other tools left
-	problems []store.Problem
+	problems engine.Problems
 }
 
 // Open connects to the first member that answers, and writes the version of the layout if it is not there. Any number
@@ -106,13 +106,16 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Stor
 		}
 		b.floors = &floors{link: b.link, key: p.keys.floor()}
 		if err = b.setUp(ctx, s.Existing); err == nil && !s.Existing { // a guard is in a hurry
-			b.problems, err = b.findProblems(ctx)
+			err = b.Look(ctx)
 		}
 		return err
 	})
 	if err != nil {
 		_ = opened.Close(context.WithoutCancel(ctx)) // why it cannot be opened is what counts
 		return nil, err
+	}
+	if !s.Existing {
+		opened.KeepLooking()
 	}
 	return opened, nil
 }
@@ -138,8 +141,17 @@ func (b *backend) RaiseFloor(ctx context.Context, least int64) error {
 }
 
 // Problems says what an operator should know about this etcd: that its history is not compacted, that it is nearly
-// full, alarms, that it refuses watches. It was found out by Open.
-func (b *backend) Problems() []store.Problem { return b.problems }
+// full, alarms, that it refuses watches.
+func (b *backend) Problems() []store.Problem { return b.problems.All() }
+
+// Look implements [engine.Looker].
+func (b *backend) Look(ctx context.Context) error {
+	found, err := b.findProblems(ctx)
+	if err == nil {
+		b.problems.Looked(found)
+	}
+	return err
+}
 
 // Translate implements [engine.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.translate(doing, err) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // schemaVersion is the version of the layout that this program writes.
@@ -21,7 +22,7 @@ const schemaVersion = 2
 // setup makes a database ready, and finds out what it is.
 type setup struct {
 	*reader
-	problems []store.Problem
+	problems engine.Problems
 }
 
 // setUp reaches the database, looks at what it is, and makes what is missing, unless all of it is to exist.
@@ -71,87 +72,110 @@ func (h hello) standalone() bool { return h.SetName == "" && !h.sharded() }
 
 // inspect asks the primary what kind of database this is, and takes the first sample of its clock.
 func (s *setup) inspect(ctx context.Context) error {
-	var h hello
-	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
-		return fmt.Errorf("reach the primary: %w", err)
+	h, found, err := s.examine(ctx)
+	if err != nil {
+		return err
 	}
-	s.clock.sample(int64(h.LocalTime), time.Now())
 	if s.direct && !h.Primary {
 		return fmt.Errorf("%w: URI: directConnection=true leads to a member that is no primary: name all members and "+
 			"replicaSet instead", store.ErrInvalid)
 	}
+	s.clock.sample(int64(h.LocalTime), time.Now())
 	s.standalone = h.standalone()
-	if s.standalone {
-		s.problems = append(s.problems, store.Problem{
+	s.problems.Looked(found)
+	return nil
+}
+
+// Look implements [engine.Looker].
+func (s *setup) Look(ctx context.Context) error {
+	_, found, err := s.examine(ctx)
+	if err == nil {
+		s.problems.Looked(found)
+	}
+	return err
+}
+
+// examine asks the primary what kind of database this is, and finds what operators should know of it.
+func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, err error) {
+	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
+		return h, nil, fmt.Errorf("reach the primary: %w", err)
+	}
+	if h.standalone() {
+		found = append(found, store.Problem{
 			Reason: ReasonStandalone,
 			Message: "MongoDB is a standalone server: changes are polled for, and there is one copy of the data. " +
 				"Use a replica set.",
 		})
 	}
 	if len(h.Arbiters) > 0 {
-		s.problems = append(s.problems, store.Problem{
+		found = append(found, store.Problem{
 			Reason: ReasonArbiter, Message: "the replica set has arbiters (" + strings.Join(h.Arbiters, ", ") +
 				"): with one data-bearing member down no majority may hold a write. Use members with data.",
 		})
 	}
 	switch {
 	case h.sharded():
-		return s.inspectSharding(ctx)
-	case h.standalone():
-		return nil
+		sharding, err := s.inspectSharding(ctx)
+		return h, append(found, sharding...), err
+	case h.standalone(), s.direct && !h.Primary:
+		return h, found, nil
 	}
 	journalled, err := s.journalDefault(ctx)
 	if err != nil {
-		return fmt.Errorf("see the configuration of the replica set: %w", err)
+		return h, nil, fmt.Errorf("see the configuration of the replica set: %w", err)
 	}
 	if !journalled.Holds {
-		s.problems = append(s.problems, store.Problem{
+		found = append(found, store.Problem{
 			Reason: ReasonNotDurable,
 			Message: fmt.Sprintf("MongoDB's %s is %s: a crash of several members may lose what "+
 				"was read; set it to %s by rs.reconfig", journalled.Name, journalled.Value, journalled.Want),
 		})
 	}
-	return nil
+	return h, found, nil
 }
 
-// inspectSharding refuses documents that are sharded in a way that allows two of one ID. Events have no rivals.
-func (s *setup) inspectSharding(ctx context.Context) error {
+// inspectSharding refuses documents that are sharded in a way that allows two of one ID. Events have no rivals. Where the
+// user may not see that, it is one problem for all kinds.
+func (s *setup) inspectSharding(ctx context.Context) (found []store.Problem, err error) {
 	for _, info := range store.Table() {
 		if info.Kind == store.KindEvent {
 			continue
 		}
-		if err := s.inspectShardingOf(ctx, s.database+"."+collectionName(s.cluster, info.Kind)); err != nil {
-			return err
+		ns := s.database + "." + collectionName(s.cluster, info.Kind)
+		unseen, err := s.inspectShardingOf(ctx, ns)
+		if err != nil {
+			return nil, err
+		}
+		if unseen && len(found) == 0 {
+			found = []store.Problem{unseenSharding(ns)}
 		}
 	}
-	return nil
+	return found, nil
 }
 
-func (s *setup) inspectShardingOf(ctx context.Context, ns string) error {
+// inspectShardingOf returns true where the user may not see how a collection is sharded.
+func (s *setup) inspectShardingOf(ctx context.Context, ns string) (unseen bool, err error) {
 	var found struct {
 		Key     bson.D `bson:"key"`
 		Dropped bool   `bson:"dropped"`
 	}
-	err := s.client.Database("config").Collection("collections").FindOne(
+	err = s.client.Database("config").Collection("collections").FindOne(
 		ctx, bson.D{{Key: fieldID, Value: ns}},
 	).Decode(&found)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil // not sharded
+		return false, nil // not sharded
 	case hasCode(err, codeUnauthorized):
-		if !slices.ContainsFunc(s.problems, func(p store.Problem) bool { return p.Reason == ReasonSharding }) {
-			s.problems = append(s.problems, unseenSharding(ns))
-		}
-		return nil
+		return true, nil
 	case err != nil:
-		return fmt.Errorf("see how %s is sharded: %w", ns, err)
+		return false, fmt.Errorf("see how %s is sharded: %w", ns, err)
 	case !found.Dropped && !keyedByID(found.Key):
-		return fmt.Errorf(
+		return false, fmt.Errorf(
 			"%w: %s is sharded by %v, want unsharded or by _id: two shards could each hold a document of one ID",
 			store.ErrInvalid, ns, found.Key,
 		)
 	}
-	return nil
+	return false, nil
 }
 
 // unseenSharding is the problem of a user who may not see how a collection is sharded.

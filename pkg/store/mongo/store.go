@@ -45,6 +45,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
@@ -80,6 +82,9 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 		_ = s.Close(context.WithoutCancel(ctx)) // why it cannot be opened is what counts
 		return nil, err
 	}
+	if !opts.Existing {
+		s.KeepLooking()
+	}
 	return s, nil
 }
 
@@ -97,8 +102,22 @@ func newBackend(opts Options) *backend {
 // Traits implements [engine.Backend].
 func (b *backend) Traits() engine.Traits { return engine.Traits{Timeout: b.timeout} }
 
-// Problems says what an operator should know about this database: no replica set, arbiters. It was found out by Open.
-func (b *backend) Problems() []store.Problem { return b.problems }
+// Problems says what an operator should know about this database: no replica set, arbiters.
+func (b *backend) Problems() []store.Problem { return b.problems.All() }
+
+// Waits implements [engine.Waiter]. Any user may see his own operations, and with them whether the server is locked.
+func (b *backend) Waits(ctx context.Context) (string, error) {
+	var reply struct {
+		Locked bool `bson:"fsyncLock"`
+	}
+	err := b.client.Database("admin").RunCommand(ctx, bson.D{
+		{Key: "currentOp", Value: 1}, {Key: "$ownOps", Value: true},
+	}).Decode(&reply)
+	if err != nil || !reply.Locked {
+		return "", err
+	}
+	return "the server is locked by db.fsyncLock, as for a backup: db.fsyncUnlock ends that", nil
+}
 
 // Translate implements [engine.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }

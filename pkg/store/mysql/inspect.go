@@ -3,10 +3,13 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
@@ -19,6 +22,7 @@ const (
 	reasonReplicaLags  = "StoreReplicaLags"  // a fail-over may
 	reasonSeveralNodes = "StoreSeveralNodes" // several nodes take writes
 	reasonPrivileged   = "StorePrivileged"   // the user may write to a read-only server
+	reasonUnchecked    = "StoreUnchecked"    // who reads the binary log is not shown to the user
 )
 
 // leastWait is for how long a primary is to wait for a replica, in ms: for longer than any outage.
@@ -34,7 +38,10 @@ type judged struct {
 func (f facts) problems() []store.Problem {
 	var all []store.Problem
 	for _, j := range f.settings() {
-		if !j.Holds {
+		switch {
+		case j.reason == reasonUnchecked:
+			all = append(all, store.Problem{Reason: j.reason, Message: j.meaning})
+		case !j.Holds:
 			all = append(all, store.Problem{
 				Reason:  j.reason,
 				Message: fmt.Sprintf("%s is %s, want %s: %s", j.Name, j.Value, j.Want, j.meaning),
@@ -101,8 +108,20 @@ func (f facts) replication() []judged {
 					"or no replica connected",
 			}})
 		}
-		if replicas == 0 {
+		switch {
+		case replicas == 0:
 			return all
+		case !f.listed:
+			return append(all, judged{
+				store.Setting{Name: "replicas", Value: "not to be told from other readers of the binary log", Holds: true},
+				reasonUnchecked, fmt.Sprintf("%d clients read the binary log, and this user cannot tell replicas from backups "+
+					"and change capture (mysqlbinlog, Debezium): look at SHOW REPLICA HOSTS. Where a replica may be promoted, "+
+					"semi-synchronous replication has to be on; where there is none, it must be off, or writes wait for ever.",
+					replicas),
+			})
+		case f.registered == 0:
+			value := fmt.Sprintf("none; %d others read the binary log", replicas)
+			return append(all, judged{Setting: store.Setting{Name: "replicas", Value: value, Holds: true}})
 		}
 	}
 	const lost = "a fail-over may lose writes that were acknowledged"
@@ -132,8 +151,8 @@ func (f facts) replication() []judged {
 	return all
 }
 
-// replicas is how many are connected, and whether that is known. MariaDB counts them for every user. MySQL shows their
-// threads to a user with the right PROCESS.
+// replicas is how many clients read the binary log, and whether that is known: replicas, but also backups and change
+// capture. MariaDB counts them for every user. MySQL shows their threads to a user with the right PROCESS.
 func (f facts) replicas() (n int64, known bool) {
 	if _, counted := f.values["slaves_connected"]; counted {
 		return f.number("slaves_connected"), true
@@ -166,7 +185,11 @@ type facts struct {
 	version string            // such as 10.11.19-MariaDB-log
 	values  map[string]string // variables and counters by their names in lower case; a missing one is unknown to it
 	grants  []string          // of the account; never shown, since they may hold a hash of its password
-	senders int64             // threads that send the binary log to a replica, as far as the account sees them
+	senders int64             // threads that send the binary log, as far as the account sees them
+	// registered is how many of those who read it are replicas, which register themselves. It is asked for where somebody
+	// reads. listed: the account may see it.
+	registered int64
+	listed     bool
 }
 
 // asked are the variables and counters. Both databases' names are among them.
@@ -191,7 +214,7 @@ func (c *calls) facts(ctx context.Context) (facts, error) {
 		return err
 	}
 	err := c.on(ctx, sqlstore.Common, func(ctx context.Context, conn *sql.Conn) error {
-		return run(ctx, conn, []sqlstore.Statement{
+		err := run(ctx, conn, []sqlstore.Statement{
 			{Text: `SELECT VERSION()`, Row: func(row sqlstore.Row) error { return row.Scan(&f.version) }},
 			{Text: `SHOW GLOBAL VARIABLES WHERE Variable_name IN ` + asked, Row: pair},
 			{Text: `SHOW GLOBAL STATUS WHERE Variable_name IN ` + asked, Row: pair},
@@ -203,8 +226,28 @@ func (c *calls) facts(ctx context.Context) (facts, error) {
 				return err
 			}},
 		})
+		if readers, _ := f.replicas(); err != nil || readers == 0 {
+			return err
+		}
+		err = run(ctx, conn, []sqlstore.Statement{{Text: f.showReplicas(), Row: func(sqlstore.Row) error {
+			f.registered++
+			return nil
+		}}})
+		_, refused := errors.AsType[*mysql.MySQLError](err)
+		if f.listed = err == nil; refused {
+			return nil
+		}
+		return err
 	})
 	return f, err
+}
+
+// showReplicas lists those who have registered. Both databases know it by its old name, but for MySQL 8.4 and newer.
+func (f facts) showReplicas() string {
+	if f.mariaDB() {
+		return `SHOW SLAVE HOSTS`
+	}
+	return `SHOW REPLICA HOSTS`
 }
 
 func (f facts) number(name string) int64 {

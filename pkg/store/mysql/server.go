@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
@@ -21,7 +22,7 @@ type server struct {
 	*calls
 
 	poll     time.Duration
-	problems []store.Problem
+	problems engine.Problems
 }
 
 var _ sqlstore.Server = (*server)(nil)
@@ -30,7 +31,39 @@ var _ sqlstore.Server = (*server)(nil)
 func (c *calls) Identity() *sqlstore.Identity { return c.identity }
 
 // Problems implements [sqlstore.Server].
-func (s *server) Problems() []store.Problem { return s.problems }
+func (s *server) Problems() []store.Problem { return s.problems.All() }
+
+// Look implements [sqlstore.Server].
+func (s *server) Look(ctx context.Context) error {
+	f, err := s.facts(ctx)
+	if err == nil {
+		s.problems.Looked(f.problems())
+	}
+	return err
+}
+
+// waiting finds calls of this user that wait for what somebody else holds. Others are hidden from users without the
+// right PROCESS.
+const waiting = `SELECT state FROM information_schema.processlist WHERE db = database() AND ` +
+	`(state LIKE 'Waiting for % lock%' OR state LIKE 'Waiting for semi-sync%') ORDER BY time DESC LIMIT 1`
+
+// Waits implements [sqlstore.Server]. The connections of the pools may all wait themselves.
+func (s *server) Waits(ctx context.Context) (string, error) {
+	db := pool(connector{s.made, false}, 1)
+	defer func() { _ = db.Close() }()
+	var state string
+	err := db.QueryRowContext(ctx, waiting).Scan(&state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	case strings.Contains(state, "semi-sync"):
+		return fmt.Sprintf("the server is %q: a replica is away", state), nil
+	}
+	return fmt.Sprintf("the server is %q: somebody holds the table, or all of them, as FLUSH TABLES WITH READ LOCK "+
+		"and backups do", state), nil
+}
 
 // Inspect implements [sqlstore.Server].
 func (s *server) Inspect(ctx context.Context) (store.Inspection, error) {
@@ -59,7 +92,7 @@ func (s *server) look(ctx context.Context) error {
 	if err := f.refuse(); err != nil {
 		return err
 	}
-	s.problems = f.problems()
+	s.problems.Looked(f.problems())
 	// Half of what the server takes: the rest is for what the driver adds, and for a body that is escaped.
 	s.textSize = min(maxText, int(f.number("max_allowed_packet")/2))
 	return nil

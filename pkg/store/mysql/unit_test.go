@@ -22,7 +22,8 @@ func good() facts {
 		"innodb_flush_method": "O_DIRECT", "innodb_doublewrite": "ON", "slaves_connected": "1",
 		"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
 		"rpl_semi_sync_master_timeout": "3600000", "wsrep_on": "OFF",
-	}, grants: []string{"GRANT USAGE ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `super, x`.* TO `u`@`%`"}}
+	}, grants: []string{"GRANT USAGE ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `super, x`.* TO `u`@`%`"},
+		registered: 1, listed: true}
 }
 
 func TestProblems(t *testing.T) {
@@ -73,19 +74,22 @@ func TestReplicasOfMySQL(t *testing.T) {
 	const usage, process = "GRANT USAGE ON *.* TO `u`@`%`", "GRANT SELECT, PROCESS ON *.* TO `u`@`%`"
 	for name, tt := range map[string]struct {
 		semiSync, logBin, grant string
-		senders                 int64
+		senders, registered     int64  // below 0: not shown
 		want                    string // reasons of problems, and settings that are only shown
 	}{
-		"replica, not semi-synchronous": {"OFF", "ON", process, 1, reasonReplicaLags},
-		"replica, plugin missing":       {"", "ON", process, 1, reasonReplicaLags},
-		"semi-synchronous replica":      {"ON", "ON", process, 1, ""},
-		"no replica":                    {"OFF", "ON", process, 0, ""},
-		"no binary log":                 {"OFF", "OFF", usage, 0, ""},
-		"not shown":                     {"OFF", "ON", usage, 0, "replicas"},
-		"not shown, semi-synchronous":   {"ON", "ON", usage, 0, ""},
+		"replica, not semi-synchronous": {"OFF", "ON", process, 2, 1, reasonReplicaLags},
+		"replica, plugin missing":       {"", "ON", process, 1, 1, reasonReplicaLags},
+		"semi-synchronous replica":      {"ON", "ON", process, 1, 1, ""},
+		"no replica":                    {"OFF", "ON", process, 0, 0, ""},
+		"no binary log":                 {"OFF", "OFF", usage, 0, 0, ""},
+		"not shown":                     {"OFF", "ON", usage, 0, 0, "replicas"},
+		"not shown, semi-synchronous":   {"ON", "ON", usage, 0, 0, ""},
+		"a backup alone":                {"OFF", "ON", process, 1, 0, "replicas"},
+		"who reads is not shown":        {"OFF", "ON", process, 1, -1, reasonUnchecked + " replicas"},
 	} {
 		f := good()
 		f.version, f.grants, f.senders = "8.4.0", []string{tt.grant}, tt.senders
+		f.registered, f.listed = tt.registered, tt.registered >= 0
 		for variable := range f.values {
 			if strings.HasPrefix(variable, "rpl_") || variable == "slaves_connected" {
 				delete(f.values, variable)

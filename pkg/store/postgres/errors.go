@@ -53,7 +53,7 @@ func codeOf(err error) string {
 // passing says what to do about what may pass, by code.
 var passing = map[string]string{
 	tooManyConnections: "raise max_connections: each replica uses up to six",
-	lockNotAvailable:   "somebody else has the table or the row: see pg_locks",
+	lockNotAvailable:   "another transaction has the table or the row: see pg_locks and pg_stat_activity",
 	noSuchCharacter: "the encoding of the database lacks a character of a name or a text: use ASCII, or move to a database " +
 		"with ENCODING 'UTF8' (shardctl store copy)",
 	noTable: "search_path leads to another schema, or a table was dropped: mend that, or drop all tables of the cluster " +
@@ -121,7 +121,7 @@ func deposed(err error) bool {
 	case readOnlyTransaction, noSuchStatement, statementThere:
 		return true
 	}
-	return errors.Is(err, errReadOnly) || errors.Is(err, store.ErrOther)
+	return errors.Is(err, errReadOnly) || errors.Is(err, errNoWrites) || errors.Is(err, store.ErrOther)
 }
 
 // untold says that a server may not say which course it follows: the role may not ask, or it is something else that

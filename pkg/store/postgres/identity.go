@@ -74,8 +74,11 @@ func (c *connector) looking(blind bool) (text string, doubt int64) {
 
 // judge refuses a server by what it answers to looking: one that takes no writes, has another store, or was replaced.
 func (c *connector) judge(readOnly, system, wal, identity string) (course, error) {
-	if readOnly == "on" {
+	switch {
+	case readOnly == "on" && wal == "": // a standby, or a server that may not be asked
 		return course{}, errReadOnly
+	case readOnly == "on":
+		return course{}, errNoWrites
 	}
 	if err := c.identity.Check(identity); err != nil {
 		return course{}, err

@@ -169,13 +169,13 @@ func (s *server) prepare(ctx context.Context, existing bool) error {
 	if err != nil {
 		return err
 	}
-	s.problems = f.problems()
+	s.problems.Looked(f.problems())
 	if existing || s.poll > 0 {
 		return nil
 	}
 	hears, err := s.listener.start(ctx)
 	if err == nil && !hears {
-		s.problems = append(s.problems, polled())
+		s.problems.Add(polled())
 	}
 	return err
 }

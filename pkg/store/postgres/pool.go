@@ -308,6 +308,8 @@ type connector struct {
 var (
 	errReadOnly = errors.New("the server is read-only, as a standby is or a primary that was demoted: " +
 		"name the primary, or all hosts")
+	errNoWrites = errors.New("default_transaction_read_only is on, and the server is no standby: set it to off for the " +
+		"server, the database and the user (ALTER SYSTEM, DATABASE, ROLE … RESET)")
 	errCancel = errors.New("statements are not cancelled")
 )
 

@@ -25,14 +25,41 @@ type server struct {
 	poll     time.Duration // how often watches look in place of LISTEN and NOTIFY; 0: they are notified
 	calls    *pool
 	listener *listener
-	problems []store.Problem
+	problems engine.Problems
 }
 
 // Identity implements [sqlstore.Server].
 func (s *server) Identity() *sqlstore.Identity { return &s.calls.connector.identity }
 
 // Problems implements [sqlstore.Server].
-func (s *server) Problems() []store.Problem { return s.problems }
+func (s *server) Problems() []store.Problem { return s.problems.All() }
+
+// Look implements [sqlstore.Server].
+func (s *server) Look(ctx context.Context) error {
+	f, err := s.look(ctx)
+	if err == nil {
+		s.problems.Looked(f.problems())
+	}
+	return err
+}
+
+// Waits implements [sqlstore.Server]. A COMMIT that waits for a standby holds its rows, and so others find them locked.
+// The connections of the pool may all wait themselves.
+func (s *server) Waits(ctx context.Context) (string, error) {
+	c, err := s.calls.connect(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	defer c.drop(ctx)
+	var waiting int64
+	err = c.conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND `+
+		`wait_event = 'SyncRep'`).Scan(&waiting)
+	if err != nil || waiting == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%d transactions wait for a synchronous standby that is away, and hold their rows: bring it back, "+
+		"or change synchronous_standby_names", waiting), nil
+}
 
 // Query implements [sqlstore.Server]. Queries whose connection turns out to be broken are sent again, up to once on a
 // new one.
@@ -289,23 +316,38 @@ const (
 	ReasonNotDurable    = "StoreNotDurable"    // a crash may lose what was acknowledged
 	ReasonNotReplicated = "StoreNotReplicated" // a failover may lose what was acknowledged
 	ReasonPolled        = "StorePolled"        // LISTEN hears nothing
+	ReasonUnchecked     = "StoreUnchecked"     // who reads the log is not shown to the user
 )
 
 // found is what a server says of itself.
 type found struct {
 	version, fsync, pages, commit, names string
-	standbys                             int64
+
+	standbys int64
+	unknown  int64 // of those who read the log, that cannot be told from standbys
 }
+
+// readers counts those who read the write-ahead log: standbys, and what cannot be told from them. A standby says up to
+// where it has replayed the log. Who may not see that sees replication slots all the same, and what uses one of them to
+// stream is a standby unless it is known as a backup program. Logical replication and backups hold no copy that could be
+// promoted: to name one in synchronous_standby_names may stop every COMMIT for ever.
+const readers = `SELECT count(*) FILTER (WHERE standby), count(*) FILTER (WHERE NOT standby AND NOT other) FROM (` +
+	`SELECT other, NOT logical AND (r.replay_lsn IS NOT NULL OR physical AND NOT other) AS standby FROM (` +
+	`SELECT r.pid, r.replay_lsn, coalesce(s.slot_type = 'logical', false) AS logical, ` +
+	`coalesce(s.slot_type = 'physical', false) AS physical, coalesce(s.slot_type = 'logical', false) OR ` +
+	`coalesce(r.state = 'backup', false) OR concat_ws(' ', r.application_name, s.slot_name) ~* ` +
+	`'basebackup|receivewal|receivexlog|barman|backup|archiv|pghoard|wal-?g' AS other ` +
+	`FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid) AS r) AS readers`
 
 func (s *server) look(ctx context.Context) (found, error) {
 	var f found
 	err := s.Query(ctx, sqlstore.Common, sqlstore.Statement{
 		Text: `SELECT current_setting('server_version'), current_setting('fsync'), ` +
 			`current_setting('full_page_writes'), current_setting('synchronous_commit'), ` +
-			`current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication)`,
-		Row: func(row sqlstore.Row) error {
-			return row.Scan(&f.version, &f.fsync, &f.pages, &f.commit, &f.names, &f.standbys)
-		},
+			`current_setting('synchronous_standby_names')`,
+		Row: func(row sqlstore.Row) error { return row.Scan(&f.version, &f.fsync, &f.pages, &f.commit, &f.names) },
+	}, sqlstore.Statement{
+		Text: readers, Row: func(row sqlstore.Row) error { return row.Scan(&f.standbys, &f.unknown) },
 	})
 	return f, err
 }
@@ -352,6 +394,13 @@ func (f found) problems() []store.Problem {
 			)}
 		}
 		all = append(all, p)
+	}
+	if f.unknown > 0 && f.standbys == 0 && f.names == "" {
+		all = append(all, store.Problem{Reason: ReasonUnchecked, Message: fmt.Sprintf(
+			"PostgreSQL sends its log to %d clients, and this user cannot tell whether they are standbys or backups: look at "+
+				"pg_stat_replication, or grant pg_monitor. Where one is a standby that may be promoted, each COMMIT has to wait "+
+				"for one (synchronous_standby_names), or a failover may lose what was acknowledged.", f.unknown,
+		)})
 	}
 	return all
 }

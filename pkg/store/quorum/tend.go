@@ -19,13 +19,6 @@ const (
 	lastTend  = 2 * time.Second
 )
 
-// When the settings of a server that counts are looked at again: regularly, and a while after a call has failed, since
-// the server may have been restarted.
-const (
-	inspectEvery = 2 * time.Minute
-	inspectSoon  = 10 * time.Second
-)
-
 // tender keeps one server connected, and has it count when its identity allows that.
 type tender struct {
 	members *members
@@ -40,7 +33,7 @@ func (t *tender) run(ctx context.Context) {
 		if err == nil {
 			wait = firstTend
 			t.members.found.served()
-			t.watch(ctx)
+			engine.KeepLooking(ctx, t.server.failed, t.server.leave, t.inspect)
 			continue
 		}
 		t.server.mu.Lock()
@@ -50,31 +43,6 @@ func (t *tender) run(ctx context.Context) {
 			err.Error())
 		_ = sleep.For(ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, lastTend)
-	}
-}
-
-// watch looks at the settings of a server that counts, now and then. It ends with ctx, or when the server is doubted.
-func (t *tender) watch(ctx context.Context) {
-	next := time.NewTimer(inspectEvery)
-	defer next.Stop()
-	for soon := false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.server.leave:
-			return
-		case <-t.server.failed:
-			if !soon {
-				soon = true
-				next.Reset(inspectSoon)
-			}
-		case <-next.C:
-			wait := inspectEvery
-			if soon = t.inspect(ctx) != nil; soon {
-				wait = inspectSoon
-			}
-			next.Reset(wait)
-		}
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 // setup is the way to a store that is ready, and what was found on it.
 type setup struct {
 	*access
-	problems []store.Problem
+	problems *engine.Problems
 	silent   bool // the user may not use the channel
 }
 
@@ -58,14 +58,18 @@ func (s *setup) run(ctx context.Context, existing bool) error {
 	if err := s.checkVersion(version); err != nil {
 		return err
 	}
-	s.problems = d.problems()
 	if silent, _ := r.text(1); silent != "" {
 		s.silent = true
-		s.problems = append(s.problems, store.Problem{Reason: ReasonPolled, Message: "The user may not " +
+		s.problems.Add(store.Problem{Reason: ReasonPolled, Message: "The user may not " +
 			"publish on the channel " + s.channel +
 			": changes are noticed by polling, a second late. Grant &shardctl:*."})
 	}
-	return s.checkNodes(ctx)
+	g, err := s.checkNodes(ctx)
+	if err != nil {
+		return err
+	}
+	s.problems.Looked(append(d.problems(), s.gateProblems(g)...))
+	return nil
 }
 
 func (s *setup) checkVersion(text string) error {
@@ -97,23 +101,28 @@ func (s *setup) checkExisting(ctx context.Context) error {
 
 // checkNodes compares the number of nodes that is kept with the one that is configured. Two that differ would mean two
 // sizes of a majority.
-func (s *setup) checkNodes(ctx context.Context) error {
+func (s *setup) checkNodes(ctx context.Context) (gate, error) {
 	g, err := s.readGate(ctx)
 	if err != nil {
-		return err
+		return g, err
 	}
 	if g.Nodes != "" && g.Nodes != strconv.Itoa(s.nodes) {
-		return fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop "+
+		return g, fmt.Errorf("%w: nodes=%d is configured, and the key %s keeps nodes=%s: configure that number, or stop "+
 			"every replica of shardctl for the duration of a lease and delete the key", store.ErrInvalid, s.nodes,
 			s.keys.gate(), g.Nodes)
 	}
-	if g.shut(s.nodes) {
-		s.problems = append(s.problems, store.Problem{
-			Reason:  ReasonClosed,
-			Message: "The gate " + s.keys.gate() + " is closed: " + s.tooManySeen(g.Seen+g.Met) + ".",
-		})
+	return g, nil
+}
+
+// gateProblems says that the gate is closed until an operator opens it.
+func (a *access) gateProblems(g gate) []store.Problem {
+	if !g.shut(a.nodes) {
+		return nil
 	}
-	return nil
+	return []store.Problem{{
+		Reason:  ReasonClosed,
+		Message: "The gate " + a.keys.gate() + " is closed: " + a.tooManySeen(g.Seen+g.Met) + ".",
+	}}
 }
 
 // leastVersion is the oldest one whose scripts, ACL and INFO are as this package needs them, and that is still
@@ -232,9 +241,16 @@ func (d description) problems() []store.Problem {
 		add(ReasonNotDurable, "appendfsync is "+d.config["appendfsync"]+": a machine that fails forgets what was "+
 			"acknowledged, and keys are claimed again only after a lease. Set appendfsync always.")
 	}
+	when := "would be dropped as soon as maxmemory is set"
+	if d.info["maxmemory"] != "0" { // since the store was opened, which refuses it
+		when = "are dropped once maxmemory is reached"
+	}
 	if d.evicts() {
-		add(ReasonEviction, "maxmemory-policy is "+d.info["maxmemory_policy"]+": locks would be dropped as soon as "+
-			"maxmemory is set. Set it to noeviction.")
+		add(ReasonEviction, "maxmemory-policy is "+d.info["maxmemory_policy"]+": locks "+when+". Set it to noeviction.")
+	}
+	if d.config["replica-read-only"] == "no" { // likewise
+		add(ReasonNotDurable, "replica-read-only is no: a replica takes writes that are lost. Set it to yes on every "+
+			"server.")
 	}
 	return all
 }

@@ -61,7 +61,7 @@ import (
 // backend keeps documents in one Redis database, under one cluster's name. It implements [engine.Backend].
 type backend struct {
 	*access
-	problems []store.Problem
+	problems engine.Problems
 	silent   atomic.Bool  // the channel may not be used: polling only
 	looked   atomic.Int64 // entries of indexes that the last list has looked at
 }
@@ -85,15 +85,17 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	s := engine.New(ctx, b, b.log)
-	ready := &setup{access: b.access}
+	ready := &setup{access: b.access, problems: &b.problems}
 	ctx, done := engine.Bound(ctx, b.finder.limit)
 	defer done()
 	if err := s.Do(ctx, what, func(ctx context.Context) error { return ready.run(ctx, c.Existing) }); err != nil {
 		_ = s.Close(ctx) // nothing of it is used
 		return nil, err
 	}
-	b.problems = ready.problems
 	b.silent.Store(ready.silent)
+	if !c.Existing {
+		s.KeepLooking()
+	}
 	return s, nil
 }
 
@@ -131,8 +133,21 @@ func (b *backend) Traits() engine.Traits {
 	return engine.Traits{Timeout: b.timeout, MaxChanges: store.MaxBatch, SharedTail: true}
 }
 
-// Problems says what an operator should know about this database. It was found out by Open.
-func (b *backend) Problems() []store.Problem { return b.problems }
+// Problems says what an operator should know about this database.
+func (b *backend) Problems() []store.Problem { return b.problems.All() }
+
+// Look implements [engine.Looker].
+func (b *backend) Look(ctx context.Context) error {
+	d, err := b.describe(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := b.readGate(ctx)
+	if err == nil {
+		b.problems.Looked(append(d.problems(), b.gateProblems(g)...))
+	}
+	return err
+}
 
 // Translate implements [engine.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }

@@ -231,6 +231,15 @@ func causes(user, base string) *engine.Causes {
 	}
 	return &engine.Causes{Table: []engine.Cause{
 		{Is: zk.ErrNoAuth, Advice: who + " may not do this below " + base + ": wrong password, or grant cdrw there"},
+		// The client knows these two by their codes alone.
+		{
+			Says: "unknown error: -125", Means: store.ErrUnavailable,
+			Advice: "a quota on " + base + " or above is exceeded: listquota shows it, setquota raises it",
+		},
+		{
+			Says: "unknown error: -127", Means: store.ErrUnavailable,
+			Advice: "the server sheds load: it throttles requests that wait for too long",
+		},
 		{Is: zk.ErrAuthFailed},
 		{Is: zk.ErrInvalidACL},
 		{Is: errRefused},

@@ -29,7 +29,7 @@ type setup struct {
 	dialer           dialer
 	hosts            []string
 	chroot, database string
-	problems         []store.Problem
+	problems         engine.Problems
 }
 
 // open reaches the ensemble and makes what is missing, unless all of it is to exist.
@@ -58,7 +58,7 @@ func (s *setup) open(ctx context.Context, existing bool) error {
 		_, err = s.readBase(ctx)
 		return err
 	}
-	s.inspectServers(ctx)
+	s.look(ctx)
 	return s.raiseFloor(ctx, func() int64 { return floorOf(s.clock.now(time.Now())) })
 }
 
@@ -260,14 +260,16 @@ func (s *setup) members(ctx context.Context) (voters int, ok bool) {
 	return max(voters, 1), true
 }
 
-// inspectServers finds problems. What cannot be seen is none.
-func (s *setup) inspectServers(ctx context.Context) {
+// look finds problems. What cannot be seen is none.
+func (s *setup) look(ctx context.Context) {
+	var found []store.Problem
 	if voters, ok := s.members(ctx); ok && voters == 1 {
-		s.problems = append(s.problems, store.Problem{
+		found = append(found, store.Problem{
 			Reason:  ReasonStandalone,
 			Message: "ZooKeeper is one server: there is one copy of the data, and no fail-over. Use three or five.",
 		})
 	}
+	s.problems.Looked(found)
 }
 
 // Inspect says which ZooKeeper this is and how it is set up, as far as its servers say. See [store.Inspect].

@@ -137,8 +137,14 @@ func (b *backend) RaiseFloor(ctx context.Context, floor int64) error {
 	return b.setup.raiseFloor(ctx, func() int64 { return floor })
 }
 
-// Problems says what an operator should know about this ensemble. It was found out by Open.
-func (b *backend) Problems() []store.Problem { return b.setup.problems }
+// Problems says what an operator should know about this ensemble.
+func (b *backend) Problems() []store.Problem { return b.setup.problems.All() }
+
+// Look implements [engine.Looker].
+func (b *backend) Look(ctx context.Context) error {
+	b.setup.look(ctx)
+	return ctx.Err()
+}
 
 // Translate implements [engine.Backend].
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }

@@ -63,6 +63,10 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 	outcomes, err := call(ctx, s, "write", func(ctx context.Context) ([]store.Outcome, error) {
 		return s.cas(ctx, changes)
 	})
+	for i, out := range outcomes {
+		s.fail(out.Err)
+		outcomes[i].Err = s.waits.explain(out.Err)
+	}
 	if err == nil {
 		return outcomes
 	}

@@ -18,6 +18,8 @@ type Store struct {
 	life    *Life
 	found   *Unreadable
 	tails   tails
+	failed  chan struct{} // wakes what looks at the database, when a call has failed
+	waits   waits
 	closing struct {
 		once sync.Once
 		done chan struct{}
@@ -34,6 +36,7 @@ func New(ctx context.Context, b Backend, log logr.Logger) *Store {
 	s.life = NewLife(ctx, s.traits.Timeout)
 	s.tails.log, s.tails.joining = log, make(chan struct{}, 1)
 	s.closing.done = make(chan struct{})
+	s.failed, s.waits.pace.Every = make(chan struct{}, 1), waitsEvery
 	return s
 }
 
@@ -130,7 +133,7 @@ func (s *Store) Watch(ctx context.Context, in store.Interest) (<-chan store.Noti
 // Problems are those of the backend. See [store.Problems].
 func (s *Store) Problems() []store.Problem {
 	if b, ok := s.backend.(store.ProblemReporter); ok {
-		return slices.Clone(b.Problems())
+		return b.Problems()
 	}
 	return nil
 }
@@ -186,8 +189,11 @@ func call[T any](ctx context.Context, s *Store, doing string, f func(context.Con
 	if s.traits.Detached {
 		run = detached[T]
 	}
+	stop := s.askWhenSlow(ctx)
 	value, err := run(ctx, s.life, f)
-	return value, s.backend.Translate(doing, err)
+	stop()
+	s.fail(err)
+	return value, s.waits.explain(s.backend.Translate(doing, err))
 }
 
 func bounded[T any](ctx context.Context, l *Life, f func(context.Context) (T, error)) (T, error) {

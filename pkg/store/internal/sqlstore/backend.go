@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,17 +64,28 @@ type Backend struct {
 // then on: also when Open fails it is closed. Errors wrap [store.ErrInvalid] when it is no use to try again,
 // [store.ErrSchema] when another version of the program set it up, else [store.ErrUnavailable].
 func Open(ctx context.Context, db *sql.DB, d File, o Options) (store.Store, error) {
-	return open(ctx, d, o.withDefaults(), func(c *core) database { return newFile(c, db, d) })
+	s, err := open(ctx, d, o.withDefaults(), func(c *core) database { return newFile(c, db, d) })
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // OpenServer is Open for a database that is reached over a network. The server is the store's from then on: also when
 // OpenServer fails it is closed.
 func OpenServer(ctx context.Context, d Server, o Options) (store.Store, error) {
 	o = o.withDefaults()
-	return open(ctx, d, o, func(c *core) database { return newServer(c, d, o.Cluster) })
+	s, err := open(ctx, d, o, func(c *core) database { return newServer(c, d, o.Cluster) })
+	if err != nil {
+		return nil, err
+	}
+	if !o.Existing {
+		s.KeepLooking()
+	}
+	return s, nil
 }
 
-func open(ctx context.Context, d Dialect, o Options, connect func(*core) database) (store.Store, error) {
+func open(ctx context.Context, d Dialect, o Options, connect func(*core) database) (*engine.Store, error) {
 	c := &core{dialect: d, texts: d.Texts(), log: o.Logger}
 	b := &Backend{core: c, database: connect(c), poll: o.PollInterval}
 	b.mender.begin()
@@ -263,11 +273,27 @@ func (b *Backend) Inspect(ctx context.Context) (found store.Inspection, err erro
 	return found, err
 }
 
-// Problems are those of the server, as it was when the store was opened, and those of the tables. See [store.Problems].
+// Look implements [engine.Looker].
+func (b *Backend) Look(ctx context.Context) error {
+	if server, ok := b.dialect.(Server); ok {
+		return server.Look(ctx)
+	}
+	return nil
+}
+
+// Waits implements [engine.Waiter].
+func (b *Backend) Waits(ctx context.Context) (string, error) {
+	if server, ok := b.dialect.(Server); ok {
+		return server.Waits(ctx)
+	}
+	return "", nil
+}
+
+// Problems are those of the server, as the last look has found them, and those of the tables. See [store.Problems].
 func (b *Backend) Problems() []store.Problem {
 	var all []store.Problem
 	if server, ok := b.dialect.(Server); ok {
-		all = slices.Clone(server.Problems())
+		all = server.Problems()
 	}
 	return append(all, b.problems()...)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 )
 
 // Dialect is what each SQL database does in its own way. A dialect is a [File] or a [Server] as well. Its methods may
@@ -74,10 +75,14 @@ type Server interface {
 	Signal(ctx context.Context, name string) (Signal, error)
 	// Identity is what the server's connections are compared by. It is known once the tables were found or made.
 	Identity() *Identity
-	// Problems are those of [store.Problems].
+	// Problems are those of [store.Problems], as Look has found them last. The result is the caller's.
 	Problems() []store.Problem
+	// Look is that of [engine.Looker].
+	Look(ctx context.Context) error
 	// Inspect is that of [store.Inspect].
 	Inspect(ctx context.Context) (store.Inspection, error)
+	// Waits is that of [engine.Waiter].
+	engine.Waiter
 	// Close frees everything. No call is under way then, and no signal open.
 	Close(ctx context.Context) error
 }
