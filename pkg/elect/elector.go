@@ -41,6 +41,7 @@ func New(cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Who watches a store of their own tells what it refuses in their own way.
 	if _, watched := cfg.Store.(*refusals.Store); !watched {
 		cfg.Store = refusals.New(cfg.Store, cfg.LeaseDuration/2, func(r refusals.Refusal) {
 			cfg.Logger.Error(r.Err, "Calls of the store fail again and again", "doing", r.Doing())

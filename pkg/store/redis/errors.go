@@ -26,6 +26,10 @@ func causes(secrets []string) *engine.Causes {
 			Advice: "a Redis cluster has database 0 only: use redis+cluster://",
 		},
 		{Says: "This instance has cluster support disabled", Advice: "the server is no cluster: use redis://"},
+		{
+			Says:   "WRONGTYPE",
+			Advice: "a key below shardctl: is of another type: somebody wrote it by hand; rename or delete it",
+		},
 		{Says: "unknown command", Advice: command},
 		{Says: "Unknown Redis command", Advice: command},
 	}, engine.TLS()...)}
