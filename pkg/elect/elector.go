@@ -44,7 +44,7 @@ func New(cfg Config) (*Elector, error) {
 	// Who watches a store of their own tells what it refuses in their own way.
 	if _, watched := cfg.Store.(*refusals.Store); !watched {
 		cfg.Store = refusals.New(cfg.Store, cfg.LeaseDuration/2, func(r refusals.Refusal) {
-			cfg.Logger.Error(r.Err, "Calls of the store fail again and again", "doing", r.Doing())
+			cfg.Logger.Error(r.Err, "Calls of the store fail again and again", "op", r.Doing())
 		})
 	}
 	observe := func(x engine.Event) { cfg.observe(p, x) }
