@@ -16,6 +16,11 @@ import (
 type Config struct {
 	// URI is SCHEME:…; it may hold a password. Required.
 	URI string
+	// Renew returns the URI as it is now, where a part of it may change while the store is open, as a password that is
+	// kept in a file. It is called for each connection, and not for each call, perhaps concurrently. Only the user, the
+	// password and other secrets of the URI may differ: a URI that names another place is not followed. After an error,
+	// and as long as what it returns cannot be used, the last URI that could is used. Nil: the URI stays.
+	Renew func() (string, error)
 	// Database is for stores that keep several on one server. Default: the URI's, else the driver's own.
 	Database string
 	// Cluster keeps those apart who share a database. Default: "default".

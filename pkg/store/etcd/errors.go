@@ -32,7 +32,7 @@ func codeOf(err error) codes.Code {
 
 // causes are what etcd says of itself. root is PREFIX/CLUSTER/. user is the URI's; empty: a client certificate's, or
 // none.
-func causes(root, user string, secrets []string) *engine.Causes {
+func causes(root, user string, secrets func() []string) *engine.Causes {
 	who := "the certificate's user"
 	if user != "" {
 		who = fmt.Sprintf("user %q", user)

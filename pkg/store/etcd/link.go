@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +18,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // leastVersion is the oldest etcd that keeps the promises: 3.4 has no releases any more, and members of 3.5.0 to 3.5.2
@@ -91,16 +94,12 @@ func connectTo(
 ) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	config, err := s.files.Config()
-	if err != nil {
-		return nil, err
-	}
 	// The client logs in at once, bounded by a context of its own.
 	logIn, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
 	client, err := clientv3.New(clientv3.Config{
-		Context: logIn, Endpoints: all[at : at+1], Username: s.uri.User, Password: s.uri.Password, TLS: config,
+		Context: logIn, Endpoints: all[at : at+1], Username: s.uri.User, Password: s.uri.Password,
 		DialTimeout: limit, DialKeepAliveTime: keepAlive, DialKeepAliveTimeout: max(s.Timeout, minConnectTimeout),
 		MaxUnaryRetries: retries, Logger: zap.NewNop(),
 		DialOptions: append(slices.Clone(dial), grpc.WithConnectParams(grpc.ConnectParams{
@@ -126,6 +125,43 @@ func connectTo(
 	}
 	return l, nil
 }
+
+// renewed has each handshake read the files again, and each log-in the URI: they may be renewed while the client goes
+// on, and it keeps what it was made with.
+func renewed(source *storeuri.Source[login], secure bool) []grpc.DialOption {
+	all := []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+		ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		if _, is := req.(*etcdserverpb.AuthenticateRequest); is {
+			now := source.Get()
+			req = &etcdserverpb.AuthenticateRequest{Name: now.user, Password: now.password}
+		}
+		return call(ctx, method, req, reply, conn, opts...)
+	})}
+	if secure {
+		first := credentials.NewTLS(source.Get().tls)
+		all = append(all, grpc.WithTransportCredentials(handshakes{first, source}))
+	}
+	return all
+}
+
+// handshakes are TLS by what the files hold at each of them.
+type handshakes struct {
+	credentials.TransportCredentials
+
+	source *storeuri.Source[login]
+}
+
+// ClientHandshake implements [credentials.TransportCredentials].
+func (h handshakes) ClientHandshake(
+	ctx context.Context, authority string, conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(h.source.Get().tls).ClientHandshake(ctx, authority, conn)
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (h handshakes) Clone() credentials.TransportCredentials { return h }
 
 // checkMember refuses an etcd that is too old, and passes over a member that cannot serve now.
 func checkMember(is *etcdserverpb.StatusResponse) error {

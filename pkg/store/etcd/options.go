@@ -3,6 +3,7 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"regexp"
 
 	"github.com/shardctl/shardctl/pkg/store"
@@ -43,6 +44,26 @@ type settings struct {
 
 	uri   storeuri.URI
 	files storeuri.TLSFiles
+}
+
+// login is who logs in, and how connections are secured.
+type login struct {
+	user, password string
+	tls            *tls.Config // nil: no TLS
+}
+
+// newSource reads the URI of a configuration, and the files that it names.
+func newSource(o Options) (*storeuri.Source[login], error) {
+	return storeuri.NewSource(o, secrets, func(uri string) (login, error) {
+		now := o
+		now.URI = uri
+		s, err := read(now)
+		if err != nil {
+			return login{}, err
+		}
+		config, err := s.files.Config()
+		return login{s.uri.User, s.uri.Password, config}, err
+	})
 }
 
 // read looks at all that needs neither network nor disk. Errors wrap [store.ErrInvalid].

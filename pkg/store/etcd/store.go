@@ -52,6 +52,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -93,15 +94,19 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Stor
 	if err != nil {
 		return nil, fmt.Errorf("open etcd store: %w", err)
 	}
+	source, err := newSource(s.Options)
+	if err != nil {
+		return nil, fmt.Errorf("open etcd store %s: %w", secrets.Redact(s.URI), err)
+	}
 	p := parts{keys: newKeys(s.Database, s.Cluster), log: s.Logger}
 	p.docs = &documents{keys: p.keys, known: newKnown()}
-	p.causes = causes(p.keys.root, s.uri.User, secrets.Of(s.URI))
+	p.causes = causes(p.keys.root, s.uri.User, source.Hidden)
 	b := &backend{parts: p, timeout: s.Timeout, tidies: !s.Existing} // who only looks may not write
 	opened := engine.New(ctx, b, s.Logger)
 	ctx, done := engine.Bound(ctx, 2*engine.Limit(s.Timeout))
 	defer done()
 	err = opened.Do(ctx, "open etcd store "+secrets.Redact(s.URI), func(ctx context.Context) error {
-		if b.link, err = p.connect(ctx, s, dial); err != nil {
+		if b.link, err = p.connect(ctx, s, append(slices.Clone(dial), renewed(source, s.files.On)...)); err != nil {
 			return err
 		}
 		b.floors = &floors{link: b.link, key: p.keys.floor()}

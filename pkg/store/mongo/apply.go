@@ -20,36 +20,29 @@ const batchesAtOnce = 4
 
 // CAS implements [engine.Backend]. What a command can hold together goes out as one, a few commands at once.
 func (b *backend) CAS(ctx context.Context, changes []store.Change, attempt int) ([]engine.Result, error) {
-	if err := b.sameFor(ctx, changes); err != nil {
-		return nil, err
-	}
 	s := &sending{backend: b, changes: changes, results: make([]engine.Result, len(changes))}
-	var group errgroup.Group
-	group.SetLimit(batchesAtOnce)
-	for _, places := range batches(changes) {
-		group.Go(func() error {
-			if attempt > 0 {
-				places = s.replaceMalformed(ctx, places)
-			}
-			s.send(ctx, places)
-			return nil
-		})
+	kinds := make([]store.Kind, len(changes))
+	for i, c := range changes {
+		kinds[i] = c.Doc.Kind
 	}
-	_ = group.Wait()
-	if err := b.sameFor(ctx, changes); err != nil { // as in surely
+	err := b.surely(ctx, func() error {
+		var group errgroup.Group
+		group.SetLimit(batchesAtOnce)
+		for _, places := range batches(changes) {
+			group.Go(func() error {
+				if attempt > 0 {
+					places = s.replaceMalformed(ctx, places)
+				}
+				s.send(ctx, places)
+				return nil
+			})
+		}
+		return group.Wait()
+	}, kinds...)
+	if err != nil {
 		return nil, err
 	}
 	return s.results, nil
-}
-
-// sameFor is same for the clients that changes go over.
-func (b *backend) sameFor(ctx context.Context, changes []store.Change) error {
-	for _, c := range changes {
-		if err := b.same(ctx, c.Doc.Kind); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // batches are the places of changes that one command can hold together: its answer counts one sort of thing only.

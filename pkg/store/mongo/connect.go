@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // access is the way to the database.
@@ -27,8 +29,12 @@ type access struct {
 	causes     *engine.Causes
 	standalone bool
 	identity   string // of the store; empty: unknown
+	existing   bool   // few calls are expected
 
-	clients
+	source   *storeuri.Source[origin]
+	life     *engine.Life // of what replaces clients
+	now      atomic.Pointer[clients]
+	renewing atomic.Bool
 }
 
 // clients are those of a store. Heartbeats and all else of sessions go over a client of their own, unless few calls are
@@ -36,21 +42,25 @@ type access struct {
 type clients struct {
 	client, heartbeats *mongo.Client
 	common, own        *renewal // the connections of each
-	direct             bool     // the URI names one server, and no other is to be looked for
+	from               origin
+	direct             bool // the URI names one server, and no other is to be looked for
 }
+
+// clients are those of now: others take their place when what they were made from is renewed.
+func (a *access) clients() *clients { return a.now.Load() }
 
 // collection is where documents of a kind are, by the client they go over.
 func (a *access) collection(kind store.Kind) *mongo.Collection {
-	client, _ := a.way(kind)
+	client, _ := a.clients().way(kind)
 	return client.Database(a.database).Collection(collectionName(a.cluster, kind))
 }
 
 // way is the client that documents of a kind go over, and its connections.
-func (a *access) way(kind store.Kind) (*mongo.Client, *renewal) {
+func (c *clients) way(kind store.Kind) (*mongo.Client, *renewal) {
 	if kind == store.KindSession {
-		return a.heartbeats, a.own
+		return c.heartbeats, c.own
 	}
-	return a.client, a.common
+	return c.client, c.common
 }
 
 // collectionName is CLUSTER.KIND in the plural.
@@ -74,47 +84,55 @@ const (
 	maxHeartbeat      = 2 * time.Second        // the driver may take a server it has lost again only with its next one
 )
 
-// connect makes both clients, or one for both where few calls are expected. It reaches the database first when it is
-// set up. For mongodb+srv the driver asks the DNS meanwhile, which takes no context: it is left behind when ctx ends.
-func (a *access) connect(ctx context.Context, opts Options) error {
+// connect makes the first clients. They reach the database when it is set up.
+func (a *access) connect(ctx context.Context) error {
+	made, err := a.make(ctx, a.source.Get())
+	if err == nil {
+		a.now.Store(made)
+	}
+	return err
+}
+
+// make makes both clients, or one for both where few calls are expected. For mongodb+srv the driver asks the DNS
+// meanwhile, which takes no context: it is left behind when ctx ends.
+func (a *access) make(ctx context.Context, from origin) (*clients, error) {
 	type result struct {
-		made clients
+		made *clients
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		made, err := a.dial(ctx, opts)
+		made, err := a.dial(ctx, from)
 		done <- result{made, err}
 	}()
 	select {
 	case r := <-done:
-		a.clients = r.made
-		return r.err
+		return r.made, r.err
 	case <-ctx.Done():
 		go func() { _ = (<-done).made.disconnect(context.WithoutCancel(ctx)) }()
-		return fmt.Errorf("look up the URI's hosts: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("look up the URI's hosts: %w", context.Cause(ctx))
 	}
 }
 
-func (a *access) dial(ctx context.Context, opts Options) (made clients, err error) {
+func (a *access) dial(ctx context.Context, from origin) (made *clients, err error) {
 	pool := uint64(poolSize)
-	if opts.Existing {
+	if a.existing {
 		pool = fewPoolSize
 	}
-	made.common = newRenewal(a.timeout)
-	o := a.clientOptions(opts.URI, pool, made.common)
+	made = &clients{from: from, common: newRenewal(a.timeout, a.renew)}
+	o := a.clientOptions(from.uri, pool, made.common)
 	made.direct = o.Direct != nil && *o.Direct
 	if made.client, err = mongo.Connect(o); err != nil {
-		return clients{}, refused(err)
+		return nil, refused(err)
 	}
-	if opts.Existing {
+	if a.existing {
 		made.heartbeats, made.own = made.client, made.common
 		return made, nil
 	}
-	made.own = newRenewal(a.timeout)
-	if made.heartbeats, err = mongo.Connect(a.clientOptions(opts.URI, heartbeatPoolSize, made.own)); err != nil {
+	made.own = newRenewal(a.timeout, a.renew)
+	if made.heartbeats, err = mongo.Connect(a.clientOptions(from.uri, heartbeatPoolSize, made.own)); err != nil {
 		_ = made.client.Disconnect(ctx)
-		return clients{}, refused(err)
+		return nil, refused(err)
 	}
 	return made, nil
 }
@@ -127,16 +145,16 @@ func refused(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 }
 
-// disconnect ends the clients that there are.
-func (c clients) disconnect(ctx context.Context) error {
-	var errs []error
-	if c.client != nil {
-		errs = append(errs, c.client.Disconnect(ctx))
+// disconnect ends the clients. Nil: there are none.
+func (c *clients) disconnect(ctx context.Context) error {
+	if c == nil {
+		return nil
 	}
-	if c.heartbeats != nil && c.heartbeats != c.client {
-		errs = append(errs, c.heartbeats.Disconnect(ctx))
+	err := c.client.Disconnect(ctx)
+	if c.heartbeats != c.client {
+		err = errors.Join(err, c.heartbeats.Disconnect(ctx))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // clientOptions are the URI's, with what the protocol needs on top.

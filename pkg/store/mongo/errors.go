@@ -23,7 +23,7 @@ const codeUnauthorized = 13
 
 // causes are what another try with the same URI and set-up does not change. The driver and the server say in many
 // lines who may not log in, may not do something, or is not trusted.
-func causes(secrets []string) *engine.Causes {
+func causes(secrets func() []string) *engine.Causes {
 	// UserNotFound, AuthenticationFailed, MechanismUnavailable, AtlasError
 	refused := []int{codeUnauthorized, 11, 18, 334, 8000}
 	return &engine.Causes{Secrets: secrets, Table: []engine.Cause{

@@ -32,6 +32,6 @@ func Examined(ctx context.Context, of store.Store, kind store.Kind, q store.Quer
 		} `bson:"executionStats"`
 	}
 	explain := bson.D{{Key: "explain", Value: find}, {Key: "verbosity", Value: "executionStats"}}
-	err := s.client.Database(s.database).RunCommand(ctx, explain).Decode(&found)
+	err := s.clients().client.Database(s.database).RunCommand(ctx, explain).Decode(&found)
 	return max(found.Stats.Keys, found.Stats.Docs), err
 }

@@ -21,11 +21,11 @@ const fieldUUID = "uuid"
 
 // identify finds out which store this is, or says so, where this user may. Nothing is compared where that is not known.
 func (s *setup) identify(ctx context.Context, existing bool) (err error) {
-	s.identity, err = s.readIdentity(ctx, s.client)
+	s.identity, err = s.readIdentity(ctx, s.clients().client)
 	if err != nil || s.identity != "" || existing {
 		return err
 	}
-	_, err = s.client.Database(s.database).Collection(s.schemaName()).InsertOne(
+	_, err = s.clients().client.Database(s.database).Collection(s.schemaName()).InsertOne(
 		ctx, bson.D{{Key: fieldID, Value: identityID}, {Key: fieldUUID, Value: uuid.NewString()}},
 	)
 	switch {
@@ -35,7 +35,7 @@ func (s *setup) identify(ctx context.Context, existing bool) (err error) {
 	case err != nil && !mongo.IsDuplicateKeyError(err): // of somebody who was faster
 		return fmt.Errorf("write the identity of the store to %s: %w", s.schemaName(), err)
 	}
-	s.identity, err = s.readIdentity(ctx, s.client)
+	s.identity, err = s.readIdentity(ctx, s.clients().client)
 	return err
 }
 
@@ -56,8 +56,8 @@ func (a *access) readIdentity(ctx context.Context, client *mongo.Client) (string
 // same makes sure that the client of a kind leads to the store that was opened, where that is in doubt: a connection was
 // made since it was compared, or a collection was dropped or renamed. A client that leads elsewhere gives its
 // connections up, so that it follows the name when that leads back.
-func (a *access) same(ctx context.Context, kind store.Kind) error {
-	client, conns := a.way(kind)
+func (a *access) same(ctx context.Context, now *clients, kind store.Kind) error {
+	client, conns := now.way(kind)
 	doubt := conns.doubts.Load()
 	if a.identity == "" || conns.settled.Load() >= doubt {
 		return nil
@@ -76,22 +76,35 @@ func (a *access) same(ctx context.Context, kind store.Kind) error {
 	return nil
 }
 
-// surely calls f with a client that leads to the store that was opened. No connection can be refused while it is made.
-// So a call may have gone to another store over one that was made meanwhile, and its result does not count then: what it
-// wrote is unknown.
-func (a *access) surely(ctx context.Context, kind store.Kind, f func() error) error {
-	if err := a.same(ctx, kind); err != nil {
-		return err
+// errRenewed is that of a call in whose time other clients took the place of those there were: which of them it went
+// over is not known.
+var errRenewed = errors.New("the clients were renewed meanwhile")
+
+// surely calls f, for documents of these kinds, with clients that lead to the store that was opened. No connection can
+// be refused while it is made. So a call may have gone to another store over one that was made meanwhile, and its result
+// does not count then: what it wrote is unknown.
+func (a *access) surely(ctx context.Context, f func() error, kinds ...store.Kind) error {
+	now := a.clients()
+	for _, kind := range kinds {
+		if err := a.same(ctx, now, kind); err != nil {
+			return err
+		}
 	}
 	err := f()
-	if other := a.same(ctx, kind); err == nil || errors.Is(other, store.ErrOther) {
-		return other
+	if err == nil && a.clients() != now {
+		return errRenewed
+	}
+	for _, kind := range kinds {
+		if other := a.same(ctx, now, kind); other != nil && (err == nil || errors.Is(other, store.ErrOther)) {
+			return other
+		}
 	}
 	return err
 }
 
 // doubt has both clients compared again.
 func (a *access) doubt() {
-	a.common.doubts.Add(1)
-	a.own.doubts.Add(1)
+	now := a.clients()
+	now.common.doubts.Add(1)
+	now.own.doubts.Add(1)
 }

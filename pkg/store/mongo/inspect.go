@@ -20,7 +20,7 @@ func (b *backend) Inspect(ctx context.Context) (store.Inspection, error) {
 	var build struct {
 		Version string `bson:"version"`
 	}
-	admin := b.client.Database("admin")
+	admin := b.clients().client.Database("admin")
 	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
 		return store.Inspection{}, err
 	}
@@ -54,7 +54,7 @@ func (a *access) journalDefault(ctx context.Context) (store.Setting, error) {
 			Journalled *bool `bson:"writeConcernMajorityJournalDefault"` // nil: true
 		} `bson:"config"`
 	}
-	err := a.client.Database("admin").RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply)
+	err := a.clients().client.Database("admin").RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&reply)
 	if hasCode(err, codeUnauthorized) {
 		return store.Setting{Name: name, Value: "not shown to this user", Holds: true}, nil
 	}

@@ -25,7 +25,7 @@ const listBatch = 10_000
 func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
 	var page engine.Page
 	// Only the first reply of a linearizable read is one: a chunk fits into it.
-	err := b.surely(ctx, kind, func() error {
+	err := b.surely(ctx, func() error {
 		for chunk := range slices.Chunk(ids, store.MaxBatch) {
 			found, err := b.byID(ctx, kind, chunk)
 			if err != nil {
@@ -34,7 +34,7 @@ func (b *backend) Get(ctx context.Context, kind store.Kind, ids []string) (engin
 			page.Docs, page.Unreadable = append(page.Docs, found.Docs...), append(page.Unreadable, found.Unreadable...)
 		}
 		return nil
-	})
+	}, kind)
 	if err != nil {
 		return engine.Page{}, err
 	}
@@ -73,10 +73,10 @@ func (r *reader) byID(ctx context.Context, kind store.Kind, ids []string) (engin
 // Scan implements [engine.Backend]: as a majority has the documents, from the primary. With the last page of all come
 // those whose ids are no texts.
 func (b *backend) Scan(ctx context.Context, kind store.Kind, q store.Query) (page engine.Page, err error) {
-	err = b.surely(ctx, kind, func() (err error) {
+	err = b.surely(ctx, func() (err error) {
 		page, err = b.scan(ctx, kind, q)
 		return err
-	})
+	}, kind)
 	return page, err
 }
 

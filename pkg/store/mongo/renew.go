@@ -2,15 +2,89 @@ package mongo
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net"
+	"net/url"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	driverevent "go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
+
+// origin is what clients are made from: the URI, and what the files that it names hold.
+type origin struct {
+	uri string
+	sum [sha256.Size]byte // of the files
+}
+
+// originOf refuses what no client can be made from. Errors wrap [store.ErrInvalid].
+func originOf(uri string) (origin, error) {
+	of, sum := origin{uri: uri}, sha256.New()
+	_, query, _ := strings.Cut(uri, "?")
+	for param := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(param, "=")
+		path, err := url.QueryUnescape(value)
+		if err != nil || path == "" || !strings.HasSuffix(strings.ToLower(name), "file") {
+			continue // the driver's own parameters of files are all named so
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // G304: the file is one that the URI names
+		if err != nil {
+			return of, fmt.Errorf("%w: %s: %w", store.ErrInvalid, name, err)
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(content), content)
+	}
+	of.sum = [sha256.Size]byte(sum.Sum(nil))
+	if isSRV(uri) {
+		return of, nil // to read it asks the DNS
+	}
+	if err := options.Client().ApplyURI(uri).Validate(); err != nil {
+		return of, fmt.Errorf("%w: %s", store.ErrInvalid, storeuri.Scrub(err.Error(), secretParams.Of(uri)))
+	}
+	return of, nil
+}
+
+// renew has other clients take the place of those there are, when what these were made from was renewed: the driver
+// keeps what it was made with. It is called for each connection, and waits for nothing.
+func (a *access) renew() {
+	was := a.clients()
+	if was == nil || !a.renewing.CompareAndSwap(false, true) {
+		return
+	}
+	from := a.source.Get()
+	if from == was.from || !a.life.Go(func() {
+		defer a.renewing.Store(false)
+		a.replace(from)
+	}) {
+		a.renewing.Store(false)
+	}
+}
+
+// replace makes clients and uses them once they have reached the primary. Until then those there are serve: what is
+// renewed may not be whole yet, or not known to the servers.
+func (a *access) replace(from origin) {
+	ctx, cancel := context.WithTimeout(a.life.Context(), engine.Limit(a.timeout))
+	defer cancel()
+	made, err := a.make(ctx, from)
+	if err == nil {
+		err = made.client.Ping(ctx, nil)
+	}
+	if err != nil {
+		a.log.V(1).Info("The primary cannot be reached with renewed credentials", "error",
+			a.causes.Describe(err).Error())
+		_ = made.disconnect(ctx) // nothing was done by them
+		return
+	}
+	_ = a.now.Swap(made).disconnect(ctx) // calls that are under way fail, and are repeated by the new ones
+}
 
 // logIns are the codes by which a server says that a connection has not, or no longer, the rights of its user:
 // Unauthorized, UserNotFound, AuthenticationFailed, MechanismUnavailable, ReauthenticationRequired.
@@ -21,9 +95,10 @@ var logIns = []int{codeUnauthorized, 11, 18, 334, 391}
 // gone. Where anything was answered within the time of a call, the log-in holds and a privilege is missing: then nothing
 // is closed. Its methods may be called concurrently.
 type renewal struct {
-	within time.Duration // the time of a call
-	pace   engine.Pace
-	dialer net.Dialer
+	within  time.Duration // the time of a call
+	pace    engine.Pace
+	dialer  net.Dialer
+	connect func() // called before each connection is made; it does not block for long
 	// How often it came into doubt whether the connections lead to the store that was opened, and how many of these doubts
 	// are settled.
 	doubts, settled atomic.Int64
@@ -33,8 +108,11 @@ type renewal struct {
 	served time.Time // when a command was last answered with success
 }
 
-func newRenewal(call time.Duration) *renewal {
-	return &renewal{within: call, pace: engine.Pace{Every: call}, conns: map[*renewed]struct{}{}, served: time.Now()}
+func newRenewal(call time.Duration, connect func()) *renewal {
+	return &renewal{
+		within: call, pace: engine.Pace{Every: call}, connect: connect, conns: map[*renewed]struct{}{},
+		served: time.Now(),
+	}
 }
 
 // renewed is a connection that its client may be made to close.
@@ -45,6 +123,7 @@ type renewed struct {
 
 // DialContext implements [options.ContextDialer].
 func (r *renewal) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	r.connect()
 	conn, err := r.dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ type login struct {
 func (s *setup) checkRights(ctx context.Context) error {
 	var l login
 	command := bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}
-	if err := s.client.Database("admin").RunCommand(ctx, command).Decode(&l); err != nil {
+	if err := s.clients().client.Database("admin").RunCommand(ctx, command).Decode(&l); err != nil {
 		var answer mongo.ServerError
 		if s.causes.Lasting(err) || !errors.As(err, &answer) {
 			return fmt.Errorf("log in: %w", err)

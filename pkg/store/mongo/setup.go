@@ -49,7 +49,7 @@ func (s *setup) setUp(ctx context.Context, existing bool) error {
 		return err
 	}
 	// The heartbeats' client makes its first connection now, not when a lease hangs on it.
-	if err := s.heartbeats.Ping(ctx, nil); err != nil {
+	if err := s.clients().heartbeats.Ping(ctx, nil); err != nil {
 		return fmt.Errorf("reach the primary for heartbeats: %w", err)
 	}
 	return nil
@@ -76,7 +76,7 @@ func (s *setup) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.direct && !h.Primary {
+	if s.clients().direct && !h.Primary {
 		return fmt.Errorf("%w: URI: directConnection=true leads to a member that is no primary: name all members and "+
 			"replicaSet instead", store.ErrInvalid)
 	}
@@ -97,7 +97,7 @@ func (s *setup) Look(ctx context.Context) error {
 
 // examine asks the primary what kind of database this is, and finds what operators should know of it.
 func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, err error) {
-	if err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
+	if err := s.clients().client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&h); err != nil {
 		return h, nil, fmt.Errorf("reach the primary: %w", err)
 	}
 	if h.standalone() {
@@ -117,7 +117,7 @@ func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, er
 	case h.sharded():
 		sharding, err := s.inspectSharding(ctx)
 		return h, append(found, sharding...), err
-	case h.standalone(), s.direct && !h.Primary:
+	case h.standalone(), s.clients().direct && !h.Primary:
 		return h, found, nil
 	}
 	journalled, err := s.journalDefault(ctx)
@@ -159,7 +159,7 @@ func (s *setup) inspectShardingOf(ctx context.Context, ns string) (unseen bool, 
 		Key     bson.D `bson:"key"`
 		Dropped bool   `bson:"dropped"`
 	}
-	err = s.client.Database("config").Collection("collections").FindOne(
+	err = s.clients().client.Database("config").Collection("collections").FindOne(
 		ctx, bson.D{{Key: fieldID, Value: ns}},
 	).Decode(&found)
 	switch {
@@ -200,7 +200,7 @@ func (s *setup) checkSchema(ctx context.Context) error {
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return err
 	}
-	schema := s.client.Database(s.database).Collection(s.schemaName())
+	schema := s.clients().client.Database(s.database).Collection(s.schemaName())
 	_, err = schema.InsertOne(ctx, bson.D{{Key: fieldID, Value: "schema"}, {Key: "version", Value: schemaVersion}})
 	switch {
 	case mongo.IsDuplicateKeyError(err): // somebody was faster
@@ -216,7 +216,7 @@ func (s *setup) readSchema(ctx context.Context) error {
 	var found struct {
 		Version int `bson:"version"`
 	}
-	schema := s.client.Database(s.database).Collection(s.schemaName())
+	schema := s.clients().client.Database(s.database).Collection(s.schemaName())
 	if err := schema.FindOne(ctx, bson.D{{Key: fieldID, Value: "schema"}}).Decode(&found); err != nil {
 		return fmt.Errorf("read the schema's version from %s: %w", s.schemaName(), err)
 	}
@@ -268,7 +268,7 @@ const (
 // makeIndexes makes the collections and indexes that are missing. Collections are made before a change stream is opened
 // on them.
 func (s *setup) makeIndexes(ctx context.Context) error {
-	db := s.client.Database(s.database)
+	db := s.clients().client.Database(s.database)
 	there, err := db.ListCollectionNames(
 		ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$regex", Value: "^" + s.cluster + `\.`}}}},
 	)

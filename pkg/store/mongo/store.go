@@ -49,6 +49,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // backend keeps documents in one database, under one cluster's name. It implements [engine.Backend].
@@ -70,10 +71,13 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB store: %w", err)
 	}
-	b := newBackend(opts)
+	b, err := newBackend(ctx, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open MongoDB store %s: %w", Redact(opts.URI), err)
+	}
 	s := engine.New(ctx, b, opts.Logger)
 	err = s.Do(ctx, "open MongoDB store "+Redact(opts.URI), func(ctx context.Context) error {
-		if err := b.connect(ctx, opts); err != nil {
+		if err := b.connect(ctx); err != nil {
 			return err
 		}
 		return b.setUp(ctx, opts.Existing)
@@ -89,14 +93,18 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 }
 
 // newBackend is on a database that was not reached yet.
-func newBackend(opts Options) *backend {
+func newBackend(ctx context.Context, opts Options) (*backend, error) {
+	source, err := storeuri.NewSource(opts, secretParams, originOf)
+	if err != nil {
+		return nil, err
+	}
 	return &backend{
 		setup: &setup{reader: &reader{access: &access{
 			log: opts.Logger, cluster: opts.Cluster, database: opts.Database, timeout: opts.Timeout,
-			causes: causes(secretParams.Of(opts.URI)),
+			existing: opts.Existing, causes: causes(source.Hidden), source: source, life: engine.NewLife(ctx, 0),
 		}}},
 		dropped: make(chan struct{}, 1),
-	}
+	}, nil
 }
 
 // Traits implements [engine.Backend].
@@ -110,7 +118,7 @@ func (b *backend) Waits(ctx context.Context) (string, error) {
 	var reply struct {
 		Locked bool `bson:"fsyncLock"`
 	}
-	err := b.client.Database("admin").RunCommand(ctx, bson.D{
+	err := b.clients().client.Database("admin").RunCommand(ctx, bson.D{
 		{Key: "currentOp", Value: 1}, {Key: "$ownOps", Value: true},
 	}).Decode(&reply)
 	if err != nil || !reply.Locked {
@@ -123,4 +131,7 @@ func (b *backend) Waits(ctx context.Context) (string, error) {
 func (b *backend) Translate(doing string, err error) error { return b.causes.Translate(doing, err) }
 
 // Close implements [engine.Backend].
-func (b *backend) Close(ctx context.Context) error { return b.disconnect(ctx) }
+func (b *backend) Close(ctx context.Context) error {
+	b.life.End()
+	return b.clients().disconnect(ctx)
+}

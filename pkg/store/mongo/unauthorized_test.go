@@ -12,7 +12,7 @@ import (
 
 // A password may be any word, also one that stands in every error: what went wrong must be distinguished all the same.
 func TestClassOfErrorsThatHoldThePassword(t *testing.T) {
-	c := causes([]string{"locks"})
+	c := causes(func() []string { return []string{"locks"} })
 	for _, tc := range []struct {
 		err  error
 		want error

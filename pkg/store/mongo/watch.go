@@ -30,7 +30,7 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 	opening, opened := context.WithTimeout(ctx, b.timeout)
 	defer opened()
 	opts := options.ChangeStream().SetFullDocument(options.UpdateLookup).SetMaxAwaitTime(awaitEvents)
-	stream, err := b.client.Database(b.database).Watch(opening, b.pipeline(in), opts)
+	stream, err := b.clients().client.Database(b.database).Watch(opening, b.pipeline(in), opts)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (b *backend) Tail(ctx context.Context, in store.Interest, begun func(), emi
 		defer cancel()
 		_ = stream.Close(closing)
 	}()
-	if err := b.same(opening, store.KindGroup); err != nil {
+	if err := b.same(opening, b.clients(), store.KindGroup); err != nil {
 		return err
 	}
 	begun()
@@ -199,7 +199,7 @@ func (b *backend) remake(ctx context.Context) {
 func (b *backend) tryRemake(ctx context.Context) (over bool) {
 	attempt, cancel := context.WithTimeout(ctx, remakeTimeout)
 	defer cancel()
-	if errors.Is(b.same(attempt, store.KindGroup), store.ErrOther) {
+	if errors.Is(b.same(attempt, b.clients(), store.KindGroup), store.ErrOther) {
 		return false // nothing is made in the place of the store
 	}
 	b.log.Info("A collection was dropped or renamed: making what is missing")

@@ -3,10 +3,13 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // DB is connections as those of a store.
@@ -19,15 +22,14 @@ func DB(ctx context.Context, uri string) (*sql.DB, error) {
 }
 
 func callsOf(ctx context.Context, uri string) (*calls, error) {
-	t, err := parse(uri, "")
+	source, err := storeuri.NewSource(store.Config{URI: uri}, secrets, func(uri string) (driver.Connector, error) {
+		return dialer(uri, "", logr.Logger{})
+	})
 	if err != nil {
 		return nil, err
 	}
 	identity := &sqlstore.Identity{}
-	made, err := newMaker(ctx, t, DefaultTimeout, identity, logr.Logger{})
-	if err != nil {
-		return nil, err
-	}
+	made := newMaker(ctx, source, DefaultTimeout, identity)
 	db := sql.OpenDB(connector{made, false})
 	return &calls{made: made, identity: identity, common: db, own: db, timeout: DefaultTimeout}, nil
 }

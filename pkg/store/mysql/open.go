@@ -23,7 +23,6 @@ package mysql
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -66,6 +65,8 @@ type Options struct {
 	PollInterval time.Duration
 	// Timeout bounds calls whose context has no deadline. Default: DefaultTimeout.
 	Timeout time.Duration
+	// Renew is that of a [store.Config].
+	Renew func() (string, error)
 	// Existing opens a store that was set up before: no table is made.
 	Existing bool
 	// Logger gets rows that were edited so that they cannot be read, and connections that broke. The zero value logs
@@ -82,11 +83,16 @@ func Open(ctx context.Context, uri string, o Options) (store.Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
 	timeout := cmp.Or(max(o.Timeout, 0), DefaultTimeout)
-	identity := &sqlstore.Identity{}
-	made, err := newMaker(ctx, target, timeout, identity, o.Logger)
+	source, err := storeuri.NewSource(
+		store.Config{URI: uri, Renew: o.Renew, Logger: o.Logger}, secrets, func(uri string) (driver.Connector, error) {
+			return dialer(uri, target.database, o.Logger)
+		},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", Redact(uri), err)
 	}
+	identity := &sqlstore.Identity{}
+	made := newMaker(ctx, source, timeout, identity)
 	s := &server{
 		dialect: dialect(fmt.Sprintf("MySQL database %q at %s", target.database, target.addr)),
 		calls: &calls{
@@ -146,7 +152,8 @@ func (registered) Redact(uri string) string { return Redact(uri) }
 // Open implements [store.Driver].
 func (registered) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return Open(ctx, c.URI, Options{
-		Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger,
+		Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Renew: c.Renew, Existing: c.Existing,
+		Logger: c.Logger,
 	})
 }
 
@@ -203,9 +210,6 @@ func parse(uri, database string) (target, error) {
 	}, err
 }
 
-// tls is the configuration of TLS; nil: none.
-func (t target) tls() (*tls.Config, error) { return t.files.Config() }
-
 // session is what each connection sets: nothing hangs on the server's defaults, nor on those of an account.
 //
 // utf8mb4 and sql_mode are what the driver's literals are safe under. An hour that comes twice when summer time ends
@@ -228,25 +232,33 @@ func lockWaits(call time.Duration) string {
 // maker makes connections that are set up.
 type maker = engine.Maker[driver.Conn]
 
-func newMaker(
-	ctx context.Context, t target, timeout time.Duration, identity *sqlstore.Identity, log logr.Logger,
-) (*maker, error) {
+// dialer connects to what a URI says, with what its files hold now.
+func dialer(uri, database string, log logr.Logger) (driver.Connector, error) {
+	t, err := parse(uri, database)
+	if err != nil {
+		return nil, err
+	}
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = t.user, t.password, "tcp", t.addr, t.database
 	c.InterpolateParams, c.MultiStatements = true, true
 	c.ConnectionAttributes = "program_name:shardctl"
 	c.Logger = logger{log}
-	var err error
-	if c.TLS, err = t.tls(); err != nil {
+	if c.TLS, err = t.files.Config(); err != nil {
 		return nil, err
 	}
 	dial, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
+	return dial, nil
+}
+
+func newMaker(
+	ctx context.Context, source *storeuri.Source[driver.Connector], timeout time.Duration, identity *sqlstore.Identity,
+) *maker {
 	set := session + lockWaits(timeout)
 	return engine.NewMaker(ctx, timeout, engine.Limit(timeout), func(ctx context.Context, _ int) (driver.Conn, error) {
-		conn, err := dial.Connect(ctx)
+		conn, err := source.Get().Connect(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +268,7 @@ func newMaker(
 			return nil, fmt.Errorf("set up a connection: %w", err)
 		}
 		return c, nil
-	}, giveUp), nil
+	}, giveUp)
 }
 
 // driverConn is what the driver's connections implement.

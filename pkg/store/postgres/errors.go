@@ -170,7 +170,7 @@ func (d dialect) explain(err error) error {
 		text = "connect: " + failed.Unwrap().Error()
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\t' || r == '\r' })
-	text = storeuri.Scrub(strings.Join(lines, " "), d.secrets)
+	text = storeuri.Scrub(strings.Join(lines, " "), d.secrets())
 	if h := cmp.Or(adviceOn(codeOf(err)), passing[codeOf(err)]); h != "" {
 		text += ": " + h
 	} else if badCertificate(err) {

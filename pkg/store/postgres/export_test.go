@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // What tests reach in for.
@@ -71,12 +72,12 @@ func Told(ctx context.Context, uri string) (known, blind bool, err error) {
 // Works says whether a store would wait for a late answer on a connection to the server of a URI, as it is and as if
 // that server had been started at another time.
 func Works(ctx context.Context, uri string) (same, restarted bool, err error) {
-	config, err := pgx.ParseConfig(uri)
+	source, err := storeuri.NewSource(store.Config{URI: uri}, secretParams, pgx.ParseConfig)
 	if err != nil {
 		return false, false, err
 	}
 	p := newPool(ctx, &connector{
-		config: config, timeout: maxPatience, limit: maxPatience, patience: maxPatience, lockTimeout: "1s",
+		source: source, timeout: maxPatience, limit: maxPatience, patience: maxPatience, lockTimeout: "1s",
 	}, 1, 0)
 	defer p.maker.Close()
 	c, err := p.connect(ctx, false)

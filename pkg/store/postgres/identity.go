@@ -184,14 +184,14 @@ func (c *connector) compare(ctx context.Context, made *connection) error {
 // askAll connects to each of several hosts, to learn of the highest timeline: the first host may be one that was
 // replaced. One that does not answer soon is left out.
 func (c *connector) askAll(ctx context.Context) {
-	within := c.patience
+	config, within := c.source.Get(), c.patience
 	if c.fixed {
-		within = max(within, c.config.ConnectTimeout)
+		within = max(within, config.ConnectTimeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(within, c.limit))
 	defer cancel()
 	var asking sync.WaitGroup
-	for _, one := range eachHost(c.config) {
+	for _, one := range eachHost(config) {
 		asking.Go(func() {
 			if made, err := c.dial(ctx, one, false); err == nil {
 				made.drop(ctx)

@@ -57,6 +57,8 @@ type Options struct {
 	// Timeout bounds calls whose context has no deadline: a sixth of the lease's duration. Half of it is how long one
 	// host of several may take to connect at first. Default: DefaultTimeout.
 	Timeout time.Duration
+	// Renew is that of a [store.Config].
+	Renew func() (string, error)
 	// Existing opens what was set up before: no table is made, and nothing listens before there is a watch.
 	Existing bool
 	// Logger gets broken watches, and rows that were edited so that they cannot be read. The zero value logs nothing.
@@ -70,7 +72,9 @@ func Open(ctx context.Context, o Options) (store.Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
-	c, err := driver{}.Parse(store.Config{URI: o.URI, Database: o.Database, Cluster: o.Cluster})
+	c, err := driver{}.Parse(store.Config{
+		URI: o.URI, Renew: o.Renew, Database: o.Database, Cluster: o.Cluster, Logger: o.Logger,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", err)
 	}
@@ -109,11 +113,11 @@ func (s *server) connect(ctx context.Context) error {
 
 // newServer makes the client; nothing is dialled.
 func newServer(ctx context.Context, c store.Config, o Options) (*server, error) {
-	secrets := secretParams.Of(c.URI)
-	config, err := pgx.ParseConfig(c.URI)
-	if err != nil { // as text only: it may quote the URI
-		text := storeuri.Scrub(err.Error(), secrets)
-		return nil, fmt.Errorf("PostgreSQL %s: %w: %s", secretParams.Redact(c.URI), store.ErrInvalid, text)
+	source, err := storeuri.NewSource(c, secretParams, func(uri string) (*pgx.ConnConfig, error) {
+		return parse(uri, c.Database)
+	})
+	if err != nil {
+		return nil, err
 	}
 	u, err := syntax.Parse(c.URI)
 	if err != nil {
@@ -123,35 +127,46 @@ func newServer(ctx context.Context, c store.Config, o Options) (*server, error) 
 	if err != nil {
 		return nil, err
 	}
-	delete(config.RuntimeParams, storeuri.ParamPoll) // unknown to the server
-	config.Database = c.Database
+	config := source.Get()
 	connects := &connector{
-		config: config, timeout: o.Timeout, limit: engine.Limit(o.Timeout), lockTimeout: lockTimeout(o.Timeout),
+		source: source, timeout: o.Timeout, limit: engine.Limit(o.Timeout), lockTimeout: lockTimeout(o.Timeout),
 		patience: min(max(o.Timeout/2, minPatience), maxPatience), quiet: every > 0,
 	}
 	if connects.fixed = u.Param("connect_timeout") != ""; connects.fixed {
 		connects.limit = max(connects.limit, config.ConnectTimeout*time.Duration(1+len(config.Fallbacks)))
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "shardctl"
-	}
-	// Texts are sent as UTF-8. A role, a database or the URI's options may set another encoding, and then one name would
-	// be other bytes for other processes: two would hold one lock. What a client asks for wins over all of these.
-	config.RuntimeParams["client_encoding"] = "UTF8"
 	common, own := commonConnections, ownConnections
 	if o.Existing {
 		common, own = 1, 0
 	}
 	s := &server{
 		dialect: dialect{
-			fmt.Sprintf("PostgreSQL %s, database %q", strings.Join(hosts(config), ","), c.Database), secrets,
-			&connects.pooled,
+			fmt.Sprintf("PostgreSQL %s, database %q", strings.Join(hosts(config), ","), c.Database),
+			source.Hidden, &connects.pooled,
 		},
 		noting: noteFunction(prefix(c.Cluster)), timeout: o.Timeout, poll: every, calls: newPool(ctx, connects, common, own),
 	}
 	s.listener = newListener(s, channel(prefix(c.Cluster)), o.Logger)
 	s.calls.gaveUp = s.listener.leave
 	return s, nil
+}
+
+// parse reads a URI, and the files that it names.
+func parse(uri, database string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(uri)
+	if err != nil { // as text only: it may quote the URI
+		text := storeuri.Scrub(err.Error(), secretParams.Of(uri))
+		return nil, fmt.Errorf("PostgreSQL %s: %w: %s", secretParams.Redact(uri), store.ErrInvalid, text)
+	}
+	delete(config.RuntimeParams, storeuri.ParamPoll) // unknown to the server
+	config.Database = database
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "shardctl"
+	}
+	// Texts are sent as UTF-8. A role, a database or the URI's options may set another encoding, and then one name would
+	// be other bytes for other processes: two would hold one lock. What a client asks for wins over all of these.
+	config.RuntimeParams["client_encoding"] = "UTF8"
+	return config, nil
 }
 
 // lockTimeout is how long a call waits for a lock at a time: a quarter of all its time. So others, who want another
@@ -252,8 +267,8 @@ func (driver) SecretVariables(store.Config) []string {
 // Open implements [store.Driver].
 func (driver) Open(ctx context.Context, c store.Config) (store.Store, error) {
 	return Open(ctx, Options{
-		URI: c.URI, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing,
-		Logger: c.Logger,
+		URI: c.URI, Renew: c.Renew, Database: c.Database, Cluster: c.Cluster, Timeout: c.Timeout,
+		Existing: c.Existing, Logger: c.Logger,
 	})
 }
 

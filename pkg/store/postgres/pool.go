@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 const (
@@ -285,7 +286,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interva
 
 // connector makes connections.
 type connector struct {
-	config  *pgx.ConnConfig
+	source  *storeuri.Source[*pgx.ConnConfig]
 	timeout time.Duration // of a call
 	limit   time.Duration // of an attempt to connect
 	// patience is how long one host may take to connect at first, and how long an answer may be late before it is
@@ -315,7 +316,7 @@ var (
 
 // connect makes a connection to the first host that takes writes. failed is how many attempts in a row have failed.
 func (c *connector) connect(ctx context.Context, failed int) (*connection, error) {
-	config := c.config.Copy()
+	config := c.source.Get().Copy()
 	if !c.fixed {
 		config.ConnectTimeout = engine.Patience(c.patience, c.limit, len(hosts(config)), failed)
 	}

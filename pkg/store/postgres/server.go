@@ -153,7 +153,7 @@ const clock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 // dialect is what PostgreSQL does in its own way. It implements [sqlstore.Dialect].
 type dialect struct {
 	name    string // for errors
-	secrets []string
+	secrets func() []string
 	pooled  *atomic.Bool // set by the first error that only poolers cause
 }
 

@@ -98,3 +98,25 @@ func TestOpenByURI(t *testing.T) {
 		t.Errorf("another list of servers is opened: %v, %v", s, err)
 	}
 }
+
+// A server has its own part of a renewed URI; one that names more or fewer servers is not followed.
+func TestRenewPart(t *testing.T) {
+	renewed, failed := "", error(nil)
+	renew := quorum.RenewPart(func() (string, error) { return renewed, failed }, 1, 3)
+	renewed = "quorum:redis://a,redis://u:p@b,redis://c"
+	if got, err := renew(); got != "redis://u:p@b" || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+	for _, renewed = range []string{"", "quorum:redis://a,redis://u:p@b", "redis://u:p@b"} {
+		if got, err := renew(); err == nil {
+			t.Errorf("renewed as %s: got %s, want an error", renewed, got)
+		}
+	}
+	failed = errors.New("no such file")
+	if _, err := renew(); !errors.Is(err, failed) {
+		t.Errorf("got %v, want %v", err, failed)
+	}
+	if quorum.RenewPart(nil, 0, 3) != nil {
+		t.Error("a URI that stays is renewed")
+	}
+}

@@ -53,3 +53,6 @@ var Place = place
 func EmptyRecord(kind store.Kind, id string) store.Change {
 	return store.Change{Doc: record{fresh: true}.document(key{kind, id}, 0, 1)}
 }
+
+// RenewPart renews the URI of one of n servers.
+var RenewPart = renewPart

@@ -165,17 +165,37 @@ func (registered) Init(ctx context.Context, c store.Config) (made bool, err erro
 // options are those of a configuration.
 func options(c store.Config) (Options, error) {
 	o := Options{Cluster: c.Cluster, Timeout: c.Timeout, Existing: c.Existing, Logger: c.Logger}
-	for i, uri := range split(c.URI) {
+	parts := split(c.URI)
+	for i, uri := range parts {
 		own, err := part(c, i, uri)
 		if err != nil {
 			return o, err
 		}
+		own.Renew = renewPart(c.Renew, i, len(parts))
 		o.Servers = append(o.Servers, Server{
 			Name: place(uri),
 			Open: func(ctx context.Context) (store.Store, error) { return store.Open(ctx, own) },
 		})
 	}
 	return o, nil
+}
+
+// renewPart renews the URI of one of n servers.
+func renewPart(renew func() (string, error), i, n int) func() (string, error) {
+	if renew == nil {
+		return nil
+	}
+	return func() (string, error) {
+		uri, err := renew()
+		if err != nil {
+			return "", err
+		}
+		parts := split(uri)
+		if len(parts) != n {
+			return "", fmt.Errorf("the renewed URI names %d servers, want %d as before", len(parts), n)
+		}
+		return parts[i], nil
+	}
 }
 
 // place is a URI without what may change while the server stays the same: user, password, parameters.

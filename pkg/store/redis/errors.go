@@ -5,7 +5,7 @@ import (
 )
 
 // causes are answers of a server that another try does not change. secrets are kept out of texts.
-func causes(secrets []string) *engine.Causes {
+func causes(secrets func() []string) *engine.Causes {
 	const (
 		rights  = "the user lacks rights: grant those in docs/stores/redis.md"
 		command = "this service lacks a command that the store needs"

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // lane is one connection, used by one call at a time. Its methods may be called concurrently.
@@ -120,8 +120,8 @@ func retryPause(tries int) time.Duration {
 
 // finder knows where the master is to be looked for, and connects. Its methods may be called concurrently.
 type finder struct {
-	target  target
-	tls     *tls.Config
+	target  target // as it was at first: all but who logs in stays
+	source  *storeuri.Source[target]
 	proof   string        // the key that a new connection is asked for
 	timeout time.Duration // of one call
 	limit   time.Duration // of one attempt to connect
@@ -138,7 +138,7 @@ func (f *finder) connect(ctx context.Context, failed int) (*redis.Client, error)
 	if err != nil {
 		return nil, err
 	}
-	client := redis.NewClient(f.options(addr))
+	client := redis.NewClient(f.options(addr, f.source.Get()))
 	err = client.HGet(ctx, f.proof, "schema").Err()
 	if _, elsewhere := movedTo(err); err == nil || errors.Is(err, redis.Nil) || elsewhere && f.target.cluster {
 		return client, nil
@@ -154,7 +154,7 @@ func (f *finder) subscribe(ctx context.Context, channel string, failed int) (*su
 	if err != nil {
 		return nil, err
 	}
-	client := redis.NewClient(f.options(addr))
+	client := redis.NewClient(f.options(addr, f.source.Get()))
 	s := &subscription{client: client, pubsub: client.Subscribe(ctx, channel)}
 	if _, err := s.pubsub.ReceiveTimeout(ctx, f.limit); err != nil {
 		f.failed(err)
@@ -165,9 +165,9 @@ func (f *finder) subscribe(ctx context.Context, channel string, failed int) (*su
 }
 
 // options are for one connection without repeats: what is repeated, and when, this package decides.
-func (f *finder) options(addr string) *redis.Options {
+func (f *finder) options(addr string, to target) *redis.Options {
 	return &redis.Options{
-		Addr: addr, Username: f.target.user, Password: f.target.password, DB: f.target.db, TLSConfig: f.tls,
+		Addr: addr, Username: to.user, Password: to.password, DB: to.db, TLSConfig: to.tls,
 		ClientName: "shardctl", Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
 		DialTimeout: f.limit, ReadTimeout: f.limit, WriteTimeout: f.limit, PoolTimeout: f.limit,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
@@ -209,8 +209,9 @@ func (f *finder) address(ctx context.Context, failed int) (string, error) {
 func (f *finder) askSentinel(ctx context.Context, host string, failed int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, engine.Patience(f.timeout/3, f.limit, 1+len(f.target.hosts), failed))
 	defer cancel()
-	o := f.options(host)
-	o.Username, o.Password, o.DB = f.target.sentinelUser, f.target.sentinelPassword, 0
+	to := f.source.Get()
+	o := f.options(host, to)
+	o.Username, o.Password, o.DB = to.sentinelUser, to.sentinelPassword, 0
 	client := redis.NewSentinelClient(o)
 	defer func() { _ = client.Close() }()
 	found, err := client.GetMasterAddrByName(ctx, f.target.master).Result()

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,7 +43,8 @@ type target struct {
 	sentinelPassword string
 	db               int
 	nodes            int // how many servers hold the data, the master among them
-	tls              storeuri.TLSFiles
+	files            storeuri.TLSFiles
+	tls              *tls.Config // by the files; nil: no TLS
 }
 
 func secrets() storeuri.Secrets { return storeuri.Secrets{"sentinelpassword"} }
@@ -55,6 +57,19 @@ func form(of string) string {
 		return of + "://HOST[,HOST…]?nodes=N"
 	}
 	return of + "://HOST"
+}
+
+// newSource reads the URI of a configuration, and the files that it names.
+func newSource(c store.Config) (*storeuri.Source[target], error) {
+	return storeuri.NewSource(c, secrets(), func(uri string) (target, error) {
+		now := c
+		now.URI = uri
+		t, err := parseTarget(now)
+		if err == nil {
+			t.tls, err = t.files.Config()
+		}
+		return t, err
+	})
 }
 
 // parseTarget reads a URI. Errors are a [store.FieldError].
@@ -76,7 +91,7 @@ func parseTarget(c store.Config) (target, error) {
 		hosts: u.Hosts, cluster: scheme == schemeCluster, user: u.User, password: u.Password,
 		sentinelUser: u.Param(paramSentinelUser), sentinelPassword: u.Param(paramSentinelPassword),
 	}
-	if t.tls, err = u.TLS(scheme == schemeTLS); err != nil {
+	if t.files, err = u.TLS(scheme == schemeTLS); err != nil {
 		return target{}, err
 	}
 	path, err := t.setMaster(scheme, u)

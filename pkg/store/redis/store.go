@@ -76,11 +76,7 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 	if c, err = engine.Complete(c); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	t, err := parseTarget(c)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	b, err := newBackend(ctx, c, t)
+	b, err := newBackend(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -100,19 +96,20 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 }
 
 // newBackend is on a database that was not reached yet.
-func newBackend(ctx context.Context, c store.Config, t target) (*backend, error) {
-	files, err := t.tls.Config()
+func newBackend(ctx context.Context, c store.Config) (*backend, error) {
+	source, err := newSource(c)
 	if err != nil {
 		return nil, err
 	}
+	t := source.Get()
 	keys := newKeyspace(c.Cluster)
-	f := &finder{target: t, tls: files, proof: keys.state(), timeout: c.Timeout, limit: engine.Limit(c.Timeout)}
+	f := &finder{target: t, source: source, proof: keys.state(), timeout: c.Timeout, limit: engine.Limit(c.Timeout)}
 	connections := engine.NewMaker(ctx, c.Timeout, f.limit, f.connect, func(c *redis.Client) { _ = c.Close() })
 	channel := keys.channel(t.db)
 	a := &access{
 		exchange: &exchange{
 			keys: keys, nodes: t.nodes, named: t.master != "", timeout: c.Timeout, look: look(keys),
-			log: c.Logger, causes: causes(append(secrets().Of(c.URI), t.password, t.sentinelPassword)),
+			log: c.Logger, causes: causes(source.Hidden),
 		},
 		finder: f, channel: channel, connections: connections, others: newLane(f, connections, false),
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
+	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
 // access is what all parts of a store need to reach its znodes.
@@ -21,7 +22,7 @@ type access struct {
 	layout
 	client    *client
 	causes    *engine.Causes
-	acl       []zk.ACL
+	acl       func() []zk.ACL // of znodes that are made now
 	clock     clock
 	floorBase base
 	timeout   time.Duration // of requests
@@ -81,7 +82,7 @@ func (a *access) exists(ctx context.Context, path string) (bool, error) {
 
 // create makes a znode unless it is there.
 func (a *access) create(ctx context.Context, path string, data []byte) error {
-	_, err := do(ctx, a.client, func(conn *zk.Conn) (string, error) { return conn.Create(path, data, 0, a.acl) })
+	_, err := do(ctx, a.client, func(conn *zk.Conn) (string, error) { return conn.Create(path, data, 0, a.acl()) })
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
 	}
@@ -162,22 +163,53 @@ func (l *link) silentSince(t time.Time) bool {
 	return heard.Before(t) && time.Since(t) >= minSilence
 }
 
-// dialer makes connections, with TLS where there is a configuration.
+// login is who the URI names, and how connections are secured.
+type login struct {
+	user, password string
+	tls            *tls.Config // nil: no TLS
+}
+
+// digest is a login as ZooKeeper takes it; empty: anyone.
+func (l login) digest() string {
+	if l.user == "" {
+		return ""
+	}
+	return l.user + ":" + l.password
+}
+
+// newSource reads the URI of a configuration, and the files that it names.
+func newSource(o Options) (*storeuri.Source[login], error) {
+	return storeuri.NewSource(o, nil, func(uri string) (login, error) {
+		u, err := parseURI(uri)
+		if err != nil {
+			return login{}, err
+		}
+		files, err := u.TLS(false)
+		if err != nil {
+			return login{}, err
+		}
+		config, err := files.Config()
+		return login{u.User, u.Password, config}, err
+	})
+}
+
+// dialer makes connections, with TLS where the URI asks for it.
 type dialer struct {
-	tls *tls.Config
+	source *storeuri.Source[login]
 }
 
 func (d dialer) dial(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	if d.tls == nil {
+	now := d.source.Get()
+	if now.tls == nil {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 		return conn, nil
 	}
-	conn, err := (&tls.Dialer{Config: d.tls}).DialContext(ctx, "tcp", address)
+	conn, err := (&tls.Dialer{Config: now.tls}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("connect with TLS to %s: %w", address, err)
 	}

@@ -141,7 +141,7 @@ func (w *writer) touches(c store.Change) []any {
 }
 
 func (w *writer) make(path string, data []byte) any {
-	return &zk.CreateRequest{Path: path, Data: data, Acl: w.acl}
+	return &zk.CreateRequest{Path: path, Data: data, Acl: w.acl()}
 }
 
 func replace(path string, data []byte, version int32) any {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/shardctl/shardctl/pkg/store/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store/internal/storeuri"
 )
 
@@ -32,7 +35,7 @@ type client struct {
 	// has the library connect; events come with the number
 	begin  func(number uint64) (*zk.Conn, <-chan zk.Event, error)
 	user   string
-	login  []byte         // USER:PASSWORD; nil: anyone
+	logins logins
 	listen func(zk.Event) // gets all events, in their order among the replies; it must not block
 	link   atomic.Pointer[link]
 	// course counts sessions and connections: what was answered in one course came from one server, in order.
@@ -51,19 +54,17 @@ type library struct {
 	conn        *zk.Conn
 	events      <-chan zk.Event
 	number      uint64
-	connections int  // that had a session
-	known       bool // it names the user at each connection by itself
+	connections int      // that had a session
+	known       []string // it names these users at each connection by itself
 }
 
 // connect begins to connect, and does not wait for it.
 func connect(ctx context.Context, u storeuri.URI, d dialer, log logr.Logger, listen func(zk.Event)) (*client, error) {
 	c := &client{
-		user: u.User, listen: listen, session: make(chan struct{}), refused: make(chan struct{}),
+		user: u.User, logins: logins{source: d.source, pace: engine.Pace{Every: renewEvery}}, listen: listen, session: make(chan struct{}), refused: make(chan struct{}),
 		trouble: errors.New("no server has answered yet"),
 	}
-	if u.User != "" {
-		c.login = []byte(u.User + ":" + u.Password)
-	}
+	c.logins.latest()
 	c.begin = func(number uint64) (*zk.Conn, <-chan zk.Event, error) {
 		return zk.Connect(
 			u.Hosts, sessionTimeout, zk.WithHostProvider(&hosts{}), zk.WithLogger(libraryLog{log}),
@@ -165,7 +166,7 @@ func (c *client) sessionEvent(s zk.State) {
 		if l := c.link.Load(); l != nil {
 			l.greeted.Store(true)
 		}
-		if c.login == nil || c.lib.known {
+		if c.user == "" {
 			c.open()
 		} else {
 			go c.authenticate(c.lib.conn, course)
@@ -199,10 +200,20 @@ func (c *client) isOpen() bool {
 	}
 }
 
-// authenticate names the user, in the first course of a session. ZooKeeper takes any password; what it is good for
-// shows at the first znode.
+// authenticate names the user, in each course of a session. ZooKeeper takes any password; what it is good for shows at
+// the first znode. The library names again at a new connection whom it has named before.
 func (c *client) authenticate(conn *zk.Conn, course uint64) {
-	err := conn.AddAuth("digest", c.login)
+	all := c.logins.latest()
+	c.mu.Lock()
+	known := slices.Clone(c.lib.known)
+	c.mu.Unlock()
+	var err error
+	for _, one := range all {
+		if !slices.Contains(known, one) && err == nil {
+			err = conn.AddAuth("digest", []byte(one))
+			known = append(known, one)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -210,9 +221,58 @@ func (c *client) authenticate(conn *zk.Conn, course uint64) {
 	case err != nil:
 		c.trouble = fmt.Errorf("name the user: %w", err)
 	default:
-		c.lib.known = true
+		c.lib.known = known
 		c.open()
 	}
+}
+
+// renewEvery is how often a refusal has the URI looked at again.
+const renewEvery = time.Second
+
+// unauthorized has a password that was renewed be named now: others may have given znodes to the new one.
+func (c *client) unauthorized() {
+	c.mu.Lock()
+	conn, open := c.lib.conn, c.isOpen()
+	c.mu.Unlock()
+	if c.user != "" && open && c.logins.pace.Let(time.Now()) {
+		go c.authenticate(conn, c.course.Load())
+	}
+}
+
+// maxLogins is how many logins one session names.
+const maxLogins = 4
+
+// logins are those that the URI has named so far. ZooKeeper has no passwords: each znode says whose it is, and what it
+// belongs to is changed one by one. So the old ones are named as well, and znodes are made for the newest.
+type logins struct {
+	source *storeuri.Source[login]
+	pace   engine.Pace
+
+	mu  sync.Mutex
+	all []string // USER:PASSWORD, the newest at the end
+}
+
+// latest reads the URI again, and lists all.
+func (l *logins) latest() []string {
+	now := l.source.Get().digest()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now != "" {
+		l.all = append(slices.DeleteFunc(l.all, func(one string) bool { return one == now }), now)
+		l.all = l.all[max(0, len(l.all)-maxLogins):]
+	}
+	return slices.Clone(l.all)
+}
+
+// acl is what znodes are made with: they belong to the newest login alone, or to anyone.
+func (l *logins) acl() []zk.ACL {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		return zk.WorldACL(zk.PermAll)
+	}
+	user, password, _ := strings.Cut(l.all[len(l.all)-1], ":")
+	return zk.DigestACL(zk.PermAll, user, password)
 }
 
 // await waits for a session.
@@ -264,6 +324,9 @@ func do[T any](ctx context.Context, c *client, request func(*zk.Conn) (T, error)
 	}()
 	select {
 	case a := <-answers:
+		if errors.Is(a.err, zk.ErrNoAuth) {
+			c.unauthorized()
+		}
 		return a.value, a.err
 	case <-ctx.Done():
 		if l := c.link.Load(); l != nil && l.silentSince(sent) {

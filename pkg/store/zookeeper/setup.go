@@ -168,7 +168,7 @@ func ancestors(path string) []string {
 func (s *setup) makeAll(ctx context.Context, paths []string) error {
 	ops := make([]any, len(paths))
 	for i, path := range paths {
-		ops[i] = &zk.CreateRequest{Path: path, Acl: s.acl}
+		ops[i] = &zk.CreateRequest{Path: path, Acl: s.acl()}
 	}
 	if err := s.multi(ctx, ops); !errors.Is(err, zk.ErrNodeExists) {
 		if err != nil {

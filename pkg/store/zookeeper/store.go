@@ -72,11 +72,7 @@ func newBackend(ctx context.Context, o Options) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := u.TLS(false)
-	if err != nil {
-		return nil, err
-	}
-	config, err := files.Config()
+	source, err := newSource(o)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +81,15 @@ func newBackend(ctx context.Context, o Options) (*backend, error) {
 		root = "/" + u.Path
 	}
 	a := &access{
-		layout: layout{root + "/" + o.Database + "/" + escape(o.Cluster)}, acl: zk.WorldACL(zk.PermAll),
-		timeout: o.Timeout, log: o.Logger,
+		layout: layout{root + "/" + o.Database + "/" + escape(o.Cluster)}, timeout: o.Timeout, log: o.Logger,
 	}
 	a.causes = causes(u.User, a.base)
-	if u.User != "" {
-		a.acl = zk.DigestACL(zk.PermAll, u.User, u.Password)
-	}
+	a.acl = func() []zk.ACL { return a.client.logins.acl() }
 	h := &hub{access: a, watchers: map[*watcher]struct{}{}, caches: map[store.Kind]*cache{}}
 	for _, kind := range store.Kinds() {
 		h.caches[kind] = newCache(a, kind, h.changed)
 	}
-	d := dialer{config}
+	d := dialer{source}
 	a.client, err = connect(context.WithoutCancel(ctx), u, d, o.Logger, h.event)
 	if err != nil {
 		return nil, err

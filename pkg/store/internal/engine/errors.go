@@ -25,7 +25,7 @@ type Cause struct {
 // [store.ErrUnavailable]: a repeat may succeed.
 type Causes struct {
 	Table   []Cause
-	Secrets []string // of the URI, kept out of texts
+	Secrets func() []string // of the URI, old and new, kept out of texts; nil: there are none
 }
 
 // Translate names what was being done. nil stays nil. An error of package store keeps its meaning.
@@ -84,7 +84,12 @@ func (c *Causes) find(err error) Cause {
 	return Cause{Means: store.ErrUnavailable, Says: err.Error()}
 }
 
-func (c *Causes) hide(text string) string { return storeuri.Scrub(text, c.Secrets) }
+func (c *Causes) hide(text string) string {
+	if c.Secrets == nil {
+		return text
+	}
+	return storeuri.Scrub(text, c.Secrets())
+}
 
 // TLS is what Go's TLS says, in a form that also drivers keep which pass on texts alone. The parameters are those of
 // [storeuri.TLSFiles].

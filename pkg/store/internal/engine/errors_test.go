@@ -13,7 +13,7 @@ import (
 // The first row that matches says what an error means and what to do. What is in none may pass.
 func TestCauses(t *testing.T) {
 	full := errors.New("full")
-	c := &engine.Causes{Secrets: []string{"s3cret"}, Table: append([]engine.Cause{
+	c := &engine.Causes{Secrets: func() []string { return []string{"s3cret"} }, Table: append([]engine.Cause{
 		{Is: full, Means: store.ErrUnavailable, Advice: "make space"},
 		{Says: "wrong password", Advice: "correct the URI"},
 		{Match: func(err error) (string, bool) { return "too long", strings.HasPrefix(err.Error(), "long") }},

@@ -281,19 +281,38 @@ func (p Secrets) Of(uri string) []string {
 		rest = uri
 	}
 	_, password, after := splitUser(rest)
-	all := []string{password}
 	_, query, _ := strings.Cut(after, "?")
-	for param := range strings.SplitSeq(query, "&") {
-		if name, value, _ := strings.Cut(param, "="); p.has(name) {
-			all = append(all, value)
-		}
-	}
+	all := append([]string{password}, p.inQuery(query)...)
 	for _, s := range all {
 		if plain, err := url.PathUnescape(s); err == nil && plain != s {
 			all = append(all, plain)
 		}
 	}
 	return all
+}
+
+// inQuery are the values of the parameters that carry secrets, as written.
+func (p Secrets) inQuery(query string) (all []string) {
+	for param := range strings.SplitSeq(query, "&") {
+		if name, value, _ := strings.Cut(param, "="); p.has(name) {
+			all = append(all, value)
+		}
+	}
+	return all
+}
+
+// login divides a URI that was parsed into what it names, and who logs in: user, password and other secrets.
+func (p Secrets) login(uri string) (place string, who []string) {
+	scheme, rest, _ := strings.Cut(uri, "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	user, hosts := "", authority
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, hosts = authority[:at], authority[at+1:]
+	}
+	user, password, _ := strings.Cut(user, ":")
+	return scheme + "://" + hosts + "/" + path + "?" + p.redactQuery(query),
+		append([]string{user, password}, p.inQuery(query)...)
 }
 
 // Scrub replaces secrets in a text.
@@ -350,8 +369,8 @@ func (u URI) TLS(always bool) (TLSFiles, error) {
 	return t, nil
 }
 
-// Config reads the files; nil where TLS is off. The client's certificate is read again at each handshake, as it may be
-// renewed. Errors wrap [store.ErrInvalid].
+// Config reads the files as they are now; nil where TLS is off. Files may be renewed while a store is open, so it is
+// called for each connection (see [Source]). Errors wrap [store.ErrInvalid].
 func (t TLSFiles) Config() (*tls.Config, error) {
 	if !t.On {
 		return nil, nil //nolint:nilnil // no TLS is what drivers take nil for
@@ -370,10 +389,12 @@ func (t TLSFiles) Config() (*tls.Config, error) {
 	if t.CertFile == "" {
 		return config, nil
 	}
-	if _, err := t.pair(); err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s, %s: %w", store.ErrInvalid, paramCertFile, paramKeyFile, err)
 	}
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.pair() }
+	// Config.Certificates would send none to a server that names other authorities, which it may know all the same.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	return config, nil
 }
 
@@ -383,12 +404,4 @@ func Untrusted(err error) bool {
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, host := errors.AsType[x509.HostnameError](err)
 	return verification || authority || host
-}
-
-func (t TLSFiles) pair() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s, %s: %w", paramCertFile, paramKeyFile, err)
-	}
-	return &pair, nil
 }
