@@ -289,7 +289,7 @@ func (o *lockOptions) settings() (*config.Settings, error) {
 	return &config.Settings{
 		Cluster: c.Cluster, Self: config.Self{Instance: host}, Lease: config.Lease{Duration: o.lease},
 		Store: config.Store{
-			URI: c.URI, Database: c.Database, Withheld: config.SecretVariables(uri, os.LookupEnv),
+			URI: c.URI, Renew: c.Renew, Database: c.Database, Withheld: config.SecretVariables(uri, os.LookupEnv),
 		},
 	}, nil
 }

@@ -53,6 +53,7 @@ func storeConfig(uri, database, cluster string) (store.Config, error) {
 		return store.Config{}, usage("the store's URI: %w", err)
 	}
 	c, err := store.Parse(store.Config{URI: expanded, Database: database, Cluster: cluster, Logger: logr.Discard()})
+	c.Renew = config.Renewal(uri, os.LookupEnv)
 	if wrong, ok := errors.AsType[*store.FieldError](err); ok {
 		return c, usage("the store's %s %s", wrong.Field, wrong.Text)
 	}

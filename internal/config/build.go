@@ -334,7 +334,8 @@ func (l settingsReader) store(root *decode.Node) Store {
 		l.Add(n, "%v", err)
 	}
 	return Store{
-		URI: uri, Database: c.Database, Withheld: SecretVariables(n.Raw, l.opts.Env), named: named != "",
+		URI: uri, Renew: Renewal(n.Raw, l.opts.Env), Database: c.Database,
+		Withheld: SecretVariables(n.Raw, l.opts.Env), named: named != "", written: n.Raw,
 	}
 }
 

@@ -3,7 +3,9 @@ package config
 import (
 	"crypto/sha256"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -62,10 +64,31 @@ type Sources struct {
 type Store struct {
 	// URI begins with a registered scheme (see package store). It may hold a password: show [Store.Masked] instead.
 	URI      string
-	Database string // never empty where the store keeps several on one server
+	Renew    func() (string, error) // as in [store.Config]
+	Database string                 // never empty where the store keeps several on one server
 	// Withheld are the variables of the environment that hold the store's secrets: commands do not get them.
 	Withheld []string
-	named    bool // the file names the database
+	named    bool   // the file names the database
+	written  string // the URI in the file, before anything was replaced
+}
+
+// Renewal replaces what stands in $(…) of a URI again, since files that it names may be renewed. Nil: it names none.
+func Renewal(written string, env decode.Lookup) func() (string, error) {
+	if !strings.Contains(written, "$(file:") {
+		return nil
+	}
+	return func() (string, error) { return decode.Expand(written, env) }
+}
+
+// logsIn matches who logs in, in a URI whose secrets are hidden.
+var logsIn = regexp.MustCompile("://[^/?@]*@")
+
+// lasting is what of the URI counts only after a restart: all but user and password where they are renewed.
+func (s Store) lasting() string {
+	if s.Renew == nil {
+		return s.URI
+	}
+	return s.written + " " + logsIn.ReplaceAllString(s.Masked(), "://")
 }
 
 // Kind is what the store's driver is called; empty when there is none.
@@ -80,7 +103,8 @@ func (s Store) Kind() string {
 // StoreConfig is how the store is opened that the settings name.
 func (s *Settings) StoreConfig(log logr.Logger) store.Config {
 	return store.Config{
-		URI: s.Store.URI, Database: s.Store.Database, Cluster: s.Cluster, Timeout: s.Lease.Duration / 6, Logger: log,
+		URI: s.Store.URI, Renew: s.Store.Renew, Database: s.Store.Database, Cluster: s.Cluster,
+		Timeout: s.Lease.Duration / 6, Logger: log,
 	}
 }
 
@@ -279,7 +303,7 @@ func (s *Settings) fixed() decode.Fields {
 		{Name: "pod.uid", Value: s.Pod.UID},
 		{Name: "pod.container", Value: s.Pod.Container},
 		{Name: "pod.dir", Value: s.Pod.Dir},
-		{Name: "store.uri", Value: s.Store.URI},
+		{Name: "store.uri", Value: s.Store.lasting()},
 		{Name: "store.database", Value: s.Store.Database},
 		{Name: "lease.duration", Value: s.Lease.Duration},
 		{Name: "lease.renewDeadline", Value: s.Lease.RenewDeadline},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
@@ -450,5 +451,45 @@ func TestChangedNamesFields(t *testing.T) {
 	}
 	if got := Changed(before, load(t, "store: {uri: 'sqlite:b.db'}\n")); !slices.Equal(got, []string{"store.uri"}) {
 		t.Errorf("another store changes %v", got)
+	}
+}
+
+// Of a store whose URI comes from files, who logs in is renewed while a replica runs. All else waits for a restart.
+func TestRenewedLoginNeedsNoRestart(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "uri")
+	text := "store: {uri: '$(file:" + file + ")'}\n"
+	write(t, file, "mongodb://app:one@h/d?w=1\n")
+	before := load(t, text)
+	for uri, want := range map[string][]string{
+		"mongodb://app:two@h/d?w=1":      nil,
+		"mongodb://v-app-2:two@h/d?w=1":  nil,
+		"mongodb://app:two@i/d?w=1":      {"store.uri"},
+		"mongodb://app:two@h/e?w=1":      {"store.uri", "store.database"},
+		"mongodb://app:two@h/d?w=2":      {"store.uri"},
+		"mongodb+srv://app:two@h/d?w=1":  {"store.uri"},
+		"mongodb://app:one@h:27018/d?w=": {"store.uri"},
+	} {
+		write(t, file, uri)
+		if got := Changed(before, load(t, text)); !slices.Equal(got, want) {
+			t.Errorf("renewed as %s: %v wait for a restart, want %v", uri, got, want)
+		}
+		if got, err := before.StoreConfig(logr.Discard()).Renew(); got != uri || err != nil {
+			t.Errorf("renewed as %s: got %s, %v", uri, got, err)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := before.StoreConfig(logr.Discard()).Renew(); err == nil {
+		t.Errorf("without its file the URI is %s", got)
+	}
+	// One that is written in the configuration does not change while a replica runs.
+	plain := load(t, "store: {uri: 'mongodb://app:one@h/d'}\n")
+	if plain.Store.Renew != nil {
+		t.Error("a URI without files is renewed")
+	}
+	if got := Changed(plain, load(t, "store: {uri: 'mongodb://app:two@h/d'}\n")); !slices.Equal(got, []string{"store.uri"}) {
+		t.Errorf("a password in the configuration: %v wait for a restart", got)
 	}
 }

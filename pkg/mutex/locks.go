@@ -31,6 +31,8 @@ func New(e *elect.Elector) *Locks { return &Locks{elector: e, lent: true, owners
 // Open opens the store at a URI, whose driver the program imports, for locks in the cluster "default". The session
 // starts with the first use. Options change its lease, its name, its logger, which the store has as well, and the like;
 // the store is set.
+//
+// Where the password in the URI may be renewed, open the store with [store.Config.Renew], and use [OnStore].
 func Open(ctx context.Context, uri string, options ...func(*elect.Config)) (*Locks, error) {
 	var cfg elect.Config
 	for _, set := range options {

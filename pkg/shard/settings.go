@@ -27,7 +27,7 @@ func (c *Config) settings(work Work) (*config.Settings, []Group, error) {
 			Instance: cmp.Or(c.Instance, config.HostName()), Zone: c.Zone, Labels: c.Options.Labels, MaxTasks: c.Options.MaxKeys,
 			Rollout: c.Options.Rollout,
 		},
-		Store:     config.Store{URI: c.Store},
+		Store:     config.Store{URI: c.Store, Renew: c.Options.RenewStore},
 		App:       config.App{Address: c.Address},
 		Lease:     config.Lease{Duration: cmp.Or(c.Lease, config.DefaultLease)},
 		Rebalance: config.Rebalance{Settle: max(0, cmp.Or(c.Settle, config.DefaultSettle)), MaxMoves: c.Options.MaxMoves},

@@ -79,6 +79,9 @@ type Config struct {
 type Options struct {
 	// OpenStore is a store that the caller has opened, and closes afterwards, in place of Config.Store.
 	OpenStore store.Store
+	// RenewStore returns Config.Store as it is now, where its password may be renewed while the process runs. It is
+	// called for each connection: see [store.Config].
+	RenewStore func() (string, error)
 	// Cluster names those who share keys. Several clusters may use one database; default: default.
 	Cluster string
 	Labels  map[string]string // of this process, see [Group]
