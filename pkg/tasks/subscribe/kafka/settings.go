@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -122,12 +124,20 @@ func (s SASL) validate() []decode.FieldError {
 	return decode.Within("sasl", wrong)
 }
 
-// secure are the options of a client that say how it connects. The files are read now.
+// secure are the options of a client that say how it connects. The files are read now, and again for each connection:
+// a client connects again by itself, with what was renewed meanwhile.
 func secure(s SASL, t TLS) ([]kgo.Opt, error) {
 	var opts []kgo.Opt
 	config, noConfig := t.config()
 	if config != nil {
-		opts = append(opts, kgo.DialTLSConfig(config))
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
+			config, err := t.config()
+			if err != nil {
+				return nil, err
+			}
+			dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: dialWithin}, Config: config}
+			return dialer.DialContext(ctx, network, host)
+		}))
 	}
 	mechanism, noMechanism := s.mechanism()
 	if mechanism != nil {
@@ -141,14 +151,22 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	if s == (SASL{}) {
 		return nil, nil
 	}
-	password, err := s.login().ReadPassword(Name + ".sasl")
+	read := func() (string, error) { return s.login().ReadPassword(Name + ".sasl") }
+	scrams := func(context.Context) (scram.Auth, error) {
+		password, err := read()
+		return scram.Auth{User: s.User, Pass: password}, err
+	}
+	_, err := read()
 	switch s.Mechanism {
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: s.User, Pass: password}.AsSha256Mechanism(), err
+		return scram.Sha256(scrams), err
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: s.User, Pass: password}.AsSha512Mechanism(), err
+		return scram.Sha512(scrams), err
 	default:
-		return plain.Auth{User: s.User, Pass: password}.AsMechanism(), err
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			password, err := read()
+			return plain.Auth{User: s.User, Pass: password}, err
+		}), err
 	}
 }
 

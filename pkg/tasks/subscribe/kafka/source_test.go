@@ -1,6 +1,9 @@
 package kafka
 
 import (
+	"bytes"
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -9,8 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 const addressMust = "must be HOST:PORT of a broker, without a scheme, or several with commas between"
@@ -165,14 +171,95 @@ func TestSettingsSayAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestPasswordFile(t *testing.T) {
+// A client connects again by itself. Each connection has the password and the certificates that the files hold then.
+func TestFilesAreReadForEachConnection(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
+	put := func(to, from string) {
+		t.Helper()
+		content, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		if m, err := (SASL{name, "u", "", file}).mechanism(); err != nil || m.Name() != name {
-			t.Errorf("%s: got %v, %v", name, m, err)
+		if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
+		m, err := (SASL{name, "u", "", file}).mechanism()
+		if err != nil || m.Name() != name {
+			t.Fatalf("%s: got %v, %v", name, m, err)
+		}
+		if err := os.WriteFile(file, []byte("renewed\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, first, err := m.Authenticate(t.Context(), "h"); err != nil ||
+			name == "PLAIN" && string(first) != "\x00u\x00renewed" {
+			t.Errorf("%s: begins by %q, %v", name, first, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := m.Authenticate(t.Context(), "h"); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s without its file: %v", name, err)
+		}
+	}
+	dir := t.TempDir()
+	files := TLS{Enabled: true, CAFile: dir + "/ca", CertFile: dir + "/cert", KeyFile: dir + "/key"}
+	renew := func() tls.Certificate {
+		t.Helper()
+		cert, key := testprocess.Certificate(t, "127.0.0.1")
+		put(files.CAFile, cert)
+		put(files.CertFile, cert)
+		put(files.KeyFile, key)
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair
+	}
+	now := renew()
+	broker, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		ClientAuth:     tls.RequireAnyClientCert,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &now, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = broker.Close() }()
+	options, err := secure(SASL{}, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(broker.Addr().String()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i := range 2 {
+		if i > 0 {
+			now = renew()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = client.Ping(ctx) // nobody answers it
+		}()
+		conn, err := broker.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := conn.(*tls.Conn) //nolint:forcetypeassert // the listener's own
+		if err := shown.HandshakeContext(ctx); err != nil {
+			t.Errorf("certificate %d: %v", i, err)
+		} else if got := shown.ConnectionState().PeerCertificates[0]; !bytes.Equal(got.Raw, now.Certificate[0]) {
+			t.Errorf("connection %d shows another certificate than the files hold", i)
+		}
+		cancel()
+		_ = conn.Close()
+		<-done
 	}
 }
