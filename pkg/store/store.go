@@ -153,9 +153,13 @@ type Reply struct {
 	Unreadable []Unreadable
 	// Total is the number of matching documents when Query.CountOnly is set.
 	Total int64
-	// Now is the store's clock in Unix milliseconds, as near as the store knows it. For tokens, display,
-	// order of age and cleaning up only: no promise hangs on it.
+	// Now is the clock of revisions in Unix milliseconds: the store's clock, as near as the store knows it. A store whose
+	// clock was set back may show the largest revision instead. For tokens only: no promise hangs on it.
 	Now int64
+	// Wall is the store's clock in Unix milliseconds as the server shows it: it goes back when somebody sets the server's
+	// clock back. A store that shows no clock of its own has that of this process, as in Now. Moments that documents keep
+	// are taken from it and compared with it. No promise hangs on it.
+	Wall int64
 	// Floor is a number that every revision written from now on must exceed. So a document deleted out of band never
 	// comes back at an old one. It is the store's clock, or a counter that the store keeps.
 	Floor int64

@@ -19,6 +19,7 @@ type view struct {
 	kind  store.Kind
 	found map[string]quorum.Value
 	times []int64
+	walls []int64
 	floor int64
 
 	foreign    map[string]error // why some server says nothing of a document
@@ -65,7 +66,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 		r := quorum.Read[quorum.Value](len(v.store.members.all))
 		readings[id] = &r
 	}
-	v.times, left = v.times[:0], ids
+	v.times, v.walls, left = v.times[:0], v.walls[:0], ids
 	need := v.store.members.majority()
 	wait := newPatience(try)
 	defer wait.stop()
@@ -100,7 +101,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 
 // shown takes one server's answer. It returns the ids that are still open.
 func (v *view) shown(from int, seen snapshot, readings map[string]*reading, left []string) []string {
-	v.times = append(v.times, seen.Now)
+	v.times, v.walls = append(v.times, seen.Now), append(v.walls, seen.Wall)
 	v.floor = max(v.floor, seen.Floor)
 	for _, d := range seen.Docs {
 		if isCounter(d) {
@@ -153,7 +154,9 @@ func (v *view) reply() store.Reply {
 			floor = max(floor, x.Doc.Rev)
 		}
 	}
-	return store.Reply{Now: v.store.clock.now(v.times), Floor: floor, Unreadable: v.unreadable}
+	return store.Reply{
+		Now: v.store.clock.now(v.times), Wall: quorum.Median(v.walls...), Floor: floor, Unreadable: v.unreadable,
+	}
 }
 
 // documents are those of these ids that exist. They are the caller's.

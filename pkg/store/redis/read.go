@@ -77,7 +77,7 @@ func (b *backend) add(page *engine.Page, kind store.Kind, id, text string) {
 // date says when a reply was, and in which lineage. A master that took over may have a clock that is behind:
 // revisions go on above the largest one known.
 func (b *backend) date(page *engine.Page, from reply) {
-	page.Now = max(from.now, b.course.rise()+1)
+	page.Wall, page.Now = from.now, max(from.now, b.course.rise()+1)
 	page.Floor, page.History = page.Now, lineage(from.identity)
 }
 

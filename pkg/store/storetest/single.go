@@ -239,6 +239,40 @@ func testNow(b *bench) {
 	}
 }
 
+// testWall has a server whose clock was set back: a revision is from a time when it was a year ahead. Revisions go on
+// above it where the store sees to that; the wall clock is the server's.
+func testWall(b *bench) {
+	t := b.t
+	s := b.open(t)
+	ahead := time.Now().AddDate(1, 0, 0).UnixMilli()
+	must(t, s, store.Change{
+		Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: "g", Rev: ahead, WriterID: b.writerID()},
+	})
+	other := b.open(t)
+	now := map[store.Store]int64{}
+	for _, s := range []store.Store{s, other, s, other} {
+		for _, kind := range []store.Kind{store.KindGroup, store.KindLock, store.KindSession} {
+			read, err := s.Read(t.Context(), kind, "g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed, err := s.List(t.Context(), kind, store.Query{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, reply := range []store.Reply{read, listed} {
+				if off := time.UnixMilli(reply.Wall).Sub(time.Now()).Abs(); off > time.Hour {
+					t.Fatalf("%s: the wall clock is %v off; it must not follow revisions", kind, off)
+				}
+				if now[s] >= ahead && reply.Now < ahead {
+					t.Fatalf("%s: Now goes back from %d to %d", kind, now[s], reply.Now)
+				}
+				now[s] = reply.Now
+			}
+		}
+	}
+}
+
 func testRepeated(b *bench) {
 	t := b.t
 	s, other := b.open(t), b.open(t)

@@ -93,6 +93,7 @@ func parts() []part {
 		{"ids", testIDs},
 		{"read", testRead},
 		{"now", testNow},
+		{"wall", testWall},
 		{"repeated", testRepeated},
 		{"overtaken", testOvertaken},
 		{"batch", testBatch},

@@ -90,6 +90,7 @@ type Page struct {
 	More       bool   // rows may follow that were not looked at, for the limit of the query
 	Total      int64  // with Query.CountOnly
 	Now, Floor int64  // see [store.Reply]
+	Wall       int64  // see [store.Reply]; 0: as Now
 	History    string // see [store.Reply]
 }
 

@@ -34,11 +34,17 @@ type Clock struct{ last int64 }
 
 // Now takes the times of servers in any order, at least one, and says what time it is.
 func (c *Clock) Now(times ...int64) int64 {
-	sorted := slices.Sorted(slices.Values(times))
-	if len(sorted) > 0 {
-		c.last = max(c.last, sorted[(len(sorted)-1)/2])
-	}
+	c.last = max(c.last, Median(times...))
 	return c.last
+}
+
+// Median is the lower median of times in any order, 0 of none.
+func Median(times ...int64) int64 {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[(len(sorted)-1)/2]
 }
 
 // Removal decides about a tombstone: when its records may be deleted on the servers, and from when on.

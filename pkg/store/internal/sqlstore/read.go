@@ -60,7 +60,8 @@ func (b *Backend) reads(
 			b.high.Store(high)
 		}
 		// the clock may have been set back: revisions go on above those given
-		page.Now = max(b.database.now(), now, high)
+		page.Wall = max(b.database.now(), now)
+		page.Now = max(page.Wall, high)
 		page.Floor = page.Now
 		return err
 	})
