@@ -57,7 +57,7 @@ func (w *Writer[E, S]) Read(ctx context.Context) (Before[E, S], error) {
 	if err != nil {
 		return Before[E, S]{}, fmt.Errorf("read the list %s: %w", w.at, err)
 	}
-	b := Before[E, S]{floor: found.Floor, Now: found.Now}
+	b := Before[E, S]{floor: found.Floor, Now: found.Wall}
 	if len(found.Docs) == 0 {
 		return b, nil
 	}

@@ -195,7 +195,7 @@ func (r *Result) reads(ctx context.Context, db store.Store) error {
 		d := time.Since(begin)
 		if took = append(took, d); fastest < 0 || d < fastest {
 			fastest = d
-			r.ClockAheadSeconds = time.UnixMilli(reply.Now).Sub(begin.Add(d / 2).Round(0)).Seconds()
+			r.ClockAheadSeconds = time.UnixMilli(reply.Wall).Sub(begin.Add(d / 2).Round(0)).Seconds()
 		}
 	}
 	r.Read = latency(took)

@@ -119,7 +119,7 @@ func readOverrides(ctx context.Context, db store.Store, view *cluster.View) erro
 			view.Overrides = append(view.Overrides, o)
 		}
 	}
-	view.Now = found.Now
+	view.Now = found.Wall
 	return nil
 }
 
@@ -150,7 +150,7 @@ func readSessions(ctx context.Context, db store.Store, view *cluster.View, dead 
 		}
 		m, ok := known[d.ID]
 		view.Sessions = append(view.Sessions, cluster.Session{
-			ID: d.ID, State: s.State, Member: m, Known: ok, Age: ageOf(s, sessions.Now),
+			ID: d.ID, State: s.State, Member: m, Known: ok, Age: ageOf(s, sessions.Wall),
 		})
 	}
 	return nil

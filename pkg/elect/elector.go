@@ -178,7 +178,7 @@ func MarkDead(ctx context.Context, db store.Store, session string, left map[Key]
 			}
 		}
 		ifRev := s.Rev
-		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), record.Dead, remote, max(res.Now, 1)
+		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), record.Dead, remote, max(res.Wall, 1)
 		s.Cause = "its process died, and its guard ended its tasks"
 		s.WriterID = store.WriterID{Session: writer, Seq: seq}
 		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})

@@ -60,7 +60,7 @@ func (k *standIn) heartbeat(ctx context.Context) error {
 		}
 		ifRev, drained := s.Rev, s.State == record.Draining
 		s.Rev, s.State, s.Heartbeat = protocol.AliveRev(ifRev, res.Floor), record.Draining, s.Heartbeat+1
-		s.WriterID, s.Clock = k.next(), res.Now
+		s.WriterID, s.Clock = k.next(), res.Wall
 		outs, err := k.db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 		switch {
 		case err != nil:
@@ -90,7 +90,7 @@ func (k *standIn) free(ctx context.Context, runs func(Key) bool) error {
 			continue
 		}
 		ifRev := lock.Rev
-		lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", res.Now
+		lock.Session, lock.Next, lock.Instance, lock.Since = "", "", "", res.Wall
 		lock.Reason, lock.Message = record.ReasonOrphaned, "its process died, and its guard ended the task"
 		lock.Rev, lock.WriterID = protocol.NextRev(ifRev, res.Floor), k.next()
 		changes = append(changes, store.Change{IfRev: ifRev, Doc: lock.Doc()})

@@ -22,13 +22,13 @@ type off struct {
 
 func (o off) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	res, err := o.Store.Read(ctx, kind, ids...)
-	res.Now += o.by.Load()
+	res.Now, res.Wall = res.Now+o.by.Load(), res.Wall+o.by.Load()
 	return res, err
 }
 
 func (o off) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	res, err := o.Store.List(ctx, kind, q)
-	res.Now += o.by.Load()
+	res.Now, res.Wall = res.Now+o.by.Load(), res.Wall+o.by.Load()
 	return res, err
 }
 

@@ -61,13 +61,13 @@ type clockless struct{ store.Store }
 
 func (s clockless) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	reply, err := s.Store.Read(ctx, kind, ids...)
-	reply.Now = 0
+	reply.Now, reply.Wall = 0, 0
 	return reply, err
 }
 
 func (s clockless) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	reply, err := s.Store.List(ctx, kind, q)
-	reply.Now = 0
+	reply.Now, reply.Wall = 0, 0
 	return reply, err
 }
 

@@ -58,10 +58,24 @@ type MutexTicket struct {
 // MutexHold keeps a mutex without anybody who holds it, or longer than somebody does. It outlives its session. Others
 // enter when the store's clock has passed UntilMs, or when ForMs has passed since they saw it first. The zero value
 // keeps nothing.
+//
+// A hold that is further off than ForMs was wished while the store's clock was ahead. Whoever asks for the mutex sets
+// its UntilMs right, so that a call that does not wait is not refused until that clock is there again.
 type MutexHold struct {
 	UntilMs, ForMs int64
 	Token          int64 // of the holder that wished it
 }
+
+// Same reports whether two holds are one, also after it was set right: the token and the length stay.
+func (h MutexHold) Same(other MutexHold) bool {
+	return h.Token == other.Token && h.ForMs == other.ForMs
+}
+
+// clockDiffers is by how much processes may differ, in ms, in what they know of the store's clock.
+const clockDiffers = 10_000
+
+// ahead reports whether a hold is further off than it is long.
+func (h MutexHold) ahead(clock int64) bool { return h.UntilMs-clock > h.ForMs+clockDiffers }
 
 // Session is the only holder's session; empty when there is none or several.
 func (d MutexDoc) Session() string {

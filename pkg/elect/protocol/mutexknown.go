@@ -83,9 +83,10 @@ func (x Mutex) Behind(claim string) bool {
 // knows takes the document as it is now.
 func (x Mutex) knows(d MutexDoc, now Instant) Mutex {
 	x.Known, x.Doc = true, d
-	if d.Hold != x.Seen {
-		x.Seen, x.SeenAt = d.Hold, now
+	if !d.Hold.Same(x.Seen) {
+		x.SeenAt = now
 	}
+	x.Seen = d.Hold
 	return x
 }
 

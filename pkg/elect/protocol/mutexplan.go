@@ -10,6 +10,7 @@ type mutexPlan struct {
 	named func(claim string) *MutexCall // of x
 
 	enter   bool // it makes a holder
+	right   bool // it sets a hold right
 	need    bool // a call of this process, or what is left of one, asks for the write
 	urgent  bool // and not only for a new place in the queue
 	look    bool // a call that is to be refused was not shown the document yet
@@ -23,6 +24,7 @@ func planMutex(x Mutex, m Moment) mutexPlan {
 	p.rename()
 	p.bury()
 	p.tidy()
+	p.setRight()
 	p.leave()
 	if m.Valid {
 		p.again()
@@ -80,6 +82,17 @@ func (p *mutexPlan) tidy() {
 		return session == p.x.Session && p.named(claim) == nil
 	})
 	p.wants(p.doc.entries() < before)
+}
+
+// setRight has a hold that is further off than it is long last for its length from now on.
+func (p *mutexPlan) setRight() {
+	h := &p.doc.Hold
+	if len(p.x.Calls) == 0 || !h.ahead(p.m.Clock) || p.x.holdOver(p.m) {
+		return
+	}
+	h.UntilMs = p.m.Clock + h.ForMs
+	p.right = true
+	p.wants(true)
 }
 
 // leave takes out the holders that are done.
@@ -233,6 +246,9 @@ func (p *mutexPlan) hurry() {
 
 // busy refuses a call that would have to wait, also if all were dead who were not seen yet.
 func (p *mutexPlan) busy(c MutexCall) {
+	if p.right {
+		return // once that is written: the process may end with the call
+	}
 	if unseen := p.x.unseen(); len(unseen) > 0 && c.Look == Looked {
 		free := p.x
 		free.Sessions.Dead = append(slices.Clip(free.Sessions.Dead), unseen...)

@@ -495,6 +495,43 @@ func TestMutexIsKeptAtLeastSoLong(t *testing.T) {
 	}
 }
 
+// The store's clock was a year ahead when it was kept. Whoever asks sets that right, once, before a call is refused.
+func TestMutexKeptByAClockThatWasFarAhead(t *testing.T) {
+	const year, now = 365 * 86_400_000, 100_000
+	hold := protocol.MutexHold{UntilMs: now + year, ForMs: 60_000, Token: 5}
+	try := exclusive()
+	try.Try = true
+	b := newRig(t, "B")
+	b.store, b.at.Clock = protocol.MutexDoc{Rev: 10, Limit: 1, Exclusive: 5, Hold: hold}, now
+	b.ask("b1", try)
+	acts := b.serve()
+	only(t, acts, protocol.MutexRefused)
+	if is := b.store.Hold; is.UntilMs != now+60_000 || !is.Same(hold) {
+		t.Fatalf("refused with the hold as it was: %+v", is)
+	}
+	b.ask("b2", try)
+	if none(t, b.serve(), protocol.WriteMutex); b.store.Hold.UntilMs != now+60_000 {
+		t.Errorf("set right again: %+v", b.store.Hold)
+	}
+	c := newRig(t, "C") // another process: nothing is known of how long it has lasted
+	c.store, c.at.Clock = b.store, now+60_000
+	c.ask("c1", try)
+	only(t, c.serve(), protocol.MutexGranted)
+
+	// What has been waited for is not waited for anew.
+	w, x := newRig(t, "W"), newRig(t, "X")
+	w.store, w.at.Clock = protocol.MutexDoc{Rev: 10, Limit: 1, Exclusive: 5, Hold: hold}, now+year-60_000
+	w.ask("w1", exclusive())
+	w.serve()
+	x.store, x.at.Clock = w.store, now+1000
+	x.ask("x1", exclusive())
+	x.serve()
+	w.store, w.at.Clock = x.store, now+1000
+	w.at.Now = w.at.Now.Add(60 * time.Second)
+	w.on(protocol.MutexLook)
+	only(t, w.serve(), protocol.MutexGranted)
+}
+
 func TestMutexIsDetached(t *testing.T) {
 	r := holding(t, exclusive())
 	keep := protocol.MutexHold{UntilMs: 90_000, ForMs: 89_000}

@@ -76,7 +76,7 @@ func (s *records) read(ctx context.Context, id string) (idempotency.Found, store
 	if len(reply.Docs) > 0 {
 		doc = &reply.Docs[0]
 	}
-	found, err := foundOf(doc, reply.Now)
+	found, err := foundOf(doc, reply.Wall)
 	return found, reply, err
 }
 
@@ -109,7 +109,7 @@ func (s *records) Write(ctx context.Context, w idempotency.Write) (idempotency.A
 	case out.Status == store.Applied:
 		return idempotency.Answer{Applied: true, Version: change.Doc.Rev}, nil
 	}
-	found, err = foundOf(out.Doc, reply.Now)
+	found, err = foundOf(out.Doc, reply.Wall)
 	return idempotency.Answer{Found: found}, err
 }
 
@@ -119,7 +119,7 @@ func (s *records) change(w idempotency.Write, reply store.Reply) (store.Change, 
 		Kind: store.KindRequest, ID: w.ID, Rev: protocol.NextRev(w.Over, max(reply.Floor, reply.Now)),
 		WriterID: store.WriterID{Session: s.writer, Seq: s.seq.Add(1)},
 	}
-	d.Expires = reply.Now + w.Keep.Milliseconds()
+	d.Expires = reply.Wall + w.Keep.Milliseconds()
 	r := w.Record
 	if r == nil {
 		// It is not deleted, but has expired: created again in the same millisecond, it could be at a revision that it

@@ -33,8 +33,8 @@
 //
 // # Revisions and time
 //
-// etcd shows no clock. [store.Reply.Now] is the wall clock of this process. [store.Reply.Floor] is etcd's own revision,
-// which every write raises, above a base that is kept in the store. It is read in the same transaction as the
+// etcd shows no clock. [store.Reply.Now] and Wall are the wall clock of this process. [store.Reply.Floor] is etcd's own
+// revision, which every write raises, above a base that is kept in the store. It is read in the same transaction as the
 // documents.
 //
 // # What it does not use

@@ -35,9 +35,9 @@
 //
 // # Time
 //
-// Reply.Now is the primary's clock in milliseconds. It is sampled when the store is opened and, at no cost, by each
-// read of sessions. In between it goes on with the local monotonic clock. So it is off by half a round trip, and by
-// what two clocks drift apart between samples. After a failover it follows the new primary's clock, which may be
+// Reply.Now and Wall are the primary's clock in milliseconds. It is sampled when the store is opened and, at no cost,
+// by each read of sessions. In between it goes on with the local monotonic clock. So it is off by half a round trip,
+// and by what two clocks drift apart between samples. After a failover it follows the new primary's clock, which may be
 // behind.
 package mongo
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -135,6 +136,11 @@ func (e *Engine) carry(x Effect) {
 
 	case MutexResult:
 		e.cfg.Calls.Became(x)
+	case holdSetRight:
+		e.cfg.Log.Info(
+			"A mutex was kept until a moment of a clock that was ahead: it is kept for its time from now on",
+			"key", x.id, "ahead", time.UnixMilli(x.was).UTC(), "until", time.UnixMilli(x.is).UTC(),
+		)
 	case mutexWrite:
 		e.Outbox.mutexWrites.add(record.Key(x.id), false)
 	case mutexRead:

@@ -54,10 +54,10 @@ func (c *storeClock) ahead() time.Duration {
 // no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
 func (c *storeClock) Revisions() int64 { return c.rev.Load() }
 
-// learn takes a reply's clock and floor.
+// learn takes a reply's wall clock and floor.
 func (c *storeClock) learn(r store.Reply) {
-	if r.Now > 0 {
-		c.offset.Store(r.Now - c.local.Now().Boot.Milliseconds())
+	if r.Wall > 0 {
+		c.offset.Store(r.Wall - c.local.Now().Boot.Milliseconds())
 	}
 	for {
 		known := c.rev.Load()

@@ -140,8 +140,12 @@ type (
 		key record.Key
 		err error
 	}
-	counterMoved  struct{ counter string }
-	mutexWrite    struct{ id string }
+	counterMoved struct{ counter string }
+	mutexWrite   struct{ id string }
+	holdSetRight struct { // a mutex that is written: until when it was kept, and is, Unix ms
+		id      string
+		was, is int64
+	}
 	mutexRead     struct{ id string }      // linearizably: the answer goes to Mutexes.found
 	countLocks    struct{}                 // that name the own session: the answer goes to audit.counted
 	listLocks     struct{ differs bool }   // the same: the answer goes to audit.listed

@@ -67,6 +67,11 @@ func scenarios() []scenario {
 			left:    budget{passes: 2, dies: 1}, large: true,
 		},
 		{
+			name:    "kept by a clock that was ahead",
+			setting: setBack(two(call{p: 0, ask: aWhile}, call{p: 1, ask: trying}, call{p: 1, ask: aWhile})),
+			left:    budget{passes: 2, dies: 1}, large: true,
+		},
+		{
 			name:    "detached",
 			setting: two(call{p: 0, ask: aMutex, detach: true}, call{p: 1, ask: aMutex, detach: true}),
 			left:    budget{passes: 1, expires: 1, loses: 1}, large: true,

@@ -40,7 +40,7 @@ func (w *world) normal() {
 		w.old = protocol.MutexDoc{}
 	}
 	if w.store.Hold == (protocol.MutexHold{}) {
-		w.holdAt = 0
+		w.holdAt, w.right = 0, false
 	}
 	for c := range w.calls {
 		for other := range w.calls[c].after {

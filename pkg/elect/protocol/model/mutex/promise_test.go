@@ -19,6 +19,7 @@ const (
 	stuck     = "M4: when all faults have ended, a call waits for ever"
 	ghost     = "M4: when all faults have ended, something of a live session stays that no call waits for"
 	early     = "M5: one enters while the mutex is kept"
+	far       = "M5: a call that does not wait is refused for a hold that is further off than it is long"
 	unkept    = "M5: a call learns that the mutex is kept, and it is not"
 	size      = "M6: the document is larger than a store takes"
 	busy      = "M7: a call that does not wait is refused for the dead alone"
@@ -110,10 +111,21 @@ func (w *world) looked(p int, rev int64) {
 
 // refused is a call that ends without the mutex.
 func (w *world) refused(c int, reason protocol.MutexReason) {
-	if reason == protocol.MutexBusy && !w.calls[c].behind {
+	kept := w.procs[w.asks[c].p].m.Doc.Hold != protocol.MutexHold{}
+	if reason == protocol.MutexBusy && !w.calls[c].behind && !kept {
 		w.breaks(busy)
 	}
+	if reason == protocol.MutexBusy && w.keptOut(w.asks[c].p) {
+		w.breaks(far)
+	}
 	w.calls[c] = callState{phase: over}
+}
+
+// keptOut says whether a process is kept out by a hold that is still far off by the store's clock, which was set back.
+func (w *world) keptOut(p int) bool {
+	m, h := &w.procs[p].m, w.store.Hold
+	seen := int64(w.time)*1000 - m.SeenAt.Mono.Milliseconds()
+	return h.Token > 0 && m.Seen.Token == h.Token && seen < h.ForMs && h.UntilMs-w.clock() > aYear/2
 }
 
 // done is a call that learns that nothing of it is left.
@@ -195,7 +207,8 @@ func (w *world) passes(c int, t protocol.MutexTicket) bool {
 func (w *world) entered(before, after protocol.MutexDoc, claim string) {
 	c := callOf(claim)
 	ask := w.asks[c].ask
-	if before.Hold != (protocol.MutexHold{}) && w.clock() < before.Hold.UntilMs &&
+	// By its clock a hold ends as it was wished. One that was set right lasts for its length at least.
+	if before.Hold != (protocol.MutexHold{}) && (w.clock() < before.Hold.UntilMs || w.right) &&
 		int64(w.time-w.holdAt)*1000 < before.Hold.ForMs {
 		w.breaks(early)
 	}

@@ -35,6 +35,7 @@ const (
 	noneNotified
 	holdDies
 	holdByClockOnly
+	holdEndsNow
 	buriesSilent
 	unseenAlive
 	queuedLast
@@ -163,6 +164,10 @@ func (w *world) written(p int, d protocol.MutexDoc) protocol.MutexDoc {
 		}
 	case noneNotified:
 		d.Next = ""
+	case holdEndsNow:
+		if was := w.store.Hold; d.Hold.Same(was) && d.Hold.UntilMs < was.UntilMs {
+			d.Hold.UntilMs = w.clock()
+		}
 	case queuedLast:
 		d = w.placed(p, d, func(int) int64 { return 0 })
 	case staleLook:
@@ -389,6 +394,19 @@ func weaknesses() []weak {
 			setBack(two(call{p: 0, ask: aWhile}, call{p: 1, ask: aMutex})),
 			budget{passes: 1},
 			stuck,
+		},
+		{
+			"hold-not-set-right", "a hold that is further off than it is long is set right before a call is refused",
+			holdByClockOnly,
+			setBack(two(call{p: 0, ask: aWhile}, call{p: 1, ask: trying})),
+			budget{passes: 1},
+			far,
+		},
+		{
+			"hold-ends-now", "a hold that is set right lasts for its length from then on", holdEndsNow,
+			setBack(two(call{p: 0, ask: aWhile}, call{p: 1, ask: aMutex})),
+			budget{passes: 1},
+			early,
 		},
 		{
 			"detach-unanswered", "what keeps a mutex counts once it is written", believesUnanswered,

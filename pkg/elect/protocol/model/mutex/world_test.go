@@ -24,7 +24,8 @@ type state struct {
 	old    protocol.MutexDoc // as it was before the last write
 	high   int64             // the high-water mark
 	time   int8              // seconds
-	holdAt int8              // when the document's hold was written
+	holdAt int8              // when the document's hold was written first
+	right  bool              // it was set right since
 	procs  [maxProcs]proc
 	calls  [maxCalls]callState
 	strays [maxStrays]message // copies that their sender does not wait for
@@ -304,8 +305,10 @@ func (w *world) change(m *message) {
 	w.high = max(w.high, m.doc.Rev)
 	w.watch(before, m.doc, m.session)
 	w.tries()
-	if m.doc.Hold != before.Hold {
-		w.holdAt = w.time
+	if !m.doc.Hold.Same(before.Hold) {
+		w.holdAt, w.right = w.time, false
+	} else if m.doc.Hold != before.Hold {
+		w.right = true
 	}
 	for c := range w.calls {
 		if w.calls[c].detached && m.doc.Hold.Token == w.calls[c].token {

@@ -1,0 +1,79 @@
+package mutex_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/memory"
+)
+
+// steps is a store whose server's clock is set: its wall clock goes back, and the one of revisions does not.
+type steps struct {
+	store.Store
+	ahead time.Duration
+	high  int64
+}
+
+func (s *steps) dated(reply store.Reply, err error) (store.Reply, error) {
+	reply.Wall += s.ahead.Milliseconds()
+	s.high = max(s.high, reply.Wall)
+	reply.Now, reply.Floor = s.high, s.high
+	return reply, err
+}
+
+func (s *steps) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
+	return s.dated(s.Store.Read(ctx, kind, ids...))
+}
+
+func (s *steps) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	return s.dated(s.Store.List(ctx, kind, q))
+}
+
+// A lock that is held at least for a minute by a clock that is a year ahead is refused for a minute once that is set
+// right, to callers that do not wait. One of them says what it found.
+func TestHoldAtLeastByAClockThatWasFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, lines := &steps{Store: memory.New(), ahead: 365 * 24 * time.Hour}, 0
+		run := func(name string) error { // as a line of cron runs a command
+			l, err := mutex.OnStore(db, func(c *elect.Config) {
+				c.Member.Instance, c.LeaseDuration, c.Clock = name, lease, elect.GoClock()
+				c.Logger = funcr.New(func(_, args string) {
+					if strings.Contains(args, "ahead") {
+						lines++
+					}
+				}, funcr.Options{})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close(t.Context()) }()
+			h, err := l.Mutex("report").HoldAtLeast(time.Minute).TryLock(t.Context())
+			if err == nil {
+				unlock(t, h)
+			}
+			return err
+		}
+		if err := run("first"); err != nil {
+			t.Fatal(err)
+		}
+		db.ahead = 0
+		wantError(t, "within the minute", run("second"), mutex.ErrLocked)
+		time.Sleep(30 * time.Second)
+		wantError(t, "still within it", run("third"), mutex.ErrLocked)
+		time.Sleep(40 * time.Second)
+		if err := run("fourth"); err != nil {
+			t.Errorf("after the minute: %v", err)
+		}
+		if lines != 1 {
+			t.Errorf("%d lines in the log, want one", lines)
+		}
+	})
+}
