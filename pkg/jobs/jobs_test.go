@@ -94,7 +94,9 @@ type process struct {
 }
 
 // newProcess makes one; add adds its jobs.
-func newProcess(t *testing.T, db *memory.Store, instance string, add func(m *jobs.Manager)) *process {
+func newProcess(
+	t *testing.T, db *memory.Store, instance string, add func(m *jobs.Manager), change ...func(*jobs.Config),
+) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	client := db.Client()
@@ -105,9 +107,11 @@ func newProcess(t *testing.T, db *memory.Store, instance string, add func(m *job
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := jobs.New(jobs.Config{
-		Store: client, Elector: elector, Instance: instance, Lease: lease, Logger: logr.Discard(),
-	})
+	cfg := jobs.Config{Store: client, Elector: elector, Instance: instance, Lease: lease, Logger: logr.Discard()}
+	for _, c := range change {
+		c(&cfg)
+	}
+	m, err := jobs.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

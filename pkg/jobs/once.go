@@ -109,11 +109,14 @@ func (o *once) Run() {
 
 // run runs the job unless the lock says that this tick, or a later one, was run before.
 func (o *once) run(ctx context.Context, lease *elect.Lease, tick time.Time, log logr.Logger) error {
-	status := lease.Status()
+	status, began := lease.Status(), wallclock.Now()
+	if last := status.LastTick; tasks.CorrectTicks(&status, began) {
+		log.Info("The clock of a process was far ahead when a tick was run: ticks count from now on",
+			"ahead", time.UnixMilli(last).UTC())
+	}
 	if tick.UnixMilli() <= status.LastTick {
 		return nil
 	}
-	began := wallclock.Now()
 	status.LastTick, status.State, status.Since = tick.UnixMilli(), tasks.StateRunning, began.UnixMilli()
 	token, err := lease.Advance(ctx, status) // noted before it runs: it is never run twice
 	if err != nil {

@@ -3,14 +3,17 @@ package jobs_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/robfig/cron/v3"
 
 	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/jobs"
+	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
@@ -104,5 +107,38 @@ func TestOnceKeepsHistory(t *testing.T) {
 		}
 		<-c.Stop().Done()
 		p.stop()
+	})
+}
+
+// A process whose clock was days ahead for a moment has noted a tick that is yet to come. Others run the next one, and
+// say once what they found.
+func TestOnceAfterAClockThatWasFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		db := memory.New()
+		lock := record.Lock{Key: record.NewKey(jobs.DefaultGroup, "report"), Rev: 1, Token: 1}
+		lock.WriterID = store.WriterID{Session: "s", Seq: 1}
+		lock.Status.LastTick = time.Now().Add(48 * time.Hour).UnixMilli()
+		if _, err := db.Apply(t.Context(), store.Change{Doc: lock.Doc()}); err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		p := newProcess(t, db, "a", func(*jobs.Manager) {}, func(c *jobs.Config) {
+			c.Logger = funcr.New(func(_, args string) {
+				if strings.Contains(args, "ahead") {
+					lines = append(lines, args)
+				}
+			}, funcr.Options{})
+		})
+		c, n := cron.New(cron.WithLocation(time.UTC)), 0
+		if _, err := p.AddJob(c, "*/2 * * * *", "report", cron.FuncJob(func() { n++ })); err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		time.Sleep(7 * time.Minute)
+		<-c.Stop().Done()
+		p.stop()
+		if n != 3 || len(lines) != 1 {
+			t.Errorf("%d runs within 7 minutes, want 3; lines: %q", n, lines)
+		}
 	})
 }

@@ -326,6 +326,7 @@ type effects struct {
 	cut     error      // the run is to be asked to stop, for this reason
 	ended   []runCount // runs to be counted
 	missed  missedTick // a tick that is not run
+	ahead   time.Time  // a tick that does not count: it was fired by a clock that was far ahead
 	looping CrashLoop  // with failures: it ends again and again
 	invalid error      // the task cannot run at all
 	fresh   bool       // it begins again: nothing is left of what ran before
@@ -357,6 +358,9 @@ func (fx effects) and(more effects) effects {
 	fx.ended = append(fx.ended, more.ended...)
 	if more.missed.late > fx.missed.late {
 		fx.missed = more.missed
+	}
+	if fx.ahead.IsZero() {
+		fx.ahead = more.ahead
 	}
 	if more.looping.Failures > 0 {
 		fx.looping = more.looping

@@ -3,6 +3,7 @@ package tasks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type loop struct {
 	// The rest belongs to the goroutine.
 	held   map[elect.Key]*held // of the declared tasks
 	timers timers[*held]
+	last   time.Time // what the wall clock showed when it passed last
 }
 
 func newLoop(m *shared) *loop {
@@ -62,13 +64,24 @@ func (l *loop) run() {
 		for _, do := range inbox {
 			do()
 		}
-		at := readClocks()
-		for h, ok := l.timers.due(at); ok; h, ok = l.timers.due(at) {
-			l.apply(h, h.job.wake(at))
-		}
+		l.pass(readClocks())
 		if d, ok := l.timers.wait(readClocks()); ok {
 			sleep.Reset(d)
 		}
+	}
+}
+
+// pass wakes the jobs whose time has come, and all that wait for a tick where the wall clock was set back: by what it
+// showed before, their time may come very late.
+func (l *loop) pass(at moment) {
+	if at.wall.Before(l.last) {
+		for _, alarm := range slices.Clone(l.timers.byWall) {
+			l.apply(alarm.owner, alarm.owner.job.wake(at))
+		}
+	}
+	l.last = at.wall
+	for h, ok := l.timers.due(at); ok; h, ok = l.timers.due(at) {
+		l.apply(h, h.job.wake(at))
 	}
 }
 
@@ -259,6 +272,12 @@ func (l *loop) observe(h *held, fx effects) {
 			"A tick was missed", "tick", Start{ScheduledAt: fx.missed.at}.Tick(), "duration", fx.missed.late,
 		)
 		journal.Missed(h.key, fx.missed.at, fx.missed.late)
+	}
+	if !fx.ahead.IsZero() {
+		l.shared.log(h.hold).Info(
+			"The clock was far ahead when a tick was fired, and has been set back: ticks count from now on",
+			"tick", Start{ScheduledAt: fx.ahead}.Tick(),
+		)
 	}
 	if fx.looping.Failures > 0 {
 		journal.Looping(h.key, fx.looping)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // lateTick is how late a tick that this replica waited for may be without counting as missed.
@@ -21,31 +22,53 @@ func (j *job) beginTicks(now moment) effects {
 		j.status.FirstSeen = now.wall.UnixMilli() // declared for the first time: nothing was missed
 	}
 	followSchedule(&j.status, j.task, now.wall)
-	correctTicks(&j.status, now.wall)
+	fx := effects{ahead: correctTicks(&j.status, now.wall)}
 	if j.status.Undeclared { // since when it is declared again is not known: it is taken up soon after
 		advanceTicks(&j.status, now.wall)
 		j.status.Undeclared = false
 	}
-	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, j.asked.Resumed)
+	resumed := electrecord.Bounded(j.asked.Resumed, now.wall.UnixMilli())
+	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, resumed)
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
 	if missed.late > 0 {
 		advanceTicks(&j.status, missed.at)
 	}
-	return effects{missed: missed}.and(j.proceed(now))
+	fx.missed = missed
+	return fx.and(j.proceed(now))
 }
 
-// mostAhead is by how much the clock of an owner may have been ahead for ticks up to the last that it fired to count as
-// fired. It is longer than a wrong time zone is off.
-const mostAhead = 24 * time.Hour
+// CorrectTicks takes back what an owner has noted whose clock was ahead, except the last tick that it fired. A clock
+// that was ahead by more than a day (record.MostAhead) has jumped over ticks, which would not be fired for as long: it
+// takes back that tick as well, and reports so. Ticks count from now on then.
+func CorrectTicks(s *elect.TaskStatus, now time.Time) bool { return !correctTicks(s, now).IsZero() }
 
-// correctTicks takes back what an owner has noted whose clock was ahead, but what it fired. A clock that was far ahead
-// has jumped over ticks, which would not be fired for as long.
-func correctTicks(s *elect.TaskStatus, now time.Time) {
-	s.FirstSeen, s.TicksTo = min(s.FirstSeen, now.UnixMilli()), min(s.TicksTo, now.UnixMilli())
-	if time.UnixMilli(s.LastTick).Sub(now) > mostAhead {
-		s.LastTick, s.TicksTo = 0, now.UnixMilli()
+// correctTicks is [CorrectTicks]. It returns the tick that it takes back.
+func correctTicks(s *elect.TaskStatus, now time.Time) (fired time.Time) {
+	ms := now.UnixMilli()
+	s.FirstSeen, s.TicksTo = min(s.FirstSeen, ms), min(s.TicksTo, ms)
+	if !electrecord.Ahead(s.LastTick, ms) {
+		return time.Time{}
 	}
+	fired = time.UnixMilli(s.LastTick)
+	s.LastTick, s.TicksTo = 0, ms
+	return fired
+}
+
+// setBack deals with a clock that was far ahead while this owner waited for its ticks, and has been set right.
+func (j *job) setBack(now moment) effects {
+	t := j.ticks
+	if !electrecord.Ahead(t.last.UnixMilli(), now.wall.UnixMilli()) {
+		return effects{}
+	}
+	fx := effects{ahead: t.last, note: true}
+	correctTicks(&j.status, now.wall)
+	t.last = now.wall
+	if t.pending.After(now.wall) && t.pending.UnixMilli() != t.trigger {
+		t.pending = time.Time{}
+	}
+	nextRunAt(t.look())(&j.status)
+	return fx
 }
 
 // followSchedule notes of which schedule the ticks are from now on, and says whether it was another one. None of it was
@@ -107,11 +130,11 @@ func (f fired) restore(s *elect.TaskStatus) { s.LastTick, s.LastTrigger = f.tick
 // due deals with a tick whose time has come.
 func (j *job) due(now moment) effects {
 	t := j.ticks
+	fx := j.setBack(now)
 	at, late, ok := t.come(now.wall)
 	if !ok {
-		return effects{}
+		return fx
 	}
-	var fx effects
 	switch {
 	case late > lateTick && (j.task.CatchUp == CatchUpNone || late > j.task.CatchUpWindow):
 		fx.missed = missedTick{at, late}

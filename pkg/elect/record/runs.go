@@ -89,6 +89,21 @@ func (r *Runs) Add(run Run) {
 	r.trim()
 }
 
+// MovedTo dates a run as if it had begun now, Unix ms by the replica's clock, where it is [Ahead] of that. It reports
+// whether it was.
+func (r Run) MovedTo(now int64) (Run, bool) {
+	by := r.moment() - now
+	if !Ahead(r.moment(), now) {
+		return r, false
+	}
+	for _, ms := range []*int64{&r.Tick, &r.Start, &r.End} {
+		if *ms > 0 {
+			*ms = max(1, *ms-by)
+		}
+	}
+	return r, true
+}
+
 func (r Run) moment() int64 { return cmp.Or(r.Start, r.Tick) }
 
 // trim drops the oldest of too many; ticks that were skipped give way first.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -132,4 +133,42 @@ func (c *counting) Read(ctx context.Context, kind store.Kind, ids ...string) (st
 func (c *counting) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
 	c.writes++
 	return c.Store.Apply(ctx, changes...)
+}
+
+// Runs that a clock has dated which was a year ahead do not push out those that follow, and that is said once.
+func TestRunsOfAClockThatWasFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, lines := memory.New(), 0
+		k := runs.NewKeeper(db, nil, funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); k.Run(ctx) }()
+		now := time.Now().UnixMilli()
+		ahead := now + (365 * 24 * time.Hour).Milliseconds()
+		old := record.Runs{Key: "g/a", Rev: 1}
+		for i := range int64(record.MaxRuns) {
+			old.Add(run(ahead+i, record.RunFailed))
+		}
+		if _, err := db.Apply(ctx, store.Change{Doc: old.Doc(store.WriterID{Session: "s", Seq: 1})}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(2) {
+			k.Add("g/a", run(now+1000+i, record.RunSucceeded))
+			time.Sleep(time.Second)
+		}
+		cancel()
+		<-ended
+		all := list(t, db, "g/a")
+		if len(all) != record.MaxRuns || all[0].Result != record.RunSucceeded || all[1].Result != record.RunSucceeded {
+			t.Errorf("the newest are not those that were added last: %+v", all)
+		}
+		for _, r := range all {
+			if max(r.Tick, r.Start, r.End) > now+2000 {
+				t.Errorf("still ahead: %+v", r)
+			}
+		}
+		if lines != 1 {
+			t.Errorf("%d lines in the log, want one", lines)
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -160,8 +161,8 @@ func (k *Keeper) write(
 	for i, key := range keys {
 		r := known[key]
 		r.Key = key
-		for _, run := range waiting[key] {
-			r.Add(run)
+		if merge(&r, waiting[key], wallclock.Now().UnixMilli()) {
+			k.log.Info("Runs were dated by a clock that was far ahead: they count as of now", "key", key)
 		}
 		before := r.Rev
 		r.Rev = max(before+1, found.Floor)
@@ -178,6 +179,24 @@ func (k *Keeper) write(
 		}
 	}
 	return again, err
+}
+
+// merge adds runs, and reports whether some were dated by a clock that was far ahead of now, Unix ms: those would push
+// out all others until then.
+func merge(r *record.Runs, runs []record.Run, now int64) (ahead bool) {
+	set := func(run *record.Run) {
+		moved := false
+		*run, moved = run.MovedTo(now)
+		ahead = ahead || moved
+	}
+	for i := range r.List {
+		set(&r.List[i])
+	}
+	for _, run := range runs {
+		set(&run)
+		r.Add(run)
+	}
+	return ahead
 }
 
 // List reads a task's runs, the newest first.
