@@ -235,7 +235,7 @@ func lockColumns() []Column[api.Lock] {
 		onlyWide(ofText("session", KeepExtra, func(l *T) string { return l.Session })),
 		onlyWide(ofText("next", KeepExtra, func(l *T) string { return l.Next })),
 		{Title: "queue", Wide: true, Cell: func(_ *View, l *T) string { return queueText(l) }},
-		onlyWide(ofAge("kept until", KeepExtra, func(l *T) api.Time { return l.KeptUntil })),
+		onlyWide(ofSpan("kept until", KeepExtra, func(l *T) api.Time { return l.KeptUntil })),
 		{Title: "suspended", Wide: true, Cell: func(_ *View, l *T) string { return strconv.FormatBool(l.Suspended) }},
 		onlyWide(ofProse("message", KeepReason, func(l *T) string { return l.Message })),
 	}
@@ -337,7 +337,7 @@ func (v *View) override(o *api.Override, scope string) string {
 		text += " by " + o.By
 	}
 	if !o.At.IsZero() {
-		text += " " + v.age(o.At) + " ago"
+		text += " " + v.ago(o.At) + " ago"
 	}
 	if !o.Until.IsZero() {
 		text += " until " + v.until(o.Until)
@@ -364,7 +364,7 @@ func overrideColumns() []Column[api.Override] {
 		ofText("to", KeepState, func(o *T) string { return o.To }),
 		ofText("by", KeepUseful, func(o *T) string { return o.By }),
 		ofAge("age", KeepUseful, func(o *T) api.Time { return o.At }),
-		ofAge("ends", KeepState, func(o *T) api.Time { return o.Until }),
+		ofSpan("ends", KeepState, func(o *T) api.Time { return o.Until }),
 		onlyWide(ofText("scope", KeepExtra, func(o *T) string { return o.Scope })),
 		onlyWide(ofText("asked at", KeepExtra, func(o *T) string { return o.At.String() })),
 		onlyWide(ofText("until", KeepExtra, func(o *T) string { return o.Until.String() })),

@@ -164,7 +164,7 @@ func (d *description) since(what string, t api.Time) string {
 	if t.IsZero() || what == "" {
 		return what
 	}
-	return fmt.Sprintf("%s for %s (since %s)", what, d.view.age(t), t)
+	return fmt.Sprintf("%s for %s (since %s)", what, d.view.ago(t), t)
 }
 
 func (d *description) wrong(found []api.Problem) {

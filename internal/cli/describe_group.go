@@ -59,7 +59,7 @@ func (f *instanceFacts) show(d *description) {
 	}
 	d.field("State", state)
 	if !i.StartedAt.IsZero() {
-		d.field("Started", fmt.Sprintf("%s (%s ago)", i.StartedAt, d.view.age(i.StartedAt)))
+		d.field("Started", fmt.Sprintf("%s (%s ago)", i.StartedAt, d.view.ago(i.StartedAt)))
 	}
 	d.field("Heartbeat", fmt.Sprintf("%.1fs ago", i.HeartbeatAgeSeconds))
 	d.field("Tasks", strconv.Itoa(total(i.Owned)))
@@ -224,7 +224,7 @@ func (d *description) weights(w *api.Weights) {
 	}
 	text := fmt.Sprintf("by %s: %d raised", printable.Line(w.From), w.Raised)
 	if w.Revision > 0 {
-		text += fmt.Sprintf(", revision %d, %s ago by %s", w.Revision, d.view.age(w.PublishedAt), printable.Line(w.By))
+		text += fmt.Sprintf(", revision %d, %s ago by %s", w.Revision, d.view.ago(w.PublishedAt), printable.Line(w.By))
 	}
 	d.field("Weights", text)
 }
@@ -246,13 +246,13 @@ func (d *description) discovery(f *api.Discovery) {
 	}
 	d.field("Discovered", text)
 	if !f.LookedAt.IsZero() {
-		d.field("  looked", fmt.Sprintf("%s ago, by %s", d.view.age(f.LookedAt), printable.Line(f.By)))
+		d.field("  looked", fmt.Sprintf("%s ago, by %s", d.view.ago(f.LookedAt), printable.Line(f.By)))
 	}
 	if f.Error != "" {
 		d.field("  failing", printable.Line(f.Error))
 	}
 	if !f.FailingSince.IsZero() {
-		d.field("  since", fmt.Sprintf("%s (%s ago), asked by %s", f.FailingSince, d.view.age(f.FailingSince),
+		d.field("  since", fmt.Sprintf("%s (%s ago), asked by %s", f.FailingSince, d.view.ago(f.FailingSince),
 			printable.Line(f.By)))
 	}
 }

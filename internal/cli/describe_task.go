@@ -252,7 +252,7 @@ func (f *taskFacts) showRuns(d *description) {
 			continue
 		}
 		d.line("")
-		d.line("Output of the newest run that failed, " + d.view.age(f.Runs[i].EndedAt) + " ago:")
+		d.line("Output of the newest run that failed, " + d.view.ago(f.Runs[i].EndedAt) + " ago:")
 		for line := range strings.Lines(f.Runs[i].Output) {
 			d.line("  " + printable.Line(strings.TrimRight(line, "\n")))
 		}

@@ -129,7 +129,7 @@ func (v *View) summary(s *api.Status) string {
 	if s.Stale {
 		word := "stale: nothing was read yet"
 		if !s.ObservedAt.IsZero() {
-			word = "stale: as it was " + v.age(s.ObservedAt) + " ago"
+			word = "stale: as it was " + v.ago(s.ObservedAt) + " ago"
 		}
 		line += ", " + v.Paint("33", word)
 	}

@@ -46,6 +46,12 @@ func ofCount[T any](title string, keep int, count func(*T) int) Column[T] {
 
 // ofAge is a column of times ago; a dash for none.
 func ofAge[T any](title string, keep int, at func(*T) api.Time) Column[T] {
+	cell := func(v *View, item *T) string { return v.ago(at(item)) }
+	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+}
+
+// ofSpan is a column of times ago or to come; a dash for none.
+func ofSpan[T any](title string, keep int, at func(*T) api.Time) Column[T] {
 	cell := func(v *View, item *T) string { return v.age(at(item)) }
 	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
 }
@@ -243,6 +249,14 @@ func (v *View) age(t api.Time) string {
 		return "in " + span(-d)
 	}
 	return span(d)
+}
+
+// ago is how long ago something has happened. What is yet to come, by a clock that is ahead of this one, is just now.
+func (v *View) ago(t api.Time) string {
+	if t.After(v.Now) {
+		t.Time = v.Now
+	}
+	return v.age(t)
 }
 
 func span(d time.Duration) string {

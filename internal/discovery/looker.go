@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/published"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	"github.com/shardctl/shardctl/pkg/tasks/discover"
@@ -92,7 +93,7 @@ func (l Looker) publish(ctx context.Context, p *writer, b before, found []discov
 	changed := differs(b, entries)
 	quiet := b.Token == p.Token() && !changed && !status.news(b.Status) && status.By == b.Status.By &&
 		status.Lister == b.Status.Lister && status.Found == b.Status.Found &&
-		b.Now-b.Status.At < noteEvery.Milliseconds()
+		record.Within(b.Status.At, b.Now, noteEvery)
 	if quiet {
 		return p.Announce(ctx)
 	}

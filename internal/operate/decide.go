@@ -102,8 +102,11 @@ func (d *decider) sameEffect(before, o record.Override) bool {
 		(!o.Kind.Once() || pending(before, o))
 }
 
-// pending says whether what stands has not had its effect yet: that gives the task another token.
-func pending(before, o record.Override) bool { return before.Token == o.Token && o.Token > 0 }
+// pending says whether what stands has not had its effect yet: that gives the task another token. Each trigger is one
+// tick more.
+func pending(before, o record.Override) bool {
+	return before.Token == o.Token && o.Token > 0 && o.Kind != record.OverrideTrigger
+}
 
 // isThere says whether a task is to be moved to the very session that owns it.
 func (d *decider) isThere(o record.Override) bool {
@@ -111,10 +114,14 @@ func (d *decider) isThere(o record.Override) bool {
 	return o.Kind == record.OverrideMove && target != nil && target.ID == d.View.Lock(elect.Key(o.Name)).Session
 }
 
-// complete fills in what the effect is recognized by.
+// complete fills in what the effect is recognized by. A trigger's number, which the writer gives, is above the last that
+// was fired, also where the clock was ahead then.
 func (d *decider) complete(o record.Override) record.Override {
-	if o.Scope == record.ScopeTask && o.Kind.Once() && o.Kind != record.OverrideTrigger {
-		o.Token = d.View.Lock(elect.Key(o.Name)).Token
+	switch lock := d.View.Lock(elect.Key(o.Name)); {
+	case o.Kind == record.OverrideTrigger:
+		o.Token = lock.Status.LastTrigger
+	case o.Scope == record.ScopeTask && o.Kind.Once():
+		o.Token = lock.Token
 	}
 	return o
 }

@@ -24,10 +24,12 @@ type Tending struct {
 	Seen   []record.Override // to note that an instance that they name lives
 	Forget []record.Override // their instance has not been seen for a day
 	Expire []record.Override // requests for one effect, a day old
+	// Ahead are as they should be that were asked for while the store's clock was far ahead: as if it were now.
+	Ahead []record.Override
 }
 
 // Empty says whether nothing is to be done.
-func (t Tending) Empty() bool { return len(t.Seen)+len(t.Forget)+len(t.Expire) == 0 }
+func (t Tending) Empty() bool { return len(t.Seen)+len(t.Forget)+len(t.Expire)+len(t.Ahead) == 0 }
 
 // Tend says what is to be done about overrides at a time of the store's clock, Unix ms. live are the instances that
 // take part. Drains, cordons and pins that are preferences are forgotten; pauses and strict pins never.
@@ -37,6 +39,8 @@ func Tend(overrides []record.Override, live []elect.Member, now int64) Tending {
 		lives := slices.ContainsFunc(live, func(m elect.Member) bool { return names(o, m) })
 		unseen := now - o.Seen
 		switch {
+		case record.Ahead(o.At, now):
+			t.Ahead = append(t.Ahead, o.MovedTo(now))
 		case o.Kind.Once():
 			if now-o.At >= store.KindOverride.Info().Retention.Milliseconds() {
 				t.Expire = append(t.Expire, o)
@@ -66,22 +70,25 @@ func names(o record.Override, m elect.Member) bool {
 }
 
 // Tend reads all overrides and does what [Tend] says. Many replicas may do so at once: each change is written once, and
-// an override that was asked for again meanwhile stays.
-func (w *Writer) Tend(ctx context.Context, live []elect.Member) error {
+// an override that was asked for again meanwhile stays. It returns what was to be done.
+func (w *Writer) Tend(ctx context.Context, live []elect.Member) (Tending, error) {
 	overrides, found, err := w.overrides(ctx)
 	if err != nil {
-		return err
+		return Tending{}, err
 	}
-	t := Tend(overrides, live, found.Now)
+	t := Tend(overrides, live, found.Wall)
 	var changes []change
+	for _, o := range t.Ahead {
+		changes = append(changes, change{Override: o, op: store.Put})
+	}
 	for _, o := range t.Seen {
-		o.Seen = found.Now
+		o.Seen = found.Wall
 		changes = append(changes, change{Override: o, op: store.Put})
 	}
 	for _, o := range slices.Concat(t.Forget, t.Expire) {
 		changes = append(changes, change{Override: o, op: store.Delete})
 	}
-	return w.tend(ctx, changes, found, forgotten)
+	return t, w.tend(ctx, changes, found, forgotten)
 }
 
 // Ended are the overrides that have ended by themselves at a time of the store's clock, Unix ms. A pause is over once
@@ -97,7 +104,7 @@ func Ended(overrides []record.Override, now int64) (resumes, over []record.Overr
 		}
 		resume := record.Override{Kind: record.OverrideResume, Scope: o.Scope, Name: o.Name}
 		before := standing[resume.ID()]
-		if o.Kind != record.OverridePause || before.Resumed() >= o.Until {
+		if o.Kind != record.OverridePause || record.Bounded(before.Resumed(), now) >= o.Until {
 			over = append(over, o)
 			continue
 		}
@@ -115,7 +122,7 @@ func (w *Writer) End(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		resumes, over := Ended(overrides, found.Now)
+		resumes, over := Ended(overrides, found.Wall)
 		var changes []change
 		for _, o := range resumes {
 			changes = append(changes, change{Override: o, op: store.Put})
@@ -180,7 +187,7 @@ func (w *Writer) tendBatch(ctx context.Context, changes []change, read store.Rep
 	if len(deleted) == 0 {
 		return nil
 	}
-	return w.announce(ctx, deleted, event, read.Now)
+	return w.announce(ctx, deleted, event, read.Wall)
 }
 
 // forgotten is the event of an override that ended because its instance was not seen; none of one that expired.

@@ -97,7 +97,7 @@ func TestWhatIsOutOfDateIsForgotten(t *testing.T) {
 	tend := func(after int64) {
 		t.Helper()
 		now += after
-		if err := w.Tend(t.Context(), live); err != nil {
+		if _, err := w.Tend(t.Context(), live); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestWhatIsAskedForAgainIsNotForgotten(t *testing.T) {
 		}
 		return memory.Verdict{}
 	})
-	if err := w.Tend(t.Context(), nil); err != nil {
+	if _, err := w.Tend(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	res, err := db.List(t.Context(), store.KindOverride, store.Query{})

@@ -110,9 +110,10 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	revs := make(map[string]int64, len(found.Docs))
+	revs, tokens := make(map[string]int64, len(found.Docs)), make(map[string]int64, len(found.Docs))
 	for _, d := range found.Docs {
-		revs[d.ID] = d.Rev
+		before, _ := record.OverrideFrom(d) // what makes no sense in it counts as missing
+		revs[d.ID], tokens[d.ID] = d.Rev, before.Token
 	}
 	var writes []store.Change
 	var tried []change
@@ -125,21 +126,21 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 			continue
 		}
 		o := c.Override
-		o.Rev, o.At = max(rev+1, found.Floor, found.Now), found.Now
-		if o.Kind == record.OverrideTrigger {
-			o.Token = max(found.Now, rev+1) // larger than that of the one before
+		o.Rev, o.At = max(rev+1, found.Floor, found.Now), found.Wall
+		if o.Kind == record.OverrideTrigger { // larger than that of the one before, and than the last that was fired
+			o.Token = max(found.Wall, tokens[c.ID()]+1, o.Token+1)
 		}
 		if o.Kind == record.OverrideDrain || o.Kind == record.OverrideCordon || o.Kind == record.OverridePin {
-			o.Seen = found.Now
+			o.Seen = found.Wall
 		}
 		if o.Until = 0; c.lasts > 0 {
-			o.Until = found.Now + c.lasts.Milliseconds()
+			o.Until = found.Wall + c.lasts.Milliseconds()
 		}
 		writes = append(writes, store.Change{Op: c.op, IfRev: rev, Doc: o.Doc(w.id())})
 		tried = append(tried, c)
 	}
 	if len(writes) == 0 {
-		return written, nil, found.Now, nil
+		return written, nil, found.Wall, nil
 	}
 	outs, err := w.db.Apply(ctx, writes...)
 	if err != nil {
@@ -159,7 +160,7 @@ func (w *Writer) writeOnce(ctx context.Context, changes []change) (written, agai
 			again = append(again, tried[i])
 		}
 	}
-	return written, again, found.Now, err
+	return written, again, found.Wall, err
 }
 
 func (w *Writer) id() store.WriterID { return store.WriterID{Session: w.session, Seq: w.seq.Add(1)} }

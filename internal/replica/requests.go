@@ -123,7 +123,8 @@ const tendEvery = 5 * time.Minute
 // tendOverrides has overrides forgotten once they are out of date, until ctx ends. It calls tend only when something
 // seems to be due by the view; tend goes by the store's clock.
 func tendOverrides(
-	ctx context.Context, view func() *cluster.View, tend func(context.Context, []elect.Member) error, log logr.Logger,
+	ctx context.Context, view func() *cluster.View, tend func(context.Context, []elect.Member) (operate.Tending, error),
+	log logr.Logger,
 ) {
 	due := time.NewTicker(tendEvery)
 	defer due.Stop()
@@ -138,8 +139,12 @@ func tendOverrides(
 		if !v.Loaded || v.Stale || operate.Tend(v.Overrides, live, time.Now().UnixMilli()).Empty() {
 			continue
 		}
-		if err := tend(ctx, live); err != nil && ctx.Err() == nil {
+		switch done, err := tend(ctx, live); {
+		case err != nil && ctx.Err() == nil:
 			log.Error(err, "Cannot look after what operators asked for; trying again later")
+		case err == nil && len(done.Ahead) > 0:
+			log.Info("What operators asked for was dated by a clock that was far ahead: it counts as of now",
+				"overrides", len(done.Ahead), "first", done.Ahead[0].String())
 		}
 	}
 }

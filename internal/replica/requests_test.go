@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/record"
@@ -118,16 +119,16 @@ func TestOverridesAreTended(t *testing.T) {
 		v := viewtest.Cluster()
 		var seen []string
 		times := 0
-		tend := func(_ context.Context, live []elect.Member) error {
+		tend := func(_ context.Context, live []elect.Member) (operate.Tending, error) {
 			times++
 			seen = nil
 			for _, m := range live {
 				seen = append(seen, m.Instance)
 			}
 			if times == 1 {
-				return errors.New("not now") // tried again the next time
+				return operate.Tending{}, errors.New("not now") // tried again the next time
 			}
-			return nil
+			return operate.Tending{}, nil
 		}
 		ended := make(chan struct{})
 		go func() {

@@ -63,7 +63,7 @@ func (ix instanceIndex) list(started time.Time) []api.Instance {
 		if v.State == record.Dead && !v.Left && ix.age(v) > deadShown || isClient(v) {
 			continue
 		}
-		opened := v.Member.Opened
+		opened := record.Bounded(v.Member.Opened, ix.view.Now)
 		if v.ID == ix.view.Session && opened == 0 {
 			opened = started.UnixMilli()
 		}

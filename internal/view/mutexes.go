@@ -26,7 +26,7 @@ func Mutexes(ctx context.Context, db store.Store, view *cluster.View) ([]api.Loc
 		}
 		for _, d := range res.Docs {
 			m, _ := record.MutexFrom(d) // a malformed one is free
-			if l := known.lock(record.MutexName(d.ID), m, res.Now); len(l.Holders)+l.Waiting > 0 ||
+			if l := known.lock(record.MutexName(d.ID), m, res.Wall); len(l.Holders)+l.Waiting > 0 ||
 				!l.KeptUntil.IsZero() {
 				list = append(list, l)
 			}
@@ -80,8 +80,8 @@ func (hs holders) lock(name string, m protocol.MutexDoc, now int64) api.Lock {
 		session, instance := hs.session(t.Session)
 		l.Queue = append(l.Queue, api.LockWaiter{Instance: instance, Session: session, Shared: t.Shared})
 	}
-	if m.Hold.UntilMs > now {
-		l.KeptUntil = api.Millis(m.Hold.UntilMs)
+	if m.Hold.UntilMs > now { // whoever asks for it sets right what is further off than it is long
+		l.KeptUntil = api.Millis(min(m.Hold.UntilMs, now+m.Hold.ForMs))
 	}
 	l.Reason, l.Message = hs.dead(m.Holders)
 	return l

@@ -213,7 +213,8 @@ func failing(t *api.Task, st record.TaskStatus, now time.Time) string {
 		return fmt.Sprintf("crash-looping, in backoff after %d restarts: %s", t.Restarts, t.LastError)
 	case t.State == api.Waiting && t.LastError != "":
 		return "its last run failed: " + t.LastError
-	case t.State == api.Running && st.TroubleSince > 0 && now.Sub(time.UnixMilli(st.TroubleSince)) >= troubledAfter:
+	case t.State == api.Running && st.TroubleSince > 0 &&
+		!record.Within(st.TroubleSince, now.UnixMilli(), troubledAfter):
 		return "it runs, and does not do its work: " + t.LastError
 	default:
 		return ""

@@ -26,11 +26,12 @@ func TestTroubleOfARunThatGoesOn(t *testing.T) {
 	}{
 		{api.Running, 9 * time.Second, false},
 		{api.Running, 10 * time.Second, true},
-		{api.Running, 0, false}, // an old error, and none now
+		{api.Running, -365 * 24 * time.Hour, true}, // by a clock that was a year ahead
+		{api.Running, 0, false},                    // an old error, and none now
 		{api.Stopping, time.Minute, false},
 	} {
 		said := record.TaskStatus{}
-		if test.since > 0 {
+		if test.since != 0 {
 			said.TroubleSince = now.Add(-test.since).UnixMilli()
 		}
 		task.State = test.state

@@ -73,7 +73,7 @@ func (r Rules) measured(s Seen) (value float64, ok bool) {
 
 // held says whether a task has changed hands so shortly ago that what is measured does not count.
 func (r Rules) held(s Seen, rises bool, now int64) bool {
-	return (rises || r.Of == Load) && s.Since > 0 && millis(now-s.Since) < r.Hold
+	return (rises || r.Of == Load) && s.Since > 0 && record.Within(s.Since, now, r.Hold)
 }
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -219,3 +219,13 @@ func TestPropertiesOfAConstantLag(t *testing.T) {
 		}
 	})
 }
+
+// A task that has changed hands a year ahead of now, by the clock of then, is measured.
+func TestMarksOfAClockThatWasFarAhead(t *testing.T) {
+	now := time.Unix(1_000_000, 0).UnixMilli()
+	for _, of := range []Measure{Lag, Load} {
+		if r := of.Rules(); r.held(Seen{Since: now + (365 * 24 * time.Hour).Milliseconds()}, true, now) {
+			t.Errorf("%v: what is measured does not count for a year", of)
+		}
+	}
+}

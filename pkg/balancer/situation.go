@@ -96,7 +96,7 @@ func (s *situation) waitsFor(lock *record.Lock) (instance string, waits bool) {
 	if s.policy.RestartGrace <= 0 || lock.Session != "" || lock.Reason != record.ReasonShutdown {
 		return "", false
 	}
-	return lock.From, s.view.Now-lock.Since < s.policy.RestartGrace.Milliseconds()
+	return lock.From, record.Within(lock.Since, s.view.Now, s.policy.RestartGrace)
 }
 
 // cordoned says whether an instance that gets no new keys has this session.
@@ -125,7 +125,8 @@ func (s *situation) planMembers() []Member {
 		}
 		m := &v.Member
 		members = append(members, Member{
-			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision, Opened: m.Opened,
+			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision,
+			Opened: record.Bounded(m.Opened, s.view.Now),
 			Draining: v.State == record.Draining || s.overrides.drains(m.Instance) ||
 				v.ID == s.view.Session && s.view.Draining,
 			MaxTasks: m.MaxTasks, Caps: m.Caps, Labels: m.Labels,
@@ -229,7 +230,7 @@ func overridesOf(v *cluster.View) overrides {
 		case record.OverrideMove:
 			o.moves[elect.Key(asked.Name)] = asked
 		case record.OverrideRebalance:
-			if v.Now-asked.At < rebalanceFor.Milliseconds() {
+			if record.Within(asked.At, v.Now, rebalanceFor) {
 				o.evened[asked.Name] = asked
 			}
 		case record.OverrideRestart, record.OverrideTrigger, record.OverrideResume: // the owner's business

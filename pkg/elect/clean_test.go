@@ -2,6 +2,7 @@ package elect_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,6 +105,56 @@ func TestExpiredRequestsAreRemoved(t *testing.T) {
 		left, err := db.List(t.Context(), store.KindRequest, store.Query{})
 		if err != nil || len(left.Docs) != 1 || left.Docs[0].ID != "1200" {
 			t.Errorf("left: %d, %v, want the one whose time is not over", len(left.Docs), err)
+		}
+	})
+}
+
+// Events that a clock has dated which was a year ahead count as of now, each once and in their order. A session that is
+// dead since then goes after its hour.
+func TestEventsAndDeathsOfAClockThatWasFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		ahead := time.Now().Add(365 * 24 * time.Hour).UnixMilli()
+		for i := range int64(3) {
+			e := record.Event{ID: record.EventID(ahead+i, "s", i), Time: ahead + i, Type: "T", Message: fmt.Sprint(i)}
+			write := store.Change{Doc: e.Doc(store.WriterID{Session: "s", Seq: i + 1})}
+			if _, err := db.Apply(t.Context(), write); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dead := record.Session{ID: "d", Rev: 1, State: record.Dead, Died: ahead}
+		dead.WriterID = store.WriterID{Session: "s", Seq: 9}
+		if _, err := db.Apply(t.Context(), store.Change{Doc: dead.Doc()}); err != nil {
+			t.Fatal(err)
+		}
+		a, b := startAlone(t, db, "a"), startAlone(t, db, "b")
+		time.Sleep(90 * time.Minute)
+		for _, n := range []*node{a, b} {
+			if err := n.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		found, err := db.List(t.Context(), store.KindEvent, store.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, d := range found.Docs {
+			e, err := record.EventFrom(d)
+			if err != nil || e.Type != "T" {
+				continue
+			}
+			said = append(said, e.Message)
+			if week := 7 * 24 * time.Hour; e.Time >= ahead || d.Expires > time.Now().Add(week).UnixMilli() {
+				t.Errorf("still ahead: %+v", e)
+			}
+		}
+		if !slices.Equal(said, []string{"0", "1", "2"}) {
+			t.Errorf("the events are %q", said)
+		}
+		left, err := db.Read(t.Context(), store.KindSession, "d")
+		if err != nil || len(left.Docs) != 0 {
+			t.Errorf("the dead session stays: %+v, %v", left.Docs, err)
 		}
 	})
 }

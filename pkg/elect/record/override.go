@@ -90,6 +90,15 @@ func (o Override) Resumed() int64 {
 	return o.At
 }
 
+// MovedTo is what was asked for as if it had been at a time of the store's clock, Unix ms: it lasts as long as before.
+func (o Override) MovedTo(now int64) Override {
+	if o.Until > 0 {
+		o.Until = max(1, o.Until-(o.At-now))
+	}
+	o.At, o.Seen = now, min(o.Seen, now)
+	return o
+}
+
 // Once says whether overrides of the kind ask for one effect; else they stand until they are taken back.
 func (k OverrideKind) Once() bool {
 	switch k {

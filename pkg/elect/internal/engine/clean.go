@@ -29,6 +29,9 @@ func (c *Core) Clean(at int64, id func() store.WriterID, then func(removed ...st
 			err = clean.removeRequests(ctx, at)
 		}
 		if err == nil {
+			err = clean.moveEvents(ctx, at, id)
+		}
+		if err == nil {
 			err = clean.removeEvents(ctx, at)
 		}
 		return func() { then(removed...) }, err
@@ -184,6 +187,39 @@ func deletions(docs []store.Doc) []store.Change {
 		changes[i] = store.Change{Op: store.Delete, IfRev: d.Rev, Doc: store.Doc{Kind: d.Kind, ID: d.ID}}
 	}
 	return changes
+}
+
+// moveEvents dates events anew whose clock was far ahead: until that moment they would be the newest, and stay. Who
+// removes one writes it again, so that none is there twice.
+func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.WriterID) error {
+	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	defer cancel()
+	from := record.EventID(now+record.MostAhead.Milliseconds(), "", 0)
+	found, err := c.docs.Store.List(ctx, store.KindEvent, store.Query{From: from, Limit: store.MaxBatch})
+	if err != nil || len(found.Docs) == 0 {
+		return err
+	}
+	outs, err := c.docs.Store.Apply(ctx, deletions(found.Docs)...)
+	if err != nil {
+		return err
+	}
+	var again []store.Change
+	for i, out := range outs {
+		e, err := record.EventFrom(found.Docs[i])
+		if out.Status != store.Applied || err != nil {
+			continue
+		}
+		var writer store.WriterID
+		if err := c.box.Ask(ctx, func() { writer = id() }); err != nil {
+			return err
+		}
+		e.Time = now - int64(len(outs)-i) // their order stays
+		e.ID = record.EventID(e.Time, writer.Session, writer.Seq)
+		again = append(again, store.Change{Doc: e.Doc(writer)})
+	}
+	c.docs.log.Info("Events were dated by a clock that was far ahead: they count as of now", "events", len(again))
+	outs, err = c.docs.Store.Apply(ctx, again...)
+	return firstError(outs, err)
 }
 
 // removeEvents removes those that have expired, and the oldest of too many.
