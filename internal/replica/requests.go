@@ -143,8 +143,11 @@ func tendOverrides(
 		case err != nil && ctx.Err() == nil:
 			log.Error(err, "Cannot look after what operators asked for; trying again later")
 		case err == nil && len(done.Ahead) > 0:
-			log.Info("What operators asked for was dated by a clock that was far ahead: it counts as of now",
-				"overrides", len(done.Ahead), "first", done.Ahead[0].String())
+			var names []string
+			for _, o := range done.Ahead {
+				names = append(names, o.String())
+			}
+			log.Info("What operators asked for was dated by a clock that was far ahead: it counts as of now", "names", names)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (e *Engine) carry(x Effect) {
 	case holdSetRight:
 		e.cfg.Log.Info(
 			"A mutex was kept until a moment of a clock that was ahead: it is kept for its time from now on",
-			"key", x.id, "ahead", time.UnixMilli(x.was).UTC(), "until", time.UnixMilli(x.is).UTC(),
+			"key", x.id, "ahead", time.UnixMilli(x.was).UTC(),
 		)
 	case mutexWrite:
 		e.Outbox.mutexWrites.add(record.Key(x.id), false)

@@ -142,9 +142,9 @@ type (
 	}
 	counterMoved struct{ counter string }
 	mutexWrite   struct{ id string }
-	holdSetRight struct { // a mutex that is written: until when it was kept, and is, Unix ms
-		id      string
-		was, is int64
+	holdSetRight struct { // a mutex that is written, and until when it was kept, Unix ms
+		id  string
+		was int64
 	}
 	mutexRead     struct{ id string }      // linearizably: the answer goes to Mutexes.found
 	countLocks    struct{}                 // that name the own session: the answer goes to audit.counted

@@ -146,7 +146,7 @@ func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
 	switch a.Kind {
 	case protocol.WriteMutex:
 		if was := x.m.Doc.Hold; a.Seq != x.seq && a.Doc.Hold.Same(was) && a.Doc.Hold.UntilMs < was.UntilMs {
-			t.out.add(holdSetRight{x.id, was.UntilMs, a.Doc.Hold.UntilMs})
+			t.out.add(holdSetRight{x.id, was.UntilMs})
 		}
 		t.out.add(mutexWrite{x.id})
 	case protocol.ReadMutex:
