@@ -35,7 +35,7 @@ func TestMarksOfAClockThatWasFarAhead(t *testing.T) {
 			until = today + hour
 		}
 		if o.At != today || o.Seen > today || o.Until != until {
-			t.Errorf("%s: at %d, seen %d, until %d; it is %d", id, o.At, o.Seen, o.Until, int64(today))
+			t.Errorf("%s: at %d, seen %d, until %d; it is %d", id, o.At, o.Seen, o.Until, today)
 		}
 		if d := o.Doc(store.WriterID{}); d.Expires > today+2*day {
 			t.Errorf("%s expires at %d", id, d.Expires)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,7 +119,7 @@ func TestOverridesAreTended(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		v := viewtest.Cluster()
 		var seen []string
-		times := 0
+		times, ahead := 0, 0
 		tend := func(_ context.Context, live []elect.Member) (operate.Tending, error) {
 			times++
 			seen = nil
@@ -128,12 +129,17 @@ func TestOverridesAreTended(t *testing.T) {
 			if times == 1 {
 				return operate.Tending{}, errors.New("not now") // tried again the next time
 			}
-			return operate.Tending{}, nil
+			return operate.Tending{Ahead: []record.Override{{Kind: record.OverrideDrain, Name: "x"}}}, nil
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			tendOverrides(ctx, func() *cluster.View { return v }, tend, logr.Discard())
+			log := funcr.New(func(_, args string) {
+				if strings.Contains(args, "ahead") {
+					ahead++
+				}
+			}, funcr.Options{})
+			tendOverrides(ctx, func() *cluster.View { return v }, tend, log)
 		}()
 		after := func(d time.Duration, want int) {
 			t.Helper()
@@ -160,6 +166,9 @@ func TestOverridesAreTended(t *testing.T) {
 		after(tendEvery, 2)
 		stop()
 		<-ended
+		if ahead != 1 {
+			t.Errorf("%d lines of overrides that were dated far ahead, want one", ahead)
+		}
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // lateTick is how late a tick that this replica waited for may be without counting as missed.
@@ -27,7 +26,10 @@ func (j *job) beginTicks(now moment) effects {
 		advanceTicks(&j.status, now.wall)
 		j.status.Undeclared = false
 	}
-	resumed := electrecord.Bounded(j.asked.Resumed, now.wall.UnixMilli())
+	resumed := j.asked.Resumed
+	if farAhead(time.UnixMilli(resumed), now.wall) {
+		resumed = 0
+	}
 	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, resumed)
 	var missed missedTick
 	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
@@ -38,8 +40,14 @@ func (j *job) beginTicks(now moment) effects {
 	return fx.and(j.proceed(now))
 }
 
+// mostAhead is by how much the clock of an owner may have been ahead for ticks up to the last that it fired to count as
+// fired. It is longer than a wrong time zone is off.
+const mostAhead = 24 * time.Hour
+
+func farAhead(at, now time.Time) bool { return at.Sub(now) > mostAhead }
+
 // CorrectTicks takes back what an owner has noted whose clock was ahead, except the last tick that it fired. A clock
-// that was ahead by more than a day (record.MostAhead) has jumped over ticks, which would not be fired for as long: it
+// that was ahead by more than a day has jumped over ticks, which would not be fired for as long: it
 // takes back that tick as well, and reports so. Ticks count from now on then.
 func CorrectTicks(s *elect.TaskStatus, now time.Time) bool { return !correctTicks(s, now).IsZero() }
 
@@ -47,10 +55,9 @@ func CorrectTicks(s *elect.TaskStatus, now time.Time) bool { return !correctTick
 func correctTicks(s *elect.TaskStatus, now time.Time) (fired time.Time) {
 	ms := now.UnixMilli()
 	s.FirstSeen, s.TicksTo = min(s.FirstSeen, ms), min(s.TicksTo, ms)
-	if !electrecord.Ahead(s.LastTick, ms) {
+	if fired = time.UnixMilli(s.LastTick); !farAhead(fired, now) {
 		return time.Time{}
 	}
-	fired = time.UnixMilli(s.LastTick)
 	s.LastTick, s.TicksTo = 0, ms
 	return fired
 }
@@ -58,7 +65,7 @@ func correctTicks(s *elect.TaskStatus, now time.Time) (fired time.Time) {
 // setBack deals with a clock that was far ahead while this owner waited for its ticks, and has been set right.
 func (j *job) setBack(now moment) effects {
 	t := j.ticks
-	if !electrecord.Ahead(t.last.UnixMilli(), now.wall.UnixMilli()) {
+	if !farAhead(t.last, now.wall) {
 		return effects{}
 	}
 	fx := effects{ahead: t.last, note: true}

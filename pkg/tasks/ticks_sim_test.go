@@ -96,7 +96,7 @@ func (w *tickWorld) takeUp() {
 	}
 	w.due, w.seen = nil, now
 	switch early := w.last.Sub(now); {
-	case early > electrecord.MostAhead:
+	case early > mostAhead:
 		w.reschedule()
 	case early > 0:
 		w.seen, w.settled = w.last, w.last
@@ -172,7 +172,7 @@ func (w *tickWorld) begins(s Start) {
 	default:
 		w.due = slices.DeleteFunc(w.due, func(at time.Time) bool { return !at.After(s.ScheduledAt) })
 		w.settled, w.last, w.repeated = later(w.settled, s.ScheduledAt), s.ScheduledAt, 0
-		w.fired[ms] = s.ScheduledAt.Sub(w.now) <= electrecord.MostAhead // else it may be fired again
+		w.fired[ms] = s.ScheduledAt.Sub(w.now) <= mostAhead // else it may be fired again
 	}
 }
 

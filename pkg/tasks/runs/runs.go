@@ -185,9 +185,8 @@ func (k *Keeper) write(
 // out all others until then.
 func merge(r *record.Runs, runs []record.Run, now int64) (ahead bool) {
 	set := func(run *record.Run) {
-		moved := false
-		*run, moved = run.MovedTo(now)
-		ahead = ahead || moved
+		is, moved := run.MovedTo(now)
+		*run, ahead = is, ahead || moved
 	}
 	for i := range r.List {
 		set(&r.List[i])
