@@ -28,14 +28,16 @@ type operation struct {
 type refusing struct {
 	store.Store
 
-	of  operation
-	why atomic.Pointer[error]
+	of    operation
+	takes time.Duration // before it does
+	why   atomic.Pointer[error]
 }
 
 func (s *refusing) set(why error) { s.why.Store(&why) }
 
 func (s *refusing) refuses(of operation) error {
 	if why := s.why.Load(); why != nil && of == s.of {
+		time.Sleep(s.takes)
 		return *why
 	}
 	return nil
@@ -210,6 +212,21 @@ func TestErrorsHaveTheLastErrorOfTheStore(t *testing.T) {
 		time.Sleep(lease)
 		lock.held(t)
 	})
+}
+
+// The error of a session that cannot be opened stays until one is. That the one before could be read, or marked dead, says
+// nothing of it.
+func TestErrorsOfTheSessionStayUntilAnAnswer(t *testing.T) {
+	for part := range time.Duration(10) {
+		synctest.Test(t, func(t *testing.T) {
+			db := &refusing{Store: memory.New().Client(), of: operation{"read", store.KindValue}, takes: lease / 80}
+			db.set(errTable)
+			_, err := process(t, db, "a").Mutex("m").LockWithin(t.Context(), lease+part*lease/200)
+			wantError(t, fmt.Sprint("part ", part), err, errTable)
+			db.set(nil)
+			time.Sleep(lease)
+		})
+	}
 }
 
 // What will last ends a call at once, before its time is over.

@@ -58,7 +58,9 @@ func (e *Engine) carry(x Effect) {
 		e.heartbeat(x)
 	case readOwnSession:
 		e.sender.readSession(x.session, func(s *record.Session, err error, _ protocol.Instant) {
-			e.Session.heard(x.session, err)
+			if err != nil { // what it shows says nothing about the write that is repeated after it
+				e.Session.heard(x.session, err)
+			}
 			e.Session.found(x.session, s, err == nil, e.Moment())
 		})
 	case writeMember:
@@ -222,7 +224,9 @@ func (e *Engine) heartbeat(w sessionWrite) {
 		if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
 			e.Outbox.increment(e.cfg.Cache.Groups(), e.cfg.Clock.Now())
 		}
-		e.Session.heard(w.Change.Doc.ID, out.Err)
+		if out.Err != nil || w.Change.Doc.State != string(record.Dead) { // the next session may still be refused
+			e.Session.heard(w.Change.Doc.ID, out.Err)
+		}
 		if store.Lasting(out.Err) {
 			e.Mutexes.refuseAll(out.Err, e.Moment())
 		}

@@ -27,7 +27,7 @@ type Session struct {
 	written  protocol.SessionWrite // what write was made for
 	drain    drainState
 	wasValid bool
-	trouble  error // why the last heartbeat was not answered, or the document not read; nil: it was
+	trouble  error // why the last heartbeat was not answered, or the document not read since; nil: it was
 	out      *Effects
 }
 
