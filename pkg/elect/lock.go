@@ -25,7 +25,8 @@ func (e *Elector) Lock(ctx context.Context, key Key, run RunFunc) (bool, error) 
 // not answer, both are a [WaitError]. What the store refuses for good is not waited for.
 //
 // Waiters are woken by a release where the store can notify. Where it cannot they look again with growing pauses (50 ms
-// to 1 s, with jitter). There is no order among waiters. ErrInsideRun says that it would wait for the run that calls it.
+// to 1 s, with jitter). There is no order among waiters. ErrInsideRun says that it would wait for the run that calls
+// it.
 func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run RunFunc) (bool, error) {
 	if err := checkClaim(key, opts); err != nil {
 		return false, fmt.Errorf("lock %.80q: %w", key, err)

@@ -214,8 +214,8 @@ func TestErrorsHaveTheLastErrorOfTheStore(t *testing.T) {
 	})
 }
 
-// The error of a session that cannot be opened stays until one is. That the one before could be read, or marked dead, says
-// nothing of it.
+// The error of a session that cannot be opened stays until one is. That the one before could be read, or marked dead,
+// says nothing of it.
 func TestErrorsOfTheSessionStayUntilAnAnswer(t *testing.T) {
 	for part := range time.Duration(10) {
 		synctest.Test(t, func(t *testing.T) {

@@ -37,8 +37,8 @@
 //
 // Changes with a Claim pass the gate. It is a part of the data, and names the identity under which work may be started.
 // Once good replies have come under one unchanged identity for the duration of a lease, the next write opens it for
-// that one. By then nothing runs any more that held a key in another lineage. They need not have come to one client: the
-// gate keeps for how long they have, and who begins later counts on from there. docs/protocol.md has the argument.
+// that one. By then nothing runs any more that held a key in another lineage. They need not have come to one client:
+// the gate keeps for how long they have, and who begins later counts on from there. docs/protocol.md has the argument.
 //
 // # Connections
 //
