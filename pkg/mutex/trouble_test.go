@@ -217,11 +217,11 @@ func TestErrorsHaveTheLastErrorOfTheStore(t *testing.T) {
 // The error of a session that cannot be opened stays until one is. That the one before could be read, or marked dead,
 // says nothing of it.
 func TestErrorsOfTheSessionStayUntilAnAnswer(t *testing.T) {
-	for part := range time.Duration(10) {
+	for part := range 10 {
 		synctest.Test(t, func(t *testing.T) {
 			db := &refusing{Store: memory.New().Client(), of: operation{"read", store.KindValue}, takes: lease / 80}
 			db.set(errTable)
-			_, err := process(t, db, "a").Mutex("m").LockWithin(t.Context(), lease+part*lease/200)
+			_, err := process(t, db, "a").Mutex("m").LockWithin(t.Context(), lease+time.Duration(part)*20*time.Millisecond)
 			wantError(t, fmt.Sprint("part ", part), err, errTable)
 			db.set(nil)
 			time.Sleep(lease)

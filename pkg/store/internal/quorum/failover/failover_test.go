@@ -45,7 +45,9 @@ func (s *redisSetting) begun(left map[dbFault]int8) forgetful {
 		w.clock = [leaseTicks]int8{7, 5, 3}
 	}
 	id := identity{lineage: 1}
-	d := dataset{gate: w.seen(id), under: w.seen(id), waited: s.lease[b], owner: 1, rev: 3, met: 1<<min(s.nodes, s.configured) - 1}
+	d := dataset{
+		gate: w.seen(id), under: w.seen(id), waited: s.lease[b], owner: 1, rev: 3, met: 1<<min(s.nodes, s.configured) - 1,
+	}
 	for i := range maxClients {
 		d.sessions[i] = sessionDoc{docAlive, 1}
 	}
