@@ -83,7 +83,8 @@ func (s *Store) Lasting() string {
 	if len(doing) == 0 || time.Since(s.answered) >= s.after {
 		return ""
 	}
-	return fmt.Sprintf("%s fail since %s: %v", strings.Join(doing, ", "), first.Since.UTC().Format(time.RFC3339), first.Err)
+	since := first.Since.UTC().Format(time.RFC3339)
+	return fmt.Sprintf("%s fail since %s: %v", strings.Join(doing, ", "), since, first.Err)
 }
 
 // Read implements [store.Store].

@@ -91,7 +91,9 @@ groups:
 	}, funcr.Options{})
 	r := New(Config{
 		Settings: s, Metrics: status.NewMetrics(false), Logger: log, Clock: elect.GoClock(),
-		Registry: registryOf(t, map[string]tasks.Callback{"task": func(context.Context, tasks.Run) error { return nil }}),
+		Registry: registryOf(t, map[string]tasks.Callback{
+			"task": func(context.Context, tasks.Run) error { return nil },
+		}),
 	})
 	client := memory.New().Client()
 	defer client.Fault(nil) // a replica whose store refuses its session does not end

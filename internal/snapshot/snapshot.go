@@ -127,7 +127,8 @@ func SortProblems(problems []api.Problem) {
 func OfOneReplica(reason string) bool {
 	switch reason {
 	case api.ProblemStopStuck, api.ProblemStartStuck, api.ProblemStoreRefuses, api.ProblemStoreSlow,
-		api.ProblemStoreForgot, api.ProblemClockSkew, api.ProblemConfigInvalid, api.ProblemRestartRequired, api.ProblemNoApplication:
+		api.ProblemStoreForgot, api.ProblemClockSkew,
+		api.ProblemConfigInvalid, api.ProblemRestartRequired, api.ProblemNoApplication:
 		return true
 	default:
 		return false

@@ -87,7 +87,7 @@ func Open(ctx context.Context, opts Options) (store.Store, error) {
 		return nil, err
 	}
 	if !opts.Existing {
-		s.KeepLooking()
+		s.KeepLooking() //nolint:contextcheck // it lives as long as the store
 	}
 	return s, nil
 }

@@ -15,15 +15,16 @@ import (
 
 // good are the facts of a server that holds all promises.
 func good() facts {
-	return facts{version: "10.11.19-MariaDB-log", values: map[string]string{
+	f := facts{version: "10.11.19-MariaDB-log", values: map[string]string{
 		"read_only": "OFF", "innodb_read_only": "OFF", "max_allowed_packet": "16777216", "innodb_page_size": "16384",
 		"log_bin":       "ON",
 		"binlog_format": "MIXED", "sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1",
 		"innodb_flush_method": "O_DIRECT", "innodb_doublewrite": "ON", "slaves_connected": "1",
 		"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
 		"rpl_semi_sync_master_timeout": "3600000", "wsrep_on": "OFF",
-	}, grants: []string{"GRANT USAGE ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `super, x`.* TO `u`@`%`"},
-		registered: 1, listed: true}
+	}, grants: []string{"GRANT USAGE ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `super, x`.* TO `u`@`%`"}}
+	f.registered, f.listed = 1, true
+	return f
 }
 
 func TestProblems(t *testing.T) {

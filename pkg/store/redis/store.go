@@ -90,7 +90,7 @@ func Open(ctx context.Context, c store.Config) (_ store.Store, err error) {
 	}
 	b.silent.Store(ready.silent)
 	if !c.Existing {
-		s.KeepLooking()
+		s.KeepLooking() //nolint:contextcheck // it lives as long as the store
 	}
 	return s, nil
 }

@@ -119,7 +119,7 @@ type Waiter interface {
 
 const (
 	waitsEvery = 5 * time.Second              // between two questions, each of which may take as long
-	waitsValid = 2*waitsEvery + 1*time.Second // how long after a question its answer is told
+	waitsValid = 2*waitsEvery + 1*time.Second // how long an answer is told
 )
 
 // waits is what a database has said keeps calls waiting. It is asked in the background once a call has taken half of its
@@ -143,7 +143,7 @@ func (s *Store) askWhenSlow(ctx context.Context) (stop func() bool) {
 	if !ok || left <= 0 {
 		return func() bool { return true }
 	}
-	return time.AfterFunc(left/2, func() {
+	return time.AfterFunc(left/2, func() { //nolint:contextcheck // the answer is for later calls as well
 		if !s.waits.pace.Let(time.Now()) {
 			return
 		}
