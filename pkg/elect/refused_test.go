@@ -19,13 +19,18 @@ import (
 // What a store refuses for half of a lease is an error in the log, once and with the store's sentence: for each kind of
 // document that an elector writes. The protocol repeats such writes and says nothing.
 func TestRefusedWritesAreLoggedOnce(t *testing.T) {
+	lockKey := func(t *testing.T, n *node) {
+		t.Helper()
+		_, _ = n.Lock(t.Context(), "g/a", newRecorder(t).hold("a"))
+	}
 	uses := map[store.Kind]func(t *testing.T, n *node){
 		store.KindSession: func(*testing.T, *node) {},
 		store.KindMember:  func(*testing.T, *node) {},
-		store.KindLock:    func(t *testing.T, n *node) { _, _ = n.Lock(t.Context(), "g/a", newRecorder(t).hold("a")) },
-		store.KindGroup:   func(t *testing.T, n *node) { _, _ = n.Lock(t.Context(), "g/a", newRecorder(t).hold("a")) },
+		store.KindLock:    lockKey,
+		store.KindGroup:   lockKey,
 		store.KindEvent:   func(_ *testing.T, n *node) { n.Note(record.Event{Type: "Test", Message: "it is"}) },
 		store.KindMutex: func(t *testing.T, n *node) {
+			t.Helper()
 			_, _ = n.Mutexes().Lock(t.Context(), "m", elect.MutexRequest{MaxHold: time.Second})
 		},
 	}

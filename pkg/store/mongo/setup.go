@@ -134,8 +134,8 @@ func (s *setup) examine(ctx context.Context) (h hello, found []store.Problem, er
 	return h, found, nil
 }
 
-// inspectSharding refuses documents that are sharded in a way that allows two of one ID. Events have no rivals. Where the
-// user may not see that, it is one problem for all kinds.
+// inspectSharding refuses documents that are sharded in a way that allows two of one ID. Events have no rivals. Where
+// the user may not see that, it is one problem for all kinds.
 func (s *setup) inspectSharding(ctx context.Context) (found []store.Problem, err error) {
 	for _, info := range store.Table() {
 		if info.Kind == store.KindEvent {

@@ -110,10 +110,10 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Waiter is a [Backend] whose database can say what keeps calls waiting, as a lock of everything for a backup does.
+// Waiter is a [Backend] whose database can say what keeps calls waiting, such as a lock of everything for a backup.
 type Waiter interface {
-	// Waits is that as a clause for people; empty: nothing that the database says. It takes no connection that heartbeats
-	// use.
+	// Waits is that as a clause for people; empty: nothing that the database says. It takes no connection that
+	// heartbeats use.
 	Waits(ctx context.Context) (string, error)
 }
 
