@@ -42,7 +42,7 @@ func TestNotObtained(t *testing.T) {
 		"the guard is gone":     {worker.ErrLost, CodeLost, []string{"the other process"}},
 		"rights, at the start":  {fmt.Errorf("log in: %w", store.ErrInvalid), 78, []string{"log in"}},
 		"the layout":            {store.ErrSchema, 78, []string{"another schema"}},
-		"another store": {wait(late, false, store.Other("a", "b")), 78, []string{"another store", "is b, want a"}},
+		"another store":         {wait(late, false, store.Other("a", "b")), 78, []string{"another store", "is b, want a"}},
 		"settings, later": {
 			fmt.Errorf("lock: %w: %w: a lease of 20s is kept", store.ErrSettings, store.ErrUnavailable), 78,
 			[]string{"refuses", "a lease of 20s is kept"},

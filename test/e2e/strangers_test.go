@@ -283,7 +283,11 @@ func operateBeside(ctx context.Context, replicas []*harness.Replica) (commands i
 	for i := 0; ctx.Err() == nil; i++ {
 		r := replicas[i%len(replicas)]
 		for _, args := range [][]string{
-			{"status"}, {"get", "tasks"}, {"get", "events"}, {"pause", "found/n1"}, {"describe", "instance", r.Name},
+			{"status"},
+			{"get", "tasks"},
+			{"get", "events"},
+			{"pause", "found/n1"},
+			{"describe", "instance", r.Name},
 			{"resume", "found/n1"},
 		} {
 			done(context.WithoutCancel(ctx), r, args...)

@@ -120,7 +120,7 @@ func openBy(ctx context.Context, o Options, dial ...grpc.DialOption) (store.Stor
 		return nil, err
 	}
 	if !s.Existing {
-		opened.KeepLooking()
+		opened.KeepLooking() //nolint:contextcheck // it lasts as long as the store
 	}
 	return opened, nil
 }

@@ -80,7 +80,7 @@ func OpenServer(ctx context.Context, d Server, o Options) (store.Store, error) {
 		return nil, err
 	}
 	if !o.Existing {
-		s.KeepLooking()
+		s.KeepLooking() //nolint:contextcheck // it lasts as long as the store
 	}
 	return s, nil
 }
