@@ -111,14 +111,22 @@ func (w *world) looked(p int, rev int64) {
 
 // refused is a call that ends without the mutex.
 func (w *world) refused(c int, reason protocol.MutexReason) {
-	kept := w.procs[w.asks[c].p].m.Doc.Hold != protocol.MutexHold{}
-	if reason == protocol.MutexBusy && !w.calls[c].behind && !kept {
-		w.breaks(busy)
-	}
-	if reason == protocol.MutexBusy && w.keptOut(w.asks[c].p) {
-		w.breaks(far)
+	if p := w.asks[c].p; reason == protocol.MutexBusy {
+		if !w.calls[c].behind && !w.kept(p) {
+			w.breaks(busy)
+		}
+		if w.keptOut(p) {
+			w.breaks(far)
+		}
 	}
 	w.calls[c] = callState{phase: over}
+}
+
+// kept reports whether a process knows of a hold that is not over.
+func (w *world) kept(p int) bool {
+	m := &w.procs[p].m
+	seen := int64(w.time)*1000 - m.SeenAt.Mono.Milliseconds()
+	return m.Doc.Hold.Token > 0 && seen < m.Doc.Hold.ForMs && w.clock() < m.Doc.Hold.UntilMs
 }
 
 // keptOut says whether a process is kept out by a hold that is still far off by the store's clock, which was set back.
