@@ -128,6 +128,15 @@ stores: stores-install ## The stores with a server of their own: their suites, h
 # For example STORES=postgres; empty: all that need a server.
 STORES ?=
 
+# What administrators do to a store under clients that run: connections, sessions, log, layout, settings, secrets.
+MAINTENANCE := Distant|Full|Inherited|UserMadeAgain|Replaced|Stale|BrokenLog|HeldLog|Pieces|Dropped
+MAINTENANCE := $(MAINTENANCE)|Refused|Settings|ReadOnly|Readers|ReadLock|Standby|Fsync|Renewed|Passwords
+
+.PHONY: maintenance
+maintenance: stores-install ## Only those of maintenance, a store at a time (STORES="postgres mongo")
+	$(call suite,stores$(comma)mongo) $(GOTEST) -p 1 -timeout 30m $(TEST_FLAGS) -run '^Test($(MAINTENANCE))' \
+		$(or $(STORES:%=./pkg/store/%),./pkg/store/...)
+
 .PHONY: stores-scenarios
 stores-scenarios: ## Only the scenarios with real processes on these stores (STORES="postgres etcd" LABELS=)
 	@$(build_programs); $(call suite,stores) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/stores -stores='$(STORES)' \
