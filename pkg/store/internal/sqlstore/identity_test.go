@@ -36,6 +36,28 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// A table that was dropped is made again, with another identity: replicas that run take the store for another one.
+func TestDroppedIdentityIsAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	var seen []string
+	for _, change := range []string{"", `DROP TABLE default_identity`, `DELETE FROM default_steps WHERE step > 5`} {
+		if err := onFile(t.Context(), path, change); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, texts(t, path, `SELECT uuid FROM default_identity`))
+	}
+	if seen[0] == seen[1] || seen[1] == "" || seen[1] != seen[2] {
+		t.Errorf("identities %q, want two, and the second one kept", seen)
+	}
+}
+
 // What is not known is not compared. Once it is known, all connections are in doubt, and again after each doubt.
 func TestIdentity(t *testing.T) {
 	var i sqlstore.Identity
