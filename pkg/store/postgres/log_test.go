@@ -146,7 +146,7 @@ func TestHeldLog(t *testing.T) {
 	var release func()
 	storetest.BrokenLog{
 		Config: store.Config{URI: uri, Timeout: 6 * time.Second}, Break: func() { release = hold(t, uri, "notifications") },
-		Told: "see pg_locks; wait for who has it", Mend: func() { release() },
+		Told: "see pg_locks and pg_stat_activity; wait for who has it", Mend: func() { release() },
 	}.Run(t)
 }
 
