@@ -103,9 +103,11 @@ ci: ## What .ci/run has beside go test ./...: every suite that the change reache
 nightly: ## Everything, whole, with random seeds: hours
 	@WHOLE=1 test/run.sh $(NIGHTLY)
 
+# Without a search that shows that the simulation can fail: it starts goroutines by the ten thousand, one after the
+# other, and the detector has failed a check of its own slots for threads there (tsan_rtl.cpp, kEpochLast).
 .PHONY: race
 race: race-install ## Tests of packages whose goroutines share memory, under the race detector
-	CGO_ENABLED=1 $(GOTEST) -race -timeout 20m $(TEST_FLAGS) $(RACE_PACKAGES)
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 20m -skip '^TestSimulationCanFail$$' $(TEST_FLAGS) $(RACE_PACKAGES)
 
 .PHONY: processes
 processes: ## Tests with real processes and signals, or that judge by the wall clock
