@@ -35,8 +35,8 @@ GINKGO = go tool ginkgo --procs=$(PROCS) --keep-going --timeout=25m --silence-sk
 # A Ginkgo filter, for example: make scenarios LABELS=sqlite
 LABELS ?= $(if $(WHOLE),,!nightly)
 # Packages whose goroutines share memory.
-RACE_PACKAGES = ./pkg/elect ./pkg/elect/protocol ./pkg/store/internal/engine ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence \
-	./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/status
+RACE_PACKAGES = ./pkg/elect ./pkg/elect/protocol ./pkg/store/internal/engine ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence \
+	./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/refusals ./internal/status
 # Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
 FUZZTIME  ?= 5000x
 DEV_FLAGS ?=
