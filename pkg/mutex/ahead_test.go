@@ -3,6 +3,8 @@ package mutex_test
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +20,21 @@ import (
 // steps is a store whose server's clock is set: its wall clock goes back, and the one of revisions does not.
 type steps struct {
 	store.Store
+
+	mu    sync.Mutex
 	ahead time.Duration
 	high  int64
 }
 
+func (s *steps) setRight() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = 0
+}
+
 func (s *steps) dated(reply store.Reply, err error) (store.Reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	reply.Wall += s.ahead.Milliseconds()
 	s.high = max(s.high, reply.Wall)
 	reply.Now, reply.Floor = s.high, s.high
@@ -41,13 +53,14 @@ func (s *steps) List(ctx context.Context, kind store.Kind, q store.Query) (store
 // right, to callers that do not wait. One of them says what it found.
 func TestHoldAtLeastByAClockThatWasFarAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, lines := &steps{Store: memory.New(), ahead: 365 * 24 * time.Hour}, 0
+		db := &steps{Store: memory.New(), ahead: 365 * 24 * time.Hour}
+		var lines atomic.Int32
 		run := func(name string) error { // as a line of cron runs a command
 			l, err := mutex.OnStore(db, func(c *elect.Config) {
 				c.Member.Instance, c.LeaseDuration, c.Clock = name, lease, elect.GoClock()
 				c.Logger = funcr.New(func(_, args string) {
 					if strings.Contains(args, "ahead") {
-						lines++
+						lines.Add(1)
 					}
 				}, funcr.Options{})
 			})
@@ -64,7 +77,7 @@ func TestHoldAtLeastByAClockThatWasFarAhead(t *testing.T) {
 		if err := run("first"); err != nil {
 			t.Fatal(err)
 		}
-		db.ahead = 0
+		db.setRight()
 		wantError(t, "within the minute", run("second"), mutex.ErrLocked)
 		time.Sleep(30 * time.Second)
 		wantError(t, "still within it", run("third"), mutex.ErrLocked)
@@ -72,8 +85,8 @@ func TestHoldAtLeastByAClockThatWasFarAhead(t *testing.T) {
 		if err := run("fourth"); err != nil {
 			t.Errorf("after the minute: %v", err)
 		}
-		if lines != 1 {
-			t.Errorf("%d lines in the log, want one", lines)
+		if n := lines.Load(); n != 1 {
+			t.Errorf("%d lines in the log, want one", n)
 		}
 	})
 }
