@@ -353,6 +353,24 @@ func (g *Gate) Pass(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// PutFile writes to a path what other files hold, one behind the other, and returns the path. A server that names it
+// finds another certificate there after its next call.
+func PutFile(tb testing.TB, path string, from ...string) string {
+	tb.Helper()
+	var all []byte
+	for _, file := range from {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, content...)
+	}
+	if err := os.WriteFile(path, all, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
 // Certificate writes a certificate for 127.0.0.1 that signs itself, and its key, as PEM files of the test. It is valid
 // for an hour, for servers and for clients, under this common name.
 func Certificate(tb testing.TB, name string) (certFile, keyFile string) {

@@ -63,37 +63,19 @@ func TestPieces(t *testing.T) {
 	database, worker := databaseOf(uri), strings.ToLower(testservers.Name())
 	exec(t, server, fmt.Sprintf("CREATE USER %[2]s@'%%' IDENTIFIED BY 'secret'; "+
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.* TO %[2]s@'%%'", database, worker))
-	names := func(t *testing.T, query string) (all []string) {
-		t.Helper()
-		rows, err := root(t, server).QueryContext(t.Context(), query, database)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, name)
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
 	storetest.Pieces{
 		Config: store.Config{URI: uri}, Told: "CREATE INDEX `default_locks_3`",
 		Denied: &store.Config{URI: strings.Replace(uri, database+":", worker+":", 1)},
 		Layout: func(t *testing.T) []string {
 			t.Helper()
-			return names(t, "SELECT concat(index_name, ' ', seq_in_index, ' ', column_name) FROM "+
+			return names(t, server, database, "SELECT concat(index_name, ' ', seq_in_index, ' ', column_name) FROM "+
 				"information_schema.statistics WHERE table_schema = ? AND index_name <> 'PRIMARY' ORDER BY 1")
 		},
 		Drop: func(t *testing.T) {
 			t.Helper()
-			for _, text := range names(t, "SELECT DISTINCT concat('DROP INDEX `', index_name, '` ON ', table_schema, '.', "+
-				"table_name) FROM information_schema.statistics WHERE table_schema = ? AND index_name <> 'PRIMARY'") {
+			for _, text := range names(t, server, database, "SELECT DISTINCT concat('DROP INDEX `', index_name, '` ON ', "+
+				"table_schema, '.', table_name) FROM information_schema.statistics WHERE table_schema = ? AND "+
+				"index_name <> 'PRIMARY'") {
 				exec(t, server, text)
 			}
 		},

@@ -11,11 +11,10 @@ import (
 	"github.com/shardctl/shardctl/test/testservers"
 )
 
-// tables are those of a database.
-func tables(t *testing.T, server *testservers.Server, database string) (all []string) {
+// names are the values of the one column of a query about a database.
+func names(t *testing.T, server *testservers.Server, database, query string) (all []string) {
 	t.Helper()
-	rows, err := root(t, server).QueryContext(t.Context(),
-		"SELECT table_name FROM information_schema.tables WHERE table_schema = ?", database)
+	rows, err := root(t, server).QueryContext(t.Context(), query, database)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +30,12 @@ func tables(t *testing.T, server *testservers.Server, database string) (all []st
 		t.Fatal(err)
 	}
 	return all
+}
+
+// tables are those of a database.
+func tables(t *testing.T, server *testservers.Server, database string) []string {
+	t.Helper()
+	return names(t, server, database, "SELECT table_name FROM information_schema.tables WHERE table_schema = ?")
 }
 
 // Another database under the name of the store, and the store itself dropped and set up anew, are refused.

@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,16 +14,9 @@ func TestRenewed(t *testing.T) {
 	cert, key := testprocess.Certificate(t, "app")
 	next, nextKey := testprocess.Certificate(t, "app")
 	dir := t.TempDir()
-	place := func(name, from string) string {
+	place := func(name string, from ...string) string {
 		t.Helper()
-		content, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), content, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return filepath.Join(dir, name)
+		return testprocess.PutFile(t, filepath.Join(dir, name), from...)
 	}
 	ports, err := testprocess.FreePorts(t.Context(), 1)
 	if err != nil {

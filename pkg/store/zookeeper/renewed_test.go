@@ -2,7 +2,6 @@ package zookeeper_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,14 +20,7 @@ func TestRenewed(t *testing.T) {
 	dir := t.TempDir()
 	place := func(name string, from ...string) string {
 		t.Helper()
-		var all []byte
-		for _, file := range from {
-			content, err := os.ReadFile(file)
-			must(t, err)
-			all = append(all, content...)
-		}
-		must(t, os.WriteFile(filepath.Join(dir, name), all, 0o600))
-		return filepath.Join(dir, name)
+		return testprocess.PutFile(t, filepath.Join(dir, name), from...)
 	}
 	ports, err := testprocess.FreePorts(t.Context(), 1)
 	must(t, err)
