@@ -145,7 +145,8 @@ func TestUnlockGoesOnBehind(t *testing.T) {
 	})
 }
 
-// Of calls that give up while they are granted nothing stays: neither a holder nor a ticket. No two hold it at once.
+// Of calls that give up while they are granted nothing stays: neither a holder nor a ticket. No two hold it at once, and
+// everybody who has the time gets it.
 func TestGiveUpMeetsGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -157,19 +158,25 @@ func TestGiveUpMeetsGrant(t *testing.T) {
 			return client
 		}
 		a, b := process(t, slow(), "a"), process(t, slow(), "b")
-		var inside, granted atomic.Int32
+		var inside atomic.Int32
 		var calls sync.WaitGroup
-		const many = 200
-		for i := range many {
+		const many, patient = 200, 20 // which of the others are granted is up to the scheduler: it may be none
+		for i := range many + patient {
 			l := []*mutex.Locks{a, b}[i%2]
+			patience := time.Duration(i) * time.Millisecond / 2
+			if i >= many {
+				patience = time.Minute
+			}
 			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/2)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				h, err := l.Mutex("m").Lock(ctx)
 				if err != nil {
+					if i >= many {
+						t.Error("within a minute: ", err)
+					}
 					return
 				}
-				granted.Add(1)
 				if inside.Add(1) > 1 {
 					t.Error("two hold it")
 				}
@@ -183,9 +190,6 @@ func TestGiveUpMeetsGrant(t *testing.T) {
 		time.Sleep(lease)
 		h := must(t)(b.Mutex("m").TryLock(t.Context()))
 		unlock(t, h)
-		if n := granted.Load(); n == 0 || n == many {
-			t.Errorf("%d of %d were granted: want some", n, many)
-		}
 	})
 }
 
