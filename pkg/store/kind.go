@@ -49,8 +49,9 @@ const (
 
 // KindInfo is what stores need to know of a kind. A new kind is one line of the table.
 type KindInfo struct {
-	Kind   Kind
-	Plural string // names its collection or table
+	Kind    Kind
+	Plural  string // names its collection or table
+	Comment string // what its documents are; SQL databases show it as the comment of the table
 	// Retention is how long a document is kept after its end, when its writer sets Doc.Expires; 0: for ever. Only kinds
 	// with a retention are ever deleted by those who clean up.
 	Retention time.Duration
@@ -66,26 +67,45 @@ const StateLive = "live"
 var table = []KindInfo{
 	{
 		Kind: KindSession, Plural: "sessions", Retention: time.Hour, Notify: NotifyStates,
+		Comment: "one row for each process, renewed by its heartbeats",
 		Indexes: [][]Field{{FieldExpires}},
 	},
-	{Kind: KindMember, Plural: "members", Retention: time.Hour},
-	{Kind: KindLock, Plural: "locks", Notify: NotifyFree, Indexes: [][]Field{
-		{FieldSession, FieldSuspended}, // owned by me, or by no live session
-		{FieldGroup, FieldRev},         // what changed in a group since
-		{FieldGroup, FieldID},          // a group in order
-	}},
-	{Kind: KindValue, Plural: "values", Indexes: [][]Field{{FieldGroup, FieldID}}},
-	{Kind: KindGroup, Plural: "groups", Notify: NotifyAlways},
-	{Kind: KindOverride, Plural: "overrides", Retention: 24 * time.Hour, Notify: NotifyAlways},
+	{
+		Kind: KindMember, Plural: "members", Retention: time.Hour,
+		Comment: "what each session says of itself: capacity, zone, labels, version",
+	},
+	{
+		Kind: KindLock, Plural: "locks", Notify: NotifyFree, Comment: "which session owns each key",
+		Indexes: [][]Field{
+			{FieldSession, FieldSuspended}, // owned by me, or by no live session
+			{FieldGroup, FieldRev},         // what changed in a group since
+			{FieldGroup, FieldID},          // a group in order
+		},
+	},
+	{
+		Kind: KindValue, Plural: "values", Indexes: [][]Field{{FieldGroup, FieldID}},
+		Comment: "the checkpoint stored with each lock",
+	},
+	{
+		Kind: KindGroup, Plural: "groups", Notify: NotifyAlways,
+		Comment: "counters that are raised after ownership changed",
+	},
+	{
+		Kind: KindOverride, Plural: "overrides", Retention: 24 * time.Hour, Notify: NotifyAlways,
+		Comment: "what operators asked for: drains, pauses, pins",
+	},
 	{
 		Kind: KindEvent, Plural: "events", Retention: 7 * 24 * time.Hour,
-		Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}},
+		Indexes: [][]Field{{FieldGroup, FieldID}, {FieldExpires}}, Comment: "what happened",
 	},
 	{
 		Kind: KindMutex, Plural: "mutexes", Retention: 24 * time.Hour, Notify: NotifyFree,
-		Indexes: [][]Field{{FieldExpires}},
+		Indexes: [][]Field{{FieldExpires}}, Comment: "who holds each mutex, and who waits for it",
 	},
-	{Kind: KindRequest, Plural: "requests", Retention: 24 * time.Hour, Indexes: [][]Field{{FieldExpires}}},
+	{
+		Kind: KindRequest, Plural: "requests", Retention: 24 * time.Hour, Indexes: [][]Field{{FieldExpires}},
+		Comment: "the outcome of each request that may not be processed twice",
+	},
 }
 
 // Table is every kind, for stores that set up one table or collection each. The result is the caller's.

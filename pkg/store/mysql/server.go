@@ -174,6 +174,7 @@ func (dialect) Texts() sqlstore.Texts {
 		Body:     `MEDIUMBLOB`,
 		Sequence: `BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY`,
 		Table:    `ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
+		Comment:  func(text string) string { return ` COMMENT '` + text + `'` },
 	}
 }
 

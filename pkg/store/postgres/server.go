@@ -177,8 +177,19 @@ func (dialect) Texts() sqlstore.Texts {
 		Body:     `bytea`,
 		Sequence: `bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY`,
 		// Free space for the next version of a row in its own page: then an update touches no index (heap-only tuples).
-		Table: `WITH (fillfactor = 50)`,
+		Table:     `WITH (fillfactor = 50)`,
+		CommentOn: commentOn,
 	}
+}
+
+// commentOn is one statement, so that it costs one round trip.
+func commentOn(table, text string, columns []sqlstore.Column) string {
+	var all strings.Builder
+	fmt.Fprintf(&all, "DO $comments$ BEGIN\nCOMMENT ON TABLE %s IS '%s';\n", table, text)
+	for _, c := range columns {
+		fmt.Fprintf(&all, "COMMENT ON COLUMN %s.%s IS '%s';\n", table, c.Name, c.Comment)
+	}
+	return all.String() + "END $comments$"
 }
 
 // relations counts tables and indexes of a name. Not by to_regclass: within a transaction it may not see yet what

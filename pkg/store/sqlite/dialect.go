@@ -45,6 +45,7 @@ func (*dialect) Texts() sqlstore.Texts {
 		// AUTOINCREMENT: numbers are not used again when the newest line was dropped.
 		Sequence: `INTEGER PRIMARY KEY AUTOINCREMENT`,
 		Table:    `STRICT`,
+		Comment:  func(text string) string { return ` /* ` + text + ` */` },
 	}
 }
 

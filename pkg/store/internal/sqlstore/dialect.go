@@ -127,6 +127,10 @@ type Texts struct {
 	Body     string // the type of a column for bytes
 	Sequence string // the type of a column that numbers rows, never twice the same
 	Table    string // what stands after the columns of a table
+	// Comment is what stands behind the definition of a column or a table to explain it. Nil: nothing.
+	Comment func(text string) string
+	// CommentOn is a statement that explains a table and its columns. Nil: there is none.
+	CommentOn func(table, text string, columns []Column) string
 }
 
 // Piece is a part of the layout.

@@ -104,6 +104,14 @@ func (w writing) table(name, columns string) piece {
 	}}}
 }
 
+// comment is what stands behind a definition to explain it.
+func (w writing) comment(text string) string {
+	if w.texts.Comment == nil {
+		return ""
+	}
+	return w.texts.Comment(text)
+}
+
 // kind is the table of a kind, and its indexes. With Texts.Inline those of the same step come with the table, so that a
 // set-up that ends between them leaves no table without its indexes.
 func (w writing) kind(info store.KindInfo) []piece {
@@ -120,12 +128,41 @@ func (w writing) kind(info store.KindInfo) []piece {
 			[]string{w.fill(w.name(info.Plural), `CREATE INDEX `+fmt.Sprintf(on, "ON $table "))},
 		}})
 	}
-	table := w.table(info.Plural, `id $text NOT NULL PRIMARY KEY, rev $integer NOT NULL, `+
-		`writer_session $text NOT NULL, writer_seq $integer NOT NULL, grp $text NOT NULL, session $text NOT NULL, `+
-		`next $text NOT NULL, suspended $integer NOT NULL, state $text NOT NULL, count $integer NOT NULL, `+
-		`expires $integer NOT NULL, body $body NOT NULL`+inline)
+	columns := make([]string, len(documentColumns))
+	for i, c := range documentColumns {
+		columns[i] = c.Name + " " + c.definition + w.comment(c.Comment)
+	}
+	table := w.table(info.Plural, strings.Join(columns, ", ")+inline)
+	table.Create[0] += w.comment(info.Comment)
+	if w.texts.CommentOn != nil {
+		table.Create = append(table.Create, w.texts.CommentOn(w.name(info.Plural), info.Comment, documentColumns))
+	}
 	table.docs = true
 	return append([]piece{table}, indexes...)
+}
+
+// Column is a column of a table of documents.
+type Column struct {
+	Name, Comment string
+
+	definition string
+}
+
+// documentColumns are those of every table of documents. People read the comments, also those of a dump; they hold no
+// quotation marks.
+var documentColumns = []Column{
+	{"id", "of a lock: group/task; of a session: its UUID; else the name of the document", `$text NOT NULL PRIMARY KEY`},
+	{"rev", "revision, which rises with each write; of a lock, never below its fencing token", `$integer NOT NULL`},
+	{"writer_session", "session of the last writer", `$text NOT NULL`},
+	{"writer_seq", "number of that write within its session", `$integer NOT NULL`},
+	{"grp", "group of the key", `$text NOT NULL`},
+	{"session", "session that owns the key; empty: none does", `$text NOT NULL`},
+	{"next", "session for which the key is reserved", `$text NOT NULL`},
+	{"suspended", "1 while an operator has paused the key", `$integer NOT NULL`},
+	{"state", "of a session: live, draining or dead", `$text NOT NULL`},
+	{"count", "value of a counter", `$integer NOT NULL`},
+	{"expires", "Unix ms from which on the row may be deleted; 0: never", `$integer NOT NULL`},
+	{"body", "the rest of the document as JSON; change it with shardctl commands only", `$body NOT NULL`},
 }
 
 // on is the end of a CREATE INDEX. Only what expires is in an index on that, so that heartbeats do not touch it.
