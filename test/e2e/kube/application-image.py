@@ -2,6 +2,7 @@
 """application-image.py NAME:TAG OUT.tar: an image with the application of the end-to-end scenarios, the library for
 Python and this Python itself, for a program that takes archives of `docker save`."""
 
+import glob
 import hashlib
 import io
 import json
@@ -48,8 +49,8 @@ def layer(files):
 def main(name, archive):
     program, files = python()
     content = {file: file for file in files}
-    for file in (PROGRAM, "/clients/python/shardctl/__init__.py"):
-        content[file] = ROOT + file
+    for path in [ROOT + PROGRAM, *glob.glob(ROOT + "/clients/python/shardctl/*.py")]:
+        content[path.removeprefix(ROOT)] = path
     blob = layer(content)
     digest = hashlib.sha256(blob).hexdigest()
     config = json.dumps({
