@@ -35,7 +35,7 @@ GINKGO = go tool ginkgo --procs=$(PROCS) --keep-going --timeout=25m --silence-sk
 # A Ginkgo filter, for example: make scenarios LABELS=sqlite
 LABELS ?= $(if $(WHOLE),,!nightly)
 # Packages whose goroutines share memory.
-RACE_PACKAGES = ./pkg/elect ./pkg/elect/protocol ./pkg/store/internal/engine ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence \
+RACE_PACKAGES = ./pkg/elect ./internal/protocol ./pkg/store/internal/engine ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./pkg/fence \
 	./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/refusals ./internal/status
 # Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
 FUZZTIME  ?= 5000x
@@ -203,11 +203,11 @@ STATES ?= 40000000
 
 .PHONY: model
 model: ## The largest searches: hours of processor time (STATES=40000000 in each scenario at most)
-	go test -v -count=1 -timeout 3h ./pkg/elect/protocol/model -model.states=$(STATES)
-	go test -v -count=1 -timeout 1h ./pkg/elect/protocol -run Application -app.states=1000000 -app.schedules=200000
+	go test -v -count=1 -timeout 3h ./internal/protocol/model -model.states=$(STATES)
+	go test -v -count=1 -timeout 1h ./internal/protocol -run Application -app.states=1000000 -app.schedules=200000
 	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/failover -model.states=1000000
 	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/model -model.states=300000 -model.walks=1000000
-	go test -v -count=1 -timeout 1h -parallel 2 ./pkg/elect/protocol/model/mutex -model.states=400000
+	go test -v -count=1 -timeout 1h -parallel 2 ./internal/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation
 simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters; ticks, options of locks, weights

@@ -9,11 +9,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/e2e/history"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const (

@@ -16,10 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/history"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // This file compares two builds in turn, by one harness. It measures their programs from outside, and their plans by

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/subscribe/function"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
@@ -21,8 +23,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/shard"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/function"
 )
 
 // What follows are the parts of programs that pages show. They are compiled here, and never run.

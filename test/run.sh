@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 declare -A packages=(
     [mongo]="./pkg/store/mongo ./pkg/fence/fencemongo ./pkg/idempotency/idempotencymongo ./test/testmongo"
     [stores]="./pkg/store/... ./test/mutexes ./test/testservers ./test/e2e/stores"
-    [brokers]="./pkg/tasks/subscribe/... ./test/testbroker ./test/e2e/brokers"
+    [brokers]="./internal/subscribe/... ./test/testbroker ./test/e2e/brokers"
     [clients]="./internal/application ./test/clients"
     [page]="./internal/status"
 )

@@ -19,9 +19,9 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/lockcommand"
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

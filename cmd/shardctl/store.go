@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
@@ -26,7 +27,6 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/redis"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func storeCommand() *cobra.Command {

@@ -12,11 +12,11 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/test/testprocess"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 const (

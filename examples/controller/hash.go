@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/shardctl/shardctl/pkg/shard"
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/shardctl/shardctl/pkg/shard"
 )
 
 const (

@@ -13,10 +13,11 @@ import (
 	"os"
 	"time"
 
-	_ "github.com/shardctl/shardctl/pkg/store/postgres"
-	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	_ "github.com/shardctl/shardctl/pkg/store/postgres"
+	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
 )
 
 func main() { start(hashData) }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"github.com/shardctl/shardctl/pkg/shard"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -14,6 +13,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/shardctl/shardctl/pkg/shard"
 )
 
 // resource is that of the objects that are reconciled.

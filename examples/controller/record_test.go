@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/shardctl/shardctl/pkg/shard"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/shardctl/shardctl/pkg/shard"
 )
 
 func TestMain(m *testing.M) {

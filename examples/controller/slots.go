@@ -4,11 +4,12 @@ import (
 	"context"
 	"sync"
 
-	"github.com/shardctl/shardctl/pkg/shard"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/shardctl/shardctl/pkg/shard"
 )
 
 // slots are those that this replica owns. Work on an object begins only while its slot is owned, and a slot is given

@@ -14,13 +14,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/shard"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/shardctl/shardctl/pkg/shard"
 )
 
 // Objects of owned slots alone are enqueued and kept.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
 )

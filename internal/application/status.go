@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // Status is what is known of the application, for people.

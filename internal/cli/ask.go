@@ -12,10 +12,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // asking is a change on its way to a replica or a store.

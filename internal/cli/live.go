@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // live is a cluster as `status -w` follows it. It has one owner, which applies the changes that arrive.

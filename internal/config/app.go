@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/tasks/assign"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/runners/assign"
 )
 
 // maxSocket is how long the path of a socket may be, in bytes. The kernel takes 107, and a process number is added to

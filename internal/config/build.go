@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // settingsReader builds settings out of nodes.

@@ -15,13 +15,13 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/subscribe/function"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest/memsource"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/function"
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest/memsource"
 )
 
 // memory adds subscriptions to a broker in memory to the kinds of the program.

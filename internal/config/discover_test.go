@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 // loadText loads one file with this content.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kinds"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func ExampleLoad() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/internal/decode"
 )
 
 // FuzzLoad: whatever a file holds, Load takes it or says where it is wrong; and what it prints it takes again.

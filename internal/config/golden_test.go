@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/discover/listers"
+	"github.com/shardctl/shardctl/internal/runners/callback"
+	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/runners/httptask"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/callback"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
-	"github.com/shardctl/shardctl/pkg/tasks/exec"
-	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
 
 var update = flag.Bool("update", false, "write what Load says into testdata")

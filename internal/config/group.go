@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // parts is a group as it stands in the files: joined when it is named in several.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/tasks/subscribe/subscribetest/memsource"
+	"github.com/shardctl/shardctl/internal/subscribe/subscribetest/memsource"
 )
 
 func TestHash(t *testing.T) {

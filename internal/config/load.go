@@ -14,9 +14,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // Options are what a configuration is read with.

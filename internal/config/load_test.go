@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/runners/callback"
+	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/runners/httptask"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/callback"
-	"github.com/shardctl/shardctl/pkg/tasks/exec"
-	"github.com/shardctl/shardctl/pkg/tasks/httptask"
 )
 
 // load loads texts as files a.yaml, b.yaml, … of a directory of their own.

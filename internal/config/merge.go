@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 var triggers = []string{"schedule", "every"}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/discover"
 )
 
 // namesFile says whether a scalar of a task names a file, a directory or a program: fields called …File, dir and path,

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/kinds"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // Whoever names a topic chooses no file: a name that leads out of the directory that is written makes no task, and the

@@ -6,9 +6,9 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // Print writes the effective configuration as YAML: every default, braces expanded. Values that come from outside

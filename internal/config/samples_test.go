@@ -9,10 +9,10 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kinds"
+	exectask "github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	exectask "github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 func TestSamples(t *testing.T) {

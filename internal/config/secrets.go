@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // SecretVariables lists the variables that hold the secrets of a store, in order: those from which the text of its URI,

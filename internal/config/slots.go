@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // slots adds a task of the template for each slot of a group, behind those that have names. What it returns stands for

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kinds"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 func TestPlacesOfSyntaxErrors(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // tasks builds the tasks that one node makes, once for all its names where they share every field.

@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/internal/decode"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

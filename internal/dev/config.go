@@ -10,8 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // Options are what the command line takes.

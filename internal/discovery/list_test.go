@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // found makes a list of names, each NAME or NAME:PARTITION.

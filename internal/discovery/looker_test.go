@@ -12,12 +12,12 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/published"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // place is a lister that a test says what is there.

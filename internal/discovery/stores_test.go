@@ -12,12 +12,12 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
+	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/discover/listers"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
-	"github.com/shardctl/shardctl/pkg/tasks/discover/listers"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // commands is what runs on the worker's orders, and what is left of it. It does no I/O and reads no clock. It takes

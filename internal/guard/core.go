@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // core is all that the guard decides. It takes what happened and the time, and returns what is to be done.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // How the commands find out that nothing of one is left. The guard is the subreaper, so that whatever a reaped command

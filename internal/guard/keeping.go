@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // keeping is how the guard of a dead worker holds the keys of what it cannot end, such as a setuid program's processes

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // Session is one session to be marked dead, with what HTTP endpoints and the application may still be working on.

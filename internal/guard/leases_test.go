@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 const second = time.Second

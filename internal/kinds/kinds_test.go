@@ -30,7 +30,7 @@ var places = []place{
 	{"docs/subscriptions.md", `sources/NAME\.md`},
 	{"config/topics-NAME.yaml", `(?m)^ +NAME: `},
 	{"test/e2e/brokers/kinds_test.go", `name: +"NAME"`},
-	{"pkg/tasks/subscribe/NAME/*_test.go", `subscribetest\.Run\(`},
+	{"internal/subscribe/NAME/*_test.go", `subscribetest\.Run\(`},
 }
 
 // TestNoSourceIsForgotten: a package beside package subscribe that reads sources is registered, documented, shown by a
@@ -46,17 +46,17 @@ func TestNoSourceIsForgotten(t *testing.T) {
 	}
 	for _, name := range sources {
 		if registered[name] != name {
-			t.Errorf("pkg/tasks/subscribe/%s: Sources in internal/kinds has no kind %s of this package", name, name)
+			t.Errorf("internal/subscribe/%s: Sources in internal/kinds has no kind %s of this package", name, name)
 		}
 		for _, p := range places {
 			for _, wrong := range p.missing(t, root, name) {
-				t.Errorf("pkg/tasks/subscribe/%s: %s", name, wrong)
+				t.Errorf("internal/subscribe/%s: %s", name, wrong)
 			}
 		}
 	}
 	for name, in := range registered {
 		if !slices.Contains(sources, in) {
-			t.Errorf("kind %s is of package %s, which is not in pkg/tasks/subscribe", name, in)
+			t.Errorf("kind %s is of package %s, which is not in internal/subscribe", name, in)
 		}
 	}
 }
@@ -69,15 +69,15 @@ func TestNoSinkIsForgotten(t *testing.T) {
 	}
 	for _, name := range packagesOf(t, "Sink") {
 		if !slices.Contains(registered, name) {
-			t.Errorf("pkg/tasks/subscribe/%s: Sinks in internal/kinds has no kind of this package", name)
+			t.Errorf("internal/subscribe/%s: Sinks in internal/kinds has no kind of this package", name)
 		}
 	}
 }
 
-// packagesOf are the packages in pkg/tasks/subscribe with a method Parse that returns a subscribe.Source, or a Sink.
+// packagesOf are the packages in internal/subscribe with a method Parse that returns a subscribe.Source, or a Sink.
 func packagesOf(t *testing.T, result string) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "pkg/tasks/subscribe/*/*.go"))
+	files, err := filepath.Glob(filepath.Join(root, "internal/subscribe/*/*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 // Run is one command under a lock. Its fields are set before Do.

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // State is what is known of the cluster when something is asked for.

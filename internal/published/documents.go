@@ -22,7 +22,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

@@ -15,13 +15,13 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/runners/assign"
+	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/assign"
-	"github.com/shardctl/shardctl/pkg/tasks/exec"
 )
 
 // beside is the application beside a replica.

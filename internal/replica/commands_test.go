@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 	"github.com/shardctl/shardctl/test/viewtest"
 )

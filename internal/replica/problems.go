@@ -9,10 +9,10 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // problemRegistry keeps what is wrong and since when. Some problems are set and cleared by events; the rest are found

@@ -12,10 +12,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 

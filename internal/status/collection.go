@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // collection is one list of a snapshot as the API serves it.

@@ -3,9 +3,9 @@ package status
 import (
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // bodyOf names the schema of a body: which fields of it a request takes depends on the verb.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 var writeOpenAPI = flag.Bool("update", false, "write openapi.json")

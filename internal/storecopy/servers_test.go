@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/storecheck"
 	"github.com/shardctl/shardctl/internal/storecopy"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/etcd"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo"

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/access"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Route is a path of the HTTP API that takes a change by POST.

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // foundGroup is what was discovered for one group, and the tasks made of it.

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/runs"
 )
 
 // Events lists events of the store. Malformed ones, by a change out of band, are left out and do not count.

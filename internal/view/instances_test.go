@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

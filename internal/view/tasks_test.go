@@ -7,14 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/assign"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 	"github.com/shardctl/shardctl/test/viewtest"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // MaxLevel is the highest level. A task of level n weighs 2ⁿ times what is declared: from 1 to 8 times.

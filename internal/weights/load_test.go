@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 	"github.com/shardctl/shardctl/test/suites"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // Seen is what is known of one task at a moment.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // sim has replicas work on topics, and moves the topics by the plan of the real balancer. A replica's capacity is

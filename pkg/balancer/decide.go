@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Policy says how eagerly keys move.

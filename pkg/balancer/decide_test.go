@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 func TestDecideTakesItsPart(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // situation is everything that a plan depends on, as one replica knows it.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // releasedBy is what a replica releases that owns four keys, as two others do, once the first has grown heavy.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // seenBy is what the first of some live replicas knows, whose cap is 20. Each owns so many keys of the group g, in

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

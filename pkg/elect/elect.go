@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the key

@@ -3,9 +3,9 @@ package elect
 import (
 	"time"
 
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // Hooks observe an elector, for metrics and traces. Nil functions are skipped; they must not block.

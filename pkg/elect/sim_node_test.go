@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )

@@ -10,12 +10,12 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/runners/callback"
+	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/callback"
-	"github.com/shardctl/shardctl/pkg/tasks/runs"
 )
 
 // Run is one run of a job: its Name, its fencing Token, the tick that it is for (ScheduledAt), which try it is

@@ -9,9 +9,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/robfig/cron/v3"
 
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 

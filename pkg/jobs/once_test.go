@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/robfig/cron/v3"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/jobs"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"

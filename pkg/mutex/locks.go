@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 )
 
 // runner is the Work of a group as a runner of tasks.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+	"github.com/shardctl/shardctl/test/fakehold"
 )
 
 // What was found is one part of a URL, whatever its name is.

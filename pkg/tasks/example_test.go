@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/callback"
 )
 
 func ExampleRegistry() {

@@ -13,9 +13,9 @@ import (
 	"github.com/go-logr/logr/testr"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+	"github.com/shardctl/shardctl/test/fakehold"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+	"github.com/shardctl/shardctl/test/fakehold"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 

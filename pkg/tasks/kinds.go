@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
+	"github.com/shardctl/shardctl/internal/decode"
 )
 
 // Kind is a kind of work, as a configuration names it: how its field in a task is read into a [Runner].

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks/internal/fakehold"
+	"github.com/shardctl/shardctl/test/fakehold"
 )
 
 func TestMeterAverages(t *testing.T) {

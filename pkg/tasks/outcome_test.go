@@ -13,8 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks/decode"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 

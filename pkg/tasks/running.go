@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/internal/releasing"
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // taskRuns is what a task's runs have in common, from when it begins until it ends or begins again.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
 )
 
 // Supervisor runs tasks under their leases. A task that waits, for a tick or between two tries, has no goroutine.

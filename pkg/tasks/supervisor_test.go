@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	"github.com/shardctl/shardctl/test/suites"

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/api"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/shardctl/shardctl/pkg/api"
 )
 
 const chart = "../../helm/shardctl"

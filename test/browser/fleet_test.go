@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
 	"github.com/shardctl/shardctl/test/e2e/harness"

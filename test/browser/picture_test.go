@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
 	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
+	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 )

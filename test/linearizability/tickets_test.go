@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	electrecord "github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/protocol"
+	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // turn is one call that got the mutex: its token, its claim, the document's revision when it was made, and the tickets

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/kinds"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // which configurations of tests name
-	"github.com/shardctl/shardctl/pkg/tasks/discover"
 )
 
 // sample is the configuration of most tests.

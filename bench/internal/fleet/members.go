@@ -8,13 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	_ "github.com/shardctl/shardctl/pkg/store/mongo" // the lab's database
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // group is the group of all keys of a fleet.

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/history"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const (

@@ -13,13 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/test/testmongo"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // Database is the MongoDB that everything is measured on, with a client of the program's own.

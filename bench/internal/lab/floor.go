@@ -9,11 +9,12 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
-	"github.com/shardctl/shardctl/test/e2e/history"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // Floor is what the machine and its MongoDB take for the steps that everything is made of, with no other load. Each

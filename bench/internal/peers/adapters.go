@@ -10,13 +10,6 @@ import (
 
 	"cirello.io/pglock"
 	_ "github.com/lib/pq" // the driver that pglock asks for
-	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/mutex"
-	"github.com/shardctl/shardctl/pkg/store"
-	_ "github.com/shardctl/shardctl/pkg/store/etcd" // it is measured
-	"github.com/shardctl/shardctl/pkg/store/mongo"
-	_ "github.com/shardctl/shardctl/pkg/store/postgres" // it is measured
-	_ "github.com/shardctl/shardctl/pkg/store/redis"    // it is measured
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +18,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/mutex"
+	"github.com/shardctl/shardctl/pkg/store"
+	_ "github.com/shardctl/shardctl/pkg/store/etcd" // it is measured
+	"github.com/shardctl/shardctl/pkg/store/mongo"
+	_ "github.com/shardctl/shardctl/pkg/store/postgres" // it is measured
+	_ "github.com/shardctl/shardctl/pkg/store/redis"    // it is measured
 )
 
 // electLocks are locks of package elect, on MongoDB.

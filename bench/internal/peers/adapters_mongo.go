@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 // mongoPoll is how often a waiter looks. There is no custom: shardctl looks as often where its store cannot wake it.

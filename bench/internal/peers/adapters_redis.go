@@ -22,6 +22,7 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/toolcache"
 )

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/test/testprocess"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Locks measures pkg/mutex beside other locks, each on the same server as its rivals, and returns a table for each

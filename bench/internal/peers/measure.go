@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/sleep"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/internal/sleep"
 )
 
 const (

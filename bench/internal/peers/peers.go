@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/shardctl/shardctl/test/testprocess"
-	"github.com/shardctl/shardctl/test/testservers"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // HolderCommand is the argument by which this program is a Holder.

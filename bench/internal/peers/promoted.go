@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/history"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // ackTime is how long a lock may take that no replica gets, before the master is killed.

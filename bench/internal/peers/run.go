@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/test/testmongo"
-	"github.com/shardctl/shardctl/test/testprocess"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
 	"github.com/shardctl/shardctl/bench/internal/servers"
+	"github.com/shardctl/shardctl/test/testmongo"
+	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Run measures all systems and returns the table.

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/history"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // row is a line of the table: what it is, and what it says of a system. base is the system that others are compared

@@ -11,13 +11,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
-	"github.com/shardctl/shardctl/test/e2e/history"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // bare hands commands over with nothing but the steps that no program can leave out: end the command, write that it has

@@ -8,10 +8,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // A drain as operators know it: one of five, which owns twenty of a hundred tasks.

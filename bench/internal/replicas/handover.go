@@ -13,12 +13,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
-	"github.com/shardctl/shardctl/test/e2e/history"
-	"github.com/shardctl/shardctl/test/testmongo"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/e2e/history"
+	"github.com/shardctl/shardctl/test/testmongo"
 )
 
 // stages are the parts of hand-overs, of one key each.

@@ -6,8 +6,9 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/shardctl/shardctl/test/e2e/history"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 func TestLockWritesReadsReplacements(t *testing.T) {

@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const memoryKeys = 10_000

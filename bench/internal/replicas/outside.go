@@ -10,10 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // Gaps are hand-over gaps of one build, with four keys on each of three replicas, one of which gets SIGTERM, round

@@ -9,11 +9,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/test/e2e/history"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // floor is what a store takes for the steps that everything is made of, one after the other, with no other load.

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/test/e2e/history"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const (

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/fleet"
+	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/bench/internal/replicas"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
 	// The stores that are measured.
@@ -24,10 +27,6 @@ import (
 	_ "github.com/shardctl/shardctl/pkg/store/zookeeper"
 	"github.com/shardctl/shardctl/test/testprocess"
 	"github.com/shardctl/shardctl/test/testservers"
-
-	"github.com/shardctl/shardctl/bench/internal/fleet"
-	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/bench/internal/replicas"
 )
 
 const (

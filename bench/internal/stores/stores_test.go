@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/store"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/pkg/store"
 )
 
 func TestUsage(t *testing.T) {

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/history"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // row is what was measured on one store.

@@ -10,10 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/harness"
 )
 
 // party is processes that share topics among them. It is for one goroutine.

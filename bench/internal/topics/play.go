@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/history"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
 // pause is the pauses of the topics that moved in windows of one kind. stayed is the longest of all others.

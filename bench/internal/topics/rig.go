@@ -17,12 +17,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
-	"github.com/shardctl/shardctl/test/testbroker"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
+	"github.com/shardctl/shardctl/test/e2e/harness"
+	"github.com/shardctl/shardctl/test/testbroker"
 )
 
 // rig is a Kafka, a client of it, and an endpoint that notes when each message came.

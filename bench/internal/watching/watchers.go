@@ -16,10 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/test/e2e/harness"
-
-	"github.com/shardctl/shardctl/bench/internal/lab"
 )
 
 // watcherSet is connections that watch one replica. Their own work is in this process, and not measured.

@@ -26,9 +26,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/shardctl/shardctl/internal/httpkeep"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/fence"
-	"github.com/shardctl/shardctl/pkg/internal/httpkeep"
 )
 
 // The headers of a request.

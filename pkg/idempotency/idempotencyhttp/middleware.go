@@ -38,8 +38,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/shardctl/shardctl/internal/httpkeep"
 	"github.com/shardctl/shardctl/pkg/idempotency"
-	"github.com/shardctl/shardctl/pkg/internal/httpkeep"
 )
 
 // DefaultMaxBody is the default of [Options.MaxBody].

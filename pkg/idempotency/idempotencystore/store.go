@@ -21,10 +21,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/store"
 )

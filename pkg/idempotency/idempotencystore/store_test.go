@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencytest"

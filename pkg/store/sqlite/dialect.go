@@ -13,7 +13,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/shardctl/shardctl/pkg/internal/wallclock"
+	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )

@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/callback"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 

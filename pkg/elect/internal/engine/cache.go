@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // Counters of what belongs to no group. Their names cannot be a group's.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // testLease is the length of every lease.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // systemClock reads CLOCK_MONOTONIC and CLOCK_BOOTTIME. On macOS the first goes on while the machine sleeps, and stands

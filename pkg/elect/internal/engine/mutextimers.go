@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // How long a mutex that a call waits for is not looked at when nothing is heard of it. Where the store notifies, looks

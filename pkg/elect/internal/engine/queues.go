@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 

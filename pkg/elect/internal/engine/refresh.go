@@ -4,8 +4,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // Watching says whether the store sends notifications from now on. What was missed before is read.

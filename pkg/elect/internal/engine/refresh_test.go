@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // countingCache is a store whose floor is a counter.

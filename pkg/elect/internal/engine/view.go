@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // publisher is when views are made.

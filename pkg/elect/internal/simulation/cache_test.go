@@ -3,9 +3,9 @@ package simulation
 import (
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // shared is what a replica knows of the locks. It has the snapshot that all share, and in a cache of its own what it

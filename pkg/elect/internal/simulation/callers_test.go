@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // callers are those of a process who use mutexes, each one after the other.

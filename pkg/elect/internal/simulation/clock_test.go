@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // Now is the reading of this replica's clock.

@@ -3,9 +3,9 @@ package simulation
 import (
 	"time"
 
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // policy is the program's default.

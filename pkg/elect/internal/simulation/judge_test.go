@@ -3,7 +3,7 @@ package simulation
 import (
 	"slices"
 
-	"github.com/shardctl/shardctl/pkg/elect/record"
+	"github.com/shardctl/shardctl/internal/record"
 )
 
 // run is a key that runs somewhere.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // list is one revision of the task list. A key is known by its number everywhere; a list says which of them are

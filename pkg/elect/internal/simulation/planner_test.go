@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
 )
 
 // planner makes the plans that a snapshot is good for, each once.

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect/cluster"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
-	"github.com/shardctl/shardctl/pkg/elect/record"
 )
 
 // runs are the keys of a process that are not free, and their tasks. It also does what a guard does: it ends tasks at

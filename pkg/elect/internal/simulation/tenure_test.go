@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect/protocol"
+	"github.com/shardctl/shardctl/internal/protocol"
 )
 
 // tenures know who truly holds which mutex, and what must not be.

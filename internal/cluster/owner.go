@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"cmp"
+
+	"github.com/shardctl/shardctl/internal/record"
+)
+
+// Owner is who owns a key.
+type Owner struct {
+	Session  string
+	Instance string // that of the lock until the session's member has been read
+	Address  string // where requests for the key go, HOST:PORT; empty: it takes none, or it is not known yet
+	Token    int64
+}
+
+// Owner is who owns a key: the session that its lock names, until that is marked dead. A session that drains owns its
+// keys until it has released them. It returns false where
+//
+//   - the lock names no session, or one that is dead or not known;
+//   - the session is this process's, and the key waits because the lease is over: another may have it by now.
+//
+// It is a hint. The lease of another process may be over without this one knowing: its token says so where it counts.
+func (v *View) Owner(key record.Key) (Owner, bool) {
+	lock := v.Lock(key)
+	for i := range v.Sessions {
+		if v.Sessions[i].ID == lock.Session {
+			return v.OwnerAt(&lock, &v.Sessions[i])
+		}
+	}
+	return Owner{}, false
+}
+
+// OwnerAt is [View.Owner] for callers that have the lock, and the session that it names; nil: that is not known.
+func (v *View) OwnerAt(lock *record.Lock, s *Session) (Owner, bool) {
+	if s == nil || s.State == record.Dead {
+		return Owner{}, false
+	}
+	if held, own := v.Held[lock.Key]; own && s.ID == v.Session && held.Phase == PhaseWaiting {
+		return Owner{}, false
+	}
+	return Owner{
+		Session: s.ID, Instance: cmp.Or(s.Member.Instance, lock.Instance), Address: s.Member.AppAddress, Token: lock.Token,
+	}, true
+}

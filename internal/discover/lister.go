@@ -1,0 +1,231 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/shardctl/shardctl/internal/decode"
+)
+
+// Lister asks one place what is there. It is a value that is never changed, and its methods may be called
+// concurrently.
+type Lister interface {
+	// Kind is the field of discover that chooses it, as http. It names the lister in status and logs.
+	Kind() string
+	// Validate says what is wrong with it, all at once. Fields with variables are looked at when their values are
+	// known.
+	Validate() []decode.FieldError
+	// Print is what stands in a configuration for it, defaults filled in and without passwords.
+	Print() any
+	// List returns everything that is there now, in any order, or an error that names what was asked and why it
+	// failed, never a password. Part of a list is an error: what is missing from a list vanishes. List returns soon
+	// after ctx ends.
+	List(ctx context.Context, env Env) ([]Found, error)
+}
+
+// Kind is a kind of lister, as a configuration names it.
+type Kind interface {
+	// Name is the field of discover that chooses the kind.
+	Name() string
+	// Schema is the JSON Schema (draft 2020-12) of the field's value, as that of a kind of tasks. Texts without a
+	// pattern or an enum stay as they are written, for List to expand.
+	Schema() string
+	// Parse reads the field's value, which has passed the schema. What is wrong beyond single values is for Validate.
+	Parse(n *decode.Node, r *decode.Reader) Lister
+}
+
+// Env is what a lister is given for one List.
+type Env struct {
+	Group string
+	// Lookup finds variables, as [os.LookupEnv] does.
+	Lookup decode.Lookup
+	// Functions are those registered in Go; nil: none.
+	Functions *Functions
+}
+
+// Expand replaces the variables in text. What is wrong names the field.
+func (e Env) Expand(field, text string) (string, error) {
+	value, err := decode.Expand(text, e.find)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", field, err)
+	}
+	return value, nil
+}
+
+func (e Env) find(name string) (string, bool) {
+	switch {
+	case name == "SHARDCTL_GROUP":
+		return e.Group, true
+	case e.Lookup == nil || decode.IsOwn(name):
+		return "", false
+	default:
+		return e.Lookup(name)
+	}
+}
+
+// Kinds are the kinds of listers that a configuration may name. No one changes them once they are made.
+type Kinds struct{ all []Kind }
+
+// NewKinds gathers kinds. It fails when two have one name.
+func NewKinds(kinds ...Kind) (*Kinds, error) {
+	k := &Kinds{}
+	for _, kind := range kinds {
+		if kind.Name() == "" || slices.Contains(k.Names(), kind.Name()) {
+			return nil, fmt.Errorf("kind of lister %q: the name is empty or taken", kind.Name())
+		}
+		k.all = append(k.all, kind)
+	}
+	return k, nil
+}
+
+// All are the kinds in the order in which they were given; of nil, none.
+func (k *Kinds) All() []Kind {
+	if k == nil {
+		return nil
+	}
+	return slices.Clone(k.all)
+}
+
+// Names are their names in that order; of nil, none.
+func (k *Kinds) Names() []string {
+	var names []string
+	for _, kind := range k.All() {
+		names = append(names, kind.Name())
+	}
+	return names
+}
+
+// Function lists what is there, as [Lister]'s List does. ctx ends when the replica no longer looks.
+type Function func(ctx context.Context) ([]Found, error)
+
+// Functions holds listers written in Go by name. Its zero value is empty and ready; its methods may be called
+// concurrently.
+type Functions struct {
+	mu     sync.RWMutex
+	byName map[string]Function
+}
+
+// Register adds a function. It fails when the name is empty or taken, or the function is nil.
+func (f *Functions) Register(name string, list Function) error {
+	if name == "" {
+		return errors.New("register lister: its name is empty")
+	}
+	if list == nil {
+		return fmt.Errorf("register lister %q: it is nil", name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, taken := f.byName[name]; taken {
+		return fmt.Errorf("register lister %q: the name is taken", name)
+	}
+	if f.byName == nil {
+		f.byName = map[string]Function{}
+	}
+	f.byName[name] = list
+	return nil
+}
+
+// Lookup returns the function of that name.
+func (f *Functions) Lookup(name string) (Function, bool) {
+	if f == nil {
+		return nil, false
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	list, ok := f.byName[name]
+	return list, ok
+}
+
+// Names lists the registered names in order.
+func (f *Functions) Names() []string {
+	if f == nil {
+		return nil
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.Sorted(maps.Keys(f.byName))
+}
+
+// Patterns say which names are wanted: those that match one of them.
+type Patterns []*regexp.Regexp
+
+// patternMust is what a pattern must be, in words.
+const patternMust = "a name in which * stands for any text and ? for one character, or a regular expression as /^a|b$/"
+
+// ParsePatterns reads patterns. In one, * stands for any text and ? for one character; all else stands for itself, and
+// the whole name must match. Between slashes it is a regular expression (RE2), which may match any part of a name.
+func ParsePatterns(texts []string) (Patterns, error) {
+	patterns := make(Patterns, len(texts))
+	for i, text := range texts {
+		var source string
+		switch inner, is := strings.CutPrefix(text, "/"); {
+		case text == "":
+			return nil, fmt.Errorf("a pattern is empty, must be %s", patternMust)
+		case is && len(inner) > 1 && strings.HasSuffix(inner, "/"):
+			source = strings.TrimSuffix(inner, "/")
+		default:
+			source = strings.NewReplacer(`\*`, "(?s:.*)", `\?`, "(?s:.)").Replace(regexp.QuoteMeta(text))
+			source = "^" + source + "$"
+		}
+		pattern, err := regexp.Compile(source)
+		if err != nil {
+			return nil, fmt.Errorf("a pattern is no regular expression: %w", err)
+		}
+		patterns[i] = pattern
+	}
+	return patterns, nil
+}
+
+// ValidatePatterns says what is wrong with the patterns of a lister's field. Those with variables are looked at when
+// their values are known.
+func ValidatePatterns(field string, texts []string) []decode.FieldError {
+	if len(texts) == 0 {
+		return []decode.FieldError{{Path: []string{field}, Message: "is required: " + patternMust}}
+	}
+	var wrong []decode.FieldError
+	for i, text := range texts {
+		if _, err := ParsePatterns([]string{text}); err == nil || decode.HasVariables(text) {
+			continue
+		}
+		at := []string{field} // which may be text, and not a list
+		if len(texts) > 1 {
+			at = append(at, strconv.Itoa(i))
+		}
+		wrong = append(wrong, decode.FieldError{Path: at, Must: patternMust})
+	}
+	return wrong
+}
+
+// Patterns reads the patterns of a field, with variables replaced. What is wrong names the field, and never what a
+// variable brought in.
+func (e Env) Patterns(field string, texts []string) (Patterns, error) {
+	expanded := make([]string, len(texts))
+	for i, text := range texts {
+		var err error
+		if expanded[i], err = e.Expand(fmt.Sprintf("%s[%d]", field, i), text); err != nil {
+			return nil, err
+		}
+	}
+	patterns, err := ParsePatterns(expanded)
+	if err != nil {
+		return nil, fmt.Errorf("%s: must be %s", field, patternMust)
+	}
+	return patterns, nil
+}
+
+// Match says whether a name is wanted.
+func (p Patterns) Match(name string) bool {
+	for _, pattern := range p {
+		if pattern.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+// Package field declares the fields of a mapping in a configuration: each once, beside the variable that holds it.
+//
+// A [List] reads, checks, prints and expands its fields, and gives the JSON Schema of the mapping. The tables in docs
+// are made of that schema.
+package field
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/shardctl/shardctl/internal/decode"
+)
+
+// List are the fields of a mapping, in the order in which they are printed and documented.
+type List []Field
+
+// Field is one field of a mapping.
+type Field struct {
+	Name  string
+	Value Value
+	// Doc is what it means, in sentences. It may hold code in backquotes.
+	Doc string
+	// Unset is what holds where the field is left out, in words. Empty: its default, or nothing.
+	Unset string
+}
+
+// Value is what may stand in a field, and the variable that holds it: [Text], [Texts], [Patterns], [Map], [Number],
+// [Numbers], [Duration], [Truth] or [Mapping]. A variable that is zero stands for the field's default.
+type Value interface {
+	// read reads n, which is nil where the field is left out.
+	read(n *decode.Node, r *decode.Reader)
+	// check says what is wrong, with paths from the value.
+	check() []decode.FieldError
+	// print is what stands in a configuration for it; nil where the field is left out.
+	print() any
+	// expand replaces the variables, and checks what they hold.
+	expand(e *expander, field string)
+	// schema are the members of its JSON Schema.
+	schema() []string
+}
+
+// Parse reads all fields of n, which has no others, and checks that the variables in their texts will be set.
+func (l List) Parse(n *decode.Node, r *decode.Reader) {
+	r.CheckStart(n, nil)
+	l.Read(n, r)
+}
+
+// Read reads the fields out of n.
+func (l List) Read(n *decode.Node, r *decode.Reader) {
+	for _, f := range l {
+		f.Value.read(n.Get(f.Name), r)
+	}
+}
+
+// Check says what is wrong with each field by itself. What holds variables is checked by Expand.
+func (l List) Check() []decode.FieldError {
+	var wrong []decode.FieldError
+	for _, f := range l {
+		wrong = append(wrong, decode.Within(f.Name, f.Value.check())...)
+	}
+	return wrong
+}
+
+// Print shows the fields as they are written, defaults filled in, secrets hidden.
+func (l List) Print() decode.Fields {
+	var fields decode.Fields
+	for _, f := range l {
+		if value := f.Value.print(); value != nil {
+			fields = append(fields, decode.Field{Name: f.Name, Value: value})
+		}
+	}
+	return fields
+}
+
+// Expand replaces the variables in all fields by what expand gives, fills in defaults, and checks the result. All that
+// is wrong is in one error. It names each field, below kind, and never quotes what a variable holds.
+func (l List) Expand(kind string, expand func(field, text string) (string, error)) error {
+	e := &expander{expand: expand}
+	l.expand(e, kind)
+	return Join(e.errs...)
+}
+
+func (l List) expand(e *expander, below string) {
+	for _, f := range l {
+		f.Value.expand(e, below+"."+f.Name)
+	}
+}
+
+// Join is all errors in one line; nil where there are none.
+func Join(errs ...error) error {
+	var all error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case all == nil:
+			all = err
+		default:
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
+}
+
+// expander gathers what is wrong, so that all of it is said at once.
+type expander struct {
+	expand func(field, text string) (string, error)
+	errs   []error
+}
+
+// text is a text with its variables replaced; false where one is not set.
+func (e *expander) text(field, text string) (string, bool) {
+	value, err := e.expand(field, text)
+	if err != nil {
+		e.errs = append(e.errs, err)
+	}
+	return value, err == nil
+}
+
+// refuse says what is wrong with what the variables of a text hold.
+func (e *expander) refuse(field, written string, wrong *decode.FieldError) {
+	switch {
+	case wrong == nil:
+	case wrong.Message != "":
+		e.errs = append(e.errs, errors.New(field+": "+wrong.Message))
+	case decode.HasVariables(written):
+		e.errs = append(e.errs, fmt.Errorf("%s: what %s holds is not allowed, must be %s", field,
+			decode.Clipped(masked(written)), wrong.Must))
+	default:
+		e.errs = append(e.errs, fmt.Errorf("%s: must be %s", field, wrong.Must))
+	}
+}
+
+// masked is a text without the passwords in it. It may be the address of a server without a scheme.
+func masked(text string) string {
+	if strings.Contains(text, "://") {
+		return decode.WithoutPasswords(text)
+	}
+	return strings.TrimPrefix(decode.WithoutPasswords("x://"+text), "x://")
+}
+
+// words are alternatives as people write them: a, b or c.
+func words(all []string) string {
+	last := len(all) - 1
+	if last == 0 {
+		return all[0]
+	}
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}

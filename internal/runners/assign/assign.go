@@ -1,0 +1,63 @@
+// Package assign is the kind of task that the application beside the replica runs: see [tasks.Application].
+package assign
+
+import (
+	"context"
+	"errors"
+
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Name is the field of a task that chooses this kind.
+const Name = "assign"
+
+// Runner gives the task's key to the application for as long as it is owned.
+type Runner struct{}
+
+// Kind is "assign".
+func (Runner) Kind() string { return Name }
+
+// NeedsRestart says no: there is nothing that may differ.
+func (Runner) NeedsRestart(tasks.Runner) bool { return false }
+
+var errNoApplication = errors.New("there is no application: the configuration needs app")
+
+// Run returns once nothing of the key runs in the application.
+func (Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+	if env.Application == nil {
+		return tasks.NotStarted(ctx, errNoApplication)
+	}
+	a := tasks.Assignment{
+		Key: env.Lease.Key(), Session: env.Lease.Session(), Token: env.Start.Token, Grace: env.Grace, Value: env.Lease,
+	}
+	return tasks.Ended(ctx, env.Application.Run(ctx, a, env.Status.Running))
+}
+
+// Validate finds nothing.
+func (Runner) Validate(tasks.Use) []decode.FieldError { return nil }
+
+// Print is an empty mapping.
+func (Runner) Print(tasks.Use) any { return decode.Fields{} }
+
+// Kind reads runners from a configuration.
+type Kind struct{}
+
+// Name is "assign".
+func (Kind) Name() string { return Name }
+
+// Schema is an empty mapping.
+func (Kind) Schema() string {
+	return `{
+  "description": "Is run by the application beside the replica, see app.",
+  "$comment": "an empty mapping, {}",
+  "type": "object",
+  "additionalProperties": false
+}`
+}
+
+// Fields are those of work without ticks.
+func (Kind) Fields() tasks.Fields { return tasks.Fields{Owned: tasks.FieldsOfWork().Owned} }
+
+// Parse reads a Runner.
+func (Kind) Parse(*decode.Node, *decode.Reader) tasks.Runner { return Runner{} }

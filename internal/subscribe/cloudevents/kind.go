@@ -1,0 +1,113 @@
+// Package cloudevents is the sink that sends messages to an HTTP endpoint as CloudEvents 1.0.
+//
+// One message is a request in binary mode: its body is the request's body, its attributes are headers. Several are a
+// request in batched mode. A message that is an event itself is a request in structured mode. A status of 2xx says that
+// all of them were worked on.
+package cloudevents
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/endpoint"
+	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// Name is the field of deliver that chooses this sink.
+const Name = endpoint.Name
+
+// What fields are when left out, and the most messages in one request.
+const (
+	DefaultMethod    = endpoint.DefaultMethod
+	DefaultTimeout   = 10 * time.Second
+	DefaultBatchSize = 1
+	MaxBatchSize     = 1000
+)
+
+// Kind reads sinks from a configuration.
+type Kind struct{}
+
+// Name is "http".
+func (Kind) Name() string { return Name }
+
+// Schema is that of the mapping with url, method, headers and so on.
+func (Kind) Schema() string {
+	return new(Sink).fields(&endpoint.Endpoint{}).Schema(
+		"Sends messages to a URL as CloudEvents 1.0: one in binary mode, several in batched mode.")
+}
+
+// Parse reads a Sink.
+func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink {
+	var to endpoint.Endpoint
+	var s Sink
+	s.fields(&to).Parse(n, r)
+	s.URL, s.Method, s.Headers, s.TokenFile, s.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
+	return s
+}
+
+// fields are what a configuration says of a sink to an endpoint.
+func (s *Sink) fields(to *endpoint.Endpoint) field.List {
+	timeout := field.Duration{To: &s.Timeout, Default: DefaultTimeout, Min: subscribe.MinTimeout}
+	batchSize := field.Number{To: &s.BatchSize, Default: DefaultBatchSize, Min: 1, Max: MaxBatchSize}
+	return append(to.Fields(field.Field{Name: "timeout", Value: timeout, Doc: "Of one request."}),
+		field.Field{Name: "batchSize", Value: batchSize, Doc: "Most messages in one request."})
+}
+
+// Sink sends messages to an endpoint. Fields are as written: $(NAME) in them is replaced at each request.
+type Sink struct {
+	URL       string
+	Method    string // empty: POST
+	Headers   map[string]string
+	Timeout   time.Duration // of one request; 0: the default
+	TokenFile string        // its content is sent as a bearer token, read again at each request
+	CAFile    string
+	BatchSize int // most messages in one request, from 1 to MaxBatchSize; 0: the default
+}
+
+// Kind is "http".
+func (s Sink) Kind() string { return Name }
+
+func (s Sink) endpoint() endpoint.Endpoint {
+	return endpoint.Endpoint{
+		URL: s.URL, Method: s.Method, Headers: s.Headers, TokenFile: s.TokenFile, CAFile: s.CAFile,
+	}
+}
+
+// Validate checks the URL, the method, the headers and the numbers.
+func (s Sink) Validate(tasks.Use) []decode.FieldError {
+	to := s.endpoint()
+	return append(s.fields(&to).Check(), to.Validate("ce-", "content-type")...)
+}
+
+// MostAtOnce is the batchSize.
+func (s Sink) MostAtOnce() (field string, most int) {
+	return "batchSize", cmp.Or(s.BatchSize, DefaultBatchSize)
+}
+
+// Print shows the fields as they are written.
+func (s Sink) Print(tasks.Use) any {
+	to := s.endpoint()
+	return s.fields(&to).Print()
+}
+
+// Open checks that a request can be made: that its variables are set and its files are there. It sends nothing.
+func (s Sink) Open(ctx context.Context, env tasks.Env, limits subscribe.Limits) (subscribe.Receiver, error) {
+	s.Timeout, s.BatchSize = cmp.Or(s.Timeout, DefaultTimeout), cmp.Or(s.BatchSize, DefaultBatchSize)
+	source := url.URL{Path: "/shardctl/" + limits.Source}
+	r := &receiver{
+		sink: s, env: env, source: source.EscapedPath(), described: endpoint.Described(env, eventMessage),
+		same: sameOf(source.EscapedPath()),
+	}
+	if _, err := s.endpoint().Request(ctx, env, nil); err != nil {
+		return nil, err
+	}
+	if _, err := s.endpoint().Client(env); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,75 @@
+package imports_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers are the packages of the program from the ground up. A package imports what is in its own layer and in those
+// below it. An entry stands for the packages below it as well, unless they have an entry of their own.
+var layers = []struct{ name, packages string }{
+	{"tools", `internal/access internal/certs internal/connect internal/decode internal/field internal/freeport
+		internal/httperr internal/httpkeep internal/nearest internal/printable internal/process internal/releasing
+		internal/sleep internal/wallclock internal/watchfile pkg/api pkg/client`},
+	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
+	{"documents", "internal/cluster internal/record internal/verbs"},
+	{"locks", "pkg/elect"},
+	{"plans", "internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
+	{"tasks", "internal/discover internal/endpoint internal/runners internal/runs internal/subscribe pkg/jobs pkg/tasks"},
+	{"services", `internal/application internal/config internal/discovery internal/guard internal/kinds
+		internal/published internal/route internal/snapshot internal/status internal/storecheck internal/tracing
+		internal/weights`},
+	{"views", "internal/operate internal/view"},
+	{"replicas", "internal/replica"},
+	{"a replica for others", "pkg/shard"},
+	{"commands", "internal/admin internal/cli internal/dev internal/lockcommand"},
+	{"the program", "cmd"},
+}
+
+// Imports go down. What a package under pkg imports of internal is therefore as light as itself.
+func TestImportsGoDown(t *testing.T) {
+	out, err := exec.CommandContext(
+		t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"cmd/...", module+"internal/...",
+		module+"pkg/...",
+	).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := strings.Count(string(out), module)
+	if imports < 300 {
+		t.Fatalf("%d imports are listed", imports)
+	}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(strings.ReplaceAll(line, module, "./"))
+		from := layerOf(words[0])
+		if from < 0 {
+			t.Errorf("%s is in no layer", words[0])
+			continue
+		}
+		for _, to := range words[1:] {
+			if strings.HasPrefix(to, "./") && layerOf(to) > from {
+				t.Errorf("%s of %q imports %s of %q, which is above it", words[0], layers[from].name, to,
+					layers[layerOf(to)].name)
+			}
+		}
+	}
+}
+
+// layerOf is the layer of the longest entry that a package is below; -1: there is none.
+func layerOf(pkg string) int {
+	pkg = strings.TrimPrefix(pkg, "./")
+	for {
+		if at := slices.IndexFunc(layers, func(l struct{ name, packages string }) bool {
+			return slices.Contains(strings.Fields(l.packages), pkg)
+		}); at >= 0 {
+			return at
+		}
+		cut := strings.LastIndexByte(pkg, '/')
+		if cut < 0 {
+			return -1
+		}
+		pkg = pkg[:cut]
+	}
+}
