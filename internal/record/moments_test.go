@@ -125,7 +125,7 @@ func TestEachMomentHasABound(t *testing.T) {
 		if is.test == "" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", filepath.FromSlash(is.file)))
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(is.file)))
 		if err != nil || !bytes.Contains(text, []byte("func "+is.test+"(t *testing.T) {")) {
 			t.Errorf("%s: %s has no %s: %v", name, is.file, is.test, err)
 		}
