@@ -141,6 +141,7 @@ type MutexChange struct {
 func (c *Config) observe(p protocol.Params, x engine.Event) {
 	hooks, guard := c.Hooks, c.Guard
 	switch x := x.(type) {
+	case engine.LeaseChanged: // the loop's own
 	case engine.SessionOpening:
 		if guard != nil {
 			guard.SessionOpening(x.Session)

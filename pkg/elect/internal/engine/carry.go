@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
@@ -158,8 +157,6 @@ func (e *Engine) carry(x Effect) {
 		e.reads.suspects = append(e.reads.suspects, x.key)
 	case cleanStore:
 		e.auditor.clean()
-	default:
-		panic(fmt.Sprintf("elect: effect of type %T", x))
 	}
 }
 

@@ -18,9 +18,10 @@ type Effects struct {
 	changes Changes
 }
 
-// Effect is one of the types of this file, or [LeaseChanged], [LeaseRenewed], sessionWrite, [SessionPoll], keyWrite,
-// keyRead, [Start], [Stop], [Advanced], [Freed], [Acked], corrected or [MutexResult].
-type Effect any
+// Effect is what a component wants done: one of the types that have the method.
+//
+//sumtype:decl
+type Effect interface{ effect() }
 
 // Changes is what is new to a view.
 type Changes struct {
@@ -81,8 +82,9 @@ func sessionOf(x Effect) string {
 		return x.session
 	case sessionMet:
 		return x.session
+	default:
+		return ""
 	}
-	return ""
 }
 
 func (o *Effects) changedView() { o.changes.View = true }
@@ -153,3 +155,35 @@ type (
 	lockSuspected struct{ key record.Key } // linearizably: the answer goes to judgeLock
 	cleanStore    struct{}                 // of what has expired
 )
+
+func (sessionBegun) effect()     {}
+func (leaseExpired) effect()     {}
+func (sessionLost) effect()      {}
+func (sessionEnded) effect()     {}
+func (storeForgot) effect()      {}
+func (forAllKeys) effect()       {}
+func (readOwnSession) effect()   {}
+func (writeMember) effect()      {}
+func (readPeer) effect()         {}
+func (killSession) effect()      {}
+func (sessionDied) effect()      {}
+func (sessionMet) effect()       {}
+func (membersUnknown) effect()   {}
+func (predecessorEnded) effect() {}
+func (outageEnded) effect()      {}
+func (clockBehind) effect()      {}
+func (*ownersNamed) effect()     {}
+func (wantSession) effect()      {}
+func (stuckRuns) effect()        {}
+func (keyReserved) effect()      {}
+func (lockEdited) effect()       {}
+func (claimRefused) effect()     {}
+func (counterMoved) effect()     {}
+func (mutexWrite) effect()       {}
+func (holdSetRight) effect()     {}
+func (mutexRead) effect()        {}
+func (countLocks) effect()       {}
+func (listLocks) effect()        {}
+func (sweepLocks) effect()       {}
+func (lockSuspected) effect()    {}
+func (cleanStore) effect()       {}

@@ -41,7 +41,9 @@ type ReadRequest struct {
 }
 
 // ListRequest is a [SessionPoll], a [CountOwned], a [ListOwned], a [ListUnowned] or a [RefreshPlan].
-type ListRequest any
+//
+//sumtype:decl
+type ListRequest interface{ listRequest() }
 
 type (
 	// CountOwned counts the locks that name a session: Answer.Total.
@@ -55,6 +57,10 @@ type (
 		Member string
 	}
 )
+
+func (CountOwned) listRequest()  {}
+func (ListOwned) listRequest()   {}
+func (ListUnowned) listRequest() {}
 
 // ApplyRequest asks for changes. One that the store cannot take at all holds up no other.
 type ApplyRequest struct {
@@ -108,7 +114,9 @@ type Calls interface {
 
 // Event is something that has happened, for who observes an engine: one of the following types, an [Acked] write of a
 // lock, or a [Freed] key.
-type Event any
+//
+//sumtype:decl
+type Event interface{ event() }
 
 type (
 	// LeaseChanged says what the deadlines of all runs count from. It comes before any run is started or stopped
@@ -130,9 +138,8 @@ type (
 	KeyClaiming struct{ Key record.Key }
 	// RunStarted reports a run that was started.
 	RunStarted struct {
-		Start
-
-		At protocol.Moment
+		Start Start
+		At    protocol.Moment
 	}
 	// KeyStopping reports that the runs of a key are about to be asked to end.
 	KeyStopping struct{ Key record.Key }
@@ -152,6 +159,21 @@ type (
 	// ListPublished reports that some instance has published a list that replicas read.
 	ListPublished struct{}
 )
+
+func (LeaseChanged) effect() {}
+func (LeaseRenewed) effect() {}
+
+func (LeaseChanged) event()      {}
+func (LeaseRenewed) event()      {}
+func (SessionOpening) event()    {}
+func (SessionOver) event()       {}
+func (KeyClaiming) event()       {}
+func (RunStarted) event()        {}
+func (KeyStopping) event()       {}
+func (StoreOperation) event()    {}
+func (HeartbeatAnswered) event() {}
+func (EventsWritten) event()     {}
+func (ListPublished) event()     {}
 
 // SharedCache is what is known of locks, members and overrides: a [Cache], or one that many engines share.
 type SharedCache interface {

@@ -90,6 +90,18 @@ type corrected struct {
 	Lock *record.Lock
 }
 
+func (keyWrite) effect()  {}
+func (keyRead) effect()   {}
+func (Start) effect()     {}
+func (Stop) effect()      {}
+func (Advanced) effect()  {}
+func (Freed) effect()     {}
+func (Acked) effect()     {}
+func (corrected) effect() {}
+
+func (Freed) event() {}
+func (Acked) event() {}
+
 // Keys holds the keys of one process. It is not safe for concurrent use.
 type Keys struct {
 	Held  heldKeys // those that are not free

@@ -21,6 +21,8 @@ type MutexResult struct {
 	Err       error                    // MutexRefused: of the store, which refuses for good
 }
 
+func (MutexResult) effect() {}
+
 // mutexFound is a mutex as read.
 type mutexFound struct {
 	ID  string

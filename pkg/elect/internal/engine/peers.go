@@ -17,6 +17,9 @@ type SessionPoll struct {
 	Count int
 }
 
+func (SessionPoll) effect()      {}
+func (SessionPoll) listRequest() {}
+
 // Peers are the other sessions. It is not safe for concurrent use.
 type Peers struct {
 	Connectivity Connectivity // how well this process reaches the store

@@ -86,6 +86,7 @@ func (g *ring) tick(i int) {
 				r.peers.Found(x.session, &g.named(x.session).doc, true, m.Now, m)
 			case killSession:
 				g.kill(x, r, m)
+			default:
 			}
 		}
 	}

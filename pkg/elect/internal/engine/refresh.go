@@ -132,6 +132,8 @@ type RefreshPlan struct {
 	counter bool // the store's floor is no clock
 }
 
+func (RefreshPlan) listRequest() {}
+
 // Changed says whether a counter has moved since it was last read.
 func (p RefreshPlan) Changed(counter string, count int64) bool { return p.counts[counter] != count }
 

@@ -15,6 +15,8 @@ type sessionWrite struct {
 	Member *store.Change
 }
 
+func (sessionWrite) effect() {}
+
 // Session is this process's session, and after its end the next one. It is not safe for concurrent use.
 type Session struct {
 	Member Member // what the instance says of itself, beside the session

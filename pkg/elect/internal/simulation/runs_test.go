@@ -188,5 +188,6 @@ func (r *replica) observe(x engine.Event) {
 		r.decider.stale = true
 	case engine.Acked:
 		r.decider.dirty = true
+	default:
 	}
 }
