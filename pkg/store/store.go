@@ -111,9 +111,9 @@ type Change struct {
 	Op    Op
 	IfRev int64
 	Doc   Doc // Delete uses Kind, ID and WriterID only, Increment Rev as well
-	// History is the course of writes on which the change was decided, as in Reply; empty: any. A store that follows
-	// another one sends nothing and answers Unknown, with its own in Outcome.History.
-	History string
+	// Lineage is the one on which the change was decided, as in Reply; empty: any. A store that follows another one sends
+	// nothing and answers Unknown, with its own in Outcome.Lineage.
+	Lineage string
 	// Claim says that the writer may start work once this is applied: it takes a lock. Its value is the writer's lease.
 	// A store that can lose acknowledged writes lets such changes wait for that long after it may have. It refuses
 	// those below what may have been given out before, also where Doc as found is what the claim wrote: claim again. 0:
@@ -140,8 +140,8 @@ type Outcome struct {
 	Status Status
 	Doc    *Doc  // Refused and Overtaken: the document as found, nil when absent
 	Err    error // Unknown: why; wraps ErrUnavailable when the store was not reached
-	// History is as in Reply.
-	History string
+	// Lineage is as in Reply.
+	Lineage string
 }
 
 // Reply is a store's reply to a read.
@@ -163,9 +163,9 @@ type Reply struct {
 	// Floor is a number that every revision written from now on must exceed. So a document deleted out of band never
 	// comes back at an old one. It is the store's clock, or a counter that the store keeps.
 	Floor int64
-	// History names the course of writes that the store follows, as an opaque text. When it changes, acknowledged
+	// Lineage names the course that the store's writes have taken, as an opaque text. When it changes, acknowledged
 	// writes may be lost. A store that loses none always says the same.
-	History string
+	Lineage string
 }
 
 // Query selects documents of one kind. Conditions add up; the zero Query selects all. Results are in order of

@@ -37,7 +37,7 @@ type access struct {
 	status          store.Status // of puts, drops and increments
 	found           *store.Doc   // as shown; nil: absent
 	shown           bool         // found was shown
-	course          string       // of writes, as the reply names it; empty in stores that lose none
+	lineage         string       // of writes, as the reply names it; empty in stores that lose none
 }
 
 // problem is what contradicts the store's contract in this access alone.

@@ -9,12 +9,12 @@ import (
 )
 
 // in puts an access into a lineage.
-func in(course string, a access) access {
-	a.course, a.tries = course, max(a.tries, 1)
+func in(lineage string, a access) access {
+	a.lineage, a.tries = lineage, max(a.tries, 1)
 	return a
 }
 
-// A loss needs another course, goes back to a state that was, and no one goes back to a course that has ended.
+// A loss needs another lineage, goes back to a state that was, and no one goes back to a lineage that has ended.
 func TestBadLosses(t *testing.T) {
 	t.Parallel()
 	created := in("a", put(1, 2, 0, 1, 1, store.Applied, nil))
@@ -36,7 +36,7 @@ func TestBadLosses(t *testing.T) {
 			good: []access{created, second, in("b", read(5, 6, doc(2, 2))), in("b", read(7, 8, doc(2, 2)))},
 			bad:  []access{created, second, in("b", read(5, 6, doc(1, 1))), in("b", read(7, 8, doc(2, 2)))},
 		},
-		"an answer of the old course": {
+		"an answer of the old lineage": {
 			good: []access{created, in("a", read(5, 6, doc(1, 1))), in("b", read(7, 8, doc(1, 1)))},
 			bad:  []access{created, in("b", read(5, 6, doc(1, 1))), in("a", read(7, 8, doc(1, 1)))},
 		},
@@ -54,7 +54,7 @@ func TestBadLosses(t *testing.T) {
 				in("a", read(5, 6, doc(2, 9))),
 			},
 		},
-		"a write without an answer lands in three courses": {
+		"a write without an answer lands in three lineages": {
 			good: []access{
 				created, in("", put(2, 30, 1, 2, 9, store.Unknown, nil)), in("a", read(5, 6, doc(2, 9))),
 				in("b", read(7, 8, doc(1, 1))), in("b", read(9, 10, doc(2, 9))),
@@ -76,7 +76,7 @@ func TestBadLosses(t *testing.T) {
 				in("b", put(9, 10, 2, 3, 3, store.Applied, nil)),
 			},
 		},
-		"two writes at one revision in one course": {
+		"two writes at one revision in one lineage": {
 			good: []access{created, second, in("b", put(5, 6, 1, 2, 3, store.Applied, nil))},
 			bad:  []access{created, second, in("a", put(5, 6, 1, 2, 3, store.Applied, nil))},
 		},
@@ -115,11 +115,11 @@ func TestBadAmongCopies(t *testing.T) {
 
 func TestBadLossesOfCounters(t *testing.T) {
 	t.Parallel()
-	raise := func(course string, call, end int64) access {
-		return in(course, access{verb: increments, call: call, last: call, end: end, status: store.Applied})
+	raise := func(lineage string, call, end int64) access {
+		return in(lineage, access{verb: increments, call: call, last: call, end: end, status: store.Applied})
 	}
-	shows := func(course string, call, end, count int64) access {
-		return in(course, read(call, end, &store.Doc{Kind: store.KindGroup, ID: "g", Count: count}))
+	shows := func(lineage string, call, end, count int64) access {
+		return in(lineage, read(call, end, &store.Doc{Kind: store.KindGroup, ID: "g", Count: count}))
 	}
 	two := []access{raise("a", 1, 2), raise("a", 3, 4), shows("a", 5, 6, 2)}
 	for name, tc := range map[string]struct{ good, bad access }{

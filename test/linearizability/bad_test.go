@@ -237,10 +237,10 @@ func TestBadLocks(t *testing.T) {
 			bad:  keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, refused(5, 8)),
 		},
 		"refused, after a loss": {
-			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, &try{span: span{5, 8}, who: 9, sure: true, course: "next"}),
+			good: keyOf([]*run{held1(1, 5, 1, 2, 3, 4)}, &try{span: span{5, 8}, who: 9, sure: true, lineage: "next"}),
 			bad: keyOf(
 				[]*run{held1(1, 5, 1, 2, 3, 4), held1(2, 6, 4, 5, 6, 7)},
-				&try{span: span{50, 80}, who: 9, sure: true, course: ""},
+				&try{span: span{50, 80}, who: 9, sure: true, lineage: ""},
 			),
 		},
 		"refused, while the one before is gone and another has taken over and let go": {

@@ -196,7 +196,7 @@ func (c *client) list(ctx context.Context) {
 func (c *client) shown(v verb, docs []*document, res store.Reply, call, end int64) {
 	found := res.Docs
 	for _, d := range docs {
-		a := access{client: c.n, verb: v, call: call, last: call, end: end, tries: 1, shown: true, course: res.History}
+		a := access{client: c.n, verb: v, call: call, last: call, end: end, tries: 1, shown: true, lineage: res.Lineage}
 		if at := slices.IndexFunc(found, func(f store.Doc) bool { return f.ID == d.id }); at >= 0 {
 			a.found = &found[at]
 		}
@@ -283,7 +283,7 @@ func (c *client) send(ctx context.Context, all []*pending) {
 		if a.tries++; a.tries == 1 {
 			a.call = call
 		}
-		a.last, a.end, a.status, a.course = call, end, outs[i].Status, outs[i].History
+		a.last, a.end, a.status, a.lineage = call, end, outs[i].Status, outs[i].Lineage
 		a.found, a.shown = outs[i].Doc, a.status == store.Refused || a.status == store.Overtaken
 	}
 }

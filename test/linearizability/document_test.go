@@ -101,7 +101,7 @@ func (s step) String() string {
 	case mayRemove:
 		return fmt.Sprintf("may remove rev %d", s.ifRev)
 	case nothing:
-		return "another course may begin"
+		return "another lineage may begin"
 	}
 	return "?"
 }

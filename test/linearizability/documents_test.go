@@ -18,7 +18,7 @@ type database struct {
 	open       func(ctx context.Context) (store.Store, error)
 	freshLists bool // List is linearizable, beyond what the contract asks
 	loses      bool // it may lose acknowledged writes, and then names another lineage
-	courses    int  // of writes that replies must have named at least
+	lineages   int  // of writes that replies must have named at least
 	countsMore bool // an increment may raise a counter by more than one, and each client sees sums of its own
 	virtual    bool // time is that of a synctest bubble
 }
@@ -64,12 +64,12 @@ func closeStore(t *testing.T, s store.Store) {
 
 // documentRun is clients that use documents together, round after round.
 type documentRun struct {
-	db      database
-	seed    uint64
-	clients []*client
-	faults  *injected
-	tally   *tally
-	courses map[string]bool // that replies have named
+	db       database
+	seed     uint64
+	clients  []*client
+	faults   *injected
+	tally    *tally
+	lineages map[string]bool // that replies have named
 }
 
 // documentClients is how many clients there are, each with a store of its own.
@@ -77,7 +77,7 @@ const documentClients = 6
 
 func newDocumentRun(t *testing.T, db database, seed uint64, o odds) *documentRun {
 	t.Helper()
-	r := &documentRun{db: db, seed: seed, faults: &injected{}, tally: &tally{}, courses: map[string]bool{}}
+	r := &documentRun{db: db, seed: seed, faults: &injected{}, tally: &tally{}, lineages: map[string]bool{}}
 	for n := range documentClients {
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
 		db := newUnreliable(db.mustOpen(t), rand.New(rand.NewPCG(seed, uint64(100+n))), o, r.faults)
@@ -130,8 +130,8 @@ func (r *documentRun) judge(played *round) []finding {
 		r.tally.histories.Add(1)
 		r.tally.operations.Add(int64(len(d.history)))
 		for _, a := range d.history {
-			if a.course != "" {
-				r.courses[a.course] = true
+			if a.lineage != "" {
+				r.lineages[a.lineage] = true
 			}
 			if a.verb != reads && a.verb != lists && a.status == store.Unknown {
 				r.tally.unknown.Add(1)

@@ -159,7 +159,7 @@ func (w *worker) lock(ctx context.Context, k *lockKey) {
 	}
 	t.call = now()
 	t.ok, t.err = w.x.e.LockWith(call, elect.Key(k.key), opts, work.run)
-	t.course = w.x.store.known()
+	t.lineage = w.x.store.known()
 	end1, lives := w.x.alive(now())
 	if t.end = end1; !lives {
 		t.ok, t.err = false, errCut // the caller was not informed
@@ -186,7 +186,7 @@ func (w *worker) unlock(ctx context.Context, k *lockKey, work *work) {
 	case <-w.x.e.Done():
 		return
 	}
-	course := w.x.store.known()
+	lineage := w.x.store.known()
 	if w.x.e.Unlock(ctx, elect.Key(k.key)) != nil {
 		return
 	}
@@ -205,7 +205,7 @@ func (w *worker) unlock(ctx context.Context, k *lockKey, work *work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if work.started != nil {
-		work.started.freed, work.started.freedIn = freed, course
+		work.started.freed, work.started.freedIn = freed, lineage
 	}
 }
 

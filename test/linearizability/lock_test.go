@@ -81,7 +81,7 @@ type try struct {
 	run  int  // what it started; 0: nothing
 	dead bool // it was killed before the run began
 
-	course string // of writes, as its elector knew it in the end
+	lineage string // of writes, as its elector knew it in the end
 
 	wrong bool // for the time line
 }
@@ -178,7 +178,7 @@ func (k *lockKey) mayHold(t, refused *try) span {
 	switch {
 	case t.run == 0 && t.err == nil && t.sure:
 		return s
-	case t.run != 0 && k.runs[t.run-1].freed != 0 && k.runs[t.run-1].freedIn == refused.course:
+	case t.run != 0 && k.runs[t.run-1].freed != 0 && k.runs[t.run-1].freedIn == refused.lineage:
 		s.end = k.runs[t.run-1].freed
 		return s
 	}

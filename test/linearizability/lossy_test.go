@@ -15,38 +15,38 @@ import (
 // some state of the one before it: what came after that state is lost. Answers of one lineage are linearizable, and no
 // answer of a lineage comes after one of a later lineage.
 
-// lossyStep is a step within a lineage; course names it, and is empty where no answer did.
+// lossyStep is a step within a lineage, which is empty where no answer named it.
 type lossyStep struct {
 	step
-	course string
-	copies int // number of the group that [inOrder] has put it in; 0: it is in none
-	nth    int // in that group, from 0
+	lineage string
+	copies  int // number of the group that [inOrder] has put it in; 0: it is in none
+	nth     int // in that group, from 0
 }
 
 // lossyState is a document with all states that a loss could bring back.
 type lossyState struct {
-	course string
-	left   []string  // courses that have ended
-	states []version // from the first to the present one
-	landed []int     // how many copies have, by group
+	lineage string
+	left    []string  // lineages that have ended
+	states  []version // from the first to the present one
+	landed  []int     // how many copies have, by group
 }
 
 func (s lossyState) now() version { return s.states[len(s.states)-1] }
 
-// begun are the states in which a course may begin, or go on.
-func (s lossyState) begun(course string) []lossyState {
+// begun are the states in which a lineage may begin, or go on.
+func (s lossyState) begun(lineage string) []lossyState {
 	switch {
-	case course == "" || course == s.course:
+	case lineage == "" || lineage == s.lineage:
 		return []lossyState{s}
-	case s.course == "":
-		return []lossyState{{course: course, states: s.states}}
-	case slices.Contains(s.left, course):
+	case s.lineage == "":
+		return []lossyState{{lineage: lineage, states: s.states}}
+	case slices.Contains(s.left, lineage):
 		return nil
 	}
-	left := append(slices.Clip(s.left), s.course)
+	left := append(slices.Clip(s.left), s.lineage)
 	all := make([]lossyState, len(s.states))
 	for i := range s.states {
-		all[i] = lossyState{course: course, left: left, states: slices.Clip(s.states[:i+1])}
+		all[i] = lossyState{lineage: lineage, left: left, states: slices.Clip(s.states[:i+1])}
 	}
 	return all
 }
@@ -63,7 +63,7 @@ func (s lossyState) after(in lossyStep) []any {
 		s.landed[in.copies]++
 	}
 	var all []any
-	for _, begun := range s.begun(in.course) {
+	for _, begun := range s.begun(in.lineage) {
 		begun.landed = s.landed
 		ok, next := in.after(begun.now())
 		if !ok {
@@ -82,15 +82,15 @@ var lossyDocument = (&porcupine.NondeterministicModel{
 	Step: func(state, input, _ any) []any { return state.(lossyState).after(input.(lossyStep)) },
 	Equal: func(a, b any) bool {
 		x, y := a.(lossyState), b.(lossyState)
-		return x.course == y.course && slices.Equal(x.states, y.states) && slices.Equal(x.left, y.left)
+		return x.lineage == y.lineage && slices.Equal(x.states, y.states) && slices.Equal(x.left, y.left)
 	},
 	DescribeOperation: func(input, _ any) string {
 		s := input.(lossyStep)
-		return fmt.Sprintf("%v (course %.4s)", s.step, s.course)
+		return fmt.Sprintf("%v (lineage %.4s)", s.step, s.lineage)
 	},
 	DescribeState: func(state any) string {
 		s := state.(lossyState)
-		return fmt.Sprintf("%v (course %.4s)", s.now(), s.course)
+		return fmt.Sprintf("%v (lineage %.4s)", s.now(), s.lineage)
 	},
 }).ToModel()
 
@@ -103,15 +103,15 @@ func (a access) mayArrive() int64 {
 	return a.end
 }
 
-// lossySteps is what a history of one document says happened. A write may happen in one course, be lost with it, and
+// lossySteps is what a history of one document says happened. A write may happen in one lineage, be lost with it, and
 // happen again in another, since it is repeated until an answer counts.
 func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 	ops := beginnings(history)
 	seen := firstSeen(history)
 	for _, a := range history {
-		add := func(call, end int64, course string, s step) {
+		add := func(call, end int64, lineage string, s step) {
 			ops = append(ops, porcupine.Operation{
-				ClientId: a.client, Input: lossyStep{step: s, course: course}, Call: call, Return: end,
+				ClientId: a.client, Input: lossyStep{step: s, lineage: lineage}, Call: call, Return: end,
 			})
 		}
 		perhaps := func(s step) {
@@ -121,7 +121,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 		}
 		s := step{ifRev: a.change.IfRev, version: a.written()}
 		if a.shown && (a.verb != lists || freshLists) {
-			add(a.last, a.end, a.course, step{act: shows, version: versionOf(a.found)})
+			add(a.last, a.end, a.lineage, step{act: shows, version: versionOf(a.found)})
 		}
 		_, ever := seen[a.change.Doc.WriterID]
 		ever = ever || builtUpon(history, a.change.Doc.Rev)
@@ -129,7 +129,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 		switch a.verb {
 		case puts:
 			if s.act = repeats; sure {
-				add(a.call, a.end, a.course, s)
+				add(a.call, a.end, a.lineage, s)
 			}
 			if s.act = mayWrite; ever {
 				perhaps(s)
@@ -137,7 +137,7 @@ func lossySteps(history []access, freshLists bool) []porcupine.Operation {
 		case drops:
 			s.version = absent
 			if s.act = removes; sure {
-				add(a.call, a.end, a.course, s)
+				add(a.call, a.end, a.lineage, s)
 			}
 			s.act = mayRemove
 			perhaps(s)
@@ -155,7 +155,7 @@ func inOrder(ops []porcupine.Operation) {
 	groups, sizes := map[step]int{}, map[step]int{}
 	for i, op := range ops {
 		in := op.Input.(lossyStep)
-		if op.Return != forever || in.course != "" {
+		if op.Return != forever || in.lineage != "" {
 			continue
 		}
 		if groups[in.step] == 0 {
@@ -175,18 +175,18 @@ func builtUpon(history []access, rev int64) bool {
 	})
 }
 
-// counts says whether the answer names a course that has begun by then, for good.
+// counts says whether the answer names a lineage that has begun by then, for good.
 func (a access) counts() bool {
-	return a.course != "" && a.verb != lists && (a.shown || a.status == store.Applied)
+	return a.lineage != "" && a.verb != lists && (a.shown || a.status == store.Applied)
 }
 
-// beginnings are the moments at which a course may have begun: before the first answer that counts in it. What happens
+// beginnings are the moments at which a lineage may have begun: before the first answer that counts in it. What happens
 // in it before that answer no caller has seen, as the copy of a write that arrives.
 func beginnings(history []access) []porcupine.Operation {
 	first := map[string]access{}
 	for _, a := range history {
-		if f, ok := first[a.course]; a.counts() && (!ok || a.end < f.end) {
-			first[a.course] = a
+		if f, ok := first[a.lineage]; a.counts() && (!ok || a.end < f.end) {
+			first[a.lineage] = a
 		}
 	}
 	// An access is noted some time after it has ended, so the first in the history need not have begun first.
@@ -195,9 +195,9 @@ func beginnings(history []access) []porcupine.Operation {
 		begun = min(begun, a.call)
 	}
 	var ops []porcupine.Operation
-	for course, a := range first {
+	for lineage, a := range first {
 		ops = append(ops, porcupine.Operation{
-			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, course: course}, Call: begun, Return: a.end,
+			ClientId: a.client, Input: lossyStep{step: step{act: nothing}, lineage: lineage}, Call: begun, Return: a.end,
 		})
 	}
 	return ops
@@ -206,27 +206,27 @@ func beginnings(history []access) []porcupine.Operation {
 // lateness is for how long after its call a write that was given up is sent again, in ns; see carry.
 const lateness = int64(3 * time.Second)
 
-// landings is in how many courses a write may have happened: those that had an answer while copies of it were sent.
+// landings is in how many lineages a write may have happened: those that had an answer while copies of it were sent.
 func (a access) landings(history []access) int {
-	courses := map[string]bool{}
+	lineages := map[string]bool{}
 	for _, b := range history {
-		if b.course != "" && b.end >= a.call && b.call <= a.end+lateness {
-			courses[b.course] = true
+		if b.lineage != "" && b.end >= a.call && b.call <= a.end+lateness {
+			lineages[b.lineage] = true
 		}
 	}
-	return max(1, len(courses))
+	return max(1, len(lineages))
 }
 
-// lossyCounter is a counter in its course.
+// lossyCounter is a counter in its lineage.
 type lossyCounter struct {
-	course, left string
-	count        int64
+	lineage, left string
+	count         int64
 }
 
 // lossyRaise is one thing that happened to a counter.
 type lossyRaise struct {
 	counterStep
-	course string
+	lineage string
 }
 
 // mostRaises is how often one answered raise may have counted: the store repeats it while no answer is good.
@@ -238,14 +238,14 @@ var lossyCounterModel = (&porcupine.NondeterministicModel{
 		s, in := state.(lossyCounter), input.(lossyRaise)
 		from, to := s.count, s.count
 		next := s
-		if in.course != "" && in.course != s.course {
-			if s.left != "" && in.course == s.left {
+		if in.lineage != "" && in.lineage != s.lineage {
+			if s.left != "" && in.lineage == s.left {
 				return nil
 			}
-			if s.course != "" {
+			if s.lineage != "" {
 				from = 0
 			}
-			next.course, next.left = in.course, s.course
+			next.lineage, next.left = in.lineage, s.lineage
 		}
 		var all []any
 		for next.count = from; next.count <= to; next.count++ {
@@ -269,7 +269,7 @@ var lossyCounterModel = (&porcupine.NondeterministicModel{
 	DescribeState: func(state any) string { return fmt.Sprint(state.(lossyCounter).count) },
 }).ToModel()
 
-// lossyCounterSteps is counterSteps with courses. Raises without an answer may happen at any time.
+// lossyCounterSteps is counterSteps with lineages. Raises without an answer may happen at any time.
 func lossyCounterSteps(history []access, freshLists bool) []porcupine.Operation {
 	plain := counterSteps(history, true)
 	ops := plain[:0]
@@ -278,9 +278,9 @@ func lossyCounterSteps(history []access, freshLists bool) []porcupine.Operation 
 			continue
 		}
 		op := plain[i]
-		in := lossyRaise{counterStep: op.Input.(counterStep), course: a.course}
+		in := lossyRaise{counterStep: op.Input.(counterStep), lineage: a.lineage}
 		if a.verb == increments && a.status != store.Applied {
-			in.course = ""
+			in.lineage = ""
 		}
 		op.Input = in
 		ops = append(ops, op)

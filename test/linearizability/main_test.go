@@ -82,8 +82,8 @@ func record(t *testing.T, seed uint64, documents, locks database, faults *inject
 	cancel()
 	group.Wait()
 	complain(t, seed, wrongDocuments)
-	if got := len(d.courses); got < documents.courses {
-		t.Errorf("seed %d: replies named %d courses of writes, want %d: nothing was lost", seed, got, documents.courses)
+	if got := len(d.lineages); got < documents.lineages {
+		t.Errorf("seed %d: replies named %d lineages, want %d: nothing was lost", seed, got, documents.lineages)
 	}
 	complain(t, seed, wrongLocks)
 	t.Logf("%v in all; faults of the store: %v", time.Since(begin).Round(time.Second), faults)

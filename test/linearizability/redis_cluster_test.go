@@ -191,7 +191,7 @@ func TestRedisCluster(t *testing.T) {
 	const name = "Redis Cluster"
 	documents, locks := redisDatabase(name, f.uri(), "documents"), redisDatabase(name, f.uri(), "locks")
 	if *seconds >= 40 {
-		documents.courses = 2 // shorter ones may meet no failover
+		documents.lineages = 2 // shorter ones may meet no failover
 	}
 	record(t, seed, documents, locks, f.injected)
 }
@@ -204,11 +204,11 @@ func (s unreplicated) Apply(ctx context.Context, changes ...store.Change) ([]sto
 	defer cancel()
 	changes = slices.Clone(changes)
 	for i := range changes {
-		changes[i].History = ""
+		changes[i].Lineage = ""
 	}
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, out := range outs {
-		outs[i].History = ""
+		outs[i].Lineage = ""
 		if out.Status == store.Unknown && strings.Contains(out.Err.Error(), "have answered WAIT") {
 			outs[i] = store.Outcome{Status: store.Applied}
 		}
@@ -218,17 +218,17 @@ func (s unreplicated) Apply(ctx context.Context, changes ...store.Change) ([]sto
 
 func (s unreplicated) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
 	res, err := s.Store.Read(ctx, kind, ids...)
-	res.History = ""
+	res.Lineage = ""
 	return res, err
 }
 
 func (s unreplicated) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	res, err := s.Store.List(ctx, kind, q)
-	res.History = ""
+	res.Lineage = ""
 	return res, err
 }
 
-// The same failovers find out a store that does without WAIT and without courses of writes.
+// The same failovers find out a store that does without WAIT and without lineages of writes.
 func TestBrokenRedisCluster(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "several real servers")
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 )
 
 func redisDatabase(name, uri, cluster string) database {
-	return database{name: name, loses: true, courses: 1, open: func(ctx context.Context) (store.Store, error) {
+	return database{name: name, loses: true, lineages: 1, open: func(ctx context.Context) (store.Store, error) {
 		return opened(redis.Open(ctx, store.Config{URI: uri, Cluster: cluster, Timeout: time.Second}))
 	}}
 }
@@ -105,7 +105,7 @@ func TestRedis(t *testing.T) {
 		return redisDatabase("Redis", server.Via(link, server.Database()), cluster)
 	}
 	documents, locks := behind("documents"), behind("locks")
-	documents.courses = 2
+	documents.lineages = 2
 	t.Cleanup(func() {
 		if f.failed != nil {
 			t.Error(f.failed)
@@ -175,7 +175,7 @@ func TestRedisSentinel(t *testing.T) {
 	const name = "Redis with Sentinel"
 	documents, locks := redisDatabase(name, set.URI(), "documents"), redisDatabase(name, set.URI(), "locks")
 	if *seconds >= 40 {
-		documents.courses = 2 // shorter ones may meet no failover
+		documents.lineages = 2 // shorter ones may meet no failover
 	}
 	record(t, seed, documents, locks, f.injected)
 }

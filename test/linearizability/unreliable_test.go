@@ -62,13 +62,13 @@ type unreliable struct {
 	odds   odds
 	faults *injected
 
-	mu     sync.Mutex
-	random *rand.Rand
-	cutOff context.Context // ends while the way is cut
-	cut    context.CancelFunc
-	late   sync.WaitGroup
-	quiet  atomic.Bool            // no faults but the cut
-	course atomic.Pointer[string] // of writes, that the last reply named; nil: none has
+	mu      sync.Mutex
+	random  *rand.Rand
+	cutOff  context.Context // ends while the way is cut
+	cut     context.CancelFunc
+	late    sync.WaitGroup
+	quiet   atomic.Bool            // no faults but the cut
+	lineage atomic.Pointer[string] // of writes, that the last reply named; nil: none has
 }
 
 var (
@@ -185,7 +185,7 @@ func (u *unreliable) Read(ctx context.Context, kind store.Kind, ids ...string) (
 	res, err := carry(
 		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.Read(ctx, kind, ids...) },
 	)
-	u.follows(res.History)
+	u.follows(res.Lineage)
 	return res, unavailable(err)
 }
 
@@ -193,7 +193,7 @@ func (u *unreliable) List(ctx context.Context, kind store.Kind, q store.Query) (
 	res, err := carry(
 		ctx, u, false, func(ctx context.Context) (store.Reply, error) { return u.inner.List(ctx, kind, q) },
 	)
-	u.follows(res.History)
+	u.follows(res.Lineage)
 	return res, unavailable(err)
 }
 
@@ -212,22 +212,22 @@ func (u *unreliable) Apply(ctx context.Context, changes ...store.Change) ([]stor
 		return store.AllUnknown(len(changes), err), nil
 	}
 	for _, out := range outs {
-		u.follows(out.History)
+		u.follows(out.Lineage)
 	}
 	return outs, nil
 }
 
 // follows notes the lineage that a reply named.
-func (u *unreliable) follows(course string) {
-	if course != "" {
-		u.course.Store(&course)
+func (u *unreliable) follows(lineage string) {
+	if lineage != "" {
+		u.lineage.Store(&lineage)
 	}
 }
 
 // known is the lineage that the last reply named; empty in stores that lose none.
 func (u *unreliable) known() string {
-	if course := u.course.Load(); course != nil {
-		return *course
+	if lineage := u.lineage.Load(); lineage != nil {
+		return *lineage
 	}
 	return ""
 }

@@ -124,7 +124,7 @@ func deposed(err error) bool {
 	return errors.Is(err, errReadOnly) || errors.Is(err, errNoWrites) || errors.Is(err, store.ErrOther)
 }
 
-// untold says that a server may not say which course it follows: the role may not ask, or it is something else that
+// untold says that a server may not say which timeline it follows: the role may not ask, or it is something else that
 // speaks as PostgreSQL does.
 func untold(err error) bool {
 	return slices.Contains([]string{noPrivilege, noFunction, notSupported}, codeOf(err))

@@ -42,8 +42,8 @@ func Value(ctx context.Context, uri, text string, args ...any) (n int64, err err
 	return n, err
 }
 
-// Courses judges servers that take writes, one after the other.
-func Courses() (judge func(system, wal string) error) {
+// Timelines judges servers that take writes, one after the other.
+func Timelines() (judge func(system, wal string) error) {
 	c := &connector{}
 	return func(system, wal string) error {
 		_, err := c.judge("off", system, wal, "")
@@ -51,8 +51,8 @@ func Courses() (judge func(system, wal string) error) {
 	}
 }
 
-// Told reports whether a client of a URI knows the identity of its store, and whether the server hides which course it
-// follows.
+// Told reports whether a client of a URI knows the identity of its store, and whether the server hides which timeline
+// it follows.
 func Told(ctx context.Context, uri string) (known, blind bool, err error) {
 	c, err := driver{}.Parse(store.Config{URI: uri})
 	if err != nil {

@@ -47,8 +47,8 @@ func TestLeastGrants(t *testing.T) {
 	calls.Notified(t, notes, "g")
 }
 
-// A role that may not ask which course the server follows, or may not read the identity of the store, works without. One
-// whose grants are older than the table of the identity reads it, as everybody may.
+// A role that may not ask which timeline the server follows, or may not read the identity of the store, works without.
+// One whose grants are older than the table of the identity reads it, as everybody may.
 func TestRolesThatAreNotTold(t *testing.T) {
 	uri := testservers.Shared(t, testservers.KindPostgres).Database()
 	worker := testservers.Name()
@@ -68,12 +68,12 @@ func TestRolesThatAreNotTold(t *testing.T) {
 		calls.Until(t, storetest.Open(t, store.Config{URI: as}), increment("g"))
 		k, b, err := postgres.Told(t.Context(), as)
 		if err != nil || k != known || b != blind {
-			t.Errorf("%s: identity known %v, course hidden %v, %v; want %v and %v", role, k, b, err, known, blind)
+			t.Errorf("%s: identity known %v, timeline hidden %v, %v; want %v and %v", role, k, b, err, known, blind)
 		}
 	}
 	want(true, false, "a role without a grant of its own")
 	run(`REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`)
-	want(true, true, "a role that may not ask for the course")
+	want(true, true, "a role that may not ask for the timeline")
 	run(`REVOKE SELECT ON default_identity FROM PUBLIC`)
 	want(false, true, "a role that may not read the identity")
 }

@@ -12,54 +12,54 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/internal/sqlstore"
 )
 
-// course is which course of writes a server follows. Each promotion of a standby begins a timeline with a higher number.
+// timeline is the timeline that a server follows. Each promotion of a standby begins one with a higher number.
 // Databases that were made apart, as the target of a logical replication is, are other systems.
-type course struct {
-	system   string // empty: the server did not say
-	timeline uint64
+type timeline struct {
+	system string // empty: the server did not say
+	number uint64
 }
 
-// courses are the highest timelines that were seen, by system. The zero value is ready to use. Its methods may be called
+// timelines are the highest that were seen, by system. The zero value is ready to use. Its methods may be called
 // concurrently.
-type courses struct {
+type timelines struct {
 	mu      sync.Mutex
 	highest map[string]uint64
 }
 
-// note takes note of a server's course. The error says that the server was replaced: it may lack what its successor has
-// acknowledged.
-func (all *courses) note(c course) error {
+// note takes note of a server's timeline. The error says that the server was replaced: it may lack what its successor
+// has acknowledged.
+func (all *timelines) note(c timeline) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.highest[c.system] > c.timeline {
+	if all.highest[c.system] > c.number {
 		return fmt.Errorf("the server follows timeline %d, and timeline %d has been seen: "+
-			"it was replaced by a standby that was promoted; make it a standby of that one", c.timeline,
+			"it was replaced by a standby that was promoted; make it a standby of that one", c.number,
 			all.highest[c.system])
 	}
 	if all.highest == nil {
 		all.highest = map[string]uint64{}
 	}
-	all.highest[c.system] = c.timeline
+	all.highest[c.system] = c.number
 	return nil
 }
 
-// current reports whether no later course than c was seen.
-func (all *courses) current(c course) bool {
+// current reports whether no later timeline than c was seen.
+func (all *timelines) current(c timeline) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.highest[c.system] <= c.timeline
+	return all.highest[c.system] <= c.number
 }
 
-// followed asks for a server's course. It needs the right to execute these functions, which everybody has as long as no
-// one takes it away.
+// followed asks for a server's timeline. It needs the right to execute these functions, which everybody has as long as
+// no one takes it away.
 const (
 	followed = `(SELECT system_identifier::text FROM pg_control_system()), ` +
 		`CASE WHEN pg_is_in_recovery() THEN '' ELSE pg_walfile_name(pg_current_wal_lsn()) END`
 	unfollowed = `'', ''`
 )
 
-// looking asks whether a server takes writes, for its course unless blind, and for the identity of the store, if that is
-// known. doubt is that of [sqlstore.Identity.Ask].
+// looking asks whether a server takes writes, for its timeline unless blind, and for the identity of the store, if that
+// is known. doubt is that of [sqlstore.Identity.Ask].
 func (c *connector) looking(blind bool) (text string, doubt int64) {
 	from, identity := followed, `''`
 	if blind {
@@ -73,24 +73,24 @@ func (c *connector) looking(blind bool) (text string, doubt int64) {
 }
 
 // judge refuses a server by what it answers to looking: one that takes no writes, has another store, or was replaced.
-func (c *connector) judge(readOnly, system, wal, identity string) (course, error) {
+func (c *connector) judge(readOnly, system, wal, identity string) (timeline, error) {
 	switch {
 	case readOnly == "on" && wal == "": // a standby, or a server that may not be asked
-		return course{}, errReadOnly
+		return timeline{}, errReadOnly
 	case readOnly == "on":
-		return course{}, errNoWrites
+		return timeline{}, errNoWrites
 	}
 	if err := c.identity.Check(identity); err != nil {
-		return course{}, err
+		return timeline{}, err
 	}
 	if system == "" || len(wal) < timelineDigits {
-		return course{}, nil
+		return timeline{}, nil
 	}
-	timeline, err := strconv.ParseUint(wal[:timelineDigits], 16, 32)
+	number, err := strconv.ParseUint(wal[:timelineDigits], 16, 32)
 	if err != nil {
-		return course{}, fmt.Errorf("a file of the WAL has the name %q: %w", wal, err)
+		return timeline{}, fmt.Errorf("a file of the WAL has the name %q: %w", wal, err)
 	}
-	found := course{system, timeline}
+	found := timeline{system, number}
 	return found, c.seen.note(found)
 }
 
@@ -119,7 +119,7 @@ func (c *connector) look(ctx context.Context, conn *pgconn.PgConn, made *connect
 		return result.Err
 	}
 	row := result.Rows[0] // of a SELECT without FROM
-	made.course, err = c.judge(string(row[0]), string(row[1]), string(row[2]), string(row[3]))
+	made.timeline, err = c.judge(string(row[0]), string(row[1]), string(row[2]), string(row[3]))
 	made.doubt = doubt
 	return err
 }

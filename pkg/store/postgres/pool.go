@@ -173,7 +173,7 @@ func call[T any](
 // ready is c, or a new connection where c is none any more.
 func (p *pool) ready(ctx context.Context, lane sqlstore.Lane, c *connection) (*connection, error) {
 	made := c
-	if c.conn != nil && !p.connector.seen.current(c.course) { // another server has taken the place of this one's
+	if c.conn != nil && !p.connector.seen.current(c.timeline) { // another server has taken the place of this one's
 		c.drop(ctx)
 		p.gaveUp()
 	}
@@ -300,10 +300,10 @@ type connector struct {
 	quiet bool
 	// pooled says that a pooler stands between: statements that are prepared on one connection may not be on the next.
 	pooled atomic.Bool
-	// identity is that of the store, and seen are the courses of the servers that it was on.
+	// identity is that of the store, and seen are the timelines of the servers that it was on.
 	identity sqlstore.Identity
-	seen     courses
-	blind    atomic.Bool // the server does not say which course it follows
+	seen     timelines
+	blind    atomic.Bool // the server does not say which timeline it follows
 }
 
 var (

@@ -14,12 +14,12 @@ import (
 
 // connection is one to a server.
 type connection struct {
-	conn    *pgx.Conn
-	started string // when its server was, as text
-	shows   bool   // what it shows was confirmed
-	course  course // that of the server
-	doubt   int64  // about the store that it leads to, which was settled last
-	warned  error  // what the server warned of since the last transaction began
+	conn     *pgx.Conn
+	started  string   // when its server was, as text
+	shows    bool     // what it shows was confirmed
+	timeline timeline // that of the server
+	doubt    int64    // about the store that it leads to, which was settled last
+	warned   error    // what the server warned of since the last transaction began
 	// lockTimeout and quiet are those of the connector.
 	lockTimeout string
 	quiet       bool

@@ -42,7 +42,7 @@ func (a answer) settled() bool { return a.given || a.foreign }
 type execution struct {
 	server  *server
 	client  store.Store
-	history string // of the store, on which records are remembered
+	lineage string // of the store, on which records are remembered
 	nonce   func() int64
 	asked   []request
 	answers []answer
@@ -61,7 +61,7 @@ func (s *server) execute(ctx context.Context, asked []request, nonce func() int6
 		records: make([]record, len(asked)),
 	}
 	s.mu.Lock()
-	e.history = s.history
+	e.lineage = s.lineage
 	s.mu.Unlock()
 	for range maxTries {
 		if err := e.recall(ctx); err != nil {
@@ -136,7 +136,7 @@ func (e *execution) try(ctx context.Context) (left bool, err error) {
 			r.acceptor, r.fresh = next, false
 		}
 		d := r.document(q.key, e.now, e.nonce())
-		changes = append(changes, store.Change{IfRev: r.rev, Doc: d, History: e.history})
+		changes = append(changes, store.Change{IfRev: r.rev, Doc: d, Lineage: e.lineage})
 		r.rev = d.Rev
 		written, of = append(written, r), append(of, i)
 	}

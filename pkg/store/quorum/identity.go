@@ -57,16 +57,16 @@ func parseMeta(d store.Doc) (meta, error) {
 	return m, store.CheckSchema("the identity of the server", m.Layout, layout)
 }
 
-// readIdentity reads what a server says of itself, and the history of its store; nil where one kind's document is
+// readIdentity reads what a server says of itself, and the lineage of its store; nil where one kind's document is
 // missing. It is confirmed where all kinds' are, by one writer.
-func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, history string, err error) {
+func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, lineage string, err error) {
 	whole := true
 	for _, kind := range store.Kinds() {
 		m, reply, err := readMeta(ctx, s, kind)
 		if err != nil {
 			return nil, "", err
 		}
-		if history = reply.History; len(reply.Docs) == 0 {
+		if lineage = reply.Lineage; len(reply.Docs) == 0 {
 			whole = false
 			continue
 		}
@@ -77,9 +77,9 @@ func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, h
 		first.Confirmed = first.Confirmed && id == *first
 	}
 	if !whole {
-		return nil, history, nil
+		return nil, lineage, nil
 	}
-	return first, history, nil
+	return first, lineage, nil
 }
 
 // reserve writes an identity that is not confirmed yet. From the first kind's document on, no one else can confirm it.

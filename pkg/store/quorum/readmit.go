@@ -76,7 +76,7 @@ func (s *server) as(id quorum.Identity) *server {
 	own := newServer(s.index, s.spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own.client, own.history, own.id, own.counts = s.client, s.history, id, true
+	own.client, own.lineage, own.id, own.counts = s.client, s.lineage, id, true
 	return own
 }
 

@@ -18,7 +18,7 @@ var (
 	errLost   = errors.New("the server has no identity: it lost its disk, or is another one")
 	errBusy   = errors.New("the server has not answered for a while")
 	errFought = errors.New("others change the record again and again")
-	// errRestarted is for stores that say when they may have forgotten something: see History of [store.Reply].
+	// errRestarted is for stores that say when they may have forgotten something: see Lineage of [store.Reply].
 	errRestarted = errors.New("the server was started again, or another one has taken its place")
 )
 
@@ -30,7 +30,7 @@ type server struct {
 
 	mu      sync.Mutex
 	client  store.Store // nil: not connected
-	history string      // of its store, when its identity was read last
+	lineage string      // of its store, when its identity was read last
 	reopen  bool        // the client is to be opened again: settings are looked at then
 	id      quorum.Identity
 	counts  bool
@@ -48,10 +48,10 @@ func newServer(index int, spec Server) *server {
 	}
 }
 
-// follows takes a server out of service whose store follows another history: it may have other settings by now.
-func (s *server) follows(history string) error {
+// follows takes a server out of service whose store follows another lineage: it may have other settings by now.
+func (s *server) follows(lineage string) error {
 	s.mu.Lock()
-	changed := history != s.history
+	changed := lineage != s.lineage
 	s.mu.Unlock()
 	if !changed {
 		return nil
@@ -160,7 +160,7 @@ func (s *server) look(ctx context.Context, kind store.Kind, ids []string) (snaps
 	if err != nil {
 		return snapshot{}, err
 	}
-	if err := s.follows(reply.History); err != nil {
+	if err := s.follows(reply.Lineage); err != nil {
 		return snapshot{}, err
 	}
 	seen := snapshot{Reply: reply, records: make(map[string]record, len(reply.Docs)), foreign: map[string]foreign{}}

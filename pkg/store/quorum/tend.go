@@ -79,10 +79,10 @@ func (t *tender) admit(ctx context.Context) error {
 	if err == nil {
 		reading, read := context.WithTimeout(ctx, t.timeout())
 		defer read()
-		var history string
-		id, history, err = readIdentity(reading, client)
+		var lineage string
+		id, lineage, err = readIdentity(reading, client)
 		t.server.mu.Lock()
-		t.server.history = history
+		t.server.lineage = lineage
 		t.server.mu.Unlock()
 	}
 	if errors.Is(err, store.ErrOther) {

@@ -77,13 +77,13 @@ func (b *batch) send(ctx context.Context, places []int) {
 	}
 	for n, place := range b.open {
 		if err != nil {
-			b.results[place] = engine.Result{Err: err, History: b.course.proven()}
+			b.results[place] = engine.Result{Err: err, Lineage: b.tracker.proven()}
 			continue
 		}
 		status, _ := r.text(2 * n)
 		text, _ := r.text(2*n + 1)
 		b.results[place] = b.result(b.changes[place], status, text)
-		b.results[place].History = lineage(r.identity)
+		b.results[place].Lineage = lineage(r.identity)
 	}
 }
 
@@ -94,8 +94,8 @@ func (b *batch) args(identity string) ([]any, error) {
 		all := b.open
 		b.open = nil
 		for _, place := range all {
-			if h := b.changes[place].History; h != "" && h != lineage(identity) {
-				b.results[place] = engine.Result{Err: errForeign, History: lineage(identity)}
+			if h := b.changes[place].Lineage; h != "" && h != lineage(identity) {
+				b.results[place] = engine.Result{Err: errForeign, Lineage: lineage(identity)}
 			} else {
 				b.open = append(b.open, place)
 			}
@@ -104,7 +104,7 @@ func (b *batch) args(identity string) ([]any, error) {
 			return nil, errForeign
 		}
 	}
-	good := b.course.age(identity, time.Now()).Milliseconds()
+	good := b.tracker.age(identity, time.Now()).Milliseconds()
 	args := []any{string(b.kind), notified(b.kind), b.channel, indexes(b.kind), good}
 	for _, place := range b.open {
 		args = append(args, b.changeArgs(b.changes[place])...)
@@ -116,12 +116,12 @@ func (b *batch) changeArgs(c store.Change) []any {
 	op, carried := "put", any(nil)
 	switch c.Op {
 	case store.Put:
-		b.course.rise(c.Doc.Rev)
+		b.tracker.rise(c.Doc.Rev)
 		carried = encode(c.Doc)
 	case store.Delete:
 		op, carried = "delete", ""
 	case store.Increment:
-		b.course.rise(c.Doc.Rev)
+		b.tracker.rise(c.Doc.Rev)
 		op, carried = "increment", c.Doc.Rev
 	}
 	lease := int64(0)
@@ -148,7 +148,7 @@ func (b *batch) result(c store.Change, status, text string) (r engine.Result) {
 	if text != "" {
 		d, err := decode(c.Doc.Kind, c.Doc.ID, text)
 		if r.Found, r.Malformed = &d, err; err == nil {
-			b.course.rise(d.Rev)
+			b.tracker.rise(d.Rev)
 		}
 	}
 	r.Refused = status == "refused" // its revision is below the gate's: nothing was asked of the document
@@ -176,7 +176,7 @@ func (b *batch) closed(c store.Change, why string) error {
 			"all, or %s", value, c.Claim, deleteIt)
 	default:
 		text = fmt.Sprintf("the master or its replicas changed: keys are claimed again in %v at the earliest",
-			max(0, c.Claim-b.course.age(b.course.expected(), time.Now())).Round(time.Millisecond))
+			max(0, c.Claim-b.tracker.age(b.tracker.expected(), time.Now())).Round(time.Millisecond))
 	}
 	err := fmt.Errorf("%w: the gate %s is %w: %s", store.ErrUnavailable, b.keys.gate(), errClosed, text)
 	if word == "gate" {

@@ -60,7 +60,7 @@ type exchange struct {
 	acks    atomic.Int64 // how many replicas had to acknowledge the last reply
 	log     logr.Logger
 	warned  atomic.Pointer[string] // what was logged last, see warn
-	course  course
+	tracker tracker
 
 	gateClosed atomic.Bool // to the last claim that was answered
 }
@@ -100,7 +100,7 @@ func (e *exchange) plain(ctx context.Context, l *lane, s script, keys []string, 
 // prove gets a first good reply in a lineage. An answer of a server that was never good is none, and names no
 // lineage.
 func (e *exchange) prove(ctx context.Context, l *lane, keys []string, identity string) error {
-	if identity == "" || e.course.proven() == lineage(identity) {
+	if identity == "" || e.tracker.proven() == lineage(identity) {
 		return nil
 	}
 	_, err := e.tryGood(ctx, l, readScript, keys, identity, nil)
@@ -113,7 +113,7 @@ func (e *exchange) repeat(
 ) (reply, error) {
 	for tries := 1; ; tries++ {
 		limited, cancel := context.WithTimeout(ctx, e.timeout)
-		r, err := try(limited, e.course.expected())
+		r, err := try(limited, e.tracker.expected())
 		cancel()
 		if err == nil || e.lasting(err) {
 			return r, err
@@ -143,7 +143,7 @@ func (e *exchange) tryGood(
 	if err != nil {
 		return reply{}, err
 	}
-	if !e.course.arrived(identity, r.waited, time.Now()) {
+	if !e.tracker.arrived(identity, r.waited, time.Now()) {
 		return reply{}, errNotGood
 	}
 	return r, nil
@@ -153,7 +153,7 @@ func (e *exchange) tryGood(
 func (e *exchange) run(
 	ctx context.Context, c *redis.Client, s script, keys []string, identity string, args []any, good bool,
 ) (reply, error) {
-	args = append([]any{identity, e.nodes, e.course.rise(), e.master(c)}, args...)
+	args = append([]any{identity, e.nodes, e.tracker.rise(), e.master(c)}, args...)
 	good = good && identity != "" // such a script only says who the server is: there is nothing to wait for
 	for _, whole := range []bool{false, true} {
 		pipe := c.Pipeline()
@@ -212,10 +212,10 @@ func (e *exchange) understand(cmd *redis.Cmd, identity string) (reply, error) {
 	switch status {
 	case "ok":
 	case "moved":
-		e.course.saw(detail)
+		e.tracker.saw(detail)
 		return reply{}, errMoved
 	case "replica":
-		e.course.saw("")
+		e.tracker.saw("")
 		return reply{}, errReplica
 	case "nodes":
 		err := fmt.Errorf("%w: %s", errNodes, e.tooMany(detail))
@@ -233,7 +233,7 @@ func (e *exchange) understand(cmd *redis.Cmd, identity string) (reply, error) {
 	if err = errors.Join(err, errHigh); err != nil {
 		return reply{}, fmt.Errorf("a script's clock: %w", err)
 	}
-	e.course.rise(rev)
+	e.tracker.rise(rev)
 	r.words = words[3:]
 	return r, nil
 }
@@ -247,7 +247,7 @@ func (e *exchange) confirm(wait, look *redis.Cmd, identity string) (waited time.
 	}
 	found, rest, _ := strings.Cut(text, " ")
 	if found != identity {
-		e.course.saw(found)
+		e.tracker.saw(found)
 		return 0, errNotGood
 	}
 	seen, rest, _ := strings.Cut(rest, " ")
@@ -317,8 +317,8 @@ func bit(b bool) string {
 	return "0"
 }
 
-// course is what a client knows of the server it talks to. Its methods may be called concurrently.
-type course struct {
+// tracker is what a client knows of the server it talks to. Its methods may be called concurrently.
+type tracker struct {
 	mu       sync.Mutex
 	identity string        // under which scripts are to run; empty: not known
 	since    time.Time     // arrival of the good reply from which its time counts; zero: there was none
@@ -335,7 +335,7 @@ func lineage(identity string) string {
 	return ""
 }
 
-func (c *course) expected() string {
+func (c *tracker) expected() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.identity
@@ -343,7 +343,7 @@ func (c *course) expected() string {
 
 // saw takes note of an identity that some reply has shown; empty: of none. Which of two is newer cannot be known, so
 // any other begins again.
-func (c *course) saw(identity string) {
+func (c *tracker) saw(identity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if identity != c.identity {
@@ -353,7 +353,7 @@ func (c *course) saw(identity string) {
 
 // arrived takes note of a good reply, which shows for how long such have come, to others as well. False: another
 // identity was seen meanwhile, so that the reply counts for nothing.
-func (c *course) arrived(identity string, waited time.Duration, now time.Time) bool {
+func (c *tracker) arrived(identity string, waited time.Duration, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if identity != c.identity {
@@ -367,7 +367,7 @@ func (c *course) arrived(identity string, waited time.Duration, now time.Time) b
 }
 
 // proven is the lineage of the last good reply.
-func (c *course) proven() string {
+func (c *tracker) proven() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.good
@@ -375,7 +375,7 @@ func (c *course) proven() string {
 
 // age is for how long good replies have come under this identity, from the arrival of the first: to this client, and
 // to others before it as far as it has read that. Those who wait at the same time do not add up.
-func (c *course) age(identity string, now time.Time) time.Duration {
+func (c *tracker) age(identity string, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if identity != c.identity || c.since.IsZero() {
@@ -385,7 +385,7 @@ func (c *course) age(identity string, now time.Time) time.Duration {
 }
 
 // rise keeps the largest revision, and returns it. Those beyond [store.MaxMark] were written out of band.
-func (c *course) rise(revs ...int64) int64 {
+func (c *tracker) rise(revs ...int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, rev := range revs {

@@ -20,11 +20,11 @@ func set(t *testing.T) (*testservers.RedisSet, store.Store, store.Reply) {
 	return servers, s, floor(t, s)
 }
 
-// wantFailover wants another history, and a gate that opens again.
+// wantFailover wants another lineage, and a gate that opens again.
 func wantFailover(t *testing.T, s store.Store, before store.Reply) {
 	t.Helper()
 	begin := time.Now()
-	waitFor(t, func() bool { return floor(t, s).History != before.History })
+	waitFor(t, func() bool { return floor(t, s).Lineage != before.Lineage })
 	t.Logf("reads again after %v", time.Since(begin).Round(time.Millisecond))
 	if out := apply(t, s, lock("g/early", floor(t, s).Floor+1, lease)); out.Status == store.Applied {
 		t.Error("a claim at once after a failover")
@@ -72,7 +72,7 @@ func TestTheMasterIsFrozenThenThawed(t *testing.T) {
 	if out := <-done; out.Status != store.Unknown {
 		t.Errorf("the old master, thawed, has made a change: %+v", out)
 	}
-	if res := floor(t, s); res.History == before.History {
+	if res := floor(t, s); res.Lineage == before.Lineage {
 		t.Error("the old master is followed again")
 	}
 }
@@ -165,7 +165,7 @@ func TestAWatchEndsWithItsMaster(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Fatal("the watch does not end")
 	}
-	waitFor(t, func() bool { return floor(t, s).History != before.History })
+	waitFor(t, func() bool { return floor(t, s).Lineage != before.Lineage })
 	if notes, err = s.Watch(ctx, store.Interest{}); err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func shortProcesses(t *testing.T, uri string) bool {
 	return one || two
 }
 
-// A restart may have lost writes: another history, and no claims for a lease. Claims of before are known by it.
+// A restart may have lost writes: another lineage, and no claims for a lease. Claims of before are known by it.
 func TestARestartIsAnotherHistory(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: time.Second})
@@ -178,20 +178,20 @@ func TestARestartIsAnotherHistory(t *testing.T) {
 	server.Kill()
 	server.Start()
 	after := floor(t, s)
-	if after.History == before.History || after.History == "" {
-		t.Fatalf("history %q after the restart, before %q", after.History, before.History)
+	if after.Lineage == before.Lineage || after.Lineage == "" {
+		t.Fatalf("lineage %q after the restart, before %q", after.Lineage, before.Lineage)
 	}
 	decided := lock("g/b", after.Floor+1, 0)
-	decided.History = before.History
+	decided.Lineage = before.Lineage
 	out := apply(t, s, decided)
-	if out.Status != store.Unknown || out.History != after.History || !errors.Is(out.Err, store.ErrUnavailable) {
+	if out.Status != store.Unknown || out.Lineage != after.Lineage || !errors.Is(out.Err, store.ErrUnavailable) {
 		t.Errorf("a change that was decided before: %+v", out)
 	}
 	res, err := s.Read(t.Context(), store.KindLock, "g/b")
 	if err != nil || len(res.Docs) > 0 {
 		t.Errorf("it was written: %+v, %v", res.Docs, err)
 	}
-	decided.History = after.History
+	decided.Lineage = after.Lineage
 	must(t, s, decided, store.Applied)
 	if out := apply(t, s, lock("g/c", after.Floor+60_000, lease)); out.Status != store.Unknown {
 		t.Errorf("a claim at once after the restart: %+v", out)
@@ -199,7 +199,7 @@ func TestARestartIsAnotherHistory(t *testing.T) {
 	claim(t, s, "g/c")
 }
 
-// What was read in one history is not good in another one, and the largest revision is not forgotten.
+// What was read in one lineage is not good in another one, and the largest revision is not forgotten.
 func TestRevisionsGoOnAboveWhatWasKnown(t *testing.T) {
 	server := testservers.Start(t, testservers.KindRedis)
 	s := storetest.Open(t, store.Config{URI: server.Database(), Timeout: time.Second})

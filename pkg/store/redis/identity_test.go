@@ -30,8 +30,8 @@ func TestAPartialSynchronizationClosesTheGate(t *testing.T) {
 			t.Errorf("%s, behind a closed gate: %+v", c.Doc.ID, out)
 		}
 	}
-	if got := floor(t, s).History; got != before.History {
-		t.Errorf("history %q, want %q: no write was lost", got, before.History)
+	if got := floor(t, s).Lineage; got != before.Lineage {
+		t.Errorf("lineage %q, want %q: no write was lost", got, before.Lineage)
 	}
 	claim(t, s, "g/third")
 	out := apply(t, s, first)
@@ -41,7 +41,7 @@ func TestAPartialSynchronizationClosesTheGate(t *testing.T) {
 }
 
 // A master without a majority names no lineage, and shows nothing.
-func TestAMasterWithoutAMajorityNamesNoCourse(t *testing.T) {
+func TestAMasterWithoutAMajorityNamesNoLineage(t *testing.T) {
 	suites.NeedWhole(t, suites.Stores, "a real server")
 	servers, _, _ := set(t)
 	old := servers.Master(t.Context())
@@ -55,10 +55,10 @@ func TestAMasterWithoutAMajorityNamesNoCourse(t *testing.T) {
 	servers.Nodes[old].Kill()
 	servers.Nodes[old].Start()
 	decided := lock("g/x", before.Floor+1, 0)
-	decided.History = before.History
+	decided.Lineage = before.Lineage
 	for range 3 {
-		if out := apply(t, alone, decided); out.Status != store.Unknown || out.History != before.History {
-			t.Errorf("a change: %+v, want unknown, in the course %q", out, before.History)
+		if out := apply(t, alone, decided); out.Status != store.Unknown || out.Lineage != before.Lineage {
+			t.Errorf("a change: %+v, want unknown, in the lineage %q", out, before.Lineage)
 		}
 		if res, err := alone.List(t.Context(), store.KindLock, store.Query{}); err == nil {
 			t.Errorf("a list: %+v", res)

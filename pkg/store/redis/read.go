@@ -70,15 +70,15 @@ func (b *backend) add(page *engine.Page, kind store.Kind, id, text string) {
 		page.Unreadable = append(page.Unreadable, store.Unreadable{Kind: kind, ID: id, Err: err})
 		return
 	}
-	b.course.rise(d.Rev)
+	b.tracker.rise(d.Rev)
 	page.Docs = append(page.Docs, d)
 }
 
 // date says when a reply was, and in which lineage. A master that took over may have a clock that is behind:
 // revisions go on above the largest one known.
 func (b *backend) date(page *engine.Page, from reply) {
-	page.Wall, page.Now = from.now, max(from.now, b.course.rise()+1)
-	page.Floor, page.History = page.Now, lineage(from.identity)
+	page.Wall, page.Now = from.now, max(from.now, b.tracker.rise()+1)
+	page.Floor, page.Lineage = page.Now, lineage(from.identity)
 }
 
 // errWords says that a script's reply has another form than this program knows.

@@ -32,7 +32,7 @@
 // A reply is good when a majority has the write and the identity is the same at its beginning and its end. All else is
 // unknown. It is repeated under the same identity, or, when that changes, refused by every script that was sent before.
 //
-// Reply.History and Outcome.History are the lineage. Where it changes, acknowledged writes may be lost, and package
+// Reply.Lineage and Outcome.Lineage carry the lineage. Where it changes, acknowledged writes may be lost, and package
 // elect audits what it holds before it goes on.
 //
 // Changes with a Claim pass the gate. It is a part of the data, and names the identity under which work may be started.

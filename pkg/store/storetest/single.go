@@ -378,10 +378,10 @@ func testExpiry(b *bench) {
 	}
 }
 
-// A store that loses nothing always names the same history, to all.
-func testHistory(b *bench) {
+// A store that loses nothing always names the same lineage, to all.
+func testLineage(b *bench) {
 	t := b.t
-	histories := map[string]bool{}
+	lineages := map[string]bool{}
 	for range 2 {
 		s := b.open(t)
 		res, err := s.Read(t.Context(), store.KindLock, "g/a")
@@ -393,9 +393,9 @@ func testHistory(b *bench) {
 			t.Fatal(err)
 		}
 		out := apply(t, s, b.put(lock("g/a"), res.Floor))
-		histories[res.History], histories[listed.History], histories[out.History] = true, true, true
+		lineages[res.Lineage], lineages[listed.Lineage], lineages[out.Lineage] = true, true, true
 	}
-	if len(histories) != 1 {
-		t.Fatalf("histories %v, want one", histories)
+	if len(lineages) != 1 {
+		t.Fatalf("lineages %v, want one", lineages)
 	}
 }

@@ -119,7 +119,7 @@ func parts() []part {
 		{"interests", testInterests},
 		{"keys of interest", testKeysOfInterest},
 		{"expiry", testExpiry},
-		{"history", testHistory},
+		{"lineage", testLineage},
 		{"cost", testCost},
 		{"too large", testTooLarge},
 		{"malformed", testMalformed},

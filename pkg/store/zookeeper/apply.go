@@ -48,7 +48,7 @@ func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine
 			"Delete them with deleteall", p.document, p.index)
 		return engine.Result{Err: err, Malformed: err}
 	}
-	course := w.client.course.Load()
+	generation := w.client.generation.Load()
 	err := w.send(ctx, p, c, attempt)
 	switch {
 	case err == nil:
@@ -59,7 +59,7 @@ func (w *writer) change(ctx context.Context, c store.Change, attempt int) engine
 	}
 	// The refusal went through the ensemble as a transaction does. What the same server shows next is at least as new.
 	old, malformed, err := w.look(ctx, c.Doc.Kind, c.Doc.ID)
-	if err != nil || w.client.course.Load() != course {
+	if err != nil || w.client.generation.Load() != generation {
 		return engine.Result{Err: errors.Join(errLost, err), Unread: true}
 	}
 	return engine.Result{Found: old, Malformed: malformed}

@@ -36,11 +36,11 @@ type cache struct {
 
 // bucket is one directory of the index.
 type bucket struct {
-	path      string
-	stale     atomic.Bool      // its watch has fired
-	unsettled atomic.Bool      // one of its documents is not as the index says, was not read yet, or cannot be read
-	course    uint64           // in which it was read and its watch was set
-	revs      map[string]int64 // by name, as the index had them
+	path       string
+	stale      atomic.Bool      // its watch has fired
+	unsettled  atomic.Bool      // one of its documents is not as the index says, was not read yet, or cannot be read
+	generation uint64           // in which it was read and its watch was set
+	revs       map[string]int64 // by name, as the index had them
 }
 
 func newCache(a *access, kind store.Kind, changed func(store.Kind, *store.Doc, *store.Doc)) *cache {
@@ -64,7 +64,7 @@ func (m *cache) refresh(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	course := m.client.course.Load()
+	generation := m.client.generation.Load()
 	if _, err := m.get(ctx, m.barrierPath()); err != nil { // now every event from before has come
 		return err
 	}
@@ -74,7 +74,7 @@ func (m *cache) refresh(ctx context.Context) error {
 	var stale, look []*bucket
 	for i := range m.buckets {
 		b := &m.buckets[i]
-		if b.stale.Load() || b.course != course {
+		if b.stale.Load() || b.generation != generation {
 			stale = append(stale, b)
 			look = append(look, b)
 		} else if b.unsettled.Load() {
@@ -82,7 +82,7 @@ func (m *cache) refresh(ctx context.Context) error {
 		}
 	}
 	errs := make([]error, len(stale))
-	each(len(stale), func(i int) { errs[i] = m.list(ctx, stale[i], course) })
+	each(len(stale), func(i int) { errs[i] = m.list(ctx, stale[i], generation) })
 	if err := firstOf(errs); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (m *cache) refresh(ctx context.Context) error {
 }
 
 // list reads one directory of the index and sets its watch.
-func (m *cache) list(ctx context.Context, b *bucket, course uint64) error {
+func (m *cache) list(ctx context.Context, b *bucket, generation uint64) error {
 	b.stale.Store(false) // before the request: the event may come at once
 	names, err := m.children(ctx, b.path, true)
 	if err != nil {
@@ -110,7 +110,7 @@ func (m *cache) list(ctx context.Context, b *bucket, course uint64) error {
 		}
 	}
 	m.forget(b, revs)
-	b.revs, b.course = revs, course
+	b.revs, b.generation = revs, generation
 	b.unsettled.Store(true) // until load has read what it names: another directory may fail before that
 	return nil
 }

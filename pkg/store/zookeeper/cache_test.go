@@ -47,7 +47,7 @@ func wantListed(t *testing.T, s store.Store, n int) {
 func TestRefreshGoesOnAfterOneThatFailed(t *testing.T) {
 	s, m := cached(t)
 	for i := range m.buckets {
-		if err := m.list(t.Context(), &m.buckets[i], of(s).client.course.Load()); err != nil {
+		if err := m.list(t.Context(), &m.buckets[i], of(s).client.generation.Load()); err != nil {
 			t.Fatal(err)
 		}
 	}

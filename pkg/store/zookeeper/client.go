@@ -38,8 +38,8 @@ type client struct {
 	logins logins
 	listen func(zk.Event) // gets all events, in their order among the replies; it must not block
 	link   atomic.Pointer[link]
-	// course counts sessions and connections: what was answered in one course came from one server, in order.
-	course atomic.Uint64
+	// generation counts sessions and connections: what was answered in one generation came from one server, in order.
+	generation atomic.Uint64
 
 	mu      sync.Mutex
 	lib     library
@@ -160,7 +160,7 @@ func (c *client) event(number uint64, e zk.Event) {
 // sessionEvent notes that the state of the session has changed. The caller holds mu.
 func (c *client) sessionEvent(s zk.State) {
 	if s == zk.StateHasSession {
-		course := c.course.Add(1)
+		generation := c.generation.Add(1)
 		c.lib.connections++
 		c.refused = nil
 		if l := c.link.Load(); l != nil {
@@ -169,7 +169,7 @@ func (c *client) sessionEvent(s zk.State) {
 		if c.user == "" {
 			c.open()
 		} else {
-			go c.authenticate(c.lib.conn, course)
+			go c.authenticate(c.lib.conn, generation)
 		}
 		return
 	}
@@ -200,9 +200,9 @@ func (c *client) isOpen() bool {
 	}
 }
 
-// authenticate names the user, in each course of a session. ZooKeeper takes any password; what it is good for shows at
-// the first znode. The library names again at a new connection whom it has named before.
-func (c *client) authenticate(conn *zk.Conn, course uint64) {
+// authenticate names the user, in each generation of a session. ZooKeeper takes any password; what it is good for shows
+// at the first znode. The library names again at a new connection whom it has named before.
+func (c *client) authenticate(conn *zk.Conn, generation uint64) {
 	all := c.logins.latest()
 	c.mu.Lock()
 	known := slices.Clone(c.lib.known)
@@ -217,7 +217,7 @@ func (c *client) authenticate(conn *zk.Conn, course uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.course.Load() != course || c.lib.conn != conn: // it is done again for the next one
+	case c.generation.Load() != generation || c.lib.conn != conn: // it is done again for the next one
 	case err != nil:
 		c.trouble = fmt.Errorf("name the user: %w", err)
 	default:
@@ -235,7 +235,7 @@ func (c *client) unauthorized() {
 	conn, open := c.lib.conn, c.isOpen()
 	c.mu.Unlock()
 	if c.user != "" && open && c.logins.pace.Let(time.Now()) {
-		go c.authenticate(conn, c.course.Load())
+		go c.authenticate(conn, c.generation.Load())
 	}
 }
 

@@ -94,13 +94,13 @@ type base struct {
 	known baseAt
 }
 
-// baseAt is when BASE/floor was read and its watch was set. The zero value: never, since courses begin at 1.
-type baseAt struct{ fired, course uint64 }
+// baseAt is when BASE/floor was read and its watch was set. The zero value: never, since generations begin at 1.
+type baseAt struct{ fired, generation uint64 }
 
 // learnBase reads BASE/floor if its watch has fired or was lost. Events come before any later reply. So who calls
 // it after a request knows what others wrote before that one. A base that was deleted or edited leaves what is known.
 func (a *access) learnBase(ctx context.Context) error {
-	now := baseAt{a.floorBase.fired.Load(), a.client.course.Load()}
+	now := baseAt{a.floorBase.fired.Load(), a.client.generation.Load()}
 	a.floorBase.mu.Lock()
 	known := a.floorBase.known
 	a.floorBase.mu.Unlock()

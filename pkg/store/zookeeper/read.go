@@ -25,18 +25,19 @@ type reader struct {
 	barrier *barrier
 }
 
-// read is linearizable. The order of answers is kept within a course only, so it begins again when that has changed.
+// read is linearizable. The order of answers is kept within a generation only, so it begins again when that has
+// changed.
 func (r *reader) read(ctx context.Context, kind store.Kind, ids []string) (engine.Page, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
 	for {
-		course, err := r.barrier.pass(ctx)
+		generation, err := r.barrier.pass(ctx)
 		if err != nil {
 			return engine.Page{}, err
 		}
 		docs, malformed := make([]*store.Doc, len(ids)), make([]error, len(ids))
 		errs := make([]error, len(ids), len(ids)+1)
 		each(len(ids), func(i int) { docs[i], malformed[i], errs[i] = r.look(ctx, kind, ids[i]) })
-		err, same := firstOf(append(errs, r.learnBase(ctx))), r.client.course.Load() == course
+		err, same := firstOf(append(errs, r.learnBase(ctx))), r.client.generation.Load() == generation
 		switch {
 		case ctx.Err() != nil:
 			return engine.Page{}, errors.Join(context.Cause(ctx), err)
@@ -92,13 +93,13 @@ func (b *barrier) close() {
 
 // flight is one write, and who waits for it.
 type flight struct {
-	done   chan struct{}
-	course uint64 // in which it was answered
-	err    error
+	done       chan struct{}
+	generation uint64 // in which it was answered
+	err        error
 }
 
-// pass waits for a write that began after the call. What is then read in the same course is linearizable.
-func (b *barrier) pass(ctx context.Context) (course uint64, err error) {
+// pass waits for a write that began after the call. What is then read in the same generation is linearizable.
+func (b *barrier) pass(ctx context.Context) (generation uint64, err error) {
 	b.mu.Lock()
 	f := b.waiting
 	if f == nil {
@@ -112,7 +113,7 @@ func (b *barrier) pass(ctx context.Context) (course uint64, err error) {
 	b.mu.Unlock()
 	select {
 	case <-f.done:
-		return f.course, f.err
+		return f.generation, f.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
@@ -128,15 +129,15 @@ func (b *barrier) run() {
 		if f == nil {
 			return
 		}
-		f.course, f.err = b.write()
+		f.generation, f.err = b.write()
 		close(f.done)
 	}
 }
 
-func (b *barrier) write() (course uint64, err error) {
+func (b *barrier) write() (generation uint64, err error) {
 	ctx, release := context.WithTimeout(b.running, b.timeout)
 	defer release()
-	course = b.client.course.Load()
+	generation = b.client.generation.Load()
 	err = b.set(ctx, b.barrierPath(), nil)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
@@ -145,5 +146,5 @@ func (b *barrier) write() (course uint64, err error) {
 	case errors.Is(err, zk.ErrNoNode): // somebody deleted it; to make it is a write as well
 		err = b.create(ctx, b.barrierPath(), nil)
 	}
-	return course, err
+	return generation, err
 }

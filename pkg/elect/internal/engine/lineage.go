@@ -81,7 +81,7 @@ func (s lineageStore) Read(ctx context.Context, kind store.Kind, ids ...string) 
 	known := s.lineage.of(ctx)
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	if err == nil {
-		err = s.lineage.check(known, reply.History)
+		err = s.lineage.check(known, reply.Lineage)
 	}
 	if err != nil {
 		reply = store.Reply{}
@@ -93,7 +93,7 @@ func (s lineageStore) List(ctx context.Context, kind store.Kind, q store.Query) 
 	known := s.lineage.of(ctx)
 	reply, err := s.Store.List(ctx, kind, q)
 	if err == nil {
-		err = s.lineage.check(known, reply.History)
+		err = s.lineage.check(known, reply.Lineage)
 	}
 	if err != nil {
 		reply = store.Reply{}
@@ -106,16 +106,16 @@ func (s lineageStore) Apply(ctx context.Context, changes ...store.Change) ([]sto
 	if known != "" {
 		changes = slices.Clone(changes)
 		for i := range changes {
-			changes[i].History = known
+			changes[i].Lineage = known
 		}
 	}
 	outs, err := s.Store.Apply(ctx, changes...)
 	for i, out := range outs {
-		if out.Status == store.Unknown && out.History == "" {
+		if out.Status == store.Unknown && out.Lineage == "" {
 			continue
 		}
-		if err := s.lineage.check(known, out.History); err != nil {
-			outs[i] = store.Outcome{Err: err, History: out.History}
+		if err := s.lineage.check(known, out.Lineage); err != nil {
+			outs[i] = store.Outcome{Err: err, Lineage: out.Lineage}
 		}
 	}
 	return outs, err

@@ -216,6 +216,6 @@ func (s *Store) judge(c store.Change, r Result) (out store.Outcome, done bool) {
 	default:
 		out, holds = store.Judge(c, found)
 	}
-	out.History = r.History
+	out.Lineage = r.Lineage
 	return out, !holds
 }

@@ -77,8 +77,8 @@ type Result struct {
 	Err error
 	// Unread says that Found is not known: the engine reads it by Get, also after an Err.
 	Unread bool
-	// History is as in [store.Outcome].
-	History string
+	// Lineage is as in [store.Outcome].
+	Lineage string
 }
 
 // Page is what a backend has found.
@@ -91,7 +91,7 @@ type Page struct {
 	Total      int64  // with Query.CountOnly
 	Now, Floor int64  // see [store.Reply]
 	Wall       int64  // see [store.Reply]; 0: as Now
-	History    string // see [store.Reply]
+	Lineage    string // see [store.Reply]
 }
 
 // Traits are how a database wants to be used.

@@ -108,7 +108,7 @@ func SelectsAll(q store.Query) bool {
 }
 
 // Select makes the reply of a query out of candidates, in any order: those that match, counted or sorted and limited.
-// Now, Floor and History are left to the caller. It reorders and changes candidates.
+// Now, Floor and Lineage are left to the caller. It reorders and changes candidates.
 func Select(candidates []store.Doc, q store.Query) store.Reply {
 	docs := slices.DeleteFunc(candidates, func(d store.Doc) bool { return !Matches(&d, q) })
 	if q.CountOnly {

@@ -105,7 +105,7 @@ func (p Page) last(reverse bool) (last string) {
 
 // reply sorts out what cannot be read. Docs of the page are the reply's from then on.
 func (s *Store) reply(p Page) store.Reply {
-	r := store.Reply{Total: p.Total, Now: p.Now, Wall: cmp.Or(p.Wall, p.Now), Floor: p.Floor, History: p.History}
+	r := store.Reply{Total: p.Total, Now: p.Now, Wall: cmp.Or(p.Wall, p.Now), Floor: p.Floor, Lineage: p.Lineage}
 	for _, u := range p.Unreadable {
 		r.Unreadable = append(r.Unreadable, s.found.Report(u.Kind, u.ID, u.Err))
 	}

@@ -257,5 +257,5 @@ func (s *forgetful) normal() {
 	}
 }
 
-// sameLineage compares without the sync counters: what a client calls the course of writes.
+// sameLineage compares without the sync counters: what a client calls the lineage.
 func (i identity) sameLineage(o identity) bool { return i.lineage == o.lineage }

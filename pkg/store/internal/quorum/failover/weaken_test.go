@@ -172,7 +172,7 @@ func weaknesses() []weak {
 			"P1", false,
 		},
 		{
-			"deaths-remembered", "in another course of writes remembered deaths are forgotten", remembersDeaths,
+			"deaths-remembered", "in another lineage remembered deaths are forgotten", remembersDeaths,
 			threeNodes(),
 			map[dbFault]int8{failover: 1, relink: 1},
 			steps(
@@ -202,7 +202,7 @@ func weaknesses() []weak {
 			"P1", false,
 		},
 		{
-			"repeat-elsewhere", "what is unknown is not repeated in another course (next to high, which covers for it)",
+			"repeat-elsewhere", "what is unknown is not repeated in another lineage (next to high, which covers for it)",
 			repeatsElsewhere,
 			threeNodes(),
 			map[dbFault]int8{failover: 1, relink: 1, handBack: 1, slow: 1},
@@ -219,7 +219,7 @@ func weaknesses() []weak {
 			"P1", false,
 		},
 		{
-			"lists-anywhere", "a list counts only in the course of writes that is known", listsAnywhere,
+			"lists-anywhere", "a list counts only in the lineage that is known", listsAnywhere,
 			threeNodes(),
 			map[dbFault]int8{failover: 1, relink: 1},
 			steps(

@@ -8,7 +8,7 @@ import (
 )
 
 // The highest timeline of each system counts. A server that does not say which it follows is taken as it is.
-func TestCourses(t *testing.T) {
+func TestTimelines(t *testing.T) {
 	type answer struct {
 		system, wal string
 		says        string // of the error; empty: it is taken
@@ -20,7 +20,7 @@ func TestCourses(t *testing.T) {
 		"silent":        {{"7", "000000020000000000000001", ""}, {"", "", ""}, {"7", "", ""}},
 		"odd":           {{"7", "no number at all", `"no number at all"`}},
 	} {
-		judge := postgres.Courses()
+		judge := postgres.Timelines()
 		for i, a := range answers {
 			err := judge(a.system, a.wal)
 			if a.says == "" && err != nil || a.says != "" && (err == nil || !strings.Contains(err.Error(), a.says)) {

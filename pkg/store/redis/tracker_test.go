@@ -13,7 +13,7 @@ import (
 // also one that was known before.
 func TestAnotherIdentityBeginsTheTimeAgain(t *testing.T) {
 	const one, two = "run/repl/1+0", "run/repl/1+1"
-	var c course
+	var c tracker
 	long := time.Now().Add(-time.Hour)
 	c.saw(one)
 	now := long.Add(time.Hour)
@@ -46,7 +46,7 @@ func TestAnotherIdentityBeginsTheTimeAgain(t *testing.T) {
 // What the gate keeps is the time of all: it counts on from there, and never adds to what has passed here meanwhile.
 func TestTheTimeOfOthersCountsOn(t *testing.T) {
 	const one = "run/repl/1+0"
-	var c course
+	var c tracker
 	now := time.Now()
 	c.saw(one)
 	age := func(shown, want time.Duration) {
@@ -85,7 +85,7 @@ func TestWhatTheGateKeepsIsNamed(t *testing.T) {
 		"": 0,
 	} {
 		e := &exchange{nodes: 1}
-		e.course.saw(identity)
+		e.tracker.saw(identity)
 		look := redis.NewCmd(t.Context())
 		look.SetVal(identity + "  " + kept)
 		if got, err := e.confirm(nil, look, identity); got != want || err != nil {
@@ -119,14 +119,14 @@ func TestASecondLookConfirmsAReply(t *testing.T) {
 		"no answer to the second":     {word(int64(1), nil), word(nil, broken), broken},
 	} {
 		e := &exchange{nodes: 3}
-		e.course.saw(identity)
-		e.course.arrived(identity, 0, time.Now().Add(-time.Hour))
+		e.tracker.saw(identity)
+		e.tracker.arrived(identity, 0, time.Now().Add(-time.Hour))
 		if _, err := e.confirm(tc.wait, tc.look, identity); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 		found, _ := tc.look.Text()
 		if same := tc.look.Err() != nil ||
-			strings.HasPrefix(found, identity+" "); e.course.age(identity, time.Now()) > 0 != same {
+			strings.HasPrefix(found, identity+" "); e.tracker.age(identity, time.Now()) > 0 != same {
 			t.Errorf("%s: the time goes on: %v, want %v", name, !same, same)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
 
-// forgetful is a store that forgets the newest of its writes at a failover. As such a store has to, it names the course
-// of writes, refuses what was decided on another, and lets claims wait for T after a failover.
+// forgetful is a store that forgets the newest of its writes at a failover. As such a store has to, it names the
+// lineage of writes, refuses what was decided on another, and lets claims wait for T after a failover.
 type forgetful struct {
 	mu     sync.Mutex
 	now    *memory.Store
@@ -43,16 +43,16 @@ var errSilent = errors.New("no answer")
 
 func newForgetful() *forgetful { return &forgetful{now: memory.New(), number: 1} }
 
-func (f *forgetful) course() (db *memory.Store, history string) {
+func (f *forgetful) lineage() (db *memory.Store, lineage string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.now, fmt.Sprint("course ", f.number)
+	return f.now, fmt.Sprint("lineage ", f.number)
 }
 
 // kept is a copy of all that the store holds.
 func (f *forgetful) kept(t *testing.T) *memory.Store {
 	t.Helper()
-	from, _ := f.course()
+	from, _ := f.lineage()
 	to := memory.New()
 	for _, kind := range store.Kinds() {
 		reply, err := from.List(t.Context(), kind, store.Query{})
@@ -93,7 +93,7 @@ func (f *forgetful) heldBack() int {
 }
 
 func (f *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	db, history := f.course()
+	db, lineage := f.lineage()
 	f.mu.Lock()
 	broken := f.broken && kind == store.KindLock
 	f.mu.Unlock()
@@ -101,14 +101,14 @@ func (f *forgetful) Read(ctx context.Context, kind store.Kind, ids ...string) (s
 		return store.Reply{}, store.ErrUnavailable
 	}
 	reply, err := db.Read(ctx, kind, ids...)
-	reply.History = history
+	reply.Lineage = lineage
 	return reply, err
 }
 
 func (f *forgetful) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	db, history := f.course()
+	db, lineage := f.lineage()
 	reply, err := db.List(ctx, kind, q)
-	reply.History = history
+	reply.Lineage = lineage
 	return reply, err
 }
 
@@ -123,10 +123,10 @@ func (f *forgetful) Apply(ctx context.Context, changes ...store.Change) ([]store
 var errClosed = errors.New("the gate is closed")
 
 func (f *forgetful) apply(ctx context.Context, c store.Change) store.Outcome {
-	db, history := f.course()
+	db, lineage := f.lineage()
 	unknown := store.AllUnknown(1, errClosed)[0]
-	unknown.History = history
-	if c.History != "" && c.History != history {
+	unknown.Lineage = lineage
+	if c.Lineage != "" && c.Lineage != lineage {
 		return unknown
 	}
 	f.mu.Lock()
@@ -142,7 +142,7 @@ func (f *forgetful) apply(ctx context.Context, c store.Change) store.Outcome {
 	if err != nil {
 		return unknown
 	}
-	outs[0].History = history
+	outs[0].Lineage = lineage
 	return outs[0]
 }
 
