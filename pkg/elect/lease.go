@@ -271,12 +271,13 @@ func (v *fencedValue) perform(
 			return none, errors.Join(err, v.trouble)
 		}
 	}
-	ctx = v.l.c.Lineage.In(ctx) // before: a lineage that comes after this look must not take what it allowed
+	// before: a lineage that comes after this look must not take what it allowed
+	docs := v.l.c.Docs.DecidedOn(v.l.c.Lineage.Now())
 	if !v.l.Valid() {
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}
 	if act.Kind == protocol.ReadDoc {
-		doc, err := v.l.c.Docs.ReadValue(ctx, v.l.key)
+		doc, err := docs.ReadValue(ctx, v.l.key)
 		if err != nil && !errors.Is(err, ErrUnavailable) {
 			return none, err
 		}
@@ -291,7 +292,7 @@ func (v *fencedValue) perform(
 			return none, err
 		}
 	}
-	out, err := v.l.c.Docs.ApplyValue(ctx, v.change)
+	out, err := docs.ApplyValue(ctx, v.change)
 	if err != nil {
 		return none, err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -145,7 +144,7 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	known := e.core.Lineage.Now()
-	lock, err := e.readLock(e.core.Lineage.In(ctx), key)
+	lock, err := e.core.Docs.DecidedOn(known).ReadLock(ctx, key)
 	switch {
 	case err != nil && ctx.Err() != nil && !store.Lasting(err):
 		return false, &WaitError{Cause: context.Cause(ctx), Store: e.trouble(e.node.Session.Trouble)}
@@ -210,20 +209,6 @@ func checkClaim(key Key, opts LockOptions) error {
 		}
 	}
 	return store.ValidateTexts(store.Doc{ID: string(key)})
-}
-
-func (e *Elector) readLock(ctx context.Context, key Key) (record.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.core.P.Op)
-	defer cancel()
-	reply, err := e.core.Docs.Store.Read(ctx, store.KindLock, string(key))
-	if err != nil {
-		return record.Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
-	}
-	if len(reply.Docs) == 0 {
-		return record.Lock{Key: key}, nil
-	}
-	// also a malformed one: who owns it still counts, and the next claim writes the rest
-	return e.core.Docs.DecodeLock(reply.Docs[0]), nil
 }
 
 // waitOpen waits until the session is acknowledged and valid.
@@ -342,7 +327,7 @@ func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
 
 // Holder says who holds a key. ok is false when it is not held.
 func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, err error) {
-	lock, err := e.readLock(ctx, key)
+	lock, err := e.core.Docs.ReadLock(ctx, key)
 	if err != nil || lock.Session == "" {
 		return Holder{}, false, err
 	}

@@ -147,7 +147,7 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 // awaitReply returns after a reply of the store, or once it refuses for good.
 func (m Mutexes) awaitReply(ctx context.Context) error {
 	for {
-		err := m.e.readClock(ctx)
+		err := m.e.core.Docs.ReadClock(ctx)
 		if err == nil || store.Lasting(err) {
 			return err
 		}
@@ -159,14 +159,6 @@ func (m Mutexes) awaitReply(ctx context.Context) error {
 			return ErrClosed
 		}
 	}
-}
-
-// readClock has a reply of the store set its clock.
-func (e *Elector) readClock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.core.Docs.Op)
-	defer cancel()
-	_, err := e.core.Docs.Store.Read(ctx, store.KindGroup, record.GroupMutexes)
-	return err
 }
 
 // MaxMutexName is how many bytes the name of a mutex may have.

@@ -19,8 +19,8 @@ const (
 // Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
 func (c *Core) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
-	clean := cleaner{docs: c.Docs, box: c.Box, times: c.Times}
-	c.long("clean", func(ctx context.Context) (func(), error) {
+	c.long("clean", func(ctx context.Context, docs documents) (func(), error) {
+		clean := cleaner{docs: docs, box: c.Box, times: c.Times}
 		removed, err := clean.removeSessions(ctx, at, id)
 		if err == nil {
 			err = clean.removeMutexes(ctx, at)
@@ -40,7 +40,7 @@ func (c *Core) Clean(at int64, id func() store.WriterID, then func(removed ...st
 
 // cleaner removes what has expired.
 type cleaner struct {
-	docs  *documents
+	docs  documents
 	box   *mailbox
 	times *storeClock
 }
@@ -88,7 +88,7 @@ func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id
 	if err := c.box.Ask(ctx, func() { s.WriterID = id() }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.Revisions()), now
 	out, err := c.docs.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
@@ -97,26 +97,26 @@ func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id
 
 // removeSession removes one dead session and its member, unless a lock still names it.
 func (c *cleaner) removeSession(ctx context.Context, d store.Doc) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	named, err := c.docs.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
+	named, err := c.docs.store.List(ctx, store.KindLock, store.Query{Sessions: []string{d.ID}, CountOnly: true})
 	if err != nil || named.Total > 0 {
 		return false, err
 	}
-	member, err := c.docs.Store.Read(ctx, store.KindMember, d.ID)
+	member, err := c.docs.store.Read(ctx, store.KindMember, d.ID)
 	if err != nil {
 		return false, err
 	}
-	outs, err := c.docs.Store.Apply(ctx, deletions(append(member.Docs, d))...)
+	outs, err := c.docs.store.Apply(ctx, deletions(append(member.Docs, d))...)
 	return err == nil, firstError(outs, err)
 }
 
 // removeMutexes removes those that have expired. Their counter first gets the largest of their revisions: a mutex that
 // is made again takes tokens above that.
 func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	expired, err := c.docs.Store.List(
+	expired, err := c.docs.store.List(
 		ctx, store.KindMutex, store.Query{Expired: now, Limit: cleanAtOnce, NoBody: true},
 	)
 	if err != nil || len(expired.Docs) == 0 {
@@ -132,7 +132,7 @@ func (c *cleaner) removeMutexes(ctx context.Context, now int64) error {
 	if err = errors.Join(out.Err, err); err != nil {
 		return err
 	}
-	outs, err := c.docs.Store.Apply(ctx, deletions(expired.Docs)...)
+	outs, err := c.docs.store.Apply(ctx, deletions(expired.Docs)...)
 	return firstError(outs, err)
 }
 
@@ -153,7 +153,7 @@ func (c *cleaner) removeRequests(ctx context.Context, now int64) error {
 }
 
 func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) error {
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	owners := map[string]bool{} // of those that were started: whether they may live
 	for _, d := range expired {
@@ -162,7 +162,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 		}
 	}
 	if len(owners) > 0 {
-		found, err := c.docs.Store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
+		found, err := c.docs.store.Read(ctx, store.KindSession, slices.Collect(maps.Keys(owners))...)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (c *cleaner) removeSomeRequests(ctx context.Context, expired []store.Doc) e
 	if len(over) == 0 {
 		return nil
 	}
-	outs, err := c.docs.Store.Apply(ctx, deletions(over)...)
+	outs, err := c.docs.store.Apply(ctx, deletions(over)...)
 	return firstError(outs, err)
 }
 
@@ -192,14 +192,14 @@ func deletions(docs []store.Doc) []store.Change {
 // moveEvents dates events anew whose clock was far ahead: until that moment they would be the newest, and stay. Who
 // removes one writes it again, so that none is there twice.
 func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.WriterID) error {
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
 	from := record.EventID(now+record.MostAhead.Milliseconds(), "", 0)
-	found, err := c.docs.Store.List(ctx, store.KindEvent, store.Query{From: from, Limit: store.MaxBatch})
+	found, err := c.docs.store.List(ctx, store.KindEvent, store.Query{From: from, Limit: store.MaxBatch})
 	if err != nil || len(found.Docs) == 0 {
 		return err
 	}
-	outs, err := c.docs.Store.Apply(ctx, deletions(found.Docs)...)
+	outs, err := c.docs.store.Apply(ctx, deletions(found.Docs)...)
 	if err != nil {
 		return err
 	}
@@ -218,28 +218,28 @@ func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.Wri
 		again = append(again, store.Change{Doc: e.Doc(writer)})
 	}
 	c.docs.log.Info("Events were dated by a clock that was far ahead: they count as of now", "events", len(again))
-	outs, err = c.docs.Store.Apply(ctx, again...)
+	outs, err = c.docs.store.Apply(ctx, again...)
 	return firstError(outs, err)
 }
 
 // removeEvents removes those that have expired, and the oldest of too many.
 func (c *cleaner) removeEvents(ctx context.Context, now int64) error {
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	if _, err := store.Clean(ctx, c.docs.Store, store.KindEvent, now, cleanAtOnce); err != nil {
+	if _, err := store.Clean(ctx, c.docs.store, store.KindEvent, now, cleanAtOnce); err != nil {
 		return err
 	}
-	all, err := c.docs.Store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
+	all, err := c.docs.store.List(ctx, store.KindEvent, store.Query{CountOnly: true})
 	if err != nil || all.Total <= keepEvents {
 		return err
 	}
-	oldest, err := c.docs.Store.List(
+	oldest, err := c.docs.store.List(
 		ctx, store.KindEvent, store.Query{Limit: min(int(all.Total)-keepEvents, cleanAtOnce), NoBody: true},
 	)
 	if err != nil {
 		return err
 	}
-	_, err = c.docs.Store.Apply(ctx, deletions(oldest.Docs)...)
+	_, err = c.docs.store.Apply(ctx, deletions(oldest.Docs)...)
 	return err
 }
 
@@ -281,9 +281,9 @@ func (c *cleaner) removeDead(
 func (c *cleaner) removeDeadIn(
 	ctx context.Context, ids, dead []string, id func() store.WriterID,
 ) (done bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.docs.Op)
+	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	reply, err := c.docs.Store.Read(ctx, store.KindMutex, ids...)
+	reply, err := c.docs.store.Read(ctx, store.KindMutex, ids...)
 	if err != nil {
 		return false, err
 	}
@@ -306,7 +306,7 @@ func (c *cleaner) removeDeadIn(
 	if len(changes) == 0 {
 		return true, nil
 	}
-	outs, err := c.docs.Store.Apply(ctx, changes...)
+	outs, err := c.docs.store.Apply(ctx, changes...)
 	applied := !slices.ContainsFunc(outs, func(o store.Outcome) bool { return o.Status != store.Applied })
 	return err == nil && applied, firstError(outs, err)
 }

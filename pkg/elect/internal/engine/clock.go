@@ -75,14 +75,14 @@ func (c *storeClock) Moment() protocol.Moment {
 	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.Revisions()}
 }
 
-// timedStore is a store whose replies set a clock.
+// timedStore is a store whose replies set a clock, but for those of another lineage.
 type timedStore struct {
-	store.Store
+	lineageStore
 	clock *storeClock
 }
 
 func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	reply, err := s.Store.Read(ctx, kind, ids...)
+	reply, err := s.lineageStore.Read(ctx, kind, ids...)
 	if err == nil {
 		s.clock.learn(reply)
 	}
@@ -90,7 +90,7 @@ func (s timedStore) Read(ctx context.Context, kind store.Kind, ids ...string) (s
 }
 
 func (s timedStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	reply, err := s.Store.List(ctx, kind, q)
+	reply, err := s.lineageStore.List(ctx, kind, q)
 	if err == nil {
 		s.clock.learn(reply)
 	}

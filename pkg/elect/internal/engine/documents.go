@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -13,27 +14,42 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// documents reads and writes the store's documents as records. It may be used concurrently; each operation takes at
-// most op.
+// documents reads and writes the store's documents as records. It may be used concurrently. Each operation takes op at
+// most.
 type documents struct {
-	Store     store.Store
-	Op        time.Duration
+	op        time.Duration
+	store     timedStore
 	log       logr.Logger
-	malformed malformed
+	malformed *malformed
+}
+
+// newDocuments reads and writes those of db. Each call belongs to the lineage of its moment: see DecidedOn.
+func newDocuments(db store.Store, lineage *Lineage, clock *storeClock, op time.Duration, log logr.Logger) documents {
+	return documents{
+		op: op, store: timedStore{lineageStore{Store: &movedStore{Store: db}, lineage: lineage}, clock}, log: log,
+		malformed: &malformed{},
+	}
+}
+
+// DecidedOn returns the same documents for calls that were decided on what belongs to a lineage. They fail where the
+// store follows another one.
+func (d documents) DecidedOn(lineage string) documents {
+	d.store.known = &lineage
+	return d
 }
 
 // list lists documents, limited in time.
-func (d *documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.Op)
+func (d documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
-	return d.Store.List(ctx, kind, q)
+	return d.store.List(ctx, kind, q)
 }
 
 // pageLen is how many documents are listed at once.
 const pageLen = 5_000
 
 // ListLocks lists locks page by page.
-func (d *documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
+func (d documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
 	var all []store.Doc
 	for page, err := range d.pages(ctx, store.KindLock, q) {
 		if err != nil {
@@ -45,7 +61,7 @@ func (d *documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, 
 }
 
 // pages lists documents by the page, in the order of their ids, until the last one or the first error.
-func (d *documents) pages(ctx context.Context, kind store.Kind, q store.Query) iter.Seq2[[]store.Doc, error] {
+func (d documents) pages(ctx context.Context, kind store.Kind, q store.Query) iter.Seq2[[]store.Doc, error] {
 	q.Limit = pageLen
 	return func(yield func([]store.Doc, error) bool) {
 		for {
@@ -60,7 +76,7 @@ func (d *documents) pages(ctx context.Context, kind store.Kind, q store.Query) i
 
 // decodeLocks reads locks from their documents, outside the loop. Each is a thing of its own: one that stays must not
 // keep the whole list in memory.
-func (d *documents) decodeLocks(docs []store.Doc) []*record.Lock {
+func (d documents) decodeLocks(docs []store.Doc) []*record.Lock {
 	locks := make([]*record.Lock, len(docs))
 	for i := range docs {
 		locks[i] = d.found(&docs[i])
@@ -69,29 +85,52 @@ func (d *documents) decodeLocks(docs []store.Doc) []*record.Lock {
 }
 
 // decodedLocks lists locks page by page, and decodes them.
-func (d *documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
+func (d documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
 	docs, err := d.ListLocks(ctx, q)
 	return d.decodeLocks(docs), err
 }
 
-func (d *documents) DecodeLock(doc store.Doc) record.Lock {
+// ReadLock reads a lock. One that is absent has revision 0.
+func (d documents) ReadLock(ctx context.Context, key record.Key) (record.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
+	defer cancel()
+	reply, err := d.store.Read(ctx, store.KindLock, string(key))
+	if err != nil {
+		return record.Lock{}, fmt.Errorf("lock %s: read it: %w", key, err)
+	}
+	if len(reply.Docs) == 0 {
+		return record.Lock{Key: key}, nil
+	}
+	// also a malformed one: who owns it still counts, and the next claim writes the rest
+	return d.decodeLock(reply.Docs[0]), nil
+}
+
+// ReadClock has a reply of the store set its clock.
+func (d documents) ReadClock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
+	defer cancel()
+	_, err := d.store.Read(ctx, store.KindGroup, record.GroupMutexes)
+	return err
+}
+
+func (d documents) decodeLock(doc store.Doc) record.Lock {
 	lock, err := record.LockFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return lock
 }
 
 // found is a lock as an outcome or a read shows it; nil when it is absent.
-func (d *documents) found(doc *store.Doc) *record.Lock {
+func (d documents) found(doc *store.Doc) *record.Lock {
 	if doc == nil {
 		return nil
 	}
-	lock := d.DecodeLock(*doc)
+	lock := d.decodeLock(*doc)
 	return &lock
 }
 
 // applyOne sends one change. With an error the store cannot take it at all, and the outcome is unknown.
-func (d *documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
-	outs, err := d.Store.Apply(ctx, change)
+func (d documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
+	outs, err := d.store.Apply(ctx, change)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -100,7 +139,7 @@ func (d *documents) applyOne(ctx context.Context, change store.Change) (store.Ou
 
 // applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
 // Its outcome has the error that says why.
-func (d *documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
+func (d documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
 	outs := make([]store.Outcome, len(changes))
 	for i, change := range changes {
 		out, err := d.applyOne(ctx, change)
@@ -113,7 +152,7 @@ func (d *documents) applyEach(ctx context.Context, changes []store.Change) []sto
 	return outs
 }
 
-func (d *documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc, error) {
+func (d documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc, error) {
 	alive := []string{string(record.Live), string(record.Draining)}
 	if l.All {
 		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})
@@ -130,7 +169,7 @@ func (d *documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Do
 }
 
 // foundMutex is a mutex as an outcome or a read shows it; nil when it is absent.
-func (d *documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
+func (d documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
 	if doc == nil {
 		return nil
 	}
@@ -139,7 +178,7 @@ func (d *documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
 	return &is
 }
 
-func (d *documents) decodeSession(doc store.Doc) record.Session {
+func (d documents) decodeSession(doc store.Doc) record.Session {
 	s, err := record.SessionFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return s
@@ -147,10 +186,10 @@ func (d *documents) decodeSession(doc store.Doc) record.Session {
 
 // ReadValue returns a value's document, whose count is the largest token that has read or set it; the zero document
 // when there is none.
-func (d *documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.Op)
+func (d documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
-	reply, err := d.Store.Read(ctx, store.KindValue, string(key))
+	reply, err := d.store.Read(ctx, store.KindValue, string(key))
 	if err != nil || len(reply.Docs) == 0 {
 		return store.Doc{}, err
 	}
@@ -158,8 +197,8 @@ func (d *documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, e
 }
 
 // ApplyValue is applyOne, limited in time.
-func (d *documents) ApplyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.Op)
+func (d documents) ApplyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	return d.applyOne(ctx, change)
 }
@@ -204,7 +243,7 @@ func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
 
 // refresh does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
 // loop.
-func (d *documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) {
+func (d documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) {
 	r := Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
 	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
@@ -245,7 +284,7 @@ func (d *documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error)
 	return r, nil
 }
 
-func (d *documents) readMembers(ctx context.Context, r *Reading) error {
+func (d documents) readMembers(ctx context.Context, r *Reading) error {
 	reply, err := d.list(ctx, store.KindMember, store.Query{})
 	if err != nil {
 		return err

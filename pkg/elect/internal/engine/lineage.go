@@ -37,21 +37,6 @@ func (c *Lineage) become(from, to string) bool {
 	return *known == from && c.known.CompareAndSwap(known, &to)
 }
 
-type lineageKey struct{}
-
-// In says that what is asked for under the context is decided on what is known now.
-func (c *Lineage) In(ctx context.Context) context.Context {
-	return context.WithValue(ctx, lineageKey{}, c.Now())
-}
-
-// of is the lineage that a call belongs to.
-func (c *Lineage) of(ctx context.Context) string {
-	if known, ok := ctx.Value(lineageKey{}).(string); ok {
-		return known
-	}
-	return c.Now()
-}
-
 // check fails where a reply belongs to another lineage than the call. The first reply names the first lineage: nothing
 // was known before.
 func (c *Lineage) check(known, shown string) error {
@@ -75,10 +60,19 @@ func (c *Lineage) check(known, shown string) error {
 type lineageStore struct {
 	store.Store
 	lineage *Lineage
+	known   *string // what calls were decided on; nil: the lineage of their moment
+}
+
+// decidedOn is the lineage that a call belongs to.
+func (s lineageStore) decidedOn() string {
+	if s.known != nil {
+		return *s.known
+	}
+	return s.lineage.Now()
 }
 
 func (s lineageStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {
-	known := s.lineage.of(ctx)
+	known := s.decidedOn()
 	reply, err := s.Store.Read(ctx, kind, ids...)
 	if err == nil {
 		err = s.lineage.check(known, reply.Lineage)
@@ -90,7 +84,7 @@ func (s lineageStore) Read(ctx context.Context, kind store.Kind, ids ...string) 
 }
 
 func (s lineageStore) List(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
-	known := s.lineage.of(ctx)
+	known := s.decidedOn()
 	reply, err := s.Store.List(ctx, kind, q)
 	if err == nil {
 		err = s.lineage.check(known, reply.Lineage)
@@ -102,7 +96,7 @@ func (s lineageStore) List(ctx context.Context, kind store.Kind, q store.Query) 
 }
 
 func (s lineageStore) Apply(ctx context.Context, changes ...store.Change) ([]store.Outcome, error) {
-	known := s.lineage.of(ctx)
+	known := s.decidedOn()
 	if known != "" {
 		changes = slices.Clone(changes)
 		for i := range changes {

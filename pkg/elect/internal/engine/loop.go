@@ -25,7 +25,7 @@ var (
 
 // Core is what the loop shares with calls, runs and leases. It may be used concurrently.
 type Core struct {
-	Docs     *documents
+	Docs     documents
 	P        protocol.Params
 	Clock    SteadyClock
 	Log      logr.Logger
@@ -49,9 +49,7 @@ func NewCore(
 		P: p, Clock: clock, Log: log, observe: observe, Box: newMailbox(), Times: &storeClock{local: clock},
 		Lineage: newLineage(), Changed: newBroadcast(), Lease: heldLease{p: p, clock: clock},
 	}
-	c.Docs = &documents{
-		Store: timedStore{lineageStore{&movedStore{Store: db}, c.Lineage}, c.Times}, Op: p.Op, log: log,
-	}
+	c.Docs = newDocuments(db, c.Lineage, c.Times, p.Op, log)
 	c.Lease.set(LeaseChanged{})
 	c.Watchdog = newWatchdog(p, &c.Lease)
 	c.View.Store(&cluster.View{})
@@ -169,7 +167,7 @@ func (l *Loop) last(what string, changes []store.Change) {
 	}
 	ctx, cancel := context.WithTimeout(l.core.Ctx, l.core.P.Op)
 	defer cancel()
-	if outs, err := l.core.Docs.Store.Apply(ctx, changes...); firstError(outs, err) != nil {
+	if outs, err := l.core.Docs.store.Apply(ctx, changes...); firstError(outs, err) != nil {
 		id := l.Engine.Session.ID()
 		l.core.Log.V(1).Info("The end of the session could not be written", "session", id, "op", what)
 	}

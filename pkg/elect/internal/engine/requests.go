@@ -17,20 +17,20 @@ import (
 var _ Store = (*Core)(nil)
 
 // do runs one store operation, limited in time, and then its result in the loop.
-func (c *Core) do(op string, do func(ctx context.Context) (then func(), err error)) {
-	c.long(op, func(ctx context.Context) (func(), error) {
+func (c *Core) do(op string, do func(ctx context.Context, docs documents) (then func(), err error)) {
+	c.long(op, func(ctx context.Context, docs documents) (func(), error) {
 		ctx, cancel := context.WithTimeout(ctx, c.P.Op)
 		defer cancel()
-		return do(ctx)
+		return do(ctx, docs)
 	})
 }
 
-// long is do for what takes many operations: do limits each of them.
-func (c *Core) long(op string, do func(ctx context.Context) (then func(), err error)) {
-	ctx := c.Lineage.In(c.Ctx)
+// long is do for what takes many operations: do limits each of them. They are decided on what is known now.
+func (c *Core) long(op string, do func(ctx context.Context, docs documents) (then func(), err error)) {
+	docs := c.Docs.DecidedOn(c.Lineage.Now())
 	c.Work.Go(func() {
 		begin := c.Clock.Now()
-		then, err := do(ctx)
+		then, err := do(c.Ctx, docs)
 		c.observe(StoreOperation{Op: op, Took: c.Clock.Now().HolderElapsed(begin), Err: err})
 		c.Box.post(then)
 	})
@@ -38,13 +38,13 @@ func (c *Core) long(op string, do func(ctx context.Context) (then func(), err er
 
 // Read implements [engine.Store].
 func (c *Core) Read(r ReadRequest, then func(Answer)) {
-	c.do("read", answer(then, func(ctx context.Context) Answer { return c.read(ctx, r) }))
+	c.do("read", answer(then, func(ctx context.Context, docs documents) Answer { return c.read(ctx, docs, r) }))
 }
 
 // read reads documents, and then the counters. A deletion raises the counter of the document first.
-func (c *Core) read(ctx context.Context, r ReadRequest) (a Answer) {
+func (c *Core) read(ctx context.Context, docs documents, r ReadRequest) (a Answer) {
 	var reply store.Reply
-	reply, a.Err = c.Docs.Store.Read(ctx, r.Kind, r.IDs...)
+	reply, a.Err = docs.store.Read(ctx, r.Kind, r.IDs...)
 	a.Arrived = c.Clock.Now()
 	found := make(map[string]*store.Doc, len(reply.Docs))
 	for i := range reply.Docs {
@@ -53,12 +53,12 @@ func (c *Core) read(ctx context.Context, r ReadRequest) (a Answer) {
 	for _, id := range r.IDs {
 		switch doc := found[id]; r.Kind {
 		case store.KindLock:
-			a.Locks = append(a.Locks, c.Docs.found(doc))
+			a.Locks = append(a.Locks, docs.found(doc))
 		case store.KindMutex:
-			a.Mutexes = append(a.Mutexes, c.Docs.foundMutex(doc))
+			a.Mutexes = append(a.Mutexes, docs.foundMutex(doc))
 		default:
 			if doc != nil {
-				a.Sessions = append(a.Sessions, c.Docs.decodeSession(*doc))
+				a.Sessions = append(a.Sessions, docs.decodeSession(*doc))
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func (c *Core) read(ctx context.Context, r ReadRequest) (a Answer) {
 	}
 	counters := slices.Clone(r.Counters)
 	slices.Sort(counters)
-	reply, a.Err = c.Docs.Store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
+	reply, a.Err = docs.store.Read(ctx, store.KindGroup, slices.Compact(counters)...)
 	a.Marks = make(map[string]int64, len(reply.Docs))
 	for _, d := range reply.Docs {
 		if d.Rev <= store.MaxMark {
@@ -81,19 +81,25 @@ func (c *Core) read(ctx context.Context, r ReadRequest) (a Answer) {
 func (c *Core) List(r ListRequest, then func(Answer)) {
 	switch r := r.(type) {
 	case SessionPoll:
-		c.do("observe", answer(then, func(ctx context.Context) Answer { return c.poll(ctx, r) }))
+		c.do("observe", answer(then, func(ctx context.Context, docs documents) Answer {
+			return c.poll(ctx, docs, r)
+		}))
 	case CountOwned:
-		c.do("count", answer(then, func(ctx context.Context) Answer { return c.count(ctx, r) }))
+		c.do("count", answer(then, func(ctx context.Context, docs documents) Answer {
+			return count(ctx, docs, r)
+		}))
 	case ListOwned:
-		c.long("list", answer(then, func(ctx context.Context) (a Answer) {
-			a.Locks, a.Err = c.Docs.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
+		c.long("list", answer(then, func(ctx context.Context, docs documents) (a Answer) {
+			a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
 			return a
 		}))
 	case ListUnowned:
-		c.long("sweep", answer(then, func(ctx context.Context) Answer { return c.sweep(ctx, r) }))
+		c.long("sweep", answer(then, func(ctx context.Context, docs documents) Answer {
+			return sweep(ctx, docs, r)
+		}))
 	case RefreshPlan:
-		c.long("refresh", answer(then, func(ctx context.Context) (a Answer) {
-			a.Reading, a.Err = c.Docs.refresh(ctx, r)
+		c.long("refresh", answer(then, func(ctx context.Context, docs documents) (a Answer) {
+			a.Reading, a.Err = docs.refresh(ctx, r)
 			return a
 		}))
 	}
@@ -101,34 +107,34 @@ func (c *Core) List(r ListRequest, then func(Answer)) {
 
 // answer has then called in the loop with what do returns.
 func answer(
-	then func(Answer), do func(ctx context.Context) Answer,
-) func(ctx context.Context) (func(), error) {
-	return func(ctx context.Context) (func(), error) {
-		a := do(ctx)
+	then func(Answer), do func(ctx context.Context, docs documents) Answer,
+) func(ctx context.Context, docs documents) (func(), error) {
+	return func(ctx context.Context, docs documents) (func(), error) {
+		a := do(ctx, docs)
 		return func() { then(a) }, a.Err
 	}
 }
 
-func (c *Core) poll(ctx context.Context, r SessionPoll) Answer {
-	docs, err := c.Docs.listSessions(ctx, r)
-	a := Answer{Err: err, Arrived: c.Clock.Now(), Sessions: make([]record.Session, len(docs))}
-	for i, d := range docs {
-		a.Sessions[i] = c.Docs.decodeSession(d)
+func (c *Core) poll(ctx context.Context, docs documents, r SessionPoll) Answer {
+	found, err := docs.listSessions(ctx, r)
+	a := Answer{Err: err, Arrived: c.Clock.Now(), Sessions: make([]record.Session, len(found))}
+	for i, d := range found {
+		a.Sessions[i] = docs.decodeSession(d)
 	}
 	return a
 }
 
-func (c *Core) count(ctx context.Context, r CountOwned) Answer {
-	reply, err := c.Docs.Store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
+func count(ctx context.Context, docs documents, r CountOwned) Answer {
+	reply, err := docs.store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
 	return Answer{Total: reply.Total, Err: err}
 }
 
-func (c *Core) sweep(ctx context.Context, r ListUnowned) (a Answer) {
-	if a.Locks, a.Err = c.Docs.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
+func sweep(ctx context.Context, docs documents, r ListUnowned) (a Answer) {
+	if a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
 		return a
 	}
 	var members store.Reply
-	members, a.Err = c.Docs.list(ctx, store.KindMember, store.Query{From: r.Member, To: r.Member + "\x00"})
+	members, a.Err = docs.list(ctx, store.KindMember, store.Query{From: r.Member, To: r.Member + "\x00"})
 	if len(members.Docs) > 0 {
 		a.Member = &members.Docs[0]
 	}
@@ -137,17 +143,17 @@ func (c *Core) sweep(ctx context.Context, r ListUnowned) (a Answer) {
 
 // Apply implements [engine.Store]. What refusals show is decoded here, outside the loop.
 func (c *Core) Apply(r ApplyRequest, then func(Answer)) {
-	c.do(r.Op, func(ctx context.Context) (func(), error) {
+	c.do(r.Op, func(ctx context.Context, docs documents) (func(), error) {
 		sent := c.Clock.Now()
 		var outs []store.Outcome
 		if !r.InOrder {
 			var err error
-			if outs, err = c.Docs.Store.Apply(ctx, r.Changes...); err != nil {
+			if outs, err = docs.store.Apply(ctx, r.Changes...); err != nil {
 				outs = nil
 			}
 		}
 		if outs == nil {
-			outs = c.Docs.applyEach(ctx, r.Changes)
+			outs = docs.applyEach(ctx, r.Changes)
 		}
 		err := firstError(outs, nil)
 		if r.Op == "heartbeat" {
@@ -159,9 +165,9 @@ func (c *Core) Apply(r ApplyRequest, then func(Answer)) {
 		for i, out := range outs {
 			switch r.Changes[i].Doc.Kind {
 			case store.KindLock:
-				a.Locks[i] = c.Docs.found(out.Doc)
+				a.Locks[i] = docs.found(out.Doc)
 			case store.KindMutex:
-				a.Mutexes[i] = c.Docs.foundMutex(out.Doc)
+				a.Mutexes[i] = docs.foundMutex(out.Doc)
 			default:
 			}
 		}
@@ -194,7 +200,7 @@ func (c *Core) watch(notified func(Notification)) {
 			session := c.Lease.Session()
 			ctx, cancel := context.WithCancel(c.Ctx)
 			slow := time.AfterFunc(c.P.Op, cancel) // opening it is a store operation as any other
-			notifications, err := c.Docs.Store.Watch(ctx, store.Interest{Session: session})
+			notifications, err := c.Docs.store.Watch(ctx, store.Interest{Session: session})
 			slow.Stop()
 			if errors.Is(err, store.ErrCannotWatch) {
 				cancel()
