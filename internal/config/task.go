@@ -184,19 +184,13 @@ func (l *listReader) backoff(n *decode.Node) tasks.Backoff {
 		Max:        l.Positive(n.Get("max"), 0, ""),
 		ResetAfter: l.Positive(n.Get("resetAfter"), 0, ""),
 	}
-	first, most := b.Initial, b.Max
-	if first == 0 {
-		first = tasks.DefaultBackoffFirst
-	}
-	if most == 0 {
-		most = tasks.DefaultBackoffMax
-	}
+	full := b.WithDefaults()
 	switch {
-	case first <= most:
+	case full.Initial <= full.Max:
 	case n.Get("max") != nil:
-		l.Refuse(n.Get("max"), "at least initial, "+decode.Short(first))
+		l.Refuse(n.Get("max"), "at least initial, "+decode.Short(full.Initial))
 	case n.Get("initial") != nil:
-		l.Refuse(n.Get("initial"), "at most max, "+decode.Short(most))
+		l.Refuse(n.Get("initial"), "at most max, "+decode.Short(full.Max))
 	}
 	return b
 }

@@ -69,7 +69,7 @@ func (l *loop) begin(ctx context.Context) (down <-chan error, finish func()) {
 			select {
 			case l.incoming <- m:
 			case <-stopped:
-				wire.CloseFiles(m.Files)
+				process.CloseFiles(m.Files...)
 			}
 		})
 	})
@@ -169,5 +169,5 @@ func (l *loop) received(m wire.Message) {
 		l.marking.sessionOpening()
 	}
 	l.x.do(l.core.received(m, wire.Now()))
-	wire.CloseFiles(m.Files)
+	process.CloseFiles(m.Files...)
 }

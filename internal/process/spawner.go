@@ -53,6 +53,16 @@ func (s *Spawner) Start(spec Spec) (pid int, err error) {
 	return pid, err
 }
 
+// CloseFiles closes files that nothing was buffered for, such as the ends of pipes: there is no error to learn. A nil
+// one is skipped.
+func CloseFiles(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
 // StartLasting starts a process that may outlive this one: as Start does, without a death signal.
 func StartLasting(spec Spec) (pid int, err error) {
 	return fork(spec, &syscall.SysProcAttr{Setpgid: !spec.SameGroup})

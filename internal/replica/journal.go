@@ -109,15 +109,15 @@ func (j *journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
 }
 
 // Looping implements [tasks.Journal].
-func (j *journal) Looping(key elect.Key, loop tasks.CrashLoop) {
+func (j *journal) Looping(key elect.Key, crash tasks.CrashLoop) {
 	why := "it ended"
-	if loop.Err != nil {
-		why = loop.Err.Error()
+	if crash.Err != nil {
+		why = crash.Err.Error()
 	}
 	j.note(record.Event{
 		Type: eventCrashLoop, Reason: "CrashLoop", Key: key, To: j.instance, Message: clip(fmt.Sprintf(
-			"crash-looping: %s, %d failures in a row, next try at %s", why, loop.Failures,
-			loop.Next.UTC().Format(time.RFC3339),
+			"crash-looping: %s, %d failures in a row, next try at %s", why, crash.Failures,
+			crash.Next.UTC().Format(time.RFC3339),
 		)),
 	})
 }

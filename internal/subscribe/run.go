@@ -242,7 +242,7 @@ func (h *health) message(err error) { h.set(2, err) }
 func (h *health) set(i int, err error) (news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	news = text(h.wrong[i]) != text(err)
+	news = errorText(h.wrong[i]) != errorText(err)
 	h.wrong[i] = err
 	var first error
 	for _, err := range h.wrong {
@@ -251,14 +251,14 @@ func (h *health) set(i int, err error) (news bool) {
 			break
 		}
 	}
-	if now := text(first); now != h.shown {
+	if now := errorText(first); now != h.shown {
 		h.shown = now
 		h.status.Trouble(first)
 	}
 	return news
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}

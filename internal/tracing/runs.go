@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-var _ tasks.DeliveryTracer = (*Tracer)(nil)
+var _ tasks.Tracer = (*Tracer)(nil)
 
 // Begin begins the span of a run. It is the root of a trace: what the work does under it may go on for months, and a
 // tick has nothing to do with the one before. A link leads to the claim that it runs under.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -65,8 +66,8 @@ type Process interface {
 
 // Stop says how a command is asked to end: Signal to its whole process group, SIGKILL after Timeout.
 type Stop struct {
-	Signal  string // SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGKILL
-	Timeout time.Duration
+	Signal  string        // SIGTERM (the default), SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGKILL
+	Timeout time.Duration // default 10 s
 }
 
 // Exit is how a command ended.
@@ -94,14 +95,14 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	of := c.of
 	done, err := acquireSlot(ctx, of.shared.starts)
 	if err != nil {
-		closeFiles(command.Stdin)
+		process.CloseFiles(command.Stdin)
 		return nil, err
 	}
 	done = sync.OnceFunc(done)
 	defer done()
 	out, stdout, stderr, err := of.pipes(c.start.Token, command.Answers)
 	if err != nil {
-		closeFiles(command.Stdin)
+		process.CloseFiles(command.Stdin)
 		return nil, err
 	}
 	command.Key, command.Session, command.Token = of.hold.Key(), of.hold.Session(), c.start.Token
@@ -109,7 +110,7 @@ func (c commands) Start(ctx context.Context, command Command) (Child, error) {
 	answered := of.watchStart(done)
 	p, err := of.shared.cfg.Starter.Start(ctx, command)
 	answered()
-	closeFiles(command.Stdin, stdout, stderr) // to be sure: an end left open would keep the readers
+	process.CloseFiles(command.Stdin, stdout, stderr) // to be sure: an end left open would keep the readers
 	if err != nil {
 		out.end()
 		return nil, err

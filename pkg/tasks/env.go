@@ -46,8 +46,8 @@ type Env struct {
 	Status    Status
 	Trace     TraceContext // to pass on; empty without tracing
 	Log       logr.Logger
-
-	deliveries deliveries
+	// Delivery begins the span of a delivery of this run, as [Tracer.BeginDelivery]; nil: deliveries are not followed.
+	Delivery func(ctx context.Context, position string, messages int) (context.Context, DeliverySpan)
 }
 
 // Host is what all runs on one replica share.
@@ -58,7 +58,6 @@ type Host struct {
 	Callbacks *Registry
 	Environ   func() []string // NAME=value, what $(NAME) is looked up in
 	Withheld  []string        // names in Environ that commands do not get, unless a task's own env sets them
-	Metrics   Metrics
 	// Application runs tasks with assign; nil: there is none.
 	Application Application
 }

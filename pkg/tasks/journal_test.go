@@ -33,10 +33,10 @@ func (d *diary) Missed(_ elect.Key, _ time.Time, late time.Duration) {
 	d.missed = append(d.missed, late)
 }
 
-func (d *diary) Looping(_ elect.Key, loop CrashLoop) {
+func (d *diary) Looping(_ elect.Key, crash CrashLoop) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.looping = append(d.looping, loop.Failures)
+	d.looping = append(d.looping, crash.Failures)
 }
 
 func (d *diary) Failed(_ elect.Key, why error) {

@@ -27,7 +27,7 @@ func (l *LocalStarter) Close() { l.spawner.Close() }
 
 // Start starts c as a process group of its own. A file system that does not answer holds up this call alone.
 func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
-	defer closeFiles(c.Stdin, c.Stdout, c.Stderr)
+	defer process.CloseFiles(c.Stdin, c.Stdout, c.Stderr)
 	if len(c.Args) == 0 {
 		return nil, errors.New("start command: it is empty")
 	}
@@ -47,14 +47,6 @@ func (l *LocalStarter) Start(ctx context.Context, c Command) (Process, error) {
 	go p.wait()
 	go p.watch()
 	return p, nil
-}
-
-func closeFiles(files ...*os.File) {
-	for _, f := range files {
-		if f != nil {
-			_ = f.Close() // the writing end of a pipe: nothing is buffered that could fail
-		}
-	}
 }
 
 // localProcess is a command and its process group.

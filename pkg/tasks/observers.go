@@ -44,7 +44,7 @@ type Journal interface {
 	Missed(key elect.Key, tick time.Time, late time.Duration)
 	// Looping takes that a task without ticks ends again and again. It is called at the third failure in a row, and
 	// then each time that their number has doubled.
-	Looping(key elect.Key, loop CrashLoop)
+	Looping(key elect.Key, crash CrashLoop)
 	// Failed takes that a task has failed for good.
 	Failed(key elect.Key, why error)
 }
@@ -114,6 +114,12 @@ func (noJournal) Failed(elect.Key, error)                    {}
 type Tracer interface {
 	// Begin is called when a run begins, before anything of it is started. The runner gets the context that it returns.
 	Begin(ctx context.Context, run TracedRun) (context.Context, Span)
+	// BeginDelivery begins the span of one delivery of a run: of so many messages, the first of which has that
+	// position. The receiver gets the context that it returns. Each delivery is a trace of its own: the run goes on for
+	// months.
+	BeginDelivery(
+		ctx context.Context, run TracedRun, position string, messages int,
+	) (context.Context, DeliverySpan)
 }
 
 // TracedRun is a run as a trace shows it.
@@ -122,19 +128,8 @@ type TracedRun struct {
 	Start   Start
 	Kind    string // of the runner
 	Session string // that holds the key
-	// Subscribes says that it delivers messages, for as long as the key is held: see [DeliveryTracer].
+	// Subscribes says that it delivers messages, for as long as the key is held: see [Tracer.BeginDelivery].
 	Subscribes bool
-}
-
-// DeliveryTracer is a Tracer that also follows what subscriptions deliver. Each delivery is a trace of its own: the run
-// goes on for months.
-type DeliveryTracer interface {
-	Tracer
-	// BeginDelivery begins the span of one delivery of a run: of so many messages, the first of which has that
-	// position. The receiver gets the context that it returns.
-	BeginDelivery(
-		ctx context.Context, run TracedRun, position string, messages int,
-	) (context.Context, DeliverySpan)
 }
 
 // DeliverySpan is one delivery in a trace. Its methods must not block.
@@ -200,16 +195,10 @@ func (noDelivery) End(error)             {}
 // BeginDelivery begins the span of a delivery, where deliveries are followed. Else the receiver gets the span of the
 // run.
 func (e Env) BeginDelivery(ctx context.Context, position string, messages int) (context.Context, DeliverySpan) {
-	if e.deliveries.tracer == nil {
+	if e.Delivery == nil {
 		return ctx, noDelivery{e.Trace}
 	}
-	return e.deliveries.tracer.BeginDelivery(ctx, e.deliveries.of, position, messages)
-}
-
-// deliveries are those of one run. The tracer is nil where they are not followed.
-type deliveries struct {
-	tracer DeliveryTracer
-	of     TracedRun
+	return e.Delivery(ctx, position, messages)
 }
 
 // traced is a run as traces show it.

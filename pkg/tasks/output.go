@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -71,7 +72,7 @@ func (s *scope) pipes(token int64, answers Answers) (out *output, stdout, stderr
 	}
 	errRead, stderr, err := os.Pipe()
 	if err != nil {
-		closeFiles(outRead, stdout)
+		process.CloseFiles(outRead, stdout)
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
 	s.shared.logs.start(s.hold.Key(), token)
@@ -102,7 +103,7 @@ func (o *output) end() {
 	}
 	time.AfterFunc(o.patience, func() {
 		close(o.left)
-		time.AfterFunc(drain, func() { closeFiles(o.reads...) })
+		time.AfterFunc(drain, func() { process.CloseFiles(o.reads...) })
 	})
 }
 
@@ -139,7 +140,7 @@ func (s *scope) read(o *output, from *os.File, stream Stream, answers Answers) {
 			}
 		}
 	})
-	closeFiles(from)
+	process.CloseFiles(from)
 	if answers != nil {
 		answers.Closed()
 	}

@@ -26,11 +26,11 @@ type taskRuns struct {
 }
 
 func newTaskRuns(m *shared, t *Task, hold Hold) *taskRuns {
-	r := &taskRuns{scope: newScope(m, t, hold), remote: NewRemoteLease(nil)}
+	var note func(until time.Time) error
 	if m.cfg.RemoteLease != nil {
-		r.remote.note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
+		note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
 	}
-	return r
+	return &taskRuns{scope: newScope(m, t, hold), remote: NewRemoteLease(note)}
 }
 
 // Reasons why work did not end as it should.
@@ -155,13 +155,18 @@ func (r *taskRuns) leave() {
 }
 
 func (r *taskRuns) env(task Task, start Start, lease *runLease) Env {
-	tracer, _ := r.shared.cfg.Tracer.(DeliveryTracer)
-	return Env{
+	env := Env{
 		Identity: task.Identity(), Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
 		Lease: lease, Advance: lease.Advance, Remote: r.remote, Processes: commands{r.scope, start},
 		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: r.trace.logger(r.log),
-		deliveries: deliveries{tracer, r.traced(task, start)},
 	}
+	if tracer := r.shared.cfg.Tracer; tracer != nil {
+		run := r.traced(task, start)
+		env.Delivery = func(ctx context.Context, position string, messages int) (context.Context, DeliverySpan) {
+			return tracer.BeginDelivery(ctx, run, position, messages)
+		}
+	}
+	return env
 }
 
 // requests gives the clients of a supervisor. It implements [HTTP].

@@ -219,7 +219,6 @@ func (m *shared) host() Host {
 	return Host{
 		Instance: m.cfg.Instance, T: m.cfg.Lease, HTTP: requests{m}, Callbacks: m.cfg.Registry, Environ: m.cfg.Environ,
 		Withheld: m.cfg.Withheld, Application: m.cfg.Application,
-		Metrics: m.cfg.Metrics,
 	}
 }
 

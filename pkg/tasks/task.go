@@ -41,13 +41,13 @@ type Task struct {
 	Group, Name string
 	Index       string // its place in the braces of its name, SHARDCTL_INDEX; empty without braces
 	Labels      map[string]string
-	Weight      int // share of the load, at least 1
+	Weight      int // share of the load, at least 1; default 1
 	Discovered  Discovered
 
 	Runner Runner // what runs
 
 	Stop        Stop
-	Restart     RestartPolicy // of a task without ticks
+	Restart     RestartPolicy // of a task without ticks; default always
 	Backoff     Backoff       // between restarts
 	MaxRestarts int           // then failed; 0: no limit
 
@@ -73,9 +73,9 @@ type Timing struct {
 	Schedule      string        // cron expression, five fields or a descriptor; empty: none
 	Every         time.Duration // 0: none
 	TimeZone      string        // of Schedule; empty: UTC
-	Overlap       Overlap
-	CatchUp       CatchUp
-	CatchUpWindow time.Duration
+	Overlap       Overlap       // default skip
+	CatchUp       CatchUp       // default last
+	CatchUpWindow time.Duration // default 1 h
 	Timeout       time.Duration // of one run at a tick; 0: none
 	Retry         Retry         // of one run at a tick
 }
@@ -122,12 +122,14 @@ const (
 // Backoff is an exponential delay, doubled from Initial to Max with jitter, and back at Initial after a run
 // of at least ResetAfter.
 type Backoff struct {
-	Initial, Max, ResetAfter time.Duration
+	Initial    time.Duration // default 1 s
+	Max        time.Duration // default 5 min
+	ResetAfter time.Duration // default 10 min
 }
 
 // Retry says how often one run at a tick is tried.
 type Retry struct {
-	Attempts int // in all, at least 1
+	Attempts int // in all, at least 1; default 1
 	Backoff  Backoff
 }
 
@@ -156,33 +158,33 @@ func (i Identity) Key() elect.Key { return elect.NewKey(i.Group, i.Name) }
 
 // What a task's fields are when left out.
 const (
-	DefaultWeight        = 1
-	DefaultStopSignal    = "SIGTERM"
-	DefaultStopTimeout   = 10 * time.Second
-	DefaultRestart       = RestartAlways
-	DefaultBackoffFirst  = time.Second
-	DefaultBackoffMax    = 5 * time.Minute
-	DefaultBackoffReset  = 10 * time.Minute
-	DefaultOverlap       = OverlapSkip
-	DefaultCatchUp       = CatchUpLast
-	DefaultCatchUpWindow = time.Hour
-	DefaultTimeZone      = "UTC"
-	DefaultRetryAttempts = 1
+	defaultWeight        = 1
+	defaultStopSignal    = "SIGTERM"
+	defaultStopTimeout   = 10 * time.Second
+	defaultRestart       = RestartAlways
+	defaultBackoffFirst  = time.Second
+	defaultBackoffMax    = 5 * time.Minute
+	defaultBackoffReset  = 10 * time.Minute
+	defaultOverlap       = OverlapSkip
+	defaultCatchUp       = CatchUpLast
+	defaultCatchUpWindow = time.Hour
+	defaultTimeZone      = "UTC"
+	defaultRetryAttempts = 1
 )
 
 // WithDefaults returns t with its empty fields filled in; the runner is as it was.
 func (t Task) WithDefaults() Task {
-	t.Weight = cmp.Or(t.Weight, DefaultWeight)
-	t.Stop.Signal = cmp.Or(t.Stop.Signal, DefaultStopSignal)
-	t.Stop.Timeout = cmp.Or(t.Stop.Timeout, DefaultStopTimeout)
-	t.Restart = cmp.Or(t.Restart, DefaultRestart)
-	t.Backoff = t.Backoff.withDefaults()
-	t.Overlap = cmp.Or(t.Overlap, DefaultOverlap)
-	t.CatchUp = cmp.Or(t.CatchUp, DefaultCatchUp)
-	t.CatchUpWindow = cmp.Or(t.CatchUpWindow, DefaultCatchUpWindow)
-	t.TimeZone = cmp.Or(t.TimeZone, DefaultTimeZone)
-	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, DefaultRetryAttempts)
-	t.Retry.Backoff = t.Retry.Backoff.withDefaults()
+	t.Weight = cmp.Or(t.Weight, defaultWeight)
+	t.Stop.Signal = cmp.Or(t.Stop.Signal, defaultStopSignal)
+	t.Stop.Timeout = cmp.Or(t.Stop.Timeout, defaultStopTimeout)
+	t.Restart = cmp.Or(t.Restart, defaultRestart)
+	t.Backoff = t.Backoff.WithDefaults()
+	t.Overlap = cmp.Or(t.Overlap, defaultOverlap)
+	t.CatchUp = cmp.Or(t.CatchUp, defaultCatchUp)
+	t.CatchUpWindow = cmp.Or(t.CatchUpWindow, defaultCatchUpWindow)
+	t.TimeZone = cmp.Or(t.TimeZone, defaultTimeZone)
+	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, defaultRetryAttempts)
+	t.Retry.Backoff = t.Retry.Backoff.WithDefaults()
 	return t
 }
 
@@ -198,11 +200,12 @@ func (t *Task) complete() *Task {
 	return &all
 }
 
-func (b Backoff) withDefaults() Backoff {
+// WithDefaults returns b with its empty fields filled in.
+func (b Backoff) WithDefaults() Backoff {
 	return Backoff{
-		Initial:    cmp.Or(b.Initial, DefaultBackoffFirst),
-		Max:        cmp.Or(b.Max, DefaultBackoffMax),
-		ResetAfter: cmp.Or(b.ResetAfter, DefaultBackoffReset),
+		Initial:    cmp.Or(b.Initial, defaultBackoffFirst),
+		Max:        cmp.Or(b.Max, defaultBackoffMax),
+		ResetAfter: cmp.Or(b.ResetAfter, defaultBackoffReset),
 	}
 }
 

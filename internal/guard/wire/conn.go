@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/shardctl/shardctl/internal/process"
 )
 
 // maxQueue bounds the messages that wait to be sent, apart from those with a slot.
@@ -101,7 +103,7 @@ func (c *Conn) enqueue(body any, files []*os.File, written chan error) error {
 		err = ErrQueueFull
 	}
 	if err != nil {
-		CloseFiles(files)
+		process.CloseFiles(files...)
 		return err
 	}
 	o := &outgoing{Message{body, files}, slotOf(body), written}
@@ -153,7 +155,7 @@ func (c *Conn) write() {
 			err = c.writeText(text.Bytes(), o.Files)
 		}
 		text.Reset()
-		CloseFiles(o.Files)
+		process.CloseFiles(o.Files...)
 		if o.written != nil {
 			o.written <- err
 		}
@@ -206,7 +208,7 @@ func (c *Conn) stopSending(err error) {
 	c.closed = err
 	close(c.down)
 	for _, o := range c.queue {
-		CloseFiles(o.Files)
+		process.CloseFiles(o.Files...)
 		if o.written != nil {
 			o.written <- err
 		}
@@ -218,7 +220,7 @@ func (c *Conn) stopSending(err error) {
 // it once.
 func (c *Conn) Read(handle func(Message)) error {
 	in := &reader{sock: c.sock}
-	defer func() { CloseFiles(in.files) }()
+	defer func() { process.CloseFiles(in.files...) }()
 	decoder := gob.NewDecoder(bufio.NewReaderSize(in, 32<<10))
 	for {
 		m, err := in.next(decoder)
@@ -287,11 +289,4 @@ func (r *reader) keep(oob []byte) error {
 		}
 	}
 	return nil
-}
-
-// CloseFiles closes files that came with a message.
-func CloseFiles(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
 }

@@ -47,17 +47,17 @@ func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, 
 	files := passFiles(cmd, &m)
 	var err error
 	if m.Path, err = resolve(ctx, cmd); err != nil {
-		wire.CloseFiles(files)
+		process.CloseFiles(files...)
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, err)
 	}
 	select {
 	case c.starts <- struct{}{}:
 		defer func() { <-c.starts }()
 	case <-ctx.Done():
-		wire.CloseFiles(files)
+		process.CloseFiles(files...)
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, context.Cause(ctx))
 	case <-c.conn.Down():
-		wire.CloseFiles(files)
+		process.CloseFiles(files...)
 		return nil, fmt.Errorf("start %s: %w", cmd.Key, ErrLost)
 	}
 	p := c.commands.register(c.conn)

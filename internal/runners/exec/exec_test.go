@@ -147,6 +147,8 @@ func TestReadiness(t *testing.T) {
 
 // fakeTracer gives every run the same trace, and notes what it hears of it.
 type fakeTracer struct {
+	tasks.Tracer // nil: nothing is delivered
+
 	trace tasks.TraceContext
 	mu    sync.Mutex
 	heard []string
