@@ -12,10 +12,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -48,7 +48,7 @@ single quotes: '$(NAME)' of the environment, and '$(file:PATH)'.`,
 
 // storeConfig is the store that an argument names.
 func storeConfig(uri, database, cluster string) (store.Config, error) {
-	expanded, err := decode.Expand(uri, os.LookupEnv)
+	expanded, err := variables.Expand(uri, os.LookupEnv)
 	if err != nil {
 		return store.Config{}, usage("the store's URI: %w", err)
 	}

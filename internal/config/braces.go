@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // MaxNames bounds the tasks of a group.
@@ -110,7 +110,7 @@ func nextBraces(text string) (literal, inside, after string, err error) {
 }
 
 func badBraces(inside string) error {
-	return fmt.Errorf("has the braces {%s}, allowed are {a,b}, {1..9} and {01..99}", decode.Clipped(inside))
+	return fmt.Errorf("has the braces {%s}, allowed are {a,b}, {1..9} and {01..99}", variables.Clipped(inside))
 }
 
 func tooMany(limit int) error {
@@ -127,7 +127,7 @@ func braceChoices(inside string, limit int) ([]string, error) {
 			return nil, tooMany(limit)
 		}
 		if strings.Contains(inside, ",,") {
-			return nil, fmt.Errorf("has the braces {%s} with nothing between two commas", decode.Clipped(inside))
+			return nil, fmt.Errorf("has the braces {%s} with nothing between two commas", variables.Clipped(inside))
 		}
 		return strings.Split(inside, ","), nil
 	}

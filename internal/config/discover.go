@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -97,7 +98,7 @@ func (l *listReader) lister(n *decode.Node) discover.Lister {
 		return nil
 	}
 	l.AtStart = func(name string) (string, bool) {
-		if decode.IsOwn(name) {
+		if variables.IsOwn(name) {
 			return "", name == "SHARDCTL_GROUP"
 		}
 		return l.opts.Env(name)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -49,7 +50,7 @@ func (l *listReader) groups(files []*decode.Node, s *Settings) []Group {
 			}
 			if first := here[text]; first != nil {
 				l.Add(name, "group %q is named in line %d as well: a group stands once in a file",
-					decode.Clipped(text), first.Line)
+					variables.Clipped(text), first.Line)
 			}
 			here[text] = name
 			i := slices.IndexFunc(all, func(p *parts) bool { return p.name == text })
@@ -214,7 +215,7 @@ func (l *listReader) reportName(n *decode.Node, name string) {
 	case strings.Contains(n.Raw, "$(") || name == n.Text:
 		l.Refuse(n, TaskNames)
 	default:
-		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), decode.Clipped(name), TaskNames)
+		l.Add(n, "%s makes the name %q, must be %s", n.Quoted(), variables.Clipped(name), TaskNames)
 	}
 }
 

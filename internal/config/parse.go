@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // maxAliased bounds what aliases may make of a file: a few lines can stand for billions.
@@ -100,7 +101,7 @@ func (c *converter) convert(y *yaml.Node, s *jsonschema.Schema, at *decode.Node)
 	c.open[y] = true
 	defer delete(c.open, y)
 	if tag := y.ShortTag(); !strings.HasPrefix(tag, "!!") && tag != "" {
-		c.problems.Add(n, "has the tag %s, which means nothing here: leave it out", decode.Clipped(tag))
+		c.problems.Add(n, "has the tag %s, which means nothing here: leave it out", variables.Clipped(tag))
 	}
 	switch y.Kind {
 	case yaml.MappingNode:

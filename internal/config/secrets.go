@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -33,7 +34,7 @@ var files = regexp.MustCompile(`\$\(file:[^)]*\)`)
 type uriText string
 
 func (t uriText) expand(lookup decode.Lookup) string {
-	text, _ := decode.Expand(string(t), lookup)
+	text, _ := variables.Expand(string(t), lookup)
 	return text
 }
 

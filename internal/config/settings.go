@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -77,7 +78,7 @@ func Renewal(written string, env decode.Lookup) func() (string, error) {
 	if !strings.Contains(written, "$(file:") {
 		return nil
 	}
-	return func() (string, error) { return decode.Expand(written, env) }
+	return func() (string, error) { return variables.Expand(written, env) }
 }
 
 // logsIn matches who logs in, in a URI whose secrets are hidden.

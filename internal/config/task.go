@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -53,7 +54,7 @@ func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
 		if value, ok := vars[name]; ok {
 			return value, true
 		}
-		if decode.IsOwn(name) {
+		if variables.IsOwn(name) {
 			return "", false
 		}
 		return l.opts.Env(name)
@@ -64,13 +65,13 @@ func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
 func (l *listReader) atStart(numbered, ticks, discovered bool) decode.Lookup {
 	return func(name string) (string, bool) {
 		switch {
-		case decode.IsDiscovered(name):
+		case variables.IsDiscovered(name):
 			return "", discovered
 		case name == "SHARDCTL_INDEX":
 			return "", numbered
 		case name == "SHARDCTL_SCHEDULED_AT":
 			return "", ticks
-		case decode.IsOwn(name):
+		case variables.IsOwn(name):
 			return "", true
 		default:
 			return l.opts.Env(name)

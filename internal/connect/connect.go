@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // Login is who connects.
@@ -85,7 +86,7 @@ func (l Login) ReadPassword(below string) (string, error) {
 	if l.PasswordFile == "" {
 		return l.Password, nil
 	}
-	password, err := decode.ReadFile(l.PasswordFile)
+	password, err := variables.ReadFile(l.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("%s.passwordFile: %w", below, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // Place is where something is written.
@@ -140,20 +142,12 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
 func Under(field, name string) string {
 	switch {
 	case !plainName.MatchString(name):
-		return fmt.Sprintf("%s[%q]", field, Clipped(name))
+		return fmt.Sprintf("%s[%q]", field, variables.Clipped(name))
 	case field == "":
 		return name
 	default:
 		return field + "." + name
 	}
-}
-
-// Clipped cuts a text that is too long for an error.
-func Clipped(text string) string {
-	if runes := []rune(text); len(runes) > 60 {
-		return string(runes[:60]) + "…"
-	}
-	return text
 }
 
 // Scalars calls f for every scalar of n.
@@ -197,9 +191,9 @@ func (n *Node) Written() any {
 // Quoted is what is written at n, for an error: never what a variable holds.
 func (n *Node) Quoted() string {
 	if n.HasVariables() {
-		return Clipped(n.Raw)
+		return variables.Clipped(n.Raw)
 	}
-	return fmt.Sprintf("%q", Clipped(n.Raw))
+	return fmt.Sprintf("%q", variables.Clipped(n.Raw))
 }
 
 // HasVariables says whether a scalar refers to what is not in the file.

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -52,7 +52,7 @@ func (o Options) Validate() error {
 	}
 	within("port", o.Port, 0, maxPort)
 	if o.Store != "" {
-		uri, err := decode.Expand(o.Store, os.LookupEnv)
+		uri, err := variables.Expand(o.Store, os.LookupEnv)
 		if err == nil {
 			_, err = store.Parse(store.Config{URI: uri})
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // Lister asks one place what is there. It is a value that is never changed, and its methods may be called
@@ -52,7 +53,7 @@ type Env struct {
 
 // Expand replaces the variables in text. What is wrong names the field.
 func (e Env) Expand(field, text string) (string, error) {
-	value, err := decode.Expand(text, e.find)
+	value, err := variables.Expand(text, e.find)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", field, err)
 	}
@@ -63,7 +64,7 @@ func (e Env) find(name string) (string, bool) {
 	switch {
 	case name == "SHARDCTL_GROUP":
 		return e.Group, true
-	case e.Lookup == nil || decode.IsOwn(name):
+	case e.Lookup == nil || variables.IsOwn(name):
 		return "", false
 	default:
 		return e.Lookup(name)

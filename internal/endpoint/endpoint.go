@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -73,7 +74,7 @@ func (e Endpoint) authorize(request *http.Request, env Expander) error {
 	if err != nil || path == "" {
 		return err
 	}
-	token, err := decode.ReadFile(path)
+	token, err := variables.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("http.tokenFile: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // List are the fields of a mapping, in the order in which they are printed and documented.
@@ -125,7 +126,7 @@ func (e *expander) refuse(field, written string, wrong *decode.FieldError) {
 		e.errs = append(e.errs, errors.New(field+": "+wrong.Message))
 	case decode.HasVariables(written):
 		e.errs = append(e.errs, fmt.Errorf("%s: what %s holds is not allowed, must be %s", field,
-			decode.Clipped(masked(written)), wrong.Must))
+			variables.Clipped(masked(written)), wrong.Must))
 	default:
 		e.errs = append(e.errs, fmt.Errorf("%s: must be %s", field, wrong.Must))
 	}

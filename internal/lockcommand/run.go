@@ -25,6 +25,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -186,8 +187,8 @@ func standardFiles() ([3]*os.File, error) {
 }
 
 // variables describe the lock to the command.
-func (r *Run) variables(session string, token int64) tasks.Variables {
-	return tasks.Variables{
+func (r *Run) variables(session string, token int64) variables.Set {
+	return variables.Set{
 		"SHARDCTL_KEY":           Group + "/" + r.Key,
 		"SHARDCTL_FENCING_TOKEN": strconv.FormatInt(token, 10),
 		"SHARDCTL_INSTANCE":      r.Elector.Member.Instance,
@@ -196,8 +197,8 @@ func (r *Run) variables(session string, token int64) tasks.Variables {
 }
 
 // environ is the command's environment: this process's, without what is kept from tasks as well.
-func environ(base, withheld []string, own tasks.Variables) []string {
-	all := tasks.ParseEnviron(base)
+func environ(base, withheld []string, own variables.Set) []string {
+	all := variables.Parse(base)
 	maps.DeleteFunc(all, func(name, _ string) bool { return exec.Withheld(name, withheld...) })
 	maps.Copy(all, own)
 	return all.List()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -133,30 +133,27 @@ func (e Env) Run() Run {
 }
 
 // Own are the task's own variables at this start, by name.
-func (e Env) Own() Variables {
-	own := Variables{
-		"SHARDCTL_TASK":          e.Name,
-		"SHARDCTL_GROUP":         e.Group,
-		"SHARDCTL_KEY":           string(e.Lease.Key()),
-		"SHARDCTL_FENCING_TOKEN": strconv.FormatInt(e.Start.Token, 10),
-		"SHARDCTL_INSTANCE":      e.Instance,
-		"SHARDCTL_SESSION":       e.Lease.Session(),
+func (e Env) Own() variables.Set {
+	own := variables.Set{
+		variables.Task:         e.Name,
+		variables.Group:        e.Group,
+		variables.Key:          string(e.Lease.Key()),
+		variables.FencingToken: strconv.FormatInt(e.Start.Token, 10),
+		variables.Instance:     e.Instance,
+		variables.Session:      e.Lease.Session(),
 	}
 	if e.Index != "" {
-		own["SHARDCTL_INDEX"] = e.Index
+		own[variables.Index] = e.Index
 	}
 	if e.Discovered.Name != "" {
-		own[discoveredName], own["DISCOVERED_PARTITION"] = e.Discovered.Name, e.Discovered.Partition
+		own[variables.DiscoveredName], own[variables.DiscoveredPartition] = e.Discovered.Name, e.Discovered.Partition
 	}
 	if !e.Start.ScheduledAt.IsZero() {
-		own["SHARDCTL_SCHEDULED_AT"] = e.Start.Tick()
+		own[variables.ScheduledAt] = e.Start.Tick()
 	}
 	e.Trace.variables(own)
 	return own
 }
-
-// discoveredName is the variable whose value anybody may have chosen who can make what is discovered.
-const discoveredName = "DISCOVERED_NAME"
 
 // Expand replaces the variables in text by the task's own and the replica's. What is wrong names the field. In a URL a
 // name that was discovered is escaped, so that it stays one part of it. Where the URL begins with it, it is the URL.
@@ -165,49 +162,15 @@ func (e Env) Expand(field, text string) (string, error) {
 		return text, nil // as in most texts: requests should not cost a look at the environment
 	}
 	own := e.Own()
-	if strings.HasSuffix(field, ".url") && own[discoveredName] != "" && !strings.HasPrefix(text, "$("+discoveredName) {
-		own[discoveredName] = strings.ReplaceAll(url.QueryEscape(own[discoveredName]), "+", "%20")
+	name := own[variables.DiscoveredName]
+	if strings.HasSuffix(field, ".url") && name != "" && !strings.HasPrefix(text, "$("+variables.DiscoveredName) {
+		own[variables.DiscoveredName] = strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
 	}
-	value, err := decode.Expand(text, LookupIn(own, ParseEnviron(e.Environ())))
+	value, err := variables.Expand(text, variables.LookupIn(own, variables.Parse(e.Environ())))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", field, err)
 	}
 	return value, nil
-}
-
-// Variables are an environment by name.
-type Variables map[string]string
-
-// ParseEnviron reads NAME=value lines, as of [os.Environ]. Later ones win.
-func ParseEnviron(environ []string) Variables {
-	env := make(Variables, len(environ))
-	for _, entry := range environ {
-		if name, value, ok := strings.Cut(entry, "="); ok && name != "" {
-			env[name] = value
-		}
-	}
-	return env
-}
-
-// List is NAME=value in order of names, so that equal environments look equal.
-func (v Variables) List() []string {
-	list := make([]string, 0, len(v))
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		list = append(list, name+"="+v[name])
-	}
-	return list
-}
-
-// LookupIn finds a variable in the first environment that has it.
-func LookupIn(envs ...Variables) func(name string) (string, bool) {
-	return func(name string) (string, bool) {
-		for _, env := range envs {
-			if value, ok := env[name]; ok {
-				return value, true
-			}
-		}
-		return "", false
-	}
 }
 
 // Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop. The callback must then

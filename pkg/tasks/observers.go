@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -172,7 +173,7 @@ func (c TraceContext) logger(log logr.Logger) logr.Logger {
 }
 
 // variables adds those that a command finds its trace by.
-func (c TraceContext) variables(own Variables) {
+func (c TraceContext) variables(own variables.Set) {
 	if c.Parent != "" {
 		own["TRACEPARENT"] = c.Parent
 	}

@@ -12,7 +12,7 @@ import (
 var layers = []struct{ name, packages string }{
 	{"tools", `internal/access internal/certs internal/connect internal/decode internal/field internal/freeport
 		internal/httperr internal/httpkeep internal/nearest internal/printable internal/process internal/releasing
-		internal/sleep internal/wallclock internal/watchfile pkg/api pkg/client`},
+		internal/sleep internal/variables internal/wallclock internal/watchfile pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/cluster internal/record internal/verbs"},
 	{"locks", "pkg/elect"},

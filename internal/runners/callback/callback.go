@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -75,7 +76,7 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 	names := use.Callbacks.Names()
 	if len(names) == 0 {
 		message := fmt.Sprintf("is %q, but this program has no callbacks: "+
-			"they are registered in Go, by a service that embeds pkg/tasks", decode.Clipped(string(r)))
+			"they are registered in Go, by a service that embeds pkg/tasks", variables.Clipped(string(r)))
 		return []decode.FieldError{{Message: message}}
 	}
 	return []decode.FieldError{{Must: "one of those registered in Go: " + strings.Join(names, ", ")}}

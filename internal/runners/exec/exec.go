@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -136,7 +137,7 @@ func (r Runner) Validate(tasks.Use) []decode.FieldError {
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
 			wrong = append(wrong, decode.WrongName(path, "the name of a variable must not be empty or hold ="))
-		case decode.IsOwn(name):
+		case variables.IsOwn(name):
 			wrong = append(wrong, decode.WrongName(path, "is set by shardctl for every task: choose another name"))
 		}
 	}
@@ -167,23 +168,23 @@ func Withheld(name string, also ...string) bool {
 // Prepare expands the command for one start. The task's own variables win over its env, and that over the replica's;
 // values of env see the own ones and the replica's. An error names the field.
 func (r Runner) Prepare(env tasks.Env) (tasks.Command, error) {
-	base, own := tasks.ParseEnviron(env.Environ()), env.Own()
-	set := make(tasks.Variables, len(r.Env))
+	base, own := variables.Parse(env.Environ()), env.Own()
+	set := make(variables.Set, len(r.Env))
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-		value, err := decode.Expand(r.Env[name], tasks.LookupIn(own, base))
+		value, err := variables.Expand(r.Env[name], variables.LookupIn(own, base))
 		if err != nil {
 			return tasks.Command{}, fmt.Errorf("exec.env.%s: %w", name, err)
 		}
 		set[name] = value
 	}
-	all := tasks.LookupIn(own, set, base)
-	dir, err := decode.Expand(r.Dir, all)
+	all := variables.LookupIn(own, set, base)
+	dir, err := variables.Expand(r.Dir, all)
 	if err != nil {
 		return tasks.Command{}, fmt.Errorf("exec.dir: %w", err)
 	}
 	args := make([]string, len(r.Command))
 	for i, arg := range r.Command {
-		if args[i], err = decode.Expand(arg, all); err != nil {
+		if args[i], err = variables.Expand(arg, all); err != nil {
 			return tasks.Command{}, fmt.Errorf("exec.command[%d]: %w", i, err)
 		}
 	}

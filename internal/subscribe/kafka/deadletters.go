@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // deadLetters produces dead letters. It may be used concurrently.
@@ -32,7 +32,7 @@ func (s *subscription) DeadLetter(ctx context.Context, to string, m subscribe.Me
 
 func (l *deadLetters) send(ctx context.Context, r *kgo.Record) error {
 	if !isTopic(r.Topic) {
-		return fmt.Errorf("the topic's name is %q, must be %s", decode.Clipped(r.Topic), topicMust)
+		return fmt.Errorf("the topic's name is %q, must be %s", variables.Clipped(r.Topic), topicMust)
 	}
 	if _, ok := l.there.Load(r.Topic); !ok {
 		switch _, err := describeTopic(ctx, l.client, r.Topic); {

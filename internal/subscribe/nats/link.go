@@ -15,8 +15,8 @@ import (
 	natsio "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // cluster is where the servers are and who asks them, with variables replaced.
@@ -77,7 +77,7 @@ func (c cluster) options() ([]natsio.Option, error) {
 func (l Login) option() (natsio.Option, error) {
 	switch {
 	case l.CredsFile != "":
-		if _, err := decode.ReadFile(l.CredsFile); err != nil {
+		if _, err := variables.ReadFile(l.CredsFile); err != nil {
 			return nil, fmt.Errorf("nats.credsFile: %w", err)
 		}
 		return natsio.UserCredentials(l.CredsFile), nil
@@ -88,7 +88,7 @@ func (l Login) option() (natsio.Option, error) {
 		}
 		return option, nil
 	case l.TokenFile != "":
-		token, err := decode.ReadFile(l.TokenFile)
+		token, err := variables.ReadFile(l.TokenFile)
 		if err != nil {
 			return nil, fmt.Errorf("nats.tokenFile: %w", err)
 		}

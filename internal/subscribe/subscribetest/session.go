@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -37,7 +37,7 @@ func NewSession(tb testing.TB, id tasks.Identity, token int64, store *Store) sub
 	return subscribe.Session{
 		Identity: id, Token: token, InFlight: inFlight, Checkpoint: store.Checkpoint(token),
 		Expand: func(field, text string) (string, error) {
-			value, err := decode.Expand(text, os.LookupEnv)
+			value, err := variables.Expand(text, os.LookupEnv)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", field, err)
 			}

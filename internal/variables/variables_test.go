@@ -1,4 +1,4 @@
-package decode_test
+package variables_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 func TestExpand(t *testing.T) {
@@ -44,7 +44,7 @@ func TestExpand(t *testing.T) {
 		{text: "$(file:" + file + ".no)", err: "no such file"},
 		{text: "a $(NO) b", err: "$(NO) is not set"},
 	} {
-		got, err := decode.Expand(c.text, lookup)
+		got, err := variables.Expand(c.text, lookup)
 		switch {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("Expand(%q): error %v, want one with %q", c.text, err, c.err)
@@ -61,7 +61,7 @@ func TestExpandRefusesLargeFile(t *testing.T) {
 	if err := os.WriteFile(file, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := decode.Expand("$(file:"+file+")", nil)
+	_, err := variables.Expand("$(file:"+file+")", nil)
 	if err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Fatalf("error %v, want the limit", err)
 	}
@@ -82,7 +82,7 @@ func FuzzExpand(f *testing.F) {
 			t.Skip("would read files of this machine")
 		}
 		lookup := func(name string) (string, bool) { return value, name == "A" }
-		got, err := decode.Expand(text, lookup)
+		got, err := variables.Expand(text, lookup)
 		switch {
 		case err != nil:
 			if !strings.Contains(err.Error(), "$(") || !strings.Contains(err.Error(), "not set") &&
@@ -92,7 +92,7 @@ func FuzzExpand(f *testing.F) {
 		case !strings.Contains(text, "$(") && got != text:
 			t.Errorf("%q became %q", text, got)
 		}
-		plain, err := decode.Expand(strings.ReplaceAll(text, "$(", "$$("), lookup)
+		plain, err := variables.Expand(strings.ReplaceAll(text, "$(", "$$("), lookup)
 		if err != nil || plain != text {
 			t.Errorf("%q, written plain, became %q, %v", text, plain, err)
 		}
@@ -103,7 +103,7 @@ func ExampleExpand() {
 	vars := map[string]string{"TOPIC": "orders"}
 	lookup := func(name string) (string, bool) { value, ok := vars[name]; return value, ok }
 	for _, text := range []string{"--topic=$(TOPIC)", "$(LEVEL:-info)", "$$(date)", "$(LEVEL)"} {
-		value, err := decode.Expand(text, lookup)
+		value, err := variables.Expand(text, lookup)
 		fmt.Println(value, err)
 	}
 	// Output:
