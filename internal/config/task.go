@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // tasks builds the tasks that one node makes, once for all its names where they share every field.
@@ -245,7 +246,7 @@ func whyMisplaced(name string, kind tasks.Kind, ticks bool) string {
 
 func (l *listReader) schedule(n, timeZone *decode.Node) {
 	zone := l.Text(timeZone, "")
-	if _, err := tasks.ParseSchedule("@daily", zone); err != nil {
+	if _, err := schedule.Parse("@daily", zone); err != nil {
 		l.Refuse(timeZone, "a name of the IANA database such as Europe/Berlin, or UTC")
 		zone = ""
 	}
@@ -253,7 +254,7 @@ func (l *listReader) schedule(n, timeZone *decode.Node) {
 	if !ok {
 		return
 	}
-	if _, err := tasks.ParseSchedule(expr, zone); err != nil {
+	if _, err := schedule.Parse(expr, zone); err != nil {
 		if n.HasVariables() {
 			l.Refuse(n,
 				"five fields (minute, hour, day, month, day of the week) or @hourly @daily @weekly @monthly @yearly")

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // newestWithin is how far back the tick is looked for that a run is for: wrappers may hold a job up.
@@ -85,7 +86,7 @@ type once struct {
 // Run implements [cron.Job]. It returns when the run is over, or at once when another process has it.
 func (o *once) Run() {
 	now := wallclock.Now()
-	tick := tasks.Newest(o.schedule, now.In(o.loc), newestWithin)
+	tick := schedule.Newest(o.schedule, now.In(o.loc), newestWithin)
 	log := o.m.cfg.Logger.WithValues("key", o.m.key(o.name), "tick", tick.UTC())
 	o.m.mu.Lock()
 	elector := o.m.elector

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // DefaultGroup is the group of jobs.
@@ -67,7 +68,7 @@ func (c *Config) setDefaults() error {
 type Option func(*tasks.Timing)
 
 // In has the schedule follow the clock of a time zone of the IANA database, such as Europe/Berlin. See
-// [tasks.ParseSchedule] for what happens where clocks change.
+// [schedule.Parse] for what happens where clocks change.
 func In(zone string) Option { return func(t *tasks.Timing) { t.TimeZone = zone } }
 
 // Replace has a tick end the run before it that still goes on, and run then.
@@ -118,9 +119,9 @@ func validate(t tasks.Task) error {
 			t.Timeout, t.CatchUpWindow, t.Retry.Attempts)
 	}
 	if t.Schedule == "" {
-		_, err := tasks.EverySchedule(t.Key(), t.Every)
+		_, err := schedule.Every(string(t.Key()), t.Every)
 		return err
 	}
-	_, err := tasks.ParseSchedule(t.Schedule, t.TimeZone)
+	_, err := schedule.Parse(t.Schedule, t.TimeZone)
 	return err
 }

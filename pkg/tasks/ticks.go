@@ -2,9 +2,13 @@ package tasks
 
 import (
 	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // lateTick is how late a tick that this replica waited for may be without counting as missed.
@@ -204,20 +208,27 @@ func tickResult(end Ending, cause error) (Result, error) {
 }
 
 // schedule is that of t's ticks. It fails when t has none, or what t says is wrong.
-func (t Task) schedule() (Schedule, error) {
+func (t Task) schedule() (schedule.Schedule, error) {
 	switch {
 	case t.Schedule != "":
-		return ParseSchedule(t.Schedule, t.TimeZone)
+		return schedule.Parse(t.Schedule, t.TimeZone)
 	case t.Every > 0:
-		return EverySchedule(t.Key(), t.Every)
+		return schedule.Every(string(t.Key()), t.Every)
 	default:
 		return nil, errors.New("task has neither schedule nor every")
 	}
 }
 
+// digest identifies a schedule, and that there is none.
+func (t *Timing) digest() string {
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%s\x00%s\x00%d", t.Schedule, t.TimeZone, t.Every) // a hash's Write never fails
+	return strconv.FormatUint(uint64(hash.Sum32()), 36)
+}
+
 // ticks is where a job with ticks stands in its schedule. All times are by the wall clock.
 type ticks struct {
-	schedule Schedule
+	schedule schedule.Schedule
 	last     time.Time // ticks up to here have been dealt with
 	next     time.Time // the first after it; zero: none
 	pending  time.Time // a tick to fire as soon as no run goes; zero: none
@@ -227,18 +238,18 @@ type ticks struct {
 // takeUp begins after the ticks up to before, which an earlier owner of the key has dealt with. It fired the last one
 // at fired. The newest of those missed since is pending when the timing says that it is caught up. Otherwise it is
 // returned.
-func (t *Timing) takeUp(s Schedule, before, fired, now time.Time) (*ticks, missedTick) {
+func (t *Timing) takeUp(s schedule.Schedule, before, fired, now time.Time) (*ticks, missedTick) {
 	k := &ticks{schedule: s, last: now}
 	if fired.After(now) {
 		k.last = fired // the owner before was ahead by its clock; what it fired stays fired
 	}
 	if t.CatchUp == CatchUpLast {
-		k.pending = newest(s, before, now, t.CatchUpWindow)
+		k.pending = schedule.NewestIn(s, before, now, t.CatchUpWindow)
 	}
 	if !k.pending.IsZero() {
 		return k, missedTick{}
 	}
-	at := newest(s, before, now, max(0, now.Sub(before)))
+	at := schedule.NewestIn(s, before, now, max(0, now.Sub(before)))
 	if at.IsZero() {
 		return k, missedTick{}
 	}
@@ -257,7 +268,7 @@ func (t *ticks) come(now time.Time) (at time.Time, late time.Duration, ok bool) 
 	if t.next.IsZero() || now.Before(t.next) {
 		return time.Time{}, 0, false
 	}
-	t.last = newest(t.schedule, t.last, now, now.Sub(t.next))
+	t.last = schedule.NewestIn(t.schedule, t.last, now, now.Sub(t.next))
 	return t.last, now.Sub(t.last), true
 }
 

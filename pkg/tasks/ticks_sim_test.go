@@ -12,6 +12,7 @@ import (
 
 	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
@@ -74,7 +75,7 @@ func (w *tickWorld) clock() moment {
 // wall is the time by the owner's clock.
 func (w *tickWorld) wall() time.Time { return w.now.Add(w.ahead) }
 
-func (w *tickWorld) schedule() Schedule {
+func (w *tickWorld) schedule() schedule.Schedule {
 	s, err := w.task.schedule()
 	if err != nil {
 		w.Fatal(err)
@@ -103,7 +104,7 @@ func (w *tickWorld) takeUp() {
 	case w.settled.After(now):
 		w.settled = now
 	}
-	at := newest(w.schedule(), w.settled, now, max(0, now.Sub(w.settled)))
+	at := schedule.NewestIn(w.schedule(), w.settled, now, max(0, now.Sub(w.settled)))
 	switch {
 	case at.IsZero():
 	case w.task.CatchUp == CatchUpLast && now.Sub(at) <= w.task.CatchUpWindow:
@@ -192,7 +193,7 @@ func (w *tickWorld) pass(n int) {
 		if w.job == nil {
 			continue
 		}
-		if at := newest(w.schedule(), w.seen, w.wall(), time.Minute); !at.IsZero() {
+		if at := schedule.NewestIn(w.schedule(), w.seen, w.wall(), time.Minute); !at.IsZero() {
 			w.seen = at
 			if busy := w.job.phase != idle; !busy || w.task.Overlap == OverlapReplace {
 				w.expect(at)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // firings collects when runs began, as times since the start of the bubble.
@@ -242,7 +243,7 @@ func TestBadScheduleKeepsItsKeyAndSaysSo(t *testing.T) {
 func TestTicksAreTakenUpWhereAnotherStopped(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC)
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
-	schedule := every{period: time.Minute.Milliseconds()}
+	each := eachMinute(t)
 	for name, c := range map[string]struct {
 		catchUp       CatchUp
 		window        time.Duration
@@ -268,7 +269,7 @@ func TestTicksAreTakenUpWhereAnotherStopped(t *testing.T) {
 		},
 	} {
 		timing := &Timing{CatchUp: c.catchUp, CatchUpWindow: c.window}
-		got, missed := timing.takeUp(schedule, c.before, c.fired, noon)
+		got, missed := timing.takeUp(each, c.before, c.fired, noon)
 		if next := got.look(); !got.pending.Equal(c.pending) || missed.late != c.missed || !next.Equal(c.next) {
 			t.Errorf("%s: pending %s, missed %+v, next %s", name, got.pending, missed, next)
 		}
@@ -278,7 +279,7 @@ func TestTicksAreTakenUpWhereAnotherStopped(t *testing.T) {
 // Of ticks that came at once the newest counts, and each counts once.
 func TestTicksThatComeAtOnce(t *testing.T) {
 	start := time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC)
-	ticks := &ticks{schedule: every{period: time.Minute.Milliseconds()}, last: start}
+	ticks := &ticks{schedule: eachMinute(t), last: start}
 	ticks.look()
 	if at, _, ok := ticks.come(start.Add(29 * time.Second)); ok {
 		t.Errorf("%s came too early", at)
@@ -295,4 +296,14 @@ func TestTicksThatComeAtOnce(t *testing.T) {
 	if first, second := ticks.fire(), ticks.fire(); !first.Equal(at) || !second.IsZero() {
 		t.Errorf("fired %s and %s, want %s once", first, second, at)
 	}
+}
+
+// eachMinute has a tick at each full minute.
+func eachMinute(t *testing.T) schedule.Schedule {
+	t.Helper()
+	each, err := schedule.Parse("* * * * *", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return each
 }

@@ -1,18 +1,14 @@
-package tasks
+package schedule
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/shardctl/shardctl/pkg/elect"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
@@ -137,7 +133,7 @@ func TestScheduleNext(t *testing.T) {
 		{"@monthly", "", "2026-02-01 00:00 +0000", []string{"2026-03-01 00:00 +0000"}},
 		{"@yearly", "", "2026-01-01 00:00 +0000", []string{"2027-01-01 00:00 +0000"}},
 	} {
-		schedule, err := ParseSchedule(c.expr, c.zone)
+		schedule, err := Parse(c.expr, c.zone)
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
@@ -157,7 +153,7 @@ func TestScheduleNext(t *testing.T) {
 	}
 }
 
-func TestParseScheduleErrors(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for expr, want := range map[string]string{
 		"":                  "it has 0 fields",
 		"* * * *":           "it has 4 fields",
@@ -189,18 +185,18 @@ func TestParseScheduleErrors(t *testing.T) {
 		"1/2/3 * * * *":     "too many slashes",
 		"* * * * 1-2-7":     "too many hyphens",
 	} {
-		_, err := ParseSchedule(expr, "")
+		_, err := Parse(expr, "")
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseSchedule(%q): %v, want an error with %q", expr, err, want)
+			t.Errorf("Parse(%q): %v, want an error with %q", expr, err, want)
 		}
 	}
 	for _, name := range []string{"Local", "Europe/Nowhere", "0", "../etc/passwd"} {
-		if _, err := ParseSchedule("@daily", name); err == nil || !strings.Contains(err.Error(), "timeZone") {
+		if _, err := Parse("@daily", name); err == nil || !strings.Contains(err.Error(), "timeZone") {
 			t.Errorf("zone %q: %v, want an error that names timeZone", name, err)
 		}
 	}
 	for _, expr := range []string{"0 0 29 2 *", "0 0 31 4 1", "0 0 31 4,5 *"} {
-		if _, err := ParseSchedule(expr, ""); err != nil {
+		if _, err := Parse(expr, ""); err != nil {
 			t.Errorf("%v, but that date comes", err)
 		}
 	}
@@ -254,7 +250,7 @@ func TestScheduleAgainstMinutes(t *testing.T) {
 			weekday = drawField(rt, "weekday", 0, 6)
 		}
 		expr := minute.text + " " + hour.text + " * * " + weekday.text
-		schedule, err := ParseSchedule(expr, name)
+		schedule, err := Parse(expr, name)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -317,8 +313,8 @@ func walk(after, end time.Time, loc *time.Location, realTime bool, matches func(
 func TestEvery(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := time.Duration(rapid.Int64Range(1, 1<<32).Draw(t, "ms")) * time.Millisecond
-		key := elect.NewKey("g", rapid.String().Draw(t, "name"))
-		schedule, err := EverySchedule(key, period)
+		key := "g/" + rapid.String().Draw(t, "name")
+		schedule, err := Every(key, period)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +331,7 @@ func TestEvery(t *testing.T) {
 		}
 	})
 	// Every replica, of every release, has to agree: these do not change.
-	schedule, err := EverySchedule("topics/ping", 30*time.Second)
+	schedule, err := Every("topics/ping", 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +339,7 @@ func TestEvery(t *testing.T) {
 		t.Errorf("first tick of topics/ping %d", got)
 	}
 	for _, period := range []time.Duration{0, -time.Second, time.Microsecond, 1500 * time.Microsecond} {
-		if _, err := EverySchedule("g/n", period); err == nil {
+		if _, err := Every("g/n", period); err == nil {
 			t.Errorf("period %s was taken", period)
 		}
 	}
@@ -359,52 +355,8 @@ func TestNewest(t *testing.T) {
 		if !want.After(after) || now.Sub(want) > window {
 			want = time.Time{}
 		}
-		if got := newest(s, after, now, window); !got.Equal(want) {
+		if got := NewestIn(s, after, now, window); !got.Equal(want) {
 			t.Fatalf("newest %s, want %s", got, want)
-		}
-	})
-}
-
-// What a run keeps of its lease is of no use once the next run has read the value: an old goroutine moves nothing back.
-func TestValueOfARunIsFencedByTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var old Lease
-		stale := make(chan error, 1)
-		work := func(ctx context.Context, run Run) error {
-			value, err := run.Lease.Value(ctx)
-			switch {
-			case err != nil:
-				return err
-			case run.Attempt == 1:
-				old = run.Lease
-				return errors.Join(errors.New("again"), run.Lease.SetValue(ctx, []byte("1")))
-			}
-			if string(value) != "1" {
-				t.Errorf("Value = %q", value)
-			}
-			refused := old.SetValue(ctx, []byte("of the first run"))
-			if value, err = run.Lease.Value(ctx); string(value) != "1" || err != nil {
-				t.Errorf("Value = %q, %v", value, err)
-			}
-			stale <- refused // the test ends, and the lease with it, once this is received
-			<-ctx.Done()
-			return nil
-		}
-		s, _ := rig(t, work, func(c *Config) { c.Lease = nodeLease })
-		task := callbackTask()
-		n := startNode(t, s, &task)
-		if ok, err := n.Lock(t.Context(), task.Key(), func(ctx context.Context, l *elect.Lease) error {
-			return s.Run(ctx, task, l)
-		}); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		select {
-		case err := <-stale:
-			if !errors.Is(err, elect.ErrLeaseLost) {
-				t.Errorf("SetValue of the first run: %v", err)
-			}
-		case <-time.After(time.Hour):
-			t.Fatal("the task was not started again")
 		}
 	})
 }

@@ -1,11 +1,11 @@
-package tasks_test
+package schedule_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // FuzzSchedule: a schedule is refused with what is wrong, or has a next tick after any moment of any zone, and ticks
@@ -24,7 +24,7 @@ func FuzzSchedule(f *testing.F) {
 	f.Add("0 2 * * *", "Local", int64(0))
 	f.Add("0 2 * * *", "../../etc/passwd", int64(0))
 	f.Fuzz(func(t *testing.T, expr, zone string, unix int64) {
-		schedule, err := tasks.ParseSchedule(expr, zone)
+		s, err := schedule.Parse(expr, zone)
 		if err != nil {
 			if !strings.Contains(err.Error(), "schedule") && !strings.Contains(err.Error(), "timeZone") {
 				t.Errorf("%q in %q: %v", expr, zone, err)
@@ -34,7 +34,7 @@ func FuzzSchedule(f *testing.F) {
 		const century = 100 * 366 * 24 * 3600
 		at := time.Unix(1_770_000_000+unix%century, unix%1_000_000_000)
 		for range 3 {
-			next := schedule.Next(at)
+			next := s.Next(at)
 			if !next.After(at) {
 				t.Fatalf("%q in %q: after %v comes %v", expr, zone, at, next)
 			}

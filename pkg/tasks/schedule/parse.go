@@ -1,4 +1,4 @@
-package tasks
+package schedule
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cr
 // starBit is how the parser marks a field that restricts nothing.
 const starBit = 1 << 63
 
-// ParseSchedule reads a cron expression in a time zone of the IANA database; an empty one is UTC.
+// Parse reads a cron expression in a time zone of the IANA database; an empty one is UTC.
 //
 // Fields are minute, hour, day of the month, month and day of the week, with lists, ranges and steps. Months and days
 // of the week may also be given by the first three letters of their names. Sunday is 0 and 7. When both day fields
@@ -40,7 +40,7 @@ const starBit = 1 << 63
 // once, right after the skip, and one that it repeats happens once, the first time.
 //
 // Errors name what is wrong and what is allowed; dates that never come, TZ= prefixes, @every and @reboot are errors.
-func ParseSchedule(expr, timeZone string) (Schedule, error) {
+func Parse(expr, timeZone string) (Schedule, error) {
 	schedule, err := parseCron(expr, timeZone)
 	if err != nil {
 		return nil, err // not schedule, which would be a Schedule that holds nil
