@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -58,23 +59,23 @@ func (sayKind) Schema() string {
 }`
 }
 
-func (sayKind) Fields() tasks.Fields { return tasks.Fields{Owned: []string{"restart", "retry"}} }
+func (sayKind) Fields() kind.Fields { return kind.Fields{Owned: []string{"restart", "retry"}} }
 
-func (k sayKind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
+func (k sayKind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
 	r.CheckStart(n, nil)
 	return say{r.Text(n.Get("text"), ""), r.Truth(n.Get("twice")), r.Positive(n.Get("every"), time.Second, ""), k.to}
 }
 
 func (say) Kind() string { return "say" }
 
-func (s say) Validate(tasks.Use) []decode.FieldError {
+func (s say) Validate(kind.Use) []decode.FieldError {
 	if s.Text == "" {
 		return []decode.FieldError{{Path: []string{"text"}, Message: "is required"}}
 	}
 	return nil
 }
 
-func (s say) Print(tasks.Use) any {
+func (s say) Print(kind.Use) any {
 	return decode.Fields{
 		{Name: "text", Value: s.Text}, {Name: "twice", Value: s.Twice}, {Name: "every", Value: decode.Short(s.Every)},
 	}
@@ -95,7 +96,7 @@ func (s say) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 // of it.
 func TestKindThatOnlyATestKnows(t *testing.T) {
 	said := make(chan string, 10)
-	all, err := tasks.NewKinds(append(work.All(), sayKind{said})...)
+	all, err := kind.NewSet[kind.Kind](append(work.All(), sayKind{said})...)
 	if err != nil {
 		t.Fatal(err)
 	}

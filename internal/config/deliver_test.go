@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/function"
@@ -25,9 +26,9 @@ import (
 )
 
 // memory adds subscriptions to a broker in memory to the kinds of the program.
-func memory(t *testing.T, broker *memsource.Broker) *tasks.Kinds {
+func memory(t *testing.T, broker *memsource.Broker) *kind.Set[kind.Kind] {
 	t.Helper()
-	all, err := tasks.NewKinds(append(
+	all, err := kind.NewSet[kind.Kind](append(
 		kinds.All().All(), subscribe.NewKind(memsource.Kind{Broker: broker}, kinds.Sinks()...),
 	)...)
 	if err != nil {

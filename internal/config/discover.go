@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -124,7 +125,7 @@ func canonicalDiscover(p *parts) string {
 }
 
 // fields are what is printed. A template shows what depends on what is found as it is written.
-func (d *Discover) fields(use tasks.Use) decode.Fields {
+func (d *Discover) fields(use kind.Use) decode.Fields {
 	if d.Lister == nil || d.Template == nil {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (d *Discover) fields(use tasks.Use) decode.Fields {
 }
 
 // fields are what is printed of a template, of which sample is one task.
-func (t *Template) fields(sample tasks.Task, use tasks.Use) decode.Fields {
+func (t *Template) fields(sample tasks.Task, use kind.Use) decode.Fields {
 	use.Ticks = sample.Ticks()
 	shown := slices.DeleteFunc(fieldsOf(sample, use), func(f decode.Field) bool { return f.Name == "name" })
 	if w := (&listReader{fieldReader: fieldReader{opts: t.opts}}).taskWritten(t.node); w != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discover/listers"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/runners/httptask"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 var update = flag.Bool("update", false, "write what Load says into testdata")
@@ -92,15 +92,15 @@ func optionsOf(env decode.Lookup) Options {
 // work are the kinds that are no subscription, and listerKinds those that ask no broker. What tests expect of them does
 // not change with one that is added.
 var (
-	work = func() *tasks.Kinds {
-		all, err := tasks.NewKinds(exec.Kind{}, httptask.Kind{}, callback.Kind{})
+	work = func() *kind.Set[kind.Kind] {
+		all, err := kind.NewSet[kind.Kind](exec.Kind{}, httptask.Kind{}, callback.Kind{})
 		if err != nil {
 			panic(err)
 		}
 		return all
 	}()
-	listerKinds = func() *discover.Kinds {
-		all, err := discover.NewKinds(listers.FileKind{}, listers.HTTPKind{}, listers.CallbackKind{})
+	listerKinds = func() *kind.Set[discover.Kind] {
+		all, err := kind.NewSet[discover.Kind](listers.FileKind{}, listers.HTTPKind{}, listers.CallbackKind{})
 		if err != nil {
 			panic(err)
 		}

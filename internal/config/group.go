@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -137,10 +138,10 @@ func (l *listReader) weightFrom(n *decode.Node, g *Group) WeightFrom {
 	of := Group{WeightFrom: from}
 	measured := slices.ContainsFunc(g.Tasks, func(t tasks.Task) bool { return of.Measures(&t) })
 	if g.Discover != nil && g.Discover.template != nil {
-		kind := l.kindOf(g.Discover.template)
-		_, subscription := kind.(tasks.TaskKind)
+		k := l.kindOf(g.Discover.template)
+		_, subscription := k.(kind.TaskKind)
 		measured = measured || from == WeightLag && subscription ||
-			kind != nil && slices.Contains(loaded[from], kind.Name())
+			k != nil && slices.Contains(loaded[from], k.Name())
 	}
 	switch {
 	case measured:

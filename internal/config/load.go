@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -24,9 +25,9 @@ type Options struct {
 	// Env finds variables, as [os.LookupEnv] does.
 	Env decode.Lookup
 	// Kinds are what tasks may run.
-	Kinds *tasks.Kinds
+	Kinds *kind.Set[kind.Kind]
 	// Listers are what discover may ask; nil: none.
-	Listers *discover.Kinds
+	Listers *kind.Set[discover.Kind]
 	// Callbacks are those that tasks may name; nil: it is not checked.
 	Callbacks *tasks.Registry
 	// Stdin is what the path - stands for; nil: a file of that name.

@@ -5,17 +5,18 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 var triggers = []string{"schedule", "every"}
 
 // kindOf is the kind that a task's field names; nil when it has none or several.
-func (l *listReader) kindOf(task *decode.Node) tasks.Kind {
-	var found []tasks.Kind
-	for _, kind := range l.opts.Kinds.All() {
-		if task.Get(kind.Name()) != nil {
-			found = append(found, kind)
+func (l *listReader) kindOf(task *decode.Node) kind.Kind {
+	var found []kind.Kind
+	for _, k := range l.opts.Kinds.All() {
+		if task.Get(k.Name()) != nil {
+			found = append(found, k)
 		}
 	}
 	if len(found) != 1 {
@@ -25,21 +26,21 @@ func (l *listReader) kindOf(task *decode.Node) tasks.Kind {
 }
 
 // misplaced are the fields that only some tasks have and that do not go with a task of the kind.
-func (l *listReader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
-	goes := tasks.FieldsOfWork()
+func (l *listReader) misplaced(k kind.Kind, ticks, schedule bool) []string {
+	goes := kind.FieldsOfWork()
 	all := slices.Concat(goes.Owned, goes.Ticked)
-	for _, k := range l.opts.Kinds.All() {
-		all = append(append(all, k.Fields().Owned...), k.Fields().Ticked...)
+	for _, other := range l.opts.Kinds.All() {
+		all = append(append(all, other.Fields().Owned...), other.Fields().Ticked...)
 	}
-	if kind != nil {
-		goes = kind.Fields()
+	if k != nil {
+		goes = k.Fields()
 	}
-	going := goingWith(kind, ticks)
+	going := goingWith(k, ticks)
 	wrong := slices.DeleteFunc(all, func(name string) bool { return slices.Contains(going, name) })
 	if !schedule {
 		wrong = append(wrong, "timeZone")
 	}
-	if kind != nil && goes.Ticked == nil {
+	if k != nil && goes.Ticked == nil {
 		wrong = append(wrong, triggers...)
 	}
 	slices.Sort(wrong)
@@ -48,10 +49,10 @@ func (l *listReader) misplaced(kind tasks.Kind, ticks, schedule bool) []string {
 
 // goingWith are the fields that only some tasks have and that go with one of the kind; of a task without a kind, those
 // of work.
-func goingWith(kind tasks.Kind, ticks bool) []string {
-	goes := tasks.FieldsOfWork()
-	if kind != nil {
-		goes = kind.Fields()
+func goingWith(k kind.Kind, ticks bool) []string {
+	goes := kind.FieldsOfWork()
+	if k != nil {
+		goes = k.Fields()
 	}
 	if ticks {
 		return goes.Ticked

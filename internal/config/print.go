@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -111,7 +112,7 @@ func (t TLS) fields() decode.Fields {
 func (g Group) fields(s *Settings) decode.Fields {
 	all := make([]decode.Fields, len(g.named()))
 	for i, t := range g.named() {
-		all[i] = fieldsOf(t, tasks.Use{Ticks: t.Ticks(), Lease: s.Lease.Duration})
+		all[i] = fieldsOf(t, kind.Use{Ticks: t.Ticks(), Lease: s.Lease.Duration})
 		if i < len(g.tasksWritten) {
 			all[i] = g.tasksWritten[i].over("", all[i])
 		}
@@ -127,23 +128,27 @@ func (g Group) fields(s *Settings) decode.Fields {
 		shown = append(shown, decode.Pairs("instances", decode.Pairs("selector", decode.Map(g.Selector)))...)
 	}
 	shown = append(g.written.over("", shown), decode.Pairs("tasks", all)...)
-	shown = append(shown, g.slotFields(tasks.Use{Lease: s.Lease.Duration})...)
+	shown = append(shown, g.slotFields(kind.Use{Lease: s.Lease.Duration})...)
 	if g.Discover != nil {
-		shown = append(shown, g.Discover.fields(tasks.Use{Lease: s.Lease.Duration})...)
+		shown = append(shown, g.Discover.fields(kind.Use{Lease: s.Lease.Duration})...)
 	}
 	return shown
 }
 
 // fieldsOf are the fields that go with the task, so that what is printed is a configuration as well.
-func fieldsOf(t tasks.Task, use tasks.Use) decode.Fields {
+func fieldsOf(t tasks.Task, use kind.Use) decode.Fields {
+	work := any(t.Kind())
+	if runner, ok := t.Runner.(kind.Runner); ok {
+		work = runner.Print(use)
+	}
 	shown := decode.Pairs(
 		"name", t.Name,
 		"labels", decode.Map(t.Labels),
 		"weight", t.Weight,
-		t.Kind(), t.Runner.Print(use),
+		t.Kind(), work,
 		"stop", decode.Pairs("signal", t.Stop.Signal, "timeout", t.Stop.Timeout),
 	)
-	if more, ok := t.Runner.(tasks.TaskRunner); ok {
+	if more, ok := t.Runner.(kind.TaskRunner); ok {
 		return append(shown, more.PrintTask(use)...)
 	}
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
 	exectask "github.com/shardctl/shardctl/internal/runners/exec"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 func TestSamples(t *testing.T) {
@@ -74,7 +74,7 @@ func TestFullSampleHasEveryField(t *testing.T) {
 	// In defaults and template not every field of a task is shown again, and notify is the alternative to delay. A
 	// callback is shown as a comment, since every sample must run.
 	elsewhere := slices.Concat(
-		work.Names(), listerKinds.Names(), triggers, tasks.FieldsOfWork().Owned, tasks.FieldsOfWork().Ticked,
+		work.Names(), listerKinds.Names(), triggers, kind.FieldsOfWork().Owned, kind.FieldsOfWork().Ticked,
 		[]string{"weight", "timeZone", "notify", "stop", "labels"},
 	)
 	for schema, names := range shown {

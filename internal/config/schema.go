@@ -14,12 +14,12 @@ import (
 	"weak"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	errorkind "github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/nearest"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // base is the schema less the kinds of tasks and of listers. A line with "(kinds)" or "(listers)" stands where their
@@ -30,12 +30,12 @@ var base string
 
 // Schema is the JSON Schema of a configuration, draft 2020-12, with the kinds of tasks and of listers given; listers
 // may be nil.
-func Schema(kinds *tasks.Kinds, listers *discover.Kinds) string {
+func Schema(kinds *kind.Set[kind.Kind], listers *kind.Set[discover.Kind]) string {
 	var fragments, lists []fragment
 	for _, kind := range kinds.All() {
 		fragments = append(fragments, fragment{kind.Name(), kind.Name(), kind.Schema()})
 	}
-	for _, field := range kinds.TaskFields(false) {
+	for _, field := range kind.TaskFields(kinds, false) {
 		fragments = append(fragments, fragment{field.Name, field.Name, field.Schema})
 	}
 	for _, kind := range listers.All() {
@@ -54,7 +54,7 @@ func Schema(kinds *tasks.Kinds, listers *discover.Kinds) string {
 		case `"(listers)": "fields",`:
 			refer(&out, indent, lists)
 		case `"(kinds)": "fields of retry",`:
-			for _, field := range kinds.TaskFields(true) {
+			for _, field := range kind.TaskFields(kinds, true) {
 				fmt.Fprintf(&out, "%s%q: %s,\n", indent, field.Name, indented(field.Schema, indent))
 			}
 		default:
@@ -89,12 +89,12 @@ var schemas sync.Map // kindsOf to weak.Pointer[jsonschema.Schema]
 
 // kindsOf is what a compiled schema is kept under.
 type kindsOf struct {
-	tasks   *tasks.Kinds
-	listers *discover.Kinds
+	tasks   *kind.Set[kind.Kind]
+	listers *kind.Set[discover.Kind]
 }
 
 // compiled is the schema to check by. It is part of the program, so what is wrong with it shows in every test.
-func compiled(kinds *tasks.Kinds, listers *discover.Kinds) *jsonschema.Schema {
+func compiled(kinds *kind.Set[kind.Kind], listers *kind.Set[discover.Kind]) *jsonschema.Schema {
 	of := kindsOf{kinds, listers}
 	if known, ok := schemas.Load(of); ok {
 		if s := known.(weak.Pointer[jsonschema.Schema]).Value(); s != nil {
@@ -159,7 +159,7 @@ func (l *loader) check(root *decode.Node) {
 // leaves calls f for each cause that has none of its own; of alternatives only the first one counts, as in resolve.
 func leaves(e *jsonschema.ValidationError, f func(*jsonschema.ValidationError)) {
 	causes := e.Causes
-	if _, ok := e.ErrorKind.(*kind.AnyOf); ok && len(causes) > 1 {
+	if _, ok := e.ErrorKind.(*errorkind.AnyOf); ok && len(causes) > 1 {
 		causes = causes[:1]
 	}
 	if len(causes) == 0 {
@@ -173,15 +173,15 @@ func leaves(e *jsonschema.ValidationError, f func(*jsonschema.ValidationError)) 
 // report words an error of the validator.
 func report(n *decode.Node, e *jsonschema.ValidationError, p *decode.Problems) {
 	switch k := e.ErrorKind.(type) {
-	case *kind.Required:
+	case *errorkind.Required:
 		for _, name := range k.Missing {
 			p.AddAt(n.Place, decode.Under(n.Field(), name), "is required")
 		}
-	case *kind.AdditionalProperties:
+	case *errorkind.AdditionalProperties:
 		for _, name := range k.Properties {
 			reportUnknown(n, name, p)
 		}
-	case *kind.MinItems:
+	case *errorkind.MinItems:
 		p.Add(n, "is empty, must hold at least %d", k.Want)
 	default:
 		reportRefused(n, p)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -41,7 +42,7 @@ func (l *listReader) slots(p *parts, g *Group, s *Settings) string {
 func (g *Group) named() []tasks.Task { return g.Tasks[:len(g.Tasks)-g.Slots] }
 
 // slotFields are what is printed of a group's slots: their number and the template, not a task for each.
-func (g *Group) slotFields(use tasks.Use) decode.Fields {
+func (g *Group) slotFields(use kind.Use) decode.Fields {
 	if g.slots == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
@@ -117,20 +118,22 @@ func (l *listReader) task(n *decode.Node, s *Settings) tasks.Task {
 			},
 		},
 	}
-	kind := l.kindOf(n)
-	l.triggers(n, kind)
-	if kind == nil {
+	k := l.kindOf(n)
+	l.triggers(n, k)
+	if k == nil {
 		l.addNotOne(n)
 		return t.WithDefaults()
 	}
-	runs := n.Get(kind.Name())
-	if more, ok := kind.(tasks.TaskKind); ok {
-		runs, t.Runner, t.Retry = n, more.ParseTask(n, l.Reader), tasks.Retry{}
+	runs := n.Get(k.Name())
+	var runner kind.Runner
+	if more, ok := k.(kind.TaskKind); ok {
+		runs, runner, t.Retry = n, more.ParseTask(n, l.Reader), tasks.Retry{}
 	} else {
-		t.Runner = kind.Parse(runs, l.Reader)
+		runner = k.Parse(runs, l.Reader)
 	}
+	t.Runner = runner
 	l.AddFieldErrors(runs,
-		t.Runner.Validate(tasks.Use{Ticks: ticks(n), Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
+		runner.Validate(kind.Use{Ticks: ticks(n), Lease: s.Lease.Duration, Callbacks: l.opts.Callbacks}))
 	return t.WithDefaults()
 }
 
@@ -198,19 +201,19 @@ func (l *listReader) backoff(n *decode.Node) tasks.Backoff {
 }
 
 // triggers refuses fields that do not go with the task, and reads schedules.
-func (l *listReader) triggers(n *decode.Node, kind tasks.Kind) {
+func (l *listReader) triggers(n *decode.Node, k kind.Kind) {
 	schedule, every := n.Get("schedule"), n.Get("every")
 	ticks := schedule != nil || every != nil
 	if schedule != nil && every != nil {
 		l.AddAt(every.Place, every.Field(), "is set together with schedule: a task has one of them, or neither")
 	}
-	for _, name := range l.misplaced(kind, ticks, schedule != nil) {
+	for _, name := range l.misplaced(k, ticks, schedule != nil) {
 		if field := n.Get(name); field != nil && !field.Bad {
-			l.Add(field, "%s", whyMisplaced(name, kind, ticks))
+			l.Add(field, "%s", whyMisplaced(name, k, ticks))
 		}
 	}
-	if letter := n.At("retry", "deadLetter"); letter != nil && slices.Contains(goingWith(kind, ticks), "retry") {
-		if _, subscription := kind.(tasks.TaskKind); !subscription {
+	if letter := n.At("retry", "deadLetter"); letter != nil && slices.Contains(goingWith(k, ticks), "retry") {
+		if _, subscription := k.(kind.TaskKind); !subscription {
 			l.Add(letter, "goes with subscriptions only")
 		}
 	}
@@ -227,10 +230,10 @@ func (l *listReader) triggers(n *decode.Node, kind tasks.Kind) {
 	}
 }
 
-func whyMisplaced(name string, kind tasks.Kind, ticks bool) string {
-	goes := tasks.FieldsOfWork()
-	if kind != nil {
-		goes = kind.Fields()
+func whyMisplaced(name string, k kind.Kind, ticks bool) string {
+	goes := kind.FieldsOfWork()
+	if k != nil {
+		goes = k.Fields()
 	}
 	switch {
 	case name == "timeZone":
@@ -240,7 +243,7 @@ func whyMisplaced(name string, kind tasks.Kind, ticks bool) string {
 	case !ticks && slices.Contains(goes.Ticked, name):
 		return "goes with schedule or every only"
 	default:
-		return "does not go with " + kind.Name()
+		return "does not go with " + k.Name()
 	}
 }
 

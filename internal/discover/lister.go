@@ -71,38 +71,6 @@ func (e Env) find(name string) (string, bool) {
 	}
 }
 
-// Kinds are the kinds of listers that a configuration may name. No one changes them once they are made.
-type Kinds struct{ all []Kind }
-
-// NewKinds gathers kinds. It fails when two have one name.
-func NewKinds(kinds ...Kind) (*Kinds, error) {
-	k := &Kinds{}
-	for _, kind := range kinds {
-		if kind.Name() == "" || slices.Contains(k.Names(), kind.Name()) {
-			return nil, fmt.Errorf("kind of lister %q: the name is empty or taken", kind.Name())
-		}
-		k.all = append(k.all, kind)
-	}
-	return k, nil
-}
-
-// All are the kinds in the order in which they were given; of nil, none.
-func (k *Kinds) All() []Kind {
-	if k == nil {
-		return nil
-	}
-	return slices.Clone(k.all)
-}
-
-// Names are their names in that order; of nil, none.
-func (k *Kinds) Names() []string {
-	var names []string
-	for _, kind := range k.All() {
-		names = append(names, kind.Name())
-	}
-	return names
-}
-
 // Function lists what is there, as [Lister]'s List does. ctx ends when the replica no longer looks.
 type Function func(ctx context.Context) ([]Found, error)
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/discover/listers"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/runners/exec"
@@ -19,7 +20,6 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe/mqtt"
 	"github.com/shardctl/shardctl/internal/subscribe/nats"
 	"github.com/shardctl/shardctl/internal/subscribe/redis"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Sources are what tasks can subscribe to.
@@ -39,12 +39,12 @@ func Sinks() []subscribe.SinkKind {
 }
 
 // All are the kinds that a configuration may name.
-var All = sync.OnceValue(func() *tasks.Kinds {
-	kinds := []tasks.Kind{exec.Kind{}, httptask.Kind{}, callback.Kind{}, assign.Kind{}}
+var All = sync.OnceValue(func() *kind.Set[kind.Kind] {
+	kinds := []kind.Kind{exec.Kind{}, httptask.Kind{}, callback.Kind{}, assign.Kind{}}
 	for _, source := range Sources() {
 		kinds = append(kinds, subscribe.NewKind(source, Sinks()...))
 	}
-	all, err := tasks.NewKinds(kinds...)
+	all, err := kind.NewSet[kind.Kind](kinds...)
 	if err != nil {
 		panic(err) // two have one name: every test shows it
 	}
@@ -52,8 +52,8 @@ var All = sync.OnceValue(func() *tasks.Kinds {
 })
 
 // Listers are those that discover may name.
-var Listers = sync.OnceValue(func() *discover.Kinds {
-	all, err := discover.NewKinds(
+var Listers = sync.OnceValue(func() *kind.Set[discover.Kind] {
+	all, err := kind.NewSet[discover.Kind](
 		listers.FileKind{},
 		listers.HTTPKind{},
 		listers.CallbackKind{},

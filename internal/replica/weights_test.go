@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -42,13 +43,13 @@ func (*backlog) Name() string { return "backlog" }
 
 func (*backlog) Schema() string { return `{"type": "boolean"}` }
 
-func (*backlog) Fields() tasks.Fields { return tasks.Fields{Owned: []string{"deliver"}} }
+func (*backlog) Fields() kind.Fields { return kind.Fields{Owned: []string{"deliver"}} }
 
-func (*backlog) TaskFields() []tasks.TaskField { return nil }
+func (*backlog) TaskFields() []kind.TaskField { return nil }
 
-func (c *backlog) Parse(*decode.Node, *decode.Reader) tasks.Runner { return member{c} }
+func (c *backlog) Parse(*decode.Node, *decode.Reader) kind.Runner { return member{c} }
 
-func (c *backlog) ParseTask(*decode.Node, *decode.Reader) tasks.TaskRunner { return member{c} }
+func (c *backlog) ParseTask(*decode.Node, *decode.Reader) kind.TaskRunner { return member{c} }
 
 // join notes that a task runs on an instance, or does not any more.
 func (c *backlog) join(instance string, n int) {
@@ -82,11 +83,13 @@ type member struct{ of *backlog }
 
 func (member) Kind() string { return "backlog" }
 
-func (member) Validate(tasks.Use) []decode.FieldError { return nil }
+func (member) Subscribes() {}
 
-func (member) Print(tasks.Use) any { return true }
+func (member) Validate(kind.Use) []decode.FieldError { return nil }
 
-func (member) PrintTask(tasks.Use) decode.Fields { return nil }
+func (member) Print(kind.Use) any { return true }
+
+func (member) PrintTask(kind.Use) decode.Fields { return nil }
 
 func (member) NeedsRestart(tasks.Runner) bool { return false }
 
@@ -112,7 +115,7 @@ func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 // weighty is a group whose weights follow what is measured; so is c.
 func weighty(t *testing.T, instance string, c *backlog) *config.Settings {
 	t.Helper()
-	with, err := tasks.NewKinds(append(kinds.All().All(), c)...)
+	with, err := kind.NewSet[kind.Kind](append(kinds.All().All(), c)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/function"
@@ -24,9 +25,9 @@ import (
 )
 
 // The one line by which a program gets another kind.
-func withMem(t *testing.T, b *memsource.Broker) *tasks.Kinds {
+func withMem(t *testing.T, b *memsource.Broker) *kind.Set[kind.Kind] {
 	t.Helper()
-	all, err := tasks.NewKinds(append(kinds.All().All(),
+	all, err := kind.NewSet[kind.Kind](append(kinds.All().All(),
 		subscribe.NewKind(memsource.Kind{Broker: b}, kinds.Sinks()...))...)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -54,21 +55,21 @@ const MaxInFlight = 100_000
 
 // NewKind makes a kind of task of a source: it subscribes to what the source's field says, and delivers to the sink
 // that the task's field deliver names.
-func NewKind(source SourceKind, sinks ...SinkKind) tasks.Kind { return kind{source, sinks} }
+func NewKind(source SourceKind, sinks ...SinkKind) kind.Kind { return taskKind{source, sinks} }
 
-type kind struct {
+type taskKind struct {
 	source SourceKind
 	sinks  []SinkKind
 }
 
-func (k kind) Name() string { return k.source.Name() }
+func (k taskKind) Name() string { return k.source.Name() }
 
-func (k kind) Schema() string { return k.source.Schema() }
+func (k taskKind) Schema() string { return k.source.Schema() }
 
 // Fields are those of a subscription. It runs for as long as it is owned, and is opened again after errors: neither
 // schedules nor restarts go with it.
-func (k kind) Fields() tasks.Fields {
-	return tasks.Fields{Owned: []string{fieldDeliver, fieldRetry, fieldInFlight, fieldOrder}}
+func (k taskKind) Fields() kind.Fields {
+	return kind.Fields{Owned: []string{fieldDeliver, fieldRetry, fieldInFlight, fieldOrder}}
 }
 
 // The fields of a task besides the source's.
@@ -81,7 +82,7 @@ const (
 	fieldDeadLetter = "deadLetter"
 )
 
-func (k kind) TaskFields() []tasks.TaskField {
+func (k taskKind) TaskFields() []kind.TaskField {
 	var sinks []string
 	for _, s := range k.sinks {
 		sinks = append(sinks, fmt.Sprintf("%q: %s", s.Name(), strings.TrimSpace(s.Schema())))
@@ -95,13 +96,13 @@ func (k kind) TaskFields() []tasks.TaskField {
 %s
   }
 }`, strings.Join(k.sinkNames(), ", "), strings.Join(sinks, ",\n"))
-	fields := []tasks.TaskField{{Name: fieldDeliver, Schema: deliver}}
+	fields := []kind.TaskField{{Name: fieldDeliver, Schema: deliver}}
 	r := new(Runner)
 	for _, f := range r.Retry.fields() {
-		fields = append(fields, tasks.TaskField{Name: f.Name, Retry: true, Schema: f.Schema()})
+		fields = append(fields, kind.TaskField{Name: f.Name, Retry: true, Schema: f.Schema()})
 	}
 	for _, f := range r.fields() {
-		fields = append(fields, tasks.TaskField{Name: f.Name, Schema: f.Schema()})
+		fields = append(fields, kind.TaskField{Name: f.Name, Schema: f.Schema()})
 	}
 	return fields
 }
@@ -138,7 +139,7 @@ func (r *Retry) fields() field.List {
 	}}
 }
 
-func (k kind) sinkNames() []string {
+func (k taskKind) sinkNames() []string {
 	names := make([]string, len(k.sinks))
 	for i, s := range k.sinks {
 		names[i] = s.Name()
@@ -147,12 +148,12 @@ func (k kind) sinkNames() []string {
 }
 
 // Parse reads a Runner without a sink: ParseTask is to be called.
-func (k kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
+func (k taskKind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
 	return Runner{Source: k.source.Parse(n, r)}
 }
 
 // ParseTask reads a Runner.
-func (k kind) ParseTask(task *decode.Node, r *decode.Reader) tasks.TaskRunner {
+func (k taskKind) ParseTask(task *decode.Node, r *decode.Reader) kind.TaskRunner {
 	retry := task.Get(fieldRetry)
 	runner := Runner{
 		Source: k.source.Parse(task.Get(k.Name()), r),
@@ -172,7 +173,7 @@ func (k kind) ParseTask(task *decode.Node, r *decode.Reader) tasks.TaskRunner {
 }
 
 // sink reads the one sink that deliver names.
-func (k kind) sink(task *decode.Node, r *decode.Reader) Sink {
+func (k taskKind) sink(task *decode.Node, r *decode.Reader) Sink {
 	deliver := task.Get(fieldDeliver)
 	allowed := strings.Join(k.sinkNames(), ", ")
 	if deliver == nil {
@@ -195,7 +196,7 @@ func (k kind) sink(task *decode.Node, r *decode.Reader) Sink {
 	return nil
 }
 
-// Runner delivers what a source gives to a sink, for as long as the task is owned. It implements [tasks.TaskRunner].
+// Runner delivers what a source gives to a sink, for as long as the task is owned. It implements [kind.TaskRunner].
 type Runner struct {
 	Source   Source
 	Sink     Sink
@@ -226,7 +227,7 @@ func (r Runner) InProcess() {}
 func (r Runner) NeedsRestart(old tasks.Runner) bool { return !reflect.DeepEqual(old, tasks.Runner(r)) }
 
 // Validate says what is wrong with the source, the sink and the retries.
-func (r Runner) Validate(use tasks.Use) []decode.FieldError {
+func (r Runner) Validate(use kind.Use) []decode.FieldError {
 	wrong := decode.Within(r.Kind(), r.Source.Validate())
 	if r.Sink != nil {
 		wrong = append(wrong, decode.Within(fieldDeliver, decode.Within(r.Sink.Kind(), r.Sink.Validate(use)))...)
@@ -261,11 +262,14 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 	return wrong
 }
 
+// Subscribes implements [tasks.Subscriber].
+func (r Runner) Subscribes() {}
+
 // Print shows the source's fields.
-func (r Runner) Print(tasks.Use) any { return r.Source.Print() }
+func (r Runner) Print(kind.Use) any { return r.Source.Print() }
 
 // PrintTask shows the fields besides.
-func (r Runner) PrintTask(use tasks.Use) decode.Fields {
+func (r Runner) PrintTask(use kind.Use) decode.Fields {
 	retry := decode.Pairs("backoff", decode.Pairs("initial", r.Retry.Backoff.Initial, "max", r.Retry.Backoff.Max))
 	if r.Retry.Attempts > 0 {
 		retry = append(decode.Pairs("attempts", r.Retry.Attempts), retry...)
@@ -277,4 +281,4 @@ func (r Runner) PrintTask(use tasks.Use) decode.Fields {
 	return append(fields, r.fields().Print()...)
 }
 
-var _ tasks.TaskKind = kind{}
+var _ kind.TaskKind = taskKind{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -98,7 +99,7 @@ func clipped(text string) string {
 type SinkKind interface {
 	// Name is the field of deliver that chooses the sink, such as http.
 	Name() string
-	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [tasks.Kind].
+	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [kind.Kind].
 	Schema() string
 	// Parse reads the field's value, which has passed the schema.
 	Parse(n *decode.Node, r *decode.Reader) Sink
@@ -110,9 +111,9 @@ type Sink interface {
 	// Kind is the name of its kind.
 	Kind() string
 	// Validate says what is wrong with it, all at once, with paths within the field.
-	Validate(use tasks.Use) []decode.FieldError
+	Validate(use kind.Use) []decode.FieldError
 	// Print is what stands in a configuration for it: text or [decode.Fields].
-	Print(use tasks.Use) any
+	Print(use kind.Use) any
 	// Open makes a receiver for one run of a task. Of env it may use everything until Close returns.
 	Open(ctx context.Context, env tasks.Env, limits Limits) (Receiver, error)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -136,8 +137,8 @@ type worker struct {
 }
 
 func (w *worker) Kind() string                           { return "worker" }
-func (w *worker) Validate(tasks.Use) []decode.FieldError { return nil }
-func (w *worker) Print(tasks.Use) any                    { return "" }
+func (w *worker) Validate(kind.Use) []decode.FieldError { return nil }
+func (w *worker) Print(kind.Use) any                    { return "" }
 func (w *worker) Batch() int                             { return max(1, w.batch) }
 func (w *worker) Close(context.Context) error            { return nil }
 

@@ -23,7 +23,7 @@ import (
 type SourceKind interface {
 	// Name is the field of a task that chooses the source, such as kafka.
 	Name() string
-	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [tasks.Kind].
+	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [kind.Kind].
 	Schema() string
 	// Parse reads the field's value, which has passed the schema. What is wrong beyond single values is for Validate.
 	Parse(n *decode.Node, r *decode.Reader) Source

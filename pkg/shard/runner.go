@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -18,12 +17,6 @@ func (r *runner) Kind() string { return "callback" }
 
 // InProcess implements [tasks.InProcess].
 func (r *runner) InProcess() {}
-
-// Validate finds nothing.
-func (r *runner) Validate(tasks.Use) []decode.FieldError { return nil }
-
-// Print is the kind.
-func (r *runner) Print(tasks.Use) any { return r.Kind() }
 
 // NeedsRestart says no: work of a group stays the same.
 func (r *runner) NeedsRestart(tasks.Runner) bool { return false }

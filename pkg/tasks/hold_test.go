@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr/testr"
 	"go.uber.org/goleak"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/fakehold"
 )
@@ -27,9 +26,6 @@ type named string
 
 func (n named) Kind() string                 { return "callback" }
 func (n named) NeedsRestart(old Runner) bool { return old != Runner(n) }
-
-func (named) Validate(Use) []decode.FieldError { return nil }
-func (n named) Print(Use) any                  { return string(n) }
 
 func (n named) Run(ctx context.Context, env Env) Ending {
 	call, ok := env.Callbacks.Lookup(string(n))
@@ -45,9 +41,6 @@ type shell string
 
 func (s shell) Kind() string                 { return "exec" }
 func (s shell) NeedsRestart(old Runner) bool { return old != Runner(s) }
-
-func (shell) Validate(Use) []decode.FieldError { return nil }
-func (s shell) Print(Use) any                  { return string(s) }
 
 func (s shell) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{

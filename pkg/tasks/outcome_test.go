@@ -13,7 +13,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/elect"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
@@ -245,9 +244,6 @@ type finished struct{}
 
 func (finished) Kind() string             { return "finished" }
 func (finished) NeedsRestart(Runner) bool { return false }
-
-func (finished) Validate(Use) []decode.FieldError { return nil }
-func (finished) Print(Use) any                    { return nil }
 
 func (finished) Run(ctx context.Context, _ Env) Ending {
 	<-ctx.Done()

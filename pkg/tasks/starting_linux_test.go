@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/suites"
 )
@@ -74,9 +73,6 @@ type program string
 
 func (p program) Kind() string                 { return "exec" }
 func (p program) NeedsRestart(old Runner) bool { return old != Runner(p) }
-
-func (program) Validate(Use) []decode.FieldError { return nil }
-func (p program) Print(Use) any                  { return string(p) }
 
 func (p program) Run(ctx context.Context, env Env) Ending {
 	child, err := env.Processes.Start(ctx, Command{Args: []string{string(p)}, Environ: env.Environ()})

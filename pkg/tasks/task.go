@@ -26,6 +26,7 @@ package tasks
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"reflect"
 	"time"
@@ -54,6 +55,45 @@ type Task struct {
 	Timing
 }
 
+// Runner is the work of a task. It is a value that is never changed, and
+// its methods may be called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls
+// Go functions.
+//
+// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when Run is called, and
+// ends when its context does.
+type Runner interface {
+	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
+	Kind() string
+	// NeedsRestart says whether a run that was started as old, of the same kind, must start again to be this.
+	NeedsRestart(old Runner) bool
+	// Run does the work once and returns when nothing of it is left, soon after ctx ends. Between ticks it goes on
+	// for as long as ctx does.
+	Run(ctx context.Context, env Env) Ending
+}
+
+// InProcess is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off.
+// See [Config.RunInside].
+type InProcess interface {
+	Runner
+	// InProcess does nothing.
+	InProcess()
+}
+
+// Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again
+// with other fields. Leave is called after the last Run, and the key goes on when it returns. What the remote lease
+// promised bounds it.
+type Leaver interface {
+	Runner
+	Leave(ctx context.Context, env Env)
+}
+
+// Subscriber is a Runner that delivers what arrives somewhere, and so may be behind.
+type Subscriber interface {
+	Runner
+	// Subscribes does nothing.
+	Subscribes()
+}
+
 // Key is what is locked for the task.
 func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
 
@@ -64,7 +104,7 @@ func (t Task) Identity() Identity {
 
 // Subscribes says whether the task is a subscription: one that may be behind.
 func (t Task) Subscribes() bool {
-	_, is := t.Runner.(TaskRunner)
+	_, is := t.Runner.(Subscriber)
 	return is
 }
 

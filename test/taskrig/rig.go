@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
-	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -127,10 +126,8 @@ func Env(t *testing.T, change ...func(*tasks.Config)) (tasks.Env, *fakehold.Hold
 // idle is a runner that does nothing but to hand on what it is given.
 type idle func(env tasks.Env)
 
-func (idle) Kind() string                           { return "idle" }
-func (idle) Validate(tasks.Use) []decode.FieldError { return nil }
-func (idle) Print(tasks.Use) any                    { return "" }
-func (idle) NeedsRestart(tasks.Runner) bool         { return false }
+func (idle) Kind() string                   { return "idle" }
+func (idle) NeedsRestart(tasks.Runner) bool { return false }
 
 func (r idle) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 	env.Status.Running()

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -35,10 +36,10 @@ func (Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 }
 
 // Validate finds nothing.
-func (Runner) Validate(tasks.Use) []decode.FieldError { return nil }
+func (Runner) Validate(kind.Use) []decode.FieldError { return nil }
 
 // Print is an empty mapping.
-func (Runner) Print(tasks.Use) any { return decode.Fields{} }
+func (Runner) Print(kind.Use) any { return decode.Fields{} }
 
 // Kind reads runners from a configuration.
 type Kind struct{}
@@ -57,7 +58,7 @@ func (Kind) Schema() string {
 }
 
 // Fields are those of work without ticks.
-func (Kind) Fields() tasks.Fields { return tasks.Fields{Owned: tasks.FieldsOfWork().Owned} }
+func (Kind) Fields() kind.Fields { return kind.Fields{Owned: kind.FieldsOfWork().Owned} }
 
 // Parse reads a Runner.
-func (Kind) Parse(*decode.Node, *decode.Reader) tasks.Runner { return Runner{} }
+func (Kind) Parse(*decode.Node, *decode.Reader) kind.Runner { return Runner{} }

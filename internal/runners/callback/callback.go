@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -57,13 +58,13 @@ func (Kind) Schema() string {
 }
 
 // Fields are those of work.
-func (Kind) Fields() tasks.Fields { return tasks.FieldsOfWork() }
+func (Kind) Fields() kind.Fields { return kind.FieldsOfWork() }
 
 // Parse reads a Runner.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner { return Runner(r.Text(n, "")) }
+func (Kind) Parse(n *decode.Node, r *decode.Reader) kind.Runner { return Runner(r.Text(n, "")) }
 
 // Validate checks that a function of that name is registered.
-func (r Runner) Validate(use tasks.Use) []decode.FieldError {
+func (r Runner) Validate(use kind.Use) []decode.FieldError {
 	if r == "" {
 		return []decode.FieldError{{Message: "is empty, must be a name registered in Go"}}
 	}
@@ -83,4 +84,4 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 }
 
 // Print is the name.
-func (r Runner) Print(tasks.Use) any { return string(r) }
+func (r Runner) Print(kind.Use) any { return string(r) }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -99,10 +100,10 @@ func (Kind) Name() string { return Name }
 func (Kind) Schema() string { return schema }
 
 // Fields are those of work.
-func (Kind) Fields() tasks.Fields { return tasks.FieldsOfWork() }
+func (Kind) Fields() kind.Fields { return kind.FieldsOfWork() }
 
 // Parse reads a Runner. Variables that the task's own env sets count for its command and dir.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
+func (Kind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
 	env, command, dir := n.Get("env"), n.Get("command"), n.Get("dir")
 	ready := n.Get("ready")
 	runner := Runner{
@@ -121,7 +122,7 @@ func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
 }
 
 // Validate checks the command and the names of its variables.
-func (r Runner) Validate(tasks.Use) []decode.FieldError {
+func (r Runner) Validate(kind.Use) []decode.FieldError {
 	var wrong []decode.FieldError
 	switch {
 	case len(r.Command) == 0:
@@ -145,7 +146,7 @@ func (r Runner) Validate(tasks.Use) []decode.FieldError {
 }
 
 // Print shows the fields as they are written, secrets hidden.
-func (r Runner) Print(tasks.Use) any {
+func (r Runner) Print(kind.Use) any {
 	ready := decode.Pairs("delay", r.Ready.Delay)
 	if r.Ready.Notify {
 		ready = decode.Pairs("notify", true)

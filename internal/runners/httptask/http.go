@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -90,10 +91,10 @@ func (Kind) Name() string { return Name }
 func (Kind) Schema() string { return new(Runner).fields(&endpoint.Endpoint{}).Schema("Calls a URL.") }
 
 // Fields are those of work.
-func (Kind) Fields() tasks.Fields { return tasks.FieldsOfWork() }
+func (Kind) Fields() kind.Fields { return kind.FieldsOfWork() }
 
 // Parse reads a Runner.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) tasks.Runner {
+func (Kind) Parse(n *decode.Node, r *decode.Reader) kind.Runner {
 	var to endpoint.Endpoint
 	var run Runner
 	run.fields(&to).Parse(n, r)
@@ -128,7 +129,7 @@ func (r Runner) endpoint() endpoint.Endpoint {
 }
 
 // Validate checks the URL, the method, the headers and the time-out.
-func (r Runner) Validate(use tasks.Use) []decode.FieldError {
+func (r Runner) Validate(use kind.Use) []decode.FieldError {
 	to := r.endpoint()
 	wrong := append(r.fields(&to).Check(), to.Validate()...)
 	if r.Body != "" && len(r.JSON) > 0 {
@@ -145,7 +146,7 @@ func (r Runner) Validate(use tasks.Use) []decode.FieldError {
 }
 
 // Print shows the fields as they are written.
-func (r Runner) Print(use tasks.Use) any {
+func (r Runner) Print(use kind.Use) any {
 	if r.Timeout = cmp.Or(r.Timeout, DefaultTimeout); !use.Ticks {
 		r.Timeout = r.sessionTimeout(use.Lease)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
@@ -310,7 +311,7 @@ func TestTickAsRequest(t *testing.T) {
 	if err := tick(object); err == nil || !strings.Contains(err.Error(), "http.json.x: $(NOT_SET) is not set") {
 		t.Errorf("%v", err)
 	}
-	if wrong := (Runner{URL: "http://a", Body: "x", JSON: object.JSON}).Validate(tasks.Use{Ticks: true}); len(wrong) != 1 ||
+	if wrong := (Runner{URL: "http://a", Body: "x", JSON: object.JSON}).Validate(kind.Use{Ticks: true}); len(wrong) != 1 ||
 		wrong[0].Path[0] != "json" {
 		t.Errorf("both a body and JSON: %v", wrong)
 	}

@@ -16,6 +16,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
@@ -348,17 +349,17 @@ func TestValidate(t *testing.T) {
 		"Content-Type: is set":   {URL: "http://x", Headers: map[string]string{"Content-Type": "1"}},
 		"Idempotency-Key: is se": {URL: "http://x", Headers: map[string]string{"Idempotency-Key": "1"}},
 	} {
-		wrong := sink.Validate(tasks.Use{})
+		wrong := sink.Validate(kind.Use{})
 		if len(wrong) != 1 || !strings.Contains(wrong[0].Error(), want) {
 			t.Errorf("%v, want %q", wrong, want)
 		}
 	}
-	wrong := Sink{URL: "x", Method: "A B", BatchSize: -1, Timeout: -1}.Validate(tasks.Use{})
+	wrong := Sink{URL: "x", Method: "A B", BatchSize: -1, Timeout: -1}.Validate(kind.Use{})
 	if len(wrong) != 4 {
 		t.Errorf("%v, want all four", wrong)
 	}
 	fine := Sink{URL: "$(URL)", Headers: map[string]string{"Accept": "x", "Content-Typ": "y"}, BatchSize: MaxBatchSize}
-	if wrong := fine.Validate(tasks.Use{}); len(wrong) > 0 {
+	if wrong := fine.Validate(kind.Use{}); len(wrong) > 0 {
 		t.Error(wrong)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -79,7 +80,7 @@ func (s Sink) endpoint() endpoint.Endpoint {
 }
 
 // Validate checks the URL, the method, the headers and the numbers.
-func (s Sink) Validate(tasks.Use) []decode.FieldError {
+func (s Sink) Validate(kind.Use) []decode.FieldError {
 	to := s.endpoint()
 	return append(s.fields(&to).Check(), to.Validate("ce-", "content-type")...)
 }
@@ -90,7 +91,7 @@ func (s Sink) MostAtOnce() (field string, most int) {
 }
 
 // Print shows the fields as they are written.
-func (s Sink) Print(tasks.Use) any {
+func (s Sink) Print(kind.Use) any {
 	to := s.endpoint()
 	return s.fields(&to).Print()
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -70,10 +71,10 @@ type Sink string
 func (s Sink) Kind() string { return Name }
 
 // Validate checks that a function of that name is registered.
-func (s Sink) Validate(use tasks.Use) []decode.FieldError { return callback.Runner(s).Validate(use) }
+func (s Sink) Validate(use kind.Use) []decode.FieldError { return callback.Runner(s).Validate(use) }
 
 // Print is the name.
-func (s Sink) Print(tasks.Use) any { return string(s) }
+func (s Sink) Print(kind.Use) any { return string(s) }
 
 // Open finds the function.
 func (s Sink) Open(_ context.Context, env tasks.Env, _ subscribe.Limits) (subscribe.Receiver, error) {

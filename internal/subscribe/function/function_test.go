@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -144,7 +145,7 @@ func TestHandlerIsNoTask(t *testing.T) {
 		"take": "", "other": "one of those registered in Go: take",
 		"": "is empty",
 	} {
-		wrong := sink.Validate(tasks.Use{Callbacks: registry})
+		wrong := sink.Validate(kind.Use{Callbacks: registry})
 		if (want == "") != (len(wrong) == 0) || want != "" && !strings.Contains(wrong[0].Error(), want) {
 			t.Errorf("%q: %v, want %q", sink, wrong, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -228,12 +229,12 @@ func TestALogThatNobodyReads(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	wrong := Sink{Timeout: -1, Env: map[string]string{"SHARDCTL_KEY": "x"}}.Validate(tasks.Use{})
+	wrong := Sink{Timeout: -1, Env: map[string]string{"SHARDCTL_KEY": "x"}}.Validate(kind.Use{})
 	if got := fmt.Sprint(wrong); len(wrong) != 3 || !strings.Contains(got, "command: is required") ||
 		!strings.Contains(got, "env.SHARDCTL_KEY: is set by shardctl") || !strings.Contains(got, "timeout: must be") {
 		t.Errorf("%v", wrong)
 	}
-	shown := fmt.Sprint(Sink{Command: []string{"x", "http://u:secret@h"}}.Print(tasks.Use{}))
+	shown := fmt.Sprint(Sink{Command: []string{"x", "http://u:secret@h"}}.Print(kind.Use{}))
 	if strings.Contains(shown, "secret") || strings.Contains(shown, "ready") ||
 		!strings.Contains(shown, "{timeout 30s}") {
 		t.Errorf("it prints %s", shown)

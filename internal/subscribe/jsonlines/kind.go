@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -63,12 +64,12 @@ func (s Sink) Kind() string { return Name }
 func (s Sink) command() exec.Runner { return exec.Runner{Command: s.Command, Env: s.Env, Dir: s.Dir} }
 
 // Validate checks the command, the names of its variables and the time-out.
-func (s Sink) Validate(use tasks.Use) []decode.FieldError {
+func (s Sink) Validate(use kind.Use) []decode.FieldError {
 	return append(s.command().Validate(use), subscribe.CheckTimeout(s.Timeout)...)
 }
 
 // Print shows the fields as they are written.
-func (s Sink) Print(use tasks.Use) any {
+func (s Sink) Print(use kind.Use) any {
 	var shown decode.Fields
 	all, _ := s.command().Print(use).(decode.Fields)
 	for _, f := range all {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/mqtt"
@@ -191,8 +192,8 @@ func (s *said) Trouble(err error) { s.troubles.Add(fmt.Sprint(err)) }
 type nowhere struct{}
 
 func (nowhere) Kind() string                           { return "nowhere" }
-func (nowhere) Validate(tasks.Use) []decode.FieldError { return nil }
-func (nowhere) Print(tasks.Use) any                    { return "" }
+func (nowhere) Validate(kind.Use) []decode.FieldError { return nil }
+func (nowhere) Print(kind.Use) any                    { return "" }
 func (nowhere) Batch() int                             { return 1 }
 func (nowhere) Close(context.Context) error            { return nil }
 
