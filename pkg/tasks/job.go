@@ -119,7 +119,7 @@ func (j *job) begin(token int64, now moment) effects {
 	}
 	followSchedule(&j.status, j.task, now.wall)
 	j.status.Undeclared = false
-	if err := j.task.ended(outcome, j.asked); err != nil {
+	if err := hasEnded(j.task, outcome, j.asked); err != nil {
 		j.status.Outcome = outcome
 		return j.leave(err, now)
 	}
@@ -271,19 +271,6 @@ func (j *job) left(now moment) effects {
 	return fx
 }
 
-// Asked is what operators ask of a task. Each request names the fencing token that the task's key had when it was made.
-// One with an older token than the last start has been obeyed, or something newer has happened since. Zero: nothing.
-type Asked struct {
-	// Restart ends a run under this token, and starts another.
-	Restart int64
-	// Rerun makes an outcome under this token, or an older one, be forgotten.
-	Rerun int64
-	// Trigger asks for one tick more, at this moment in Unix ms, of a task with ticks. Each is fired once.
-	Trigger int64
-	// Resumed is when a pause ended last, Unix ms: ticks up to then do not count.
-	Resumed int64
-}
-
 // ask takes what operators ask of the task now. token is that of the last start.
 func (j *job) ask(a Asked, token int64, now moment) effects {
 	j.asked = a
@@ -294,14 +281,14 @@ func (j *job) ask(a Asked, token int64, now moment) effects {
 	if a.Restart > 0 && a.Restart >= token {
 		fx = j.restart(now)
 	}
-	if j.ticks != nil && j.phase == idle && a.triggered(j.status) {
+	if j.ticks != nil && j.phase == idle && triggered(a, j.status) {
 		fx = fx.and(j.proceed(now))
 	}
 	return fx
 }
 
 // triggered says whether a tick more was asked for that a task with this status has not fired.
-func (a Asked) triggered(status elect.TaskStatus) bool { return a.Trigger > status.LastTrigger }
+func triggered(a Asked, status elect.TaskStatus) bool { return a.Trigger > status.LastTrigger }
 
 // restart ends what runs, or waits to be tried again, and starts it. A run of a tick is started for the same tick.
 func (j *job) restart(now moment) effects {
@@ -321,66 +308,36 @@ func (j *job) restart(now moment) effects {
 	return j.proceed(now)
 }
 
-// effects are what is to be done, in this order. The zero value is nothing.
-type effects struct {
-	cut     error      // the run is to be asked to stop, for this reason
-	ended   []runCount // runs to be counted
-	missed  missedTick // a tick that is not run
-	ahead   time.Time  // a tick that does not count: it was fired by a clock that was far ahead
-	looping CrashLoop  // with failures: it ends again and again
-	invalid error      // the task cannot run at all
-	fresh   bool       // it begins again: nothing is left of what ran before
-	note    bool       // the lease gets the status, if it knows another
-	run     bool       // the start is to be run
-	leave   bool       // the runner is to take leave
-	over    error      // nothing is left; what the task ended with
+// Causes, beside those of package elect, of a run being asked to stop.
+var (
+	errTimeout   = errors.New("run took longer than its timeout")
+	errReplaced  = errors.New("the next tick takes the place of this run")
+	errRestarted = errors.New("an operator asked for a restart")
+	errChanged   = errors.New("the task is declared with other fields now")
+)
+
+// loadEvery is the least time between two loads of a task that are noted.
+const loadEvery = 30 * time.Second
+
+// meter averages what is said of one task's load. It is a pure machine.
+type meter struct {
+	since time.Time // of the average; zero: nothing was said yet
+	sum   float64
+	n     int
 }
 
-// runCount is one run that ended.
-type runCount struct {
-	result Result
-	took   time.Duration
-	err    error
-	start  Start
-	code   int
-	again  bool // it is tried again
-	trace  TraceContext
+// take adds a load to the average, and gives that when it is over loadEvery, or the first one.
+func (m *meter) take(load float64, now time.Time) (mean float64, ok bool) {
+	m.sum += load
+	m.n++
+	if !m.since.IsZero() && now.Sub(m.since) < loadEvery {
+		return 0, false
+	}
+	mean = m.sum / float64(m.n)
+	*m = meter{since: now}
+	return mean, true
 }
 
-// missedTick is a tick that is not run, and how late it came; zero: none.
-type missedTick struct {
-	at   time.Time
-	late time.Duration
-}
-
-// and is both effects, as one.
-func (fx effects) and(more effects) effects {
-	fx.ended = append(fx.ended, more.ended...)
-	if more.missed.late > fx.missed.late {
-		fx.missed = more.missed
-	}
-	if fx.ahead.IsZero() {
-		fx.ahead = more.ahead
-	}
-	if more.looping.Failures > 0 {
-		fx.looping = more.looping
-	}
-	fx.fresh = fx.fresh || more.fresh
-	fx.note = fx.note || more.note
-	fx.run = fx.run || more.run
-	fx.leave = fx.leave || more.leave
-	if more.cut != nil {
-		fx.cut = more.cut
-	}
-	if more.invalid != nil {
-		fx.invalid = more.invalid
-	}
-	if more.over != nil {
-		fx.over = more.over
-	}
-	return fx
-}
-
-// reports says whether the lease is to get the job's status now. The status of a start without a token, with its tick,
-// counts only once the lock is advanced to it.
-func (fx effects) reports(j *job) bool { return fx.note && (j.phase != active || j.start.Token > 0) }
+// moment is a point in time by two clocks. The wall clock is for ticks and for people, and may be set at any time; the
+// steady one is for pauses.
+type moment struct{ wall, steady time.Time }

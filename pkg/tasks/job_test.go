@@ -108,11 +108,11 @@ func drawTask(t *rapid.T) *Task {
 		task.Schedule = rapid.SampledFrom([]string{"*/10 * * * *", "@hourly", "malformed"}).Draw(t, "schedule")
 		task.Overlap = rapid.SampledFrom([]Overlap{OverlapSkip, OverlapReplace}).Draw(t, "overlap")
 		task.Retry.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts")
-		return task.complete()
+		return complete(&task)
 	}
 	task.Restart = rapid.SampledFrom([]RestartPolicy{RestartAlways, RestartOnFailure, RestartNever}).Draw(t, "restart")
 	task.MaxRestarts = rapid.IntRange(0, 3).Draw(t, "maxRestarts")
-	return task.complete()
+	return complete(&task)
 }
 
 // Whatever happens, and in whatever order, there is one run at a time, none after a stop, no tick twice, and one end.
@@ -136,7 +136,7 @@ func TestJobKeepsItsPromises(t *testing.T) {
 				m.apply(t, m.job.stopped(elect.ErrReleased, m.now))
 			case event == 1:
 				task := drawTask(t)
-				if task.digest() != m.status.Schedule {
+				if digest(&task.Timing) != m.status.Schedule {
 					m.last = 0
 				}
 				m.apply(t, m.changed(task, m.now))

@@ -37,7 +37,7 @@ func TestSetLoad(t *testing.T) {
 		task := Task{Group: "g", Name: "a", Restart: RestartAlways}
 		hold := fakehold.New(task.Key())
 		h := newHeld(hold, nil, func(error) {})
-		h.job = newJob(task.complete(), hold.Status())
+		h.job = newJob(complete(&task), hold.Status())
 		h.job.phase, h.job.start.Token = active, 1
 		s.loop.post(func() { s.loop.held[h.key] = h })
 		said := func(load float64, after time.Duration) elect.Load {

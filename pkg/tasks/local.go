@@ -99,12 +99,6 @@ func (p *localProcess) wait() {
 	}
 }
 
-// How often a group is looked at while it is ending: soon at first, since most are quick.
-const (
-	firstLook = 2 * time.Millisecond
-	lastLook  = 200 * time.Millisecond
-)
-
 // watch sends what Stop asks for, and closes gone when nothing of the group is left.
 func (p *localProcess) watch() {
 	defer close(p.gone)
@@ -152,3 +146,9 @@ func (p *localProcess) act(now time.Time) (killed bool, next time.Duration) {
 	process.SignalGroup(p.pid, syscall.SIGKILL)
 	return true, 0
 }
+
+// How often a group is looked at while it is ending: soon at first, since most are quick.
+const (
+	firstLook = 2 * time.Millisecond
+	lastLook  = 200 * time.Millisecond
+)

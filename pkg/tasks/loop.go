@@ -3,6 +3,7 @@ package tasks
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -126,7 +127,7 @@ func (l *loop) stop(h *held, cause error) {
 func (l *loop) declare(tasks []*Task) (gone []elect.Key) {
 	next := make(map[elect.Key]*Task, len(tasks))
 	for _, t := range tasks {
-		next[t.Key()] = t.complete()
+		next[t.Key()] = complete(t)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +296,7 @@ func (l *loop) observe(h *held, fx effects) {
 
 func (l *loop) count(h *held, run runCount) {
 	l.shared.cfg.Metrics.RunDone(h.key, run.result, run.took)
-	if h.job.task.keepsRuns() {
+	if keepsRuns(h.job.task) {
 		ended := time.Now()
 		l.shared.cfg.Journal.Ran(h.key, PastRun{
 			Start: run.start, Began: ended.Add(-run.took), Ended: ended, Result: run.result, Code: run.code,
@@ -303,7 +304,7 @@ func (l *loop) count(h *held, run runCount) {
 			Again: run.again,
 		})
 	}
-	log := run.trace.logger(l.shared.log(h.hold)).WithValues("result", run.result)
+	log := logger(run.trace, l.shared.log(h.hold)).WithValues("result", run.result)
 	switch {
 	case run.result == ResultSkipped:
 		log.V(1).Info("A tick was skipped: the run before it still goes", "tick", run.start.Tick())
@@ -316,6 +317,18 @@ func (l *loop) count(h *held, run runCount) {
 	default:
 		log.Info("Task ended", "token", run.start.Token, "duration", run.took)
 	}
+}
+
+// complete returns t itself when all its fields are filled in, as those of a configuration are, else a copy: tasks
+// are many.
+func complete(t *Task) *Task {
+	all := t.WithDefaults()
+	was, is := *t, all
+	was.Labels, was.Runner, is.Labels, is.Runner = nil, nil, nil, nil // they have no defaults
+	if reflect.DeepEqual(was, is) {
+		return t
+	}
+	return &all
 }
 
 // runnable is the work of a key that the elector starts and stops. It implements [elect.Runnable].

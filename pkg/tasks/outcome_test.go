@@ -380,7 +380,7 @@ func TestWhatEndsForGood(t *testing.T) {
 		"on-failure, failed and too often": {RestartOnFailure, 1, failed, 2, true},
 	} {
 		task := &Task{Restart: c.restart, MaxRestarts: c.maxRestarts}
-		if got := task.endsForGood(c.end, c.failures); got != c.want {
+		if got := endsForGood(task, c.end, c.failures); got != c.want {
 			t.Errorf("%s: ends for good %v, want %v", name, got, c.want)
 		}
 	}
@@ -406,7 +406,7 @@ func TestWhichOutcomesStillCount(t *testing.T) {
 			Task{Restart: RestartAlways, MaxRestarts: 3}, failed, 0, failedFor,
 		},
 	} {
-		err := c.task.ended(c.outcome, Asked{Rerun: c.rerun})
+		err := hasEnded(&c.task, c.outcome, Asked{Rerun: c.rerun})
 		if (c.want == "") != (err == nil) || err != nil && (err.Error() != c.want || !errors.Is(err, ErrDone)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

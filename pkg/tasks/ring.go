@@ -30,27 +30,6 @@ type logs struct {
 	left  []elect.Key // tasks that have left, the longest gone first
 }
 
-// ring is the newest lines of one task. Its buffer is allocated with the first line. Guarded by logs.mu.
-type ring struct {
-	users int      // Runs that may write to it
-	claim int64    // the token with which the task was last held from
-	token int64    // of the last start
-	lines []record // circular: the oldest of n is at first
-	first int
-	n     int
-	text  int // bytes of all texts
-	seq   uint64
-	sinks [2]chan struct{} // held by who passes a line on: stdout, stderr
-}
-
-// record is a line as it is kept. Its number follows from its place.
-type record struct {
-	at     int64 // Unix nanoseconds
-	token  int64 // of the start
-	text   string
-	stderr bool
-}
-
 func newLogs() *logs { return &logs{budget: logBudget, rings: map[elect.Key]*ring{}} }
 
 // open keeps the key's ring until it is released. The token is that of the claim.
@@ -176,16 +155,17 @@ func (l *logs) shrink() {
 	}
 }
 
-// level is the largest size to which all may be cut so that their sum stays within total.
-func level(sizes []int, total int) int {
-	slices.Sort(sizes)
-	for i, size := range sizes {
-		if share := total / (len(sizes) - i); size > share {
-			return share
-		}
-		total -= size
-	}
-	return math.MaxInt
+// ring is the newest lines of one task. Its buffer is allocated with the first line. Guarded by logs.mu.
+type ring struct {
+	users int      // Runs that may write to it
+	claim int64    // the token with which the task was last held from
+	token int64    // of the last start
+	lines []record // circular: the oldest of n is at first
+	first int
+	n     int
+	text  int // bytes of all texts
+	seq   uint64
+	sinks [2]chan struct{} // held by who passes a line on: stdout, stderr
 }
 
 // size is what the ring counts for in the budget.
@@ -234,4 +214,24 @@ func (r *ring) resize(capacity int) {
 		lines[i] = r.lines[(r.first+i)%len(r.lines)]
 	}
 	r.lines, r.first = lines, 0
+}
+
+// record is a line as it is kept. Its number follows from its place.
+type record struct {
+	at     int64 // Unix nanoseconds
+	token  int64 // of the start
+	text   string
+	stderr bool
+}
+
+// level is the largest size to which all may be cut so that their sum stays within total.
+func level(sizes []int, total int) int {
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if share := total / (len(sizes) - i); size > share {
+			return share
+		}
+		total -= size
+	}
+	return math.MaxInt
 }

@@ -7,10 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/internal/wallclock"
@@ -84,12 +81,32 @@ func (r *taskRuns) attempt(
 
 // logStart logs a start. One of a tick is no change of what runs where.
 func (r *taskRuns) logStart(start Start) {
-	log := r.trace.logger(r.log)
+	log := logger(r.trace, r.log)
 	if start.ScheduledAt.IsZero() {
 		log.Info("Task started", "token", start.Token, "attempt", start.Attempt)
 		return
 	}
 	log.V(1).Info("Run started", "token", start.Token, "attempt", start.Attempt, "tick", start.Tick())
+}
+
+// begin begins the span of a run.
+func (r *taskRuns) begin(ctx context.Context, start Start) (context.Context, Span) {
+	tracer, task := r.shared.cfg.Tracer, r.task()
+	if tracer == nil {
+		return ctx, noSpan{}
+	}
+	return tracer.Begin(ctx, r.traced(task, start))
+}
+
+// traced is a run as traces show it.
+func (r *taskRuns) traced(task Task, start Start) TracedRun {
+	run := TracedRun{
+		Identity: task.Identity(), Start: start, Session: r.hold.Session(), Subscribes: task.Subscribes(),
+	}
+	if task.Runner != nil {
+		run.Kind = task.Kind()
+	}
+	return run
 }
 
 // work runs the runner once, and notes how that ended also when it panics or ends its goroutine.
@@ -111,7 +128,7 @@ func (r *taskRuns) work(ctx context.Context, start Start, lease *runLease, span 
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("%s panicked: %v", task.Kind(), p)
-			r.trace.logger(r.log).Error(err, "A run panicked", "token", start.Token, "stack", string(debug.Stack()))
+			logger(r.trace, r.log).Error(err, "A run panicked", "token", start.Token, "stack", string(debug.Stack()))
 			*end = Ended(ctx, err)
 		}
 		if !unwatched() {
@@ -158,7 +175,7 @@ func (r *taskRuns) env(task Task, start Start, lease *runLease) Env {
 	env := Env{
 		Identity: task.Identity(), Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
 		Lease: lease, Advance: lease.Advance, Remote: r.remote, Processes: commands{r.scope, start},
-		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: r.trace.logger(r.log),
+		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: logger(r.trace, r.log),
 	}
 	if tracer := r.shared.cfg.Tracer; tracer != nil {
 		run := r.traced(task, start)
@@ -212,97 +229,64 @@ func (p *reporter) stopping() {
 	p.r.report(StateStopping)
 }
 
-var _ Hold = (*elect.Lease)(nil)
-
-// scope is what the runs of a task, their commands and the output of those have in common.
-type scope struct {
-	shared   *shared
+// runLease is the lease as one run sees it: its value is under the token of that run.
+type runLease struct {
+	Lease
 	hold     Hold
-	log      logr.Logger
-	declared atomic.Pointer[Task] // as it is now
-	stuck    atomic.Bool          // an alarm was raised
+	advanced func(token int64) // takes what an Advance gave; 0: nothing
+
+	mu    sync.Mutex
+	value elect.Checkpoint
+	token int64 // of the newest Advance; 0: there was none
+	over  bool
 }
 
-func newScope(m *shared, t *Task, hold Hold) *scope {
-	s := &scope{shared: m, hold: hold, log: m.log(hold)}
-	s.declared.Store(t)
-	return s
+func newRunLease(hold Hold, advanced func(token int64)) *runLease {
+	return &runLease{Lease: hold, hold: hold, advanced: advanced, value: hold.Checkpoint()}
 }
 
-// task is the task as it is declared now.
-func (s *scope) task() Task { return *s.declared.Load() }
-
-// declare notes the task as it is declared now.
-func (s *scope) declare(t *Task) { s.declared.Store(t) }
-
-var (
-	errStuck      = errors.New("task does not end: its key stays here until it does")
-	errStartStuck = errors.New("command does not start: the file system of its program or directory does not answer")
-)
-
-// slowStart is how long a start keeps one of the slots for simultaneous starts. One that takes longer hangs, on a
-// dead file server as a rule, and must not hold up the others.
-const slowStart = time.Second
-
-// watchStop begins when a task is asked to stop; end is called when nothing of it is left.
-func (s *scope) watchStop() (end func()) {
-	cfg := s.shared.cfg
-	return raiseAfter(s.task().Stop.Timeout+cfg.StuckAfter, func(since time.Time) bool {
-		if !s.stuck.CompareAndSwap(false, true) {
-			return false // what is left of a command is watched as well as the run that it is of
-		}
-		s.log.Error(errStuck, "The task is stuck", "duration", time.Since(since))
-		if cfg.OnStuck != nil {
-			cfg.OnStuck(s.task(), since)
-		}
-		return true
-	}, func(since time.Time) {
-		s.stuck.Store(false)
-		s.log.Info("The task has ended after all", "duration", time.Since(since))
-		if cfg.OnUnstuck != nil {
-			cfg.OnUnstuck(s.task())
-		}
-	})
-}
-
-// watchStart begins when a command is about to start. leave frees its place; end is called with the starter's answer.
-func (s *scope) watchStart(leave func()) (end func()) {
-	cfg := s.shared.cfg
-	slow := time.AfterFunc(slowStart, leave)
-	answered := raiseAfter(cfg.StuckAfter, func(since time.Time) bool {
-		s.log.Error(errStartStuck, "The task does not start", "duration", time.Since(since))
-		if cfg.OnStartStuck != nil {
-			cfg.OnStartStuck(s.task(), since)
-		}
-		return true
-	}, func(since time.Time) {
-		s.log.Info("The start is over after all", "duration", time.Since(since))
-		if cfg.OnStartUnstuck != nil {
-			cfg.OnStartUnstuck(s.task())
-		}
-	})
-	return func() {
-		slow.Stop()
-		answered()
+// Advance gives the run that goes on a new, larger token, and puts the value under it.
+func (l *runLease) Advance(ctx context.Context) (int64, error) {
+	if l.isOver() {
+		return 0, elect.ErrReleased
 	}
+	token, err := l.hold.Advance(ctx, l.hold.Status())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return 0, elect.ErrReleased // the token is the next start's
+	}
+	if err == nil {
+		l.token, l.value = token, l.hold.Checkpoint()
+	}
+	l.advanced(token) // also after an error: it may have written an older status over a newer one
+	return token, err
 }
 
-// raiseAfter calls raise when end has not been called for so long, and calm at the end if raise returned true. They get
-// the time at which the watch began.
-func raiseAfter(after time.Duration, raise func(since time.Time) bool, calm func(since time.Time)) (end func()) {
-	var mu sync.Mutex
-	raised, over, since := false, false, time.Now()
-	timer := time.AfterFunc(after, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		raised = !over && raise(since)
-	})
-	return func() {
-		timer.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if over = true; raised {
-			calm(since)
-		}
-	}
+// end says that the run has returned, and gives the token of its newest Advance; 0: there was none.
+func (l *runLease) end() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	return l.token
+}
+
+func (l *runLease) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+func (l *runLease) checkpoint() elect.Checkpoint {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.value
+}
+
+// Value implements [elect.Checkpoint].
+func (l *runLease) Value(ctx context.Context) ([]byte, error) { return l.checkpoint().Value(ctx) }
+
+// SetValue implements [elect.Checkpoint].
+func (l *runLease) SetValue(ctx context.Context, value []byte) error {
+	return l.checkpoint().SetValue(ctx, value)
 }

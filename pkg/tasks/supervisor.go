@@ -4,15 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"runtime"
 	"sync"
-	"time"
 
-	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -90,7 +85,7 @@ func (s *Supervisor) Runnable(elect.Key) elect.Runnable { return &runnable{loop:
 // hold the key otherwise, and returns what that ends with. The key of a task that has ended for good is not suspended.
 func (s *Supervisor) Run(ctx context.Context, t Task, hold Hold) error {
 	ended := make(chan error, 1)
-	h := newHeld(hold, t.complete(), func(err error) { ended <- err })
+	h := newHeld(hold, complete(&t), func(err error) { ended <- err })
 	//nolint:contextcheck // ctx ends it by stop
 	s.loop.begin(h)
 	defer context.AfterFunc(ctx, func() { s.loop.stop(h, context.Cause(ctx)) })() //nolint:contextcheck // likewise
@@ -131,112 +126,3 @@ func (s *Supervisor) Close() {
 		}
 	})
 }
-
-// Config is what a [Supervisor] needs. Only Lease is required. Hooks are called from many goroutines, must not
-// block, and may be nil.
-type Config struct {
-	// Instance is this replica's name, for SHARDCTL_INSTANCE and the like.
-	Instance string
-	// Lease is T, the duration of the leases that tasks are held under.
-	Lease time.Duration
-	// Registry holds the callbacks. Nil: none.
-	Registry *Registry
-	// Application runs tasks with assign. Nil: there is none.
-	Application Application
-	// Starter starts commands. Nil: a [LocalStarter] of the supervisor's own.
-	Starter Starter
-	// HTTPClient makes the client for requests whose server is checked against the certificates in caFile, or, when
-	// that is empty, the system's. It is called for every request. Nil: clients that the supervisor keeps.
-	HTTPClient func(caFile string) (*http.Client, error)
-	// Environ is the environment, NAME=value, that commands inherit and $(NAME) is looked up in. Nil: [os.Environ].
-	Environ func() []string
-	// Withheld are names of variables that commands do not inherit all the same, such as those of the store's secrets.
-	// A task that sets one in its own env has it.
-	Withheld []string
-	// Output gets the lines that commands write. Nil: they are only kept for Tail.
-	Output Sink
-	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight
-	// for each processor.
-	Starts int
-	Logger logr.Logger
-	// Asked says what operators ask of a task; call [Supervisor.Asked] when that has changed. Nil: nothing.
-	Asked func(key elect.Key) Asked
-	Observers
-	LeaseHooks
-	Alarms
-}
-
-// Observers learn of runs. Each may be nil.
-type Observers struct {
-	// Metrics counts runs and restarts.
-	Metrics Metrics
-	// Tracer follows runs, for traces.
-	Tracer Tracer
-	// Journal takes what has happened, for people.
-	Journal Journal
-}
-
-// LeaseHooks inform what frees keys of work that the end of a run's processes does not end.
-type LeaseHooks struct {
-	// RemoteLease is called before an HTTP endpoint learns that it may work on a key, and until when. What frees the
-	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
-	// an error it may not know, and the endpoint learns nothing.
-	RemoteLease func(key elect.Key, session string, until time.Time) error
-	// RunInside is called before a run of an [InProcess] begins, and when it is over. What ends this process at the hard
-	// deadline, should the run go on, must know of it: after an error the run does not begin. Nil: nothing does.
-	RunInside func(key elect.Key, session string, over bool) error
-}
-
-// Alarms are hooks for what does not end, or start, in the time it has.
-type Alarms struct {
-	// OnStuck is called once when a task has not ended StuckAfter past its stop timeout. Its key stays here. OnUnstuck
-	// is called when it ends after all.
-	OnStuck   func(task Task, since time.Time)
-	OnUnstuck func(task Task)
-	// OnStartStuck is called once when a command has not started StuckAfter after it should. The file system that holds
-	// its program or its directory does not answer then. OnStartUnstuck is called when that start is over.
-	OnStartStuck   func(task Task, since time.Time)
-	OnStartUnstuck func(task Task)
-	// StuckAfter is how long past the stop timeout a task is given before OnStuck, and a start before OnStartStuck.
-	// 0: 5 s.
-	StuckAfter time.Duration
-}
-
-const defaultStuckAfter = 5 * time.Second
-
-// shared is what all runs share.
-type shared struct {
-	cfg       Config
-	starts    chan struct{} // a place for each command that may be starting
-	calls     chan struct{} // the same for start requests: an endpoint that hangs holds up no command
-	logs      *logs
-	readers   sync.WaitGroup // of commands' output
-	outputEnd time.Duration  // how long a sink that takes nothing is waited for once the command is gone
-}
-
-// host is what the runs share.
-func (m *shared) host() Host {
-	return Host{
-		Instance: m.cfg.Instance, T: m.cfg.Lease, HTTP: requests{m}, Callbacks: m.cfg.Registry, Environ: m.cfg.Environ,
-		Withheld: m.cfg.Withheld, Application: m.cfg.Application,
-	}
-}
-
-// asked is what operators ask of the task.
-func (m *shared) asked(key elect.Key) Asked {
-	if m.cfg.Asked == nil {
-		return Asked{}
-	}
-	return m.cfg.Asked(key)
-}
-
-func (m *shared) log(hold Hold) logr.Logger {
-	return m.cfg.Logger.WithValues("key", string(hold.Key()), "session", hold.Session())
-}
-
-// moment is a point in time by two clocks. The wall clock is for ticks and for people, and may be set at any time; the
-// steady one is for pauses.
-type moment struct{ wall, steady time.Time }
-
-// readClocks reads both clocks.
-func readClocks() moment { return moment{wall: wallclock.Now(), steady: time.Now()} }

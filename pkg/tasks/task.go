@@ -27,8 +27,6 @@ package tasks
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
-	"reflect"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -53,6 +51,28 @@ type Task struct {
 	MaxRestarts int           // then failed; 0: no limit
 
 	Timing
+}
+
+// Key is what is locked for the task.
+func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
+
+// Identity says which task it is.
+func (t Task) Identity() Identity {
+	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels, Discovered: t.Discovered}
+}
+
+// Subscribes says whether the task is a subscription: one that may be behind.
+func (t Task) Subscribes() bool {
+	_, is := t.Runner.(Subscriber)
+	return is
+}
+
+// Kind is the kind of the task's runner, as exec; empty without one.
+func (t Task) Kind() string {
+	if t.Runner == nil {
+		return ""
+	}
+	return t.Runner.Kind()
 }
 
 // Runner is the work of a task. It is a value that is never changed, and
@@ -94,85 +114,6 @@ type Subscriber interface {
 	Subscribes()
 }
 
-// Key is what is locked for the task.
-func (t Task) Key() elect.Key { return elect.NewKey(t.Group, t.Name) }
-
-// Identity says which task it is.
-func (t Task) Identity() Identity {
-	return Identity{Group: t.Group, Name: t.Name, Index: t.Index, Labels: t.Labels, Discovered: t.Discovered}
-}
-
-// Subscribes says whether the task is a subscription: one that may be behind.
-func (t Task) Subscribes() bool {
-	_, is := t.Runner.(Subscriber)
-	return is
-}
-
-// Timing says when a task is fired and what holds for its runs at ticks. The zero value is a task without ticks.
-type Timing struct {
-	Schedule      string        // cron expression, five fields or a descriptor; empty: none
-	Every         time.Duration // 0: none
-	TimeZone      string        // of Schedule; empty: UTC
-	Overlap       Overlap       // default skip
-	CatchUp       CatchUp       // default last
-	CatchUpWindow time.Duration // default 1 h
-	Timeout       time.Duration // of one run at a tick; 0: none
-	Retry         Retry         // of one run at a tick
-}
-
-// Ticks says whether the task is fired by a schedule.
-func (t Timing) Ticks() bool { return t.Schedule != "" || t.Every > 0 }
-
-// Kind is the kind of the task's runner, as exec; empty without one.
-func (t Task) Kind() string {
-	if t.Runner == nil {
-		return ""
-	}
-	return t.Runner.Kind()
-}
-
-// RestartPolicy says what happens when a task without ticks ends by itself.
-type RestartPolicy string
-
-// The restart policies.
-const (
-	RestartAlways    RestartPolicy = "always"
-	RestartOnFailure RestartPolicy = "on-failure"
-	RestartNever     RestartPolicy = "never" // its outcome is kept in the store: done is done on every replica
-)
-
-// Overlap says what a tick does when the run before it still goes.
-type Overlap string
-
-// What a tick may do.
-const (
-	OverlapSkip    Overlap = "skip"
-	OverlapReplace Overlap = "replace"
-)
-
-// CatchUp says which ticks missed while the task had no owner are run.
-type CatchUp string
-
-// What may be caught up.
-const (
-	CatchUpNone CatchUp = "none"
-	CatchUpLast CatchUp = "last"
-)
-
-// Backoff is an exponential delay, doubled from Initial to Max with jitter, and back at Initial after a run
-// of at least ResetAfter.
-type Backoff struct {
-	Initial    time.Duration // default 1 s
-	Max        time.Duration // default 5 min
-	ResetAfter time.Duration // default 10 min
-}
-
-// Retry says how often one run at a tick is tried.
-type Retry struct {
-	Attempts int // in all, at least 1; default 1
-	Backoff  Backoff
-}
-
 // NeedsRestart says whether a run of old must start again to become t. Every other difference, such as labels,
 // weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
 func (t Task) NeedsRestart(old Task) bool {
@@ -181,30 +122,12 @@ func (t Task) NeedsRestart(old Task) bool {
 		t.Runner != nil && t.Runner.NeedsRestart(old.Runner)
 }
 
-// Identity says which task a run is of. It has its group and name, its place in the braces of its name (empty without
-// braces) and its labels, which must not be changed.
-type Identity struct {
-	Group, Name, Index string
-	Labels             map[string]string
-	Discovered         Discovered
-}
-
-// Discovered is what a task was made for by its group's discover; zero for a task of a list. Partition is empty where
-// there are none.
-type Discovered struct{ Name, Partition string }
-
-// Key is what is locked for the task.
-func (i Identity) Key() elect.Key { return elect.NewKey(i.Group, i.Name) }
-
 // What a task's fields are when left out.
 const (
 	defaultWeight        = 1
 	defaultStopSignal    = "SIGTERM"
 	defaultStopTimeout   = 10 * time.Second
 	defaultRestart       = RestartAlways
-	defaultBackoffFirst  = time.Second
-	defaultBackoffMax    = 5 * time.Minute
-	defaultBackoffReset  = 10 * time.Minute
 	defaultOverlap       = OverlapSkip
 	defaultCatchUp       = CatchUpLast
 	defaultCatchUpWindow = time.Hour
@@ -226,47 +149,4 @@ func (t Task) WithDefaults() Task {
 	t.Retry.Attempts = cmp.Or(t.Retry.Attempts, defaultRetryAttempts)
 	t.Retry.Backoff = t.Retry.Backoff.WithDefaults()
 	return t
-}
-
-// complete returns t itself when all its fields are filled in, as those of a configuration are, else a copy: tasks
-// are many.
-func (t *Task) complete() *Task {
-	all := t.WithDefaults()
-	was, is := *t, all
-	was.Labels, was.Runner, is.Labels, is.Runner = nil, nil, nil, nil // they have no defaults
-	if reflect.DeepEqual(was, is) {
-		return t
-	}
-	return &all
-}
-
-// WithDefaults returns b with its empty fields filled in.
-func (b Backoff) WithDefaults() Backoff {
-	return Backoff{
-		Initial:    cmp.Or(b.Initial, defaultBackoffFirst),
-		Max:        cmp.Or(b.Max, defaultBackoffMax),
-		ResetAfter: cmp.Or(b.ResetAfter, defaultBackoffReset),
-	}
-}
-
-// Delay is how long to wait after the given number of failures in a row (from 0). It is anything up to Initial doubled
-// so many times, at most Max. It is drawn evenly from the whole range ("full jitter"), since tasks that failed together
-// would otherwise come back together: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-func (b Backoff) Delay(failures int) time.Duration {
-	ceiling := b.ceiling(failures)
-	if ceiling <= 0 {
-		return 0
-	}
-	return rand.N(ceiling) + 1 //nolint:gosec // G404: it spreads load, nothing is to be kept secret
-}
-
-func (b Backoff) ceiling(failures int) time.Duration {
-	ceiling := min(b.Initial, b.Max)
-	for range failures {
-		if ceiling >= b.Max-ceiling { // doubled it would pass Max, or overflow
-			return b.Max
-		}
-		ceiling *= 2
-	}
-	return ceiling
 }

@@ -16,7 +16,7 @@ const lateTick = 30 * time.Second
 
 // beginTicks looks at what was fired before, here or elsewhere, and at what was missed meanwhile.
 func (j *job) beginTicks(now moment) effects {
-	schedule, err := j.task.schedule()
+	schedule, err := scheduleOf(j.task)
 	if err != nil {
 		j.set(StateFailed, now, lastError(err))
 		return effects{invalid: err, note: true}
@@ -36,7 +36,7 @@ func (j *job) beginTicks(now moment) effects {
 	}
 	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, resumed)
 	var missed missedTick
-	j.ticks, missed = j.task.takeUp(schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
+	j.ticks, missed = takeUp(&j.task.Timing, schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
 	if missed.late > 0 {
 		advanceTicks(&j.status, missed.at)
 	}
@@ -85,7 +85,7 @@ func (j *job) setBack(now moment) effects {
 // followSchedule notes of which schedule the ticks are from now on, and says whether it was another one. None of it was
 // missed before.
 func followSchedule(s *elect.TaskStatus, t *Task, now time.Time) (other bool) {
-	was, is := s.Schedule, t.digest()
+	was, is := s.Schedule, digest(&t.Timing)
 	if !t.Ticks() && was == "" {
 		return false
 	}
@@ -94,6 +94,13 @@ func followSchedule(s *elect.TaskStatus, t *Task, now time.Time) (other bool) {
 	}
 	s.Schedule = is
 	return other
+}
+
+// digest identifies a schedule, and that there is none.
+func digest(t *Timing) string {
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%s\x00%s\x00%d", t.Schedule, t.TimeZone, t.Every) // a hash's Write never fails
+	return strconv.FormatUint(uint64(hash.Sum32()), 36)
 }
 
 // advanceTicks notes that ticks up to a moment are dealt with.
@@ -106,7 +113,7 @@ func (j *job) proceed(now moment) effects {
 	if j.phase != idle {
 		return effects{}
 	}
-	if t.pending.IsZero() && j.asked.triggered(j.status) {
+	if t.pending.IsZero() && triggered(j.asked, j.status) {
 		t.trigger = j.asked.Trigger
 		t.pending = time.UnixMilli(t.trigger).UTC()
 	}
@@ -207,8 +214,8 @@ func tickResult(end Ending, cause error) (Result, error) {
 	}
 }
 
-// schedule is that of t's ticks. It fails when t has none, or what t says is wrong.
-func (t Task) schedule() (schedule.Schedule, error) {
+// scheduleOf is that of t's ticks. It fails when t has none, or what t says is wrong.
+func scheduleOf(t *Task) (schedule.Schedule, error) {
 	switch {
 	case t.Schedule != "":
 		return schedule.Parse(t.Schedule, t.TimeZone)
@@ -219,13 +226,6 @@ func (t Task) schedule() (schedule.Schedule, error) {
 	}
 }
 
-// digest identifies a schedule, and that there is none.
-func (t *Timing) digest() string {
-	hash := fnv.New32a()
-	_, _ = fmt.Fprintf(hash, "%s\x00%s\x00%d", t.Schedule, t.TimeZone, t.Every) // a hash's Write never fails
-	return strconv.FormatUint(uint64(hash.Sum32()), 36)
-}
-
 // ticks is where a job with ticks stands in its schedule. All times are by the wall clock.
 type ticks struct {
 	schedule schedule.Schedule
@@ -233,27 +233,6 @@ type ticks struct {
 	next     time.Time // the first after it; zero: none
 	pending  time.Time // a tick to fire as soon as no run goes; zero: none
 	trigger  int64     // the last tick that an operator asked for and that was pending, Unix ms
-}
-
-// takeUp begins after the ticks up to before, which an earlier owner of the key has dealt with. It fired the last one
-// at fired. The newest of those missed since is pending when the timing says that it is caught up. Otherwise it is
-// returned.
-func (t *Timing) takeUp(s schedule.Schedule, before, fired, now time.Time) (*ticks, missedTick) {
-	k := &ticks{schedule: s, last: now}
-	if fired.After(now) {
-		k.last = fired // the owner before was ahead by its clock; what it fired stays fired
-	}
-	if t.CatchUp == CatchUpLast {
-		k.pending = schedule.NewestIn(s, before, now, t.CatchUpWindow)
-	}
-	if !k.pending.IsZero() {
-		return k, missedTick{}
-	}
-	at := schedule.NewestIn(s, before, now, max(0, now.Sub(before)))
-	if at.IsZero() {
-		return k, missedTick{}
-	}
-	return k, missedTick{at, now.Sub(at)}
 }
 
 // look finds the tick to wait for; zero: there is none.
@@ -277,4 +256,25 @@ func (t *ticks) fire() time.Time {
 	at := t.pending
 	t.pending = time.Time{}
 	return at
+}
+
+// takeUp begins after the ticks up to before, which an earlier owner of the key has dealt with. It fired the last one
+// at fired. The newest of those missed since is pending when the timing says that it is caught up. Otherwise it is
+// returned.
+func takeUp(t *Timing, s schedule.Schedule, before, fired, now time.Time) (*ticks, missedTick) {
+	k := &ticks{schedule: s, last: now}
+	if fired.After(now) {
+		k.last = fired // the owner before was ahead by its clock; what it fired stays fired
+	}
+	if t.CatchUp == CatchUpLast {
+		k.pending = schedule.NewestIn(s, before, now, t.CatchUpWindow)
+	}
+	if !k.pending.IsZero() {
+		return k, missedTick{}
+	}
+	at := schedule.NewestIn(s, before, now, max(0, now.Sub(before)))
+	if at.IsZero() {
+		return k, missedTick{}
+	}
+	return k, missedTick{at, now.Sub(at)}
 }

@@ -65,7 +65,7 @@ func drawTicking(t *rapid.T) *Task {
 			Backoff:  Backoff{Initial: time.Minute, Max: 3 * time.Minute},
 		},
 	}}
-	return task.complete()
+	return complete(task)
 }
 
 func (w *tickWorld) clock() moment {
@@ -76,7 +76,7 @@ func (w *tickWorld) clock() moment {
 func (w *tickWorld) wall() time.Time { return w.now.Add(w.ahead) }
 
 func (w *tickWorld) schedule() schedule.Schedule {
-	s, err := w.task.schedule()
+	s, err := scheduleOf(w.task)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (w *tickWorld) expect(at time.Time) { w.due = append(w.due, at) }
 // takeUp is what is expected of a replica that gets the key.
 func (w *tickWorld) takeUp() {
 	now := w.wall()
-	if was := w.status.Schedule; was != "" && was != w.task.digest() {
+	if was := w.status.Schedule; was != "" && was != digest(&w.task.Timing) {
 		w.reschedule()
 	}
 	if w.status.Undeclared {

@@ -269,7 +269,7 @@ func TestTicksAreTakenUpWhereAnotherStopped(t *testing.T) {
 		},
 	} {
 		timing := &Timing{CatchUp: c.catchUp, CatchUpWindow: c.window}
-		got, missed := timing.takeUp(each, c.before, c.fired, noon)
+		got, missed := takeUp(timing, each, c.before, c.fired, noon)
 		if next := got.look(); !got.pending.Equal(c.pending) || missed.late != c.missed || !next.Equal(c.next) {
 			t.Errorf("%s: pending %s, missed %+v, next %s", name, got.pending, missed, next)
 		}

@@ -2,11 +2,38 @@ package tasks
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
 )
+
+// Identity says which task a run is of. It has its group and name, its place in the braces of its name (empty without
+// braces) and its labels, which must not be changed.
+type Identity struct {
+	Group, Name, Index string
+	Labels             map[string]string
+	Discovered         Discovered
+}
+
+// Key is what is locked for the task.
+func (i Identity) Key() elect.Key { return elect.NewKey(i.Group, i.Name) }
+
+// Discovered is what a task was made for by its group's discover; zero for a task of a list. Partition is empty where
+// there are none.
+type Discovered struct{ Name, Partition string }
+
+// Start is one start of a task's work.
+type Start struct {
+	// Token is the fencing token of this start: larger than that of every start of the task before it, anywhere.
+	Token int64
+	// Attempt counts from 1: tries of one tick, or starts of a task without ticks since the replica owns it.
+	Attempt int
+	// ScheduledAt is the tick that this start is for; zero for a task without ticks.
+	ScheduledAt time.Time
+}
+
+// Tick is ScheduledAt as commands and endpoints see it: RFC 3339, in UTC so that it is the same on every replica.
+func (s Start) Tick() string { return s.ScheduledAt.UTC().Format(time.RFC3339Nano) }
 
 // Lease is what a run may ask about its hold on the key. Its methods may be called concurrently.
 type Lease interface {
@@ -22,87 +49,10 @@ type Lease interface {
 	elect.Checkpoint
 }
 
-// Hold is the lease of a running task, as package elect hands it out: *elect.Lease is one.
-type Hold interface {
-	Lease
-	// Token is that of the last claim or Advance.
-	Token() int64
-	// Status is what the lock says of the task now, for what carries over from an earlier owner: the last tick, an
-	// outcome.
-	Status() elect.TaskStatus
-	// Report notes a new status in the lock, soon and at most the newest. It does not wait. When the run has ended
-	// the lock is released with the newest: that keeps an outcome.
-	Report(elect.TaskStatus)
-	// Advance writes the status under the lock and returns a new, larger token, once the write is known to have
-	// happened. Every start after the first, and every tick, does so before it runs anything. It fails when the
-	// lease is lost, or the key is being released.
-	Advance(ctx context.Context, status elect.TaskStatus) (token int64, err error)
-	// Checkpoint is the value kept with the key, under the token of now, for good. Value and SetValue are under that of
-	// each call.
-	Checkpoint() elect.Checkpoint
-}
-
-// runLease is the lease as one run sees it: its value is under the token of that run.
-type runLease struct {
-	Lease
-	hold     Hold
-	advanced func(token int64) // takes what an Advance gave; 0: nothing
-
-	mu    sync.Mutex
-	value elect.Checkpoint
-	token int64 // of the newest Advance; 0: there was none
-	over  bool
-}
-
-func newRunLease(hold Hold, advanced func(token int64)) *runLease {
-	return &runLease{Lease: hold, hold: hold, advanced: advanced, value: hold.Checkpoint()}
-}
-
-// Advance gives the run that goes on a new, larger token, and puts the value under it.
-func (l *runLease) Advance(ctx context.Context) (int64, error) {
-	if l.isOver() {
-		return 0, elect.ErrReleased
-	}
-	token, err := l.hold.Advance(ctx, l.hold.Status())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over {
-		return 0, elect.ErrReleased // the token is the next start's
-	}
-	if err == nil {
-		l.token, l.value = token, l.hold.Checkpoint()
-	}
-	l.advanced(token) // also after an error: it may have written an older status over a newer one
-	return token, err
-}
-
-// end says that the run has returned, and gives the token of its newest Advance; 0: there was none.
-func (l *runLease) end() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = true
-	return l.token
-}
-
-func (l *runLease) isOver() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.over
-}
-
-func (l *runLease) checkpoint() elect.Checkpoint {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.value
-}
-
-// Value implements [elect.Checkpoint].
-func (l *runLease) Value(ctx context.Context) ([]byte, error) { return l.checkpoint().Value(ctx) }
-
-// SetValue implements [elect.Checkpoint].
-func (l *runLease) SetValue(ctx context.Context, value []byte) error {
-	return l.checkpoint().SetValue(ctx, value)
-}
+// Advance gives a run that goes on a new, larger token. What the lease's Checkpoint does from then on is under it, and
+// what it has under way fails once that has read or set the value. With an error the run keeps the token that it had.
+// Errors: [elect.ErrLeaseLost], [elect.ErrReleased], or the context's cause.
+type Advance func(ctx context.Context) (token int64, err error)
 
 // RemoteLease is the time that an endpoint elsewhere was promised for a key: it may work on it until then, whatever
 // becomes of this replica. The key stays here until that time is over, or the endpoint has acknowledged that it
