@@ -69,7 +69,7 @@ func metricsOf(t *testing.T) map[string][]string {
 	go func() {
 		defer close(described)
 		status.NewMetrics(true).Describe(described)
-		status.NewClusterCollector(&status.Board{}, true).Describe(described)
+		status.NewClusterCollector(&snapshot.Board{}, true).Describe(described)
 	}()
 	for d := range described {
 		m := descText.FindStringSubmatch(d.String())

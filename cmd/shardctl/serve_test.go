@@ -116,15 +116,15 @@ func TestAddressesInUseAreWaitedFor(t *testing.T) {
 // TestPeerLogsByAnAuthorityOfOnesOwn holds that the output of a task on another replica is read over TLS by
 // server.tls.caFile, and is refused without it.
 func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
-	snapshot := snapshot.Cluster{
+	shown := snapshot.Cluster{
 		Tasks: snapshot.Listed([]api.Task{
 			{Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "s-b"}, State: api.Running},
 		}),
 		Instances: []api.Instance{{Name: "b", Session: "s-b", State: api.Live}},
 		Status:    api.Status{Instance: "b"},
 	}
-	var owner status.Board
-	owner.Publish(&snapshot)
+	var owner snapshot.Board
+	owner.Publish(&shown)
 	b := httptest.NewTLSServer(
 		status.New(status.Config{Source: &owner, Logs: output{"g/t", "from b"}, Logger: logr.Discard()}),
 	)
@@ -135,11 +135,11 @@ func TestPeerLogsByAnAuthorityOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	seen := snapshot
+	seen := shown
 	seen.Status.Instance = "a"
-	seen.Instances = []api.Instance{snapshot.Instances[0]}
+	seen.Instances = []api.Instance{shown.Instances[0]}
 	seen.Instances[0].Address = strings.TrimPrefix(b.URL, "https://")
-	var board status.Board
+	var board snapshot.Board
 	board.Publish(&seen)
 	for _, test := range []struct {
 		caFile, want string

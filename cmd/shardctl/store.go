@@ -14,7 +14,6 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -94,7 +93,7 @@ func offline(ctx context.Context, paths []string) (found *snapshot.Cluster, err 
 }
 
 // past shows what the store keeps of events and runs, without a replica.
-func past(ctx context.Context, paths []string, use func(status.StoreSource) error) error {
+func past(ctx context.Context, paths []string, use func(snapshot.StoreSource) error) error {
 	return reading(ctx, paths, func(s *config.Settings, db store.Store) error {
 		return use(view.NewOffline(s, db))
 	})

@@ -90,7 +90,7 @@ func serve(t *testing.T, tokens bool) *listener {
 			t.Fatal(err)
 		}
 	}
-	board := &status.Board{}
+	board := &snapshot.Board{}
 	snapshot := &snapshot.Cluster{
 		Tasks: snapshot.Listed([]api.Task{
 			{
@@ -392,7 +392,7 @@ func TestPageIsToldWhatItMayChange(t *testing.T) {
 func TestChangesAreLogged(t *testing.T) {
 	var lines []string
 	asked := &changer{}
-	board := &status.Board{}
+	board := &snapshot.Board{}
 	board.Publish(&snapshot.Cluster{})
 	h := admin.New(admin.Config{
 		Read: status.New(status.Config{Source: board}), Source: board, Changer: asked, Guard: &admin.Guard{},

@@ -48,7 +48,7 @@ func TestWhoIsAStranger(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				board := &status.Board{}
+				board := &snapshot.Board{}
 				board.Publish(&snapshot.Cluster{})
 				read := status.New(status.Config{Source: board, Events: talkative{}})
 				handler := test.guard.ReadOnly(test.guard.Output(read, test.logs))

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -29,7 +30,7 @@ type Changer interface {
 // Config is what a handler needs.
 type Config struct {
 	Read    http.Handler // answers what only reads
-	Source  status.Source
+	Source  snapshot.Source
 	Changer Changer
 	Guard   *Guard
 	Logger  logr.Logger

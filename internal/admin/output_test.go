@@ -40,7 +40,7 @@ func (talkative) Runs(context.Context, string) ([]api.Run, error) {
 }
 
 func (talkative) Events(context.Context, snapshot.EventQuery) ([]api.Event, error) {
-	return []api.Event{{ID: "1", Type: status.EventRunFailed, Key: "g/t", Message: lastError}}, nil
+	return []api.Event{{ID: "1", Type: snapshot.EventRunFailed, Key: "g/t", Message: lastError}}, nil
 }
 
 func (talkative) EventsChanged() <-chan struct{} { return nil }
@@ -72,8 +72,8 @@ func newPair(t *testing.T, tokens, open bool) *pair {
 			}
 		}
 	}
-	snapshot := func(self, addressOfB string) *status.Board {
-		b := &status.Board{}
+	snapshot := func(self, addressOfB string) *snapshot.Board {
+		b := &snapshot.Board{}
 		s := &snapshot.Cluster{
 			Tasks: snapshot.Listed([]api.Task{{
 				Key: "g/t", Group: "g", Name: "t", Owner: api.Owner{Instance: "b", Session: "B"}, State: api.Running,

@@ -81,7 +81,7 @@ func (o *obeying) Change(_ context.Context, r operate.Request, preview bool) (ap
 }
 
 // operated is the address of a replica that takes changes.
-func operated(t *testing.T, board *status.Board, o admin.Changer, tokens *access.Tokens) string {
+func operated(t *testing.T, board *snapshot.Board, o admin.Changer, tokens *access.Tokens) string {
 	t.Helper()
 	read := status.New(status.Config{Source: board, Logs: wrote})
 	server := httptest.NewServer(admin.New(admin.Config{

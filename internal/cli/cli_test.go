@@ -30,7 +30,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func ago(d time.Duration) api.Time { return api.Time{Time: epoch.Add(-d)} }
 
 // replica serves the board and returns its address.
-func replica(t *testing.T, board *status.Board) string {
+func replica(t *testing.T, board *snapshot.Board) string {
 	t.Helper()
 	return serve(t, status.Config{Source: board, Events: happened, Runs: ran, Logs: wrote})
 }
@@ -47,8 +47,8 @@ func serve(t *testing.T, c status.Config) string {
 	return server.URL
 }
 
-func board(s *snapshot.Cluster) *status.Board {
-	var b status.Board
+func board(s *snapshot.Cluster) *snapshot.Board {
+	var b snapshot.Board
 	b.Publish(s)
 	return &b
 }
@@ -280,7 +280,7 @@ func TestNothingFoundIsNoError(t *testing.T) {
 func TestHealthcheck(t *testing.T) {
 	// A replica that knows nothing yet is alive.
 	g := globals()
-	server := replica(t, &status.Board{})
+	server := replica(t, &snapshot.Board{})
 	g.Getenv = func(name string) string { return map[string]string{"SHARDCTL_SERVER": server}[name] }
 	if got := shardctl(t, g, "healthcheck"); got != (outcome{}) {
 		t.Errorf("got %+v", got)

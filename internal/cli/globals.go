@@ -35,7 +35,7 @@ type Globals struct {
 	// Offline reads the store named in these configuration files and says what it shows. Nil: there is no --config.
 	Offline func(ctx context.Context, configPaths []string) (*snapshot.Cluster, error)
 	// Past reads what the store named in these configuration files keeps of events, runs and mutexes. Nil: nothing.
-	Past func(ctx context.Context, configPaths []string, use func(status.StoreSource) error) error
+	Past func(ctx context.Context, configPaths []string, use func(snapshot.StoreSource) error) error
 	// Change carries a request out on the store named in these configuration files. Nil: changes have no --config.
 	Change func(
 		ctx context.Context, configPaths []string, r operate.Request,
@@ -257,13 +257,13 @@ func (g *Globals) offline(ctx context.Context) (*client.Client, error) {
 		ctx, cancel = context.WithTimeout(ctx, g.requestTimeout)
 		defer cancel()
 	}
-	snapshot, err := g.Offline(ctx, g.config)
+	newest, err := g.Offline(ctx, g.config)
 	if err != nil {
 		return nil, err
 	}
-	snapshot.Sort()
-	var board status.Board
-	board.Publish(snapshot)
+	newest.Sort()
+	var board snapshot.Board
+	board.Publish(newest)
 	c := status.Config{Source: &board}
 	if g.Past != nil {
 		c.Events, c.Runs, c.Mutexes = past{g}, past{g}, past{g}
@@ -282,30 +282,30 @@ func (g *Globals) isOffline() bool { return len(g.config) > 0 }
 // past reads events, runs and mutexes from the store, each time that it is asked.
 type past struct{ globals *Globals }
 
-func pastOf[T any](ctx context.Context, p past, read func(status.StoreSource) (T, error)) (found T, err error) {
-	err = p.globals.Past(ctx, p.globals.config, func(s status.StoreSource) error {
+func pastOf[T any](ctx context.Context, p past, read func(snapshot.StoreSource) (T, error)) (found T, err error) {
+	err = p.globals.Past(ctx, p.globals.config, func(s snapshot.StoreSource) error {
 		found, err = read(s)
 		return err
 	})
 	return found, err
 }
 
-// Events implements [status.EventSource].
+// Events implements [snapshot.EventSource].
 func (p past) Events(ctx context.Context, q snapshot.EventQuery) ([]api.Event, error) {
-	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Event, error) { return s.Events(ctx, q) })
+	return pastOf(ctx, p, func(s snapshot.StoreSource) ([]api.Event, error) { return s.Events(ctx, q) })
 }
 
-// EventsChanged implements [status.EventSource].
+// EventsChanged implements [snapshot.EventSource].
 func (p past) EventsChanged() <-chan struct{} { return nil }
 
-// Runs implements [status.RunSource].
+// Runs implements [snapshot.RunSource].
 func (p past) Runs(ctx context.Context, key string) ([]api.Run, error) {
-	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Run, error) { return s.Runs(ctx, key) })
+	return pastOf(ctx, p, func(s snapshot.StoreSource) ([]api.Run, error) { return s.Runs(ctx, key) })
 }
 
-// Mutexes implements [status.MutexSource].
+// Mutexes implements [snapshot.MutexSource].
 func (p past) Mutexes(ctx context.Context) ([]api.Lock, error) {
-	return pastOf(ctx, p, func(s status.StoreSource) ([]api.Lock, error) { return s.Mutexes(ctx) })
+	return pastOf(ctx, p, func(s snapshot.StoreSource) ([]api.Lock, error) { return s.Mutexes(ctx) })
 }
 
 // direct hands requests to a handler without a network. Answers are whole: it cannot stream.

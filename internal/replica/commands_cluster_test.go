@@ -99,7 +99,7 @@ type desk struct {
 	db       store.Store
 	writer   *operate.Writer
 	view     *cluster.View
-	board    status.Board
+	board    snapshot.Board
 	server   *httptest.Server
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runs"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -24,9 +24,9 @@ const (
 	eventJoined    = "Joined"   // a replica began to take part
 	eventDraining  = "Draining" // a replica stops and hands its tasks over
 	eventLeft      = "Left"     // a replica left in order
-	eventCrashLoop = status.EventCrashLoop
-	eventRunFailed = status.EventRunFailed
-	eventFailed    = status.EventFailed
+	eventCrashLoop = snapshot.EventCrashLoop
+	eventRunFailed = snapshot.EventRunFailed
+	eventFailed    = snapshot.EventFailed
 	eventMissed    = "TickMissed"
 	eventRefused   = "Refused" // a changed configuration was not taken
 

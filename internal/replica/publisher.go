@@ -19,7 +19,7 @@ import (
 
 // publisher publishes snapshots.
 type publisher struct {
-	board   status.Board
+	board   snapshot.Board
 	metrics *status.Metrics
 
 	mu    sync.Mutex // held while a snapshot is made, so that an older one is never published after a newer

@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
@@ -93,7 +94,7 @@ func New(cfg Config) *Replica {
 }
 
 // Board holds the newest snapshot.
-func (r *Replica) Board() *status.Board { return &r.publisher.board }
+func (r *Replica) Board() *snapshot.Board { return &r.publisher.board }
 
 // Shown is what a handler shows of the replica, as [status.New] takes it.
 func (r *Replica) Shown() status.Config {

@@ -13,7 +13,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// Events implements [status.EventSource]: it asks the store.
+// Events implements [snapshot.EventSource]: it asks the store.
 func (r *Replica) Events(ctx context.Context, q snapshot.EventQuery) (list []api.Event, err error) {
 	n := r.node.Load()
 	if n == nil {
@@ -23,7 +23,7 @@ func (r *Replica) Events(ctx context.Context, q snapshot.EventQuery) (list []api
 	return view.Events(ctx, n.store, q)
 }
 
-// Runs implements [status.RunSource]: it asks the store for those that are over. What goes on now is in the lock.
+// Runs implements [snapshot.RunSource]: it asks the store for those that are over. What goes on now is in the lock.
 func (r *Replica) Runs(ctx context.Context, key string) ([]api.Run, error) {
 	n := r.node.Load()
 	if n == nil {
@@ -32,7 +32,7 @@ func (r *Replica) Runs(ctx context.Context, key string) ([]api.Run, error) {
 	return view.Runs(ctx, n.store, r.Settings(), n.cluster.View(), elect.Key(key))
 }
 
-// Mutexes implements [status.MutexSource]: it asks the store.
+// Mutexes implements [snapshot.MutexSource]: it asks the store.
 func (r *Replica) Mutexes(ctx context.Context) (list []api.Lock, err error) {
 	n := r.node.Load()
 	if n == nil {
@@ -54,7 +54,7 @@ func (r *Replica) timed(op string, err *error) (end func()) {
 	}
 }
 
-// EventsChanged implements [status.EventSource]. Replicas count in the store that they have written events, so no one
+// EventsChanged implements [snapshot.EventSource]. Replicas count in the store that they have written events, so no one
 // has to look for them.
 func (r *Replica) EventsChanged() <-chan struct{} { return r.newEvents.wait() }
 

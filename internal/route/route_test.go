@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -36,8 +35,8 @@ func owning(token int64, address string) *snapshot.Cluster {
 	}
 }
 
-func boardOf(s *snapshot.Cluster) *status.Board {
-	var b status.Board
+func boardOf(s *snapshot.Cluster) *snapshot.Board {
+	var b snapshot.Board
 	if s != nil {
 		b.Publish(s)
 	}
@@ -176,7 +175,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // After a 421, and where there is no connection, the request goes to the next owner: once, and with its body.
 func TestForwardingLooksAgainOnce(t *testing.T) {
-	var board *status.Board
+	var board *snapshot.Board
 	var calls atomic.Int32
 	next := ""
 	moving := func(w http.ResponseWriter, _ *http.Request) {

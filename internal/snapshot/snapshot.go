@@ -1,5 +1,5 @@
 // Package snapshot is what one replica knows of a cluster at a moment, and how its tasks and events are selected. It is
-// data alone: package view makes snapshots, and package status serves them.
+// data, and the [Board] that the newest of it is found on: package view makes snapshots, and package status serves them.
 package snapshot
 
 import (
@@ -154,3 +154,10 @@ type EventQuery struct {
 	Limit       int       // at most so many, at least 1
 	OldestFirst bool      // else newest first
 }
+
+// The types of events about tasks that end badly. Their messages hold the error.
+const (
+	EventRunFailed = "RunFailed" // the last try of a tick failed
+	EventFailed    = "Failed"    // a task failed for good
+	EventCrashLoop = "CrashLoop" // a task ends again and again
+)

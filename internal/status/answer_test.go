@@ -31,7 +31,7 @@ type slowStore struct{ slow *slow }
 
 func (s slowStore) Events(context.Context, snapshot.EventQuery) ([]api.Event, error) {
 	s.slow.make()
-	return []api.Event{{ID: "1", Key: "topics/topic-0001", Type: EventFailed, Message: "secret"}}, nil
+	return []api.Event{{ID: "1", Key: "topics/topic-0001", Type: snapshot.EventFailed, Message: "secret"}}, nil
 }
 
 func (slowStore) EventsChanged() <-chan struct{} { return nil }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -81,15 +82,8 @@ func hideText(text string, hidden bool) string {
 	return text
 }
 
-// The types of events about tasks that end badly. Their messages hold the error.
-const (
-	EventRunFailed = "RunFailed" // the last try of a tick failed
-	EventFailed    = "Failed"    // a task failed for good
-	EventCrashLoop = "CrashLoop" // a task ends again and again
-)
-
 // saidByTasks are the events whose message is what a task said of its end.
-var saidByTasks = []string{EventRunFailed, EventFailed, EventCrashLoop}
+var saidByTasks = []string{snapshot.EventRunFailed, snapshot.EventFailed, snapshot.EventCrashLoop}
 
 // shownTask is the task as the request may see it.
 func shownTask(t *api.Task, hidden bool) *api.Task {

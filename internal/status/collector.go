@@ -13,18 +13,18 @@ import (
 // ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its
 // own view: aggregate with max.
 type ClusterCollector struct {
-	source Source
+	source snapshot.Source
 	lag    lagDescs
 }
 
 // NewClusterCollector returns the collector of that source. With perTask the lag has a label for the task.
-func NewClusterCollector(source Source, perTask bool) *ClusterCollector {
+func NewClusterCollector(source snapshot.Source, perTask bool) *ClusterCollector {
 	return &ClusterCollector{source, newLagDescs(perTask)}
 }
 
 // NewRegistry returns a registry with all that /metrics shows: of the cluster, of this replica, of Go and of the
 // process.
-func NewRegistry(source Source, m *Metrics) *prometheus.Registry {
+func NewRegistry(source snapshot.Source, m *Metrics) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		NewClusterCollector(source, m.perTask), m,

@@ -108,7 +108,7 @@ func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // runs answers with the last runs of a task.
-func (s *server) runs(source RunSource) httperr.Handler {
+func (s *server) runs(source snapshot.RunSource) httperr.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *Error {
 		_, t, bad := s.findTask(r)
 		if bad != nil {
@@ -124,7 +124,7 @@ func (s *server) runs(source RunSource) httperr.Handler {
 	}
 }
 
-func writeRuns(ctx context.Context, b *body, source RunSource, key string, hidden bool) *Error {
+func writeRuns(ctx context.Context, b *body, source snapshot.RunSource, key string, hidden bool) *Error {
 	var list api.List[api.Run]
 	if source != nil {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
@@ -143,7 +143,7 @@ func writeRuns(ctx context.Context, b *body, source RunSource, key string, hidde
 
 // health answers whether this replica is alive and whether it takes part.
 type health struct {
-	source       Source
+	source       snapshot.Source
 	alive, ready func() error // nil: always alive; ready as soon as it takes part
 }
 

@@ -170,7 +170,7 @@ func TestTokensEnd(t *testing.T) {
 }
 
 func TestBeforeTheFirstSnapshot(t *testing.T) {
-	h := New(Config{Source: &Board{}})
+	h := New(Config{Source: &snapshot.Board{}})
 	for path, want := range map[string]int{
 		"/": 200, "/livez": 200, "/metrics": 200, "/openapi.json": 200,
 		"/readyz": 503, "/api/v1/status": 503, "/api/v1/tasks": 503, "/api/v1/tasks/a/b": 503,

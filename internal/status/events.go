@@ -23,7 +23,7 @@ const (
 
 // eventLog reads events and remembers the newest, to have something to show while the store is unreachable.
 type eventLog struct {
-	source EventSource
+	source snapshot.EventSource
 	pace   *pace // of reads for strangers
 
 	mu     sync.Mutex

@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleNew() {
-	var board status.Board
+	var board snapshot.Board
 	metrics := status.NewMetrics(false)
 	server := httptest.NewServer(status.New(status.Config{
 		Source: &board, Registry: status.NewRegistry(&board, metrics),

@@ -49,7 +49,7 @@ type eventFeed struct {
 	shared  shared[tail]
 }
 
-func newEventFeed(source EventSource, lists *pace, logger logr.Logger) *eventFeed {
+func newEventFeed(source snapshot.EventSource, lists *pace, logger logr.Logger) *eventFeed {
 	f := &eventFeed{
 		list: collection[api.Event]{match: matchEvent, shown: shownEvent}, log: eventLog{source: source, pace: lists},
 		changed: func() <-chan struct{} { return nil }, initial: newInitialSnapshots(maxEventReads), logger: logger,

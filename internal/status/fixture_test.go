@@ -98,8 +98,8 @@ func jsonCopy[T any](t *testing.T, v T) (c T) {
 	return c
 }
 
-func boardWith(s *snapshot.Cluster) *Board {
-	var b Board
+func boardWith(s *snapshot.Cluster) *snapshot.Board {
+	var b snapshot.Board
 	b.Publish(s)
 	return &b
 }

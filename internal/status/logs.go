@@ -28,6 +28,13 @@ const (
 	forwarded = "Shardctl-Forwarded"
 )
 
+// LogSource holds what tasks of this replica wrote lately.
+type LogSource interface {
+	// Output returns what is kept of the task; false: it is not held here, and nothing of it is kept. The caller may
+	// change the lines.
+	Output(key string) (tasks.Output, bool)
+}
+
 // taskLogs answers with what tasks wrote lately.
 type taskLogs struct {
 	server *server

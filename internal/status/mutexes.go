@@ -23,15 +23,15 @@ const (
 	mutexKept = time.Minute
 )
 
-// mutexes is a [Source] whose snapshots have the locks of programs among the others.
+// mutexes is a [snapshot.Source] whose snapshots have the locks of programs among the others.
 //
 // They are not part of every snapshot, as the records of tasks are: no replica needs them for its work. A program may
 // have a hundred thousand of them, which change many times a second. Following them would cost each replica their
 // reading and their memory. So they are read on request, once for all requests of a moment, for a twentieth of the time
 // at most. They are dropped after a minute without a request.
 type mutexes struct {
-	cluster Source      // the locks of tasks, and all else
-	from    MutexSource // nil: locks are those of tasks alone
+	cluster snapshot.Source      // the locks of tasks, and all else
+	from    snapshot.MutexSource // nil: locks are those of tasks alone
 	log     logr.Logger
 	sem     chan struct{} // held while they are read
 
@@ -45,7 +45,7 @@ type mutexes struct {
 	joined snapshot.List[api.Lock] // base and list; zero: not made
 }
 
-func newMutexes(source Source, from MutexSource, log logr.Logger) *mutexes {
+func newMutexes(source snapshot.Source, from snapshot.MutexSource, log logr.Logger) *mutexes {
 	return &mutexes{cluster: source, from: from, log: log, sem: make(chan struct{}, 1)}
 }
 
@@ -110,10 +110,10 @@ func (m *mutexes) set(list []api.Lock, err error, took time.Duration) {
 	}
 }
 
-// Changed implements [Source].
+// Changed implements [snapshot.Source].
 func (m *mutexes) Changed() <-chan struct{} { return m.cluster.Changed() }
 
-// Snapshot implements [Source].
+// Snapshot implements [snapshot.Source].
 func (m *mutexes) Snapshot() *snapshot.Cluster {
 	s := m.cluster.Snapshot()
 	m.mu.Lock()

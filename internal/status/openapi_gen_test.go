@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/verbs"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -86,7 +87,7 @@ func number(more ...field) object { return append(object{{"type", "integer"}}, m
 
 func description(s *schemas) object {
 	var paths object
-	board := Config{Source: &Board{}}.withDefaults()
+	board := Config{Source: &snapshot.Board{}}.withDefaults()
 	for _, r := range newServer(board).routes(board) {
 		path := strings.TrimSuffix(r.path, "{$}")
 		paths = append(paths, field{path, object{{"get", read(s, path, r)}}})

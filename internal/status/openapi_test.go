@@ -38,7 +38,7 @@ type openAPIDoc struct {
 
 func readOpenAPI(t *testing.T) openAPIDoc {
 	t.Helper()
-	h := granting(New(Config{Source: &Board{}}), Access{Changes: ChangesOpen})
+	h := granting(New(Config{Source: &snapshot.Board{}}), Access{Changes: ChangesOpen})
 	return decode[openAPIDoc](t, get(t, h, "/openapi.json"))
 }
 
@@ -60,7 +60,7 @@ func TestSelectorsAreDescribed(t *testing.T) {
 
 // A listener that only reads describes no changes, and all else as the other one does.
 func TestReadersAreShownWhatCanBeRead(t *testing.T) {
-	all, reads := readOpenAPI(t), decode[openAPIDoc](t, get(t, New(Config{Source: &Board{}}), "/openapi.json"))
+	all, reads := readOpenAPI(t), decode[openAPIDoc](t, get(t, New(Config{Source: &snapshot.Board{}}), "/openapi.json"))
 	maps.DeleteFunc(
 		all.Paths, func(_ string, methods map[string]operation) bool { return methods["get"].OperationID == "" },
 	)
@@ -175,7 +175,7 @@ func TestAnswersFitTheirSchemas(t *testing.T) {
 }
 
 func declaredRoutes() []string {
-	c := Config{Source: &Board{}}.withDefaults()
+	c := Config{Source: &snapshot.Board{}}.withDefaults()
 	var paths []string
 	for _, route := range newServer(c).routes(c) {
 		paths = append(paths, strings.TrimSuffix(route.path, "{$}"))

@@ -32,7 +32,7 @@ func (l *ownerLists) of(s *snapshot.Cluster) []api.KeyOwner {
 }
 
 // ownerCollection is the list of owners. What is left of a lease is as of when it is shown.
-func ownerCollection(source Source) collection[api.KeyOwner] {
+func ownerCollection(source snapshot.Source) collection[api.KeyOwner] {
 	lists := &ownerLists{}
 	return collection[api.KeyOwner]{
 		path:   "/api/v1/owners",

@@ -203,7 +203,7 @@ func TestPlainPageEscapes(t *testing.T) {
 }
 
 func TestPlainPageBeforeTheFirstSnapshot(t *testing.T) {
-	h := New(Config{Source: &Board{}})
+	h := New(Config{Source: &snapshot.Board{}})
 	w := get(t, h, "/?view=plain")
 	kind := w.Header().Get("Content-Type")
 	if w.Code != http.StatusServiceUnavailable || kind != "application/problem+json" {

@@ -19,12 +19,12 @@ import (
 
 // Config is what the handler shows. Only Source is required.
 type Config struct {
-	Source   Source
-	Events   EventSource         // nil: the list of events is always empty
-	Runs     RunSource           // nil: no runs are kept
-	Mutexes  MutexSource         // nil: locks are those of tasks alone
-	Logs     LogSource           // nil: this replica keeps no output
-	Registry prometheus.Gatherer // of /metrics; nil: the metrics of the cluster alone
+	Source   snapshot.Source
+	Events   snapshot.EventSource // nil: the list of events is always empty
+	Runs     snapshot.RunSource   // nil: no runs are kept
+	Mutexes  snapshot.MutexSource // nil: locks are those of tasks alone
+	Logs     LogSource            // nil: this replica keeps no output
+	Registry prometheus.Gatherer  // of /metrics; nil: the metrics of the cluster alone
 	Logger   logr.Logger
 
 	// Live is asked by /livez and must not ask the store. Nil: always alive.
@@ -75,7 +75,7 @@ func (c Config) withDefaults() Config {
 
 // server answers requests. It is shared between all of them.
 type server struct {
-	source    Source
+	source    snapshot.Source
 	statuses  *topic[api.Status]
 	tasks     *topic[api.Task]
 	groups    *topic[api.Group]

@@ -26,14 +26,14 @@ const (
 // nothing is done while there are none. Use newTopic.
 type topic[T any] struct {
 	list    collection[T]
-	source  Source
+	source  snapshot.Source
 	refresh func(context.Context) // has the source look for what it does not follow; nil: it follows all
 	initial *initialSnapshots
 	shared  shared[subscription[T]]
 }
 
 func newTopic[T any](
-	list collection[T], source Source, refresh func(context.Context), initial *initialSnapshots,
+	list collection[T], source snapshot.Source, refresh func(context.Context), initial *initialSnapshots,
 ) *topic[T] {
 	t := &topic[T]{list: list, source: source, refresh: refresh, initial: initial}
 	t.shared = shared[subscription[T]]{start: t.subscribe, work: t.follow, ended: initial.forget}

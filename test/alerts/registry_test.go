@@ -72,12 +72,12 @@ func (e exposed) has(metric, label string) bool {
 }
 
 // board shows a cluster with one group. Of states and reasons the collector shows all there are.
-func board() *status.Board {
+func board() *snapshot.Board {
 	limit := 20
-	snapshot := &snapshot.Cluster{Status: api.Status{Groups: []api.Group{{Name: "topics", Cap: &limit}}}}
-	snapshot.Status.Groups[0].Count(api.Running)
-	var b status.Board
-	b.Publish(snapshot)
+	shown := &snapshot.Cluster{Status: api.Status{Groups: []api.Group{{Name: "topics", Cap: &limit}}}}
+	shown.Status.Groups[0].Count(api.Running)
+	var b snapshot.Board
+	b.Publish(shown)
 	return &b
 }
 

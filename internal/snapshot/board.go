@@ -1,18 +1,16 @@
-package status
+package snapshot
 
 import (
 	"context"
 	"sync"
 
-	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Source is where the newest snapshot is found. Both methods are called from many goroutines and never block.
 type Source interface {
 	// Snapshot is the newest one, nil before the first.
-	Snapshot() *snapshot.Cluster
+	Snapshot() *Cluster
 	// Changed returns a channel that is closed when a newer snapshot than that of this moment is there. Ask for the
 	// channel first, then for the snapshot: then none is missed.
 	Changed() <-chan struct{}
@@ -21,7 +19,7 @@ type Source interface {
 // EventSource reads what happened lately.
 type EventSource interface {
 	// Events returns those that match. It may ask the store and fail when that is unreachable.
-	Events(ctx context.Context, q snapshot.EventQuery) ([]api.Event, error)
+	Events(ctx context.Context, q EventQuery) ([]api.Event, error)
 	// EventsChanged returns a channel that is closed once new events can be read; nil: not known, they are looked for
 	// every few seconds. Ask for the channel first, then for the events.
 	EventsChanged() <-chan struct{}
@@ -45,25 +43,18 @@ type StoreSource interface {
 	MutexSource
 }
 
-// LogSource holds what tasks of this replica wrote lately.
-type LogSource interface {
-	// Output returns what is kept of the task; false: it is not held here, and nothing of it is kept. The caller may
-	// change the lines.
-	Output(key string) (tasks.Output, bool)
-}
-
 // Board is a [Source]: it holds the newest snapshot for all who read it. The zero value is ready. It may be used from
 // many goroutines.
 type Board struct {
 	mu      sync.Mutex
-	newest  *snapshot.Cluster
+	newest  *Cluster
 	version uint64
 	changed chan struct{}
 }
 
 // Publish makes s the newest snapshot and wakes those who wait. The board sets s.Version; after that s is not changed,
 // nor anything that it refers to.
-func (b *Board) Publish(s *snapshot.Cluster) {
+func (b *Board) Publish(s *Cluster) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.version++
@@ -76,7 +67,7 @@ func (b *Board) Publish(s *snapshot.Cluster) {
 }
 
 // Snapshot implements [Source].
-func (b *Board) Snapshot() *snapshot.Cluster {
+func (b *Board) Snapshot() *Cluster {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.newest
