@@ -15,8 +15,8 @@ import (
 
 	"github.com/shardctl/shardctl/config"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -68,8 +68,8 @@ func metricsOf(t *testing.T) map[string][]string {
 	described := make(chan *prometheus.Desc)
 	go func() {
 		defer close(described)
-		status.NewMetrics(true).Describe(described)
-		status.NewClusterCollector(&snapshot.Board{}, true).Describe(described)
+		metrics.New(true).Describe(described)
+		metrics.NewCollector(&snapshot.Board{}, true).Describe(described)
 	}()
 	for d := range described {
 		m := descText.FindStringSubmatch(d.String())

@@ -19,8 +19,8 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/replica"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -33,7 +33,7 @@ type workerProcess struct {
 	out      *logs
 	log      logr.Logger
 	guard    *worker.Client
-	metrics  *status.Metrics
+	metrics  *metrics.Metrics
 	replica  *replica.Replica
 	traces   traces
 	watcher  *config.Watcher
@@ -56,7 +56,7 @@ func runWorker(ctx context.Context, o runOptions) error {
 	}
 	w := &workerProcess{
 		opts: o, settings: s, guard: client, out: newLogs(s.Log, os.Stderr),
-		metrics: status.NewMetrics(s.Metrics.PerTask), applied: make(chan struct{}, 1),
+		metrics: metrics.New(s.Metrics.PerTask), applied: make(chan struct{}, 1),
 	}
 	defer w.out.close()
 	w.watcher = config.NewWatcher(o.paths, configOptions())

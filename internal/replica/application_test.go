@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -77,7 +78,7 @@ groups:
   - {name: mixed, tasks: [{name: sleep, every: 24h, exec: {command: [date]}}]}
 `)
 		r := New(Config{
-			Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+			Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
 		})
 		c := &caller{t: t, handler: r.Application()}
 		c.req.App, c.req.Wait = "11111111-1111-4111-8111-111111111111", 0.2
@@ -258,7 +259,7 @@ app: {listen: unix:/run/app.sock}
 groups: [`+c.groups+`]
 `)
 				r := New(Config{
-					Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+					Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
 				})
 				r.started = time.Now().Add(-c.age)
 				running(t, r)

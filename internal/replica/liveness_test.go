@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -67,7 +68,7 @@ func TestLivezFailsWhereTheElectorStandsStill(t *testing.T) {
 			}
 		}, funcr.Options{})
 		r := New(Config{
-			Settings: viewtest.Load(t, calm), Metrics: status.NewMetrics(false), Logger: log, Clock: elect.GoClock(),
+			Settings: viewtest.Load(t, calm), Metrics: metrics.New(false), Logger: log, Clock: elect.GoClock(),
 		})
 		r.silence = 3 * publishIdle
 		ctx, stop := context.WithCancel(t.Context())
@@ -107,7 +108,7 @@ func TestLivezFailsOnlyWhereALoopStandsStill(t *testing.T) {
 				}, funcr.Options{Verbosity: 1})
 				db := &unreachable{Store: memory.New()}
 				r := New(Config{
-					Settings: viewtest.Load(t, calm), Metrics: status.NewMetrics(false), Logger: log,
+					Settings: viewtest.Load(t, calm), Metrics: metrics.New(false), Logger: log,
 					Clock: elect.GoClock(),
 				})
 				livez := func(when string, want int, says string) {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/runs"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -176,7 +176,7 @@ func taskList(s *config.Settings) []*tasks.Task {
 }
 
 // taskMetrics counts runs.
-type taskMetrics struct{ m *status.Metrics }
+type taskMetrics struct{ m *metrics.Metrics }
 
 func (t taskMetrics) TaskRestart(key elect.Key) { t.m.TaskRestart(key.Group(), key.Name()) }
 
@@ -195,7 +195,7 @@ type Tracer interface {
 
 // hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events and who
 // read lists. Locks that are no tasks' are not counted.
-func hooks(m *status.Metrics, h *heartbeats, events, lists *signal) elect.Hooks {
+func hooks(m *metrics.Metrics, h *heartbeats, events, lists *signal) elect.Hooks {
 	return elect.Hooks{
 		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -59,7 +59,7 @@ func TestStopStuckNamesWhatMayNotBeSignalled(t *testing.T) {
 
 // Two replicas of one name read what the other says of both. It is shown once, and neither says it again.
 func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
-	r := New(Config{Settings: viewtest.Settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	r := New(Config{Settings: viewtest.Settings(t), Metrics: metrics.New(false), Logger: logr.Discard()})
 	v := viewtest.Cluster()
 	v.Sessions[1].Member.Instance = r.Settings().Instance
 	v.Sessions[1].Member.Problems = []record.Problem{
@@ -85,7 +85,7 @@ func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
 }
 
 func TestProblemsBeforeTheStoreIsThere(t *testing.T) {
-	r := New(Config{Settings: viewtest.Settings(t), Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	r := New(Config{Settings: viewtest.Settings(t), Metrics: metrics.New(false), Logger: logr.Discard()})
 	r.StoreFailed(errors.New("no route to host"))
 	s := r.Board().Snapshot()
 	if len(s.Status.Problems) != 1 || s.Status.Problems[0].Reason != api.ProblemStoreUnreachable ||
@@ -120,7 +120,7 @@ func TestProblemsKeepTheirBeginning(t *testing.T) {
 
 func TestReloadProblems(t *testing.T) {
 	s := viewtest.Settings(t)
-	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	r := New(Config{Settings: s, Metrics: metrics.New(false), Logger: logr.Discard()})
 	has := func(reason, text string) bool {
 		return slices.ContainsFunc(r.Board().Snapshot().Status.Problems, func(p api.Problem) bool {
 			return p.Reason == reason && p.Instance == "a" && strings.Contains(p.Message, text)

@@ -9,9 +9,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -20,7 +20,7 @@ import (
 // publisher publishes snapshots.
 type publisher struct {
 	board   snapshot.Board
-	metrics *status.Metrics
+	metrics *metrics.Metrics
 
 	mu    sync.Mutex // held while a snapshot is made, so that an older one is never published after a newer
 	last  *view.Result
@@ -28,7 +28,7 @@ type publisher struct {
 	log   problemLog
 }
 
-func newPublisher(m *status.Metrics, log logr.Logger) publisher {
+func newPublisher(m *metrics.Metrics, log logr.Logger) publisher {
 	return publisher{metrics: m, log: problemLog{log: log}}
 }
 

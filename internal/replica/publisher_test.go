@@ -9,12 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/shardctl/shardctl/internal/config"
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 
 // seriesOf are the numbers of series of each metric with that label group.
-func seriesOf(t *testing.T, m *status.Metrics, group string) map[string]int {
+func seriesOf(t *testing.T, m *metrics.Metrics, group string) map[string]int {
 	t.Helper()
 	r := prometheus.NewRegistry()
 	r.MustRegister(m)
@@ -36,7 +36,7 @@ func seriesOf(t *testing.T, m *status.Metrics, group string) map[string]int {
 }
 
 func TestWhatIsCountedOfGroupsIsThereFromTheStart(t *testing.T) {
-	m := status.NewMetrics(false)
+	m := metrics.New(false)
 	New(Config{Settings: viewtest.Settings(t), Metrics: m, Logger: logr.Discard()})
 	n := seriesOf(t, m, "g")
 	if n["moves_total"] != len(reasons) || n["task_runs_total"] != len(results) || n["failover_duration_seconds"] != 1 {
@@ -45,7 +45,7 @@ func TestWhatIsCountedOfGroupsIsThereFromTheStart(t *testing.T) {
 }
 
 func TestAGroupThatIsDeclaredNoMoreHasNoOwner(t *testing.T) {
-	s, m := viewtest.Settings(t), status.NewMetrics(false)
+	s, m := viewtest.Settings(t), metrics.New(false)
 	r := New(Config{Settings: s, Metrics: m, Logger: logr.Discard()})
 	in := r.collect()
 	in.Cluster = viewtest.Cluster(viewtest.Lock("g/t", "A", "running"))

@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -90,7 +90,7 @@ groups:
 		}
 	}, funcr.Options{})
 	r := New(Config{
-		Settings: s, Metrics: status.NewMetrics(false), Logger: log, Clock: elect.GoClock(),
+		Settings: s, Metrics: metrics.New(false), Logger: log, Clock: elect.GoClock(),
 		Registry: registryOf(t, map[string]tasks.Callback{
 			"task": func(context.Context, tasks.Run) error { return nil },
 		}),
@@ -162,7 +162,7 @@ func TestProblemsOfTheStoreComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &troubled{Store: memory.New().Client()}
 		r := New(Config{
-			Settings: viewtest.Load(t, calm), Metrics: status.NewMetrics(false), Clock: elect.GoClock(),
+			Settings: viewtest.Load(t, calm), Metrics: metrics.New(false), Clock: elect.GoClock(),
 		})
 		run(t, r, db)
 		for _, there := range []bool{false, true, false} {

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/snapshot"
@@ -34,7 +35,7 @@ import (
 // Config is what a Replica is made of.
 type Config struct {
 	Settings *config.Settings
-	Metrics  *status.Metrics
+	Metrics  *metrics.Metrics
 	// Guard is the worker's end of its guard; nil without one: commands are then children of this process.
 	Guard *worker.Client
 	// Place remembers the sessions across restarts of the container; nil without one. Left are those that the process
@@ -100,7 +101,7 @@ func (r *Replica) Board() *snapshot.Board { return &r.publisher.board }
 func (r *Replica) Shown() status.Config {
 	return status.Config{
 		Source: r.Board(), Events: r, Runs: r, Mutexes: r, Logs: r,
-		Registry: status.NewRegistry(r.Board(), r.cfg.Metrics), Live: r.Live, Ready: r.Ready,
+		Registry: metrics.NewRegistry(r.Board(), r.cfg.Metrics), Live: r.Live, Ready: r.Ready,
 		Logger: r.log,
 	}
 }

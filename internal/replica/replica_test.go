@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -37,7 +37,7 @@ groups:
 `)
 		var ran atomic.Int32
 		r := New(Config{
-			Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+			Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
 			Registry: registryOf(t, map[string]tasks.Callback{"job": func(context.Context, tasks.Run) error {
 				ran.Add(1)
 				return nil
@@ -100,7 +100,7 @@ groups:
       - {name: ends, callback: ends, backoff: {initial: 1h, max: 1h}}
 `)
 		r := New(Config{
-			Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+			Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
 			Registry: registryOf(t, map[string]tasks.Callback{
 				"long": func(ctx context.Context, _ tasks.Run) error { <-ctx.Done(); return nil },
 				"ends": func(ctx context.Context, _ tasks.Run) error {
@@ -162,7 +162,7 @@ func TestRefusedConfigurationIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := viewtest.Load(t, calm)
 		r := New(Config{
-			Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+			Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

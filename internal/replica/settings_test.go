@@ -11,8 +11,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/test/viewtest"
@@ -88,7 +88,7 @@ func TestOnlyTheFirstDeclarationFails(t *testing.T) {
 // TestListsReadBeforeTheStoreIsOpen holds that a reload before there is a store is what is declared then.
 func TestListsReadBeforeTheStoreIsOpen(t *testing.T) {
 	s := viewtest.Settings(t)
-	r := New(Config{Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard()})
+	r := New(Config{Settings: s, Metrics: metrics.New(false), Logger: logr.Discard()})
 	changed := *s
 	changed.Groups = s.Groups[:1]
 	r.Apply(&changed, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -139,7 +140,7 @@ func await(t *testing.T, what string, ok func() bool) {
 func start(t *testing.T, s *config.Settings, db store.Store) *Replica {
 	t.Helper()
 	r := New(Config{
-		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(), Clock: elect.GoClock(),
+		Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(), Clock: elect.GoClock(),
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

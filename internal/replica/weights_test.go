@@ -18,9 +18,9 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -158,7 +158,7 @@ func startReplica(
 ) *Replica {
 	t.Helper()
 	cfg := Config{
-		Settings: s, Metrics: status.NewMetrics(false), Logger: logr.Discard(),
+		Settings: s, Metrics: metrics.New(false), Logger: logr.Discard(),
 		Weights: func(weights.Measure) weights.Rules { return rules },
 		OnStuck: func([]elect.Key) { t.Error("runs outlived their lease") },
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -13,9 +14,9 @@ import (
 
 func ExampleNew() {
 	var board snapshot.Board
-	metrics := status.NewMetrics(false)
+	counted := metrics.New(false)
 	server := httptest.NewServer(status.New(status.Config{
-		Source: &board, Registry: status.NewRegistry(&board, metrics),
+		Source: &board, Registry: metrics.NewRegistry(&board, counted),
 	}))
 	defer server.Close()
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,95 +13,26 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/snapshot/snapshottest"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // epoch is when everything in the tests happens.
-var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var epoch = snapshottest.Epoch
 
 // sample is a cluster of n tasks of the group topics on a, b and c, in turn; the last one has no owner.
-func sample(n int) *snapshot.Cluster {
-	s := &snapshot.Cluster{Status: api.Status{
-		Cluster: "default", Instance: "a", Version: "1.0.0", ObservedAt: api.Time{Time: epoch}, Ready: true,
-		Store:  api.Store{Kind: "sqlite", Reachable: true},
-		Groups: []api.Group{{Name: "topics", Cap: new(20)}},
-		Problems: []api.Problem{{
-			Reason: api.ProblemNoCapacity, Severity: api.SeverityError, Message: "no instance has free capacity",
-			Group: "topics",
-			Task:  fmt.Sprintf("topics/topic-%04d", n), Since: api.Time{Time: epoch},
-		}},
-	}}
-	group := &s.Status.Groups[0]
-	var tasks []api.Task
-	var locks []api.Lock
-	owned := map[string]int{}
-	for i := 1; i <= n; i++ {
-		t := api.Task{
-			Key: fmt.Sprintf("topics/topic-%04d", i), Group: "topics", Name: fmt.Sprintf("topic-%04d", i), Kind: "exec",
-			Labels: api.Labels{"team": []string{"core", "edge"}[i%2]}, State: api.Running,
-			Owner: api.Owner{
-				Instance: string("abc"[i%3]), FencingToken: int64(i), OwnedSince: api.Time{Time: epoch},
-			},
-			StateSince: api.Time{Time: epoch}, Reason: "Created",
-		}
-		t.Session = "session-" + t.Instance
-		if i == n {
-			t.State, t.Reason, t.Owner = api.Unassigned, api.ProblemNoCapacity, api.Owner{FencingToken: t.FencingToken}
-		}
-		owned[t.Instance]++
-		group.Count(t.State)
-		tasks = append(tasks, t)
-		locks = append(locks, api.Lock{
-			Key: t.Key, Group: t.Group, Name: t.Name, Kind: api.LockTask,
-			Owner: api.Owner{Instance: t.Instance, Session: t.Session, FencingToken: t.FencingToken},
-		})
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		s.Instances = append(s.Instances, api.Instance{
-			Name: name, Session: "session-" + name, State: api.Live, Zone: "z1", Version: "1.0.0",
-			StartedAt:           api.Time{Time: epoch},
-			HeartbeatAgeSeconds: 1.2, Owned: api.Counts{"topics": owned[name]}, Caps: api.Counts{"topics": 20},
-		})
-	}
-	group.Capacity, group.Headroom = new(60), new(40-group.Demand())
-	group.Imbalance = max(owned["a"], owned["b"], owned["c"]) - min(owned["a"], owned["b"], owned["c"])
-	s.Tasks, s.Locks = snapshot.Listed(tasks), snapshot.Listed(locks)
-	s.Sort()
-	return s
-}
+func sample(n int) *snapshot.Cluster { return snapshottest.Cluster(n) }
 
 // clone copies a snapshot so that it can be changed and published as the next one.
-func clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster {
-	t.Helper()
-	c := jsonCopy(t, *s)
-	c.Tasks, c.Locks = snapshot.Listed(jsonCopy(t, s.Tasks.All())), snapshot.Listed(jsonCopy(t, s.Locks.All()))
-	return &c
-}
+func clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster { return snapshottest.Clone(t, s) }
 
-func jsonCopy[T any](t *testing.T, v T) (c T) {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(b, &c)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func boardWith(s *snapshot.Cluster) *snapshot.Board {
-	var b snapshot.Board
-	b.Publish(s)
-	return &b
-}
+func boardWith(s *snapshot.Cluster) *snapshot.Board { return snapshottest.Board(s) }
 
 // granting has every request come with this access.
 func granting(h http.Handler, a Access) http.Handler {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
 )
@@ -58,7 +59,7 @@ func New(c Config) http.Handler {
 func (c Config) withDefaults() Config {
 	if c.Registry == nil {
 		r := prometheus.NewRegistry()
-		r.MustRegister(NewClusterCollector(c.Source, false))
+		r.MustRegister(metrics.NewCollector(c.Source, false))
 		c.Registry = r
 	}
 	if c.Peers == nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/replica"
 	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/sleep"
@@ -54,17 +55,17 @@ func Start(ctx context.Context, cfg Config, work Work) (*Replica, error) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = cmp.Or(info.Main.Version, version)
 	}
-	metrics := status.NewMetrics(false)
-	metrics.SetBuild(version, "")
+	counted := metrics.New(false)
+	counted.SetBuild(version, "")
 	r := &Replica{cfg: cfg, groups: slices.Clone(groups), refused: map[string]error{}, ended: make(chan struct{})}
 	r.replica = replica.New(replica.Config{
-		Settings: settings, Metrics: metrics, Logger: cfg.Logger.WithValues("instance", settings.Instance),
+		Settings: settings, Metrics: counted, Logger: cfg.Logger.WithValues("instance", settings.Instance),
 		OnStuck: onStuck(cfg.Options.OnStuck), Version: version, Clock: cfg.Options.clock,
 		Revision: cmp.Or(cfg.Options.Rollout, replica.ProgramRevision(version)),
 	})
 	r.handler = status.New(r.replica.Shown())
 	if cfg.Options.Route {
-		r.handler = route.Over(r.handler, route.New(route.Config{Source: r.replica.Board(), Done: metrics.Routed}))
+		r.handler = route.Over(r.handler, route.New(route.Config{Source: r.replica.Board(), Done: counted.Routed}))
 	}
 	ctx, r.leave = context.WithCancel(ctx)
 	go func() {

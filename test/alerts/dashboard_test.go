@@ -116,7 +116,7 @@ func TestVariablesAskForWhatIsThere(t *testing.T) {
 		for _, wrong := range there.check(m[1]) {
 			t.Errorf("%s: %s", v.Name, wrong)
 		}
-		if metric := metrics(m[1])[0]; !there.has(metric, m[2]) {
+		if metric := metricsIn(m[1])[0]; !there.has(metric, m[2]) {
 			t.Errorf("%s: %s has no label %s", v.Name, metric, m[2])
 		}
 	}
@@ -180,7 +180,7 @@ func TestDashboardShowsEveryMetricOfOurs(t *testing.T) {
 	var shown []string
 	for _, p := range readDashboard(t).Panels {
 		for _, target := range p.Targets {
-			shown = append(shown, metrics(query(target.Expr))...)
+			shown = append(shown, metricsIn(query(target.Expr))...)
 		}
 	}
 	for name := range whatIsExposed(t) {

@@ -87,8 +87,8 @@ func inspect(tree parser.Node, visit func(parser.Node)) {
 	})
 }
 
-// metrics are those that an expression names.
-func metrics(expr string) []string {
+// metricsIn are the metrics that an expression names.
+func metricsIn(expr string) []string {
 	tree, err := promQL.ParseExpr(expr)
 	if err != nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
-	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -29,9 +29,9 @@ func whatIsExposed(t *testing.T) exposed {
 	t.Helper()
 	all := exposed{"up": {}} // Prometheus' own
 	for _, perTask := range []bool{false, true} {
-		m := status.NewMetrics(perTask)
+		m := metrics.New(perTask)
 		count(m)
-		families, err := status.NewRegistry(board(), m).Gather()
+		families, err := metrics.NewRegistry(board(), m).Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func board() *snapshot.Board {
 }
 
 // count has every metric of a replica counted at least once, with the words that the program uses.
-func count(m *status.Metrics) {
+func count(m *metrics.Metrics) {
 	m.SetBuild("1.0.0", "abc")
 	m.ConfigLoaded("h", time.Now())
 	m.SetOwned("topics", 1, 20)

@@ -17,8 +17,9 @@ var layers = []struct{ name, packages string }{
 	{"documents", "internal/cluster internal/record internal/verbs"},
 	{"locks", "pkg/elect"},
 	{"plans", "internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
-	{"tasks", "internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/subscribe pkg/jobs pkg/tasks"},
-	{"services", `internal/application internal/config internal/discovery internal/guard internal/kinds
+	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/subscribe
+		pkg/jobs pkg/tasks`},
+	{"services", `internal/application internal/config internal/discovery internal/guard internal/kinds internal/metrics
 		internal/published internal/route internal/snapshot internal/status internal/storecheck internal/tracing
 		internal/weights`},
 	{"views", "internal/operate internal/view"},

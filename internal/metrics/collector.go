@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"math"
@@ -10,16 +10,16 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// ClusterCollector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its
+// Collector shows the newest snapshot as metrics of the whole cluster, at each scrape. Every replica shows its
 // own view: aggregate with max.
-type ClusterCollector struct {
+type Collector struct {
 	source snapshot.Source
 	lag    lagDescs
 }
 
-// NewClusterCollector returns the collector of that source. With perTask the lag has a label for the task.
-func NewClusterCollector(source snapshot.Source, perTask bool) *ClusterCollector {
-	return &ClusterCollector{source, newLagDescs(perTask)}
+// NewCollector returns the collector of that source. With perTask the lag has a label for the task.
+func NewCollector(source snapshot.Source, perTask bool) *Collector {
+	return &Collector{source, newLagDescs(perTask)}
 }
 
 // NewRegistry returns a registry with all that /metrics shows: of the cluster, of this replica, of Go and of the
@@ -27,7 +27,7 @@ func NewClusterCollector(source snapshot.Source, perTask bool) *ClusterCollector
 func NewRegistry(source snapshot.Source, m *Metrics) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		NewClusterCollector(source, m.perTask), m,
+		NewCollector(source, m.perTask), m,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return r
@@ -49,7 +49,7 @@ var (
 )
 
 // Describe implements [prometheus.Collector].
-func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descTasks, descInstances, descFree, descHeadroom, descImbalance, descProblems,
 	} {
@@ -60,7 +60,7 @@ func (c *ClusterCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector]. States and reasons without any are shown as 0, so that alerts can
 // distinguish none from unknown.
-func (c *ClusterCollector) Collect(ch chan<- prometheus.Metric) {
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.source.Snapshot()
 	if s == nil {
 		return

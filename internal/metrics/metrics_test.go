@@ -1,26 +1,19 @@
-package status
+package metrics
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
-	"net/http"
-	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/snapshot/snapshottest"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -61,7 +54,7 @@ var promised = map[string]string{
 
 func useAll(m *Metrics) {
 	m.SetBuild("1.0.0", "abc")
-	m.ConfigLoaded("h1", epoch)
+	m.ConfigLoaded("h1", snapshottest.Epoch)
 	m.SetOwned("topics", 20, 20)
 	m.SetOwned("free", 3, -1)
 	m.Claim("topics", "applied", 3)
@@ -102,9 +95,9 @@ func gathered(t *testing.T, g prometheus.Gatherer) (values map[string]float64, l
 }
 
 func TestEveryPromisedMetricIsThere(t *testing.T) {
-	m := NewMetrics(false)
+	m := New(false)
 	useAll(m)
-	_, labels := gathered(t, NewRegistry(boardWith(sample(9)), m))
+	_, labels := gathered(t, NewRegistry(snapshottest.Board(snapshottest.Cluster(9)), m))
 	for name, want := range promised {
 		if got, ok := labels[name]; !ok || got != want {
 			t.Errorf("%s: there %v, labels %q, want %q", name, ok, got, want)
@@ -122,10 +115,10 @@ func TestEveryPromisedMetricIsThere(t *testing.T) {
 
 func TestMetricsPassPromlint(t *testing.T) {
 	for _, perTask := range []bool{false, true} {
-		m := NewMetrics(perTask)
+		m := New(perTask)
 		useAll(m)
 		r := prometheus.NewRegistry()
-		r.MustRegister(m, NewClusterCollector(boardWith(sample(9)), false))
+		r.MustRegister(m, NewCollector(snapshottest.Board(snapshottest.Cluster(9)), false))
 		families, err := r.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -141,9 +134,9 @@ func TestMetricsPassPromlint(t *testing.T) {
 }
 
 func TestMetricsOfTheCluster(t *testing.T) {
-	board := boardWith(sample(9))
+	board := snapshottest.Board(snapshottest.Cluster(9))
 	r := prometheus.NewRegistry()
-	r.MustRegister(NewClusterCollector(board, false))
+	r.MustRegister(NewCollector(board, false))
 	values, _ := gathered(t, r)
 	for series, want := range map[string]float64{
 		"shardctl_cluster_tasks{group=topics,state=running}":    8,
@@ -161,7 +154,7 @@ func TestMetricsOfTheCluster(t *testing.T) {
 			t.Errorf("%s: there %v, %v, want %v", series, ok, got, want)
 		}
 	}
-	read := clone(t, board.Snapshot())
+	read := snapshottest.Clone(t, board.Snapshot())
 	read.Status.Problems = append(
 		read.Status.Problems,
 		api.Problem{Reason: api.ProblemStopStuck, Instance: read.Status.Instance},
@@ -175,7 +168,7 @@ func TestMetricsOfTheCluster(t *testing.T) {
 			t.Errorf("%s: %v, want %v: what another has found it counts itself", reason, got, want)
 		}
 	}
-	free := clone(t, board.Snapshot())
+	free := snapshottest.Clone(t, board.Snapshot())
 	free.Status.Groups[0].Capacity, free.Status.Groups[0].Headroom = nil, nil
 	board.Publish(free)
 	values, _ = gathered(t, r)
@@ -185,9 +178,9 @@ func TestMetricsOfTheCluster(t *testing.T) {
 }
 
 func TestMetricsOfThisReplica(t *testing.T) {
-	m := NewMetrics(true)
+	m := New(true)
 	useAll(m)
-	m.ConfigLoaded("h2", epoch)
+	m.ConfigLoaded("h2", snapshottest.Epoch)
 	m.ConfigRefused()
 	r := prometheus.NewRegistry()
 	r.MustRegister(m)
@@ -199,7 +192,7 @@ func TestMetricsOfThisReplica(t *testing.T) {
 		"shardctl_heartbeat_duration_seconds{}":                                  2,
 		"shardctl_heartbeat_failures_total{}":                                    1,
 		"shardctl_config_last_reload_successful{}":                               0,
-		"shardctl_config_last_reload_success_timestamp_seconds{}":                float64(epoch.Unix()),
+		"shardctl_config_last_reload_success_timestamp_seconds{}":                float64(snapshottest.Epoch.Unix()),
 		"shardctl_config_info{hash=h2}":                                          1,
 		"shardctl_task_runs_total{group=topics,result=succeeded,task=topic-001}": 1,
 		"shardctl_task_run_duration_seconds{group=topics,task=topic-001}":        1,
@@ -222,7 +215,7 @@ func TestMetricsOfThisReplica(t *testing.T) {
 }
 
 func TestWhatIsCountedOfAGroupBeginsWithZero(t *testing.T) {
-	m := NewMetrics(false)
+	m := New(false)
 	m.DeclareGroup("topics", []string{"Orphaned"}, []string{"failed"})
 	r := prometheus.NewRegistry()
 	r.MustRegister(m)
@@ -269,7 +262,7 @@ func TestLagOfGroupsAndTasks(t *testing.T) {
 		},
 	} {
 		r := prometheus.NewRegistry()
-		r.MustRegister(NewClusterCollector(boardWith(snapshot), perTask))
+		r.MustRegister(NewCollector(snapshottest.Board(snapshot), perTask))
 		got := map[string]float64{}
 		values, _ := gathered(t, r)
 		for series, value := range values {
@@ -281,117 +274,4 @@ func TestLagOfGroupsAndTasks(t *testing.T) {
 			t.Errorf("per task %v: %v, want %v", perTask, got, want)
 		}
 	}
-}
-
-// gathering counts how often metrics are gathered.
-type gathering struct {
-	prometheus.Gatherer
-	n    atomic.Int64
-	fail error
-}
-
-func (g *gathering) Gather() ([]*dto.MetricFamily, error) {
-	g.n.Add(1)
-	if g.fail != nil {
-		return nil, g.fail
-	}
-	return g.Gatherer.Gather()
-}
-
-// However many ask, metrics are made once a second, and all get them.
-func TestMetricsAreMadeOnceASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics(true)
-		useAll(m)
-		for i := range 5000 {
-			m.TaskRestart("topics", fmt.Sprintf("topic-%05d", i))
-		}
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(m)
-		g := &gathering{Gatherer: registry}
-		h := New(Config{Source: boardWith(sample(3)), Registry: g})
-		var asked sync.WaitGroup
-		for second := range 3 {
-			for i := range maxScrapes - 1 {
-				asked.Go(func() {
-					w := askedFrom(t, h, fmt.Sprintf("192.0.2.%d", i), "/metrics")
-					if w.Code != 200 || !strings.Contains(w.Body.String(), "topic-04999") {
-						t.Errorf("%d, %d bytes", w.Code, w.Body.Len())
-					}
-				})
-			}
-			asked.Wait()
-			if n := g.n.Load(); n != int64(second+1) {
-				t.Errorf("gathered %d times within %d s", n, second+1)
-			}
-			m.TaskRestart("topics", fmt.Sprintf("new-%d", second))
-			time.Sleep(metricsAge)
-			text := askedFrom(t, h, "192.0.2.1", "/metrics").Body.String()
-			if !strings.Contains(text, fmt.Sprintf("new-%d", second)) {
-				t.Errorf("after a second the metrics are still the old ones")
-			}
-		}
-		if got := get(t, h, "/metrics").Header().Get("Content-Type"); got != "text/plain; version=0.0.4; charset=utf-8" {
-			t.Errorf("Content-Type %s", got)
-		}
-		g.fail = errors.New("no metrics")
-		time.Sleep(metricsAge)
-		if w := get(t, h, "/metrics"); w.Code != 500 {
-			t.Errorf("nothing can be gathered: %d", w.Code)
-		}
-	})
-}
-
-// unread is a response whose reader does not read.
-type unread struct {
-	*httptest.ResponseRecorder
-	may chan struct{}
-}
-
-func (u unread) Write(p []byte) (int, error) {
-	<-u.may
-	return len(p), nil
-}
-
-// Who does not read what /metrics answers keeps a place that others have as well, and no text of its own.
-func TestSlowReadersOfMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics(true)
-		for i := range 20_000 {
-			m.TaskRestart("topics", fmt.Sprintf("topic-%05d", i))
-		}
-		registry := prometheus.NewRegistry()
-		registry.MustRegister(m)
-		h := New(Config{Source: boardWith(sample(3)), Registry: registry})
-		size := get(t, h, "/metrics").Body.Len()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		may := make(chan struct{})
-		var slow sync.WaitGroup
-		for i := range maxScrapes {
-			slow.Go(func() {
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
-				r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i/maxScrapesOfClient)
-				h.ServeHTTP(unread{httptest.NewRecorder(), may}, r)
-			})
-		}
-		synctest.Wait()
-		runtime.ReadMemStats(&after)
-		if taken := int(after.TotalAlloc - before.TotalAlloc); taken > maxScrapes*size/8 {
-			t.Errorf("%d slow readers of %d KiB took %d KiB", maxScrapes, size>>10, taken>>10)
-		}
-		expectFull(t, askedFrom(t, h, "192.0.2.0", "/metrics"), 503, api.ReasonTooManyRequests,
-			"64 requests for metrics are answered already")
-		for address, path := range map[string]string{"127.0.0.1": "/metrics", "192.0.2.1": "/api/v1/status"} {
-			if w := askedFrom(t, h, address, path); w.Code != 200 {
-				t.Errorf("%s beside them: %d", path, w.Code)
-			}
-		}
-		operated := granting(h, Access{Changes: ChangesOpen, Trusted: true})
-		if w := askedFrom(t, operated, "192.0.2.0", "/metrics"); w.Code != 200 {
-			t.Errorf("metrics at admin.listen: %d", w.Code)
-		}
-		close(may)
-		slow.Wait()
-	})
 }

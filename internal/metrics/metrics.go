@@ -1,4 +1,4 @@
-package status
+package metrics
 
 import (
 	"math"
@@ -13,7 +13,7 @@ import (
 )
 
 // Metrics are those of this replica: what it owns and how long things take. They are a [prometheus.Collector]; those of
-// the whole cluster come from [ClusterCollector]. No metric has a label instance: Prometheus sets it.
+// the whole cluster come from [Collector]. No metric has a label instance: Prometheus sets it.
 //
 // All methods may be called from many goroutines and never block. Durations below zero count as zero.
 type Metrics struct {
@@ -67,9 +67,9 @@ var (
 	runBuckets   = []float64{.01, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400}
 )
 
-// NewMetrics returns metrics that count nothing yet. perTask adds the label task to what tasks do: one series a task
+// New returns metrics that count nothing yet. perTask adds the label task to what tasks do: one series a task
 // on the replicas that ran it.
-func NewMetrics(perTask bool) *Metrics {
+func New(perTask bool) *Metrics {
 	task := []string{"group"}
 	result := []string{"group", "result"}
 	if perTask {
