@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/route"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/web"
 )
 
 // peerTimeout is how long another replica may take to answer for its tasks' output.
@@ -51,12 +52,12 @@ func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) 
 		field, address string
 		tls            config.TLS
 		handler        http.Handler
-		limit          status.Connections
+		limit          web.Connections
 	}{
-		{"server.listen", w.settings.Server.Listen, server, readOnly, status.ServerConnections()},
+		{"server.listen", w.settings.Server.Listen, server, readOnly, web.ServerConnections()},
 		{"admin.listen", w.settings.Admin.Listen, w.settings.Admin.TLS, admin.New(admin.Config{
 			Read: read, Source: shown.Source, Changer: w.replica, Guard: guard, Logger: log,
-		}), status.AdminConnections()},
+		}), web.AdminConnections()},
 	} {
 		if l.address == "" {
 			continue
@@ -67,7 +68,7 @@ func (w *workerProcess) serve(ctx, part context.Context, group *errgroup.Group) 
 		if err != nil {
 			return err
 		}
-		group.Go(func() error { return status.Serve(ctx, listener, l.handler, l.limit, time.Second, log) })
+		group.Go(func() error { return web.Serve(ctx, listener, l.handler, l.limit, time.Second, log) })
 	}
 	return w.serveApplication(ctx, part, group, log)
 }
@@ -87,8 +88,8 @@ func (w *workerProcess) serveApplication(
 		return err
 	}
 	group.Go(func() error {
-		return status.Serve(
-			ctx, listener, w.replica.Application(), status.ApplicationConnections(), time.Second, log,
+		return web.Serve(
+			ctx, listener, w.replica.Application(), web.ApplicationConnections(), time.Second, log,
 		)
 	})
 	return nil

@@ -19,10 +19,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/access"
 	"github.com/shardctl/shardctl/internal/admin"
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -154,7 +154,7 @@ func (l *listener) askAt(url, method, path, body string, headers ...string) (int
 // nothingChanged checks an answer, and that nothing was asked of the cluster.
 func (l *listener) nothingChanged(what string, code, want int, body string) {
 	l.t.Helper()
-	var e httperr.Error
+	var e web.Error
 	if err := json.Unmarshal([]byte(body), &e); err != nil || code != want || e.Status != want || e.Reason == "" ||
 		e.Detail == "" {
 		l.t.Errorf("%s: %d %s, want %d as problem+json", what, code, body, want)
@@ -367,7 +367,7 @@ func TestRefusalsAndOutagesAreTold(t *testing.T) {
 	} {
 		l.changer.result, l.changer.err = test.result, test.err
 		code, _, body := l.ask(http.MethodPost, "/api/v1/instances/a/drain", "")
-		var e httperr.Error
+		var e web.Error
 		if err := json.Unmarshal([]byte(body), &e); err != nil || code != test.want || e.Reason != test.reason {
 			t.Errorf("%d %s, want %d %s", code, body, test.want, test.reason)
 		}

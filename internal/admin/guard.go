@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/access"
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/verbs"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -22,7 +22,7 @@ type Guard struct {
 	Instance string
 	Now      func() time.Time
 
-	limit access.Limiter
+	limit web.Limiter
 }
 
 // local is who asks where no token is asked for: only on loopback.
@@ -30,9 +30,9 @@ const local = "local"
 
 // CheckHost refuses requests under names that are not the listener's.
 func (g *Guard) CheckHost(next http.Handler) http.Handler {
-	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	return web.Handler(func(w http.ResponseWriter, r *http.Request) *web.Error {
 		if !g.Hosts.Allow(r) {
-			return httperr.New(http.StatusMisdirectedRequest, api.ReasonMisdirected,
+			return web.NewError(http.StatusMisdirectedRequest, api.ReasonMisdirected,
 				"this listener is not %.100q; ask by its address, for a name of server.hosts, or over a loopback "+
 					"address for localhost", r.Host)
 		}
@@ -43,9 +43,9 @@ func (g *Guard) CheckHost(next http.Handler) http.Handler {
 
 // ReadOnly is the handler of a listener that takes no changes. Its answer to a change says where they are taken.
 func (g *Guard) ReadOnly(next http.Handler) http.Handler {
-	return g.CheckHost(httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	return g.CheckHost(web.Handler(func(w http.ResponseWriter, r *http.Request) *web.Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return httperr.NotAllowed("GET, HEAD",
+			return web.NotAllowed("GET, HEAD",
 				"%.20s: this listener only reads; changes are taken at admin.listen", r.Method)
 		}
 		next.ServeHTTP(w, r)
@@ -54,14 +54,14 @@ func (g *Guard) ReadOnly(next http.Handler) http.Handler {
 }
 
 // Change checks a request for a change that needs the role, and says who asks.
-func (g *Guard) Change(r *http.Request, need access.Role) (who string, bad *httperr.Error) {
+func (g *Guard) Change(r *http.Request, need access.Role) (who string, bad *web.Error) {
 	if !access.SameOrigin(r) {
-		return "", httperr.New(
+		return "", web.NewError(
 			http.StatusForbidden, api.ReasonForbidden, "changes are not taken from pages of other origins",
 		)
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return "", httperr.New(
+		return "", web.NewError(
 			http.StatusUnsupportedMediaType, api.ReasonUnsupportedMedia,
 			"Content-Type %.80q: want application/json",
 			r.Header.Get("Content-Type"),
@@ -83,7 +83,7 @@ func (g *Guard) Known(token string) bool {
 //
 // A token that is known is never held back by others from its address that are not: behind a proxy all have the same
 // one, and a job with an old token would lock operators out. Failures alone are limited.
-func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *httperr.Error) {
+func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *web.Error) {
 	if g.Tokens == nil {
 		return local, nil
 	}
@@ -96,7 +96,7 @@ func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *httpe
 	case !known:
 		return "", g.failed(r)
 	case identity.Role < need:
-		return "", httperr.New(
+		return "", web.NewError(
 			http.StatusForbidden, api.ReasonForbidden, "the token %s may %s; this needs one that may %s",
 			identity.Name, identity.Role, need,
 		)
@@ -105,10 +105,10 @@ func (g *Guard) Allow(r *http.Request, need access.Role) (who string, bad *httpe
 }
 
 // failed is the answer to a token that is not known. After too many of them from one address it says when to try again.
-func (g *Guard) failed(r *http.Request) *httperr.Error {
-	from, now := access.Client(r), g.now()
+func (g *Guard) failed(r *http.Request) *web.Error {
+	from, now := web.Client(r), g.now()
 	if wait := g.limit.Wait(from, now); wait > 0 {
-		bad := httperr.New(
+		bad := web.NewError(
 			http.StatusTooManyRequests, api.ReasonTooManyFailures,
 			"the token is not known, and too many from this address were not",
 		)
@@ -126,15 +126,15 @@ func (g *Guard) now() time.Time {
 	return g.Now()
 }
 
-func unauthorized(message string) *httperr.Error {
-	e := httperr.New(http.StatusUnauthorized, api.ReasonUnauthorized, "%s", message)
+func unauthorized(message string) *web.Error {
+	e := web.NewError(http.StatusUnauthorized, api.ReasonUnauthorized, "%s", message)
 	e.Challenge = `Bearer realm="shardctl"`
 	return e
 }
 
 // caller says who sent a request to a listener, and which changes it takes from them. Without tokens, open says whether
 // everyone sees what tasks write there.
-func (g *Guard) caller(r *http.Request, open bool, takes status.Changes) (api.Caller, *httperr.Error) {
+func (g *Guard) caller(r *http.Request, open bool, takes status.Changes) (api.Caller, *web.Error) {
 	who, bad := g.identify(r, open, takes)
 	if bad != nil {
 		return api.Caller{}, bad
@@ -147,9 +147,9 @@ func (g *Guard) caller(r *http.Request, open bool, takes status.Changes) (api.Ca
 }
 
 // identify is who sent a request. A token that is not known is refused, and counts as a failure of its address.
-func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (access.Identity, *httperr.Error) {
+func (g *Guard) identify(r *http.Request, open bool, takes status.Changes) (access.Identity, *web.Error) {
 	if !access.SameOrigin(r) {
-		return access.Identity{}, httperr.New(
+		return access.Identity{}, web.NewError(
 			http.StatusForbidden, api.ReasonForbidden, "who asks is not said to pages of other origins",
 		)
 	}
@@ -189,10 +189,10 @@ func (g *Guard) Output(next http.Handler, open bool) http.Handler {
 
 // grant is Output at a listener that takes changes.
 func (g *Guard) grant(next http.Handler, open bool, takes status.Changes) http.Handler {
-	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	return web.Handler(func(w http.ResponseWriter, r *http.Request) *web.Error {
 		text, given := access.Bearer(r)
 		granted := status.Access{
-			Changes: takes, Caller: func() (api.Caller, *httperr.Error) { return g.caller(r, open, takes) },
+			Changes: takes, Caller: func() (api.Caller, *web.Error) { return g.caller(r, open, takes) },
 		}
 		switch {
 		case g.Tokens == nil && open:

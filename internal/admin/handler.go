@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/verbs"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -55,13 +55,13 @@ func New(c Config) http.Handler {
 }
 
 // postOnly takes POST alone.
-func postOnly(h httperr.Handler) http.Handler {
-	return httperr.Handler(func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func postOnly(h web.Handler) http.Handler {
+	return web.Handler(func(w http.ResponseWriter, r *http.Request) *web.Error {
 		if r.Method != http.MethodPost {
-			return httperr.NotAllowed(http.MethodPost, "%s changes: use POST", r.URL.Path)
+			return web.NotAllowed(http.MethodPost, "%s changes: use POST", r.URL.Path)
 		}
 		if r.URL.RawQuery != "" {
-			return httperr.Invalid(api.FieldError{
+			return web.Invalid(api.FieldError{
 				Field: "query", Message: "a change takes no parameters; its fields are in the body",
 			})
 		}
@@ -70,13 +70,13 @@ func postOnly(h httperr.Handler) http.Handler {
 }
 
 // names are what a request is about.
-type names func(r *http.Request, b api.ChangeRequest) ([]string, *httperr.Error)
+type names func(r *http.Request, b api.ChangeRequest) ([]string, *web.Error)
 
 // named takes them from the path.
 func named(scope record.Scope) names {
-	return func(r *http.Request, b api.ChangeRequest) ([]string, *httperr.Error) {
+	return func(r *http.Request, b api.ChangeRequest) ([]string, *web.Error) {
 		if b.Group != "" || len(b.Tasks) > 0 || b.Selector != "" {
-			return nil, httperr.Invalid(api.FieldError{
+			return nil, web.Invalid(api.FieldError{
 				Field:   "tasks",
 				Message: "group, tasks and selector go with /api/v1/tasks/VERB; here the path names what it is about",
 			})
@@ -89,8 +89,8 @@ func named(scope record.Scope) names {
 }
 
 // change answers one kind of request.
-func (c Config) change(route verbs.Route, names names) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func (c Config) change(route verbs.Route, names names) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		who, bad := c.Guard.Change(r, route.Role)
 		if bad != nil {
 			return bad
@@ -123,9 +123,9 @@ func (c Config) change(route verbs.Route, names names) httperr.Handler {
 		}
 		switch {
 		case errors.Is(err, elect.ErrUnavailable):
-			return httperr.Unavailable(api.ReasonStoreUnreachable, "the store does not answer: %v", err)
+			return web.Unavailable(api.ReasonStoreUnreachable, "the store does not answer: %v", err)
 		case err != nil:
-			return httperr.New(http.StatusInternalServerError, "Internal", "%v", err)
+			return web.NewError(http.StatusInternalServerError, "Internal", "%v", err)
 		}
 		return c.answer(w, r, request, b, result)
 	}
@@ -154,7 +154,7 @@ func shortened(names []string) []string {
 // answer is the object that was changed, where one is named, or the result.
 func (c Config) answer(
 	w http.ResponseWriter, r *http.Request, request operate.Request, b api.ChangeRequest, result api.ChangeResult,
-) *httperr.Error {
+) *web.Error {
 	single := r.PathValue("name") != ""
 	if single && len(result.Refused) > 0 {
 		return refusedChange(result.Refused[0])
@@ -199,16 +199,16 @@ func (c Config) object(request operate.Request) any {
 	return nil
 }
 
-func refusedField(err error) *httperr.Error {
+func refusedField(err error) *web.Error {
 	if invalid, ok := errors.AsType[*operate.InvalidError](err); ok {
-		return httperr.Invalid(api.FieldError{Field: invalid.Field, Message: invalid.Err.Error()})
+		return web.Invalid(api.FieldError{Field: invalid.Field, Message: invalid.Err.Error()})
 	}
-	return httperr.Invalid(api.FieldError{Field: "body", Message: err.Error()})
+	return web.Invalid(api.FieldError{Field: "body", Message: err.Error()})
 }
 
-func refusedChange(r api.Refusal) *httperr.Error {
+func refusedChange(r api.Refusal) *web.Error {
 	if r.Reason == api.ReasonNotFound {
-		return httperr.NotFound("%s", r.Message)
+		return web.NotFound("%s", r.Message)
 	}
-	return httperr.New(http.StatusConflict, r.Reason, "%s: %s", r.Name, r.Message)
+	return web.NewError(http.StatusConflict, r.Reason, "%s: %s", r.Name, r.Message)
 }

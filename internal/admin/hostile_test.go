@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/web"
 )
 
 // pipes is a listener whose connections are made in memory, so that time-outs take no time.
@@ -94,7 +94,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 				listener := newPipes()
 				served := make(chan error, 1)
 				go func() {
-					served <- status.Serve(ctx, listener, test.of(l), status.ServerConnections(), time.Second, logr.Discard())
+					served <- web.Serve(ctx, listener, test.of(l), web.ServerConnections(), time.Second, logr.Discard())
 				}()
 				var heads, bodies []chan time.Duration
 				for range 20 {
@@ -214,7 +214,7 @@ func served(t *testing.T, handler http.Handler) (url string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- status.Serve(ctx, listener, handler, status.ServerConnections(), time.Second, logr.Discard())
+		ended <- web.Serve(ctx, listener, handler, web.ServerConnections(), time.Second, logr.Discard())
 	}()
 	return "http://" + listener.Addr().String(), func() {
 		cancel()

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -20,13 +20,13 @@ import (
 const maxBody = 64 << 10
 
 // readBody reads a request for a change. One without a body asks for nothing beyond its path.
-func readBody(w http.ResponseWriter, r *http.Request) (api.ChangeRequest, *httperr.Error) {
+func readBody(w http.ResponseWriter, r *http.Request) (api.ChangeRequest, *web.Error) {
 	var b api.ChangeRequest
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return b, httperr.New(
+		return b, web.NewError(
 			http.StatusRequestEntityTooLarge, api.ReasonTooLarge, "the body has more than %d bytes", maxBody,
 		)
 	case err != nil:
@@ -45,7 +45,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (api.ChangeRequest, *httpe
 
 // exact refuses what encoding/json would read as something else: names in other cases of letters, and null. A request
 // whose dryRun is null must not be taken for one in earnest.
-func exact(text []byte) *httperr.Error {
+func exact(text []byte) *web.Error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return badBody("body", err.Error())
@@ -68,8 +68,8 @@ func exact(text []byte) *httperr.Error {
 
 func isNull(value json.RawMessage) bool { return string(bytes.TrimSpace(value)) == "null" }
 
-func badBody(field, message string) *httperr.Error {
-	return httperr.Invalid(api.FieldError{Field: field, Message: message})
+func badBody(field, message string) *web.Error {
+	return web.Invalid(api.FieldError{Field: field, Message: message})
 }
 
 // bodyFields are the names that a body may hold.
@@ -83,29 +83,29 @@ var bodyFields = func() []string {
 }()
 
 // selected are the keys of the tasks that the body selects, as they are declared now.
-func (c Config) selected(_ *http.Request, b api.ChangeRequest) ([]string, *httperr.Error) {
+func (c Config) selected(_ *http.Request, b api.ChangeRequest) ([]string, *web.Error) {
 	if b.Group == "" && len(b.Tasks) == 0 && strings.TrimSpace(b.Selector) == "" {
-		return nil, httperr.Invalid(
+		return nil, web.Invalid(
 			api.FieldError{Field: "tasks", Message: "want group, tasks or selector, to say which"},
 		)
 	}
 	selector, err := snapshot.ParseSelector(b.Selector)
 	if err != nil {
-		return nil, httperr.Invalid(api.FieldError{Field: "selector", Message: err.Error()})
+		return nil, web.Invalid(api.FieldError{Field: "selector", Message: err.Error()})
 	}
 	which := snapshot.Selection{Group: b.Group, Patterns: b.Tasks, Selector: selector}
 	if err := which.Validate(); err != nil {
-		return nil, httperr.Invalid(api.FieldError{Field: "tasks", Message: err.Error()})
+		return nil, web.Invalid(api.FieldError{Field: "tasks", Message: err.Error()})
 	}
 	s := c.Source.Snapshot()
 	if s == nil {
-		return nil, httperr.Unavailable(
+		return nil, web.Unavailable(
 			api.ReasonNotReady, "nothing is known of the cluster yet; try again in a moment",
 		)
 	}
 	keys := s.Select(which)
 	if len(keys) == 0 {
-		return nil, httperr.NotFound("no declared task matches")
+		return nil, web.NotFound("no declared task matches")
 	}
 	return keys, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -52,7 +52,7 @@ type Server struct {
 // Handler is everything under /v1.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, h := range map[string]httperr.Handler{
+	for pattern, h := range map[string]web.Handler{
 		"POST /v1/sync":                s.sync,
 		"GET /v1/value/{group}/{name}": s.value,
 		"PUT /v1/value/{group}/{name}": s.setValue,
@@ -65,17 +65,17 @@ func (s *Server) Handler() http.Handler {
 }
 
 // allowed asks for the token, where there is one.
-func (s *Server) allowed(next httperr.Handler) httperr.Handler {
+func (s *Server) allowed(next web.Handler) web.Handler {
 	if s.Token == nil {
 		return next
 	}
-	return func(w http.ResponseWriter, r *http.Request) *httperr.Error {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		want, err := s.Token()
 		if err != nil {
-			return httperr.Unavailable(api.ReasonStoreUnreachable, "app.tokenFile: %v", err)
+			return web.Unavailable(api.ReasonStoreUnreachable, "app.tokenFile: %v", err)
 		}
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+want)) != 1 {
-			e := httperr.New(http.StatusUnauthorized, api.ReasonUnauthorized, "needs the token of app.tokenFile")
+			e := web.NewError(http.StatusUnauthorized, api.ReasonUnauthorized, "needs the token of app.tokenFile")
 			e.Challenge = "Bearer"
 			return e
 		}
@@ -83,7 +83,7 @@ func (s *Server) allowed(next httperr.Handler) httperr.Handler {
 	}
 }
 
-func (s *Server) sync(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func (s *Server) sync(w http.ResponseWriter, r *http.Request) *web.Error {
 	var req Request
 	if bad := decode(w, r, &req); bad != nil {
 		return bad
@@ -97,18 +97,18 @@ func (s *Server) sync(w http.ResponseWriter, r *http.Request) *httperr.Error {
 	case err != nil:
 		return nil // the caller is gone
 	case a.refused > 0:
-		e := httperr.New(http.StatusConflict, reasonOtherApplication,
+		e := web.NewError(http.StatusConflict, reasonOtherApplication,
 			"another process is the application here: it may run for %s still", a.refused.Round(time.Millisecond))
 		e.RetryAfter = a.refused
 		return e
 	case a.dropped:
-		return httperr.New(http.StatusConflict, reasonSuperseded, "a newer call has come: act on the reply to that one")
+		return web.NewError(http.StatusConflict, reasonSuperseded, "a newer call has come: act on the reply to that one")
 	}
 	return write(w, a.reply)
 }
 
 // check finds what is wrong with a call that says that keys run under these tokens.
-func (r *Request) check(running map[string]int64) *httperr.Error {
+func (r *Request) check(running map[string]int64) *web.Error {
 	var wrong []api.FieldError
 	bad := func(field, message string) { wrong = append(wrong, api.FieldError{Field: field, Message: message}) }
 	if uuid.Validate(r.App) != nil {
@@ -132,7 +132,7 @@ func (r *Request) check(running map[string]int64) *httperr.Error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return httperr.Invalid(wrong...)
+	return web.Invalid(wrong...)
 }
 
 // twice is the first key that stands there again.
@@ -148,31 +148,31 @@ func twice(all []Assigned) string {
 }
 
 // assigned is the assignment that a request names by its path and token.
-func (s *Server) assigned(r *http.Request) (*assignment, *httperr.Error) {
+func (s *Server) assigned(r *http.Request) (*assignment, *web.Error) {
 	key, bad := keyOf(r)
 	if bad != nil {
 		return nil, bad
 	}
 	var token int64
 	if err := json.Unmarshal([]byte(r.Header.Get(api.TokenHeader)), &token); err != nil || token <= 0 {
-		return nil, httperr.Invalid(api.FieldError{Field: api.TokenHeader, Message: "must be the fencing token of the key"})
+		return nil, web.Invalid(api.FieldError{Field: api.TokenHeader, Message: "must be the fencing token of the key"})
 	}
 	a := s.Hub.held(key, token)
 	if a == nil {
-		return nil, httperr.New(http.StatusConflict, reasonLeaseLost, "%s is not assigned under token %d", key, token)
+		return nil, web.NewError(http.StatusConflict, reasonLeaseLost, "%s is not assigned under token %d", key, token)
 	}
 	return a, nil
 }
 
-func keyOf(r *http.Request) (elect.Key, *httperr.Error) {
+func keyOf(r *http.Request) (elect.Key, *web.Error) {
 	group, name := r.PathValue("group"), r.PathValue("name")
 	if group == "" || name == "" {
-		return "", httperr.NotFound("a key is GROUP/NAME")
+		return "", web.NotFound("a key is GROUP/NAME")
 	}
 	return elect.NewKey(group, name), nil
 }
 
-func (s *Server) value(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func (s *Server) value(w http.ResponseWriter, r *http.Request) *web.Error {
 	a, bad := s.assigned(r)
 	if bad != nil {
 		return bad
@@ -188,7 +188,7 @@ func (s *Server) value(w http.ResponseWriter, r *http.Request) *httperr.Error {
 	return nil
 }
 
-func (s *Server) setValue(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func (s *Server) setValue(w http.ResponseWriter, r *http.Request) *web.Error {
 	a, bad := s.assigned(r)
 	if bad != nil {
 		return bad
@@ -204,37 +204,37 @@ func (s *Server) setValue(w http.ResponseWriter, r *http.Request) *httperr.Error
 	return nil
 }
 
-func valueError(err error) *httperr.Error {
+func valueError(err error) *web.Error {
 	switch {
 	case errors.Is(err, elect.ErrTooLarge):
 		return tooLarge(elect.MaxValue)
 	case errors.Is(err, elect.ErrLeaseLost):
-		return httperr.New(http.StatusConflict, reasonLeaseLost, "%v", err)
+		return web.NewError(http.StatusConflict, reasonLeaseLost, "%v", err)
 	}
-	return httperr.Unavailable(api.ReasonStoreUnreachable, "%v", err)
+	return web.Unavailable(api.ReasonStoreUnreachable, "%v", err)
 }
 
-func tooLarge(most int) *httperr.Error {
-	return httperr.New(http.StatusRequestEntityTooLarge, api.ReasonTooLarge, "must have at most %d bytes", most)
+func tooLarge(most int) *web.Error {
+	return web.NewError(http.StatusRequestEntityTooLarge, api.ReasonTooLarge, "must have at most %d bytes", most)
 }
 
-func (s *Server) owner(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func (s *Server) owner(w http.ResponseWriter, r *http.Request) *web.Error {
 	key, bad := keyOf(r)
 	if bad != nil {
 		return bad
 	}
 	o, ok := s.Owner(key)
 	if !ok {
-		return httperr.NotFound("%s has no owner now", key)
+		return web.NotFound("%s has no owner now", key)
 	}
 	return write(w, o)
 }
 
-func (s *Server) status(w http.ResponseWriter, _ *http.Request) *httperr.Error {
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) *web.Error {
 	return write(w, s.Hub.Status())
 }
 
-func decode(w http.ResponseWriter, r *http.Request, into any) *httperr.Error {
+func decode(w http.ResponseWriter, r *http.Request, into any) *web.Error {
 	var text bytes.Buffer
 	text.Grow(int(min(max(0, r.ContentLength), maxClaimed)) + bytes.MinRead)
 	_, err := text.ReadFrom(http.MaxBytesReader(w, r.Body, maxSync))
@@ -246,12 +246,12 @@ func decode(w http.ResponseWriter, r *http.Request, into any) *httperr.Error {
 	case errors.As(err, &large):
 		return tooLarge(maxSync)
 	case err != nil:
-		return httperr.New(http.StatusBadRequest, api.ReasonInvalid, "the body must be JSON: %v", err)
+		return web.NewError(http.StatusBadRequest, api.ReasonInvalid, "the body must be JSON: %v", err)
 	}
 	return nil
 }
 
-func write(w http.ResponseWriter, body any) *httperr.Error {
+func write(w http.ResponseWriter, body any) *web.Error {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the reader is gone
 	return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/view"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -193,10 +193,10 @@ func (b *beside) takesKeys() bool { return b != nil && b.hub.Capacity() }
 
 // Application answers the application beside this replica: see [config.App].
 func (r *Replica) Application() http.Handler {
-	return httperr.Handler(func(w http.ResponseWriter, req *http.Request) *httperr.Error {
+	return web.Handler(func(w http.ResponseWriter, req *http.Request) *web.Error {
 		n := r.node.Load()
 		if n == nil || n.beside == nil {
-			return httperr.Unavailable(api.ReasonStoreUnreachable, "the store has not been reached yet")
+			return web.Unavailable(api.ReasonStoreUnreachable, "the store has not been reached yet")
 		}
 		n.beside.handler.ServeHTTP(w, req)
 		return nil

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -45,27 +45,27 @@ func (o owners) Await(ctx context.Context, key string, refused int64, most time.
 }
 
 // ownerOf is the owner of a key, with an address.
-func ownerOf(s *snapshot.Cluster, key string) (api.KeyOwner, *httperr.Error) {
+func ownerOf(s *snapshot.Cluster, key string) (api.KeyOwner, *web.Error) {
 	if s == nil {
-		return api.KeyOwner{}, httperr.Unavailable(api.ReasonNotReady, "nothing is known of the cluster yet")
+		return api.KeyOwner{}, web.Unavailable(api.ReasonNotReady, "nothing is known of the cluster yet")
 	}
 	owner, owned := s.Owner(key)
 	switch {
 	case owned:
 	case s.Task(key) == nil:
-		return api.KeyOwner{}, httperr.NotFound("no task %.200q is declared", key)
+		return api.KeyOwner{}, web.NotFound("no task %.200q is declared", key)
 	default:
-		return api.KeyOwner{}, httperr.Unavailable(api.ReasonNotOwned, "%s has no owner now", key)
+		return api.KeyOwner{}, web.Unavailable(api.ReasonNotOwned, "%s has no owner now", key)
 	}
 	if host, _, err := net.SplitHostPort(owner.Address); err != nil || host == "" {
-		return api.KeyOwner{}, httperr.Unavailable(api.ReasonNoAddress,
+		return api.KeyOwner{}, web.Unavailable(api.ReasonNoAddress,
 			"%s is owned by %s, which has no address for requests: see app.address", key, owner.Instance)
 	}
 	return owner, nil
 }
 
 // refusal is an answer as an error.
-type refusal struct{ answer *httperr.Error }
+type refusal struct{ answer *web.Error }
 
 // Error is the sentence for people.
 func (r refusal) Error() string { return r.answer.Detail }
@@ -74,19 +74,19 @@ func answerError(w http.ResponseWriter, _ *http.Request, err error) { errorOf(er
 
 // errorOf is the answer to a request that could not be forwarded. With a 503 it was not sent; with a 502 or a 504 it
 // may have been carried out.
-func errorOf(err error) *httperr.Error {
+func errorOf(err error) *web.Error {
 	if refused, ok := errors.AsType[refusal](err); ok {
 		return refused.answer
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return httperr.New(http.StatusRequestEntityTooLarge, api.ReasonTooLarge,
+		return web.NewError(http.StatusRequestEntityTooLarge, api.ReasonTooLarge,
 			"a body of more than %d MiB is not forwarded", tooLarge.Limit>>20)
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
-		return httperr.Unavailable(api.ReasonOwnerUnreachable, "the owner cannot be connected to: %v", failed.Err)
+		return web.Unavailable(api.ReasonOwnerUnreachable, "the owner cannot be connected to: %v", failed.Err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return httperr.New(http.StatusGatewayTimeout, api.ReasonOwnerTimeout, "the owner took longer than %s", maxTime)
+		return web.NewError(http.StatusGatewayTimeout, api.ReasonOwnerTimeout, "the owner took longer than %s", maxTime)
 	}
-	return httperr.New(http.StatusBadGateway, api.ReasonOwnerFailed, "the owner broke the connection: %v", err)
+	return web.NewError(http.StatusBadGateway, api.ReasonOwnerFailed, "the owner broke the connection: %v", err)
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/access"
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -51,7 +51,7 @@ type Config struct {
 
 type forwarder struct {
 	cfg      Config
-	inFlight access.InFlight
+	inFlight web.InFlight
 	proxy    *httputil.ReverseProxy
 }
 
@@ -86,7 +86,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.cfg.Done != nil {
 		defer func() { f.cfg.Done(noted.code, time.Since(begin)) }()
 	}
-	httperr.Handler(f.forward).ServeHTTP(noted, r)
+	web.Handler(f.forward).ServeHTTP(noted, r)
 }
 
 // target is what a path is about.
@@ -96,9 +96,9 @@ type target struct {
 
 type targetKey struct{}
 
-func (f *forwarder) forward(w http.ResponseWriter, r *http.Request) *httperr.Error {
+func (f *forwarder) forward(w http.ResponseWriter, r *http.Request) *web.Error {
 	if r.Method == http.MethodTrace || r.Method == http.MethodConnect {
-		return httperr.NotAllowed("DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT", "%s is not forwarded", r.Method)
+		return web.NotAllowed("DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT", "%s is not forwarded", r.Method)
 	}
 	to, bad := targetOf(r)
 	if bad != nil {
@@ -120,22 +120,22 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request) *httperr.Err
 }
 
 // targetOf reads the path of a request, and refuses those that must not be forwarded.
-func targetOf(r *http.Request) (target, *httperr.Error) {
+func targetOf(r *http.Request) (target, *web.Error) {
 	parts := strings.SplitN(strings.TrimPrefix(r.URL.EscapedPath(), Path), "/", 3)
 	if len(parts) < 2 || parts[0] == "" || parts[1] == "" {
-		return target{}, httperr.NotFound("%.200s: want %sGROUP/NAME/PATH", r.URL.Path, Path)
+		return target{}, web.NotFound("%.200s: want %sGROUP/NAME/PATH", r.URL.Path, Path)
 	}
 	group, err := url.PathUnescape(parts[0])
 	name, err2 := url.PathUnescape(parts[1])
 	if err != nil || err2 != nil {
-		return target{}, httperr.NotFound("%.200s: want %sGROUP/NAME/PATH", r.URL.Path, Path)
+		return target{}, web.NotFound("%.200s: want %sGROUP/NAME/PATH", r.URL.Path, Path)
 	}
 	if hopsOf(r) >= maxHops {
-		return target{}, httperr.New(http.StatusLoopDetected, api.ReasonTooManyHops,
+		return target{}, web.NewError(http.StatusLoopDetected, api.ReasonTooManyHops,
 			"the request was forwarded %d times: its owners send it back to %s", maxHops, Path)
 	}
 	if !access.SameOrigin(r) {
-		return target{}, httperr.New(
+		return target{}, web.NewError(
 			http.StatusForbidden, api.ReasonForbidden, "requests of pages of other origins are not forwarded",
 		)
 	}
@@ -155,13 +155,13 @@ func hopsOf(r *http.Request) int {
 	return hops
 }
 
-func (f *forwarder) enter(r *http.Request) (leave func(), bad *httperr.Error) {
-	leave, entry := f.inFlight.Enter(access.Client(r))
-	if entry == access.Entered {
+func (f *forwarder) enter(r *http.Request) (leave func(), bad *web.Error) {
+	leave, entry := f.inFlight.Enter(web.Client(r))
+	if entry == web.Entered {
 		return leave, nil
 	}
-	bad = httperr.Unavailable(api.ReasonTooManyRequests, "%d requests are forwarded already; try again later", maxAtOnce)
-	if entry == access.ClientFull {
+	bad = web.Unavailable(api.ReasonTooManyRequests, "%d requests are forwarded already; try again later", maxAtOnce)
+	if entry == web.ClientFull {
 		bad.Status, bad.Title = http.StatusTooManyRequests, http.StatusText(http.StatusTooManyRequests)
 		bad.Detail = strconv.Itoa(maxAtOnceOfClient) + " requests from your address are forwarded already; try again later"
 	}

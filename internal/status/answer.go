@@ -16,19 +16,16 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// Error is what to answer instead of what was asked for.
-type Error = httperr.Error
-
 // internal is the answer where err is not nil.
-func internal(err error) *Error {
+func internal(err error) *web.Error {
 	if err == nil {
 		return nil
 	}
-	return httperr.New(http.StatusInternalServerError, api.ReasonInternal, "%v", err)
+	return web.NewError(http.StatusInternalServerError, api.ReasonInternal, "%v", err)
 }
 
 // The media types of answers.
@@ -42,19 +39,19 @@ const (
 const smallText = 1 << 10
 
 // sendText answers with a text, in gzip to who takes it.
-func sendText(w http.ResponseWriter, r *http.Request, media, text string) *Error {
+func sendText(w http.ResponseWriter, r *http.Request, media, text string) *web.Error {
 	if len(text) < smallText || !takesGzip(r.Header.Get("Accept-Encoding")) {
 		w.Header().Set("Content-Type", media)
 		_, _ = io.WriteString(w, text) // the reader is gone
 		return nil
 	}
-	return makeAnswer(func(b *body) *Error {
+	return makeAnswer(func(b *body) *web.Error {
 		b.text(text)
 		return nil
 	}).send(w, r, media)
 }
 
-func sendJSON(w http.ResponseWriter, r *http.Request, v any) *Error {
+func sendJSON(w http.ResponseWriter, r *http.Request, v any) *web.Error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return internal(err)
@@ -75,14 +72,14 @@ func newAnswers(atOnce int) *answers { return &answers{slots: make(chan struct{}
 type answer struct {
 	text *packed
 	tag  string // its ETag
-	bad  *Error
+	bad  *web.Error
 }
 
 // get is what write writes, or the error that it returns. It depends on the request's address, on whether output is
 // hidden from it, and on the version of the snapshot, which is 0 where the store is asked. ctx does not end with one
 // of those who wait.
 func (a *answers) get(
-	r *http.Request, version uint64, write func(ctx context.Context, b *body) *Error,
+	r *http.Request, version uint64, write func(ctx context.Context, b *body) *web.Error,
 ) *answer {
 	same := fmt.Sprintf("%d %t %s", version, outputHidden(r) != nil, r.URL.RequestURI())
 	lasting := context.WithoutCancel(r.Context())
@@ -91,9 +88,9 @@ func (a *answers) get(
 			return &answer{bad: busy()}, nil
 		}
 		defer func() { <-a.slots }()
-		ctx, cancel := context.WithTimeout(lasting, answerTimeout)
+		ctx, cancel := context.WithTimeout(lasting, web.AnswerTimeout)
 		defer cancel()
-		return makeAnswer(func(b *body) *Error { return write(ctx, b) }), nil
+		return makeAnswer(func(b *body) *web.Error { return write(ctx, b) }), nil
 	})
 	return v.(*answer) //nolint:forcetypeassert // as returned above
 }
@@ -114,7 +111,7 @@ func (a *answers) enter() bool {
 	}
 }
 
-func makeAnswer(write func(*body) *Error) *answer {
+func makeAnswer(write func(*body) *web.Error) *answer {
 	var m answer
 	text, err := pack("", func(b *body) { m.bad = write(b) })
 	switch {
@@ -130,15 +127,15 @@ func makeAnswer(write func(*body) *Error) *answer {
 }
 
 // send answers with it.
-func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *Error {
+func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *web.Error {
 	if m.bad != nil {
 		return m.bad
 	}
 	w.Header().Set("Content-Type", media)
 	// The text stays in memory until the reader has it: so each chunk has a deadline, as a stream's has, and all too.
-	limitKernel(r.Context())
+	web.LimitKernel(r.Context())
 	out := newChunkWriter(context.WithoutCancel(r.Context()), w)
-	out.until = time.Now().Add(answerTimeout)
+	out.until = time.Now().Add(web.AnswerTimeout)
 	var encoded wire = plainWire{out}
 	if takesGzip(r.Header.Get("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -151,7 +148,7 @@ func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *Err
 }
 
 // sendTagged answers with the ETag, or says that the answer is the one that the reader has.
-func (m *answer) sendTagged(w http.ResponseWriter, r *http.Request, media string) *Error {
+func (m *answer) sendTagged(w http.ResponseWriter, r *http.Request, media string) *web.Error {
 	if m.bad == nil {
 		w.Header().Set("ETag", m.tag)
 		if hasTag(r.Header.Get("If-None-Match"), m.tag) {
@@ -172,9 +169,6 @@ func hasTag(header, tag string) bool {
 	}
 	return false
 }
-
-// answerTimeout is how long an answer that is no stream may take as a whole, however steadily its reader reads.
-const answerTimeout = 60 * time.Second
 
 // chunk is how much of an answer is collected before it is written, in bytes.
 const chunk = 16 << 10

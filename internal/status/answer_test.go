@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -240,8 +241,8 @@ func TestSlowReadersOfListsAreDropped(t *testing.T) {
 			lasts time.Duration // the answer, at most
 		}{
 			"reads nothing":      {0, writeTimeout},
-			"reads now and then": {writeTimeout - time.Second, answerTimeout},
-			"reads ten a second": {100 * time.Millisecond, answerTimeout},
+			"reads now and then": {writeTimeout - time.Second, web.AnswerTimeout},
+			"reads ten a second": {100 * time.Millisecond, web.AnswerTimeout},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				h := New(Config{Source: boardWith(sample(5000))})

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -28,10 +28,10 @@ type Access struct {
 	// Trusted says that who asks has a token, or that the listener needs none for changes. What strangers ask for does
 	// not hold them up, and the store is read for them as often as they ask.
 	Trusted bool
-	Caller  func() (api.Caller, *httperr.Error) // who asks, or why that is not said; nil: someone without a role
+	Caller  func() (api.Caller, *web.Error) // who asks, or why that is not said; nil: someone without a role
 	// Hidden is the answer to who asks for what tasks wrote: their logs. The output and errors of runs, and last
 	// errors, are then left out of other answers.
-	Hidden *httperr.Error
+	Hidden *web.Error
 	// Allowed is asked while a stream goes on, which ends soon after the first no: a token may be taken back. Other
 	// answers are over before that. It is called from many goroutines, also shortly after the answer has ended.
 	Allowed func() bool
@@ -51,10 +51,10 @@ func accessOf(ctx context.Context) Access {
 }
 
 // whoami answers with who asks.
-func whoami(w http.ResponseWriter, r *http.Request) *Error {
+func whoami(w http.ResponseWriter, r *http.Request) *web.Error {
 	caller := api.Caller{Role: api.RoleNone}
 	if a := accessOf(r.Context()); a.Caller != nil {
-		var bad *Error
+		var bad *web.Error
 		if caller, bad = a.Caller(); bad != nil {
 			return bad
 		}
@@ -66,13 +66,13 @@ func whoami(w http.ResponseWriter, r *http.Request) *Error {
 const Hidden = "(hidden: it needs a token)"
 
 // NoOutput is the answer to who asks for output at a listener that shows none, whatever the token.
-func NoOutput() *Error {
-	return httperr.New(http.StatusForbidden, api.ReasonForbidden,
+func NoOutput() *web.Error {
+	return web.NewError(http.StatusForbidden, api.ReasonForbidden,
 		"this listener does not show what tasks write: set server.logs, or ask at admin.listen")
 }
 
 // outputHidden says why the request may not see what tasks wrote; nil: it may.
-func outputHidden(r *http.Request) *Error { return accessOf(r.Context()).Hidden }
+func outputHidden(r *http.Request) *web.Error { return accessOf(r.Context()).Hidden }
 
 // hideText is the text, or what stands in its place.
 func hideText(text string, hidden bool) string {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -101,7 +101,7 @@ func TestClientBeginsAListAgainThatGrewTooOld(t *testing.T) {
 	c := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("continue") && !gone {
 			gone = true
-			httperr.New(http.StatusGone, api.ReasonExpired, "too old").Write(w)
+			web.NewError(http.StatusGone, api.ReasonExpired, "too old").Write(w)
 			return
 		}
 		h.ServeHTTP(w, r)

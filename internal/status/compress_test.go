@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -83,7 +84,7 @@ func TestSnapshotsOfWatchesAreSmall(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- Serve(ctx, listener, New(Config{Source: board}), ServerConnections(), time.Second, logr.Discard())
+		served <- web.Serve(ctx, listener, New(Config{Source: board}), web.ServerConnections(), time.Second, logr.Discard())
 	}()
 	defer func() {
 		stop()

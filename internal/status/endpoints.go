@@ -9,14 +9,14 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // list answers with one page of a list, or watches all of it.
-func list[T any](s *server, d *topic[T]) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
+func list[T any](s *server, d *topic[T]) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		q, bad := s.query(r, d.list.path, d.list.params, d.list.states)
 		if bad != nil {
 			return bad
@@ -26,7 +26,7 @@ func list[T any](s *server, d *topic[T]) httperr.Handler {
 }
 
 // listLocks is list, with mutexes as they are now where they are asked for.
-func (s *server) listLocks(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) listLocks(w http.ResponseWriter, r *http.Request) *web.Error {
 	q, bad := s.query(r, s.locks.list.path, s.locks.list.params, nil)
 	if bad != nil {
 		return bad
@@ -37,7 +37,7 @@ func (s *server) listLocks(w http.ResponseWriter, r *http.Request) *Error {
 	return answerList(s, s.locks, w, r, &q)
 }
 
-func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Request, q *query) *Error {
+func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Request, q *query) *web.Error {
 	if _, bad := s.snapshot(); bad != nil {
 		return bad
 	}
@@ -45,7 +45,7 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
 	}
 	snapshot := d.source.Snapshot()
-	answer := s.answers(r, q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
+	answer := s.answers(r, q).get(r, snapshot.Version, func(_ context.Context, b *body) *web.Error {
 		d.list.page(snapshot, q, s.now())(b)
 		return nil
 	})
@@ -55,7 +55,7 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 	return answer.sendTagged(w, r, mediaJSON)
 }
 
-func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) task(w http.ResponseWriter, r *http.Request) *web.Error {
 	snapshot, t, bad := s.findTask(r)
 	if bad != nil {
 		return bad
@@ -64,11 +64,11 @@ func (s *server) task(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // sendOne answers with one object of a snapshot.
-func sendOne[T any](w http.ResponseWriter, r *http.Request, s *snapshot.Cluster, item *T) *Error {
+func sendOne[T any](w http.ResponseWriter, r *http.Request, s *snapshot.Cluster, item *T) *web.Error {
 	return sendJSON(w, r, api.One[*T]{Item: item, Stale: s.Status.Stale})
 }
 
-func (s *server) findTask(r *http.Request) (*snapshot.Cluster, *api.Task, *Error) {
+func (s *server) findTask(r *http.Request) (*snapshot.Cluster, *api.Task, *web.Error) {
 	snapshot, bad := s.snapshot()
 	if bad != nil {
 		return nil, nil, bad
@@ -76,12 +76,12 @@ func (s *server) findTask(r *http.Request) (*snapshot.Cluster, *api.Task, *Error
 	key := r.PathValue("group") + "/" + r.PathValue("name")
 	t := snapshot.Task(key)
 	if t == nil {
-		return nil, nil, httperr.NotFound("no task %q is declared", key)
+		return nil, nil, web.NotFound("no task %q is declared", key)
 	}
 	return snapshot, t, nil
 }
 
-func (s *server) group(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) group(w http.ResponseWriter, r *http.Request) *web.Error {
 	snapshot, bad := s.snapshot()
 	if bad != nil {
 		return bad
@@ -89,12 +89,12 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) *Error {
 	name := r.PathValue("name")
 	g := snapshot.Group(name)
 	if g == nil {
-		return httperr.NotFound("no group %q is declared", name)
+		return web.NotFound("no group %q is declared", name)
 	}
 	return sendOne(w, r, snapshot, g)
 }
 
-func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) instance(w http.ResponseWriter, r *http.Request) *web.Error {
 	snapshot, bad := s.snapshot()
 	if bad != nil {
 		return bad
@@ -102,20 +102,20 @@ func (s *server) instance(w http.ResponseWriter, r *http.Request) *Error {
 	name := r.PathValue("name")
 	i := snapshot.Instance(name)
 	if i == nil {
-		return httperr.NotFound("no instance %q is known; those dead for an hour are forgotten", name)
+		return web.NotFound("no instance %q is known; those dead for an hour are forgotten", name)
 	}
 	return sendOne(w, r, snapshot, i)
 }
 
 // runs answers with the last runs of a task.
-func (s *server) runs(source snapshot.RunSource) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) runs(source snapshot.RunSource) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		_, t, bad := s.findTask(r)
 		if bad != nil {
 			return bad
 		}
 		public, hidden := !accessOf(r.Context()).Trusted, outputHidden(r) != nil
-		return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *Error {
+		return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *web.Error {
 			if s.lists.turn(ctx, public, answerPatience) != nil {
 				return busy()
 			}
@@ -124,14 +124,14 @@ func (s *server) runs(source snapshot.RunSource) httperr.Handler {
 	}
 }
 
-func writeRuns(ctx context.Context, b *body, source snapshot.RunSource, key string, hidden bool) *Error {
+func writeRuns(ctx context.Context, b *body, source snapshot.RunSource, key string, hidden bool) *web.Error {
 	var list api.List[api.Run]
 	if source != nil {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
 		runs, err := source.Runs(ctx, key)
 		if err != nil {
-			return httperr.Unavailable(
+			return web.Unavailable(
 				api.ReasonStoreUnreachable, "the store does not answer, and runs are only there",
 			)
 		}
@@ -149,10 +149,10 @@ type health struct {
 
 // livez says that the process answers and that its loops turn. It never asks the store: a replica must not be restarted
 // because the store is unreachable.
-func (h health) livez(w http.ResponseWriter, r *http.Request) *Error {
+func (h health) livez(w http.ResponseWriter, r *http.Request) *web.Error {
 	if h.alive != nil {
 		if err := h.alive(); err != nil {
-			return httperr.Unavailable(api.ReasonNotAlive, "not alive: %v", err)
+			return web.Unavailable(api.ReasonNotAlive, "not alive: %v", err)
 		}
 	}
 	return sendText(w, r, mediaText, "ok\n")
@@ -160,13 +160,13 @@ func (h health) livez(w http.ResponseWriter, r *http.Request) *Error {
 
 // readyz says whether this replica takes part: started and not draining, and with the application that it needs. A
 // store that is unreachable does not change it.
-func (h health) readyz(w http.ResponseWriter, r *http.Request) *Error {
+func (h health) readyz(w http.ResponseWriter, r *http.Request) *web.Error {
 	err := h.snapshotReady()
 	if err == nil && h.ready != nil {
 		err = h.ready()
 	}
 	if err != nil {
-		return httperr.Unavailable(api.ReasonNotReady, "not ready: %v", err)
+		return web.Unavailable(api.ReasonNotReady, "not ready: %v", err)
 	}
 	return sendText(w, r, mediaText, "ok\n")
 }
@@ -215,7 +215,7 @@ var openAPIOfReads = sync.OnceValues(func() ([]byte, error) {
 })
 
 // openapi describes what the listener takes that was asked: changes only where they are taken.
-func openapi(w http.ResponseWriter, r *http.Request) *Error {
+func openapi(w http.ResponseWriter, r *http.Request) *web.Error {
 	text := openAPI
 	if accessOf(r.Context()).Changes == ChangesNone {
 		var err error

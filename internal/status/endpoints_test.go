@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -45,7 +46,7 @@ func TestErrorsAreProblems(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody))
-		var e Error
+		var e web.Error
 		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil {
 			t.Errorf("%s %s: %v in %s", c.method, c.path, err, w.Body)
 			continue
@@ -64,7 +65,7 @@ func TestErrorsAreProblems(t *testing.T) {
 
 func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	w := get(t, New(Config{Source: boardWith(sample(1))}), "/api/v1/tasks?limit=0&state=x&oops=1")
-	var e Error
+	var e web.Error
 	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || len(e.Errors) != 3 {
 		t.Errorf("%v: %s", err, w.Body)
 	}

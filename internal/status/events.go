@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -84,25 +84,25 @@ const eventsPath = "/api/v1/events"
 // eventParams are the conditions that the list of events takes.
 var eventParams = []string{"group", "task", "instance", "q", "since"}
 
-func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *web.Error {
 	q, bad := s.query(r, eventsPath, eventParams, nil)
 	if bad != nil {
 		return bad
 	}
 	if isOdd(q.page.Key) { // the store is asked for it
-		return httperr.Invalid(api.FieldError{Field: "continue", Message: errToken.Error()})
+		return web.Invalid(api.FieldError{Field: "continue", Message: errToken.Error()})
 	}
 	if q.watch {
 		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(s.watch, out, &q, s.now) })
 	}
-	return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *Error {
+	return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *web.Error {
 		list, err := s.feed.log.page(ctx, &q, s.now(), answerPatience)
 		if errors.Is(err, errBusy) {
 			return busy()
 		}
 		if err != nil {
 			if q.page.Key != "" {
-				return httperr.Unavailable(
+				return web.Unavailable(
 					api.ReasonStoreUnreachable, "the store does not answer, and older events are only there",
 				)
 			}

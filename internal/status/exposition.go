@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -70,7 +70,7 @@ func (x *exposition) fresh() *answer {
 var metricsFormat = expfmt.NewFormat(expfmt.TypeTextPlain)
 
 // write writes all metrics that can be gathered.
-func (x *exposition) write(b *body) *Error {
+func (x *exposition) write(b *body) *web.Error {
 	families, err := x.from.Gather()
 	if err != nil {
 		x.log.Error(err, "Some metrics could not be gathered")
@@ -88,8 +88,8 @@ func (x *exposition) write(b *body) *Error {
 }
 
 // metrics answers with the metrics.
-func (s *server) metrics(x *exposition) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) metrics(x *exposition) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		leave, bad := enter(s.shares.of(r).scraping, r, api.ReasonTooManyRequests, "requests for metrics are answered")
 		if bad != nil {
 			return bad

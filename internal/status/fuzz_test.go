@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardctl/shardctl/internal/web"
 )
 
 // FuzzRequest: a request may ask anything for a list, in its query or in the id of the event it goes on from. The
@@ -50,7 +52,7 @@ func FuzzRequest(f *testing.F) {
 		case w.Code >= 500 && w.Code != http.StatusServiceUnavailable: // the owner of a log may have no address
 			t.Fatalf("%s?%s: %d %s", path, query, w.Code, w.Body)
 		case w.Code >= 400:
-			var e Error
+			var e web.Error
 			if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Reason == "" || e.Detail == "" ||
 				e.Status != w.Code {
 				t.Fatalf("%s?%s: %d %s", path, query, w.Code, w.Body)

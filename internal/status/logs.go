@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -44,7 +44,7 @@ type taskLogs struct {
 }
 
 // get answers with the last lines that the task wrote, as plain text. Another owner is asked for them.
-func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
+func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *web.Error {
 	if why := outputHidden(r); why != nil {
 		return why
 	}
@@ -53,7 +53,7 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 		return bad
 	}
 	if errs := checkParameters(values, "logs", logParams); len(errs) > 0 {
-		return httperr.Invalid(errs...)
+		return web.Invalid(errs...)
 	}
 	q, bad := parseLogQuery(values)
 	if bad != nil {
@@ -71,18 +71,18 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 	case bad != nil:
 		return bad
 	case owner.Name == here || r.Header.Get(forwarded) != "":
-		return httperr.NotFound("%s keeps no output of %s", here, t.Key)
+		return web.NotFound("%s keeps no output of %s", here, t.Key)
 	}
 	found, err := l.peers.fetch(r, owner, t, q)
 	switch {
 	case errors.Is(err, errNotShown):
-		return httperr.Unavailable(api.ReasonOwnerUnreachable, "%s does not show the output of %s to this replica: "+
+		return web.Unavailable(api.ReasonOwnerUnreachable, "%s does not show the output of %s to this replica: "+
 			"that takes server.logs there, or the same admin.tokensFile and clocks that differ by less than a minute",
 			owner.Name, t.Key)
 	case err != nil:
 		l.log.V(1).Info("The owner of a task did not give its output",
 			"peer", owner.Name, "key", t.Key, "error", err.Error())
-		return httperr.Unavailable(
+		return web.Unavailable(
 			api.ReasonOwnerUnreachable, "%s did not answer for the output of %s; try again", owner.Name, t.Key,
 		)
 	}
@@ -90,18 +90,18 @@ func (l taskLogs) get(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // outputOwner is the instance that is asked for the output: the task's owner, unless the query names another one.
-func outputOwner(s *snapshot.Cluster, t *api.Task, q api.LogOptions) (*api.Instance, *Error) {
+func outputOwner(s *snapshot.Cluster, t *api.Task, q api.LogOptions) (*api.Instance, *web.Error) {
 	name, i := t.Instance, ownerOf(s, t)
 	if q.Instance != "" {
 		name, i = q.Instance, s.Instance(q.Instance)
 	}
 	switch {
 	case name == "":
-		return nil, httperr.NotFound("%s does not run now, so its output is not kept", t.Key)
+		return nil, web.NotFound("%s does not run now, so its output is not kept", t.Key)
 	case i != nil && (i.State == api.Dead || i.State == api.Left), i == nil && q.Instance != "":
-		return nil, httperr.NotFound("%q is not there, so what %s wrote on it is not kept", name, t.Key)
+		return nil, web.NotFound("%q is not there, so what %s wrote on it is not kept", name, t.Key)
 	case i == nil || i.Address == "" && name != s.Status.Instance:
-		return nil, httperr.Unavailable(
+		return nil, web.Unavailable(
 			api.ReasonOwnerUnreachable, "%s has no address that is known here, to ask it for the output of %s", name,
 			t.Key,
 		)
@@ -203,13 +203,13 @@ const maxPosition = 320
 
 var logParams = []string{"after", "instance", "previous", "tail", "timestamps"}
 
-func parseLogQuery(values url.Values) (api.LogOptions, *Error) {
+func parseLogQuery(values url.Values) (api.LogOptions, *web.Error) {
 	q := api.LogOptions{Tail: maxTail, After: values.Get("after"), Instance: values.Get("instance")}
 	if err := checkLength("instance", q.Instance); err != nil {
-		return q, httperr.Invalid(api.FieldError{Field: "instance", Message: err.Error()})
+		return q, web.Invalid(api.FieldError{Field: "instance", Message: err.Error()})
 	}
 	if len(q.After) > maxPosition {
-		return q, httperr.Invalid(
+		return q, web.Invalid(
 			api.FieldError{Field: "after", Message: "not a position that an answer gave in " + api.LogPositionHeader},
 		)
 	}
@@ -219,7 +219,7 @@ func parseLogQuery(values url.Values) (api.LogOptions, *Error) {
 		case "true":
 			*on = true
 		default:
-			return q, httperr.Invalid(
+			return q, web.Invalid(
 				api.FieldError{Field: name, Message: fmt.Sprintf("%q is neither true nor false", text)},
 			)
 		}
@@ -230,7 +230,7 @@ func parseLogQuery(values url.Values) (api.LogOptions, *Error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxTail {
-		return q, httperr.Invalid(
+		return q, web.Invalid(
 			api.FieldError{Field: "tail", Message: fmt.Sprintf("%q is not a number from 1 to %d", text, maxTail)},
 		)
 	}
@@ -249,7 +249,7 @@ var outputHeaders = []string{
 	api.LogPositionHeader, api.LogInstanceHeader, api.LogTokenHeader, api.LogEndedHeader,
 }
 
-func (o output) send(w http.ResponseWriter, r *http.Request) *Error {
+func (o output) send(w http.ResponseWriter, r *http.Request) *web.Error {
 	for _, name := range outputHeaders {
 		if value := o.header.Get(name); value != "" {
 			w.Header().Set(name, value)

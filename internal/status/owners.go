@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -53,7 +53,7 @@ func ownerCollection(source snapshot.Source) collection[api.KeyOwner] {
 }
 
 // listOwners is list, of the slot of a key where that is asked for.
-func (s *server) listOwners(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) listOwners(w http.ResponseWriter, r *http.Request) *web.Error {
 	q, bad := s.query(r, s.owners.list.path, s.owners.list.params, nil)
 	if bad != nil {
 		return bad
@@ -71,13 +71,13 @@ func (s *server) listOwners(w http.ResponseWriter, r *http.Request) *Error {
 }
 
 // slotTask is the task that is the slot of a key in the only group.
-func slotTask(s *snapshot.Cluster, groups []string, key string) (string, *Error) {
+func slotTask(s *snapshot.Cluster, groups []string, key string) (string, *web.Error) {
 	if len(groups) != 1 {
-		return "", httperr.Invalid(api.FieldError{Field: "for", Message: "goes with one group, which has slots"})
+		return "", web.Invalid(api.FieldError{Field: "for", Message: "goes with one group, which has slots"})
 	}
 	group := groups[0]
 	if g := s.Group(group); g != nil && g.Slots > 0 {
 		return tasks.SlotKey(group, key, g.Slots), nil
 	}
-	return "", httperr.Invalid(api.FieldError{Field: "for", Message: fmt.Sprintf("group %q has no slots", group)})
+	return "", web.Invalid(api.FieldError{Field: "for", Message: fmt.Sprintf("group %q has no slots", group)})
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -68,7 +69,7 @@ func hashOf(text string) string {
 }
 
 // page answers with the live page, or with the plain table for who has no JavaScript.
-func (s *server) page(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) page(w http.ResponseWriter, r *http.Request) *web.Error {
 	if r.URL.Query().Get("view") == "plain" {
 		return s.plainPage(w, r)
 	}
@@ -125,7 +126,7 @@ type plainView struct {
 var plainParams = []string{"q", "state"}
 
 // plainPage answers with tables of a page of everything.
-func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *web.Error {
 	values := url.Values{}
 	for _, name := range slices.Concat(pageParams, plainParams) {
 		if value := r.URL.Query().Get(name); value != "" {
@@ -141,7 +142,7 @@ func (s *server) plainPage(w http.ResponseWriter, r *http.Request) *Error {
 		return bad
 	}
 	w.Header().Set("Content-Security-Policy", readPage().plainPolicy)
-	return s.answers(r, &q).get(r, snapshot.Version, func(_ context.Context, b *body) *Error {
+	return s.answers(r, &q).get(r, snapshot.Version, func(_ context.Context, b *body) *web.Error {
 		filter := plainFilter{Text: values.Get("q"), State: api.TaskState(values.Get("state"))}
 		return internal(plainTemplate().Execute(b.w, s.plainView(snapshot, &q, filter)))
 	}).send(w, r, mediaHTML)

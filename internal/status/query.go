@@ -16,8 +16,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -56,7 +56,7 @@ var listParams = append(slices.Clone(pageParams), "watch")
 
 // parseQuery reads the parameters, of which only the allowed ones and those of every list may stand. All that is
 // wrong is reported together.
-func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *Error) {
+func parseQuery(values url.Values, path string, allowed []string, states []string, now time.Time) (query, *web.Error) {
 	q := query{limit: api.DefaultLimit, scope: scope(path, values)}
 	errs := checkParameters(values, path, slices.Concat(allowed, listParams))
 	bad := func(field, format string, args ...any) {
@@ -79,7 +79,7 @@ func parseQuery(values url.Values, path string, allowed []string, states []strin
 		bad("continue", "does not go with watch=true, which sends the whole list")
 	}
 	if len(errs) > 0 {
-		return query{}, httperr.Invalid(errs...)
+		return query{}, web.Invalid(errs...)
 	}
 	return q, q.checkPage(now)
 }
@@ -281,17 +281,17 @@ func (q *query) next(key string, now time.Time) string {
 	return pageToken{Key: key, At: at, Scope: hash(q.scope)}.String()
 }
 
-func (q *query) checkPage(now time.Time) *Error {
+func (q *query) checkPage(now time.Time) *web.Error {
 	switch {
 	case q.page.Key == "":
 		return nil
 	case q.page.Scope != hash(q.scope):
-		return httperr.Invalid(api.FieldError{
+		return web.Invalid(api.FieldError{
 			Field:   "continue",
 			Message: "the token belongs to a list with other conditions; repeat them, or begin without it",
 		})
 	case now.Sub(time.Unix(q.page.At, 0)) > tokenLife:
-		return httperr.New(http.StatusGone, api.ReasonExpired,
+		return web.NewError(http.StatusGone, api.ReasonExpired,
 			"continue: the list was begun more than %s ago; begin again without it", tokenLife)
 	default:
 		return nil

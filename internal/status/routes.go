@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/shardctl/shardctl/internal/httperr"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -16,7 +16,7 @@ type route struct {
 	summary string
 	params  []string // of the query
 	answer  any      // a value of the type that is answered as JSON; a string: the media type of a text
-	handle  httperr.Handler
+	handle  web.Handler
 
 	unlimited   bool   // answered however many others are
 	scrapes     bool   // it has a limit of its own
@@ -79,7 +79,7 @@ func (s *server) listRoutes() []route {
 	}
 }
 
-func listRoute[T any](t *topic[T], id, summary string, handle httperr.Handler, answer any) route {
+func listRoute[T any](t *topic[T], id, summary string, handle web.Handler, answer any) route {
 	return route{
 		path: t.list.path, id: id, summary: summary, handle: handle, answer: answer,
 		params: slices.Concat(t.list.params, listParams),
@@ -119,8 +119,8 @@ func handler(c Config, s *server) http.Handler {
 		}
 		mux.Handle(route.path, readOnly(handle))
 	}
-	mux.Handle("/", httperr.Handler(func(_ http.ResponseWriter, r *http.Request) *Error {
-		return httperr.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
+	mux.Handle("/", web.Handler(func(_ http.ResponseWriter, r *http.Request) *web.Error {
+		return web.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
 	}))
-	return shielded(mux, c.Logger)
+	return web.Shielded(mux, c.Logger)
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shardctl/shardctl/internal/access"
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -113,20 +112,20 @@ func newServer(c Config) *server {
 	}
 }
 
-func readOnly(e httperr.Handler) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
+func readOnly(e web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return httperr.NotAllowed("GET, HEAD", "%s only reads: use GET", r.URL.Path)
+			return web.NotAllowed("GET, HEAD", "%s only reads: use GET", r.URL.Path)
 		}
 		return e(w, r)
 	}
 }
 
 // snapshot is the newest one, or the error before the first.
-func (s *server) snapshot() (*snapshot.Cluster, *Error) {
+func (s *server) snapshot() (*snapshot.Cluster, *web.Error) {
 	snapshot := s.source.Snapshot()
 	if snapshot == nil {
-		return nil, httperr.Unavailable(
+		return nil, web.Unavailable(
 			api.ReasonNotReady, "nothing is known of the cluster yet; try again in a moment",
 		)
 	}
@@ -134,15 +133,15 @@ func (s *server) snapshot() (*snapshot.Cluster, *Error) {
 }
 
 // parameters are those of the query. They are not longer than allowed.
-func parameters(r *http.Request) (url.Values, *Error) {
+func parameters(r *http.Request) (url.Values, *web.Error) {
 	if n := len(r.URL.RawQuery); n > maxQuery {
-		return nil, httperr.Invalid(api.FieldError{
+		return nil, web.Invalid(api.FieldError{
 			Field: "query", Message: fmt.Sprintf("it has %d bytes; at most %d are taken", n, maxQuery),
 		})
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, httperr.Invalid(
+		return nil, web.Invalid(
 			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
 		)
 	}
@@ -150,20 +149,20 @@ func parameters(r *http.Request) (url.Values, *Error) {
 }
 
 // withoutParameters refuses a request that has any.
-func withoutParameters(e httperr.Handler) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
+func withoutParameters(e web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		values, bad := parameters(r)
 		if bad != nil {
 			return bad
 		}
 		if errs := checkParameters(values, r.URL.Path, nil); len(errs) > 0 {
-			return httperr.Invalid(errs...)
+			return web.Invalid(errs...)
 		}
 		return e(w, r)
 	}
 }
 
-func (s *server) query(r *http.Request, path string, params, states []string) (query, *Error) {
+func (s *server) query(r *http.Request, path string, params, states []string) (query, *web.Error) {
 	values, bad := parameters(r)
 	if bad != nil {
 		return query{}, bad
@@ -171,7 +170,7 @@ func (s *server) query(r *http.Request, path string, params, states []string) (q
 	return s.parsed(r, values, path, params, states)
 }
 
-func (s *server) parsed(r *http.Request, values url.Values, path string, params, states []string) (query, *Error) {
+func (s *server) parsed(r *http.Request, values url.Values, path string, params, states []string) (query, *web.Error) {
 	q, bad := parseQuery(values, path, params, states, s.now())
 	q.hidden, q.public = outputHidden(r) != nil, !accessOf(r.Context()).Trusted
 	return q, bad
@@ -197,8 +196,8 @@ const watchShare = 4
 type answeringKey struct{}
 
 // limited refuses requests beyond how many are answered at once.
-func (s *server) limited(e httperr.Handler) httperr.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *Error {
+func (s *server) limited(e web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		leave, bad := enter(s.shares.of(r).answering, r, api.ReasonTooManyRequests, "requests are answered")
 		if bad != nil {
 			return bad
@@ -216,16 +215,16 @@ func stopAnswering(r *http.Request) {
 }
 
 // enter counts the request, until leave is called, or refuses it. what says what too many do.
-func enter(f *access.InFlight, r *http.Request, reason, what string) (leave func(), bad *Error) {
-	leave, entry := f.Enter(access.Client(r))
+func enter(f *web.InFlight, r *http.Request, reason, what string) (leave func(), bad *web.Error) {
+	leave, entry := f.Enter(web.Client(r))
 	switch entry {
-	case access.ClientFull:
-		bad = httperr.New(http.StatusTooManyRequests, reason,
+	case web.ClientFull:
+		bad = web.NewError(http.StatusTooManyRequests, reason,
 			"%d %s already that come from your address, as many as from one; try again later", f.MostOfOne, what)
 		bad.RetryAfter = time.Second
-	case access.Full:
-		bad = httperr.Unavailable(reason, "%d %s already; try again later", f.Most, what)
-	case access.Entered:
+	case web.Full:
+		bad = web.Unavailable(reason, "%d %s already; try again later", f.Most, what)
+	case web.Entered:
 	}
 	return leave, bad
 }

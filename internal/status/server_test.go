@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 )
@@ -189,7 +190,7 @@ func TestServeEndsWithItsWatchers(t *testing.T) {
 	defer cancel()
 	served := make(chan error, 1)
 	go func() {
-		served <- Serve(ctx, ln, New(Config{Source: boardWith(sample(3))}), ServerConnections(), time.Hour, logr.Discard())
+		served <- web.Serve(ctx, ln, New(Config{Source: boardWith(sample(3))}), web.ServerConnections(), time.Hour, logr.Discard())
 	}()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()

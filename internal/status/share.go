@@ -7,27 +7,26 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardctl/shardctl/internal/access"
-	"github.com/shardctl/shardctl/internal/httperr"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
 // share is what requests take from that there is not enough of for everybody. Strangers have one, and those who are
 // trusted another, so that no number of strangers holds up an operator.
 type share struct {
-	answering *access.InFlight // requests, those that watch not counted
-	watching  *access.InFlight
-	scraping  *access.InFlight // requests for metrics
-	filtered  *answers         // from the snapshot, with conditions: they do not hold up those without
-	read      *answers         // of what only the store has
+	answering *web.InFlight // requests, those that watch not counted
+	watching  *web.InFlight
+	scraping  *web.InFlight // requests for metrics
+	filtered  *answers      // from the snapshot, with conditions: they do not hold up those without
+	read      *answers      // of what only the store has
 }
 
 func newShare(watchers int) *share {
 	return &share{
-		answering: &access.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
-		watching:  &access.InFlight{Most: watchers, MostOfOne: max(1, watchers/watchShare)},
-		scraping:  &access.InFlight{Most: maxScrapes, MostOfOne: maxScrapesOfClient},
+		answering: &web.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
+		watching:  &web.InFlight{Most: watchers, MostOfOne: max(1, watchers/watchShare)},
+		scraping:  &web.InFlight{Most: maxScrapes, MostOfOne: maxScrapesOfClient},
 		filtered:  newAnswers(halfTheProcessors()),
 		read:      newAnswers(maxEventReads),
 	}
@@ -73,8 +72,8 @@ type pace struct {
 var errBusy = errors.New("the store is read for others")
 
 // busy is the answer to errBusy.
-func busy() *Error {
-	bad := httperr.New(http.StatusTooManyRequests, api.ReasonTooManyRequests,
+func busy() *web.Error {
+	bad := web.NewError(http.StatusTooManyRequests, api.ReasonTooManyRequests,
 		"the store is read %d times a second at most for all who come without a token; try again later, or ask with one",
 		time.Second/publicEvery)
 	bad.RetryAfter = time.Second

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -185,7 +186,7 @@ func TestParametersOfEveryPath(t *testing.T) {
 	expect := func(target, name string) {
 		t.Helper()
 		w := get(t, h, target)
-		var e Error
+		var e web.Error
 		err := json.Unmarshal(w.Body.Bytes(), &e)
 		if w.Code != http.StatusBadRequest || err != nil || e.Reason != api.ReasonInvalid || !slices.ContainsFunc(e.Errors,
 			func(e api.FieldError) bool { return e.Field == name }) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
@@ -21,7 +22,7 @@ type watchers struct {
 
 // stream sends server-sent events as long as run goes on. Its errors end the connection: the reader comes again and
 // begins with a snapshot.
-func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*stream) error) *Error {
+func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*stream) error) *web.Error {
 	leave, bad := enter(w.shares.of(r).watching, r, api.ReasonTooManyWatchers, "connections watch")
 	if bad != nil {
 		return bad
@@ -76,7 +77,7 @@ type stream struct {
 
 // newStream makes a stream whose header is written, and reaches the reader with the first flush. Call end at the end.
 func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream, end func()) {
-	ctx, cancel := untilClosing(r.Context())
+	ctx, cancel := web.UntilClosing(r.Context())
 	ctx, drop := context.WithCancelCause(ctx)
 	chunks := newChunkWriter(ctx, w)
 	out = &stream{
@@ -86,7 +87,7 @@ func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream
 	if zipped {
 		out.wire = newGzipWire(chunks)
 	}
-	limitKernel(ctx)
+	web.LimitKernel(ctx)
 	out.dropOnceRefused()
 	// A write that waits for its reader ends at once when the stream does.
 	cut := make(chan struct{})

@@ -84,7 +84,7 @@ func TestFencesLeadToNoLock(t *testing.T) {
 // What makes snapshots leads to nothing that runs or serves: commands show a store with it alone.
 func TestTheViewLeadsToNoReplicaAndNoServer(t *testing.T) {
 	found := needed(t, "../internal/view")
-	for _, runs := range []string{"replica", "operate", "guard", "admin", "status", "httperr", "access"} {
+	for _, runs := range []string{"replica", "operate", "guard", "admin", "status", "web", "access"} {
 		if leadsTo(found, module+"internal/"+runs) {
 			t.Errorf("it leads to internal/%s", runs)
 		}

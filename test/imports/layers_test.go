@@ -11,8 +11,8 @@ import (
 // below it. An entry stands for the packages below it as well, unless they have an entry of their own.
 var layers = []struct{ name, packages string }{
 	{"tools", `internal/access internal/certs internal/connect internal/decode internal/field internal/freeport
-		internal/httperr internal/httpkeep internal/nearest internal/printable internal/process internal/releasing
-		internal/sleep internal/variables internal/wallclock internal/watchfile pkg/api pkg/client`},
+		internal/httpkeep internal/nearest internal/printable internal/process internal/releasing internal/sleep
+		internal/variables internal/wallclock internal/watchfile internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/cluster internal/record internal/verbs"},
 	{"locks", "pkg/elect"},

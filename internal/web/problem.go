@@ -1,5 +1,4 @@
-// Package httperr holds errors as HTTP answers: application/problem+json (RFC 9457).
-package httperr
+package web
 
 import (
 	"fmt"
@@ -9,7 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// Error is what to answer instead of what was asked for, with the headers that go with it.
+// Error is what to answer instead of what was asked for, with the headers that go with it: application/problem+json
+// (RFC 9457).
 type Error struct {
 	api.Error
 
@@ -17,33 +17,33 @@ type Error struct {
 	Challenge string `json:"-"` // how to authenticate, of a 401
 }
 
-// New makes an error. status is that of HTTP, reason one word.
-func New(status int, reason, format string, args ...any) *Error {
+// NewError makes an error. status is that of HTTP, reason one word.
+func NewError(status int, reason, format string, args ...any) *Error {
 	return &Error{Error: *api.NewError(status, reason, fmt.Sprintf(format, args...))}
 }
 
 // Invalid names at least one wrong field: 400.
 func Invalid(errs ...api.FieldError) *Error {
-	e := New(http.StatusBadRequest, api.ReasonInvalid, "%s: %s", errs[0].Field, errs[0].Message)
+	e := NewError(http.StatusBadRequest, api.ReasonInvalid, "%s: %s", errs[0].Field, errs[0].Message)
 	e.Errors = errs
 	return e
 }
 
 // NotFound is 404.
 func NotFound(format string, args ...any) *Error {
-	return New(http.StatusNotFound, api.ReasonNotFound, format, args...)
+	return NewError(http.StatusNotFound, api.ReasonNotFound, format, args...)
 }
 
 // Unavailable is 503, to be tried again in a second.
 func Unavailable(reason, format string, args ...any) *Error {
-	e := New(http.StatusServiceUnavailable, reason, format, args...)
+	e := NewError(http.StatusServiceUnavailable, reason, format, args...)
 	e.RetryAfter = time.Second
 	return e
 }
 
 // NotAllowed is 405, with the methods that are allowed.
 func NotAllowed(allow, format string, args ...any) *Error {
-	e := New(http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, format, args...)
+	e := NewError(http.StatusMethodNotAllowed, api.ReasonMethodNotAllowed, format, args...)
 	e.Allow = allow
 	return e
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package status
+package web
 
 import "syscall"
 

@@ -1,4 +1,4 @@
-package status
+package web
 
 import (
 	"context"
@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-
-	"github.com/shardctl/shardctl/internal/httperr"
 )
 
 // errClosing is why streams end when the server does.
 var errClosing = errors.New("the server is closing")
 
 type closingKey struct{}
+
+// AnswerTimeout is how long an answer that is no stream may take as a whole, however steadily its reader reads.
+const AnswerTimeout = 60 * time.Second
 
 // maxHeader is how large the head of a request may be, in bytes. A watch keeps it as long as it goes on.
 const maxHeader = 32 << 10
@@ -36,7 +37,7 @@ func Serve(
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      answerTimeout, // streams and long answers set a deadline for each chunk
+		WriteTimeout:      AnswerTimeout, // streams and long answers set a deadline for each chunk
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
 		ConnContext:       withConn,
@@ -67,8 +68,8 @@ func Serve(
 	return nil
 }
 
-// untilClosing is ctx, ended also when the server that serves it shuts down.
-func untilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
+// UntilClosing is ctx, ended also when the server that serves it shuts down.
+func UntilClosing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	closing, ok := ctx.Value(closingKey{}).(context.Context)
 	if !ok {
@@ -86,9 +87,9 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shielded sets what every answer carries and turns a panic into an answer, so that one request never takes the
+// Shielded sets what every answer carries and turns a panic into an answer, so that one request never takes the
 // replica down.
-func shielded(next http.Handler, logger logr.Logger) http.Handler {
+func Shielded(next http.Handler, logger logr.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -107,7 +108,7 @@ func shielded(next http.Handler, logger logr.Logger) http.Handler {
 				panic(v)
 			}
 			logger.Error(fmt.Errorf("panic: %v", v), "A request could not be answered", "path", r.URL.Path)
-			httperr.New(
+			NewError(
 				http.StatusInternalServerError, "Internal", "this request could not be answered; see the log",
 			).Write(w)
 		}()
@@ -122,9 +123,9 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// limitKernel bounds what the kernel keeps of an answer for a reader that does not read. It counts as this container's
+// LimitKernel bounds what the kernel keeps of an answer for a reader that does not read. It counts as this container's
 // memory, too.
-func limitKernel(ctx context.Context) {
+func LimitKernel(ctx context.Context) {
 	c, _ := ctx.Value(connKey{}).(net.Conn)
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = t.NetConn()

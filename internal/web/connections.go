@@ -1,4 +1,4 @@
-package status
+package web
 
 import (
 	order "container/list"
@@ -10,8 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
-
-	"github.com/shardctl/shardctl/internal/access"
 )
 
 // Connections are how many a listener has open at once, in all and of one client: an address, or a network of IPv6 of
@@ -100,7 +98,7 @@ func (cs *connections) changed(c net.Conn, state http.ConnState) {
 func (cs *connections) enter(c net.Conn) (away net.Conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	fresh := &connection{conn: c, client: access.ClientAt(c.RemoteAddr().String())}
+	fresh := &connection{conn: c, client: ClientAt(c.RemoteAddr().String())}
 	if fresh.client.IsLoopback() {
 		fresh.client = netip.Addr{}
 	}
