@@ -171,7 +171,7 @@ func hasTag(header, tag string) bool {
 }
 
 // chunk is how much of an answer is collected before it is written, in bytes.
-const chunk = 16 << 10
+const chunk = 32 << 10
 
 // body writes JSON piece by piece, so that a long list is never in memory as a whole. The first error stays.
 type body struct {
@@ -272,4 +272,58 @@ func each[T any](items []T) iter.Seq[*T] {
 			}
 		}
 	}
+}
+
+// chunkWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much there
+// is to read. Use newChunkWriter.
+type chunkWriter struct {
+	ctx   context.Context // nothing is written after its end
+	w     io.Writer
+	ctl   *http.ResponseController
+	until time.Time // deadline of all chunks; zero: none
+	left  int       // bytes that may still be written until the deadline
+}
+
+func newChunkWriter(ctx context.Context, w http.ResponseWriter) *chunkWriter {
+	return &chunkWriter{ctx: ctx, w: w, ctl: http.NewResponseController(w)}
+}
+
+// renew begins a chunk.
+func (c *chunkWriter) renew() error {
+	at := time.Now().Add(writeTimeout)
+	if !c.until.IsZero() && at.After(c.until) {
+		at = c.until
+	}
+	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
+	_ = c.ctl.SetWriteDeadline(at)
+	c.left = chunk
+	if c.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
+		_ = c.ctl.SetWriteDeadline(time.Now())
+		return context.Cause(c.ctx)
+	}
+	return nil
+}
+
+func (c *chunkWriter) Write(p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		if c.left == 0 {
+			if err := c.renew(); err != nil {
+				return n, err
+			}
+		}
+		var m int
+		m, err = c.w.Write(p[n:min(len(p), n+c.left)])
+		n += m
+		c.left -= m
+	}
+	return n, err
+}
+
+// flush sends what is buffered, with a deadline of its own.
+func (c *chunkWriter) flush() error {
+	if err := c.renew(); err != nil {
+		return err
+	}
+	c.left = 0
+	return c.ctl.Flush()
 }

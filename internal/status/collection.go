@@ -22,8 +22,10 @@ type collection[T any] struct {
 	shown  func(item *T, hidden bool) *T // without what tasks wrote, if that is hidden; nil: there is nothing of it
 	same   func(a, b *T) bool            // nothing that a watcher should hear of differs
 
-	// whole is what is answered, and what a watch begins with; nil: the list of items.
-	whole func(s *snapshot.Cluster, q *query) lines
+	// whole is what is answered, and what a watch begins with, where the list has one item; nil: the list.
+	whole func(item *T, q *query) lines
+	// large says that an item is better written as a whole is, line by line; nil: none is.
+	large func(*T) bool
 }
 
 // show is the item, without what tasks wrote if that is hidden.
@@ -34,20 +36,20 @@ func (c *collection[T]) show(hidden bool, item *T) *T {
 	return c.shown(item, hidden)
 }
 
-// beginning is what a watch begins with.
-func (c *collection[T]) beginning(s *snapshot.Cluster, q *query) lines {
+// lines are all items that the query asks for, whatever its limit.
+func (c *collection[T]) lines(items []T, stale bool, q *query) lines {
 	if c.whole != nil {
-		return c.whole(s, q)
+		return c.whole(&items[0], q)
 	}
-	return listLines(c.matching(s, q), "", s.Status.Stale)
+	return listLines(c.matching(items, q), "", stale)
 }
 
 // page is the part of the snapshot's list that the query asks for.
 func (c *collection[T]) page(s *snapshot.Cluster, q *query, now time.Time) lines {
-	if c.whole != nil {
-		return c.whole(s, q)
-	}
 	items := c.items(s)
+	if c.whole != nil {
+		return c.whole(&items[0], q)
+	}
 	start := 0
 	if q.page.Key != "" {
 		at, found := slices.BinarySearchFunc(items, q.page.Key, func(item T, key string) int {
@@ -72,10 +74,9 @@ func (c *collection[T]) page(s *snapshot.Cluster, q *query, now time.Time) lines
 	return listLines(slices.Values(selected), next, s.Status.Stale)
 }
 
-// matching yields the whole list that the query asks for, whatever its limit.
-func (c *collection[T]) matching(s *snapshot.Cluster, q *query) iter.Seq[*T] {
+// matching yields the items that the query asks for.
+func (c *collection[T]) matching(items []T, q *query) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		items := c.items(s)
 		for i := range items {
 			if c.match(q, &items[i]) && !yield(c.show(q.hidden, &items[i])) {
 				return
@@ -83,6 +84,9 @@ func (c *collection[T]) matching(s *snapshot.Cluster, q *query) iter.Seq[*T] {
 		}
 	}
 }
+
+// mostProblems is how many problems there are in a status that is sent as a change.
+const mostProblems = 200
 
 // statusCollection is the status as a list of one.
 func statusCollection() collection[api.Status] {
@@ -93,7 +97,8 @@ func statusCollection() collection[api.Status] {
 		match: func(*query, *api.Status) bool { return true },
 		shown: shownStatus,
 		same:  sameStatus,
-		whole: func(s *snapshot.Cluster, q *query) lines { return statusLines(&s.Status, q.hidden) },
+		whole: func(s *api.Status, q *query) lines { return statusLines(s, q.hidden) },
+		large: func(s *api.Status) bool { return len(s.Problems) > mostProblems },
 	}
 }
 

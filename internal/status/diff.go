@@ -12,7 +12,7 @@ type change[T any] struct{ before, after *T }
 
 // diff compares two lists, both in order of id.
 func diff[T any](before, after []T, id func(*T) string, same func(a, b *T) bool) []change[T] {
-	if len(before) == len(after) && (len(after) == 0 || &before[0] == &after[0]) {
+	if identical(before, after) {
 		return nil // while nothing has changed, one snapshot shares its lists with the next
 	}
 	var changes []change[T]
@@ -35,6 +35,9 @@ func diff[T any](before, after []T, id func(*T) string, same func(a, b *T) bool)
 	}
 	return changes
 }
+
+// identical says whether both are the same list in memory, or empty.
+func identical[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // Times below are all of UTC in milliseconds, so that == compares moments.
 

@@ -42,7 +42,7 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 		return bad
 	}
 	if q.watch {
-		return s.watch.stream(w, r, func(out *stream) error { return d.watch(s.watch, out, q) })
+		return s.watch.stream(w, r, func(out *stream) error { return d.watch(out, q) })
 	}
 	snapshot := d.source.Snapshot()
 	answer := s.answers(r, q).get(r, snapshot.Version, func(_ context.Context, b *body) *web.Error {

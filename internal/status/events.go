@@ -93,7 +93,7 @@ func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *web.Error {
 		return web.Invalid(api.FieldError{Field: "continue", Message: errToken.Error()})
 	}
 	if q.watch {
-		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(s.watch, out, &q, s.now) })
+		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(out, &q, s.now) })
 	}
 	return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *web.Error {
 		list, err := s.feed.log.page(ctx, &q, s.now(), answerPatience)

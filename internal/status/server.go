@@ -46,7 +46,7 @@ type Config struct {
 }
 
 // maxWatchers is how many connections may watch a replica at once, unless [Config] says otherwise.
-const maxWatchers = 2000
+const maxWatchers = 256
 
 // New returns the handler of everything that only reads: the page, the API, health and metrics. It takes GET and HEAD
 // alone and may be mounted on several listeners. Use [Serve] to serve it, or connections that watch hold up a shutdown.
@@ -93,17 +93,17 @@ type server struct {
 
 func newServer(c Config) *server {
 	both, lists := newShares(c.MaxWatchers), new(pace)
-	o, mutexes := newInitialSnapshots(halfTheProcessors()), newMutexes(c.Source, c.Mutexes, c.Logger)
+	mutexes := newMutexes(c.Source, c.Mutexes, c.Logger)
 	return &server{
 		source:    c.Source,
-		statuses:  newTopic(statusCollection(), c.Source, nil, o),
-		tasks:     newTopic(taskCollection(), c.Source, nil, o),
-		groups:    newTopic(groupCollection(), c.Source, nil, o),
-		instances: newTopic(instanceCollection(), c.Source, nil, o),
-		locks:     newTopic(lockCollection(), mutexes, mutexes.refresh, o),
-		overrides: newTopic(overrideCollection(), c.Source, nil, o),
-		owners:    newTopic(ownerCollection(c.Source), c.Source, nil, o),
-		watch:     &watchers{log: c.Logger, shares: both, budget: newBudget(leastBudget)},
+		statuses:  newTopic(statusCollection(), c.Source, nil),
+		tasks:     newTopic(taskCollection(), c.Source, nil),
+		groups:    newTopic(groupCollection(), c.Source, nil),
+		instances: newTopic(instanceCollection(), c.Source, nil),
+		locks:     newTopic(lockCollection(), mutexes, mutexes.refresh),
+		overrides: newTopic(overrideCollection(), c.Source, nil),
+		owners:    newTopic(ownerCollection(c.Source), c.Source, nil),
+		watch:     &watchers{log: c.Logger, shares: both},
 		feed:      newEventFeed(c.Events, lists, c.Logger),
 		whole:     newAnswers(halfTheProcessors()),
 		shares:    both,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -20,7 +21,29 @@ type share struct {
 	scraping  *web.InFlight // requests for metrics
 	filtered  *answers      // from the snapshot, with conditions: they do not hold up those without
 	read      *answers      // of what only the store has
+	turns     turns         // of those that are sent a list of a watch
+	reads     turns         // of those whose watch begins with events that only the store has
+	slow      chan struct{} // one for each watcher that reads slowly
 }
+
+// turns holds as many as may do something at once, who take one and give it back. Use newTurns.
+type turns chan struct{}
+
+func newTurns(n int) turns {
+	t := make(turns, n)
+	for range n {
+		t.give()
+	}
+	return t
+}
+
+func (t turns) give() { t <- struct{}{} }
+
+// maxSlow is how many watchers may read slowly at once. Each keeps a list that may be an old one.
+const maxSlow = 16
+
+// halfTheProcessors leaves the other half to the rest, heartbeats among it.
+func halfTheProcessors() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 func newShare(watchers int) *share {
 	return &share{
@@ -29,6 +52,9 @@ func newShare(watchers int) *share {
 		scraping:  &web.InFlight{Most: maxScrapes, MostOfOne: maxScrapesOfClient},
 		filtered:  newAnswers(halfTheProcessors()),
 		read:      newAnswers(maxEventReads),
+		turns:     newTurns(halfTheProcessors()),
+		reads:     newTurns(maxEventReads),
+		slow:      make(chan struct{}, maxSlow),
 	}
 }
 

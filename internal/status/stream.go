@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -17,13 +19,13 @@ import (
 type watchers struct {
 	log    logr.Logger
 	shares shares
-	budget *budget
 }
 
 // stream sends server-sent events as long as run goes on. Its errors end the connection: the reader comes again and
 // begins with a snapshot.
 func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*stream) error) *web.Error {
-	leave, bad := enter(w.shares.of(r).watching, r, api.ReasonTooManyWatchers, "connections watch")
+	share := w.shares.of(r)
+	leave, bad := enter(share.watching, r, api.ReasonTooManyWatchers, "connections watch")
 	if bad != nil {
 		return bad
 	}
@@ -40,7 +42,7 @@ func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*str
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	out, end := newStream(rw, r, zipped)
+	out, end := newStream(rw, r, share, zipped)
 	defer end()
 	if err := run(out); err != nil && r.Context().Err() == nil {
 		w.log.V(1).Info("A watcher was dropped", "path", r.URL.Path, "error", out.why(err).Error())
@@ -48,58 +50,73 @@ func (w *watchers) stream(rw http.ResponseWriter, r *http.Request, run func(*str
 	return nil
 }
 
-// begin sends an initial snapshot.
-func (w *watchers) begin(out *stream, o *initialSnapshot) error {
-	w.budget.keep(out, o)
-	defer w.budget.done(out, o)
-	if err := out.packed(o.text); err != nil {
-		return err
-	}
-	return out.flush()
-}
-
 const (
-	keepAlive    = 15 * time.Second       // between comments on a quiet stream
-	watchPace    = 100 * time.Millisecond // at most so often does a watcher get changes, which are then joined
-	writeTimeout = 10 * time.Second       // a reader that takes longer for one chunk is dropped and may come again
+	keepAlive    = 15 * time.Second // between comments on a quiet stream
+	writeTimeout = 10 * time.Second // a reader that takes longer for one chunk is dropped and may come again
+	flushTimeout = 60 * time.Second // and so is one that takes longer for all that it is sent at once
+	// slowAfter is how long a reader may take for what it is sent at once before it counts as slow. A slow reader keeps a
+	// list that others may not have any more, so there are few of them.
+	slowAfter = 2 * time.Second
+	// yieldAfter is how long a reader of a list may take for one chunk before others have its turn.
+	yieldAfter = 5 * time.Millisecond
 )
 
-// stream is one connection with server-sent events.
+// errSlow is why a watcher is dropped that is slow while as many others are as may be. It may come again.
+var errSlow = errors.New("the watcher reads slowly, and too many others do so already")
+
+// stream is one connection with server-sent events. What is written collects until flush; the first error stays, and
+// flush returns it.
 type stream struct {
-	ctx    context.Context // ends with the request or the server, or when the watcher is dropped
-	drop   context.CancelCauseFunc
-	chunks *chunkWriter
-	wire   wire
-	dirty  bool   // the header, or something after it, was written since the last flush
-	last   string // Last-Event-ID of the request
-	quiet  *time.Ticker
+	ctx   context.Context // ends with the request or the server, or when the watcher is dropped
+	drop  context.CancelCauseFunc
+	share *share
+	last  string // Last-Event-ID of the request
+	quiet *time.Ticker
+
+	body  *body
+	zip   *gzip.Writer  // below the body; nil: the reader takes no gzip
+	below *bufio.Writer // below zip
+	dirty bool          // the header, or something after it, was written since the last flush
+
+	w    http.ResponseWriter
+	ctl  *http.ResponseController
+	took time.Duration // by the reader, since the last flush
+	slow bool          // it has one of the places of slow readers
+	turn bool          // it has a turn to send a list
 }
 
 // newStream makes a stream whose header is written, and reaches the reader with the first flush. Call end at the end.
-func newStream(w http.ResponseWriter, r *http.Request, zipped bool) (out *stream, end func()) {
+func newStream(w http.ResponseWriter, r *http.Request, share *share, zipped bool) (out *stream, end func()) {
 	ctx, cancel := web.UntilClosing(r.Context())
 	ctx, drop := context.WithCancelCause(ctx)
-	chunks := newChunkWriter(ctx, w)
 	out = &stream{
-		ctx: ctx, drop: drop, chunks: chunks, wire: plainWire{chunks}, last: lastEvent(r),
-		dirty: true, quiet: time.NewTicker(keepAlive),
+		ctx: ctx, drop: drop, share: share, last: lastEvent(r), quiet: time.NewTicker(keepAlive),
+		dirty: true, w: w, ctl: http.NewResponseController(w),
 	}
+	var to io.Writer = out
 	if zipped {
-		out.wire = newGzipWire(chunks)
+		// It keeps nothing from one chunk to the next, and the reader can decode each at once. A compressor that does
+		// keep something would take most of a megabyte for each stream.
+		out.below = bufio.NewWriterSize(out, chunk)
+		out.zip, _ = gzip.NewWriterLevel(out.below, gzip.StatelessCompression) // this level is allowed
+		to = out.zip
 	}
-	web.LimitKernel(ctx)
+	out.body = newBody(to, "data: ")
 	out.dropOnceRefused()
 	// A write that waits for its reader ends at once when the stream does.
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(cut)
-		_ = chunks.ctl.SetWriteDeadline(time.Now())
+		_ = out.ctl.SetWriteDeadline(time.Now())
 	})
 	return out, func() {
 		if !stop() {
 			<-cut // the writer must not be used once the handler has returned
 		}
-		_ = out.wire.end() // the reader may be gone
+		if out.body.flush() == nil && zipped && out.zip.Close() == nil {
+			_ = out.below.Flush() // the reader may be gone
+		}
+		out.rest()
 		out.quiet.Stop()
 		drop(nil)
 		cancel()
@@ -115,16 +132,31 @@ func lastEvent(r *http.Request) string {
 	return id
 }
 
-// text writes events as they are.
-func (s *stream) text(p []byte) error {
+// event writes an event about one item.
+func (s *stream) event(kind, id string, item any) {
 	s.dirty = true
-	return s.wire.text(p)
+	s.body.text("event: ", kind, "\nid: ", id, "\ndata: ")
+	s.body.value(item)
+	s.body.text("\n")
 }
 
-// packed writes events that were compressed for all.
-func (s *stream) packed(p *packed) error {
+// list sends a list, which make returns once it is this stream's turn. Few lists are sent at once, however many watchers
+// come together: those that wait keep none, and the processors have time for the rest, heartbeats among it.
+func (s *stream) list(make func() (id string, l lines)) error {
+	if err := s.wait(s.share.turns, 0); err != nil {
+		return err
+	}
+	s.turn = true
+	defer func() {
+		s.turn = false
+		s.share.turns.give()
+	}()
+	id, write := make()
 	s.dirty = true
-	return s.wire.packed(p)
+	s.body.text("event: snapshot\nid: ", id, "\n")
+	write(s.body)
+	s.body.text("\n")
+	return s.flush()
 }
 
 // flush has the reader see what was written.
@@ -133,16 +165,89 @@ func (s *stream) flush() error {
 		return nil
 	}
 	s.dirty = false
-	if err := s.wire.flush(); err != nil {
+	defer s.rest()
+	if err := s.body.flush(); err != nil {
 		return err
 	}
-	return s.chunks.flush()
+	if s.below != nil {
+		if err := s.below.Flush(); err != nil {
+			return err
+		}
+	}
+	return s.give(s.ctl.Flush)
 }
 
-var stillHere = []byte(": still here\n\n")
+// rest gives back the place of a slow reader once it has all that was written.
+func (s *stream) rest() {
+	s.took = 0
+	if s.slow {
+		s.slow = false
+		<-s.share.slow
+	}
+}
 
-// wait returns nil when changed is closed or timeout (0: never) is over, and an error when the stream ends. Meanwhile
-// it writes comments.
+// Write writes to the reader.
+func (s *stream) Write(p []byte) (n int, err error) {
+	err = s.give(func() error {
+		n, err = s.w.Write(p)
+		return err
+	})
+	return n, err
+}
+
+// give has the reader take something. Meanwhile, if that takes long, others have the stream's turn; if it takes longer,
+// the reader counts as slow.
+func (s *stream) give(write func() error) error {
+	began := time.Now()
+	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
+	_ = s.ctl.SetWriteDeadline(began.Add(min(writeTimeout, flushTimeout-s.took)))
+	if s.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
+		_ = s.ctl.SetWriteDeadline(began)
+		return context.Cause(s.ctx)
+	}
+	if s.turn {
+		yielded := after(yieldAfter, s.share.turns.give)
+		defer func() {
+			if yielded() {
+				<-s.share.turns
+			}
+		}()
+	}
+	if !s.slow {
+		defer after(slowAfter-s.took, s.slowDown)()
+	}
+	defer func() { s.took += time.Since(began) }()
+	return write()
+}
+
+// slowDown takes a place of slow readers, or drops the watcher.
+func (s *stream) slowDown() {
+	select {
+	case s.share.slow <- struct{}{}:
+		s.slow = true
+	default:
+		s.drop(errSlow)
+	}
+}
+
+// after calls late unless stop is called within d. stop waits for it, and says whether it was called.
+func after(d time.Duration, late func()) (stop func() bool) {
+	done := make(chan struct{})
+	timer := time.AfterFunc(d, func() {
+		defer close(done)
+		late()
+	})
+	return func() bool {
+		if timer.Stop() {
+			return false
+		}
+		<-done
+		return true
+	}
+}
+
+// wait returns nil when changed is closed, or something comes through it, or timeout (0: never) is over, and an error
+// when the stream ends. Meanwhile it writes comments.
 func (s *stream) wait(changed <-chan struct{}, timeout time.Duration) error {
 	var over <-chan time.Time
 	if timeout > 0 {
@@ -159,9 +264,8 @@ func (s *stream) wait(changed <-chan struct{}, timeout time.Duration) error {
 		case <-over:
 			return nil
 		case <-s.quiet.C:
-			if err := s.text(stillHere); err != nil {
-				return err
-			}
+			s.dirty = true
+			s.body.text(": still here\n\n")
 			if err := s.flush(); err != nil {
 				return err
 			}
@@ -200,58 +304,4 @@ func (s *stream) dropOnceRefused() {
 		}
 	}
 	time.AfterFunc(allowedPace, ask)
-}
-
-// chunkWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much there
-// is to read. Use newChunkWriter.
-type chunkWriter struct {
-	ctx   context.Context // nothing is written after its end
-	w     io.Writer
-	ctl   *http.ResponseController
-	until time.Time // deadline of all chunks; zero: none
-	left  int       // bytes that may still be written until the deadline
-}
-
-func newChunkWriter(ctx context.Context, w http.ResponseWriter) *chunkWriter {
-	return &chunkWriter{ctx: ctx, w: w, ctl: http.NewResponseController(w)}
-}
-
-// renew begins a chunk.
-func (c *chunkWriter) renew() error {
-	at := time.Now().Add(writeTimeout)
-	if !c.until.IsZero() && at.After(c.until) {
-		at = c.until
-	}
-	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
-	_ = c.ctl.SetWriteDeadline(at)
-	c.left = chunk
-	if c.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
-		_ = c.ctl.SetWriteDeadline(time.Now())
-		return context.Cause(c.ctx)
-	}
-	return nil
-}
-
-func (c *chunkWriter) Write(p []byte) (n int, err error) {
-	for err == nil && n < len(p) {
-		if c.left == 0 {
-			if err := c.renew(); err != nil {
-				return n, err
-			}
-		}
-		var m int
-		m, err = c.w.Write(p[n:min(len(p), n+c.left)])
-		n += m
-		c.left -= m
-	}
-	return n, err
-}
-
-// flush sends what is buffered, with a deadline of its own.
-func (c *chunkWriter) flush() error {
-	if err := c.renew(); err != nil {
-		return err
-	}
-	c.left = 0
-	return c.ctl.Flush()
 }
