@@ -9,7 +9,7 @@ import (
 
 // By a clock that is ahead of this one something may happen in a while that has happened already.
 func TestAgesByAClockThatIsAhead(t *testing.T) {
-	v := &View{Now: epoch}
+	v := &surface{Now: epoch}
 	for _, test := range []struct {
 		at   api.Time
 		want string

@@ -333,7 +333,7 @@ func TestOffline(t *testing.T) {
 }
 
 func TestColourIsBesideTheWord(t *testing.T) {
-	v := View{Now: epoch, Colour: true}
+	v := surface{Now: epoch, Colour: true}
 	if got := v.state("failed"); got != "\x1b[31mfailed\x1b[0m" {
 		t.Errorf("%q", got)
 	}
@@ -341,7 +341,7 @@ func TestColourIsBesideTheWord(t *testing.T) {
 	if got := v.state("failed"); got != "failed" {
 		t.Errorf("%q", got)
 	}
-	if new(Globals).View(&bytes.Buffer{}).Colour {
+	if new(Globals).surface(&bytes.Buffer{}).Colour {
 		t.Error("a file is coloured")
 	}
 }

@@ -13,52 +13,52 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-func taskColumns() []Column[api.Task] {
+func taskColumns() []column[api.Task] {
 	type T = api.Task
-	return []Column[T]{
-		ofText("task", KeepExtra, func(t *T) string { return t.Key }),
-		{Title: "state", Keep: KeepState, Cell: func(v *View, t *T) string { return v.state(string(t.State)) }},
-		ofText("instance", KeepState, func(t *T) string { return t.Instance }),
-		ofAge("age", KeepUseful, func(t *T) api.Time { return t.StateSince }),
-		ofCount("restarts", KeepUseful, func(t *T) int { return t.Restarts }),
-		ofText("reason", KeepReason, func(t *T) string { return t.Reason }),
-		onlyWide(ofText("kind", KeepExtra, func(t *T) string { return t.Kind })),
-		{Title: "lag", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return orDash(behind(t.Lag)) }},
-		{Title: "load", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return orDash(loadText(t.Load)) }},
-		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, t *T) string { return number(t.FencingToken) }},
-		{Title: "next run", Wide: true, Cell: func(v *View, t *T) string { return v.age(t.NextRunAt) }},
-		{Title: "pinned to", Wide: true, Cell: func(_ *View, t *T) string { return pinText(t) }},
+	return []column[T]{
+		ofText("task", keepExtra, func(t *T) string { return t.Key }),
+		{Title: "state", Keep: keepState, Cell: func(v *surface, t *T) string { return v.state(string(t.State)) }},
+		ofText("instance", keepState, func(t *T) string { return t.Instance }),
+		ofAge("age", keepUseful, func(t *T) api.Time { return t.StateSince }),
+		ofCount("restarts", keepUseful, func(t *T) int { return t.Restarts }),
+		ofText("reason", keepReason, func(t *T) string { return t.Reason }),
+		onlyWide(ofText("kind", keepExtra, func(t *T) string { return t.Kind })),
+		{Title: "lag", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return orDash(behind(t.Lag)) }},
+		{Title: "load", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return orDash(loadText(t.Load)) }},
+		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return number(t.FencingToken) }},
+		{Title: "next run", Wide: true, Cell: func(v *surface, t *T) string { return v.age(t.NextRunAt) }},
+		{Title: "pinned to", Wide: true, Cell: func(_ *surface, t *T) string { return pinText(t) }},
 		ofOverrides("task", func(t *T) api.Overrides { return t.Overrides }),
-		{Title: "labels", Wide: true, Cell: func(_ *View, t *T) string { return labelText(t.Labels) }},
-		onlyWide(ofProse("message", KeepReason, func(t *T) string { return cmp.Or(t.LastError, t.Message) })),
+		{Title: "labels", Wide: true, Cell: func(_ *surface, t *T) string { return labelText(t.Labels) }},
+		onlyWide(ofProse("message", keepReason, func(t *T) string { return cmp.Or(t.LastError, t.Message) })),
 	}
 }
 
-func instanceColumns() []Column[api.Instance] {
+func instanceColumns() []column[api.Instance] {
 	type T = api.Instance
-	return []Column[T]{
-		ofText("name", KeepExtra, func(i *T) string { return i.Name }),
-		{Title: "state", Keep: KeepState, Cell: func(v *View, i *T) string { return v.stateOf(i) }},
-		ofCount("tasks", KeepUseful, func(i *T) int { return total(i.Owned) }),
-		{Title: "owned/cap", Cell: func(_ *View, i *T) string { return ownedText(i) }},
-		ofText("zone", KeepExtra, func(i *T) string { return i.Zone }),
-		ofText("version", KeepExtra, func(i *T) string { return i.Version }),
-		{Title: "heartbeat", Right: true, Cell: func(_ *View, i *T) string {
+	return []column[T]{
+		ofText("name", keepExtra, func(i *T) string { return i.Name }),
+		{Title: "state", Keep: keepState, Cell: func(v *surface, i *T) string { return v.stateOf(i) }},
+		ofCount("tasks", keepUseful, func(i *T) int { return total(i.Owned) }),
+		{Title: "owned/cap", Cell: func(_ *surface, i *T) string { return ownedText(i) }},
+		ofText("zone", keepExtra, func(i *T) string { return i.Zone }),
+		ofText("version", keepExtra, func(i *T) string { return i.Version }),
+		{Title: "heartbeat", Right: true, Cell: func(_ *surface, i *T) string {
 			return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds)
 		}},
-		ofAge("age", KeepUseful, func(i *T) api.Time { return i.StartedAt }),
-		onlyWide(ofText("session", KeepExtra, func(i *T) string { return i.Session })),
-		onlyWide(ofText("address", KeepExtra, func(i *T) string { return i.Address })),
-		onlyWide(ofText("app address", KeepExtra, func(i *T) string { return i.AppAddress })),
-		onlyWide(ofText("application", KeepExtra, func(i *T) string { return ApplicationText(i.Application) })),
-		onlyWide(ofText("revision", KeepExtra, func(i *T) string { return i.Revision })),
-		{Title: "labels", Wide: true, Cell: func(_ *View, i *T) string { return labelText(i.Labels) }},
+		ofAge("age", keepUseful, func(i *T) api.Time { return i.StartedAt }),
+		onlyWide(ofText("session", keepExtra, func(i *T) string { return i.Session })),
+		onlyWide(ofText("address", keepExtra, func(i *T) string { return i.Address })),
+		onlyWide(ofText("app address", keepExtra, func(i *T) string { return i.AppAddress })),
+		onlyWide(ofText("application", keepExtra, func(i *T) string { return applicationText(i.Application) })),
+		onlyWide(ofText("revision", keepExtra, func(i *T) string { return i.Revision })),
+		{Title: "labels", Wide: true, Cell: func(_ *surface, i *T) string { return labelText(i.Labels) }},
 		ofOverrides("instance", func(i *T) api.Overrides { return i.Overrides }),
 	}
 }
 
-// ApplicationText is who an application is, and whether it is given keys; empty: none is configured.
-func ApplicationText(a *api.Application) string {
+// applicationText is who an application is, and whether it is given keys; empty: none is configured.
+func applicationText(a *api.Application) string {
 	if a == nil {
 		return ""
 	}
@@ -78,17 +78,17 @@ func ApplicationText(a *api.Application) string {
 // shortID is how many characters of an ID a table shows.
 const shortID = 8
 
-func groupColumns() []Column[api.Group] {
+func groupColumns() []column[api.Group] {
 	type T = api.Group
-	columns := []Column[T]{
-		ofText("name", KeepExtra, func(g *T) string { return g.Name }),
-		ofCount("tasks", KeepUseful, func(g *T) int { return g.Tasks }),
+	columns := []column[T]{
+		ofText("name", keepExtra, func(g *T) string { return g.Name }),
+		ofCount("tasks", keepUseful, func(g *T) int { return g.Tasks }),
 	}
 	for _, state := range api.TaskStates() {
 		rare := state == api.Stopping || state == api.Paused || state == api.Done
 		column := ofCount(string(state), worth(state), func(g *T) int { return g.InState(state) })
 		if column.Wide = rare; state == api.Unassigned || state == api.Failed || state == api.Backoff {
-			column.Cell = func(v *View, g *T) string {
+			column.Cell = func(v *surface, g *T) string {
 				return v.red(g.InState(state) > 0, strconv.Itoa(g.InState(state)))
 			}
 		}
@@ -96,52 +96,52 @@ func groupColumns() []Column[api.Group] {
 	}
 	return append(
 		columns,
-		Column[T]{Title: "cap", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Cap) }},
-		Column[T]{Title: "capacity", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Capacity) }},
-		Column[T]{Title: "headroom", Keep: KeepUseful, Right: true, Cell: headroom},
-		ofCount("imbalance", KeepExtra, func(g *T) int { return g.Imbalance }),
+		column[T]{Title: "cap", Right: true, Cell: func(_ *surface, g *T) string { return limitText(g.Cap) }},
+		column[T]{Title: "capacity", Right: true, Cell: func(_ *surface, g *T) string { return limitText(g.Capacity) }},
+		column[T]{Title: "headroom", Keep: keepUseful, Right: true, Cell: headroom},
+		ofCount("imbalance", keepExtra, func(g *T) int { return g.Imbalance }),
 		ofOverrides("group", func(g *T) api.Overrides { return g.Overrides }),
 	)
 }
 
-func headroom(v *View, g *api.Group) string {
+func headroom(v *surface, g *api.Group) string {
 	return v.red(g.Headroom != nil && *g.Headroom < 0, limitText(g.Headroom))
 }
 
 // red colours a text if something is wrong.
-func (v *View) red(wrong bool, text string) string {
+func (v *surface) red(wrong bool, text string) string {
 	if wrong {
-		return v.Paint("31", text)
+		return v.paint("31", text)
 	}
 	return text
 }
 
 // ofOverrides is a column of what operators asked for.
-func ofOverrides[T any](scope string, list func(*T) api.Overrides) Column[T] {
-	cell := func(v *View, item *T) string { return v.asked(list(item), scope) }
-	return Column[T]{Title: "override", Prose: true, Wide: true, Cell: cell}
+func ofOverrides[T any](scope string, list func(*T) api.Overrides) column[T] {
+	cell := func(v *surface, item *T) string { return v.asked(list(item), scope) }
+	return column[T]{Title: "override", Prose: true, Wide: true, Cell: cell}
 }
 
 // worth is how much the number of tasks in a state is worth on a narrow terminal.
 func worth(state api.TaskState) int {
 	if state == api.Running || state == api.Unassigned || state == api.Failed {
-		return KeepState
+		return keepState
 	}
-	return KeepUseful
+	return keepUseful
 }
 
-func eventColumns() []Column[api.Event] {
+func eventColumns() []column[api.Event] {
 	type T = api.Event
-	return []Column[T]{
-		ofAge("age", KeepUseful, func(e *T) api.Time { return e.Time }),
-		ofText("type", KeepUseful, func(e *T) string { return e.Type }),
-		ofText("reason", KeepReason, func(e *T) string { return e.Reason }),
-		ofText("task", KeepState, func(e *T) string { return e.Key }),
-		ofText("from", KeepUseful, func(e *T) string { return e.From }),
-		ofText("to", KeepUseful, func(e *T) string { return e.To }),
-		{Title: "time", Wide: true, Cell: func(_ *View, e *T) string { return e.Time.String() }},
-		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, e *T) string { return number(e.FencingToken) }},
-		ofProse("message", KeepReason, saidBy),
+	return []column[T]{
+		ofAge("age", keepUseful, func(e *T) api.Time { return e.Time }),
+		ofText("type", keepUseful, func(e *T) string { return e.Type }),
+		ofText("reason", keepReason, func(e *T) string { return e.Reason }),
+		ofText("task", keepState, func(e *T) string { return e.Key }),
+		ofText("from", keepUseful, func(e *T) string { return e.From }),
+		ofText("to", keepUseful, func(e *T) string { return e.To }),
+		{Title: "time", Wide: true, Cell: func(_ *surface, e *T) string { return e.Time.String() }},
+		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, e *T) string { return number(e.FencingToken) }},
+		ofProse("message", keepReason, saidBy),
 	}
 }
 
@@ -157,14 +157,14 @@ func saidBy(e *api.Event) string {
 	}
 }
 
-func problemColumns() []Column[api.Problem] {
+func problemColumns() []column[api.Problem] {
 	type T = api.Problem
-	return []Column[T]{
-		{Title: "severity", Keep: KeepUseful, Cell: func(v *View, p *T) string { return v.state(string(p.Severity)) }},
-		ofText("reason", KeepState, func(p *T) string { return p.Reason }),
-		ofText("about", KeepReason, about),
-		ofAge("age", KeepUseful, func(p *T) api.Time { return p.Since }),
-		ofProse("message", KeepReason, func(p *T) string { return p.Message }),
+	return []column[T]{
+		{Title: "severity", Keep: keepUseful, Cell: func(v *surface, p *T) string { return v.state(string(p.Severity)) }},
+		ofText("reason", keepState, func(p *T) string { return p.Reason }),
+		ofText("about", keepReason, about),
+		ofAge("age", keepUseful, func(p *T) api.Time { return p.Since }),
+		ofProse("message", keepReason, func(p *T) string { return p.Message }),
 	}
 }
 
@@ -221,38 +221,38 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func lockColumns() []Column[api.Lock] {
+func lockColumns() []column[api.Lock] {
 	type T = api.Lock
-	return []Column[T]{
-		ofText("key", KeepExtra, func(l *T) string { return l.Key }),
-		ofText("kind", KeepUseful, func(l *T) string { return string(l.Kind) }),
-		{Title: "instance", Keep: KeepState, Cell: func(_ *View, l *T) string { return holdersText(l) }},
-		{Title: "held", Cell: func(_ *View, l *T) string { return heldText(l) }},
-		ofCount("waiting", KeepState, func(l *T) int { return l.Waiting }),
-		{Title: "token", Right: true, Cell: func(_ *View, l *T) string { return number(l.FencingToken) }},
-		ofAge("age", KeepUseful, heldSince),
-		ofText("reason", KeepReason, func(l *T) string { return l.Reason }),
-		onlyWide(ofText("session", KeepExtra, func(l *T) string { return l.Session })),
-		onlyWide(ofText("next", KeepExtra, func(l *T) string { return l.Next })),
-		{Title: "queue", Wide: true, Cell: func(_ *View, l *T) string { return queueText(l) }},
-		onlyWide(ofSpan("kept until", KeepExtra, func(l *T) api.Time { return l.KeptUntil })),
-		{Title: "suspended", Wide: true, Cell: func(_ *View, l *T) string { return strconv.FormatBool(l.Suspended) }},
-		onlyWide(ofProse("message", KeepReason, func(l *T) string { return l.Message })),
+	return []column[T]{
+		ofText("key", keepExtra, func(l *T) string { return l.Key }),
+		ofText("kind", keepUseful, func(l *T) string { return string(l.Kind) }),
+		{Title: "instance", Keep: keepState, Cell: func(_ *surface, l *T) string { return holdersText(l) }},
+		{Title: "held", Cell: func(_ *surface, l *T) string { return heldText(l) }},
+		ofCount("waiting", keepState, func(l *T) int { return l.Waiting }),
+		{Title: "token", Right: true, Cell: func(_ *surface, l *T) string { return number(l.FencingToken) }},
+		ofAge("age", keepUseful, heldSince),
+		ofText("reason", keepReason, func(l *T) string { return l.Reason }),
+		onlyWide(ofText("session", keepExtra, func(l *T) string { return l.Session })),
+		onlyWide(ofText("next", keepExtra, func(l *T) string { return l.Next })),
+		{Title: "queue", Wide: true, Cell: func(_ *surface, l *T) string { return queueText(l) }},
+		onlyWide(ofSpan("kept until", keepExtra, func(l *T) api.Time { return l.KeptUntil })),
+		{Title: "suspended", Wide: true, Cell: func(_ *surface, l *T) string { return strconv.FormatBool(l.Suspended) }},
+		onlyWide(ofProse("message", keepReason, func(l *T) string { return l.Message })),
 	}
 }
 
-func ownerColumns() []Column[api.KeyOwner] {
+func ownerColumns() []column[api.KeyOwner] {
 	type T = api.KeyOwner
-	return []Column[T]{
-		ofText("key", KeepExtra, func(o *T) string { return o.Key }),
-		ofText("instance", KeepState, func(o *T) string { return o.Instance }),
-		ofText("address", KeepState, func(o *T) string { return o.Address }),
-		{Title: "token", Right: true, Cell: func(_ *View, o *T) string { return number(o.FencingToken) }},
-		{Title: "valid for", Keep: KeepUseful, Right: true, Cell: func(_ *View, o *T) string {
+	return []column[T]{
+		ofText("key", keepExtra, func(o *T) string { return o.Key }),
+		ofText("instance", keepState, func(o *T) string { return o.Instance }),
+		ofText("address", keepState, func(o *T) string { return o.Address }),
+		{Title: "token", Right: true, Cell: func(_ *surface, o *T) string { return number(o.FencingToken) }},
+		{Title: "valid for", Keep: keepUseful, Right: true, Cell: func(_ *surface, o *T) string {
 			return fmt.Sprintf("%.1fs", o.ValidForSeconds)
 		}},
-		ofAge("age", KeepUseful, func(o *T) api.Time { return o.OwnedSince }),
-		onlyWide(ofText("session", KeepExtra, func(o *T) string { return o.Session })),
+		ofAge("age", keepUseful, func(o *T) api.Time { return o.OwnedSince }),
+		onlyWide(ofText("session", keepExtra, func(o *T) string { return o.Session })),
 	}
 }
 
@@ -314,7 +314,7 @@ func heldSince(l *api.Lock) api.Time {
 }
 
 // asked says what operators asked for: "pin to b (strict) by ann 5m ago: near its data". What is shown has the scope.
-func (v *View) asked(list api.Overrides, scope string) string {
+func (v *surface) asked(list api.Overrides, scope string) string {
 	parts := make([]string, len(list))
 	for i := range list {
 		parts[i] = v.override(&list[i], scope)
@@ -322,7 +322,7 @@ func (v *View) asked(list api.Overrides, scope string) string {
 	return orDash(strings.Join(parts, "; "))
 }
 
-func (v *View) override(o *api.Override, scope string) string {
+func (v *surface) override(o *api.Override, scope string) string {
 	text := o.Kind
 	if o.To != "" {
 		text += " to " + o.To
@@ -349,26 +349,26 @@ func (v *View) override(o *api.Override, scope string) string {
 }
 
 // until is when something ends, and in how long: "2026-11-27T12:00:00Z (in 90m)"; a dash for never.
-func (v *View) until(t api.Time) string {
+func (v *surface) until(t api.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339) + " (" + v.age(t) + ")"
 }
 
-func overrideColumns() []Column[api.Override] {
+func overrideColumns() []column[api.Override] {
 	type T = api.Override
-	return []Column[T]{
-		ofText("kind", KeepState, kindText),
-		ofText("about", KeepExtra, func(o *T) string { return o.Name }),
-		ofText("to", KeepState, func(o *T) string { return o.To }),
-		ofText("by", KeepUseful, func(o *T) string { return o.By }),
-		ofAge("age", KeepUseful, func(o *T) api.Time { return o.At }),
-		ofSpan("ends", KeepState, func(o *T) api.Time { return o.Until }),
-		onlyWide(ofText("scope", KeepExtra, func(o *T) string { return o.Scope })),
-		onlyWide(ofText("asked at", KeepExtra, func(o *T) string { return o.At.String() })),
-		onlyWide(ofText("until", KeepExtra, func(o *T) string { return o.Until.String() })),
-		ofProse("reason", KeepReason, func(o *T) string { return o.Reason }),
+	return []column[T]{
+		ofText("kind", keepState, kindText),
+		ofText("about", keepExtra, func(o *T) string { return o.Name }),
+		ofText("to", keepState, func(o *T) string { return o.To }),
+		ofText("by", keepUseful, func(o *T) string { return o.By }),
+		ofAge("age", keepUseful, func(o *T) api.Time { return o.At }),
+		ofSpan("ends", keepState, func(o *T) api.Time { return o.Until }),
+		onlyWide(ofText("scope", keepExtra, func(o *T) string { return o.Scope })),
+		onlyWide(ofText("asked at", keepExtra, func(o *T) string { return o.At.String() })),
+		onlyWide(ofText("until", keepExtra, func(o *T) string { return o.Until.String() })),
+		ofProse("reason", keepReason, func(o *T) string { return o.Reason }),
 	}
 }
 
@@ -381,10 +381,10 @@ func kindText(o *api.Override) string {
 }
 
 // stateOf is an instance's state, and that it takes no new tasks where that is so.
-func (v *View) stateOf(i *api.Instance) string {
+func (v *surface) stateOf(i *api.Instance) string {
 	state := v.state(string(i.State))
 	if i.State == api.Live && i.Overrides.Find("cordon") != nil {
-		state += "," + v.Paint("33", "cordoned")
+		state += "," + v.paint("33", "cordoned")
 	}
 	return state
 }
@@ -397,23 +397,23 @@ func pinText(t *api.Task) string {
 	return orDash(t.PinnedTo)
 }
 
-func runColumns() []Column[api.Run] {
+func runColumns() []column[api.Run] {
 	type T = api.Run
-	return []Column[T]{
-		ofText("scheduled", KeepExtra, func(r *T) string { return r.ScheduledAt.String() }),
-		ofText("started", KeepExtra, func(r *T) string { return r.StartedAt.String() }),
-		{Title: "took", Keep: KeepUseful, Right: true, Cell: took},
-		{Title: "result", Keep: KeepState, Cell: func(v *View, r *T) string { return v.runResult(r.Result) }},
-		{Title: "exit", Right: true, Cell: func(_ *View, r *T) string { return exitText(r) }},
-		{Title: "attempt", Right: true, Cell: func(_ *View, r *T) string { return orDash(positive(r.Attempt)) }},
-		ofText("instance", KeepUseful, func(r *T) string { return r.Instance }),
-		{Title: "token", Wide: true, Right: true, Cell: func(_ *View, r *T) string { return number(r.FencingToken) }},
-		ofProse("error", KeepReason, func(r *T) string { return r.Error }),
+	return []column[T]{
+		ofText("scheduled", keepExtra, func(r *T) string { return r.ScheduledAt.String() }),
+		ofText("started", keepExtra, func(r *T) string { return r.StartedAt.String() }),
+		{Title: "took", Keep: keepUseful, Right: true, Cell: took},
+		{Title: "result", Keep: keepState, Cell: func(v *surface, r *T) string { return v.runResult(r.Result) }},
+		{Title: "exit", Right: true, Cell: func(_ *surface, r *T) string { return exitText(r) }},
+		{Title: "attempt", Right: true, Cell: func(_ *surface, r *T) string { return orDash(positive(r.Attempt)) }},
+		ofText("instance", keepUseful, func(r *T) string { return r.Instance }),
+		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, r *T) string { return number(r.FencingToken) }},
+		ofProse("error", keepReason, func(r *T) string { return r.Error }),
 	}
 }
 
 // took is how long a run took, or goes on for.
-func took(v *View, r *api.Run) string {
+func took(v *surface, r *api.Run) string {
 	switch {
 	case r.StartedAt.IsZero():
 		return "-"
@@ -435,7 +435,7 @@ func exitText(r *api.Run) string {
 	return strconv.Itoa(r.ExitCode)
 }
 
-func (v *View) runResult(word string) string {
+func (v *surface) runResult(word string) string {
 	code := ""
 	switch word {
 	case "Succeeded":
@@ -445,5 +445,5 @@ func (v *View) runResult(word string) string {
 	case "Interrupted", "Skipped", "Running":
 		code = "33"
 	}
-	return v.Paint(code, printable.Line(word))
+	return v.paint(code, printable.Line(word))
 }

@@ -70,7 +70,7 @@ failed runs wrote.` + staleHelp,
 			if !o.Table() {
 				return o.Write(out, api.One[facts]{Item: all, Stale: g.stale.heard.Load()})
 			}
-			d := &description{sections: sections{w: out}, view: g.View(out)}
+			d := &description{sections: sections{w: out}, view: g.surface(out)}
 			all.show(d)
 			return d.err
 		},
@@ -149,7 +149,7 @@ func filled[T any](list []T) []T {
 // description is the text of one describe.
 type description struct {
 	sections
-	view *View
+	view *surface
 }
 
 // field writes one line, unless there is nothing to say.

@@ -88,7 +88,7 @@ func (d *description) application(a *api.Application) {
 	if a == nil {
 		return
 	}
-	text := ApplicationText(a)
+	text := applicationText(a)
 	if a.ID != "" {
 		text += ", id " + a.ID + ", since " + a.Since.String()
 	}
@@ -147,12 +147,12 @@ func (f *instanceFacts) shares() []share {
 	return list
 }
 
-func shareColumns() []Column[share] {
-	return []Column[share]{
-		{Title: "group", Cell: func(_ *View, s *share) string { return orDash(s.group) }},
-		{Title: "owned", Right: true, Cell: func(_ *View, s *share) string { return strconv.Itoa(s.owned) }},
-		{Title: "cap", Right: true, Cell: func(_ *View, s *share) string { return s.limit }},
-		{Title: "states", Cell: func(_ *View, s *share) string {
+func shareColumns() []column[share] {
+	return []column[share]{
+		{Title: "group", Cell: func(_ *surface, s *share) string { return orDash(s.group) }},
+		{Title: "owned", Right: true, Cell: func(_ *surface, s *share) string { return strconv.Itoa(s.owned) }},
+		{Title: "cap", Right: true, Cell: func(_ *surface, s *share) string { return s.limit }},
+		{Title: "states", Cell: func(_ *surface, s *share) string {
 			return orDash(others(&api.Group{TaskCounts: s.TaskCounts}))
 		}},
 	}
@@ -267,8 +267,8 @@ func (d *description) tasks(title string, tasks []api.Task) {
 }
 
 // describedTaskColumns are those of a list within a description: with the sentence, which says why.
-func describedTaskColumns() []Column[api.Task] {
-	columns := slices.DeleteFunc(taskColumns(), func(c Column[api.Task]) bool {
+func describedTaskColumns() []column[api.Task] {
+	columns := slices.DeleteFunc(taskColumns(), func(c column[api.Task]) bool {
 		return !slices.Contains([]string{"task", "state", "age", "restarts", "reason", "message"}, c.Title)
 	})
 	for i := range columns {

@@ -3,5 +3,5 @@
 //
 // Tables are for people and may gain columns; scripts read -o json, which is what the API answers. Commands end with an
 // [Exit] where the code is not 1, and leave it to the caller to print errors and to exit: see [Report].
-// [TableLines] and [Screen] draw for `shardctl dev` as well.
+// [Live] shows a cluster for `shardctl dev` as well.
 package cli

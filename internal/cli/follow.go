@@ -43,18 +43,18 @@ func (l *lister[T]) follow(ctx context.Context) error {
 
 // clocked are the columns of rows that are watched: each begins with the time of day, since rows stay as they were
 // written.
-func clocked[T any](res resource[T]) []Column[T] {
+func clocked[T any](res resource[T]) []column[T] {
 	columns := slices.Clone(res.columns)
-	when := func(v *View, item *T) string {
+	when := func(v *surface, item *T) string {
 		if res.at != nil {
 			return res.at(item).In(v.Now.Location()).Format(time.TimeOnly)
 		}
 		return v.Now.Format(time.TimeOnly)
 	}
 	if res.at != nil { // the age of what has happened says the same
-		columns = slices.DeleteFunc(columns, func(c Column[T]) bool { return c.Title == "age" || c.Title == "time" })
+		columns = slices.DeleteFunc(columns, func(c column[T]) bool { return c.Title == "age" || c.Title == "time" })
 	}
-	return append([]Column[T]{{Title: "time", Keep: KeepState, Cell: when}}, columns...)
+	return append([]column[T]{{Title: "time", Keep: keepState, Cell: when}}, columns...)
 }
 
 func (l *lister[T]) change(c client.Change[T], again, stale bool) error {
@@ -105,6 +105,7 @@ type link struct {
 	globals *Globals
 	url     string
 	note    io.Writer // where breaks are reported; nil: nowhere
+	patient bool      // a first connection that fails is tried again, too
 
 	mu     sync.Mutex
 	broken int       // connections
@@ -169,12 +170,12 @@ func (l *link) report(format string, args ...any) {
 // options are those of a watch over a connection of the link.
 func (l *link) options(f client.Filter) client.WatchOptions {
 	c := &connection{link: l}
-	return client.WatchOptions{Filter: f, Connected: c.up, Broken: c.down}
+	return client.WatchOptions{Filter: f, Connected: c.up, Broken: c.down, Patient: l.patient}
 }
 
-// patient are the options of a watch without which the rest is still of use. It is tried again also when it cannot
+// spare are the options of a watch without which the rest is still of use. It is tried again also when it cannot
 // begin, and only reported once it has begun.
-func (l *link) patient() client.WatchOptions {
+func (l *link) spare() client.WatchOptions {
 	o, begun := l.options(client.Filter{}), false
 	up, down := o.Connected, o.Broken
 	o.Patient, o.Connected = true, func() { begun = true; up() }
@@ -282,7 +283,7 @@ func staleText(s *api.Status, now time.Time) string {
 func (l *link) beside(ctx context.Context, c *client.Client, watch func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return watch(ctx) })
-	g.Go(func() error { return c.WatchStatus(ctx, l.patient(), l.heard) })
+	g.Go(func() error { return c.WatchStatus(ctx, l.spare(), l.heard) })
 	return g.Wait()
 }
 

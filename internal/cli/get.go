@@ -341,5 +341,5 @@ func (l *lister[T]) rows(items []T) error {
 		_, err := fmt.Fprintf(l.note, "No %s found%s.\n", l.resource.kind, where)
 		return err
 	}
-	return l.printer.print(l.out, l.globals.View(l.out), items)
+	return l.printer.print(l.out, l.globals.surface(l.out), items)
 }

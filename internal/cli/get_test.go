@@ -223,7 +223,7 @@ func TestNarrowTerminals(t *testing.T) {
 	words := map[string]bool{}
 	var out strings.Builder
 	for _, width := range []int{0, 100, 80, 60, 40, 20} {
-		v := &View{Now: epoch, Width: width}
+		v := &surface{Now: epoch, Width: width}
 		for _, render := range []func(w *strings.Builder) error{
 			func(w *strings.Builder) error {
 				return newPrinter(taskColumns(), true, true).print(w, v, s.Tasks.All())

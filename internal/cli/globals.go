@@ -218,11 +218,11 @@ func (g *Globals) now() time.Time {
 	return time.Now()
 }
 
-// View is how things are shown on w: in colours only on a terminal, and not with NO_COLOR.
-func (g *Globals) View(w io.Writer) *View {
+// surface is how things are shown on w: in colours only on a terminal, and not with NO_COLOR.
+func (g *Globals) surface(w io.Writer) *surface {
 	width, height := sizeOf(w)
 	colour := terminal(w) && g.getenv("NO_COLOR") == "" && g.getenv("TERM") != "dumb"
-	return &View{Now: g.now(), Colour: colour, Width: width, Height: height}
+	return &surface{Now: g.now(), Colour: colour, Width: width, Height: height}
 }
 
 // sizeOf is the size of a terminal in columns and rows; 0: w is none, and everything fits.

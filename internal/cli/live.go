@@ -24,13 +24,23 @@ import (
 type live struct {
 	status    *api.Status             // nil until the first message
 	instances map[string]api.Instance // by session: a name may have a dead one next to one that lives
-	events    []api.Event             // oldest first, at most keptEvents
+	news      []news                  // oldest first, at most keptNews
 	listed    bool                    // instances have been listed
 	begun     bool                    // events have been
 }
 
-// keptEvents is how many events a live screen may show.
-const keptEvents = 100
+// news is something that has happened.
+type news struct {
+	id   string // of the event; "" of what else is said
+	at   api.Time
+	text string
+}
+
+// keptNews is how many lines of news a live screen may show.
+const keptNews = 100
+
+// known reports whether a replica has said how the cluster is.
+func (l *live) known() bool { return l.status != nil && l.listed }
 
 // shown are the instances to show, by name: those that left in order are of no interest.
 func (l *live) shown() []api.Instance {
@@ -60,33 +70,48 @@ func (l *live) ofInstances(c *client.Change[api.Instance]) {
 }
 
 // ofEvents keeps what happened, and returns what has happened since events were listed first.
-func (l *live) ofEvents(c *client.Change[api.Event]) []api.Event {
+func (l *live) ofEvents(c *client.Change[api.Event]) []news {
 	items := slices.Clone(c.Items)
 	if c.Kind == client.Snapshot {
 		slices.Reverse(items) // the newest last
 	}
 	var last string
-	if len(l.events) > 0 {
-		last = l.events[len(l.events)-1].ID
-	}
 	known := map[string]bool{} // one that arrives late has a smaller id than the last
-	for i := range l.events {
-		known[l.events[i].ID] = true
+	for i := range l.news {
+		if id := l.news[i].id; id != "" {
+			last, known[id] = id, true
+		}
 	}
-	items = slices.DeleteFunc(items, func(e api.Event) bool {
-		return known[e.ID] || c.Kind == client.Snapshot && e.ID <= last
-	})
-	l.events = append(l.events, items...)
-	l.events = l.events[max(0, len(l.events)-keptEvents):]
-	if !l.begun {
+	var happened []news
+	for i := range items {
+		e := &items[i]
+		if !known[e.ID] && (c.Kind != client.Snapshot || e.ID > last) {
+			happened = append(happened, news{e.ID, e.Time, eventText(e)})
+		}
+	}
+	if !l.begun { // they are older than what was said since the start
 		l.begun = true
+		l.keep(append(happened, l.news...))
 		return nil
 	}
-	return items
+	l.keep(append(l.news, happened...))
+	return happened
 }
 
+// say keeps a line that no event stands for. An empty one is none.
+func (l *live) say(at time.Time, text string) []news {
+	if text == "" {
+		return nil
+	}
+	said := []news{{at: api.Time{Time: at}, text: text}}
+	l.keep(append(l.news, said...))
+	return said
+}
+
+func (l *live) keep(all []news) { l.news = all[max(0, len(all)-keptNews):] }
+
 // step is a change on its way to who owns the [live].
-type step func(*live) []api.Event
+type step func(*live) []news
 
 // watchLive passes on changes until ctx ends or the first connection fails.
 func watchLive(ctx context.Context, c *client.Client, link *link, changes chan<- step) error {
@@ -104,28 +129,28 @@ func watchLive(ctx context.Context, c *client.Client, link *link, changes chan<-
 			if err := link.heard(s); err != nil {
 				return err
 			}
-			return send(func(l *live) []api.Event { l.status = s; return nil })
+			return send(func(l *live) []news { l.status = s; return nil })
 		}))
 	})
 	g.Go(func() error {
 		handle := func(change client.Change[api.Instance]) error {
-			return send(func(l *live) []api.Event { l.ofInstances(&change); return nil })
+			return send(func(l *live) []news { l.ofInstances(&change); return nil })
 		}
 		return ended(ctx, c.Instances().Watch(ctx, link.options(client.Filter{}), handle))
 	})
 	g.Go(func() error {
 		handle := func(change client.Change[api.Event]) error {
-			return send(func(l *live) []api.Event { return l.ofEvents(&change) })
+			return send(func(l *live) []news { return l.ofEvents(&change) })
 		}
-		return ended(ctx, c.Events().Watch(ctx, link.patient(), handle))
+		return ended(ctx, c.Events().Watch(ctx, link.spare(), handle))
 	})
 	return g.Wait()
 }
 
 // display shows a live cluster.
 type display interface {
-	// show is called after each change, with the events that came with it, and now and then.
-	show(l *live, happened []api.Event) error
+	// show is called after each change, with the news that came with it, and now and then.
+	show(l *live, happened []news) error
 	close()
 }
 
@@ -138,15 +163,42 @@ func (g *Globals) followStatus(ctx context.Context, c *client.Client, w, note io
 	var d display = &liveLines{globals: g, w: w}
 	if terminal(w) {
 		link.note = nil // the screen says it
-		d = &liveScreen{OpenScreen(w), g, link}
+		d = &liveScreen{screen: openScreen(w), globals: g, link: link}
 	}
 	defer d.close()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	return followLive(ctx, c, link, d, nil)
+}
+
+// Live shows a cluster and how it changes, as `shardctl status -w` does, to a program that has something to add.
+type Live struct {
+	Client *client.Client
+	// Out is a terminal, which gets a screen, or anything else, which gets a line for each change.
+	Out io.Writer
+	// Foot returns the last lines of the screen, such as which keys do what.
+	Foot func() []string
+	// Say carries what else has happened, a line each. An empty line only has the screen drawn again.
+	Say <-chan string
+}
+
+// Run shows the cluster until ctx ends, which is no error. It waits for a replica that does not answer yet.
+func (l Live) Run(ctx context.Context) error {
+	g := new(Globals)
+	link := &link{globals: g, url: l.Client.BaseURL(), patient: true}
+	var d display = &liveLines{globals: g, w: l.Out, early: true}
+	if terminal(l.Out) {
+		d = &liveScreen{openScreen(l.Out), g, link, l.Foot}
+	}
+	defer d.close()
+	return followLive(ctx, l.Client, link, d, l.Say)
+}
+
+func followLive(ctx context.Context, c *client.Client, link *link, d display, say <-chan string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	changes, ended := make(chan step), make(chan error, 1)
 	go func() { ended <- watchLive(ctx, c, link, changes) }()
-	err := showLive(ctx, d, changes, ended)
+	err := showLive(ctx, d, changes, say, ended)
 	cancel()
 	if failed := <-ended; err == nil {
 		err = failed
@@ -155,12 +207,12 @@ func (g *Globals) followStatus(ctx context.Context, c *client.Client, w, note io
 }
 
 // showLive applies changes and has them shown until watching has ended, or ctx.
-func showLive(ctx context.Context, d display, changes <-chan step, ended chan error) error {
+func showLive(ctx context.Context, d display, changes <-chan step, say <-chan string, ended chan error) error {
 	var state live
 	tick := time.NewTicker(livePace)
 	defer tick.Stop()
 	for {
-		var happened []api.Event
+		var happened []news
 		select {
 		case <-ctx.Done():
 			return nil
@@ -169,9 +221,11 @@ func showLive(ctx context.Context, d display, changes <-chan step, ended chan er
 			return err
 		case change := <-changes:
 			happened = change(&state)
+		case text := <-say:
+			happened = state.say(time.Now(), text)
 		case <-tick.C:
 		}
-		if state.status == nil || !state.listed {
+		if say == nil && !state.known() {
 			continue
 		}
 		if err := d.show(&state, happened); err != nil {
@@ -180,10 +234,12 @@ func showLive(ctx context.Context, d display, changes <-chan step, ended chan er
 	}
 }
 
-// liveLines prints the screen once, and then a line for each change.
+// liveLines prints the screen once, and then a line for each change. If it is early, it leaves out the screen: to it
+// all that is there at first is a change.
 type liveLines struct {
 	globals   *Globals
 	w         io.Writer
+	early     bool
 	status    *api.Status // as it was printed
 	instances map[string]api.Instance
 	problems  map[string]api.Problem
@@ -191,24 +247,33 @@ type liveLines struct {
 
 func (d *liveLines) close() {}
 
-func (d *liveLines) show(l *live, happened []api.Event) error {
-	v := d.globals.View(d.w)
+func (d *liveLines) show(l *live, happened []news) error {
+	v := d.globals.surface(d.w)
 	var out strings.Builder
-	if d.status == nil {
+	if d.early && l.known() && d.status == nil {
+		d.status, d.instances = &api.Status{}, map[string]api.Instance{}
+	}
+	if d.early || d.status != nil {
+		for i := range happened {
+			d.line(&out, happened[i].at.Time, happened[i].text)
+		}
+	}
+	switch {
+	case !l.known():
+	case d.status == nil:
 		if err := writeStatus(&out, v, l.status, l.shown()); err != nil {
 			return err
 		}
 		out.WriteByte('\n')
 		d.problems = problemsOf(l.status)
-	} else {
-		for i := range happened {
-			d.line(&out, happened[i].Time.Time, eventText(&happened[i]))
-		}
+	default:
 		d.groups(&out, v.Now, l.status)
 		d.difficulties(&out, v.Now, l.status)
 	}
-	d.ofInstances(&out, v.Now, l)
-	d.status = l.status
+	if l.known() {
+		d.ofInstances(&out, v.Now, l)
+		d.status = l.status
+	}
 	if out.Len() == 0 {
 		return nil
 	}
@@ -270,20 +335,23 @@ func problemsOf(s *api.Status) map[string]api.Problem {
 	return all
 }
 
-// ofInstances says which instances are in another state than before.
+// ofInstances says which instances are in another state than before, or have another application.
 func (d *liveLines) ofInstances(out *strings.Builder, now time.Time, l *live) {
-	plain, begun := View{}, d.instances != nil
+	begun := d.instances != nil
 	for _, id := range slices.Sorted(maps.Keys(l.instances)) {
 		i, before := l.instances[id], d.instances[id]
-		state := plain.stateOf(&i)
-		if !begun || before.Name != "" && plain.stateOf(&before) == state {
+		if !begun {
 			continue
 		}
-		text := fmt.Sprintf("instance %s: %s", i.Name, state)
-		if i.Message != "" {
-			text += ", " + i.Message
+		if text := instanceText(&i); text != instanceText(&before) {
+			if i.Message != "" {
+				text += ", " + i.Message
+			}
+			d.line(out, now, text)
 		}
-		d.line(out, now, text)
+		if text := applicationText(i.Application); text != "" && text != applicationText(before.Application) {
+			d.line(out, now, fmt.Sprintf("instance %s: application %s", i.Name, text))
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.instances)) {
 		if _, still := l.instances[id]; !still {
@@ -291,6 +359,11 @@ func (d *liveLines) ofInstances(out *strings.Builder, now time.Time, l *live) {
 		}
 	}
 	d.instances = maps.Clone(l.instances)
+}
+
+// instanceText is an instance and its state.
+func instanceText(i *api.Instance) string {
+	return fmt.Sprintf("instance %s: %s", i.Name, new(surface).stateOf(i))
 }
 
 // groupText is a group in a few words: "98 of 100 running, 1 starting, 1 unassigned".

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,23 +22,23 @@ const (
 	clearRest   = "\x1b[K\x1b[J"
 )
 
-// Screen draws on the other screen of a terminal, so that what was there comes back.
-type Screen struct {
+// screen draws on the other screen of a terminal, so that what was there comes back.
+type screen struct {
 	w     io.Writer
 	drawn string
 }
 
-// OpenScreen takes the terminal over until [Screen.Close].
-func OpenScreen(w io.Writer) *Screen {
+// openScreen takes the terminal over until [screen.Close].
+func openScreen(w io.Writer) *screen {
 	_, _ = io.WriteString(w, enterScreen) // a terminal that is gone ends the drawing
-	return &Screen{w: w}
+	return &screen{w: w}
 }
 
 // Close gives the terminal back as it was.
-func (s *Screen) Close() { _, _ = io.WriteString(s.w, leaveScreen) } // as above
+func (s *screen) Close() { _, _ = io.WriteString(s.w, leaveScreen) } // as above
 
-// Draw shows lines that fit the terminal, and nothing else. It writes only what differs from the last drawing.
-func (s *Screen) Draw(lines []string) error {
+// draw shows lines that fit the terminal, and nothing else. It writes only what differs from the last drawing.
+func (s *screen) draw(lines []string) error {
 	text := cursorHome + strings.Join(lines, clearLine) + clearRest
 	if text == s.drawn {
 		return nil
@@ -49,50 +50,69 @@ func (s *Screen) Draw(lines []string) error {
 
 // liveScreen shows a live cluster on a terminal.
 type liveScreen struct {
-	screen  *Screen
+	screen  *screen
 	globals *Globals
 	link    *link
+	foot    func() []string // nil: none
 }
 
 func (d *liveScreen) close() { d.screen.Close() }
 
-func (d *liveScreen) show(l *live, _ []api.Event) error {
-	v := d.globals.View(d.screen.w)
+func (d *liveScreen) show(l *live, _ []news) error {
+	v := d.globals.surface(d.screen.w)
 	lost := ""
 	if since, is := d.link.lostFor(v.Now); is {
 		lost = fmt.Sprintf("Not connected to %s for %s; trying again", d.link.url, span(since))
 	}
-	return d.screen.Draw(renderLive(l, v, max(v.Height, leastHeight), lost))
+	var foot []string
+	if d.foot != nil {
+		foot = d.foot()
+	}
+	return d.screen.draw(renderLive(l, v, max(v.Height, leastHeight), lost, foot))
 }
 
 // What is kept free on the screen, in lines.
 const (
 	leastHeight = 10
-	fewMoves    = 4 // with the empty line before, however many instances there are
+	fewNews     = 4 // with the empty line before, however many instances there are
 	fewProblems = 5 // with their title
 )
 
 // renderLive draws the cluster: no more lines than the height, none wider than the view. Groups and problems come
-// first, instances get most of the rest, and moves what is left.
-func renderLive(l *live, v *View, height int, lost string) []string {
-	lines := []string{v.Cut(v.summary(l.status) + "   " + v.Now.Format(time.TimeOnly))}
+// first, instances get most of the rest, and news what is left above the foot.
+func renderLive(l *live, v *surface, height int, lost string, foot []string) []string {
+	if len(foot) > 0 {
+		foot = append([]string{""}, foot...)
+		height = max(height-len(foot), 0)
+	}
+	lines := []string{"No replica has answered yet   " + v.Now.Format(time.TimeOnly)}
+	if l.known() {
+		lines[0] = v.summary(l.status) + "   " + v.Now.Format(time.TimeOnly)
+	}
 	if lost != "" {
-		lines = append(lines, v.Cut(v.Paint("33", printable.Line(lost))))
+		lines = append(lines, v.paint("33", printable.Line(lost)))
 	}
-	lines = append(append(lines, ""), TableLines(liveGroupColumns(), v, l.status.Groups, height/3)...)
-	problems := TableLines(problemColumns(), v, l.status.Problems, fewProblems)
-	if len(problems) > 0 {
-		problems = append([]string{""}, problems...)
+	if l.known() {
+		lines = append(append(lines, ""), tableLines(liveGroupColumns(), v, l.status.Groups, height/3)...)
+		problems := tableLines(problemColumns(), v, l.status.Problems, fewProblems)
+		if len(problems) > 0 {
+			problems = append([]string{""}, problems...)
+		}
+		most := height - len(lines) - len(problems) - fewNews - 1
+		instances := l.shown()
+		lines = append(append(lines, ""), tableLines(liveInstanceColumns(instances), v, instances, most)...)
+		lines = append(lines, problems...)
 	}
-	most := height - len(lines) - len(problems) - fewMoves - 1
-	lines = append(append(lines, ""), TableLines(liveInstanceColumns(), v, l.shown(), most)...)
-	lines = append(lines, problems...)
-	lines = append(lines, moveLines(l.events, v, height-len(lines))...)
-	return lines[:min(len(lines), height)]
+	lines = append(lines, newsLines(l.news, v, height-len(lines))...)
+	lines = append(lines[:min(len(lines), height)], foot...)
+	for i := range lines {
+		lines[i] = v.cut(lines[i])
+	}
+	return lines
 }
 
-// TableLines is a table of at most so many lines; the last one says how many items are left out.
-func TableLines[T any](columns []Column[T], v *View, items []T, most int) []string {
+// tableLines is a table of at most so many lines; the last one says how many items are left out.
+func tableLines[T any](columns []column[T], v *surface, items []T, most int) []string {
 	if len(items) == 0 {
 		return nil
 	}
@@ -108,29 +128,25 @@ func TableLines[T any](columns []Column[T], v *View, items []T, most int) []stri
 	if more := len(items) - len(shown); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	for i := range lines {
-		lines[i] = v.Cut(lines[i])
-	}
 	return lines
 }
 
-// moveLines are what happened lately, the newest last, in at most so many lines.
-func moveLines(events []api.Event, v *View, most int) []string {
-	n := min(most-1, len(events))
+// newsLines are what happened lately, the newest last, in at most so many lines.
+func newsLines(all []news, v *surface, most int) []string {
+	n := min(most-1, len(all))
 	if n <= 0 {
 		return nil
 	}
 	lines := []string{""}
-	for i := range events[len(events)-n:] {
-		e := &events[len(events)-n+i]
-		at := e.Time.In(v.Now.Location()).Format(time.TimeOnly)
-		lines = append(lines, v.Cut(at+"  "+printable.Line(eventText(e))))
+	for _, one := range all[len(all)-n:] {
+		at := one.at.In(v.Now.Location()).Format(time.TimeOnly)
+		lines = append(lines, at+"  "+printable.Line(one.text))
 	}
 	return lines
 }
 
-// Cut keeps a line within the terminal, and ends it at the end of a word.
-func (v *View) Cut(line string) string {
+// cut keeps a line within the terminal, and ends it at the end of a word.
+func (v *surface) cut(line string) string {
 	if v.Width <= 0 || text.StringWidthWithoutEscSequences(line) <= v.Width {
 		return line
 	}
@@ -147,41 +163,41 @@ func (v *View) Cut(line string) string {
 // barWidth is how many columns a bar takes.
 const barWidth = 20
 
-// Bar shows parts of a whole: what is well, what is not yet, and what is free or missing.
-func (v *View) Bar(well, other, whole int) string {
+// bar shows parts of a whole: what is well, what is not yet, and what is free or missing.
+func (v *surface) bar(well, other, whole int) string {
 	if whole <= 0 {
 		return ""
 	}
 	at := func(n int) int { return min((n*barWidth+whole-1)/whole, barWidth) }
 	full := at(well)
 	part := max(at(well+other), full)
-	return v.Paint("32", strings.Repeat("█", full)) + v.Paint("33", strings.Repeat("▒", part-full)) +
+	return v.paint("32", strings.Repeat("█", full)) + v.paint("33", strings.Repeat("▒", part-full)) +
 		strings.Repeat("·", barWidth-part)
 }
 
 // liveGroupColumns show how much of each group runs.
-func liveGroupColumns() []Column[api.Group] {
+func liveGroupColumns() []column[api.Group] {
 	type T = api.Group
-	return []Column[T]{
-		ofText("group", KeepExtra, func(g *T) string { return g.Name }),
-		{Title: "runs", Keep: KeepUseful, Cell: func(v *View, g *T) string {
+	return []column[T]{
+		ofText("group", keepExtra, func(g *T) string { return g.Name }),
+		{Title: "runs", Keep: keepUseful, Cell: func(v *surface, g *T) string {
 			well := g.Running + g.Waiting + g.Done
-			return v.Bar(well, g.Tasks-well-g.Unassigned-g.Failed, g.Tasks)
+			return v.bar(well, g.Tasks-well-g.Unassigned-g.Failed, g.Tasks)
 		}},
-		{Title: "tasks", Keep: KeepState, Prose: true, Cell: func(_ *View, g *T) string { return groupText(g) }},
-		{Title: "capacity", Right: true, Cell: func(_ *View, g *T) string { return limitText(g.Capacity) }},
-		{Title: "headroom", Right: true, Keep: KeepUseful, Cell: headroom},
+		{Title: "tasks", Keep: keepState, Prose: true, Cell: func(_ *surface, g *T) string { return groupText(g) }},
+		{Title: "capacity", Right: true, Cell: func(_ *surface, g *T) string { return limitText(g.Capacity) }},
+		{Title: "headroom", Right: true, Keep: keepUseful, Cell: headroom},
 	}
 }
 
-// liveInstanceColumns show how full each instance is.
-func liveInstanceColumns() []Column[api.Instance] {
+// liveInstanceColumns show how full each instance is, and applications if there are any.
+func liveInstanceColumns(shown []api.Instance) []column[api.Instance] {
 	type T = api.Instance
-	return []Column[T]{
-		ofText("instance", KeepExtra, func(i *T) string { return i.Name }),
-		{Title: "state", Keep: KeepState, Cell: func(v *View, i *T) string { return v.stateOf(i) }},
-		ofCount("tasks", KeepState, func(i *T) int { return total(i.Owned) }),
-		{Title: "of its caps", Keep: KeepUseful, Cell: func(v *View, i *T) string {
+	columns := []column[T]{
+		ofText("instance", keepExtra, func(i *T) string { return i.Name }),
+		{Title: "state", Keep: keepState, Cell: func(v *surface, i *T) string { return v.stateOf(i) }},
+		ofCount("tasks", keepState, func(i *T) int { return total(i.Owned) }),
+		{Title: "of its caps", Keep: keepUseful, Cell: func(v *surface, i *T) string {
 			if i.State == api.Dead {
 				return ""
 			}
@@ -189,13 +205,17 @@ func liveInstanceColumns() []Column[api.Instance] {
 			for group := range i.Caps {
 				capped += i.Owned[group]
 			}
-			return v.Bar(capped, 0, total(i.Caps))
+			return v.bar(capped, 0, total(i.Caps))
 		}},
-		{Title: "owned/cap", Keep: KeepReason, Cell: func(_ *View, i *T) string { return ownedText(i) }},
-		ofText("zone", KeepExtra, func(i *T) string { return i.Zone }),
-		{Title: "heartbeat", Right: true, Keep: KeepUseful, Cell: func(_ *View, i *T) string {
+		{Title: "owned/cap", Keep: keepReason, Cell: func(_ *surface, i *T) string { return ownedText(i) }},
+		ofText("zone", keepExtra, func(i *T) string { return i.Zone }),
+		{Title: "heartbeat", Right: true, Keep: keepUseful, Cell: func(_ *surface, i *T) string {
 			return fmt.Sprintf("%.0fs", i.HeartbeatAgeSeconds)
 		}},
-		ofAge("age", KeepExtra, func(i *T) api.Time { return i.StartedAt }),
+		ofAge("age", keepExtra, func(i *T) api.Time { return i.StartedAt }),
 	}
+	if slices.ContainsFunc(shown, func(i T) bool { return i.Application != nil }) {
+		columns = append(columns, ofText("application", keepExtra, func(i *T) string { return applicationText(i.Application) }))
+	}
+	return columns
 }

@@ -23,6 +23,14 @@ func lively() *live {
 }
 
 func TestLiveScreen(t *testing.T) {
+	const lost = "Not connected to http://127.0.0.1:8081 for 3s; trying again"
+	added := lively()
+	added.say(epoch, "c started: guard 10, worker 11")
+	b := added.instances["s-b"]
+	b.Application = &api.Application{PID: 4711, Ready: true}
+	added.instances["s-b"] = b
+	early := new(live)
+	early.say(epoch, "the page is on http://127.0.0.1:8080")
 	many := lively()
 	for i := range 200 {
 		name := fmt.Sprintf("web-%03d", i)
@@ -34,19 +42,22 @@ func TestLiveScreen(t *testing.T) {
 		l             *live
 		width, height int
 		lost          string
+		foot          []string
 	}{
-		"live.txt":        {lively(), 110, 30, ""},
-		"live-narrow.txt": {lively(), 48, 20, ""},
-		"live-many.txt":   {many, 100, 24, ""},
-		"live-lost.txt":   {lively(), 100, 24, "Not connected to http://127.0.0.1:8081 for 3s; trying again"},
+		"live.txt":        {lively(), 110, 30, "", nil},
+		"live-narrow.txt": {lively(), 48, 20, "", nil},
+		"live-many.txt":   {many, 100, 24, "", nil},
+		"live-lost.txt":   {lively(), 100, 24, lost, nil},
+		"live-foot.txt":   {added, 130, 24, "", []string{"k kill -9  q quit   acts on c", "logs in /tmp/shardctl-dev-1"}},
+		"live-early.txt":  {early, 100, 10, lost, []string{"k kill -9  q quit   acts on none"}},
 	} {
-		got := renderLive(c.l, &View{Now: epoch, Width: c.width}, c.height, c.lost)
+		got := renderLive(c.l, &surface{Now: epoch, Width: c.width}, c.height, c.lost, c.foot)
 		if len(got) > c.height {
 			t.Errorf("%s: %d lines of %d", file, len(got), c.height)
 		}
 		for _, row := range got {
 			if text.StringWidthWithoutEscSequences(row) > c.width {
-				t.Errorf("%s: too Wide: %s", file, row)
+				t.Errorf("%s: too wide: %s", file, row)
 			}
 		}
 		golden(t, file, strings.Join(got, "\n")+"\n")
@@ -81,7 +92,7 @@ func TestLiveLines(t *testing.T) {
 		{ID: "6", Time: ago(0), Type: "Died", From: "b", Message: "no heartbeat for 20 s"},
 		{ID: "7", Time: ago(0), Type: "LeaseLost", From: "b"},
 	}
-	var happened []api.Event
+	var happened []news
 	for _, e := range more {
 		happened = append(
 			happened, l.ofEvents(&client.Change[api.Event]{Kind: client.Upsert, Items: []api.Event{e}})...,
@@ -96,11 +107,36 @@ func TestLiveLines(t *testing.T) {
 	golden(t, "live-lines.txt", out.String())
 }
 
+// TestLiveLinesFromTheStart holds that without a screen at first all that is there is printed as a change.
+func TestLiveLinesFromTheStart(t *testing.T) {
+	var out strings.Builder
+	d := &liveLines{globals: globals(), w: &out, early: true}
+	var l live
+	if err := d.show(&l, l.say(epoch, "the page is on http://127.0.0.1:8080")); err != nil {
+		t.Fatal(err)
+	}
+	known := lively()
+	a := known.instances["s-a"]
+	a.Application = &api.Application{PID: 4711, Ready: true}
+	known.instances["s-a"] = a
+	for range 2 {
+		if err := d.show(known, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Application = &api.Application{PID: 4712}
+	known.instances["s-a"] = a
+	if err := d.show(known, known.say(epoch, "")); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "live-start.txt", out.String())
+}
+
 // TestLiveScreenIsLeft holds that the screen is drawn only when it has changed, and that the terminal is given back.
 func TestLiveScreenIsLeft(t *testing.T) {
 	var out strings.Builder
 	g := globals()
-	d := &liveScreen{OpenScreen(&out), g, &link{globals: g, url: "http://a"}}
+	d := &liveScreen{openScreen(&out), g, &link{globals: g, url: "http://a"}, nil}
 	for range 2 {
 		if err := d.show(lively(), nil); err != nil {
 			t.Fatal(err)
@@ -126,7 +162,7 @@ func TestBar(t *testing.T) {
 		{31, 0, 30, "████████████████████"},  // never, but no panic
 		{1, 0, 0, ""},
 	} {
-		if got := (&View{}).Bar(test.well, test.other, test.whole); got != test.want {
+		if got := (&surface{}).bar(test.well, test.other, test.whole); got != test.want {
 			t.Errorf("%+v: got %q", test, got)
 		}
 	}

@@ -20,7 +20,7 @@ type source[T any] interface {
 // resource is a list that can be got: how it is read, named and shown.
 type resource[T any] struct {
 	kind    string // plural
-	columns []Column[T]
+	columns []column[T]
 	name    func(*T) string
 	wanted  func(args []string, group string) (*wanted, error)
 	of      func(*client.Client) source[T]

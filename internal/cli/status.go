@@ -70,7 +70,7 @@ func (g *Globals) showStatus(ctx context.Context, c *client.Client, w io.Writer,
 	if err != nil {
 		return err
 	}
-	return writeStatus(w, g.View(w), s, instances)
+	return writeStatus(w, g.surface(w), s, instances)
 }
 
 // streamStatus writes the status as a line of JSON, and again at each change.
@@ -87,7 +87,7 @@ func (g *Globals) streamStatus(ctx context.Context, c *client.Client, w, note io
 // maxProblems is how many problems fit on one screen.
 const maxProblems = 20
 
-func writeStatus(w io.Writer, v *View, s *api.Status, instances []api.Instance) error {
+func writeStatus(w io.Writer, v *surface, s *api.Status, instances []api.Instance) error {
 	out := &sections{w: w}
 	out.line(v.summary(s))
 	out.title("groups")
@@ -100,7 +100,7 @@ func writeStatus(w io.Writer, v *View, s *api.Status, instances []api.Instance) 
 }
 
 // problems lists what is wrong, and where it is said what to do about it.
-func (s *sections) problems(v *View, all []api.Problem) {
+func (s *sections) problems(v *surface, all []api.Problem) {
 	shown := all[:min(len(all), maxProblems)]
 	section(s, v, problemColumns(), shown, "none")
 	if more := len(all) - len(shown); more > 0 {
@@ -115,10 +115,10 @@ func (s *sections) problems(v *View, all []api.Problem) {
 	}
 }
 
-func (v *View) summary(s *api.Status) string {
+func (v *surface) summary(s *api.Status) string {
 	store := "store " + printable.Line(cmp.Or(s.Store.Kind, "unknown")) + " reachable"
 	if !s.Store.Reachable {
-		store = v.Paint(
+		store = v.paint(
 			"31",
 			strings.TrimSuffix("store "+printable.Line(s.Store.Kind)+" not reachable: "+printable.Line(s.Store.Error), ": "),
 		)
@@ -131,7 +131,7 @@ func (v *View) summary(s *api.Status) string {
 		if !s.ObservedAt.IsZero() {
 			word = "stale: as it was " + v.ago(s.ObservedAt) + " ago"
 		}
-		line += ", " + v.Paint("33", word)
+		line += ", " + v.paint("33", word)
 	}
 	if s.Draining {
 		line += ", " + v.state("draining")
@@ -156,7 +156,7 @@ func (s *sections) title(text string) {
 	s.line(strings.ToUpper(text[:1]) + text[1:])
 }
 
-func section[T any](s *sections, v *View, columns []Column[T], items []T, none string) {
+func section[T any](s *sections, v *surface, columns []column[T], items []T, none string) {
 	switch {
 	case s.err != nil:
 	case len(items) == 0:
@@ -207,7 +207,7 @@ Exit code 1: the replica does not know the token, or does not answer.`,
 			if !o.Table() {
 				return o.Write(out, who)
 			}
-			d := &description{sections: sections{w: out}, view: g.View(out)}
+			d := &description{sections: sections{w: out}, view: g.surface(out)}
 			who.show(d)
 			return d.err
 		},

@@ -16,61 +16,61 @@ import (
 	"github.com/shardctl/shardctl/pkg/api"
 )
 
-// Column is one column of a table: its title and its cells.
-type Column[T any] struct {
+// column is one column of a table: its title and its cells.
+type column[T any] struct {
 	Title string
 	Wide  bool // only with -o wide
 	Right bool // numbers
 	Prose bool // sentences, which may be broken between words
 	Keep  int  // on a narrow terminal, columns with less are left out before those with more
-	Cell  func(v *View, item *T) string
+	Cell  func(v *surface, item *T) string
 }
 
 // ofText is a column of texts; a dash for none.
-func ofText[T any](title string, keep int, text func(*T) string) Column[T] {
-	return Column[T]{Title: title, Keep: keep, Cell: func(_ *View, item *T) string { return orDash(text(item)) }}
+func ofText[T any](title string, keep int, text func(*T) string) column[T] {
+	return column[T]{Title: title, Keep: keep, Cell: func(_ *surface, item *T) string { return orDash(text(item)) }}
 }
 
 // ofProse is a column of sentences; a dash for none.
-func ofProse[T any](title string, keep int, text func(*T) string) Column[T] {
+func ofProse[T any](title string, keep int, text func(*T) string) column[T] {
 	c := ofText(title, keep, text)
 	c.Prose = true
 	return c
 }
 
 // ofCount is a column of numbers.
-func ofCount[T any](title string, keep int, count func(*T) int) Column[T] {
-	cell := func(_ *View, item *T) string { return strconv.Itoa(count(item)) }
-	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+func ofCount[T any](title string, keep int, count func(*T) int) column[T] {
+	cell := func(_ *surface, item *T) string { return strconv.Itoa(count(item)) }
+	return column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
 }
 
 // ofAge is a column of times ago; a dash for none.
-func ofAge[T any](title string, keep int, at func(*T) api.Time) Column[T] {
-	cell := func(v *View, item *T) string { return v.ago(at(item)) }
-	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+func ofAge[T any](title string, keep int, at func(*T) api.Time) column[T] {
+	cell := func(v *surface, item *T) string { return v.ago(at(item)) }
+	return column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
 }
 
 // ofSpan is a column of times ago or to come; a dash for none.
-func ofSpan[T any](title string, keep int, at func(*T) api.Time) Column[T] {
-	cell := func(v *View, item *T) string { return v.age(at(item)) }
-	return Column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+func ofSpan[T any](title string, keep int, at func(*T) api.Time) column[T] {
+	cell := func(v *surface, item *T) string { return v.age(at(item)) }
+	return column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
 }
 
-func onlyWide[T any](c Column[T]) Column[T] {
+func onlyWide[T any](c column[T]) column[T] {
 	c.Wide = true
 	return c
 }
 
 // How much columns are worth where not all of them fit. The first one always stays.
 const (
-	KeepExtra = iota
-	KeepUseful
-	KeepReason
-	KeepState
+	keepExtra = iota
+	keepUseful
+	keepReason
+	keepState
 )
 
-// View is what cells depend on besides their item.
-type View struct {
+// surface is what cells depend on besides their item.
+type surface struct {
 	Now           time.Time
 	Colour        bool
 	Width, Height int // of the terminal; 0: no limit
@@ -79,7 +79,7 @@ type View struct {
 // printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps columns and widths from
 // one table to the next, so that what a watch adds stands under what was there.
 type printer[T any] struct {
-	columns []Column[T]
+	columns []column[T]
 	header  bool
 	widths  []int
 	fitted  bool
@@ -91,7 +91,7 @@ const (
 	minProse = 24
 )
 
-func newPrinter[T any](columns []Column[T], wide, header bool) *printer[T] {
+func newPrinter[T any](columns []column[T], wide, header bool) *printer[T] {
 	p := &printer[T]{header: header}
 	for _, c := range columns {
 		if wide || !c.Wide {
@@ -103,15 +103,15 @@ func newPrinter[T any](columns []Column[T], wide, header bool) *printer[T] {
 }
 
 // print writes the items, and the header before the first ones.
-func (p *printer[T]) print(w io.Writer, v *View, items []T) error {
+func (p *printer[T]) print(w io.Writer, v *surface, items []T) error {
 	_, err := fmt.Fprintln(w, p.render(v, items))
 	return err
 }
 
-func (p *printer[T]) render(v *View, items []T) string {
-	p.measure(func(c Column[T]) string { return c.Title }, p.header)
+func (p *printer[T]) render(v *surface, items []T) string {
+	p.measure(func(c column[T]) string { return c.Title }, p.header)
 	for i := range items {
-		p.measure(func(c Column[T]) string { return c.Cell(v, &items[i]) }, true)
+		p.measure(func(c column[T]) string { return c.Cell(v, &items[i]) }, true)
 	}
 	if v.Width > 0 && !p.fitted {
 		p.fit(v.Width)
@@ -120,17 +120,17 @@ func (p *printer[T]) render(v *View, items []T) string {
 	t.SetStyle(bare())
 	t.SuppressTrailingSpaces()
 	if p.header {
-		t.AppendHeader(p.row(func(c Column[T]) string { return c.Title }))
+		t.AppendHeader(p.row(func(c column[T]) string { return c.Title }))
 		p.header = false
 	}
 	for i := range items {
-		t.AppendRow(p.row(func(c Column[T]) string { return c.Cell(v, &items[i]) }))
+		t.AppendRow(p.row(func(c column[T]) string { return c.Cell(v, &items[i]) }))
 	}
 	t.SetColumnConfigs(p.configs(v.Width))
 	return t.Render()
 }
 
-func (p *printer[T]) measure(cell func(Column[T]) string, shown bool) {
+func (p *printer[T]) measure(cell func(column[T]) string, shown bool) {
 	for i, c := range p.columns {
 		if shown {
 			p.widths[i] = max(p.widths[i], text.StringWidthWithoutEscSequences(cell(c)))
@@ -199,7 +199,7 @@ func wrap(sentence string, width int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-func (p *printer[T]) row(cell func(Column[T]) string) table.Row {
+func (p *printer[T]) row(cell func(column[T]) string) table.Row {
 	row := make(table.Row, len(p.columns))
 	for i, c := range p.columns {
 		row[i] = cell(c)
@@ -215,7 +215,7 @@ func bare() table.Style {
 }
 
 // state colours a word by how well it is; the word says the same.
-func (v *View) state(word string) string {
+func (v *surface) state(word string) string {
 	word = printable.Line(word)
 	code := ""
 	switch word {
@@ -228,11 +228,11 @@ func (v *View) state(word string) string {
 	case string(api.Starting), string(api.Stopping), string(api.Draining), string(api.SeverityWarning):
 		code = "33"
 	}
-	return v.Paint(code, word)
+	return v.paint(code, word)
 }
 
-// Paint colours a text by the number of an ANSI attribute, if colours are shown.
-func (v *View) Paint(code, word string) string {
+// paint colours a text by the number of an ANSI attribute, if colours are shown.
+func (v *surface) paint(code, word string) string {
 	if !v.Colour || code == "" || word == "" {
 		return word
 	}
@@ -240,7 +240,7 @@ func (v *View) Paint(code, word string) string {
 }
 
 // age is how long ago, as kubectl says it: 12s, 5m30s, 3h, 2d.
-func (v *View) age(t api.Time) string {
+func (v *surface) age(t api.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
@@ -252,7 +252,7 @@ func (v *View) age(t api.Time) string {
 }
 
 // ago is how long ago something has happened. What is yet to come, by a clock that is ahead of this one, is just now.
-func (v *View) ago(t api.Time) string {
+func (v *surface) ago(t api.Time) string {
 	if t.After(v.Now) {
 		t.Time = v.Now
 	}

@@ -232,8 +232,8 @@ func (p *progress) show(text string) {
 	if terminal(p.w) {
 		p.shown = true
 		width, _ := sizeOf(p.w)
-		line := (&View{Width: width - 1}).Cut("waiting: " + printable.Line(text)) // a line that wraps could not be erased
-		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                                   // decoration: nothing hangs on it
+		line := (&surface{Width: width - 1}).cut("waiting: " + printable.Line(text)) // a line that wraps could not be erased
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K"+line)                                      // decoration: nothing hangs on it
 	}
 }
 

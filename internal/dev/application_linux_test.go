@@ -2,6 +2,7 @@ package dev
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/client"
 	"github.com/shardctl/shardctl/test/suites"
 	"github.com/shardctl/shardctl/test/testprocess"
@@ -68,7 +70,8 @@ func TestRealClusterOfApplications(t *testing.T) {
 	}
 	r := startReal(t, "--app", "python3 '"+worker+"'", "--port", "0")
 	url := r.until(`the page is on (http://\S+), logs`)[0]
-	r.until(`100 of 100 tasks run: r1 20, r2 20, r3 20, r4 20, r5 20`)
+	r.until(`group topics: 100 of 100 running`)
+	r.evenly(url, map[string]int{"r1": 20, "r2": 20, "r3": 20, "r4": 20, "r5": 20})
 	before := r.applications()
 	if len(before) != 5 {
 		t.Fatalf("the applications are %v", before)
@@ -82,7 +85,7 @@ func TestRealClusterOfApplications(t *testing.T) {
 	})
 	tokens := tokensOf(t, url)
 
-	const ready = `the application of r3 is ready: pid \d+`
+	const ready = `instance r3: application pid \d+, ready`
 	if !regexp.MustCompile(ready).MatchString(strings.Join(r.seen, "\n")) {
 		r.until(ready)
 	}
@@ -97,7 +100,7 @@ func TestRealClusterOfApplications(t *testing.T) {
 	r.eventually("each key of r3 runs again", func() bool {
 		now := tokensOf(t, url)
 		for key, of := range tokens {
-			if of.Owner == "r3" && now[key].Token <= of.Token || now[key].State != "running" {
+			if of.owner == "r3" && now[key].token <= of.token || now[key].state != api.Running {
 				return false
 			}
 		}
@@ -112,8 +115,15 @@ func TestRealClusterOfApplications(t *testing.T) {
 	r.quit()
 }
 
+// task is who runs a task.
+type task struct {
+	owner string
+	state api.TaskState
+	token int64
+}
+
 // tokensOf is how all tasks are.
-func tokensOf(t *testing.T, url string) map[string]Task {
+func tokensOf(t *testing.T, url string) map[string]task {
 	t.Helper()
 	c, err := client.New(url, client.WithHTTPClient(http.DefaultClient))
 	if err != nil {
@@ -123,9 +133,23 @@ func tokensOf(t *testing.T, url string) map[string]Task {
 	if err != nil {
 		t.Fatal(fmt.Errorf("ask %s: %w", url, err))
 	}
-	all := map[string]Task{}
+	all := map[string]task{}
 	for i := range list {
-		all[list[i].Key] = Task{Owner: list[i].Instance, State: list[i].State, Token: list[i].FencingToken}
+		all[list[i].Key] = task{list[i].Instance, list[i].State, list[i].FencingToken}
 	}
 	return all
+}
+
+// evenly waits until the replicas run so many tasks each.
+func (r *devProcess) evenly(url string, want map[string]int) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("tasks run as in %v", want), func() bool {
+		got := map[string]int{}
+		for _, of := range tokensOf(r.t, url) {
+			if of.state == api.Running {
+				got[of.owner]++
+			}
+		}
+		return maps.Equal(got, want)
+	})
 }

@@ -23,6 +23,31 @@ import (
 	"github.com/shardctl/shardctl/internal/process"
 )
 
+// State is how the process of a replica is.
+type State string
+
+// The states of a replica.
+const (
+	Running State = "running"
+	Leaving State = "leaving" // it was asked to stop
+	Dead    State = "dead"    // it ended by a signal or with an error
+	Left    State = "left"    // it ended in order
+)
+
+// Gone reports whether the process has ended.
+func (s State) Gone() bool { return s == Dead || s == Left }
+
+// Replica is what is known of one replica.
+type Replica struct {
+	Name    string
+	State   State
+	Guard   int    // process id
+	Worker  int    // process id; 0: not known
+	Why     string // how it ended: "signal: killed", its last log line
+	Again   bool   // it ended, and is started again
+	Refused bool   // it ended since its configuration is wrong, or its store refuses
+}
+
 // cluster is the processes. All methods may be called concurrently.
 type cluster struct {
 	opts    Options
@@ -40,17 +65,15 @@ type cluster struct {
 }
 
 type replica struct {
-	name    string
-	address string // of server.listen
-	admin   string // of admin.listen
-	cmd     *exec.Cmd
-	log     string
-	done    chan struct{} // closed once the process has been waited for
+	name  string
+	admin string // of admin.listen
+	cmd   *exec.Cmd
+	log   string
+	done  chan struct{} // closed once the process has been waited for
 
 	// Guarded by cluster.mu.
 	worker  int
-	stopped bool // asked to stop in order
-	ended   time.Time
+	stopped bool             // asked to stop in order
 	state   *os.ProcessState // nil: it runs
 	again   bool             // it ended, and is started again after a pause
 	refused error            // why it could not be started again
@@ -119,8 +142,7 @@ func (c *cluster) prepare(ctx context.Context, name string) (*replica, error) {
 	// The terminal's signals are for dev alone, and replicas die with it.
 	cmd.SysProcAttr = process.OwnGroup()
 	return &replica{
-		name: name, address: addrs[0], admin: addrs[1], cmd: cmd, log: filepath.Join(c.dir, name+".log"),
-		done: make(chan struct{}),
+		name: name, admin: addrs[1], cmd: cmd, log: filepath.Join(c.dir, name+".log"), done: make(chan struct{}),
 	}, nil
 }
 
@@ -137,9 +159,7 @@ func (c *cluster) list() []Replica {
 }
 
 func (r *replica) shown() Replica {
-	s := Replica{
-		Name: r.name, State: Starting, Guard: r.cmd.Process.Pid, Worker: r.worker, Address: r.address, Ended: r.ended,
-	}
+	s := Replica{Name: r.name, State: Running, Guard: r.cmd.Process.Pid, Worker: r.worker}
 	switch {
 	case r.state == nil && r.stopped:
 		s.State = Leaving
@@ -196,19 +216,14 @@ func firstChildren() map[int]process.Proc {
 	return first
 }
 
-// addresses are where living replicas answer, in order of their numbers.
-func (c *cluster) addresses() []string { return c.living(func(r *replica) string { return r.address }) }
-
-// admins are where they take changes as well.
-func (c *cluster) admins() []string { return c.living(func(r *replica) string { return r.admin }) }
-
-func (c *cluster) living(of func(*replica) string) []string {
+// admins are where living replicas answer and take changes, in order of their numbers.
+func (c *cluster) admins() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []string
 	for _, r := range c.replicas {
 		if r.state == nil {
-			all = append(all, of(r))
+			all = append(all, r.admin)
 		}
 	}
 	return all
@@ -314,7 +329,7 @@ const restartPause = 3 * time.Second
 func (c *cluster) wait(r *replica) {
 	_ = r.cmd.Wait() // ProcessState says the same and more
 	c.mu.Lock()
-	r.ended, r.state = time.Now(), r.cmd.ProcessState
+	r.state = r.cmd.ProcessState
 	r.again = r.lapsed() && !r.stopped && !c.closed
 	again := r.again
 	c.mu.Unlock()

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,16 @@ import (
 	"net/http/httputil"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/shardctl/shardctl/internal/cli"
+	"github.com/shardctl/shardctl/internal/printable"
+	"github.com/shardctl/shardctl/pkg/client"
 )
 
 // ErrPort says that the page's port cannot be had.
@@ -49,13 +55,15 @@ func Run(ctx context.Context, o Options, out io.Writer, terminal *Terminal) (err
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	c := newCluster(o, program, dir)
-	d := &session{cluster: c, url: "http://" + listener.Addr().String(), begun: time.Now(), failed: make(chan error, 1)}
+	d := newSession(c, "http://"+listener.Addr().String())
 	defer func() {
 		if killed := c.close(stopGrace); killed > 0 {
 			err = errors.Join(err, fmt.Errorf("%d replicas did not stop within %v and were killed", killed, stopGrace))
 		}
 	}()
-	server := &http.Server{Handler: newProxy(c.admins), ReadHeaderTimeout: 5 * time.Second}
+	proxy := newProxy(c.admins)
+	proxy.ModifyResponse = func(*http.Response) error { d.answered.Store(true); return nil }
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: 5 * time.Second}
 	defer func() { _ = server.Close() }() // the page shows that it has ended
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -72,10 +80,22 @@ func Run(ctx context.Context, o Options, out io.Writer, terminal *Terminal) (err
 
 // session is one call of Run, from the moment that replicas run.
 type session struct {
-	cluster *cluster
-	url     string
-	begun   time.Time
-	failed  chan error
+	cluster  *cluster
+	url      string
+	answered atomic.Bool // a replica has answered
+	failed   chan error
+	said     chan string   // lines for who shows the cluster
+	shown    chan struct{} // closed once it is no longer shown
+
+	mu       sync.Mutex
+	replicas []Replica // as they were last
+	typed    int       // the number typed so far
+}
+
+func newSession(c *cluster, url string) *session {
+	return &session{
+		cluster: c, url: url, failed: make(chan error, 1), said: make(chan string), shown: make(chan struct{}),
+	}
 }
 
 // fail ends the session. Only the first failure counts.
@@ -89,30 +109,34 @@ func (d *session) fail(err error) {
 func (d *session) run(ctx context.Context, out io.Writer, terminal *Terminal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	asked, err := client.New(d.url)
+	if err != nil {
+		return err
+	}
+	live := cli.Live{Client: asked, Out: struct{ io.Writer }{out}, Foot: d.foot, Say: d.said} // no terminal: lines
 	pressed := make(chan byte)
-	var to output = printer{out}
 	if terminal != nil {
-		r, err := newRaw(terminal)
+		before, err := term.MakeRaw(int(terminal.In.Fd()))
 		if err != nil {
-			return err
+			return fmt.Errorf("read single keys: %w", err)
 		}
-		defer r.close() // also when this goroutine panics
-		to = r
+		defer func() { _ = term.Restore(int(terminal.In.Fd()), before) }() // the terminal is gone, or it works
+		live.Out = terminal.Out
 		go read(ctx, terminal.In, pressed)
 	}
-	views := make(chan *View)
-	looking := make(chan struct{})
 	go func() {
-		defer close(looking)
+		defer close(d.shown)
 		defer func() { // a panic in here would leave the terminal raw and the replicas running
 			if p := recover(); p != nil {
 				d.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
-		newObserver(d.cluster, d.url).run(ctx, views)
+		if err := live.Run(ctx); err != nil {
+			d.fail(err)
+		}
 	}()
-	defer func() { cancel(); <-looking }()
-	return d.loop(ctx, to, terminal != nil, views, pressed)
+	defer func() { cancel(); <-d.shown }()
+	return d.loop(ctx, terminal != nil, pressed)
 }
 
 // read passes what is typed on. A read of a terminal cannot be broken off: it ends with the program.
@@ -130,36 +154,29 @@ func read(ctx context.Context, in io.Reader, pressed chan<- byte) {
 	}
 }
 
-// maxEvents are kept for the screen.
-const maxEvents = 100
+// lookEvery is how often the processes are looked at.
+const lookEvery = 200 * time.Millisecond
 
-// loop shows each view and does what keys say.
-func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan *View, pressed <-chan byte) error {
-	s := &screen{view: &View{Options: d.cluster.opts, URL: d.url, Logs: d.cluster.dir}}
-	news := newChanges(d.begun)
+// loop reports what becomes of the processes, and does what keys say.
+func (d *session) loop(ctx context.Context, keyed bool, pressed <-chan byte) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	before := map[string]Replica{}
 	var k keys
-	lived := false
-	report := func(texts ...string) {
-		var reported []event
-		for _, text := range texts {
-			reported = append(reported, event{time.Now(), text})
-		}
-		s.events = append(s.events, reported...)
-		s.events = s.events[max(0, len(s.events)-maxEvents):]
-		to.show(s, reported)
-	}
-	report(fmt.Sprintf("the page is on %s, logs are in %s", d.url, d.cluster.dir))
-	report("in another terminal: shardctl status --server " + d.url)
+	d.say(ctx, fmt.Sprintf("the page is on %s, logs are in %s", d.url, d.cluster.dir))
+	d.say(ctx, "in another terminal: shardctl status --server "+d.url)
 	for {
 		select {
-		case s.view = <-views:
-			report(news.step(s.view)...)
-			lived = lived || slices.ContainsFunc(s.view.Replicas, func(r Replica) bool { return r.State == Live })
-			if why, over := ended(s.view); over && (!keyed || !lived) {
-				err := fmt.Errorf("no replica is left: %s", why)
-				if !slices.ContainsFunc(s.view.Replicas, func(r Replica) bool { return !r.Refused }) {
-					return cli.Exit{Code: cli.CodeConfig, Err: err}
+		case <-ticker.C:
+			all := d.cluster.list()
+			d.remember(all, k.number)
+			for _, r := range all {
+				if text := changed(before[r.Name], r); text != "" {
+					d.say(ctx, text)
 				}
+				before[r.Name] = r
+			}
+			if err := ended(all); err != nil && (!keyed || !d.answered.Load()) {
 				return err
 			}
 		case b := <-pressed:
@@ -167,11 +184,13 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 			if a == quit {
 				return nil
 			}
-			if err := d.act(ctx, a, s.view, number); err != nil {
-				report(err.Error())
+			all := d.cluster.list()
+			d.remember(all, k.number)
+			text := "" // what was typed shows
+			if err := d.act(ctx, a, target(all, number), number); err != nil {
+				text = err.Error()
 			}
-			s.typed = k.number
-			to.show(s, nil)
+			d.say(ctx, text)
 		case err := <-d.failed:
 			return err
 		case <-ctx.Done():
@@ -180,9 +199,17 @@ func (d *session) loop(ctx context.Context, to output, keyed bool, views <-chan 
 	}
 }
 
-// act does what a key asks for.
-func (d *session) act(ctx context.Context, a action, v *View, number int) error {
-	name := target(v, number)
+// say has a line shown. An empty one only has the screen drawn again.
+func (d *session) say(ctx context.Context, text string) {
+	select {
+	case d.said <- text:
+	case <-d.shown:
+	case <-ctx.Done():
+	}
+}
+
+// act does what a key asks for, to the replica of that name.
+func (d *session) act(ctx context.Context, a action, name string, number int) error {
 	switch {
 	case name != "" || a == addReplica || a == nothing:
 	case number == 0:
@@ -204,18 +231,68 @@ func (d *session) act(ctx context.Context, a action, v *View, number int) error 
 	return nil
 }
 
-// ended says whether all processes have ended for good, and how the last one did.
-func ended(v *View) (why string, over bool) {
-	for _, r := range v.Replicas {
-		if !r.State.Gone() || r.Again {
-			return "", false
-		}
-		why = fmt.Sprintf("%s: %s", r.Name, r.State)
-		if r.Why != "" {
-			why += ", " + r.Why
-		}
+func (d *session) remember(all []Replica, typed int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.replicas, d.typed = all, typed
+}
+
+// foot is what the keys do, to which replica, and where more is to be seen.
+func (d *session) foot() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := cmp.Or(target(d.replicas, d.typed), "none")
+	if d.typed == 0 && len(d.replicas) > 0 {
+		name += ", 3k: on r3"
 	}
-	return why, len(v.Replicas) > 0
+	return []string{
+		"k kill -9  w its worker only  s stop  a add  q quit   acts on " + name,
+		printable.Line("logs " + d.cluster.dir + "   shardctl status --server " + d.url),
+	}
+}
+
+// changed describes what has become of the process of a replica since before; "" if there is nothing to report.
+func changed(before, r Replica) string {
+	switch {
+	case !r.State.Gone() && r.Worker != 0 && (before.Worker == 0 || before.Guard != r.Guard):
+		return fmt.Sprintf("%s started: guard %d, worker %d", r.Name, r.Guard, r.Worker)
+	case before.Again && r.State == Dead && !r.Again:
+		return fmt.Sprintf("%s cannot be started again: %s", r.Name, r.Why)
+	case r.State == before.State:
+		return ""
+	case r.State == Dead && r.Again:
+		return fmt.Sprintf("%s died: %s; it is started again in %v", r.Name, r.Why, restartPause)
+	case r.State == Dead:
+		return fmt.Sprintf("%s died: %s", r.Name, r.Why)
+	case r.State == Left:
+		return r.Name + " left"
+	}
+	return ""
+}
+
+// ended returns nil while a process runs or is about to be started again, and then how the last one ended. If each has
+// found its configuration wrong, that is a [cli.Exit].
+func ended(all []Replica) error {
+	if len(all) == 0 {
+		return nil
+	}
+	refused := true
+	for _, r := range all {
+		if !r.State.Gone() || r.Again {
+			return nil
+		}
+		refused = refused && r.Refused
+	}
+	last := all[len(all)-1]
+	why := fmt.Sprintf("%s: %s", last.Name, last.State)
+	if last.Why != "" {
+		why += ", " + last.Why
+	}
+	err := fmt.Errorf("no replica is left: %s", why)
+	if refused {
+		return cli.Exit{Code: cli.CodeConfig, Err: err}
+	}
+	return err
 }
 
 // headerLimit is how long a replica may take to begin an answer. One that was frozen still takes connections.
@@ -224,7 +301,7 @@ const headerLimit = 2 * time.Second
 // newProxy passes requests on to the first of the addresses, as host:port, that answers. They are asked for again with
 // each request, and should be those of live replicas. Host and Origin are the client's: by them a replica refuses what
 // other websites ask for.
-func newProxy(addresses func() []string) http.Handler {
+func newProxy(addresses func() []string) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme = "http"

@@ -190,7 +190,8 @@ func TestRealCluster(t *testing.T) {
 	r := startReal(t, "--replicas", "3", "--tasks", "12", "--cap", "9", "--port", "0")
 	url := r.until(`the page is on (http://\S+), logs`)[0]
 	pids := r.until(`r3 started: guard (\d+), worker (\d+)`)
-	r.until(`12 of 12 tasks run: r1 4, r2 4, r3 4`)
+	r.until(`group topics: 12 of 12 running`)
+	r.evenly(url, map[string]int{"r1": 4, "r2": 4, "r3": 4})
 	if n := r.running(); n != 12 {
 		t.Errorf("%d tasks run", n)
 	}
@@ -210,8 +211,7 @@ func TestRealCluster(t *testing.T) {
 		}
 	}
 	r.until(`r3 died: signal: killed`)
-	r.until(`4 tasks of r3 run elsewhere after`)
-	r.until(`12 of 12 tasks run: r1 6, r2 6`)
+	r.evenly(url, map[string]int{"r1": 6, "r2": 6})
 	r.eventually("twelve processes of tasks", func() bool { return r.running() == 12 })
 
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -266,7 +266,7 @@ func (r *devProcess) nothingLeft() {
 func TestRealClusterKilled(t *testing.T) {
 	suites.Need(t, suites.Processes, "real processes")
 	r := startReal(t, "--replicas", "2", "--tasks", "4", "--port", "0")
-	r.until(`4 of 4 tasks run`)
+	r.until(`group topics: 4 of 4 running`)
 	if err := r.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -279,6 +279,7 @@ func TestRealClusterWithoutReplica(t *testing.T) {
 	suites.Need(t, suites.Processes, "real processes")
 	r := startReal(t, "--replicas", "1", "--tasks", "3", "--port", "0")
 	pids := r.until(`r1 started: guard (\d+), worker (\d+)`)
+	r.until(`instance r1: live`)
 	if err := syscall.Kill(number(t, pids[1]), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +346,9 @@ func TestRealClusterOnAServer(t *testing.T) {
 func playOn(t *testing.T, uri string) {
 	t.Helper()
 	r := startReal(t, "--store", uri, "--replicas", "2", "--tasks", "6", "--cap", "6", "--port", "0")
-	r.until(`6 of 6 tasks run: r1 3, r2 3`)
+	url := r.until(`the page is on (http://\S+), logs`)[0]
+	r.until(`group topics: 6 of 6 running`)
+	r.evenly(url, map[string]int{"r1": 3, "r2": 3})
 	r.eventually("six processes of tasks", func() bool { return r.running() == 6 })
 	r.quit()
 }

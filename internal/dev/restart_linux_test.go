@@ -53,9 +53,9 @@ func TestReplicaThatLostItsLeaseIsStartedAgain(t *testing.T) {
 	c := scripted(t, soon, `echo began; if [ -e "$3.once" ]; then exec sleep 60; fi; : > "$3.once"; exit 75`)
 	first := c.replicas[0]
 	<-first.done
-	back := until(t, c, "back", func(r Replica) bool { return r.State == Starting && r.Guard != first.cmd.Process.Pid })
-	if back.Address == first.address {
-		t.Errorf("it has the address %s of the process before, from which that must differ", back.Address)
+	until(t, c, "back", func(r Replica) bool { return r.State == Running && r.Guard != first.cmd.Process.Pid })
+	if now := c.admins(); len(now) != 1 || now[0] == first.admin {
+		t.Errorf("it answers at %v, the process before did at %s, from which that must differ", now, first.admin)
 	}
 	if c.list()[0].Again {
 		t.Error("a replica that runs is to be started again")
@@ -136,7 +136,7 @@ func TestReplicaThatCannotBeStartedAgain(t *testing.T) {
 	if r.State != Dead || r.Again {
 		t.Errorf("got %+v", r)
 	}
-	if _, over := ended(&View{Replicas: c.list()}); !over {
+	if ended(c.list()) == nil {
 		t.Error("a replica that cannot be started again counts as one that may come back")
 	}
 }

@@ -1,16 +1,5 @@
 package dev
 
-import (
-	"fmt"
-	"io"
-	"time"
-
-	"golang.org/x/term"
-
-	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/internal/printable"
-)
-
 // action is what a key asks for.
 type action int
 
@@ -83,63 +72,22 @@ func (k *keys) inSequence(b byte) bool {
 	return true
 }
 
-// target is the replica that a key acts on. It is that of the number, else the one with the highest number that is not
-// about to go. It is "" when there is none.
-func target(v *View, number int) string {
+// target is the name of the replica that a key acts on: that of the number, else the running one with the highest
+// number, preferably one that was not asked to stop. It is "" when there is none.
+func target(all []Replica, number int) string {
 	name := ""
-	for i, r := range v.Replicas {
+	leaving := true // the one named is
+	for i, r := range all {
 		switch {
 		case number != 0:
 			if i+1 == number {
 				return r.Name
 			}
-		case r.State == Live || r.State == Starting:
-			name = r.Name
-		case name == "" && !r.State.Gone():
+		case r.State == Running:
+			name, leaving = r.Name, false
+		case r.State == Leaving && leaving:
 			name = r.Name
 		}
 	}
 	return name
-}
-
-// output is where changes are reported: a terminal or lines.
-type output interface {
-	show(s *screen, reported []event)
-}
-
-// printer prints each change as a line with its time.
-type printer struct{ to io.Writer }
-
-func (p printer) show(_ *screen, reported []event) {
-	for _, e := range reported {
-		_, _ = fmt.Fprintf(p.to, "%s %s\n", e.at.Format(time.TimeOnly), printable.Line(e.text)) // there is nowhere else to report it
-	}
-}
-
-// raw is a terminal without echo and line editing.
-type raw struct {
-	t      *Terminal
-	before *term.State
-	screen *cli.Screen
-}
-
-func newRaw(t *Terminal) (*raw, error) {
-	before, err := term.MakeRaw(int(t.In.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("read single keys: %w", err)
-	}
-	return &raw{t, before, cli.OpenScreen(t.Out)}, nil
-}
-
-func (r *raw) show(s *screen, _ []event) {
-	v := new(cli.Globals).View(r.t.Out)
-	if v.Width < 1 || v.Height < 1 {
-		v.Width, v.Height = 80, 24
-	}
-	_ = r.screen.Draw(s.render(v)) // a terminal that is gone sends SIGHUP
-}
-
-func (r *raw) close() {
-	r.screen.Close()
-	_ = term.Restore(int(r.t.In.Fd()), r.before) // the terminal is gone, or it works
 }
