@@ -16,13 +16,13 @@ import (
 func taskColumns() []column[api.Task] {
 	type T = api.Task
 	return []column[T]{
-		ofText("task", keepExtra, func(t *T) string { return t.Key }),
-		{Title: "state", Keep: keepState, Cell: func(v *surface, t *T) string { return v.state(string(t.State)) }},
-		ofText("instance", keepState, func(t *T) string { return t.Instance }),
-		ofAge("age", keepUseful, func(t *T) api.Time { return t.StateSince }),
-		ofCount("restarts", keepUseful, func(t *T) int { return t.Restarts }),
-		ofText("reason", keepReason, func(t *T) string { return t.Reason }),
-		onlyWide(ofText("kind", keepExtra, func(t *T) string { return t.Kind })),
+		ofText("task", func(t *T) string { return t.Key }),
+		{Title: "state", Cell: func(v *surface, t *T) string { return v.state(string(t.State)) }},
+		ofText("instance", func(t *T) string { return t.Instance }),
+		ofAge("age", func(t *T) api.Time { return t.StateSince }),
+		ofCount("restarts", func(t *T) int { return t.Restarts }),
+		ofText("reason", func(t *T) string { return t.Reason }),
+		onlyWide(ofText("kind", func(t *T) string { return t.Kind })),
 		{Title: "lag", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return orDash(behind(t.Lag)) }},
 		{Title: "load", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return orDash(loadText(t.Load)) }},
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, t *T) string { return number(t.FencingToken) }},
@@ -30,28 +30,28 @@ func taskColumns() []column[api.Task] {
 		{Title: "pinned to", Wide: true, Cell: func(_ *surface, t *T) string { return pinText(t) }},
 		ofOverrides("task", func(t *T) api.Overrides { return t.Overrides }),
 		{Title: "labels", Wide: true, Cell: func(_ *surface, t *T) string { return labelText(t.Labels) }},
-		onlyWide(ofProse("message", keepReason, func(t *T) string { return cmp.Or(t.LastError, t.Message) })),
+		onlyWide(ofText("message", func(t *T) string { return cmp.Or(t.LastError, t.Message) })),
 	}
 }
 
 func instanceColumns() []column[api.Instance] {
 	type T = api.Instance
 	return []column[T]{
-		ofText("name", keepExtra, func(i *T) string { return i.Name }),
-		{Title: "state", Keep: keepState, Cell: func(v *surface, i *T) string { return v.stateOf(i) }},
-		ofCount("tasks", keepUseful, func(i *T) int { return total(i.Owned) }),
+		ofText("name", func(i *T) string { return i.Name }),
+		{Title: "state", Cell: func(v *surface, i *T) string { return v.stateOf(i) }},
+		ofCount("tasks", func(i *T) int { return total(i.Owned) }),
 		{Title: "owned/cap", Cell: func(_ *surface, i *T) string { return ownedText(i) }},
-		ofText("zone", keepExtra, func(i *T) string { return i.Zone }),
-		ofText("version", keepExtra, func(i *T) string { return i.Version }),
+		ofText("zone", func(i *T) string { return i.Zone }),
+		ofText("version", func(i *T) string { return i.Version }),
 		{Title: "heartbeat", Right: true, Cell: func(_ *surface, i *T) string {
 			return fmt.Sprintf("%.1fs", i.HeartbeatAgeSeconds)
 		}},
-		ofAge("age", keepUseful, func(i *T) api.Time { return i.StartedAt }),
-		onlyWide(ofText("session", keepExtra, func(i *T) string { return i.Session })),
-		onlyWide(ofText("address", keepExtra, func(i *T) string { return i.Address })),
-		onlyWide(ofText("app address", keepExtra, func(i *T) string { return i.AppAddress })),
-		onlyWide(ofText("application", keepExtra, func(i *T) string { return applicationText(i.Application) })),
-		onlyWide(ofText("revision", keepExtra, func(i *T) string { return i.Revision })),
+		ofAge("age", func(i *T) api.Time { return i.StartedAt }),
+		onlyWide(ofText("session", func(i *T) string { return i.Session })),
+		onlyWide(ofText("address", func(i *T) string { return i.Address })),
+		onlyWide(ofText("app address", func(i *T) string { return i.AppAddress })),
+		onlyWide(ofText("application", func(i *T) string { return applicationText(i.Application) })),
+		onlyWide(ofText("revision", func(i *T) string { return i.Revision })),
 		{Title: "labels", Wide: true, Cell: func(_ *surface, i *T) string { return labelText(i.Labels) }},
 		ofOverrides("instance", func(i *T) api.Overrides { return i.Overrides }),
 	}
@@ -81,12 +81,12 @@ const shortID = 8
 func groupColumns() []column[api.Group] {
 	type T = api.Group
 	columns := []column[T]{
-		ofText("name", keepExtra, func(g *T) string { return g.Name }),
-		ofCount("tasks", keepUseful, func(g *T) int { return g.Tasks }),
+		ofText("name", func(g *T) string { return g.Name }),
+		ofCount("tasks", func(g *T) int { return g.Tasks }),
 	}
 	for _, state := range api.TaskStates() {
 		rare := state == api.Stopping || state == api.Paused || state == api.Done
-		column := ofCount(string(state), worth(state), func(g *T) int { return g.InState(state) })
+		column := ofCount(string(state), func(g *T) int { return g.InState(state) })
 		if column.Wide = rare; state == api.Unassigned || state == api.Failed || state == api.Backoff {
 			column.Cell = func(v *surface, g *T) string {
 				return v.red(g.InState(state) > 0, strconv.Itoa(g.InState(state)))
@@ -98,8 +98,8 @@ func groupColumns() []column[api.Group] {
 		columns,
 		column[T]{Title: "cap", Right: true, Cell: func(_ *surface, g *T) string { return limitText(g.Cap) }},
 		column[T]{Title: "capacity", Right: true, Cell: func(_ *surface, g *T) string { return limitText(g.Capacity) }},
-		column[T]{Title: "headroom", Keep: keepUseful, Right: true, Cell: headroom},
-		ofCount("imbalance", keepExtra, func(g *T) int { return g.Imbalance }),
+		column[T]{Title: "headroom", Right: true, Cell: headroom},
+		ofCount("imbalance", func(g *T) int { return g.Imbalance }),
 		ofOverrides("group", func(g *T) api.Overrides { return g.Overrides }),
 	)
 }
@@ -119,29 +119,21 @@ func (v *surface) red(wrong bool, text string) string {
 // ofOverrides is a column of what operators asked for.
 func ofOverrides[T any](scope string, list func(*T) api.Overrides) column[T] {
 	cell := func(v *surface, item *T) string { return v.asked(list(item), scope) }
-	return column[T]{Title: "override", Prose: true, Wide: true, Cell: cell}
-}
-
-// worth is how much the number of tasks in a state is worth on a narrow terminal.
-func worth(state api.TaskState) int {
-	if state == api.Running || state == api.Unassigned || state == api.Failed {
-		return keepState
-	}
-	return keepUseful
+	return column[T]{Title: "override", Wide: true, Cell: cell}
 }
 
 func eventColumns() []column[api.Event] {
 	type T = api.Event
 	return []column[T]{
-		ofAge("age", keepUseful, func(e *T) api.Time { return e.Time }),
-		ofText("type", keepUseful, func(e *T) string { return e.Type }),
-		ofText("reason", keepReason, func(e *T) string { return e.Reason }),
-		ofText("task", keepState, func(e *T) string { return e.Key }),
-		ofText("from", keepUseful, func(e *T) string { return e.From }),
-		ofText("to", keepUseful, func(e *T) string { return e.To }),
+		ofAge("age", func(e *T) api.Time { return e.Time }),
+		ofText("type", func(e *T) string { return e.Type }),
+		ofText("reason", func(e *T) string { return e.Reason }),
+		ofText("task", func(e *T) string { return e.Key }),
+		ofText("from", func(e *T) string { return e.From }),
+		ofText("to", func(e *T) string { return e.To }),
 		{Title: "time", Wide: true, Cell: func(_ *surface, e *T) string { return e.Time.String() }},
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, e *T) string { return number(e.FencingToken) }},
-		ofProse("message", keepReason, saidBy),
+		ofText("message", saidBy),
 	}
 }
 
@@ -160,11 +152,11 @@ func saidBy(e *api.Event) string {
 func problemColumns() []column[api.Problem] {
 	type T = api.Problem
 	return []column[T]{
-		{Title: "severity", Keep: keepUseful, Cell: func(v *surface, p *T) string { return v.state(string(p.Severity)) }},
-		ofText("reason", keepState, func(p *T) string { return p.Reason }),
-		ofText("about", keepReason, about),
-		ofAge("age", keepUseful, func(p *T) api.Time { return p.Since }),
-		ofProse("message", keepReason, func(p *T) string { return p.Message }),
+		{Title: "severity", Cell: func(v *surface, p *T) string { return v.state(string(p.Severity)) }},
+		ofText("reason", func(p *T) string { return p.Reason }),
+		ofText("about", about),
+		ofAge("age", func(p *T) api.Time { return p.Since }),
+		ofText("message", func(p *T) string { return p.Message }),
 	}
 }
 
@@ -224,35 +216,35 @@ func number(n int64) string {
 func lockColumns() []column[api.Lock] {
 	type T = api.Lock
 	return []column[T]{
-		ofText("key", keepExtra, func(l *T) string { return l.Key }),
-		ofText("kind", keepUseful, func(l *T) string { return string(l.Kind) }),
-		{Title: "instance", Keep: keepState, Cell: func(_ *surface, l *T) string { return holdersText(l) }},
+		ofText("key", func(l *T) string { return l.Key }),
+		ofText("kind", func(l *T) string { return string(l.Kind) }),
+		{Title: "instance", Cell: func(_ *surface, l *T) string { return holdersText(l) }},
 		{Title: "held", Cell: func(_ *surface, l *T) string { return heldText(l) }},
-		ofCount("waiting", keepState, func(l *T) int { return l.Waiting }),
+		ofCount("waiting", func(l *T) int { return l.Waiting }),
 		{Title: "token", Right: true, Cell: func(_ *surface, l *T) string { return number(l.FencingToken) }},
-		ofAge("age", keepUseful, heldSince),
-		ofText("reason", keepReason, func(l *T) string { return l.Reason }),
-		onlyWide(ofText("session", keepExtra, func(l *T) string { return l.Session })),
-		onlyWide(ofText("next", keepExtra, func(l *T) string { return l.Next })),
+		ofAge("age", heldSince),
+		ofText("reason", func(l *T) string { return l.Reason }),
+		onlyWide(ofText("session", func(l *T) string { return l.Session })),
+		onlyWide(ofText("next", func(l *T) string { return l.Next })),
 		{Title: "queue", Wide: true, Cell: func(_ *surface, l *T) string { return queueText(l) }},
-		onlyWide(ofSpan("kept until", keepExtra, func(l *T) api.Time { return l.KeptUntil })),
+		onlyWide(ofSpan("kept until", func(l *T) api.Time { return l.KeptUntil })),
 		{Title: "suspended", Wide: true, Cell: func(_ *surface, l *T) string { return strconv.FormatBool(l.Suspended) }},
-		onlyWide(ofProse("message", keepReason, func(l *T) string { return l.Message })),
+		onlyWide(ofText("message", func(l *T) string { return l.Message })),
 	}
 }
 
 func ownerColumns() []column[api.KeyOwner] {
 	type T = api.KeyOwner
 	return []column[T]{
-		ofText("key", keepExtra, func(o *T) string { return o.Key }),
-		ofText("instance", keepState, func(o *T) string { return o.Instance }),
-		ofText("address", keepState, func(o *T) string { return o.Address }),
+		ofText("key", func(o *T) string { return o.Key }),
+		ofText("instance", func(o *T) string { return o.Instance }),
+		ofText("address", func(o *T) string { return o.Address }),
 		{Title: "token", Right: true, Cell: func(_ *surface, o *T) string { return number(o.FencingToken) }},
-		{Title: "valid for", Keep: keepUseful, Right: true, Cell: func(_ *surface, o *T) string {
+		{Title: "valid for", Right: true, Cell: func(_ *surface, o *T) string {
 			return fmt.Sprintf("%.1fs", o.ValidForSeconds)
 		}},
-		ofAge("age", keepUseful, func(o *T) api.Time { return o.OwnedSince }),
-		onlyWide(ofText("session", keepExtra, func(o *T) string { return o.Session })),
+		ofAge("age", func(o *T) api.Time { return o.OwnedSince }),
+		onlyWide(ofText("session", func(o *T) string { return o.Session })),
 	}
 }
 
@@ -359,16 +351,16 @@ func (v *surface) until(t api.Time) string {
 func overrideColumns() []column[api.Override] {
 	type T = api.Override
 	return []column[T]{
-		ofText("kind", keepState, kindText),
-		ofText("about", keepExtra, func(o *T) string { return o.Name }),
-		ofText("to", keepState, func(o *T) string { return o.To }),
-		ofText("by", keepUseful, func(o *T) string { return o.By }),
-		ofAge("age", keepUseful, func(o *T) api.Time { return o.At }),
-		ofSpan("ends", keepState, func(o *T) api.Time { return o.Until }),
-		onlyWide(ofText("scope", keepExtra, func(o *T) string { return o.Scope })),
-		onlyWide(ofText("asked at", keepExtra, func(o *T) string { return o.At.String() })),
-		onlyWide(ofText("until", keepExtra, func(o *T) string { return o.Until.String() })),
-		ofProse("reason", keepReason, func(o *T) string { return o.Reason }),
+		ofText("kind", kindText),
+		ofText("about", func(o *T) string { return o.Name }),
+		ofText("to", func(o *T) string { return o.To }),
+		ofText("by", func(o *T) string { return o.By }),
+		ofAge("age", func(o *T) api.Time { return o.At }),
+		ofSpan("ends", func(o *T) api.Time { return o.Until }),
+		onlyWide(ofText("scope", func(o *T) string { return o.Scope })),
+		onlyWide(ofText("asked at", func(o *T) string { return o.At.String() })),
+		onlyWide(ofText("until", func(o *T) string { return o.Until.String() })),
+		ofText("reason", func(o *T) string { return o.Reason }),
 	}
 }
 
@@ -400,15 +392,15 @@ func pinText(t *api.Task) string {
 func runColumns() []column[api.Run] {
 	type T = api.Run
 	return []column[T]{
-		ofText("scheduled", keepExtra, func(r *T) string { return r.ScheduledAt.String() }),
-		ofText("started", keepExtra, func(r *T) string { return r.StartedAt.String() }),
-		{Title: "took", Keep: keepUseful, Right: true, Cell: took},
-		{Title: "result", Keep: keepState, Cell: func(v *surface, r *T) string { return v.runResult(r.Result) }},
+		ofText("scheduled", func(r *T) string { return r.ScheduledAt.String() }),
+		ofText("started", func(r *T) string { return r.StartedAt.String() }),
+		{Title: "took", Right: true, Cell: took},
+		{Title: "result", Cell: func(v *surface, r *T) string { return v.runResult(r.Result) }},
 		{Title: "exit", Right: true, Cell: func(_ *surface, r *T) string { return exitText(r) }},
 		{Title: "attempt", Right: true, Cell: func(_ *surface, r *T) string { return orDash(positive(r.Attempt)) }},
-		ofText("instance", keepUseful, func(r *T) string { return r.Instance }),
+		ofText("instance", func(r *T) string { return r.Instance }),
 		{Title: "token", Wide: true, Right: true, Cell: func(_ *surface, r *T) string { return number(r.FencingToken) }},
-		ofProse("error", keepReason, func(r *T) string { return r.Error }),
+		ofText("error", func(r *T) string { return r.Error }),
 	}
 }
 

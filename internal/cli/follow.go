@@ -54,7 +54,7 @@ func clocked[T any](res resource[T]) []column[T] {
 	if res.at != nil { // the age of what has happened says the same
 		columns = slices.DeleteFunc(columns, func(c column[T]) bool { return c.Title == "age" || c.Title == "time" })
 	}
-	return append([]column[T]{{Title: "time", Keep: keepState, Cell: when}}, columns...)
+	return append([]column[T]{{Title: "time", Cell: when}}, columns...)
 }
 
 func (l *lister[T]) change(c client.Change[T], again, stale bool) error {

@@ -46,7 +46,7 @@ Owners are the instances that own keys, and the addresses where they take reques
 left out.
 
 With -w each change is a row with the time of day, until Ctrl-C. A replica that goes away is reported on standard error,
-and asked again until it is back. Columns that do not fit the terminal are left out; -o json has everything.
+and asked again until it is back.
 
   -o jsonpath=TEMPLATE  as kubectl takes it, over what -o json shows: '{.items[*].key}', or .state of one thing
   --sort-by PATH        by a field of each: .restarts, .stateSince, .labels.team` + staleHelp,

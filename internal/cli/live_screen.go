@@ -179,14 +179,14 @@ func (v *surface) bar(well, other, whole int) string {
 func liveGroupColumns() []column[api.Group] {
 	type T = api.Group
 	return []column[T]{
-		ofText("group", keepExtra, func(g *T) string { return g.Name }),
-		{Title: "runs", Keep: keepUseful, Cell: func(v *surface, g *T) string {
+		ofText("group", func(g *T) string { return g.Name }),
+		{Title: "runs", Cell: func(v *surface, g *T) string {
 			well := g.Running + g.Waiting + g.Done
 			return v.bar(well, g.Tasks-well-g.Unassigned-g.Failed, g.Tasks)
 		}},
-		{Title: "tasks", Keep: keepState, Prose: true, Cell: func(_ *surface, g *T) string { return groupText(g) }},
+		{Title: "tasks", Cell: func(_ *surface, g *T) string { return groupText(g) }},
 		{Title: "capacity", Right: true, Cell: func(_ *surface, g *T) string { return limitText(g.Capacity) }},
-		{Title: "headroom", Right: true, Keep: keepUseful, Cell: headroom},
+		{Title: "headroom", Right: true, Cell: headroom},
 	}
 }
 
@@ -194,10 +194,10 @@ func liveGroupColumns() []column[api.Group] {
 func liveInstanceColumns(shown []api.Instance) []column[api.Instance] {
 	type T = api.Instance
 	columns := []column[T]{
-		ofText("instance", keepExtra, func(i *T) string { return i.Name }),
-		{Title: "state", Keep: keepState, Cell: func(v *surface, i *T) string { return v.stateOf(i) }},
-		ofCount("tasks", keepState, func(i *T) int { return total(i.Owned) }),
-		{Title: "of its caps", Keep: keepUseful, Cell: func(v *surface, i *T) string {
+		ofText("instance", func(i *T) string { return i.Name }),
+		{Title: "state", Cell: func(v *surface, i *T) string { return v.stateOf(i) }},
+		ofCount("tasks", func(i *T) int { return total(i.Owned) }),
+		{Title: "of its caps", Cell: func(v *surface, i *T) string {
 			if i.State == api.Dead {
 				return ""
 			}
@@ -207,15 +207,15 @@ func liveInstanceColumns(shown []api.Instance) []column[api.Instance] {
 			}
 			return v.bar(capped, 0, total(i.Caps))
 		}},
-		{Title: "owned/cap", Keep: keepReason, Cell: func(_ *surface, i *T) string { return ownedText(i) }},
-		ofText("zone", keepExtra, func(i *T) string { return i.Zone }),
-		{Title: "heartbeat", Right: true, Keep: keepUseful, Cell: func(_ *surface, i *T) string {
+		{Title: "owned/cap", Cell: func(_ *surface, i *T) string { return ownedText(i) }},
+		ofText("zone", func(i *T) string { return i.Zone }),
+		{Title: "heartbeat", Right: true, Cell: func(_ *surface, i *T) string {
 			return fmt.Sprintf("%.0fs", i.HeartbeatAgeSeconds)
 		}},
-		ofAge("age", keepExtra, func(i *T) api.Time { return i.StartedAt }),
+		ofAge("age", func(i *T) api.Time { return i.StartedAt }),
 	}
 	if slices.ContainsFunc(shown, func(i T) bool { return i.Application != nil }) {
-		columns = append(columns, ofText("application", keepExtra, func(i *T) string { return applicationText(i.Application) }))
+		columns = append(columns, ofText("application", func(i *T) string { return applicationText(i.Application) }))
 	}
 	return columns
 }

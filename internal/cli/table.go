@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -21,53 +19,36 @@ type column[T any] struct {
 	Title string
 	Wide  bool // only with -o wide
 	Right bool // numbers
-	Prose bool // sentences, which may be broken between words
-	Keep  int  // on a narrow terminal, columns with less are left out before those with more
 	Cell  func(v *surface, item *T) string
 }
 
 // ofText is a column of texts; a dash for none.
-func ofText[T any](title string, keep int, text func(*T) string) column[T] {
-	return column[T]{Title: title, Keep: keep, Cell: func(_ *surface, item *T) string { return orDash(text(item)) }}
-}
-
-// ofProse is a column of sentences; a dash for none.
-func ofProse[T any](title string, keep int, text func(*T) string) column[T] {
-	c := ofText(title, keep, text)
-	c.Prose = true
-	return c
+func ofText[T any](title string, text func(*T) string) column[T] {
+	return column[T]{Title: title, Cell: func(_ *surface, item *T) string { return orDash(text(item)) }}
 }
 
 // ofCount is a column of numbers.
-func ofCount[T any](title string, keep int, count func(*T) int) column[T] {
+func ofCount[T any](title string, count func(*T) int) column[T] {
 	cell := func(_ *surface, item *T) string { return strconv.Itoa(count(item)) }
-	return column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+	return column[T]{Title: title, Right: true, Cell: cell}
 }
 
 // ofAge is a column of times ago; a dash for none.
-func ofAge[T any](title string, keep int, at func(*T) api.Time) column[T] {
+func ofAge[T any](title string, at func(*T) api.Time) column[T] {
 	cell := func(v *surface, item *T) string { return v.ago(at(item)) }
-	return column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+	return column[T]{Title: title, Right: true, Cell: cell}
 }
 
 // ofSpan is a column of times ago or to come; a dash for none.
-func ofSpan[T any](title string, keep int, at func(*T) api.Time) column[T] {
+func ofSpan[T any](title string, at func(*T) api.Time) column[T] {
 	cell := func(v *surface, item *T) string { return v.age(at(item)) }
-	return column[T]{Title: title, Keep: keep, Right: true, Cell: cell}
+	return column[T]{Title: title, Right: true, Cell: cell}
 }
 
 func onlyWide[T any](c column[T]) column[T] {
 	c.Wide = true
 	return c
 }
-
-// How much columns are worth where not all of them fit. The first one always stays.
-const (
-	keepExtra = iota
-	keepUseful
-	keepReason
-	keepState
-)
 
 // surface is what cells depend on besides their item.
 type surface struct {
@@ -76,20 +57,13 @@ type surface struct {
 	Width, Height int // of the terminal; 0: no limit
 }
 
-// printer writes rows in columns as kubectl does: no borders, three spaces between. It keeps columns and widths from
-// one table to the next, so that what a watch adds stands under what was there.
+// printer writes rows in columns as kubectl does: no borders, three spaces between, and lines as long as they are. It
+// keeps widths from one table to the next, so that what a watch adds stands under what was there.
 type printer[T any] struct {
 	columns []column[T]
 	header  bool
 	widths  []int
-	fitted  bool
 }
-
-// Space between columns, and the least that a column of sentences gets.
-const (
-	gap      = 3
-	minProse = 24
-)
 
 func newPrinter[T any](columns []column[T], wide, header bool) *printer[T] {
 	p := &printer[T]{header: header}
@@ -113,9 +87,6 @@ func (p *printer[T]) render(v *surface, items []T) string {
 	for i := range items {
 		p.measure(func(c column[T]) string { return c.Cell(v, &items[i]) }, true)
 	}
-	if v.Width > 0 && !p.fitted {
-		p.fit(v.Width)
-	}
 	t := table.NewWriter()
 	t.SetStyle(bare())
 	t.SuppressTrailingSpaces()
@@ -126,7 +97,7 @@ func (p *printer[T]) render(v *surface, items []T) string {
 	for i := range items {
 		t.AppendRow(p.row(func(c column[T]) string { return c.Cell(v, &items[i]) }))
 	}
-	t.SetColumnConfigs(p.configs(v.Width))
+	t.SetColumnConfigs(p.configs())
 	return t.Render()
 }
 
@@ -138,65 +109,15 @@ func (p *printer[T]) measure(cell func(column[T]) string, shown bool) {
 	}
 }
 
-// fit leaves out columns until the rest fits, the least useful and of those the last ones first.
-func (p *printer[T]) fit(width int) {
-	p.fitted = true
-	for len(p.columns) > 1 && p.needs() > width {
-		least := len(p.columns) - 1
-		for i := least; i > 0; i-- {
-			if p.columns[i].Keep < p.columns[least].Keep {
-				least = i
-			}
-		}
-		p.columns = slices.Delete(p.columns, least, least+1)
-		p.widths = slices.Delete(p.widths, least, least+1)
-	}
-}
-
-// needs is how wide the table is at least.
-func (p *printer[T]) needs() int {
-	sum := gap * (len(p.columns) - 1)
-	for i, c := range p.columns {
-		if c.Prose {
-			sum += min(p.widths[i], minProse)
-			continue
-		}
-		sum += p.widths[i]
-	}
-	return sum
-}
-
-func (p *printer[T]) configs(width int) []table.ColumnConfig {
+func (p *printer[T]) configs() []table.ColumnConfig {
 	configs := make([]table.ColumnConfig, len(p.columns))
-	free := width - p.needs()
 	for i, c := range p.columns {
 		configs[i] = table.ColumnConfig{Number: i + 1, WidthMin: p.widths[i]}
 		if c.Right {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
-		if least := min(p.widths[i], minProse); width > 0 && c.Prose && p.widths[i] > least+free {
-			most := least + max(free, 0)
-			configs[i].WidthMin, configs[i].WidthMax, configs[i].WidthMaxEnforcer = most, most, wrap
-		}
 	}
 	return configs
-}
-
-// wrap breaks sentences between words. A word that is longer than a line stays whole.
-func wrap(sentence string, width int) string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(sentence) {
-		switch {
-		case line == "":
-			line = word
-		case text.StringWidthWithoutEscSequences(line+" "+word) <= width:
-			line += " " + word
-		default:
-			lines, line = append(lines, line), word
-		}
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 func (p *printer[T]) row(cell func(column[T]) string) table.Row {
