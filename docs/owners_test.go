@@ -71,7 +71,8 @@ func checkOwners(t *testing.T, uri, driver, dsn, comment string) {
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1) // a view may be that of a connection
 	var explained string
-	if err := db.QueryRowContext(ctx, comment).Scan(&explained); err != nil || !strings.Contains(explained, "fencing token") {
+	err = db.QueryRowContext(ctx, comment).Scan(&explained)
+	if err != nil || !strings.Contains(explained, "fencing token") {
 		t.Errorf("the column of the revision: %q, %v; want what it means", explained, err)
 	}
 	_, name, _ := strings.Cut(t.Name(), "/")
@@ -82,29 +83,33 @@ func checkOwners(t *testing.T, uri, driver, dsn, comment string) {
 			}
 		}
 	}
-	released := func(context.Context, *elect.Lease) error { return nil }
-	if _, err := e.Lock(ctx, elect.NewKey("g", "released"), released); err != nil {
+	wait := func(ctx context.Context, _ *elect.Lease) error { <-ctx.Done(); return nil }
+	released, owned := elect.NewKey("g", "released"), elect.NewKey("g", "owned")
+	for _, key := range []elect.Key{released, owned} {
+		if ok, err := e.Lock(ctx, key, wait); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	if err := e.Unlock(ctx, released); err != nil {
 		t.Fatal(err)
 	}
-	_, err = e.Lock(ctx, elect.NewKey("g", "owned"), func(ctx context.Context, l *elect.Lease) error {
-		var task, instance, since string
-		var state sql.NullString
-		var token int64
-		row := db.QueryRowContext(ctx, `SELECT task, instance, state, token, since FROM owners`)
-		if err := row.Scan(&task, &instance, &state, &token, &since); err != nil {
-			return err
-		}
-		if task != "g/owned" || instance != "replica-a" || token != l.Token() || since == "" {
-			t.Errorf("task %s, instance %s, token %d, since %s; want g/owned, replica-a, %d", task, instance, token, since,
-				l.Token())
-		}
-		var rows int
-		if err := db.QueryRowContext(ctx, `SELECT count(*) FROM owners`).Scan(&rows); err != nil || rows != 1 {
-			t.Errorf("%d rows, %v; want the one that is owned", rows, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
+	holder, ok, err := e.Holder(ctx, owned)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	var task, instance, since string
+	var state sql.NullString
+	var token int64
+	row := db.QueryRowContext(ctx, `SELECT task, instance, state, token, since FROM owners`)
+	if err := row.Scan(&task, &instance, &state, &token, &since); err != nil {
+		t.Fatal(err)
+	}
+	if task != "g/owned" || instance != "replica-a" || token != holder.Token || since == "" {
+		t.Errorf("task %s, instance %s, token %d, since %s; want g/owned, replica-a, %d", task, instance, token, since,
+			holder.Token)
+	}
+	var rows int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM owners`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows, %v; want the one that is owned", rows, err)
 	}
 }
