@@ -112,13 +112,13 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 			if seen != nil && seen.Lock(key).Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller
 			}
-			c.e.runs.claim(lock, opts, run(key), nil)
+			c.e.claim(lock, opts, run(key), nil)
 		}
 	})
 }
 
 func (c clusterOf) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
-	return c.ask(ctx, func(*engine.Engine) { c.e.runs.takes = run })
+	return c.ask(ctx, func(*engine.Engine) { c.e.takes = run })
 }
 
 func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error {

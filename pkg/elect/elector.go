@@ -28,8 +28,8 @@ type Elector struct {
 	// These are touched by the loop's goroutine only.
 	loop    *engine.Loop
 	node    *engine.Engine
-	runs    *runs
 	mutexes *mutexCalls
+	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
 }
 
 var _ Elect = (*Elector)(nil)
@@ -70,14 +70,12 @@ func (e *Elector) Start(ctx context.Context) error {
 	}
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	e.core.Ctx = background
-	e.runs = newRuns(e.core, e.cfg.OnStuck)
-	e.mutexes = newMutexCalls(e.core, e.runs, e.cfg.Hooks.Mutex)
+	e.mutexes = newMutexCalls(e)
 	e.loop = engine.NewLoop(e.core, cancel, engine.LoopConfig{
 		Member: e.cfg.Member, Predecessors: predecessors(e.cfg.Predecessors, e.cfg.Logger), OnStuck: e.cfg.OnStuck,
-		Runs: e.runs, Calls: e.mutexes, Expired: e.runs.expired,
+		Reserved: e.reserved, Calls: e.mutexes, Expired: e.expired,
 	})
 	e.node = e.loop.Engine
-	e.runs.node, e.mutexes.node = e.node, e.node
 	close(e.core.Box.Ready)
 	go e.loop.Run(ctx)
 	return nil

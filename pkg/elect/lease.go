@@ -12,14 +12,13 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	c       *engine.Core
-	keeper  keeper
+	e       *Elector
+	run     *keyRun // nil of a [Hold]
 	key     Key
 	session string
 	token   atomic.Int64
@@ -31,23 +30,13 @@ type Lease struct {
 	value  *fencedValue // of the newest token that asked for it
 }
 
-// keeper holds keys, for leases. Its methods are called in the loop.
-type keeper interface {
-	// report notes the lease's status in the lock.
-	report(l *Lease)
-	// advance asks for a new token.
-	advance(l *Lease, status TaskStatus, done chan<- advanceResult)
-	// writerID names a write of the session.
-	writerID() store.WriterID
-}
-
 type advanceResult struct {
 	token int64
 	err   error
 }
 
-func newLease(c *engine.Core, keeper keeper, session string, key Key, token int64, status TaskStatus) *Lease {
-	l := &Lease{c: c, keeper: keeper, key: key, session: session, status: status}
+func newLease(e *Elector, run *keyRun, session string, key Key, token int64, status TaskStatus) *Lease {
+	l := &Lease{e: e, run: run, key: key, session: session, status: status}
 	l.token.Store(token)
 	return l
 }
@@ -64,13 +53,13 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	return !l.lost.Load() && l.c.Lease.Valid(l.session)
+	return !l.lost.Load() && l.e.core.Lease.Valid(l.session)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	left, ok := l.c.Lease.UntilHard(l.session)
+	left, ok := l.e.core.Lease.UntilHard(l.session)
 	if l.lost.Load() || !ok {
 		return time.Time{}
 	}
@@ -89,11 +78,11 @@ func (l *Lease) Status() TaskStatus {
 // MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.c.Log.Error(err, "A status is not noted", "key", l.key)
+		l.e.core.Log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.c.Box.PostSoon(func() { l.keeper.report(l) })
+	l.e.core.Box.PostSoon(func() { l.run.report(l) })
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
@@ -104,7 +93,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	if err := l.c.Box.Send(ctx, func() { l.keeper.advance(l, status, done) }); err != nil {
+	if err := l.e.core.Box.Send(ctx, func() { l.run.advanceTo(l, status, done) }); err != nil {
 		return 0, err
 	}
 	select {
@@ -112,7 +101,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.c.Box.Over:
+	case <-l.e.core.Box.Over:
 		return 0, ErrClosed
 	}
 }
@@ -211,7 +200,7 @@ func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 
 // left is how long work under the lease may go on from now on if the lease is not renewed; 0 or less: no longer.
 func (l *Lease) left() time.Duration {
-	if left, ok := l.c.Lease.UntilHard(l.session); ok && l.Valid() {
+	if left, ok := l.e.core.Lease.UntilHard(l.session); ok && l.Valid() {
 		return left
 	}
 	return 0
@@ -256,7 +245,7 @@ func (v *fencedValue) do(ctx context.Context, op protocol.ValueOp, value []byte)
 
 func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
 	var act protocol.ValueAction
-	ev.Clock = v.l.c.Times.Revisions()
+	ev.Clock = v.l.e.core.Times.Revisions()
 	v.m, act = v.m.Step(ev)
 	return act
 }
@@ -272,7 +261,7 @@ func (v *fencedValue) perform(
 		}
 	}
 	// before: a lineage that comes after this look must not take what it allowed
-	docs := v.l.c.Docs.DecidedOn(v.l.c.Lineage.Now())
+	docs := v.l.e.core.Docs.DecidedOn(v.l.e.core.Lineage.Now())
 	if !v.l.Valid() {
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}
@@ -304,7 +293,7 @@ func (v *fencedValue) perform(
 func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
 	l := v.l
 	var id store.WriterID
-	if err := l.c.Box.Ask(ctx, func() { id = l.keeper.writerID() }); err != nil {
+	if err := l.e.core.Box.Ask(ctx, func() { id = l.e.node.Session.IDs().Next() }); err != nil {
 		return err
 	}
 	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{
@@ -316,14 +305,14 @@ func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, val
 
 // pause waits before what was not answered is repeated.
 func (v *fencedValue) pause(ctx context.Context) error {
-	timer := time.NewTimer(v.l.c.P.Retry)
+	timer := time.NewTimer(v.l.e.core.P.Retry)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-v.l.c.Box.Over:
+	case <-v.l.e.core.Box.Over:
 		return ErrClosed
 	}
 }

@@ -160,13 +160,17 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 			started <- lockResult{err: fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrLineage)}
 			return
 		}
-		e.runs.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
+		e.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
 	}
 	if err := e.core.Box.Ask(ctx, claim); err != nil {
 		return false, err
 	}
 	abandon := func(because func(error) error) {
-		e.core.Box.PostSoon(func() { e.runs.abandon(key, started, because) })
+		e.core.Box.PostSoon(func() {
+			if r := e.runOf(key); r != nil && r.started == started { // else it was answered
+				r.abandon(because)
+			}
+		})
 	}
 	timer := time.NewTimer(e.core.P.T)
 	defer timer.Stop()
@@ -265,8 +269,8 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	freed := make(chan error, 1)
 	held := false
 	err := e.core.Box.Ask(ctx, func() {
-		if held = e.node.Keys.Held.Holds(key); held {
-			r := e.runs.get(key)
+		r := e.runOf(key)
+		if held = r != nil; held {
 			r.freed = append(r.freed, freed)
 			e.node.Keys.Release(cluster.HandOver{Key: key}, e.node.Moment())
 		}

@@ -194,28 +194,23 @@ func (c *claimNames) next() string { return c.process + "." + strconv.FormatInt(
 
 // mutexCalls are the calls of this process for mutexes, from the request until the release. Only the loop touches them.
 type mutexCalls struct {
-	c    *engine.Core
-	node *engine.Engine // set once there is one
-	runs *runs
-	hook func(MutexChange) // nil: none
-	all  map[string]*Hold  // by claim
+	e   *Elector
+	all map[string]*Hold // by claim
 }
 
 var _ engine.Calls = (*mutexCalls)(nil)
 
-func newMutexCalls(c *engine.Core, runs *runs, hook func(MutexChange)) *mutexCalls {
-	return &mutexCalls{c: c, runs: runs, hook: hook, all: map[string]*Hold{}}
-}
+func newMutexCalls(e *Elector) *mutexCalls { return &mutexCalls{e: e, all: map[string]*Hold{}} }
 
 // step reports a step of a call. Its time counts from the step before.
 func (mc *mutexCalls) step(h *Hold, step MutexStep, err error) {
-	now, took := mc.node.Moment().Now, time.Duration(0)
+	now, took := mc.e.node.Moment().Now, time.Duration(0)
 	if step != MutexAsked {
 		took = now.HolderElapsed(h.since)
 	}
 	h.since = now
-	if mc.hook != nil {
-		mc.hook(MutexChange{Step: step, Name: h.name, Took: took, Err: err})
+	if hook := mc.e.cfg.Hooks.Mutex; hook != nil {
+		hook(MutexChange{Step: step, Name: h.name, Took: took, Err: err})
 	}
 }
 
@@ -231,12 +226,12 @@ func (mc *mutexCalls) over(h *Hold, step MutexStep, err error) {
 func (mc *mutexCalls) ask(h *Hold) {
 	h.calls = mc
 	mc.step(h, MutexAsked, nil)
-	if mc.node.Session.Closing() {
+	if mc.e.node.Session.Closing() {
 		mc.refuse(h, ErrClosed)
 		return
 	}
 	mc.all[h.claim] = h
-	mc.node.Mutexes.Ask(h.id(), h.claim, h.request, mc.node.Moment())
+	mc.e.node.Mutexes.Ask(h.id(), h.claim, h.request, mc.e.node.Moment())
 }
 
 // refuse answers a call that gets nothing.
@@ -255,14 +250,14 @@ func (mc *mutexCalls) giveUp(ctx context.Context, h *Hold) error {
 		return cmp.Or(<-h.answer, err) // it was answered a moment ago
 	}
 	if h.lease == nil {
-		table := mc.node.Mutexes
-		err = &WaitError{Cause: err, Behind: table.Behind(h.id(), h.claim), Store: mc.node.MutexTrouble(h.id())}
+		table := mc.e.node.Mutexes
+		err = &WaitError{Cause: err, Behind: table.Behind(h.id(), h.claim), Store: mc.e.node.MutexTrouble(h.id())}
 		mc.refuse(h, err)
 	} else {
 		h.end(ErrReleased)
 		mc.over(h, MutexReleased, nil)
 	}
-	mc.node.Mutexes.GiveUp(h.id(), h.claim, mc.node.Moment())
+	mc.e.node.Mutexes.GiveUp(h.id(), h.claim, mc.e.node.Moment())
 	return err
 }
 
@@ -279,7 +274,7 @@ func (mc *mutexCalls) release(h *Hold, detached time.Duration, lost error, done 
 		mc.over(h, MutexReleased, nil)
 	}
 	h.releasing = append(h.releasing, done)
-	mc.node.Mutexes.Release(h.id(), h.claim, detached, mc.node.Moment())
+	mc.e.node.Mutexes.Release(h.id(), h.claim, detached, mc.e.node.Moment())
 }
 
 // reasons are the errors of the reasons of a machine.
@@ -333,10 +328,10 @@ func (mc *mutexCalls) Became(r engine.MutexResult) {
 
 // begin begins a hold.
 func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
-	session := mc.node.Session.ID()
+	session := mc.e.node.Session.ID()
 	h.slot = r.Slot
-	h.lease = newLease(mc.c, mc.runs, session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
+	h.lease = newLease(mc.e, nil, session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
 	h.run = &engine.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: session, Harmless: true}
-	mc.c.Watchdog.Add(h.run)
-	mc.c.Watchdog.Begun(h.run)
+	mc.e.core.Watchdog.Add(h.run)
+	mc.e.core.Watchdog.Begun(h.run)
 }

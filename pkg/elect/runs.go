@@ -30,7 +30,7 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	c := lease.c
+	c := lease.e.core
 	ctx, cancel := context.WithCancelCause(context.WithValue(c.Ctx, insideRun{c}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
@@ -74,7 +74,7 @@ func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			lease.c.Log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+			lease.e.core.Log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
 		}
 	}()
 	return run(ctx, lease)
@@ -89,21 +89,9 @@ func runKey(ctx context.Context, c *engine.Core) (Key, bool) {
 	return key, ok
 }
 
-var _ engine.Runs = (*runs)(nil)
-
-// runs are the runs of this process, and their callers: for each key from its claim until it is free. Only the loop
-// touches them.
-type runs struct {
-	c       *engine.Core
-	node    *engine.Engine // set once there is one
-	onStuck func([]Key)
-	keys    map[Key]*run
-	active  int                // runs that have not returned
-	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
-}
-
-// run is the work of one key.
-type run struct {
+// keyRun is the work of one key, from its claim until it is free here. Only the loop touches it.
+type keyRun struct {
+	e       *Elector
 	key     Key
 	first   Runnable
 	lease   *Lease // nil until it starts
@@ -113,85 +101,74 @@ type run struct {
 	advance chan<- advanceResult
 }
 
+var _ engine.Work = (*keyRun)(nil)
+
 type lockResult struct {
 	ok  bool
 	err error
 }
 
-var _ keeper = (*runs)(nil)
-
-func newRuns(c *engine.Core, onStuck func([]Key)) *runs {
-	return &runs{c: c, onStuck: onStuck, keys: map[Key]*run{}}
+// runOf is the work of a key; nil: it is free here.
+func (e *Elector) runOf(key Key) *keyRun {
+	r, _ := e.node.Keys.Held.Work(key).(*keyRun)
+	return r
 }
 
-// Count implements [engine.Runs].
-func (rs *runs) Count() int { return rs.active }
-
-func (rs *runs) get(key Key) *run { return rs.keys[key] }
-
-// expect takes note of a claim under way.
-func (rs *runs) expect(key Key, first Runnable, started chan<- lockResult) {
-	rs.keys[key] = &run{key: key, first: first, started: started}
-}
-
-// Start implements [engine.Runs].
-func (rs *runs) Start(s engine.Start, status TaskStatus) {
-	r := rs.get(s.Key)
-	r.lease = newLease(rs.c, rs, rs.node.Session.ID(), s.Key, s.Token, status)
-	rs.begin(r, r.first)
+// Start implements [engine.Work].
+func (r *keyRun) Start(s engine.Start, status TaskStatus) {
+	r.lease = newLease(r.e, r, s.Session, s.Key, s.Token, status)
+	r.begin(r.first)
 	r.answer(true, nil)
 }
 
-// again starts another run under the lease of a key that runs.
-func (rs *runs) again(key Key, next Runnable) { rs.begin(rs.get(key), next) }
-
-func (rs *runs) begin(r *run, next Runnable) {
+// begin starts a run: the first one, or another under the lease of a key that runs.
+func (r *keyRun) begin(next Runnable) {
+	c := r.e.core
 	a := &engine.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
-	rs.active++
-	rs.c.Watchdog.Add(a)
+	c.Watchdog.Add(a)
 	next.Start(r.lease, func(err error) {
-		rs.c.Watchdog.Remove(a)
-		rs.c.Box.PostSoon(func() {
+		c.Watchdog.Remove(a)
+		c.Box.PostSoon(func() {
 			if err != nil {
-				rs.c.Log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
+				c.Log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
 			}
-			rs.returned(r, a)
+			r.returned(a)
 		})
 	})
-	rs.c.Watchdog.Begun(a)
+	c.Watchdog.Begun(a)
 }
 
 // expired lets a key know whose runs the watchdog has stopped at D.
-func (rs *runs) expired(key Key) {
-	if r := rs.get(key); r != nil {
-		rs.expireOne(r)
+func (e *Elector) expired(key Key) {
+	if r := e.runOf(key); r != nil {
+		r.expire()
 	}
 }
 
-func (rs *runs) expireOne(r *run) {
+func (r *keyRun) expire() {
+	node := r.e.node
 	for _, a := range r.active {
-		if a.Expired.Load() && rs.node.Keys.Held.Running(r.key) {
-			rs.node.Keys.Expire(r.key, rs.node.Moment())
+		if a.Expired.Load() && node.Keys.Held.Running(r.key) {
+			node.Keys.Expire(r.key, node.Moment())
 			return
 		}
 	}
 }
 
 // returned takes note of the end of a run. When the last of a key has ended the key goes on.
-func (rs *runs) returned(r *run, a *engine.WatchedRun) {
+func (r *keyRun) returned(a *engine.WatchedRun) {
 	i := slices.Index(r.active, a)
 	if i < 0 {
 		return // it has said so before, which must not pass for the end of another run
 	}
-	rs.expireOne(r)
-	rs.active--
+	r.expire()
 	if r.active = slices.Delete(r.active, i, i+1); len(r.active) > 0 {
 		return
 	}
-	l := r.lease
+	l, node := r.lease, r.e.node
 	l.lost.Store(true) // it must not be taken for valid when another has the key
-	rs.node.Keys.Returned(r.key, l.Status(), l.suspend.Load(), rs.node.Moment())
+	node.Keys.Returned(r.key, l.Status(), l.suspend.Load(), node.Moment())
 }
 
 // causes are the errors of the causes of a stop.
@@ -200,9 +177,8 @@ var causes = map[engine.Cause]error{
 	engine.CauseUnwritable: ErrTooLarge,
 }
 
-// Stop implements [engine.Runs].
-func (rs *runs) Stop(key Key, cause engine.Cause) {
-	r := rs.get(key)
+// Stop implements [engine.Work].
+func (r *keyRun) Stop(cause engine.Cause) {
 	if cause == engine.CauseLost {
 		r.lease.lost.Store(true)
 	}
@@ -211,48 +187,34 @@ func (rs *runs) Stop(key Key, cause engine.Cause) {
 	}
 }
 
-// Stuck implements [engine.Runs].
-func (rs *runs) Stuck(keys []Key) {
-	if len(keys) > 0 {
-		rs.onStuck(keys)
+// holds says whether the key is still held by the lease.
+func (r *keyRun) holds(l *Lease) bool { return r.lease == l && r.e.runOf(r.key) == r }
+
+// report notes the lease's status in the lock.
+func (r *keyRun) report(l *Lease) {
+	if r.holds(l) {
+		r.e.node.Keys.Report(r.key, l.Status(), r.e.core.Clock.Now())
 	}
 }
 
-// current says whether the lease is still the one its key is held by.
-func (rs *runs) current(l *Lease) bool {
-	r := rs.get(l.key)
-	return r != nil && r.lease == l
-}
-
-// report implements [keeper].
-func (rs *runs) report(l *Lease) {
-	if rs.current(l) {
-		rs.node.Keys.Report(l.key, l.Status(), rs.c.Clock.Now())
-	}
-}
-
-// advance implements [keeper].
-func (rs *runs) advance(l *Lease, status TaskStatus, done chan<- advanceResult) {
-	switch held := rs.node.Keys; {
-	case !rs.current(l) || l.lost.Load() || !held.Held.Keeps(l.key):
+// advanceTo asks for a new token of the lease.
+func (r *keyRun) advanceTo(l *Lease, status TaskStatus, done chan<- advanceResult) {
+	switch keys := r.e.node.Keys; {
+	case !r.holds(l) || l.lost.Load() || !keys.Held.Keeps(r.key):
 		done <- advanceResult{err: ErrLeaseLost}
-	case held.Held.Advancing(l.key):
-		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", l.key)}
-	case !held.Held.Running(l.key):
+	case keys.Held.Advancing(r.key):
+		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", r.key)}
+	case !keys.Held.Running(r.key):
 		done <- advanceResult{err: ErrReleased} // the lease is good, but nothing more is to be started
 	default:
 		l.setStatus(status)
-		rs.get(l.key).advance = done
-		held.Advance(l.key, status, rs.node.Moment())
+		r.advance = done
+		keys.Advance(r.key, status, r.e.node.Moment())
 	}
 }
 
-// writerID implements [keeper].
-func (rs *runs) writerID() store.WriterID { return rs.node.Session.IDs().Next() }
-
-// Advanced implements [engine.Runs].
-func (rs *runs) Advanced(a engine.Advanced) {
-	r := rs.get(a.Key)
+// Advanced implements [engine.Work].
+func (r *keyRun) Advanced(a engine.Advanced) {
 	if a.Token > 0 {
 		r.lease.token.Store(a.Token)
 	}
@@ -267,13 +229,8 @@ func (rs *runs) Advanced(a engine.Advanced) {
 	r.advance = nil
 }
 
-// Freed implements [engine.Runs]: it answers those who wait for the key to be free.
-func (rs *runs) Freed(f engine.Freed, sessionLost, leaving bool) {
-	r := rs.keys[f.Key]
-	delete(rs.keys, f.Key)
-	if r == nil {
-		return
-	}
+// Freed implements [engine.Work]: it answers those who wait for the key to be free.
+func (r *keyRun) Freed(f engine.Freed, sessionLost, leaving bool) {
 	r.answer(false, whyFreed(f, sessionLost, leaving))
 	var err error
 	if f.ReleaseUnconfirmed {
@@ -284,37 +241,38 @@ func (rs *runs) Freed(f engine.Freed, sessionLost, leaving bool) {
 	}
 }
 
-// Refused implements [engine.Runs]: the caller of Lock does not wait for what would be refused again. What no one waits
+// Refused implements [engine.Work]: the caller of Lock does not wait for what would be refused again. What no one waits
 // for, such as a key that is claimed again after an outage, is tried again.
-func (rs *runs) Refused(key Key, err error) {
-	if r := rs.get(key); r != nil && r.started != nil {
-		rs.abandon(key, r.started, func(error) error { return fmt.Errorf("lock %s: the store refuses: %w", key, err) })
+func (r *keyRun) Refused(err error) {
+	if r.started != nil {
+		r.abandon(func(error) error { return fmt.Errorf("lock %s: the store refuses: %w", r.key, err) })
 	}
 }
 
 // claim begins to take a key: lock is as read.
-func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
+func (e *Elector) claim(lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
 	answer := func(ok bool, err error) {
 		if started != nil {
 			started <- lockResult{ok, err}
 		}
 	}
-	if rs.node.Keys.Held.Holds(lock.Key) {
-		ok := opts.Reentrant && rs.node.Moment().Valid && rs.node.Keys.Held.Running(lock.Key)
+	if r := e.runOf(lock.Key); r != nil {
+		ok := opts.Reentrant && e.node.Moment().Valid && e.node.Keys.Held.Running(lock.Key)
 		if ok {
-			rs.again(lock.Key, run)
+			r.begin(run)
 		}
-		answer(ok, rs.underWay(lock.Key))
+		answer(ok, r.underWay())
 		return
 	}
-	if rs.node.Session.Leaving() {
+	if e.node.Session.Leaving() {
 		answer(false, ErrClosed)
 		return
 	}
-	c := engine.Claim{Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt}
-	switch rs.node.Claim(c) {
+	switch e.node.Claim(engine.Claim{
+		Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt,
+		Work: &keyRun{e: e, key: lock.Key, first: run, started: started},
+	}) {
 	case engine.ClaimBegun:
-		rs.expect(lock.Key, run, started)
 	case engine.ClaimHeldHere, engine.ClaimTaken, engine.ClaimEdited:
 		answer(false, nil)
 	case engine.ClaimFull:
@@ -325,25 +283,24 @@ func (rs *runs) claim(lock record.Lock, opts LockOptions, run Runnable, started 
 }
 
 // underWay is why a claim or a release of a key that does not run here was not answered; nil: none is under way.
-func (rs *runs) underWay(key Key) error {
-	if r := rs.get(key); r == nil || len(r.active) > 0 {
+func (r *keyRun) underWay() error {
+	if len(r.active) > 0 {
 		return nil
 	}
-	trouble := rs.node.Keys.Held.Trouble(key)
+	trouble := r.e.node.Keys.Held.Trouble(r.key)
 	if trouble == nil {
 		return nil
 	}
-	return fmt.Errorf("lock %s: what was asked for before is not answered: %w", key, trouble)
+	return fmt.Errorf("lock %s: what was asked for before is not answered: %w", r.key, trouble)
 }
 
-// Reserved implements [engine.Runs]: it claims what was handed over. What the caps forbid is left to the
-// caller of Decline.
-func (rs *runs) Reserved(lock record.Lock) {
-	if rs.takes == nil {
+// reserved claims what was handed over. What the caps forbid is left to the caller of Decline.
+func (e *Elector) reserved(lock record.Lock) {
+	if e.takes == nil {
 		return
 	}
-	if run := rs.takes(lock.Key); run != nil {
-		rs.claim(lock, LockOptions{adopt: true}, run, nil)
+	if run := e.takes(lock.Key); run != nil {
+		e.claim(lock, LockOptions{adopt: true}, run, nil)
 	}
 }
 
@@ -370,7 +327,7 @@ func whyFreed(f engine.Freed, sessionLost, leaving bool) error {
 }
 
 // answer answers the caller of Lock, once.
-func (r *run) answer(ok bool, err error) {
+func (r *keyRun) answer(ok bool, err error) {
 	if r.started != nil {
 		r.started <- lockResult{ok, err}
 		r.started = nil
@@ -379,11 +336,8 @@ func (r *run) answer(ok bool, err error) {
 
 // abandon releases a claim that is not waited for any more. One that has been sent is still seen through: its answer
 // decides whether there is something to release. because makes the caller's error of what the store has said last.
-func (rs *runs) abandon(key Key, started chan<- lockResult, because func(trouble error) error) {
-	r := rs.get(key)
-	if r == nil || r.started != started {
-		return // answered
-	}
-	r.answer(false, because(rs.node.KeyTrouble(key)))
-	rs.node.Keys.Release(cluster.HandOver{Key: key}, rs.node.Moment())
+func (r *keyRun) abandon(because func(trouble error) error) {
+	node := r.e.node
+	r.answer(false, because(node.KeyTrouble(r.key)))
+	node.Keys.Release(cluster.HandOver{Key: r.key}, node.Moment())
 }

@@ -38,7 +38,7 @@ func (e *Engine) carry(x Effect) {
 		e.cfg.Observe(x)
 		e.Peers.HeartbeatAcked(m)
 	case leaseExpired:
-		if e.cfg.Runs.Count() > 0 {
+		if e.Keys.running > 0 {
 			e.expiring(x.session)
 		}
 	case sessionLost:
@@ -107,26 +107,26 @@ func (e *Engine) carry(x Effect) {
 	case keyRead:
 		e.reads.keys = append(e.reads.keys, x)
 	case Start:
-		e.cfg.Runs.Start(x, e.Keys.Held.Status(x.Key))
+		x.work.Start(x, e.Keys.Held.Status(x.Key))
 		e.cfg.Observe(RunStarted{x, m})
 	case Advanced:
-		e.cfg.Runs.Advanced(x)
+		x.work.Advanced(x)
 	case Stop:
 		if x.Cause == CauseLost {
 			e.cfg.Log.Info("The key is no longer held: stopping it by force", "key", x.Key, "token", x.Token)
 		}
 		e.cfg.Observe(KeyStopping{x.Key})
-		e.cfg.Runs.Stop(x.Key, x.Cause)
+		x.work.Stop(x.Cause)
 	case Freed:
 		e.freed(x)
 	case claimRefused:
-		e.cfg.Runs.Refused(x.key, x.err)
+		x.work.Refused(x.err)
 	case stuckRuns:
-		e.cfg.Runs.Stuck(x.keys)
+		e.cfg.OnStuck(x.keys)
 	case keyReserved:
 		lock := e.cfg.Cache.Lock(x.key)
 		if lock != nil && lock.Session == "" && lock.Next == e.Session.ID() && !e.Keys.Held.Holds(x.key) {
-			e.cfg.Runs.Reserved(*lock)
+			e.cfg.Reserved(*lock)
 		}
 	case lockEdited:
 		if e.Keys.Held.Running(x.key) {
@@ -311,7 +311,7 @@ func (e *Engine) freed(f Freed) {
 		e.auditor.audit.noteDeleted(f.Deleted)
 	}
 	lost := e.Session.Machine().Phase == protocol.Lost
-	e.cfg.Runs.Freed(f, lost, e.Session.Leaving())
+	f.work.Freed(f, lost, e.Session.Leaving())
 }
 
 func (e *Engine) counterMoved(counter string) {

@@ -28,8 +28,23 @@ type Claim struct {
 	// Adopt says that the key is claimed again, under a new token, when the lease is valid again after an outage.
 	// Else it is released.
 	Adopt bool
+	Work  Work
 
 	trouble error // why the lock could not be read; nil: it could, or need not be
+}
+
+// Work is what a key is claimed for, until the key is free here. The engine calls its methods, one at a time.
+type Work interface {
+	// Start starts the run of the key, which has just been claimed: again where it was adopted.
+	Start(s Start, status record.TaskStatus)
+	// Stop asks the runs of the key to end.
+	Stop(cause Cause)
+	// Advanced answers an advance.
+	Advanced(a Advanced)
+	// Refused says that the store refuses the claim under way, and would again: it is repeated until it is answered.
+	Refused(err error)
+	// Freed says that the key is free here, and with it the end of the work.
+	Freed(f Freed, sessionLost, leaving bool)
 }
 
 // ClaimVerdict is what became of a claim.

@@ -30,7 +30,7 @@
 //     [Start].
 //  3. [Engine.Settle] takes the effects in the order in which they came up, and Engine.carry does what each says.
 //  4. Acked: Engine.acked puts the lock into the cache, and has the group's counter incremented.
-//  5. Start: [Runs].Start, of package elect, makes the lease and starts the run.
+//  5. Start: [Work].Start, which the claim has brought along, makes the lease and starts the run in package elect.
 //  6. At the end of [Engine.Tick] Outbox.flush sends what has come up meanwhile, in batches.
 //
 // # Three questions

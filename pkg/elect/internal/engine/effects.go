@@ -139,8 +139,8 @@ type (
 	keyReserved  struct{ key record.Key }    // it was handed over to this session
 	lockEdited   struct{ key record.Key }    // the own one, by others: it is to be written again
 	claimRefused struct {                    // the store would refuse it again
-		key record.Key
-		err error
+		work Work
+		err  error
 	}
 	counterMoved struct{ counter string }
 	mutexWrite   struct{ id string }

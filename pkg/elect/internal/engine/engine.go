@@ -25,11 +25,14 @@ type Config struct {
 
 	Clock Clock
 	Store Store
-	Runs  Runs
 	Calls Calls // of mutexes; nil without callers
 	Cache SharedCache
 	// Observe is called with each event as it happens. It must not block.
 	Observe func(Event)
+	// OnStuck is called with the keys whose runs have outlived their lease.
+	OnStuck func(keys []record.Key)
+	// Reserved is called with the lock of a key that is not held here and was handed over to this session.
+	Reserved func(lock record.Lock)
 }
 
 // Engine is one process's part in the protocol. It is not safe for concurrent use. The driver may query the components,
@@ -125,7 +128,7 @@ func (e *Engine) Tick() {
 	}
 	e.Session.Tick(m)
 	e.Settle()
-	e.Session.Idle(e.cfg.Runs.Count(), e.Keys.Held.len()+e.Mutexes.len(), m)
+	e.Session.Idle(e.Keys.running, e.Keys.Held.len()+e.Mutexes.len(), m)
 	e.Settle()
 	m = e.Moment()
 	e.Peers.EndPredecessors(e.Session.announced() && e.cfg.Cache.Loaded(), m)
@@ -191,7 +194,7 @@ func (e *Engine) Over() (ended bool, err error) {
 		return false, nil
 	case e.Session.Machine().Phase == protocol.Ended:
 		return true, nil
-	case e.cfg.Runs.Count() > 0:
+	case e.Keys.running > 0:
 		return false, nil
 	}
 	if err := e.refused(); err != nil {

@@ -15,6 +15,7 @@ import (
 // statuses are shared, and are not changed.
 type heldKey struct {
 	key    record.Key
+	work   Work
 	m      protocol.Key
 	lock   *record.Lock // as last acknowledged, or as read before the claim
 	status heldStatus
@@ -122,7 +123,7 @@ func (h *heldKey) waits() bool {
 func (h *heldKey) freed(refused bool, before protocol.Key) Freed {
 	f := Freed{
 		Key: h.key, Refused: refused, Reclaim: refused && h.reclaim, Unwritable: h.unwritable,
-		ReleaseUnconfirmed: before.Token > 0 && !h.released,
+		ReleaseUnconfirmed: before.Token > 0 && !h.released, work: h.work,
 	}
 	if h.deleted {
 		f.Deleted = h.lock
@@ -133,7 +134,7 @@ func (h *heldKey) freed(refused bool, before protocol.Key) Freed {
 // stop adds the stop of a key's run, and the end of an advance of it.
 func (t *Keys) stop(h *heldKey, token int64, cause Cause) {
 	t.refuse(h, cause)
-	t.out.add(Stop{Key: h.key, Token: token, Cause: cause})
+	t.out.add(Stop{Key: h.key, Token: token, Cause: cause, work: h.work})
 }
 
 // advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
@@ -146,14 +147,14 @@ func (t *Keys) advanced(h *heldKey, token int64, valid bool) {
 		t.refuse(h, CauseUnwritable)
 		return
 	}
-	t.out.add(Advanced{Key: h.key, Token: token})
+	t.out.add(Advanced{Key: h.key, Token: token, work: h.work})
 	h.advance = nil
 }
 
 // refuse ends the advance under way, if there is one.
 func (t *Keys) refuse(h *heldKey, cause Cause) {
 	if h.advance != nil {
-		t.out.add(Advanced{Key: h.key, Cause: cause})
+		t.out.add(Advanced{Key: h.key, Cause: cause, work: h.work})
 		h.advance = nil
 	}
 }
@@ -259,7 +260,7 @@ func (s holder) reason(h *heldKey) (record.Reason, string) {
 
 // start is the start of a key that has just been claimed.
 func (s holder) start(h *heldKey, token int64) Start {
-	start := Start{Key: h.key, Token: token}
+	start := Start{Key: h.key, Token: token, Session: s.IDs.Session, work: h.work}
 	switch owner := h.claim.Lock.Session; {
 	case owner != "" && owner != s.IDs.Session:
 		start.Died = &h.claim.Died

@@ -86,26 +86,6 @@ type Answer struct {
 	Outcomes []store.Outcome // of the changes
 }
 
-// Runs are the runs of this process.
-type Runs interface {
-	// Count is how many have not returned.
-	Count() int
-	// Start starts the run of a key that has just been claimed.
-	Start(s Start, status record.TaskStatus)
-	// Stop asks the runs of a key to end.
-	Stop(key record.Key, cause Cause)
-	// Advanced answers an advance.
-	Advanced(a Advanced)
-	// Refused says that the store refuses a claim under way, and would again: it is repeated until it is answered.
-	Refused(key record.Key, err error)
-	// Freed forgets a key that is free here.
-	Freed(f Freed, sessionLost, leaving bool)
-	// Stuck reports runs that outlived their lease.
-	Stuck(keys []record.Key)
-	// Reserved says that a key that is not held here was handed over to this session.
-	Reserved(lock record.Lock)
-}
-
 // Calls are those of this process that wait for mutexes, or hold them.
 type Calls interface {
 	// Became says what became of a call.

@@ -90,6 +90,9 @@ func (t *Keys) Returned(key record.Key, status record.TaskStatus, suspend bool, 
 	if h == nil {
 		return
 	}
+	if h.m.Phase == protocol.Running || h.m.Phase == protocol.Stopping {
+		t.running--
+	}
 	h.status.report(status)
 	if suspend {
 		asked := h.asked()
@@ -140,7 +143,7 @@ func (t *Keys) heard(key record.Key, id store.WriterID, err error) {
 // refuseClaim says that the store refuses a claim for good, if it does.
 func (t *Keys) refuseClaim(h *heldKey, err error) {
 	if store.Lasting(err) {
-		t.out.add(claimRefused{h.key, err})
+		t.out.add(claimRefused{h.work, err})
 	}
 }
 
@@ -248,7 +251,9 @@ func (t *Keys) claim(c Claim, m protocol.Moment) ClaimVerdict {
 	}
 	t.seen.forget(key)
 	status := c.Lock.Status
-	h := &heldKey{key: key, lock: &c.Lock, claim: &c, status: heldStatus{is: &status}, adopt: c.Adopt}
+	h := &heldKey{
+		key: key, work: c.Work, lock: &c.Lock, claim: &c, status: heldStatus{is: &status}, adopt: c.Adopt,
+	}
 	t.Held[key] = h
 	t.quota.claimed(key.Group())
 	t.owned.claimed()

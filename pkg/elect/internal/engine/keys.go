@@ -25,12 +25,15 @@ type keyRead struct {
 
 // Start asks for the run of a key that has just been claimed.
 type Start struct {
-	Key   record.Key
-	Token int64
+	Key     record.Key
+	Token   int64
+	Session string // that has claimed it
 	// Died is set for a key of a dead owner: when its last heartbeat was first seen here.
 	Died *protocol.Instant
 	// HandedOver is the store's time in Unix ms at which the key was handed to this session; 0: it was not.
 	HandedOver int64
+
+	work Work
 }
 
 // Stop asks for the end of a key's run.
@@ -38,6 +41,8 @@ type Stop struct {
 	Key   record.Key
 	Token int64
 	Cause Cause
+
+	work Work
 }
 
 // Cause is why a run is to end.
@@ -56,6 +61,8 @@ type Advanced struct {
 	Key   record.Key
 	Token int64 // 0: the write did not happen, or came too late
 	Cause Cause // with token 0
+
+	work Work
 }
 
 // Freed says that a key is free here again.
@@ -72,6 +79,8 @@ type Freed struct {
 	Unwritable bool
 	// Deleted is the lock as last known when its document was deleted while the key was held here; else nil.
 	Deleted *record.Lock
+
+	work Work
 }
 
 // Acked is a write that is known to have happened.
@@ -104,8 +113,9 @@ func (Acked) event() {}
 
 // Keys holds the keys of one process. It is not safe for concurrent use.
 type Keys struct {
-	Held  heldKeys // those that are not free
-	owned ownedCount
+	Held    heldKeys // those that are not free
+	running int      // those whose run has started and not returned
+	owned   ownedCount
 
 	p      protocol.Params
 	self   holder
@@ -169,6 +179,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 	case protocol.ReadKey:
 		t.out.add(keyRead{Key: h.key, Create: h.m.Seeking()})
 	case protocol.StartKey:
+		t.running++
 		t.out.add(t.self.start(h, a.Token))
 		h.claim = &claimOver
 	case protocol.StopKey:
@@ -205,6 +216,14 @@ func (k heldKeys) len() int { return len(k) }
 
 // Holds says whether the key is not free here.
 func (k heldKeys) Holds(key record.Key) bool { return k[key] != nil }
+
+// Work is what the key was claimed for; nil: it is free here.
+func (k heldKeys) Work(key record.Key) Work {
+	if h := k[key]; h != nil {
+		return h.work
+	}
+	return nil
+}
 
 // Trouble is the last error of the store that keeps a claim or a write of the key waiting; nil: none does.
 func (k heldKeys) Trouble(key record.Key) error {

@@ -73,7 +73,7 @@ type LoopConfig struct {
 	Member       record.Member
 	Predecessors []record.Session
 	OnStuck      func(keys []record.Key)
-	Runs         Runs
+	Reserved     func(lock record.Lock)
 	Calls        Calls
 	Expired      func(key record.Key) // the watchdog has stopped runs of the key at D
 }
@@ -83,7 +83,8 @@ func NewLoop(c *Core, cancel context.CancelCauseFunc, cfg LoopConfig) *Loop {
 	l := &Loop{core: c, Cache: NewCache(c.P, c.Clock.Now()), cfg: cfg, cancel: cancel}
 	l.Engine = New(Config{
 		Params: c.P, Member: cfg.Member, Predecessors: cfg.Predecessors, NewID: uuid.NewString, Log: c.Log,
-		Clock: c.Times, Store: c, Runs: cfg.Runs, Calls: cfg.Calls, Cache: l.Cache, Observe: l.note,
+		Clock: c.Times, Store: c, Calls: cfg.Calls, Cache: l.Cache, Observe: l.note,
+		OnStuck: cfg.OnStuck, Reserved: cfg.Reserved,
 	})
 	diverged := l.lineageChanged
 	c.Lineage.changed.Store(&diverged)

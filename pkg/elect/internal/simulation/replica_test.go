@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
 
@@ -68,7 +69,8 @@ func (r *replica) boot() {
 	}
 	r.node = engine.New(engine.Config{
 		Params: r.w.p, Member: r.member(), NewID: r.newSession, Log: logr.Discard(),
-		Clock: r, Store: requests{r}, Runs: r.runs, Cache: r.cache, Observe: r.observe, Calls: r.callers,
+		Clock: r, Store: requests{r}, Cache: r.cache, Observe: r.observe, Calls: r.callers,
+		OnStuck: r.runs.stuck, Reserved: r.runs.reserved,
 	})
 	r.node.Settle()
 	r.watch.begin()
@@ -203,7 +205,11 @@ func (r *replica) claim(key record.Key) {
 	if known := r.cache.Lock(key); known != nil {
 		lock = *known
 	}
-	if !r.node.Session.Leaving() && r.node.Claim(engine.Claim{Lock: lock, Adopt: true}) == engine.ClaimBegun {
-		r.runs.expect(lock.Key)
+	if r.node.Session.Leaving() {
+		return
+	}
+	h := &holding{rs: r.runs, key: number(key), hold: balancer.Starting}
+	if r.node.Claim(engine.Claim{Lock: lock, Adopt: true, Work: h}) == engine.ClaimBegun {
+		r.runs.expect(h)
 	}
 }

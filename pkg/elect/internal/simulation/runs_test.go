@@ -23,6 +23,7 @@ type runs struct {
 
 // holding is one key.
 type holding struct {
+	rs    *runs
 	key   int32
 	at    int // in held
 	runs  bool
@@ -35,8 +36,8 @@ func newRuns(r *replica) *runs {
 }
 
 // expect takes note of a claim under way.
-func (rs *runs) expect(name record.Key) {
-	h := &holding{key: number(name), at: len(rs.held), hold: balancer.Starting}
+func (rs *runs) expect(h *holding) {
+	h.at = len(rs.held)
 	rs.keys[h.key] = h
 	rs.held = append(rs.held, h)
 	rs.owned[rs.r.list.group[h.key]]++
@@ -62,12 +63,11 @@ func (rs *runs) releaseRemoved() {
 	}
 }
 
-// Count implements [engine.Runs].
-func (rs *runs) Count() int { return rs.running }
+var _ engine.Work = (*holding)(nil)
 
-// Start implements [engine.Runs].
-func (rs *runs) Start(s engine.Start, _ record.TaskStatus) {
-	h := rs.keys[number(s.Key)]
+// Start implements [engine.Work].
+func (h *holding) Start(s engine.Start, _ record.TaskStatus) {
+	rs := h.rs
 	h.runs, h.token = true, s.Token
 	rs.running++
 	if h.hold == balancer.Starting {
@@ -80,9 +80,9 @@ func (rs *runs) Start(s engine.Start, _ record.TaskStatus) {
 // killed is how long a killed task takes to be gone.
 const killed = 20 * time.Millisecond
 
-// Stop implements [engine.Runs].
-func (rs *runs) Stop(key record.Key, cause engine.Cause) {
-	h := rs.keys[number(key)]
+// Stop implements [engine.Work].
+func (h *holding) Stop(cause engine.Cause) {
+	rs := h.rs
 	if h.hold == balancer.Running {
 		h.hold = balancer.Starting // unless it is released, it is claimed again
 	}
@@ -145,12 +145,12 @@ func (rs *runs) deadlines(now protocol.Instant) bool {
 	return false
 }
 
-// Advanced implements [engine.Runs].
-func (*runs) Advanced(engine.Advanced) {}
+// Advanced implements [engine.Work].
+func (*holding) Advanced(engine.Advanced) {}
 
-// Freed implements [engine.Runs].
-func (rs *runs) Freed(f engine.Freed, _, _ bool) {
-	h := rs.keys[number(f.Key)]
+// Freed implements [engine.Work].
+func (h *holding) Freed(engine.Freed, bool, bool) {
+	rs := h.rs
 	delete(rs.keys, h.key)
 	last := len(rs.held) - 1
 	rs.held[h.at] = rs.held[last]
@@ -160,19 +160,19 @@ func (rs *runs) Freed(f engine.Freed, _, _ bool) {
 	rs.r.decider.dirty = true
 }
 
-// Refused implements [engine.Runs].
-func (rs *runs) Refused(record.Key, error) {}
+// Refused implements [engine.Work].
+func (*holding) Refused(error) {}
 
-// Stuck implements [engine.Runs].
-func (rs *runs) Stuck(keys []record.Key) {
+// stuck takes tasks that outlived their lease.
+func (rs *runs) stuck(keys []record.Key) {
 	if rs.r.w.now-rs.r.thawed > thawLimit {
 		rs.r.w.wrong("%s: tasks outlive their lease: %v", rs.r.name, keys)
 	}
 	rs.r.w.of(rs.r, rs.r.w.now, func() { rs.r.restart(rs.r.w.p.T / 10) })
 }
 
-// Reserved implements [engine.Runs].
-func (rs *runs) Reserved(lock record.Lock) {
+// reserved takes a key that was handed over to this session.
+func (rs *runs) reserved(lock record.Lock) {
 	if rs.r.list.declared(number(lock.Key)) {
 		rs.r.claim(lock.Key)
 	}
