@@ -2,6 +2,8 @@ package status
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,6 +14,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -70,7 +73,7 @@ func newAnswers(atOnce int) *answers { return &answers{slots: make(chan struct{}
 
 // answer is an answer, or why there is none. Nothing changes it.
 type answer struct {
-	text *packed
+	text []byte // in gzip
 	tag  string // its ETag
 	bad  *web.Error
 }
@@ -111,40 +114,64 @@ func (a *answers) enter() bool {
 	}
 }
 
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 func makeAnswer(write func(*body) *web.Error) *answer {
-	var m answer
-	text, err := pack("", func(b *body) { m.bad = write(b) })
-	switch {
-	case m.bad != nil:
-	case err != nil:
-		m.bad = internal(err)
-	default:
-		sum := sha256.Sum256(text.data)
-		// It is weak: readers without gzip have the same.
-		m.text, m.tag = text, `W/"`+base64.RawURLEncoding.EncodeToString(sum[:15])+`"`
+	zip := compressors.Get().(*gzip.Writer) //nolint:forcetypeassert // the pool holds no other type
+	defer func() {
+		zip.Reset(nil)
+		compressors.Put(zip)
+	}()
+	var text bytes.Buffer
+	zip.Reset(&text)
+	b := newBody(zip, "")
+	if bad := write(b); bad != nil {
+		return &answer{bad: bad}
 	}
-	return &m
+	err := b.flush()
+	if err == nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return &answer{bad: internal(err)}
+	}
+	sum := sha256.Sum256(text.Bytes())
+	// The tag is weak: readers without gzip have the same.
+	return &answer{text: bytes.Clone(text.Bytes()), tag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}
 }
 
-// send answers with it.
+// send answers with it. Who takes no gzip has it decompressed on the way, so that nobody keeps a text of his own.
 func (m *answer) send(w http.ResponseWriter, r *http.Request, media string) *web.Error {
 	if m.bad != nil {
 		return m.bad
 	}
 	w.Header().Set("Content-Type", media)
-	// The text stays in memory until the reader has it: so each chunk has a deadline, as a stream's has, and all too.
-	web.LimitKernel(r.Context())
-	out := newChunkWriter(context.WithoutCancel(r.Context()), w)
-	out.until = time.Now().Add(web.AnswerTimeout)
-	var encoded wire = plainWire{out}
+	// Recorders in tests and some wrappers know no deadlines; the server's own limit holds then.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(web.AnswerTimeout))
 	if takesGzip(r.Header.Get("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
-		encoded = newGzipWire(out)
+		_, _ = w.Write(m.text) // the reader may be gone
+		return nil
 	}
-	if encoded.packed(m.text) == nil {
-		_ = encoded.end() // the reader is gone
+	text, err := gzip.NewReader(bytes.NewReader(m.text))
+	if err != nil {
+		return internal(err)
 	}
+	_, _ = io.Copy(w, text) // the reader may be gone
 	return nil
+}
+
+// takesGzip reads an Accept-Encoding.
+func takesGzip(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		coding, weight, _ := strings.Cut(part, ";")
+		if coding = strings.TrimSpace(coding); !strings.EqualFold(coding, "gzip") && coding != "*" {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.ReplaceAll(weight, " ", ""), "q="), 64)
+		return err != nil || q > 0
+	}
+	return false
 }
 
 // sendTagged answers with the ETag, or says that the answer is the one that the reader has.
@@ -272,58 +299,4 @@ func each[T any](items []T) iter.Seq[*T] {
 			}
 		}
 	}
-}
-
-// chunkWriter gives each chunk a deadline of its own. So what counts is whether the reader goes on, not how much there
-// is to read. Use newChunkWriter.
-type chunkWriter struct {
-	ctx   context.Context // nothing is written after its end
-	w     io.Writer
-	ctl   *http.ResponseController
-	until time.Time // deadline of all chunks; zero: none
-	left  int       // bytes that may still be written until the deadline
-}
-
-func newChunkWriter(ctx context.Context, w http.ResponseWriter) *chunkWriter {
-	return &chunkWriter{ctx: ctx, w: w, ctl: http.NewResponseController(w)}
-}
-
-// renew begins a chunk.
-func (c *chunkWriter) renew() error {
-	at := time.Now().Add(writeTimeout)
-	if !c.until.IsZero() && at.After(c.until) {
-		at = c.until
-	}
-	// Recorders in tests and some wrappers know no deadlines; the connection's own limits hold then.
-	_ = c.ctl.SetWriteDeadline(at)
-	c.left = chunk
-	if c.ctx.Err() != nil { // asked after setting the deadline: ending the stream sets it to now
-		_ = c.ctl.SetWriteDeadline(time.Now())
-		return context.Cause(c.ctx)
-	}
-	return nil
-}
-
-func (c *chunkWriter) Write(p []byte) (n int, err error) {
-	for err == nil && n < len(p) {
-		if c.left == 0 {
-			if err := c.renew(); err != nil {
-				return n, err
-			}
-		}
-		var m int
-		m, err = c.w.Write(p[n:min(len(p), n+c.left)])
-		n += m
-		c.left -= m
-	}
-	return n, err
-}
-
-// flush sends what is buffered, with a deadline of its own.
-func (c *chunkWriter) flush() error {
-	if err := c.renew(); err != nil {
-		return err
-	}
-	c.left = 0
-	return c.ctl.Flush()
 }

@@ -142,6 +142,7 @@ type pipe struct {
 	deadlines int
 	full      chan struct{} // nil: never full
 	deadline  chan time.Time
+	at        time.Time // the deadline of the writes that come
 }
 
 func newPipe() *pipe {
@@ -166,10 +167,13 @@ func (p *pipe) Write(b []byte) (int, error) {
 	p.mu.Unlock()
 	over := time.NewTimer(time.Hour)
 	defer over.Stop()
+	if !p.at.IsZero() {
+		over.Reset(time.Until(p.at))
+	}
 	for p.full != nil {
 		select {
-		case at := <-p.deadline:
-			over.Reset(time.Until(at))
+		case p.at = <-p.deadline:
+			over.Reset(time.Until(p.at))
 		case <-over.C:
 			return 0, errors.New("the deadline is over")
 		case <-p.full:
@@ -232,15 +236,15 @@ func TestListsAreNotMadeBeforeTheyAreWritten(t *testing.T) {
 	}
 }
 
-// TestSlowReadersOfListsAreDropped holds that a list is not kept for a reader that reads nothing for long, nor for one
-// that reads a little now and then. One that reads gets all of it.
+// TestSlowReadersOfListsAreDropped holds that a list is not kept for long for a reader that reads nothing, nor for one that
+// reads a little now and then. One that reads gets all of it.
 func TestSlowReadersOfListsAreDropped(t *testing.T) {
 	for _, path := range []string{"/api/v1/tasks?limit=5000", "/?view=plain&limit=5000"} {
 		for name, test := range map[string]struct {
 			every time.Duration // between two chunks that the reader takes; 0: it takes none
 			lasts time.Duration // the answer, at most
 		}{
-			"reads nothing":      {0, writeTimeout},
+			"reads nothing":      {0, web.AnswerTimeout},
 			"reads now and then": {writeTimeout - time.Second, web.AnswerTimeout},
 			"reads ten a second": {100 * time.Millisecond, web.AnswerTimeout},
 		} {

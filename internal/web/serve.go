@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -37,10 +36,9 @@ func Serve(
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      AnswerTimeout, // streams and long answers set a deadline for each chunk
+		WriteTimeout:      AnswerTimeout, // streams set a deadline for each chunk
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeader,
-		ConnContext:       withConn,
 		ConnState:         newConnections(limit, logger).changed,
 
 		BaseContext: func(net.Listener) context.Context {
@@ -114,25 +112,4 @@ func Shielded(next http.Handler, logger logr.Logger) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
-}
-
-type connKey struct{}
-
-// withConn notes the connection of requests.
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// LimitKernel bounds what the kernel keeps of an answer for a reader that does not read. It counts as this container's
-// memory, too.
-func LimitKernel(ctx context.Context) {
-	c, _ := ctx.Value(connKey{}).(net.Conn)
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
-		c = t.NetConn()
-	}
-	if s, ok := c.(syscall.Conn); ok {
-		if raw, err := s.SyscallConn(); err == nil {
-			limitUnsent(raw)
-		}
-	}
 }
