@@ -13,8 +13,6 @@ import (
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/peers"
-	"github.com/shardctl/shardctl/bench/internal/stores"
-	"github.com/shardctl/shardctl/bench/internal/topics"
 )
 
 // peerTables are the tables of peersCommand; they go between the marks of their names.
@@ -45,7 +43,7 @@ func peersCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 2
 	}
 	if *servers != "" {
-		effort.Stores = strings.Split(*servers, ",")
+		effort.Servers = strings.Split(*servers, ",")
 	}
 	if len(pages) > 0 {
 		if err := effort.MayWrite(lab.Load()); err != nil {
@@ -80,24 +78,6 @@ func peersCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 func holderCommand(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err := peers.Holder(ctx, args, os.Stdin, out); err != nil {
 		fmt.Fprintln(errs, "holder:", err)
-		return 1
-	}
-	return 0
-}
-
-// memberCommand is one member of a consumer group, for topics.
-func memberCommand(ctx context.Context, args []string, _, errs io.Writer) int {
-	if err := topics.Member(ctx, args); err != nil {
-		fmt.Fprintln(errs, "group member:", err)
-		return 1
-	}
-	return 0
-}
-
-// lockerCommand is one process that locks a mutex, for stores.Mutexes.
-func lockerCommand(ctx context.Context, args []string, out, errs io.Writer) int {
-	if err := stores.Locker(ctx, args, os.Stdin, out); err != nil {
-		fmt.Fprintln(errs, "locker:", err)
 		return 1
 	}
 	return 0

@@ -14,13 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/shardctl/shardctl/bench/internal/fleet"
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/peers"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
-	"github.com/shardctl/shardctl/bench/internal/stores"
-	"github.com/shardctl/shardctl/bench/internal/topics"
-	"github.com/shardctl/shardctl/bench/internal/watching"
 )
 
 // measurement is one or a few figures that are taken together.
@@ -31,30 +27,9 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	{
-		"handover", "the gap when a replica stops in order, on MongoDB and on SQLite, and its three stages",
-		replicas.Handovers,
-	},
-	{"drain", "the gaps when one of five replicas is drained, beside the same without shardctl", replicas.Drains},
+	{"handover", "the gap when a replica stops in order, on MongoDB and on SQLite", replicas.Handovers},
 	{"worker", "the gap when a replica's process is killed and its guard lives", replicas.WorkerKilled},
 	{"crash", "failover after kill -9 of guard and worker, at T = 2 s and T = 20 s", replicas.Crashes},
-	{"scaleout", "keys moved, and how fast, when a replica joins", fleet.ScaleOuts},
-	{"coldstart", "10 replicas take 10,000 keys", fleet.ColdStart},
-	{"idle", "what replicas ask of the database while nothing changes", fleet.Idle},
-	{"balance", "one plan for 100,000 keys and 1,000 members", measureBalance},
-	{"watchers", "what 1,000 watchers of 10,000 tasks cost a replica, idle and while owners change", watching.Watchers},
-	{"slow", "memory for 256 slow watchers of 100,000 tasks, and heartbeats beside them", watching.SlowWatchers},
-	{"topics", "what a hundred idle subscriptions of Kafka cost a replica", topics.Idle},
-	{"deliver", "messages a second of one subscription of Kafka, beside a bare client", topics.Throughput},
-	{
-		"groups", "pause of delivery when replicas come and go, beside consumer groups of Kafka",
-		topics.Groups,
-	},
-	{"stores", "the same few figures on every store, as multiples of its own durable write", stores.All},
-	{
-		"mutexes", "hand-over of a lock to another process, turns fair and unfair, writes of 1,000 held locks",
-		stores.Mutexes,
-	},
 	{"memory", "guard and worker of idle replicas that know 10,000 keys: one owns none, one all", replicas.Memory},
 }
 
@@ -69,11 +44,9 @@ func main() {
 type command func(ctx context.Context, args []string, out, errs io.Writer) int
 
 var commands = map[string]command{
-	"compare":            compareCommand,
-	"peers":              peersCommand,
-	peers.HolderCommand:  holderCommand,
-	topics.MemberCommand: memberCommand,
-	stores.LockerCommand: lockerCommand,
+	"compare":           compareCommand,
+	"peers":             peersCommand,
+	peers.HolderCommand: holderCommand,
 }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
@@ -89,11 +62,6 @@ func figures(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	only := flags.String("only", "", "measure these alone, separated by commas: "+names())
 	effort := effortFlags(flags)
-	const storesUsage = "of the measurement stores, take these `NAMES` alone, separated by commas, such as sqlite,redis"
-	flags.Func("stores", storesUsage, func(list string) error {
-		effort.Stores = strings.Split(list, ",")
-		return nil
-	})
 	chosen, err := choose(flags, args, only)
 	if err != nil {
 		fmt.Fprintln(errs, "bench:", err)

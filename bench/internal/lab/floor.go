@@ -5,15 +5,12 @@ package lab
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/shardctl/shardctl/test/e2e/harness"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
 
@@ -22,7 +19,6 @@ import (
 type Floor struct {
 	Write    time.Duration // p50 of one compare-and-set, acknowledged by a majority and journalled
 	Delivery time.Duration // from sending such a write to its event in another client's change stream
-	Process  time.Duration // fork and exec of a task's command, to its first timestamp, without a replica
 }
 
 // Unit is the shortest time in which one replica can act on another's write: that write, delivered, and a write of
@@ -88,53 +84,5 @@ func measureBaseline(ctx context.Context, r *Report, db *Database) error {
 	r.Note("change-stream delivery", "p50 %s, p99 %s from sending; p50 %s from the answer", MS(r.Floor.Delivery),
 		MS(history.Percentile(deliveries, 99)), MS(history.Percentile(after, 50)))
 	r.Note("write + delivery (p50)", "%s", MS(r.Floor.Unit()))
-	return nil
-}
-
-// processStarts is how many bare starts of a task's command are measured.
-const processStarts = 20
-
-// measureProcess starts the command that tasks run without any replica: what a hand-over must take beside the
-// database.
-func measureProcess(ctx context.Context, r *Report, bins harness.Binaries, work string) error {
-	dir, err := os.MkdirTemp(work, "process-")
-	if err != nil {
-		return err
-	}
-	var began []history.Instant
-	for i := range processStarts {
-		key := harness.Key(i + 1)
-		//nolint:gosec // built by this program
-		cmd := exec.CommandContext(ctx, bins.Recorder, "--period", RecordEvery.String())
-		cmd.Env = append(os.Environ(), "RECORD_DIR="+dir, "SHARDCTL_KEY="+key, "SHARDCTL_FENCING_TOKEN=1",
-			"SHARDCTL_SESSION=s", "SHARDCTL_INSTANCE=i")
-		began = append(began, history.Now())
-		if err := cmd.Start(); err != nil {
-			return fmt.Errorf("start a process: %w", err)
-		}
-		err := Until(ctx, func() error {
-			h, err := history.Load(dir)
-			if err == nil && len(h.Runs(key)) == 0 {
-				err = fmt.Errorf("%s records nothing", key)
-			}
-			return err
-		})
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-		if err != nil {
-			return err
-		}
-	}
-	h, err := history.Load(dir)
-	if err != nil {
-		return err
-	}
-	var took []time.Duration
-	for i, at := range began {
-		took = append(took, h.Runs(harness.Key(i + 1))[0].Start.Sub(at))
-	}
-	r.Floor.Process = history.Percentile(took, 50)
-	r.Note("start of a task's process", "p50 %s, p99 %s from fork to first timestamp, without a replica",
-		MS(r.Floor.Process), MS(history.Percentile(took, 99)))
 	return nil
 }

@@ -32,9 +32,9 @@ type Lab struct {
 
 // Effort is how often failures and hand-overs are repeated.
 type Effort struct {
-	Rounds int // 0: each figure's own number
-	Quick  bool
-	Stores []string // those that are measured where all are by turns; none: all
+	Rounds  int // 0: each figure's own number
+	Quick   bool
+	Servers []string // those that locks are measured on; none: all
 }
 
 // Full is the first number, or the second in a quick run.
@@ -82,10 +82,7 @@ func (l *Lab) open(ctx context.Context) error {
 	}
 	l.Note("machine", "%d CPUs, load %s at the start, %s, MongoDB %s", runtime.NumCPU(), l.Quiet.Load,
 		runtime.Version(), l.DB.Version(ctx))
-	if err := measureBaseline(ctx, l.Report, l.DB); err != nil {
-		return err
-	}
-	return measureProcess(ctx, l.Report, l.Bins, l.Work)
+	return measureBaseline(ctx, l.Report, l.DB)
 }
 
 // Close stops the database. Files stay for a look when anything was that must never be.

@@ -57,9 +57,6 @@ func (r *Report) Broke(name, format string, args ...any) {
 // Broken says whether anything was that must never be.
 func (r *Report) Broken() bool { return len(r.broken) > 0 }
 
-// Text prints lines as they are, set apart.
-func (r *Report) Text(text string) { fmt.Fprintf(r.out, "\n%s\n\n", strings.TrimSpace(text)) }
-
 // Sum closes the report.
 func (r *Report) Sum() {
 	if len(r.missed) > 0 {

@@ -20,136 +20,78 @@ import (
 // mongoPoll is how often a waiter looks. There is no custom: shardctl looks as often where its store cannot wake it.
 const mongoPoll = 250 * time.Millisecond
 
-// mongoLocks are documents {_id: key, owner, until}. They are taken by find-and-modify with upsert when they have run
-// out by the taker's clock (an upsert cannot ask the server's). They are written with majority, and renewed every third
-// of T.
-type mongoLocks struct {
+// documents are locks of documents {_id: key, owner, until} by the application's clock, written with majority. They are
+// taken by find-and-modify with upsert when their time has passed, as ShedLock's MongoLockProvider does, which never
+// waits; here a waiter looks every 250 ms.
+type documents struct {
 	locks  *mongo.Collection
 	target target
+	renew  time.Duration
+	tells  bool // when a renewal fails: to ShedLock's tasks nobody does
 }
 
-func openMongo(_ context.Context, t target) (locks, error) {
-	locks, err := collection(t, "locks")
-	return &mongoLocks{locks, t}, err
-}
-
-// collection is one whose writes are acknowledged by a majority.
-func collection(t target, name string) (*mongo.Collection, error) {
-	client, err := mongo.Connect(options.Client().ApplyURI(t.uri).SetWriteConcern(writeconcern.Majority()))
-	if err != nil {
-		return nil, err
+// openDocuments makes locks that are renewed so many times within T.
+func openDocuments(renewals time.Duration, tells bool) func(context.Context, target) (locks, error) {
+	return func(_ context.Context, t target) (locks, error) {
+		client, err := mongo.Connect(options.Client().ApplyURI(t.uri).SetWriteConcern(writeconcern.Majority()))
+		if err != nil {
+			return nil, err
+		}
+		found := client.Database(lab.DatabaseOf(t.uri)).Collection("locks")
+		return &documents{found, t, t.lease / renewals, tells}, nil
 	}
-	return client.Database(lab.DatabaseOf(t.uri)).Collection(name), nil
 }
 
-// poll calls take every mongoPoll until it has taken.
-func poll(ctx context.Context, take func() (bool, error)) error {
+func (l *documents) acquire(ctx context.Context, key string) (held, error) {
 	for {
-		if taken, err := take(); taken || err != nil {
-			return err
+		taken, err := l.take(ctx, key)
+		if err != nil {
+			return held{}, err
+		}
+		if taken {
+			break
 		}
 		if err := sleep.For(ctx, mongoPoll); err != nil {
-			return err
+			return held{}, err
 		}
 	}
+	renewal := renewed(ctx, l.renew, func(ctx context.Context) error {
+		return l.own(ctx, key, time.Now().Add(l.target.lease))
+	})
+	h := held{release: func(ctx context.Context) error {
+		renewal.stop()
+		return l.own(ctx, key, time.UnixMilli(0))
+	}}
+	if l.tells {
+		h.lost = renewal.failed
+	}
+	return h, nil
 }
 
-// upserted says whether a find-and-modify with upsert has written. Of two that insert at once, one finds the other's.
-func upserted(err error) (bool, error) {
-	if mongo.IsDuplicateKeyError(err) {
+// take takes a lock whose time has passed. Of two that insert at once, one finds the other's.
+func (l *documents) take(ctx context.Context, key string) (bool, error) {
+	now := time.Now()
+	free := bson.D{{Key: "_id", Value: key}, {Key: "until", Value: bson.D{{Key: "$lte", Value: now}}}}
+	mine := bson.D{{Key: "until", Value: now.Add(l.target.lease)}, {Key: "owner", Value: l.target.name}}
+	err := l.locks.FindOneAndUpdate(ctx, free, bson.D{{Key: "$set", Value: mine}},
+		options.FindOneAndUpdate().SetUpsert(true)).Err()
+	switch {
+	case mongo.IsDuplicateKeyError(err):
 		return false, nil
-	}
-	if errors.Is(err, mongo.ErrNoDocuments) { // there was none before
+	case errors.Is(err, mongo.ErrNoDocuments): // there was none before
 		err = nil
 	}
 	return err == nil, err
 }
 
-func (l *mongoLocks) acquire(ctx context.Context, key string) (held, error) {
-	if err := poll(ctx, func() (bool, error) { return l.take(ctx, key) }); err != nil {
-		return held{}, err
+// own changes until when a lock is held, if its time has not passed.
+func (l *documents) own(ctx context.Context, key string, until time.Time) error {
+	res, err := l.locks.UpdateOne(ctx, bson.D{
+		{Key: "_id", Value: key}, {Key: "owner", Value: l.target.name},
+		{Key: "until", Value: bson.D{{Key: "$gt", Value: time.Now()}}},
+	}, bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: until}}}})
+	if err == nil && res.MatchedCount == 0 {
+		err = fmt.Errorf("%s: not held", key)
 	}
-	own := bson.D{{Key: "_id", Value: key}, {Key: "owner", Value: l.target.name}}
-	renewal := renewed(ctx, l.target.lease/3, func(ctx context.Context) error {
-		_, err := l.locks.UpdateOne(ctx, own, l.until("$owner"))
-		return err
-	})
-	return held{lost: renewal.failed, release: func(ctx context.Context) error {
-		renewal.stop()
-		res, err := l.locks.UpdateOne(ctx, own, bson.D{{Key: "$set", Value: bson.D{{
-			Key:   "until",
-			Value: time.UnixMilli(0),
-		}, {Key: "owner", Value: ""}}}})
-		if err == nil && res.MatchedCount == 0 {
-			err = fmt.Errorf("%s: not held", key)
-		}
-		return err
-	}}, nil
-}
-
-// take takes a lock that is free or has run out.
-func (l *mongoLocks) take(ctx context.Context, key string) (bool, error) {
-	free := bson.D{{Key: "_id", Value: key}, {Key: "until", Value: bson.D{{Key: "$lt", Value: time.Now()}}}}
-	return upserted(l.locks.FindOneAndUpdate(ctx, free, l.until(bson.D{{Key: "$literal", Value: l.target.name}}),
-		options.FindOneAndUpdate().SetUpsert(true)).Err())
-}
-
-// until is an update to T from now by the server's clock.
-func (l *mongoLocks) until(owner any) mongo.Pipeline {
-	return mongo.Pipeline{{{Key: "$set", Value: bson.D{
-		{Key: "owner", Value: owner},
-		{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", l.target.lease.Milliseconds()}}}},
-	}}}}
-}
-
-// shedLocks are documents as those of ShedLock's MongoLockProvider: {_id, lockUntil, lockedAt, lockedBy}, by the
-// application's clock. They are unlocked by _id alone, and prolonged at half their time as its KeepAliveLockProvider
-// does. Its tasks do not learn when that fails. ShedLock never waits; here a waiter looks every 250 ms.
-type shedLocks struct {
-	locks  *mongo.Collection
-	target target
-}
-
-func openShedlock(_ context.Context, t target) (locks, error) {
-	locks, err := collection(t, "shedLock")
-	return &shedLocks{locks, t}, err
-}
-
-func (l *shedLocks) acquire(ctx context.Context, key string) (held, error) {
-	if err := poll(ctx, func() (bool, error) { return l.take(ctx, key) }); err != nil {
-		return held{}, err
-	}
-	own := bson.D{
-		{Key: "_id", Value: key},
-		{Key: "lockUntil", Value: bson.D{{Key: "$gt", Value: time.Now()}}},
-		{Key: "lockedBy", Value: l.target.name},
-	}
-	renewal := renewed(ctx, l.target.lease/2, func(ctx context.Context) error {
-		own[1].Value = bson.D{{Key: "$gt", Value: time.Now()}}
-		res, err := l.locks.UpdateOne(ctx, own, set("lockUntil", time.Now().Add(l.target.lease)))
-		if err == nil && res.MatchedCount == 0 {
-			err = errors.New("not extended")
-		}
-		return err
-	})
-	return held{release: func(ctx context.Context) error {
-		renewal.stop()
-		_, err := l.locks.UpdateByID(ctx, key, set("lockUntil", time.Now()))
-		return err
-	}}, nil
-}
-
-// take takes a lock whose time has passed.
-func (l *shedLocks) take(ctx context.Context, key string) (bool, error) {
-	now := time.Now()
-	free := bson.D{{Key: "_id", Value: key}, {Key: "lockUntil", Value: bson.D{{Key: "$lte", Value: now}}}}
-	return upserted(l.locks.FindOneAndUpdate(ctx, free, bson.D{{Key: "$set", Value: bson.D{
-		{Key: "lockUntil", Value: now.Add(l.target.lease)},
-		{Key: "lockedAt", Value: now},
-		{Key: "lockedBy", Value: l.target.name},
-	}}}, options.FindOneAndUpdate().SetUpsert(true)).Err())
-}
-
-func set(field string, value any) bson.D {
-	return bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: value}}}}
+	return err
 }

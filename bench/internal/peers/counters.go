@@ -3,11 +3,12 @@
 package peers
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -43,6 +44,12 @@ func between(read func(context.Context) (rates, error)) func(context.Context, ti
 type metrics []string
 
 func scrape(ctx context.Context, url, token string) (metrics, error) {
+	text, err := get(ctx, url, token)
+	return strings.Split(string(text), "\n"), err
+}
+
+// get returns what a URL answers with 200.
+func get(ctx context.Context, url, token string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -58,13 +65,24 @@ func scrape(ctx context.Context, url, token string) (metrics, error) {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // only read
-	var m metrics
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		m = append(m, lines.Text())
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	return m, lines.Err()
+	return text, err
+}
+
+// versionAt is what the JSON at a URL says in a field.
+func versionAt(ctx context.Context, url, token, field string) string {
+	text, err := get(ctx, url, token)
+	if err != nil {
+		return "?"
+	}
+	var said map[string]string
+	if json.Unmarshal(text, &said) != nil || said[field] == "" {
+		return "?"
+	}
+	return strings.TrimPrefix(said[field], "v")
 }
 
 // sum adds up the series of a metric that have these labels.

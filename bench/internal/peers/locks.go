@@ -4,7 +4,6 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,11 +12,10 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/test/testprocess"
 )
 
 // Locks measures pkg/mutex beside other locks, each on the same server as its rivals, and returns a table for each
-// server: those that l.Stores names, or all. A server that cannot be had is noted, and left out.
+// server: those that l.Servers names, or all. A server that cannot be had is noted, and left out.
 func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 	quiet := l.Quiet.Part()
 	defer quiet.Close()
@@ -28,7 +26,7 @@ func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 		}
 	}()
 	for _, g := range groups {
-		if len(l.Stores) > 0 && !slices.Contains(l.Stores, g.name) {
+		if len(l.Servers) > 0 && !slices.Contains(l.Servers, g.name) {
 			continue
 		}
 		t, err := g.open(ctx, l)
@@ -48,7 +46,7 @@ func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 		}
 	}
 	if len(tables) == 0 {
-		return "", fmt.Errorf("no server of %v", l.Stores)
+		return "", fmt.Errorf("no server of %v", l.Servers)
 	}
 	losses(ctx, l, tables)
 	var b strings.Builder
@@ -62,7 +60,7 @@ func Locks(ctx context.Context, l *lab.Lab) (string, error) {
 	return b.String(), ctx.Err()
 }
 
-// open starts the server of a group, and finds out which of its systems can be had.
+// open starts the server of a group.
 func (g group) open(ctx context.Context, l *lab.Lab) (lockTable, error) {
 	dir, err := os.MkdirTemp(l.Work, g.name+"-")
 	if err != nil {
@@ -75,17 +73,7 @@ func (g group) open(ctx context.Context, l *lab.Lab) (lockTable, error) {
 	if err != nil {
 		return lockTable{}, err
 	}
-	t := lockTable{site: s}
-	for _, c := range g.columns(s) {
-		_, err := c.command(ctx)
-		if errors.Is(err, testprocess.ErrMissing) {
-			l.Note("  "+c.name(), "not measured: %v", err)
-			continue
-		}
-		c.problem("holder", err)
-		t.columns = append(t.columns, c)
-	}
-	return t, nil
+	return lockTable{s, g.columns(s)}, nil
 }
 
 // losses are mostly waiting for a lease to run out: all systems at once, so that all have the same machine.
@@ -105,79 +93,3 @@ func losses(ctx context.Context, l *lab.Lab, tables []lockTable) {
 		together("partition", func(c *column) error { return c.partition(ctx, round) })
 	}
 }
-
-// lockTable is what was measured on one server.
-type lockTable struct {
-	site    site
-	columns []*column
-}
-
-// lockRows are the lines of such a table. base is pkg/mutex; nil where it is not among the columns.
-func lockRows() []row {
-	t := fmt.Sprintf("T = %.0f s", crashLease.Seconds())
-	return []row{
-		{"lock and unlock, alone: p50 / p99", func(c, _ *column) string { return spread(c.took, 99) }},
-		{"– p50 as a ratio", func(c, base *column) string { return ratioTo(c.took, base, took) }},
-		{
-			fmt.Sprintf("%d waiters, hand-over gap: p50 / p99", crowdSize),
-			func(c, _ *column) string { return c.crowded.gap() },
-		},
-		{"– p50 as a ratio", func(c, base *column) string { return ratioTo(c.crowded.gaps, base, crowdGaps) }},
-		{"– most later askers before one", func(c, _ *column) string {
-			if len(c.crowded.overtaken) == 0 {
-				return none
-			}
-			return fmt.Sprint(slices.Max(c.crowded.overtaken))
-		}},
-		{"kill -9 of the holder, " + t + ": p50 / longest until the next has it", func(c, _ *column) string {
-			return spread(c.failovers, 100)
-		}},
-		{"holder frozen for 2 T, " + t + ": both act for", func(c, _ *column) string { return clashes(c.frozen) }},
-		{
-			"holder cut off from the server, " + t + ": both act for",
-			func(c, _ *column) string { return clashes(c.cutOff) },
-		},
-		{
-			fmt.Sprintf("idle, %d locks on %d holders, T = %.0f s: writes / reads a second", idleLocks, idleHolders,
-				lease.Seconds()), idleCell,
-		},
-		{"waiters and renewals", func(c, _ *column) string { return c.poll }},
-	}
-}
-
-func took(c *column) []time.Duration      { return c.took }
-func crowdGaps(c *column) []time.Duration { return c.crowded.gaps }
-
-func ratioTo(all []time.Duration, base *column, of func(*column) []time.Duration) string {
-	if base == nil {
-		return none
-	}
-	return ratio(all, of(base))
-}
-
-// String is Markdown.
-func (t lockTable) String() string { return t.markdown(lockRows()) }
-
-func (t lockTable) markdown(rows []row) string {
-	var base *column
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n| %s |", t.site.server)
-	for _, c := range t.columns {
-		fmt.Fprintf(&b, " %s |", c.name())
-		if c.id == mutexID {
-			base = c
-		}
-	}
-	b.WriteString("\n|" + strings.Repeat("---|", len(t.columns)+1) + "\n")
-	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s |", r.title)
-		for _, c := range t.columns {
-			fmt.Fprintf(&b, " %s |", r.cell(c, base))
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
-// head says how all of them were measured.
-func head(quiet *lab.Quiet) string { return quiet.Measured() + " Holders are processes.\n" }

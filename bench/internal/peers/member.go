@@ -45,13 +45,13 @@ const (
 
 // startMember starts a holder and waits until it is ready.
 func startMember(ctx context.Context, p Peer, t target) (*member, error) {
-	args, err := p.command(ctx)
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	m := &member{errs: &strings.Builder{}, ended: make(chan struct{}), waiting: map[string]chan answer{}}
-	args = append(args, "-peer", p.id, "-uri", t.uri, "-token", t.token, "-name", t.name, "-lease", t.lease.String())
-	m.cmd = exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // a program of the bench
+	m.cmd = exec.CommandContext(ctx, self, HolderCommand, "-peer", p.id, "-uri", t.uri, "-token", t.token, "-name",
+		t.name, "-lease", t.lease.String()) //nolint:gosec // this program
 	m.cmd.Stderr = m.errs
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -72,15 +72,6 @@ func startMember(ctx context.Context, p Peer, t target) (*member, error) {
 		return nil, fmt.Errorf("%w: %s", a.err, m.errs)
 	}
 	return m, nil
-}
-
-// command is that of a Holder, without its flags.
-func (p Peer) command(ctx context.Context) ([]string, error) {
-	if p.program != nil {
-		return p.program(ctx)
-	}
-	self, err := os.Executable()
-	return []string{self, HolderCommand}, err
 }
 
 func (m *member) read(out io.Reader) {

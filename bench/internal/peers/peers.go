@@ -4,19 +4,13 @@ package peers
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/shardctl/shardctl/bench/internal/lab"
-	"github.com/shardctl/shardctl/test/testprocess"
-	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // HolderCommand is the argument by which this program is a Holder.
@@ -29,10 +23,8 @@ type Peer struct {
 	title  string // %s: the version
 	poll   string // how its waiters learn of a release
 	open   func(context.Context, target) (locks, error)
-	// program is the command of a Holder that is no part of this program, without its flags.
-	program func(context.Context) ([]string, error)
-	start   func(context.Context, *lab.Lab, string) (site, error) // in a directory of its own
-	bound   func(lease time.Duration) string                      // of a fail-over
+	start  func(context.Context, *lab.Lab, string) (site, error) // in a directory of its own
+	bound  func(lease time.Duration) string                      // of a fail-over
 }
 
 // All are the systems in the order of the table.
@@ -67,7 +59,7 @@ var All = []Peer{
 	},
 	{
 		id: "mongo", title: "a document per lock in MongoDB, hand-written",
-		poll: "looks every 250 ms; renewed every T/3", open: openMongo, start: startMongo,
+		poll: "looks every 250 ms; renewed every T/3", open: openDocuments(3, true), start: startMongo,
 		bound: func(t time.Duration) string { return fmt.Sprintf("⅔ T to T + 0.25 s = %v", t+mongoPoll) },
 	},
 }
@@ -109,20 +101,12 @@ var rivals = []Peer{
 		poll: "looks every 50–250 ms; the user extends, here every T/3", open: openRedsync,
 	},
 	{
-		id: "redisson", title: "Redisson " + redissonVersion() + ", RLock", program: redisson,
-		poll: "woken by publish and subscribe; its watchdog renews every T/3",
-	},
-	{
-		id: "redisson-fair", title: "Redisson " + redissonVersion() + ", FairLock", program: redisson,
-		poll: "woken in order; its watchdog renews every T/3",
-	},
-	{
 		id: "pglock", module: "cirello.io/pglock", title: "pglock %s",
 		poll: "looks every T; it renews every T/4", open: openPglock,
 	},
 	{
 		id: "shedlock", title: "documents as ShedLock's",
-		poll: "looks every 250 ms (ShedLock does not wait); renewed every T/2", open: openShedlock,
+		poll: "looks every 250 ms (ShedLock does not wait); renewed every T/2", open: openDocuments(2, false),
 	},
 }
 
@@ -138,7 +122,7 @@ type group struct {
 var groups = []group{
 	{
 		"redis", startRedisAlways, func(addr string) string { return "redis://" + addr + "/1" },
-		[]string{mutexID, "redsync", "redis", "redisson", "redisson-fair"},
+		[]string{mutexID, "redsync", "redis"},
 	},
 	{"etcd", startEtcd, func(addr string) string { return "etcd://" + addr + "/bench" }, []string{mutexID, "etcd"}},
 	{"postgres", startPostgres, nil, []string{mutexID, "pglock"}},
@@ -166,60 +150,4 @@ func (g group) columns(s site) []*column {
 		all = append(all, c)
 	}
 	return all
-}
-
-// startRedisAlways starts a Redis that has each write on disk before it answers: all systems pay for what pkg/mutex
-// promises.
-func startRedisAlways(ctx context.Context, l *lab.Lab, dir string) (site, error) {
-	s, err := testservers.Open(ctx, testservers.KindRedis, filepath.Join(dir, "data"), testprocess.Options{})
-	if err != nil {
-		return site{}, err
-	}
-	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer func() { _ = client.Close() }() // only read
-	info, err := client.InfoMap(ctx, "server").Result()
-	if err != nil {
-		s.Close()
-		return site{}, err
-	}
-	return site{
-		target: target{uri: s.Addr()},
-		server: "Redis " + info["Server"]["redis_version"] + ", one node, appendfsync always",
-		idle:   between(func(ctx context.Context) (rates, error) { return redisCalls(ctx, s.Addr()) }),
-		link:   proxied(s.Addr(), s.Addr()), close: s.Close,
-	}, nil
-}
-
-// startPostgres starts one that takes the connections of many clients.
-func startPostgres(ctx context.Context, l *lab.Lab, dir string) (site, error) {
-	s, err := testservers.Open(ctx, testservers.KindPostgres, filepath.Join(dir, "data"),
-		testprocess.Options{Config: []string{"max_connections = 600"}})
-	if err != nil {
-		return site{}, err
-	}
-	uri, err := testservers.Database(ctx, s)
-	if err != nil {
-		s.Close()
-		return site{}, err
-	}
-	db, err := sql.Open("postgres", uri)
-	if err != nil {
-		s.Close()
-		return site{}, err
-	}
-	var version string
-	if err := db.QueryRowContext(ctx, "SHOW server_version").Scan(&version); err != nil {
-		s.Close()
-		return site{}, fmt.Errorf("version of PostgreSQL: %w", err)
-	}
-	version, _, _ = strings.Cut(version, " ")
-	return site{
-		target: target{uri: uri}, server: "PostgreSQL " + version + ", one node",
-		idle: between(func(ctx context.Context) (rates, error) { return postgresRows(ctx, db) }),
-		link: proxied(uri, s.Addr()),
-		close: func() {
-			_ = db.Close()
-			s.Close()
-		},
-	}, nil
 }

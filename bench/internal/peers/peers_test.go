@@ -159,10 +159,3 @@ func TestTableOfLocks(t *testing.T) {
 		}
 	}
 }
-
-// The list of jars names the one whose version the table shows.
-func TestRedissonVersion(t *testing.T) {
-	if v := redissonVersion(); !strings.HasPrefix(v, "3.") {
-		t.Errorf("version %q", v)
-	}
-}

@@ -116,7 +116,8 @@ func (c *column) promote(ctx context.Context, set *promotable) (promotion, error
 // promotions is the table.
 func promotions(version string, columns []*column) string {
 	on := site{server: fmt.Sprintf("Redis %s, a master and two replicas, T = %.0f s", version, crashLease.Seconds())}
-	return lockTable{on, columns}.markdown([]row{
+	t := lockTable{on, columns}
+	return t.markdown(t.base(), []row{
 		{"no replica has the lock: it is acknowledged", func(c, _ *column) string {
 			return fmt.Sprintf("%d of %d times", len(c.acknowledged()), len(c.promoted))
 		}},

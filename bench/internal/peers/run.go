@@ -4,15 +4,21 @@ package peers
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/shardctl/shardctl/bench/internal/lab"
 	"github.com/shardctl/shardctl/bench/internal/replicas"
-	"github.com/shardctl/shardctl/bench/internal/servers"
 	"github.com/shardctl/shardctl/test/testmongo"
 	"github.com/shardctl/shardctl/test/testprocess"
+	"github.com/shardctl/shardctl/test/testservers"
 )
 
 // Run measures all systems and returns the table.
@@ -164,41 +170,70 @@ func startMongo(ctx context.Context, l *lab.Lab, _ string) (site, error) {
 }
 
 func startEtcd(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
-	s, err := servers.Etcd(ctx, dir)
+	s, err := testservers.Open(ctx, testservers.KindEtcd, filepath.Join(dir, "data"), testprocess.Options{})
 	if err != nil {
 		return site{}, err
 	}
 	idle := between(func(ctx context.Context) (rates, error) {
-		m, err := scrape(ctx, "http://"+s.Addr+"/metrics", "")
+		m, err := scrape(ctx, "http://"+s.Addr()+"/metrics", "")
 		return rates{
 			writes: m.sum("etcd_server_proposals_committed_total"), reads: m.sum("etcd_mvcc_range_total"),
 		}, err
 	})
 	return site{
-		target: target{uri: s.Addr}, server: "etcd " + s.Version + ", one node", idle: idle,
-		link: proxied(s.Addr, s.Addr), close: s.Close,
+		target: target{uri: s.Addr()},
+		server: "etcd " + versionAt(ctx, "http://"+s.Addr()+"/version", "", "etcdserver") + ", one node", idle: idle,
+		link: proxied(s.Addr(), s.Addr()), close: s.Close,
 	}, nil
 }
 
+// startRedis starts a Redis that syncs its file every second, as the default of its documentation has it.
 func startRedis(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
-	s, err := servers.Redis(ctx, dir)
+	return redisSite(ctx, dir, "everysec")
+}
+
+// startRedisAlways starts a Redis that has each write on disk before it answers: all systems pay for what pkg/mutex
+// promises.
+func startRedisAlways(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
+	return redisSite(ctx, dir, "always")
+}
+
+func redisSite(ctx context.Context, dir, fsync string) (site, error) {
+	s, err := testprocess.Open(ctx, string(testservers.KindRedis), testservers.NewRedis("appendfsync "+fsync),
+		filepath.Join(dir, "data"), testprocess.Options{})
 	if err != nil {
 		return site{}, err
 	}
-	idle := between(func(ctx context.Context) (rates, error) { return redisCalls(ctx, s.Addr) })
+	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer func() { _ = client.Close() }() // only read
+	info, err := client.InfoMap(ctx, "server").Result()
+	if err != nil {
+		s.Close()
+		return site{}, err
+	}
 	return site{
-		target: target{uri: s.Addr}, server: "Redis " + s.Version + ", one node, appendfsync everysec",
-		idle: idle, close: s.Close,
+		target: target{uri: s.Addr()},
+		server: "Redis " + info["Server"]["redis_version"] + ", one node, appendfsync " + fsync,
+		idle:   between(func(ctx context.Context) (rates, error) { return redisCalls(ctx, s.Addr()) }),
+		link:   proxied(s.Addr(), s.Addr()), close: s.Close,
 	}, nil
 }
 
-func startKube(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
-	s, err := servers.Kube(ctx, dir)
+// startKube starts a kube-apiserver with an etcd of its own.
+func startKube(ctx context.Context, l *lab.Lab, dir string) (site, error) {
+	etcd, err := startEtcd(ctx, l, filepath.Join(dir, "etcd"))
 	if err != nil {
+		return site{}, err
+	}
+	token := rand.Text()
+	s, err := testprocess.Open(ctx, "kube-apiserver", &kubeServer{etcd: etcd.uri, token: token},
+		filepath.Join(dir, "kube"), testprocess.Options{})
+	if err != nil {
+		etcd.close()
 		return site{}, err
 	}
 	idle := between(func(ctx context.Context) (rates, error) {
-		m, err := scrape(ctx, "https://"+s.Addr+"/metrics", s.Token)
+		m, err := scrape(ctx, "https://"+s.Addr()+"/metrics", token)
 		of := func(verbs ...string) (n float64) {
 			for _, verb := range verbs {
 				n += m.sum("apiserver_request_total", `resource="leases"`, `verb="`+verb+`"`)
@@ -208,8 +243,43 @@ func startKube(ctx context.Context, _ *lab.Lab, dir string) (site, error) {
 		return rates{writes: of("POST", "PUT", "PATCH", "DELETE"), reads: of("GET", "LIST")}, err
 	})
 	return site{
-		target: target{uri: s.Addr, token: s.Token},
-		server: "kube-apiserver " + s.Version + " on etcd, one node each", idle: idle,
-		link: proxied(s.Addr, s.Addr), close: s.Close,
+		target: target{uri: s.Addr(), token: token},
+		server: "kube-apiserver " + versionAt(ctx, "https://"+s.Addr()+"/version", token, "gitVersion") +
+			" on etcd, one node each",
+		idle: idle, link: proxied(s.Addr(), s.Addr()), close: func() { s.Close(); etcd.close() },
+	}, nil
+}
+
+// startPostgres starts one that takes the connections of many clients.
+func startPostgres(ctx context.Context, l *lab.Lab, dir string) (site, error) {
+	s, err := testservers.Open(ctx, testservers.KindPostgres, filepath.Join(dir, "data"),
+		testprocess.Options{Config: []string{"max_connections = 600"}})
+	if err != nil {
+		return site{}, err
+	}
+	uri, err := testservers.Database(ctx, s)
+	if err != nil {
+		s.Close()
+		return site{}, err
+	}
+	db, err := sql.Open("postgres", uri)
+	if err != nil {
+		s.Close()
+		return site{}, err
+	}
+	var version string
+	if err := db.QueryRowContext(ctx, "SHOW server_version").Scan(&version); err != nil {
+		s.Close()
+		return site{}, fmt.Errorf("version of PostgreSQL: %w", err)
+	}
+	version, _, _ = strings.Cut(version, " ")
+	return site{
+		target: target{uri: uri}, server: "PostgreSQL " + version + ", one node",
+		idle: between(func(ctx context.Context) (rates, error) { return postgresRows(ctx, db) }),
+		link: proxied(uri, s.Addr()),
+		close: func() {
+			_ = db.Close()
+			s.Close()
+		},
 	}, nil
 }

@@ -26,22 +26,10 @@ func gaps(ctx context.Context, b *lab.Lab, name, uri string, tasks, rounds int) 
 	return lost(ctx, b, name, harness.Guard, syscall.SIGTERM, o, rounds, loss.gaps)
 }
 
-// GapsOn is Gaps on the empty database of a URI.
-func GapsOn(ctx context.Context, b *lab.Lab, uri string, rounds int) ([]time.Duration, error) {
-	return gaps(ctx, b, "gaps", uri, 4*replicas, rounds)
-}
-
-// FailoversOn is Failovers on the empty database of a URI.
-func FailoversOn(
-	ctx context.Context, b *lab.Lab, uri string, lease time.Duration, rounds int,
-) ([]time.Duration, error) {
-	o := harness.Options{StoreURI: uri, Lease: lease, Tasks: 4 * replicas}
-	return lost(ctx, b, "failovers", harness.Both, syscall.SIGKILL, o, rounds, loss.failovers)
-}
-
 // Failovers are the times from kill -9 of guard and worker to the first timestamps elsewhere.
 func Failovers(ctx context.Context, b *lab.Lab, lease time.Duration, rounds int) ([]time.Duration, error) {
-	return FailoversOn(ctx, b, "", lease, rounds)
+	o := harness.Options{Lease: lease, Tasks: 4 * replicas}
+	return lost(ctx, b, "failovers", harness.Both, syscall.SIGKILL, o, rounds, loss.failovers)
 }
 
 // ColdStart is the time from the start of n replicas on an empty database to the first timestamp of the last of their

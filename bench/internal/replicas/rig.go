@@ -20,58 +20,30 @@ import (
 const replicas = 3
 
 // rig is a cluster of real replicas that loses one and gets a new one, round after round.
-type rig struct {
-	*harness.Cluster
-
-	nextURI func() (string, error) // of the store, for one replica; nil: the cluster's
-}
+type rig struct{ *harness.Cluster }
 
 // withRig starts replicas with tasks, in balance, and ends them when measure is done. What ran is then held to what
 // must always be so: no two runs of a key at once, and rising tokens.
 func withRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, measure func(*rig) error) error {
-	return withLinkedRig(ctx, b, name, o, nil, measure)
-}
-
-// withReplicas is withRig with so many replicas.
-func withReplicas(
-	ctx context.Context, b *lab.Lab, name string, n int, o harness.Options, measure func(*rig) error,
-) error {
-	return rigged(ctx, b, name, n, o, nil, measure)
-}
-
-// withLinkedRig is withRig with a URI of the store for each replica.
-func withLinkedRig(ctx context.Context, b *lab.Lab, name string, o harness.Options, nextURI func() (string, error),
-	measure func(*rig) error,
-) error {
-	return rigged(ctx, b, name, replicas, o, nextURI, measure)
-}
-
-func rigged(ctx context.Context, b *lab.Lab, name string, n int, o harness.Options, nextURI func() (string, error),
-	measure func(*rig) error,
-) error {
 	dir, err := os.MkdirTemp(b.Work, name+"-")
 	if err != nil {
 		return err
 	}
-	if o.StoreURI == "" && nextURI == nil {
+	if o.StoreURI == "" {
 		_, uri, drop := b.DB.Fresh(ctx)
 		defer drop()
 		o.StoreURI = uri
 	}
 	o.Settle = lab.Settle
-	if o.Recorder == nil {
-		o.Recorder = []string{"--period", lab.RecordEvery.String()}
-	}
+	o.Recorder = []string{"--period", lab.RecordEvery.String()}
 	c, err := harness.NewCluster(b.Bins, dir, o)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	r := &rig{c, nextURI}
-	for range n {
-		if err := r.add(ctx); err != nil {
-			return err
-		}
+	r := &rig{c}
+	if err := r.Add(ctx, replicas); err != nil {
+		return err
 	}
 	if err := r.balanced(ctx); err != nil {
 		return err
@@ -96,18 +68,6 @@ func rigged(ctx context.Context, b *lab.Lab, name string, n int, o harness.Optio
 func sqliteURI(b *lab.Lab) (string, error) {
 	dir, err := os.MkdirTemp(b.Work, "sqlite-")
 	return "sqlite:" + filepath.Join(dir, "locks.db"), err
-}
-
-// add starts one replica more.
-func (r *rig) add(ctx context.Context) error {
-	if r.nextURI != nil {
-		uri, err := r.nextURI()
-		if err != nil {
-			return err
-		}
-		r.StoreURI = uri
-	}
-	return r.Add(ctx, 1)
 }
 
 func (r *rig) balanced(ctx context.Context) error {
@@ -148,7 +108,7 @@ func (r *rig) lose(ctx context.Context, part harness.Part, sig syscall.Signal) (
 	if _, err := leaving.Wait(waiting); err != nil {
 		return loss{}, err
 	}
-	if err := r.add(ctx); err != nil {
+	if err := r.Add(ctx, 1); err != nil {
 		return loss{}, err
 	}
 	return loss{at, keys, h}, r.balanced(ctx)
