@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -16,8 +14,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -62,56 +58,11 @@ func sendJSON(w http.ResponseWriter, r *http.Request, v any) *web.Error {
 	return sendText(w, r, mediaJSON, string(text)+"\n")
 }
 
-// answers makes each answer once for all who ask for the same while it is made. Use newAnswers.
-type answers struct {
-	flights  singleflight.Group
-	slots    chan struct{} // one for each that is made at the moment
-	patience time.Duration // how long one of them is waited for; 0: until there is one
-}
-
-func newAnswers(atOnce int) *answers { return &answers{slots: make(chan struct{}, atOnce)} }
-
 // answer is an answer, or why there is none. Nothing changes it.
 type answer struct {
 	text []byte // in gzip
 	tag  string // its ETag
 	bad  *web.Error
-}
-
-// get is what write writes, or the error that it returns. It depends on the request's address, on whether output is
-// hidden from it, and on the version of the snapshot, which is 0 where the store is asked. ctx does not end with one
-// of those who wait.
-func (a *answers) get(
-	r *http.Request, version uint64, write func(ctx context.Context, b *body) *web.Error,
-) *answer {
-	same := fmt.Sprintf("%d %t %s", version, outputHidden(r) != nil, r.URL.RequestURI())
-	lasting := context.WithoutCancel(r.Context())
-	v, _, _ := a.flights.Do(same, func() (any, error) {
-		if !a.enter() {
-			return &answer{bad: busy()}, nil
-		}
-		defer func() { <-a.slots }()
-		ctx, cancel := context.WithTimeout(lasting, web.AnswerTimeout)
-		defer cancel()
-		return makeAnswer(func(b *body) *web.Error { return write(ctx, b) }), nil
-	})
-	return v.(*answer) //nolint:forcetypeassert // as returned above
-}
-
-// enter takes a slot.
-func (a *answers) enter() bool {
-	var over <-chan time.Time
-	if a.patience > 0 {
-		timer := time.NewTimer(a.patience)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case a.slots <- struct{}{}:
-		return true
-	case <-over:
-		return false
-	}
 }
 
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}

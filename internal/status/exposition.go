@@ -1,7 +1,6 @@
 package status
 
 import (
-	"net/http"
 	"sync"
 	"time"
 
@@ -11,17 +10,10 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/shardctl/shardctl/internal/web"
-	"github.com/shardctl/shardctl/pkg/api"
 )
 
-const (
-	// metricsAge is how old what /metrics answers may be: it is made at most once in it.
-	metricsAge = time.Second
-	// maxScrapes is how many are sent the metrics at once, and maxScrapesOfClient of them to one client. Those who read
-	// slowly are among them: they keep a connection, and little else.
-	maxScrapes         = 64
-	maxScrapesOfClient = 8
-)
+// metricsAge is how old what /metrics answers may be: it is made at most once in it.
+const metricsAge = time.Second
 
 // exposition is what /metrics answers, in the text format of Prometheus. It is made once for all who ask in a second,
 // and compressed once. Use newExposition.
@@ -85,16 +77,4 @@ func (x *exposition) write(b *body) *web.Error {
 		}
 	}
 	return nil
-}
-
-// metrics answers with the metrics.
-func (s *server) metrics(x *exposition) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *web.Error {
-		leave, bad := enter(s.shares.of(r).scraping, r, api.ReasonTooManyRequests, "requests for metrics are answered")
-		if bad != nil {
-			return bad
-		}
-		defer leave()
-		return x.now().send(w, r, string(metricsFormat))
-	}
 }

@@ -31,8 +31,6 @@ const (
 	// recentEvents is how many of those that were seen last are remembered. A watcher that is further behind is dropped: it
 	// comes again and goes on after the last event that it has seen.
 	recentEvents = 5000
-	// maxEventReads is how many lists of events are made at once. Each may wait for the store.
-	maxEventReads = 8
 )
 
 // eventFeed looks for new events on behalf of all watchers, and only while there are any. What it has seen it

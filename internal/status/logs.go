@@ -28,13 +28,6 @@ const (
 	forwarded = "Shardctl-Forwarded"
 )
 
-// LogSource holds what tasks of this replica wrote lately.
-type LogSource interface {
-	// Output returns what is kept of the task; false: it is not held here, and nothing of it is kept. The caller may
-	// change the lines.
-	Output(key string) (tasks.Output, bool)
-}
-
 // taskLogs answers with what tasks wrote lately.
 type taskLogs struct {
 	server *server
@@ -117,19 +110,6 @@ type peers struct {
 	client *http.Client
 	scheme string
 	vouch  func(r *http.Request, instance, target string) string
-}
-
-// peers asks as configured. Where an address leads is what a member says of itself: it may not lead on elsewhere. No
-// proxy of the environment comes between replicas: it is for the world outside, and would see what tasks write.
-func (c Config) peers() peers {
-	client := *c.Peers
-	if client.Transport == nil {
-		transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the library's own
-		transport.Proxy = nil
-		client.Transport = transport
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return peers{&client, c.PeerScheme, c.Vouch}
 }
 
 // ProofHeader carries what [Config.Vouch] says.

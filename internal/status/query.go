@@ -120,6 +120,36 @@ func isOdd(text string) bool {
 	return strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text)
 }
 
+// parameters are those of the query. They are not longer than allowed.
+func parameters(r *http.Request) (url.Values, *web.Error) {
+	if n := len(r.URL.RawQuery); n > maxQuery {
+		return nil, web.Invalid(api.FieldError{
+			Field: "query", Message: fmt.Sprintf("it has %d bytes; at most %d are taken", n, maxQuery),
+		})
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, web.Invalid(
+			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
+		)
+	}
+	return values, nil
+}
+
+// withoutParameters refuses a request that has any.
+func withoutParameters(e web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
+		values, bad := parameters(r)
+		if bad != nil {
+			return bad
+		}
+		if errs := checkParameters(values, r.URL.Path, nil); len(errs) > 0 {
+			return web.Invalid(errs...)
+		}
+		return e(w, r)
+	}
+}
+
 func (q *query) set(name, value string, states []string, now time.Time) (err error) {
 	if value == "" {
 		return nil
@@ -222,6 +252,38 @@ func (q *query) has(texts ...string) bool {
 	return q.q == "" || slices.ContainsFunc(texts, func(text string) bool {
 		return strings.Contains(strings.ToLower(text), q.q)
 	})
+}
+
+func (q *query) onlyGroup() string {
+	switch {
+	case q.task != "":
+		return groupOf(q.task)
+	case len(q.groups) == 1:
+		return q.groups[0]
+	}
+	return ""
+}
+
+// wantsMutexes says whether locks of programs can be among what is asked for. They are in no group.
+func (q *query) wantsMutexes() bool {
+	return len(q.groups) == 0 && (len(q.kinds) == 0 || slices.ContainsFunc(q.kinds, api.LockKind.OfProgram))
+}
+
+func groupOf(key string) string {
+	for i := range key {
+		if key[i] == '/' {
+			return key[:i]
+		}
+	}
+	return key
+}
+
+func names[S ~string](states []S) []string {
+	list := make([]string, len(states))
+	for i, s := range states {
+		list[i] = string(s)
+	}
+	return list
 }
 
 // scope is the part of a request that a continued one must repeat.

@@ -1,12 +1,102 @@
 package status
 
 import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 )
+
+// openAPI is made by TestOpenAPIIsGenerated, from the routes, the changes and the types of package api.
+//
+//go:generate go test -run ^TestOpenAPIIsGenerated$ -update
+//go:embed openapi.json
+var openAPI []byte
+
+// openAPIOfReads is the description without changes.
+var openAPIOfReads = sync.OnceValues(func() ([]byte, error) {
+	var doc map[string]json.RawMessage
+	var paths map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(openAPI, &doc); err != nil {
+		return nil, fmt.Errorf("openapi.json: %w", err)
+	}
+	if err := json.Unmarshal(doc["paths"], &paths); err != nil {
+		return nil, fmt.Errorf("openapi.json: paths: %w", err)
+	}
+	for path, methods := range paths {
+		if _, changes := methods["post"]; changes {
+			delete(paths, path)
+		}
+	}
+	reads, err := json.Marshal(paths)
+	if err != nil {
+		return nil, fmt.Errorf("openapi.json: paths: %w", err)
+	}
+	doc["paths"] = reads
+	return json.MarshalIndent(doc, "", " ")
+})
+
+// openapi describes what the listener takes that was asked: changes only where they are taken.
+func openapi(w http.ResponseWriter, r *http.Request) *web.Error {
+	text := openAPI
+	if accessOf(r.Context()).Changes == ChangesNone {
+		var err error
+		if text, err = openAPIOfReads(); err != nil {
+			return internal(err)
+		}
+	}
+	return sendText(w, r, mediaJSON, string(text))
+}
+
+// New returns the handler of everything that only reads: the page, the API, health and metrics. It takes GET and HEAD
+// alone and may be mounted on several listeners. Use [Serve] to serve it, or connections that watch hold up a shutdown.
+func New(c Config) http.Handler {
+	c = c.withDefaults()
+	return handler(c, newServer(c))
+}
+
+// handler serves the routes.
+func handler(c Config, s *server) http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range s.routes(c) {
+		handle := route.handle
+		if !route.unlimited {
+			handle = s.limited(handle)
+		}
+		mux.Handle(route.path, readOnly(handle))
+	}
+	mux.Handle("/", web.Handler(func(_ http.ResponseWriter, r *http.Request) *web.Error {
+		return web.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
+	}))
+	return web.Shielded(mux, c.Logger)
+}
+
+func readOnly(e web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return web.NotAllowed("GET, HEAD", "%s only reads: use GET", r.URL.Path)
+		}
+		return e(w, r)
+	}
+}
+
+// limited refuses requests beyond how many are answered at once.
+func (s *server) limited(e web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
+		leave, bad := enter(s.shares.of(r).answering, r, api.ReasonTooManyRequests, "requests are answered")
+		if bad != nil {
+			return bad
+		}
+		defer leave()
+		return e(w, r.WithContext(context.WithValue(r.Context(), answeringKey{}, leave)))
+	}
+}
 
 // route is a path that answers GET and HEAD: what answers, and what openapi.json says of it. Its path parameters are in
 // the path. Paths under /api take a token.
@@ -109,18 +199,15 @@ func (s *server) objectRoutes(c Config) []route {
 	}}
 }
 
-// handler serves the routes.
-func handler(c Config, s *server) http.Handler {
-	mux := http.NewServeMux()
-	for _, route := range s.routes(c) {
-		handle := route.handle
-		if !route.unlimited {
-			handle = s.limited(handle)
-		}
-		mux.Handle(route.path, readOnly(handle))
+// peers asks as configured. Where an address leads is what a member says of itself: it may not lead on elsewhere. No
+// proxy of the environment comes between replicas: it is for the world outside, and would see what tasks write.
+func (c Config) peers() peers {
+	client := *c.Peers
+	if client.Transport == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the library's own
+		transport.Proxy = nil
+		client.Transport = transport
 	}
-	mux.Handle("/", web.Handler(func(_ http.ResponseWriter, r *http.Request) *web.Error {
-		return web.NotFound("there is nothing at %s; /openapi.json lists what there is", r.URL.Path)
-	}))
-	return web.Shielded(mux, c.Logger)
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return peers{&client, c.PeerScheme, c.Vouch}
 }

@@ -1,11 +1,8 @@
 package status
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -47,13 +44,6 @@ type Config struct {
 
 // maxWatchers is how many connections may watch a replica at once, unless [Config] says otherwise.
 const maxWatchers = 256
-
-// New returns the handler of everything that only reads: the page, the API, health and metrics. It takes GET and HEAD
-// alone and may be mounted on several listeners. Use [Serve] to serve it, or connections that watch hold up a shutdown.
-func New(c Config) http.Handler {
-	c = c.withDefaults()
-	return handler(c, newServer(c))
-}
 
 func (c Config) withDefaults() Config {
 	if c.Registry == nil {
@@ -112,15 +102,6 @@ func newServer(c Config) *server {
 	}
 }
 
-func readOnly(e web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *web.Error {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return web.NotAllowed("GET, HEAD", "%s only reads: use GET", r.URL.Path)
-		}
-		return e(w, r)
-	}
-}
-
 // snapshot is the newest one, or the error before the first.
 func (s *server) snapshot() (*snapshot.Cluster, *web.Error) {
 	snapshot := s.source.Snapshot()
@@ -130,36 +111,6 @@ func (s *server) snapshot() (*snapshot.Cluster, *web.Error) {
 		)
 	}
 	return snapshot, nil
-}
-
-// parameters are those of the query. They are not longer than allowed.
-func parameters(r *http.Request) (url.Values, *web.Error) {
-	if n := len(r.URL.RawQuery); n > maxQuery {
-		return nil, web.Invalid(api.FieldError{
-			Field: "query", Message: fmt.Sprintf("it has %d bytes; at most %d are taken", n, maxQuery),
-		})
-	}
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, web.Invalid(
-			api.FieldError{Field: "query", Message: strings.TrimPrefix(err.Error(), "invalid ")},
-		)
-	}
-	return values, nil
-}
-
-// withoutParameters refuses a request that has any.
-func withoutParameters(e web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *web.Error {
-		values, bad := parameters(r)
-		if bad != nil {
-			return bad
-		}
-		if errs := checkParameters(values, r.URL.Path, nil); len(errs) > 0 {
-			return web.Invalid(errs...)
-		}
-		return e(w, r)
-	}
 }
 
 func (s *server) query(r *http.Request, path string, params, states []string) (query, *web.Error) {
@@ -182,49 +133,4 @@ func (s *server) answers(r *http.Request, q *query) *answers {
 		return s.whole
 	}
 	return s.shares.of(r).filtered
-}
-
-// How many requests of a share are answered at once, those that watch not counted.
-const (
-	maxAnswers         = 64
-	maxAnswersOfClient = 16
-)
-
-// watchShare is the part of all watches that one client may have.
-const watchShare = 4
-
-type answeringKey struct{}
-
-// limited refuses requests beyond how many are answered at once.
-func (s *server) limited(e web.Handler) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) *web.Error {
-		leave, bad := enter(s.shares.of(r).answering, r, api.ReasonTooManyRequests, "requests are answered")
-		if bad != nil {
-			return bad
-		}
-		defer leave()
-		return e(w, r.WithContext(context.WithValue(r.Context(), answeringKey{}, leave)))
-	}
-}
-
-// stopAnswering gives back the request's place among those that are answered, since it has one among those that watch.
-func stopAnswering(r *http.Request) {
-	if leave, ok := r.Context().Value(answeringKey{}).(func()); ok {
-		leave()
-	}
-}
-
-// enter counts the request, until leave is called, or refuses it. what says what too many do.
-func enter(f *web.InFlight, r *http.Request, reason, what string) (leave func(), bad *web.Error) {
-	leave, entry := f.Enter(web.Client(r))
-	switch entry {
-	case web.ClientFull:
-		bad = web.NewError(http.StatusTooManyRequests, reason,
-			"%d %s already that come from your address, as many as from one; try again later", f.MostOfOne, what)
-		bad.RetryAfter = time.Second
-	case web.Full:
-		bad = web.Unavailable(reason, "%d %s already; try again later", f.Most, what)
-	case web.Entered:
-	}
-	return leave, bad
 }

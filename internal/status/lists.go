@@ -3,7 +3,9 @@ package status
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
@@ -162,11 +164,6 @@ func lockCollection() collection[api.Lock] {
 	}
 }
 
-// wantsMutexes says whether locks of programs can be among what is asked for. They are in no group.
-func (q *query) wantsMutexes() bool {
-	return len(q.groups) == 0 && (len(q.kinds) == 0 || slices.ContainsFunc(q.kinds, api.LockKind.OfProgram))
-}
-
 func holdsOrWaits(q *query, l *api.Lock) bool {
 	return q.onInstance(l.Instance) ||
 		slices.ContainsFunc(l.Holders, func(h api.LockHolder) bool { return q.onlyInstance(h.Instance) }) ||
@@ -244,10 +241,164 @@ func groupOfOverride(o *api.Override) string {
 	return groupOf(o.Name)
 }
 
-func names[S ~string](states []S) []string {
-	list := make([]string, len(states))
-	for i, s := range states {
-		list[i] = string(s)
+const eventsPath = "/api/v1/events"
+
+// eventParams are the conditions that the list of events takes.
+var eventParams = []string{"group", "task", "instance", "q", "since"}
+
+func matchEvent(q *query, e *api.Event) bool {
+	instance := len(q.instances) == 0 || slices.Contains(q.instances, e.From) || slices.Contains(q.instances, e.To)
+	return instance && (q.task == "" || q.task == e.Key) && q.inGroup(groupOf(e.Key)) && !e.Time.Before(q.since) &&
+		q.has(e.Key, e.Type, e.Reason, e.From, e.To, e.By, shownEvent(e, q.hidden).Message)
+}
+
+// ownerLists makes the owners of a snapshot from its tasks and instances. It keeps the newest list: snapshots share
+// their tasks while nothing changes.
+type ownerLists struct {
+	mu        sync.Mutex
+	tasks     snapshot.List[api.Task]
+	addresses map[string]string // by session
+	list      []api.KeyOwner
+}
+
+func (l *ownerLists) of(s *snapshot.Cluster) []api.KeyOwner {
+	addresses := s.Addresses()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks != s.Tasks || !maps.Equal(addresses, l.addresses) {
+		l.tasks, l.addresses, l.list = s.Tasks, addresses, snapshot.Owners(s.Tasks.All(), addresses)
 	}
-	return list
+	return l.list
+}
+
+// ownerCollection is the list of owners. What is left of a lease is as of when it is shown.
+func ownerCollection(source snapshot.Source) collection[api.KeyOwner] {
+	lists := &ownerLists{}
+	return collection[api.KeyOwner]{
+		path:   "/api/v1/owners",
+		params: []string{"group", "instance", "for", "q"},
+		items:  lists.of,
+		id:     func(o *api.KeyOwner) string { return o.Key },
+		match: func(q *query, o *api.KeyOwner) bool {
+			return q.inGroup(o.Group) && q.onInstance(o.Instance) && (q.task == "" || q.task == o.Key) &&
+				q.has(o.Key, o.Instance, o.Address)
+		},
+		shown: func(o *api.KeyOwner, _ bool) *api.KeyOwner {
+			shown := *o
+			shown.ValidForSeconds = source.Snapshot().Leases[o.Session].Seconds()
+			return &shown
+		},
+		same: func(a, b *api.KeyOwner) bool { return *a == *b },
+	}
+}
+
+// change is one item that differs between two snapshots; before or after is nil when it is not there.
+type change[T any] struct{ before, after *T }
+
+// diff compares two lists, both in order of id.
+func diff[T any](before, after []T, id func(*T) string, same func(a, b *T) bool) []change[T] {
+	if identical(before, after) {
+		return nil // while nothing has changed, one snapshot shares its lists with the next
+	}
+	var changes []change[T]
+	i, j := 0, 0
+	for i < len(before) || j < len(after) {
+		switch {
+		case j == len(after) || i < len(before) && id(&before[i]) < id(&after[j]):
+			changes = append(changes, change[T]{before: &before[i]})
+			i++
+		case i == len(before) || id(&before[i]) > id(&after[j]):
+			changes = append(changes, change[T]{after: &after[j]})
+			j++
+		default:
+			if !same(&before[i], &after[j]) {
+				changes = append(changes, change[T]{&before[i], &after[j]})
+			}
+			i++
+			j++
+		}
+	}
+	return changes
+}
+
+// identical says whether both are the same list in memory, or empty.
+func identical[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// Times below are all of UTC in milliseconds, so that == compares moments.
+
+func sameTask(a, b *api.Task) bool {
+	return a.State == b.State && a.Owner == b.Owner && a.Restarts == b.Restarts && a.Reason == b.Reason &&
+		a.Message == b.Message && a.LastError == b.LastError && a.PinnedTo == b.PinnedTo && a.Kind == b.Kind &&
+		a.StateSince == b.StateSince && a.NextRunAt == b.NextRunAt && maps.Equal(a.Labels, b.Labels) &&
+		sameValue(a.Lag, b.Lag) && sameValue(a.Load, b.Load) && slices.Equal(a.Overrides, b.Overrides) &&
+		a.Weight == b.Weight && a.DeclaredWeight == b.DeclaredWeight
+}
+
+// sameValue compares what pointers lead to; nil is like nil alone.
+func sameValue[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+func sameGroup(a, b *api.Group) bool {
+	return a.Name == b.Name && a.TaskCounts == b.TaskCounts && a.Imbalance == b.Imbalance &&
+		sameValue(a.Cap, b.Cap) && sameValue(a.Capacity, b.Capacity) && sameValue(a.Headroom, b.Headroom) &&
+		slices.Equal(a.Overrides, b.Overrides) && sameDiscovery(a.Discovery, b.Discovery) &&
+		sameValue(a.Weights, b.Weights) && a.Slots == b.Slots
+}
+
+// sameDiscovery leaves out when a look last succeeded, which would be the only news of an idle cluster.
+func sameDiscovery(a, b *api.Discovery) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.LookedAt, y.LookedAt = api.Time{}, api.Time{}
+	return x == y
+}
+
+// ageStep is how coarsely watchers hear of the age of heartbeats, in seconds. That of a live instance goes up and down
+// all the time and would be the only news of an idle cluster.
+const ageStep = 5
+
+func sameInstance(a, b *api.Instance) bool {
+	return a.State == b.State && a.Message == b.Message &&
+		int(a.HeartbeatAgeSeconds/ageStep) == int(b.HeartbeatAgeSeconds/ageStep) &&
+		a.Zone == b.Zone && a.Version == b.Version && a.Revision == b.Revision && a.Address == b.Address &&
+		a.AppAddress == b.AppAddress && a.StartedAt == b.StartedAt && maps.Equal(a.Labels, b.Labels) &&
+		maps.Equal(a.Owned, b.Owned) && maps.Equal(a.Caps, b.Caps) &&
+		slices.Equal(a.Overrides, b.Overrides) && sameApplication(a.Application, b.Application)
+}
+
+func sameApplication(a, b *api.Application) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID && a.PID == b.PID && a.Ready == b.Ready && a.Message == b.Message && a.Since == b.Since &&
+		lastCall(a) == lastCall(b) && maps.Equal(a.Status, b.Status) && slices.Equal(a.Stopping, b.Stopping)
+}
+
+// lastCall is the age of the last call, as coarsely as that of heartbeats; below 0: not known.
+func lastCall(a *api.Application) int {
+	if a.LastCallAgeSeconds == nil {
+		return -1
+	}
+	return int(*a.LastCallAgeSeconds / ageStep)
+}
+
+// sameStatus leaves out when it was observed, which every snapshot changes.
+func sameStatus(a, b *api.Status) bool {
+	return a.Cluster == b.Cluster && a.Instance == b.Instance && a.Version == b.Version && a.Stale == b.Stale &&
+		a.Ready == b.Ready && a.Draining == b.Draining && a.Store == b.Store &&
+		slices.EqualFunc(a.Groups, b.Groups, func(x, y api.Group) bool { return sameGroup(&x, &y) }) &&
+		slices.Equal(a.Problems, b.Problems)
+}
+
+func sameLock(a, b *api.Lock) bool {
+	return a.Key == b.Key && a.Owner == b.Owner && a.Reason == b.Reason && a.Message == b.Message &&
+		a.Next == b.Next && a.Suspended == b.Suspended && a.Kind == b.Kind && a.Limit == b.Limit &&
+		a.KeptUntil == b.KeptUntil && slices.Equal(a.Holders, b.Holders) &&
+		a.Waiting == b.Waiting && slices.Equal(a.Queue, b.Queue)
 }

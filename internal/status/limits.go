@@ -3,14 +3,37 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
+)
+
+// How many requests of a share are answered at once, those that watch not counted.
+const (
+	maxAnswers         = 64
+	maxAnswersOfClient = 16
+)
+
+// watchShare is the part of all watches that one client may have.
+const watchShare = 4
+
+const (
+	// maxScrapes is how many are sent the metrics at once, and maxScrapesOfClient of them to one client. Those who read
+	// slowly are among them: they keep a connection, and little else.
+	maxScrapes         = 64
+	maxScrapesOfClient = 8
+	// maxEventReads is how many lists of events are made at once. Each may wait for the store.
+	maxEventReads = 8
+	// eventTimeout limits one reading, so that a store that hangs does not hold requests.
+	eventTimeout = 5 * time.Second
 )
 
 // share is what requests take from that there is not enough of for everybody. Strangers have one, and those who are
@@ -72,6 +95,75 @@ func (s shares) of(r *http.Request) *share {
 		return s.trusted
 	}
 	return s.public
+}
+
+type answeringKey struct{}
+
+// stopAnswering gives back the request's place among those that are answered, since it has one among those that watch.
+func stopAnswering(r *http.Request) {
+	if leave, ok := r.Context().Value(answeringKey{}).(func()); ok {
+		leave()
+	}
+}
+
+// enter counts the request, until leave is called, or refuses it. what says what too many do.
+func enter(f *web.InFlight, r *http.Request, reason, what string) (leave func(), bad *web.Error) {
+	leave, entry := f.Enter(web.Client(r))
+	switch entry {
+	case web.ClientFull:
+		bad = web.NewError(http.StatusTooManyRequests, reason,
+			"%d %s already that come from your address, as many as from one; try again later", f.MostOfOne, what)
+		bad.RetryAfter = time.Second
+	case web.Full:
+		bad = web.Unavailable(reason, "%d %s already; try again later", f.Most, what)
+	case web.Entered:
+	}
+	return leave, bad
+}
+
+// answers makes each answer once for all who ask for the same while it is made. Use newAnswers.
+type answers struct {
+	flights  singleflight.Group
+	slots    chan struct{} // one for each that is made at the moment
+	patience time.Duration // how long one of them is waited for; 0: until there is one
+}
+
+func newAnswers(atOnce int) *answers { return &answers{slots: make(chan struct{}, atOnce)} }
+
+// get is what write writes, or the error that it returns. It depends on the request's address, on whether output is
+// hidden from it, and on the version of the snapshot, which is 0 where the store is asked. ctx does not end with one
+// of those who wait.
+func (a *answers) get(
+	r *http.Request, version uint64, write func(ctx context.Context, b *body) *web.Error,
+) *answer {
+	same := fmt.Sprintf("%d %t %s", version, outputHidden(r) != nil, r.URL.RequestURI())
+	lasting := context.WithoutCancel(r.Context())
+	v, _, _ := a.flights.Do(same, func() (any, error) {
+		if !a.enter() {
+			return &answer{bad: busy()}, nil
+		}
+		defer func() { <-a.slots }()
+		ctx, cancel := context.WithTimeout(lasting, web.AnswerTimeout)
+		defer cancel()
+		return makeAnswer(func(b *body) *web.Error { return write(ctx, b) }), nil
+	})
+	return v.(*answer) //nolint:forcetypeassert // as returned above
+}
+
+// enter takes a slot.
+func (a *answers) enter() bool {
+	var over <-chan time.Time
+	if a.patience > 0 {
+		timer := time.NewTimer(a.patience)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case a.slots <- struct{}{}:
+		return true
+	case <-over:
+		return false
+	}
 }
 
 // How often the store is read for strangers, whatever they ask and however many they are. Heartbeats and changes share

@@ -2,16 +2,14 @@ package status
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // list answers with one page of a list, or watches all of it.
@@ -53,6 +51,65 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 		return answer.send(w, r, mediaJSON)
 	}
 	return answer.sendTagged(w, r, mediaJSON)
+}
+
+// listOwners is list, of the slot of a key where that is asked for.
+func (s *server) listOwners(w http.ResponseWriter, r *http.Request) *web.Error {
+	q, bad := s.query(r, s.owners.list.path, s.owners.list.params, nil)
+	if bad != nil {
+		return bad
+	}
+	if q.slotOf != "" {
+		snapshot, bad := s.snapshot()
+		if bad != nil {
+			return bad
+		}
+		if q.task, bad = slotTask(snapshot, q.groups, q.slotOf); bad != nil {
+			return bad
+		}
+	}
+	return answerList(s, s.owners, w, r, &q)
+}
+
+// slotTask is the task that is the slot of a key in the only group.
+func slotTask(s *snapshot.Cluster, groups []string, key string) (string, *web.Error) {
+	if len(groups) != 1 {
+		return "", web.Invalid(api.FieldError{Field: "for", Message: "goes with one group, which has slots"})
+	}
+	group := groups[0]
+	if g := s.Group(group); g != nil && g.Slots > 0 {
+		return tasks.SlotKey(group, key, g.Slots), nil
+	}
+	return "", web.Invalid(api.FieldError{Field: "for", Message: fmt.Sprintf("group %q has no slots", group)})
+}
+
+func (s *server) listEvents(w http.ResponseWriter, r *http.Request) *web.Error {
+	q, bad := s.query(r, eventsPath, eventParams, nil)
+	if bad != nil {
+		return bad
+	}
+	if isOdd(q.page.Key) { // the store is asked for it
+		return web.Invalid(api.FieldError{Field: "continue", Message: errToken.Error()})
+	}
+	if q.watch {
+		return s.watch.stream(w, r, func(out *stream) error { return s.feed.watch(out, &q, s.now) })
+	}
+	return s.shares.of(r).read.get(r, 0, func(ctx context.Context, b *body) *web.Error {
+		list, err := s.feed.log.page(ctx, &q, s.now(), answerPatience)
+		if errors.Is(err, errBusy) {
+			return busy()
+		}
+		if err != nil {
+			if q.page.Key != "" {
+				return web.Unavailable(
+					api.ReasonStoreUnreachable, "the store does not answer, and older events are only there",
+				)
+			}
+			list = s.feed.log.stale(&q)
+		}
+		listLines(each(list.Items), list.Continue, list.Stale)(b)
+		return nil
+	}).sendTagged(w, r, mediaJSON)
 }
 
 func (s *server) task(w http.ResponseWriter, r *http.Request) *web.Error {
@@ -141,6 +198,30 @@ func writeRuns(ctx context.Context, b *body, source snapshot.RunSource, key stri
 	return nil
 }
 
+// whoami answers with who asks.
+func whoami(w http.ResponseWriter, r *http.Request) *web.Error {
+	caller := api.Caller{Role: api.RoleNone}
+	if a := accessOf(r.Context()); a.Caller != nil {
+		var bad *web.Error
+		if caller, bad = a.Caller(); bad != nil {
+			return bad
+		}
+	}
+	return sendJSON(w, r, caller)
+}
+
+// metrics answers with the metrics.
+func (s *server) metrics(x *exposition) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) *web.Error {
+		leave, bad := enter(s.shares.of(r).scraping, r, api.ReasonTooManyRequests, "requests for metrics are answered")
+		if bad != nil {
+			return bad
+		}
+		defer leave()
+		return x.now().send(w, r, string(metricsFormat))
+	}
+}
+
 // health answers whether this replica is alive and whether it takes part.
 type health struct {
 	source       snapshot.Source
@@ -183,45 +264,4 @@ func (h health) snapshotReady() error {
 	default:
 		return nil
 	}
-}
-
-// openAPI is made by TestOpenAPIIsGenerated, from the routes, the changes and the types of package api.
-//
-//go:generate go test -run ^TestOpenAPIIsGenerated$ -update
-//go:embed openapi.json
-var openAPI []byte
-
-// openAPIOfReads is the description without changes.
-var openAPIOfReads = sync.OnceValues(func() ([]byte, error) {
-	var doc map[string]json.RawMessage
-	var paths map[string]map[string]json.RawMessage
-	if err := json.Unmarshal(openAPI, &doc); err != nil {
-		return nil, fmt.Errorf("openapi.json: %w", err)
-	}
-	if err := json.Unmarshal(doc["paths"], &paths); err != nil {
-		return nil, fmt.Errorf("openapi.json: paths: %w", err)
-	}
-	for path, methods := range paths {
-		if _, changes := methods["post"]; changes {
-			delete(paths, path)
-		}
-	}
-	reads, err := json.Marshal(paths)
-	if err != nil {
-		return nil, fmt.Errorf("openapi.json: paths: %w", err)
-	}
-	doc["paths"] = reads
-	return json.MarshalIndent(doc, "", " ")
-})
-
-// openapi describes what the listener takes that was asked: changes only where they are taken.
-func openapi(w http.ResponseWriter, r *http.Request) *web.Error {
-	text := openAPI
-	if accessOf(r.Context()).Changes == ChangesNone {
-		var err error
-		if text, err = openAPIOfReads(); err != nil {
-			return internal(err)
-		}
-	}
-	return sendText(w, r, mediaJSON, string(text))
 }

@@ -50,18 +50,6 @@ func accessOf(ctx context.Context) Access {
 	return a
 }
 
-// whoami answers with who asks.
-func whoami(w http.ResponseWriter, r *http.Request) *web.Error {
-	caller := api.Caller{Role: api.RoleNone}
-	if a := accessOf(r.Context()); a.Caller != nil {
-		var bad *web.Error
-		if caller, bad = a.Caller(); bad != nil {
-			return bad
-		}
-	}
-	return sendJSON(w, r, caller)
-}
-
 // Hidden stands in place of what tasks wrote, and of what says so, where a request may not see it.
 const Hidden = "(hidden: it needs a token)"
 
