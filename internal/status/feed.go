@@ -46,8 +46,8 @@ type eventFeed struct {
 
 	mu       sync.Mutex
 	watchers int
-	now      *tail  // nil while there are no watchers
-	stop     func() // ends looking for more and waits for it
+	now      *eventTail // nil while there are no watchers
+	stop     func()     // ends looking for more and waits for it
 }
 
 func newEventFeed(source snapshot.EventSource, lists *pace, logger logr.Logger) *eventFeed {
@@ -62,12 +62,12 @@ func newEventFeed(source snapshot.EventSource, lists *pace, logger logr.Logger) 
 }
 
 // join returns what is read for all watchers, and what to call at the end. The first of them begins it.
-func (f *eventFeed) join(ctx context.Context) (*tail, func()) {
+func (f *eventFeed) join(ctx context.Context) (*eventTail, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.watchers++; f.now == nil {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives its first watcher
-		t, done := newTail(), make(chan struct{})
+		t, done := newEventTail(), make(chan struct{})
 		go func() {
 			defer close(done)
 			f.poll(ctx, t)
@@ -132,7 +132,7 @@ func sendEvent(out *stream, q *query, e *api.Event) {
 // catchUp sends what was before. It returns the number of the next event in the tail, and the ids of those that may
 // come again.
 func (f *eventFeed) catchUp(
-	out *stream, t *tail, q *query, now time.Time,
+	out *stream, t *eventTail, q *query, now time.Time,
 ) (next int, sent map[string]bool, err error) {
 	if out.last != "" {
 		if next, ok := t.after(out.last); ok {
@@ -171,7 +171,7 @@ func (f *eventFeed) sendSince(out *stream, q *query) (map[string]bool, error) {
 // newest are the events that a watch begins with: from memory, where that is enough. sent are the ids of those that may
 // come again.
 func (f *eventFeed) newest(
-	out *stream, t *tail, q *query, now time.Time,
+	out *stream, t *eventTail, q *query, now time.Time,
 ) (list api.List[api.Event], next int, sent map[string]bool, err error) {
 	if list, next, ok := t.newest(q); ok {
 		return list, next, nil, nil
@@ -191,9 +191,9 @@ func (f *eventFeed) newest(
 	return list, next, sent, nil
 }
 
-// tail is what was read of the store's events, from the first watcher to the last. It begins with the newest events of
+// eventTail is what was read of the store's events, from the first watcher to the last. It begins with the newest events of
 // the store; the others are in the order in which they were seen. Events are numbered in this order.
-type tail struct {
+type eventTail struct {
 	looked chan struct{} // closed after the first look
 
 	mu     sync.Mutex
@@ -211,11 +211,13 @@ type tailState struct {
 	stale bool // the store did not answer last
 }
 
-func newTail() *tail { return &tail{looked: make(chan struct{}), more: make(chan struct{})} }
+func newEventTail() *eventTail {
+	return &eventTail{looked: make(chan struct{}), more: make(chan struct{})}
+}
 
 // restart has the tail begin anew with the newest events. Who watches already begins again, since there may be others
 // between these and those that it has.
-func (t *tail) restart(newest []api.Event, state tailState) {
+func (t *eventTail) restart(newest []api.Event, state tailState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state = state
@@ -229,7 +231,7 @@ func (t *tail) restart(newest []api.Event, state tailState) {
 }
 
 // add appends events that were seen, and drops the older half of those remembered whenever there are too many.
-func (t *tail) add(seen []api.Event, stale bool) {
+func (t *eventTail) add(seen []api.Event, stale bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state.stale = stale
@@ -244,13 +246,13 @@ func (t *tail) add(seen []api.Event, stale bool) {
 	t.wake()
 }
 
-func (t *tail) wake() {
+func (t *eventTail) wake() {
 	close(t.more)
 	t.more = make(chan struct{})
 }
 
 // end is the number of the next event.
-func (t *tail) end() int {
+func (t *eventTail) end() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.first + len(t.events)
@@ -258,7 +260,7 @@ func (t *tail) end() int {
 
 // since are the events from that number on, and a channel that is closed when there are more. With errBehind they are
 // not remembered any more.
-func (t *tail) since(next int) ([]api.Event, <-chan struct{}, error) {
+func (t *eventTail) since(next int) ([]api.Event, <-chan struct{}, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if next < t.first {
@@ -269,7 +271,7 @@ func (t *tail) since(next int) ([]api.Event, <-chan struct{}, error) {
 
 // after is the number of what was seen after that event, older ones that were late included; false: it is not
 // remembered.
-func (t *tail) after(id string) (next int, ok bool) {
+func (t *eventTail) after(id string) (next int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := slices.IndexFunc(t.events, func(e api.Event) bool { return e.ID == id })
@@ -278,7 +280,7 @@ func (t *tail) after(id string) (next int, ok bool) {
 
 // newest is the list that the query asks for, and the number of the event after it; false: there may be more in the
 // store that belongs to it.
-func (t *tail) newest(q *query) (list api.List[api.Event], next int, ok bool) {
+func (t *eventTail) newest(q *query) (list api.List[api.Event], next int, ok bool) {
 	t.mu.Lock()
 	state, all, first := t.state, t.events, t.first
 	t.mu.Unlock()
@@ -296,7 +298,7 @@ func (t *tail) newest(q *query) (list api.List[api.Event], next int, ok bool) {
 }
 
 // poll adds new events to the tail until ctx ends.
-func (f *eventFeed) poll(ctx context.Context, t *tail) {
+func (f *eventFeed) poll(ctx context.Context, t *eventTail) {
 	seen := seenEvents{}
 	changed := f.changed()
 	known := f.begin(ctx, t, &seen)
@@ -320,7 +322,7 @@ func (f *eventFeed) poll(ctx context.Context, t *tail) {
 }
 
 // begin reads the newest events; false: the store does not answer.
-func (f *eventFeed) begin(ctx context.Context, t *tail, seen *seenEvents) bool {
+func (f *eventFeed) begin(ctx context.Context, t *eventTail, seen *seenEvents) bool {
 	newest, err := f.log.read(ctx, snapshot.EventQuery{Limit: eventBatch})
 	if err != nil {
 		t.restart(nil, tailState{stale: true})
@@ -340,7 +342,7 @@ func (f *eventFeed) begin(ctx context.Context, t *tail, seen *seenEvents) bool {
 }
 
 // look adds the new events that the query selects; false: the store does not answer.
-func (f *eventFeed) look(ctx context.Context, t *tail, seen *seenEvents, q snapshot.EventQuery) bool {
+func (f *eventFeed) look(ctx context.Context, t *eventTail, seen *seenEvents, q snapshot.EventQuery) bool {
 	var events []api.Event
 	err := f.log.since(ctx, q, false, func(e *api.Event) error {
 		if seen.add(e) {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// list answers with one page of a list, or watches all of it.
-func list[T any](s *server, d *topic[T]) web.Handler {
+// listHandler answers with one page of a list, or watches all of it.
+func listHandler[T any](s *server, d *topic[T]) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) *web.Error {
 		q, bad := s.query(r, d.list.path, d.list.params, d.list.states)
 		if bad != nil {
@@ -23,7 +23,7 @@ func list[T any](s *server, d *topic[T]) web.Handler {
 	}
 }
 
-// listLocks is list, with mutexes as they are now where they are asked for.
+// listLocks is listHandler, with mutexes as they are now where they are asked for.
 func (s *server) listLocks(w http.ResponseWriter, r *http.Request) *web.Error {
 	q, bad := s.query(r, s.locks.list.path, s.locks.list.params, nil)
 	if bad != nil {
@@ -53,7 +53,7 @@ func answerList[T any](s *server, d *topic[T], w http.ResponseWriter, r *http.Re
 	return answer.sendTagged(w, r, mediaJSON)
 }
 
-// listOwners is list, of the slot of a key where that is asked for.
+// listOwners is listHandler, of the slot of a key where that is asked for.
 func (s *server) listOwners(w http.ResponseWriter, r *http.Request) *web.Error {
 	q, bad := s.query(r, s.owners.list.path, s.owners.list.params, nil)
 	if bad != nil {

@@ -68,10 +68,10 @@ const maxSlow = 16
 // halfTheProcessors leaves the other half to the rest, heartbeats among it.
 func halfTheProcessors() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
-func newShare(watchers int) *share {
+func newShare(watches int) *share {
 	return &share{
 		answering: &web.InFlight{Most: maxAnswers, MostOfOne: maxAnswersOfClient},
-		watching:  &web.InFlight{Most: watchers, MostOfOne: max(1, watchers/watchShare)},
+		watching:  &web.InFlight{Most: watches, MostOfOne: max(1, watches/watchShare)},
 		scraping:  &web.InFlight{Most: maxScrapes, MostOfOne: maxScrapesOfClient},
 		filtered:  newAnswers(halfTheProcessors()),
 		read:      newAnswers(maxEventReads),
@@ -84,8 +84,8 @@ func newShare(watchers int) *share {
 // shares are those of strangers and of others.
 type shares struct{ public, trusted *share }
 
-func newShares(watchers int) shares {
-	s := shares{newShare(watchers), newShare(watchers)}
+func newShares(watches int) shares {
+	s := shares{newShare(watches), newShare(watches)}
 	s.public.read.patience = answerPatience
 	return s
 }

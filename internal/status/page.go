@@ -100,8 +100,8 @@ type plainFilter struct {
 	State api.TaskState
 }
 
-// match says whether the task has each word somewhere.
-func match(words []string, t *api.Task) bool {
+// hasWords says whether the task has each word somewhere.
+func hasWords(words []string, t *api.Task) bool {
 	all := strings.ToLower(strings.Join([]string{t.Key, t.Kind, t.Instance, t.Reason, t.Message, t.LastError}, "\n"))
 	return !slices.ContainsFunc(words, func(word string) bool {
 		return !strings.Contains(all, word)
@@ -157,7 +157,7 @@ func (s *server) plainView(snapshot *snapshot.Cluster, q *query, filter plainFil
 	words := slices.Compact(slices.Sorted(strings.FieldsSeq(q.q)))
 	for i := range tasks {
 		t := shownTask(&tasks[i], q.hidden)
-		if !q.inState(string(t.State)) || !match(words, t) {
+		if !q.inState(string(t.State)) || !hasWords(words, t) {
 			continue
 		}
 		v.Matching++

@@ -149,18 +149,18 @@ func (s *server) otherRoutes(c Config) []route {
 func (s *server) listRoutes() []route {
 	return []route{
 		{
-			path: s.statuses.list.path, id: "status", handle: list(s, s.statuses), answer: api.Status{},
+			path: s.statuses.list.path, id: "status", handle: listHandler(s, s.statuses), answer: api.Status{},
 			params: []string{"watch"}, summary: "The cluster on one screen.",
 		},
-		listRoute(s.groups, "groups", "Groups, by name.", list(s, s.groups), api.List[api.Group]{}),
-		listRoute(s.tasks, "tasks", "Tasks, by key.", list(s, s.tasks), api.List[api.Task]{}),
-		listRoute(s.instances, "instances", "Instances, by name.", list(s, s.instances), api.List[api.Instance]{}),
+		listRoute(s.groups, "groups", "Groups, by name.", listHandler(s, s.groups), api.List[api.Group]{}),
+		listRoute(s.tasks, "tasks", "Tasks, by key.", listHandler(s, s.tasks), api.List[api.Task]{}),
+		listRoute(s.instances, "instances", "Instances, by name.", listHandler(s, s.instances), api.List[api.Instance]{}),
 		listRoute(s.locks, "locks", "Who holds which lock and who waits for it, by key.",
 			s.listLocks, api.List[api.Lock]{}),
 		listRoute(s.owners, "owners", "Who owns which key, and where requests for it go, by key.",
 			s.listOwners, api.List[api.KeyOwner]{}),
 		listRoute(s.overrides, "overrides", "What operators asked for and what still counts, by kind, scope and name.",
-			list(s, s.overrides), api.List[api.Override]{}),
+			listHandler(s, s.overrides), api.List[api.Override]{}),
 		{
 			path: eventsPath, id: "events", handle: s.listEvents, answer: api.List[api.Event]{},
 			summary: "What happened, newest first. A watcher that sends Last-Event-ID goes on after that event.",
