@@ -288,6 +288,10 @@ page-install: ## What it needs: npm, Chromium; Debian's packages, as root
 lint: ## golangci-lint, go vet included, with the rules of the layout
 	@$(find_lint); echo "$$lint run ./..."; "$$lint" run ./...
 
+.PHONY: comments
+comments: ## Names in comments that the code no longer has
+	go run ./test/comments .
+
 .PHONY: lint-modules
 lint-modules: ## The same for the modules that no one imports: what they are built with takes minutes to read
 	@$(find_lint); for module in $(NESTED); do (cd "$$module" && "$$lint" run --config $(CURDIR)/.golangci.yml ./...); done
