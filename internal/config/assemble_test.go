@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -143,15 +144,15 @@ func TestKindThatOnlyATestKnows(t *testing.T) {
 }
 
 // runs has a supervisor run a task until it has ended for good.
-func runs(t *testing.T, task tasks.Task, change ...func(*tasks.Config)) {
+func runs(t *testing.T, task tasks.Task, change ...func(*supervisor.Config)) {
 	t.Helper()
-	cfg := tasks.Config{
+	cfg := supervisor.Config{
 		Lease: 20 * time.Second, Logger: testr.New(t), Environ: func() []string { return []string{"WORD=twenty"} },
 	}
 	for _, c := range change {
 		c(&cfg)
 	}
-	supervisor, err := tasks.NewSupervisor(cfg)
+	supervisor, err := supervisor.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

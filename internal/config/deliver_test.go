@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/function"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest/memsource"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -106,7 +107,7 @@ func TestSinksWorkAsConfigured(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		consume(t, task, broker, func(c *tasks.Config) {
+		consume(t, task, broker, func(c *supervisor.Config) {
 			c.Registry = registry
 			c.Environ = func() []string { return []string{"PATH=" + os.Getenv("PATH"), "URL=" + server.URL} }
 		})
@@ -132,11 +133,11 @@ func TestSinksWorkAsConfigured(t *testing.T) {
 }
 
 // consume runs a task until its two messages are acknowledged.
-func consume(t *testing.T, task tasks.Task, broker *memsource.Broker, change func(*tasks.Config)) {
+func consume(t *testing.T, task tasks.Task, broker *memsource.Broker, change func(*supervisor.Config)) {
 	t.Helper()
-	cfg := tasks.Config{Lease: 20 * time.Second, Logger: testr.New(t)}
+	cfg := supervisor.Config{Lease: 20 * time.Second, Logger: testr.New(t)}
 	change(&cfg)
-	supervisor, err := tasks.NewSupervisor(cfg)
+	supervisor, err := supervisor.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

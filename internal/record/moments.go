@@ -23,3 +23,17 @@ func Bounded(ms, now int64) int64 {
 func Within(ms, now int64, d time.Duration) bool {
 	return now-ms < d.Milliseconds() && ms-now < d.Milliseconds()
 }
+
+// CorrectTicks takes back what an owner has noted whose clock was ahead, except the last tick that it fired. A clock
+// that was ahead by more than [MostAhead] has jumped over ticks, which would not be fired for as long: it takes back
+// that tick as well, and returns it. Ticks count from now on then. Else it returns the zero time.
+func (s *TaskStatus) CorrectTicks(now time.Time) (fired time.Time) {
+	ms := now.UnixMilli()
+	s.FirstSeen, s.TicksTo = min(s.FirstSeen, ms), min(s.TicksTo, ms)
+	if !Ahead(s.LastTick, ms) {
+		return time.Time{}
+	}
+	fired = time.UnixMilli(s.LastTick)
+	s.LastTick, s.TicksTo = 0, ms
+	return fired
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -90,7 +91,7 @@ func (r *Replica) newProcess(s *config.Settings, n *node, b *beside) *applicatio
 	if r.cfg.Guard != nil {
 		p.Starter = r.cfg.Guard
 	} else {
-		p.Starter = tasks.NewLocalStarter() // what it started ends with this process
+		p.Starter = supervisor.NewLocalStarter() // what it started ends with this process
 	}
 	return p
 }

@@ -35,7 +35,7 @@ const (
 	eventApplicationRefused = "ApplicationRefused" // another process called as well
 )
 
-// journal notes what happens to the tasks of this replica: runs, and events. It implements [tasks.Journal].
+// journal notes what happens to the tasks of this replica: runs, and events. It implements [supervisor.Journal].
 type journal struct {
 	instance string
 	view     func() *cluster.View
@@ -50,7 +50,7 @@ type journal struct {
 // push out everything else. Its runs show them all.
 const failedGap = time.Minute
 
-// Ran implements [tasks.Journal].
+// Ran implements [supervisor.Journal].
 func (j *journal) Ran(key elect.Key, past tasks.PastRun) {
 	run := runs.Past(j.instance, past)
 	run.Error = clip(run.Error)
@@ -99,7 +99,7 @@ func (j *journal) ran(key elect.Key, began int64) string {
 	}
 }
 
-// Missed implements [tasks.Journal].
+// Missed implements [supervisor.Journal].
 func (j *journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
 	j.note(record.Event{
 		Type: eventMissed, Key: key, To: j.instance, Message: fmt.Sprintf(
@@ -108,7 +108,7 @@ func (j *journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
 	})
 }
 
-// Looping implements [tasks.Journal].
+// Looping implements [supervisor.Journal].
 func (j *journal) Looping(key elect.Key, crash tasks.CrashLoop) {
 	why := "it ended"
 	if crash.Err != nil {
@@ -122,7 +122,7 @@ func (j *journal) Looping(key elect.Key, crash tasks.CrashLoop) {
 	})
 }
 
-// Failed implements [tasks.Journal].
+// Failed implements [supervisor.Journal].
 func (j *journal) Failed(key elect.Key, why error) {
 	text := strings.TrimPrefix(why.Error(), tasks.ErrDone.Error()+": ")
 	j.note(record.Event{Type: eventFailed, Reason: "Failed", Key: key, To: j.instance, Message: clip(text)})

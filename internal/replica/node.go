@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/runs"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -25,7 +26,7 @@ type node struct {
 	elector *elect.Elector
 	cluster elect.Cluster // of the elector
 	loop    *balancer.Loop
-	tasks   *tasks.Supervisor
+	tasks   *supervisor.Supervisor
 	changes *operate.Writer
 	runs    *runs.Keeper
 
@@ -56,7 +57,7 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	n.member.set = n.cluster.SetMember
 	n.runs = runs.NewKeeper(db, n.output, r.log.WithName("runs"))
 	n.beside = r.newBeside(s, n)
-	if n.tasks, err = tasks.NewSupervisor(r.supervisorConfig(s, n)); err != nil {
+	if n.tasks, err = supervisor.New(r.supervisorConfig(s, n)); err != nil {
 		return nil, err
 	}
 	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
@@ -81,11 +82,11 @@ func policy(s *config.Settings, c elect.Cluster) balancer.Policy {
 	return p
 }
 
-func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
-	cfg := tasks.Config{
+func (r *Replica) supervisorConfig(s *config.Settings, n *node) supervisor.Config {
+	cfg := supervisor.Config{
 		Instance: s.Instance, Lease: s.Lease.Duration, Registry: r.cfg.Registry, Output: r.cfg.Output,
 		Withheld: s.Store.Withheld, Logger: r.log.WithName("tasks"), Asked: (&taskRequests{view: n.cluster.View}).get,
-		Observers: tasks.Observers{
+		Observers: supervisor.Observers{
 			Metrics: taskMetrics{r.cfg.Metrics}, Tracer: r.cfg.Tracer,
 			Journal: &journal{instance: s.Instance, view: n.cluster.View, note: n.cluster.Note, keep: n.runs.Add},
 		},
@@ -103,7 +104,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) tasks.Config {
 }
 
 // taskAlarms keeps a problem for as long as a task does not end or start.
-func taskAlarms(problems *problemRegistry, instance string) tasks.Alarms {
+func taskAlarms(problems *problemRegistry, instance string) supervisor.Alarms {
 	begins := func(reason, message string) func(tasks.Task, time.Time) {
 		return func(t tasks.Task, since time.Time) {
 			problems.set(api.Problem{
@@ -115,7 +116,7 @@ func taskAlarms(problems *problemRegistry, instance string) tasks.Alarms {
 	ends := func(reason string) func(tasks.Task) {
 		return func(t tasks.Task) { problems.clearTask(reason, string(t.Key())) }
 	}
-	return tasks.Alarms{
+	return supervisor.Alarms{
 		OnStuck: func(t tasks.Task, since time.Time) {
 			problems.stuck(api.Problem{
 				Severity: api.SeverityError, Group: t.Group, Task: string(t.Key()), Instance: instance,
@@ -189,7 +190,7 @@ func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Durat
 
 // Tracer makes spans of what happens to keys, and of the runs of tasks.
 type Tracer interface {
-	tasks.Tracer
+	supervisor.Tracer
 	Key(change elect.KeyChange)
 }
 

@@ -120,7 +120,7 @@ func (r *Replica) Listed() bool {
 	return !slices.ContainsFunc(s.Groups, func(g config.Group) bool { return !lists.Listed(&g) })
 }
 
-// SetLoad is [tasks.Supervisor.SetLoad]. Before there is a store it does nothing.
+// SetLoad is [supervisor.Supervisor.SetLoad]. Before there is a store it does nothing.
 func (r *Replica) SetLoad(key elect.Key, load float64) error {
 	if n := r.node.Load(); n != nil {
 		return n.tasks.SetLoad(key, load)

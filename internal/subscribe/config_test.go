@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/function"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest/memsource"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // the store of the configurations below
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -101,7 +102,7 @@ func TestAKindOfATestRunsFromAConfiguration(t *testing.T) {
 	if err := function.Handle(registry, "take", k.take); err != nil {
 		t.Fatal(err)
 	}
-	s := supervised.New(t, func(c *tasks.Config) { c.Registry = registry })
+	s := supervised.New(t, func(c *supervisor.Config) { c.Registry = registry })
 	want := map[string][]string{}
 	for _, task := range settings.Groups[0].Tasks {
 		b.Create(task.Name, 3)
@@ -242,7 +243,7 @@ func TestTruncatedTopicStopsTheTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := supervised.New(t, func(c *tasks.Config) { c.Registry = registry })
+	s := supervised.New(t, func(c *supervisor.Config) { c.Registry = registry })
 	task := settings.Groups[0].Tasks[0]
 	hold := supervised.Hold(task)
 	_, done := supervised.Run(t, s, task, hold)

@@ -136,11 +136,11 @@ type worker struct {
 	going int
 }
 
-func (w *worker) Kind() string                           { return "worker" }
+func (w *worker) Kind() string                          { return "worker" }
 func (w *worker) Validate(kind.Use) []decode.FieldError { return nil }
 func (w *worker) Print(kind.Use) any                    { return "" }
-func (w *worker) Batch() int                             { return max(1, w.batch) }
-func (w *worker) Close(context.Context) error            { return nil }
+func (w *worker) Batch() int                            { return max(1, w.batch) }
+func (w *worker) Close(context.Context) error           { return nil }
 
 func (w *worker) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
 	return w, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	taskrig "github.com/shardctl/shardctl/test/taskrig"
@@ -15,7 +16,7 @@ import (
 // follower is a tracer of deliveries.
 type follower struct{ ended chan string }
 
-func (f follower) Begin(ctx context.Context, _ tasks.TracedRun) (context.Context, tasks.Span) {
+func (f follower) Begin(ctx context.Context, _ supervisor.TracedRun) (context.Context, supervisor.Span) {
 	return ctx, runSpan{}
 }
 
@@ -28,7 +29,7 @@ func (runSpan) End(tasks.Result, tasks.Ending) {}
 type deliveryKey struct{}
 
 func (f follower) BeginDelivery(
-	ctx context.Context, run tasks.TracedRun, position string, messages int,
+	ctx context.Context, run supervisor.TracedRun, position string, messages int,
 ) (context.Context, tasks.DeliverySpan) {
 	name := fmt.Sprintf("%s %s %d", run.Key(), position, messages)
 	return context.WithValue(ctx, deliveryKey{}, name), deliverySpan{f, name}
@@ -45,7 +46,7 @@ func (s deliverySpan) End(err error)             { s.of.ended <- fmt.Sprintf("%s
 // Each delivery is a span, which its receiver gets in its context and with the message.
 func TestDeliveriesAreTraced(t *testing.T) {
 	f := follower{make(chan string, 10)}
-	env, _ := taskrig.Env(t, func(c *tasks.Config) { c.Tracer = f })
+	env, _ := taskrig.Env(t, func(c *supervisor.Config) { c.Tracer = f })
 	failed := false
 	w := &worker{work: func(ctx context.Context, d subscribe.Delivery) error {
 		if ctx.Value(deliveryKey{}) != d.Trace.Parent {

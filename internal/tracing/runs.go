@@ -9,15 +9,16 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-var _ tasks.Tracer = (*Tracer)(nil)
+var _ supervisor.Tracer = (*Tracer)(nil)
 
 // Begin begins the span of a run. It is the root of a trace: what the work does under it may go on for months, and a
 // tick has nothing to do with the one before. A link leads to the claim that it runs under.
-func (t *Tracer) Begin(ctx context.Context, run tasks.TracedRun) (context.Context, tasks.Span) {
+func (t *Tracer) Begin(ctx context.Context, run supervisor.TracedRun) (context.Context, supervisor.Span) {
 	key := run.Key()
 	attributes := t.of(key, run.Session, run.Start.Token, AttrKind.String(run.Kind), AttrAttempt.Int(run.Start.Attempt))
 	ticks := !run.Start.ScheduledAt.IsZero()
@@ -43,7 +44,7 @@ func (t *Tracer) Begin(ctx context.Context, run tasks.TracedRun) (context.Contex
 }
 
 // starting begins the span of a start, from the claim on.
-func (t *Tracer) starting(h *held, key elect.Key, run tasks.TracedRun) trace.Span {
+func (t *Tracer) starting(h *held, key elect.Key, run supervisor.TracedRun) trace.Span {
 	_, span := t.spans.Start(
 		trace.ContextWithSpanContext(context.Background(), h.claim), SpanStart, trace.WithTimestamp(h.claimed),
 		trace.WithLinks(trace.Link{SpanContext: h.run}),
@@ -52,7 +53,7 @@ func (t *Tracer) starting(h *held, key elect.Key, run tasks.TracedRun) trace.Spa
 	return span
 }
 
-// runSpan is the span of one run. It implements [tasks.Span].
+// runSpan is the span of one run. It implements [supervisor.Span].
 type runSpan struct {
 	of   *Tracer
 	key  elect.Key
@@ -65,10 +66,10 @@ type runSpan struct {
 	start trace.Span // nil: there is none, or it has ended
 }
 
-// Trace implements [tasks.Span].
+// Trace implements [supervisor.Span].
 func (s *runSpan) Trace() tasks.TraceContext { return contextOf(s.span) }
 
-// Running implements [tasks.Span].
+// Running implements [supervisor.Span].
 func (s *runSpan) Running() {
 	s.span.AddEvent("running")
 	s.started(nil)
@@ -91,7 +92,7 @@ func (s *runSpan) started(failed error) {
 	s.start = nil
 }
 
-// End implements [tasks.Span].
+// End implements [supervisor.Span].
 func (s *runSpan) End(result tasks.Result, ending tasks.Ending) {
 	s.started(ending.Err)
 	s.span.SetAttributes(AttrResult.String(string(result)))
@@ -123,7 +124,7 @@ func (t *Tracer) ended(key elect.Key, run trace.SpanContext) {
 
 // BeginDelivery begins the span of a delivery. It is the root of a trace, with a link to the run.
 func (t *Tracer) BeginDelivery(
-	ctx context.Context, run tasks.TracedRun, position string, messages int,
+	ctx context.Context, run supervisor.TracedRun, position string, messages int,
 ) (context.Context, tasks.DeliverySpan) {
 	ctx, span := t.spans.Start(
 		ctx, SpanDelivery, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)),

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -79,11 +80,11 @@ func (r *replica) one(name string) tracetest.SpanStub {
 }
 
 // begin begins a run. Whatever its context belongs to, the run is a trace of its own.
-func (r *replica) begin(start tasks.Start) tasks.Span {
+func (r *replica) begin(start tasks.Start) supervisor.Span {
 	within := trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
 	}))
-	_, span := r.Begin(within, tasks.TracedRun{
+	_, span := r.Begin(within, supervisor.TracedRun{
 		Identity: tasks.Identity{Group: key.Group(), Name: key.Name()}, Start: start, Kind: "exec", Session: r.name,
 	})
 	return span
@@ -102,7 +103,7 @@ func value(s tracetest.SpanStub, key attribute.Key) string {
 func TestDeliveriesAreTracesOfTheirOwn(t *testing.T) {
 	r := newReplica(t, "a")
 	r.claim(record.Lock{Key: key}, 7)
-	run := tasks.TracedRun{
+	run := supervisor.TracedRun{
 		Identity: tasks.Identity{Group: key.Group(), Name: key.Name()}, Start: tasks.Start{Token: 7, Attempt: 1},
 		Kind: "kafka", Session: "a", Subscribes: true,
 	}

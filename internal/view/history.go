@@ -86,7 +86,7 @@ func (ix taskIndex) running(key record.Key, t *tasks.Task) (record.Run, bool) {
 		return record.Run{}, false
 	}
 	switch lock.Status.State {
-	case tasks.StateStarting, tasks.StateRunning, tasks.StateStopping:
+	case record.StateStarting, record.StateRunning, record.StateStopping:
 	default:
 		return record.Run{}, false
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -111,9 +112,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	supervisor, err := tasks.NewSupervisor(tasks.Config{ //nolint:contextcheck // runs have the contexts of their leases
+	supervisor, err := supervisor.New(supervisor.Config{ //nolint:contextcheck // runs have the contexts of their leases
 		Instance: m.cfg.Instance, Lease: m.cfg.Lease, Registry: &m.registry, Logger: m.cfg.Logger,
-		Observers: tasks.Observers{Journal: journal{m.cfg.Instance, m.keeper, m.cfg.Logger}},
+		Observers: supervisor.Observers{Journal: journal{m.cfg.Instance, m.keeper, m.cfg.Logger}},
 	})
 	if err != nil {
 		return errors.Join(err, closeElector())
@@ -180,7 +181,7 @@ func (m *Manager) offer(e *elect.Elector) {
 type holder struct {
 	m          *Manager
 	elector    *elect.Elector
-	supervisor *tasks.Supervisor
+	supervisor *supervisor.Supervisor
 	task       tasks.Task
 }
 
@@ -226,16 +227,16 @@ func text(err error) string {
 	return err.Error()
 }
 
-var _ tasks.Journal = journal{}
+var _ supervisor.Journal = journal{}
 
-// journal keeps the runs of this process. It implements [tasks.Journal].
+// journal keeps the runs of this process. It implements [supervisor.Journal].
 type journal struct {
 	instance string
 	keeper   *runs.Keeper
 	log      logr.Logger
 }
 
-// Ran implements [tasks.Journal]. Of a run that its process did not survive, that one's name is not known here.
+// Ran implements [supervisor.Journal]. Of a run that its process did not survive, that one's name is not known here.
 func (j journal) Ran(key elect.Key, past tasks.PastRun) {
 	run := runs.Past(j.instance, past)
 	if past.Ended.IsZero() {
@@ -244,13 +245,13 @@ func (j journal) Ran(key elect.Key, past tasks.PastRun) {
 	j.keeper.Add(key, run)
 }
 
-// Missed implements [tasks.Journal].
+// Missed implements [supervisor.Journal].
 func (j journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
 	j.log.Info("A tick came late and is not run", "key", key, "tick", tick.UTC(), "duration", late)
 }
 
-// Looping implements [tasks.Journal]: jobs with ticks do not.
+// Looping implements [supervisor.Journal]: jobs with ticks do not.
 func (journal) Looping(elect.Key, tasks.CrashLoop) {}
 
-// Failed implements [tasks.Journal]: jobs with ticks do not.
+// Failed implements [supervisor.Journal]: jobs with ticks do not.
 func (journal) Failed(elect.Key, error) {}

@@ -12,7 +12,6 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
@@ -111,14 +110,14 @@ func (o *once) Run() {
 // run runs the job unless the lock says that this tick, or a later one, was run before.
 func (o *once) run(ctx context.Context, lease *elect.Lease, tick time.Time, log logr.Logger) error {
 	status, began := lease.Status(), wallclock.Now()
-	if last := status.LastTick; tasks.CorrectTicks(&status, began) {
+	if fired := status.CorrectTicks(began); !fired.IsZero() {
 		log.Info("The clock of a process was far ahead when a tick was run: ticks count from now on",
-			"ahead", time.UnixMilli(last).UTC())
+			"ahead", fired.UTC())
 	}
 	if tick.UnixMilli() <= status.LastTick {
 		return nil
 	}
-	status.LastTick, status.State, status.Since = tick.UnixMilli(), tasks.StateRunning, began.UnixMilli()
+	status.LastTick, status.State, status.Since = tick.UnixMilli(), record.StateRunning, began.UnixMilli()
 	token, err := lease.Advance(ctx, status) // noted before it runs: it is never run twice
 	if err != nil {
 		log.Error(err, "A tick is not run: it could not be noted")
@@ -135,7 +134,7 @@ func (o *once) run(ctx context.Context, lease *elect.Lease, tick time.Time, log 
 	past.End = wallclock.Now().UnixMilli()
 	o.m.keeper.Add(lease.Key(), past)
 	status = lease.Status()
-	status.State, status.Since = tasks.StateWaiting, past.End
+	status.State, status.Since = record.StateWaiting, past.End
 	lease.Report(status)
 	return err
 }

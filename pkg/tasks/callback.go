@@ -12,7 +12,7 @@ import (
 )
 
 // Callback is a task's work as a Go function. ctx ends, with a cause, when the work has to stop. The callback must then
-// return soon, since its key is not handed over while it runs (see [Alarms.OnStuck]). Returning nil is success, an
+// return soon, since its key is not handed over while it runs (an alarm is raised). Returning nil is success, an
 // error or a panic is failure; what follows is the task's restart policy or, at a tick, its retries.
 type Callback func(ctx context.Context, run Run) error
 

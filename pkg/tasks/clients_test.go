@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// patience is how long a test waits for what has to happen.
+const patience = 20 * time.Second
+
 // A router that forgets its connections answers nothing, not even that: each request would time out on the dead
 // connection for minutes.
 func TestConnectionThatDiedSilentlyIsGivenUp(t *testing.T) {
@@ -110,6 +113,16 @@ func (r *router) pass(from, to net.Conn, epoch int32) {
 			if _, err := to.Write(chunk[:n]); err != nil {
 				return
 			}
+		}
+	}
+}
+
+// within polls until ok says yes.
+func within(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited %s for %s", patience, what)
 		}
 	}
 }

@@ -60,7 +60,7 @@ type Child interface {
 var ErrNoTime = errors.New("no time is left to stop in")
 
 // Starter starts commands, each as a process group of its own. Under `shardctl run` that is the guard, which outlives
-// the worker; in somebody's own service it is [LocalStarter].
+// the worker; in somebody's own service it is a starter of the service's own process.
 type Starter interface {
 	// Start returns once the process runs. ctx bounds only the starting. An error says the command could not be
 	// started, and that nothing of it is left.

@@ -29,7 +29,7 @@ type Env struct {
 	Status    Status
 	Trace     TraceContext // to pass on; empty without tracing
 	Log       logr.Logger
-	// Delivery begins the span of a delivery of this run, as [Tracer.BeginDelivery]; nil: deliveries are not followed.
+	// Delivery begins the span of a delivery of this run, for [Env.BeginDelivery]; nil: deliveries are not followed.
 	Delivery func(ctx context.Context, position string, messages int) (context.Context, DeliverySpan)
 }
 

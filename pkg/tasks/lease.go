@@ -65,7 +65,8 @@ type RemoteLease struct {
 	seq   int
 }
 
-// NewRemoteLease makes one under which nothing is promised. note is [Config.RemoteLease] for one hold; nil: none.
+// NewRemoteLease makes one under which nothing is promised. note informs what frees the key; nil: nothing
+// does.
 func NewRemoteLease(note func(until time.Time) error) *RemoteLease { return &RemoteLease{note: note} }
 
 // Until is when the promise is over; the zero time when nothing is promised.

@@ -1,9 +1,9 @@
-// Package tasks is the work: what a task is, and how it runs while its key is held.
+// Package tasks is the work: what a task is, and what one run of it is given.
 //
-// A [Task] runs a command, calls an HTTP endpoint, or calls a Go function by its name in a [Registry]. A [Supervisor]
-// runs it under a [Hold], the lease of its key. It runs for as long as the key is held, or at each tick of a schedule.
-// It restarts what ends, with backoff, and stops what has to stop. It returns only when nothing of the work is left, so
-// that the key may go on.
+// A [Task] runs a command, calls an HTTP endpoint, or calls a Go function by its name in a [Registry]. It runs for as
+// long as its key is held, or at each tick of a schedule. What runs it is not part of this package: a replica does, be
+// it that of the program or of package shard. It restarts what ends, with backoff, stops what has to stop, and lets the
+// key go on only when nothing of the work is left.
 //
 // # What is promised
 //
@@ -14,14 +14,11 @@
 //
 // # What is not
 //
-// A Go function that ignores its context cannot be ended: its key stays here, and [Alarms.OnStuck] is called. A
-// panic in a goroutine that such a function starts takes the process down. Work that a task starts elsewhere,
-// processes that leave their process group, and a request that was sent are out of reach. A machine that is frozen
-// and thaws may still be working on what another has taken over. What guards against all of these is the token:
-// whatever tasks write to should refuse smaller tokens than it has seen.
-//
-// A [LocalStarter] has no second process that watches over the first: when a service dies by kill -9, grandchildren
-// of it live on.
+// A Go function that ignores its context cannot be ended: its key stays here, and an alarm is raised. A panic in a
+// goroutine that such a function starts takes the process down. Work that a task starts elsewhere, processes that leave
+// their process group, and a request that was sent are out of reach. A machine that is frozen and thaws may still be
+// working on what another has taken over. What guards against all of these is the token: whatever tasks write to should
+// refuse smaller tokens than it has seen.
 package tasks
 
 import (
@@ -92,7 +89,7 @@ type Runner interface {
 }
 
 // InProcess is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off.
-// See [Config.RunInside].
+// What ends this process learns of it before it begins.
 type InProcess interface {
 	Runner
 	// InProcess does nothing.
@@ -115,7 +112,7 @@ type Subscriber interface {
 }
 
 // NeedsRestart says whether a run of old must start again to become t. Every other difference, such as labels,
-// weight, stop and the restart policy, takes effect while the run goes on: see [Supervisor.Declare].
+// weight, stop and the restart policy, takes effect while the run goes on.
 func (t Task) NeedsRestart(old Task) bool {
 	return old.Index != t.Index || old.Discovered != t.Discovered || old.Schedule != t.Schedule ||
 		old.Every != t.Every || old.TimeZone != t.TimeZone || old.Kind() != t.Kind() ||

@@ -10,7 +10,7 @@ import (
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Hold implements tasks.Hold. Its methods may be called concurrently.
+// Hold implements supervisor.Hold. Its methods may be called concurrently.
 type Hold struct {
 	key      elect.Key
 	Duration time.Duration           // of the lease

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr/testr"
 
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -20,16 +21,16 @@ import (
 const Patience = 20 * time.Second
 
 // New makes a supervisor with leases of 20 s.
-func New(t *testing.T, change ...func(*tasks.Config)) *tasks.Supervisor {
+func New(t *testing.T, change ...func(*supervisor.Config)) *supervisor.Supervisor {
 	t.Helper()
-	cfg := tasks.Config{
+	cfg := supervisor.Config{
 		Instance: "a", Lease: 20 * time.Second, Logger: testr.New(t),
 		Environ: func() []string { return []string{"PATH=/usr/bin:/bin", "HOME=/"} },
 	}
 	for _, c := range change {
 		c(&cfg)
 	}
-	s, err := tasks.NewSupervisor(cfg)
+	s, err := supervisor.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func New(t *testing.T, change ...func(*tasks.Config)) *tasks.Supervisor {
 func Hold(task tasks.Task) *fakehold.Hold { return fakehold.New(task.Key()) }
 
 // Run starts a task and returns how to stop it, with a cause, and its result. The test does not end before it does.
-func Run(t *testing.T, s *tasks.Supervisor, task tasks.Task, hold tasks.Hold) (stop context.CancelCauseFunc,
+func Run(t *testing.T, s *supervisor.Supervisor, task tasks.Task, hold supervisor.Hold) (stop context.CancelCauseFunc,
 	done <-chan error,
 ) {
 	t.Helper()
@@ -114,7 +115,7 @@ func (l *Lines) With(t *testing.T, prefix string) string {
 }
 
 // Env is what a run of the task g/n is given by a supervisor, and its lease. That run goes on until the test ends.
-func Env(t *testing.T, change ...func(*tasks.Config)) (tasks.Env, *fakehold.Hold) {
+func Env(t *testing.T, change ...func(*supervisor.Config)) (tasks.Env, *fakehold.Hold) {
 	t.Helper()
 	envs := make(chan tasks.Env, 1)
 	task := tasks.Task{Group: "g", Name: "n", Runner: idle(func(env tasks.Env) { envs <- env })}

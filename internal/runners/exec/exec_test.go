@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCommandGetsItsEnvironment(t *testing.T) {
 	suites.Need(t, suites.Processes, "real commands")
-	s := taskrig.New(t, func(c *tasks.Config) {
+	s := taskrig.New(t, func(c *supervisor.Config) {
 		c.Environ = func() []string {
 			return []string{
 				"PATH=/usr/bin:/bin", "BASE=base", "SHARDCTL_STORE_URI=secret", "SHARDCTL_ADMIN_TOKEN=secret",
@@ -105,14 +107,14 @@ func TestReadiness(t *testing.T) {
 	suites.Need(t, suites.Processes, "real commands")
 	t.Run("delay", func(t *testing.T) {
 		lines := &taskrig.Lines{}
-		s := taskrig.New(t, func(c *tasks.Config) { c.Output = lines })
+		s := taskrig.New(t, func(c *supervisor.Config) { c.Output = lines })
 		task := tasks.Task{Group: "g", Name: "n", Runner: Runner{
 			Command: []string{"sh", "-c", "echo up; sleep 1000"}, Ready: Ready{Delay: time.Hour},
 		}}
 		hold := taskrig.Hold(task)
 		_, _ = taskrig.Run(t, s, task, hold)
 		lines.With(t, "up")
-		if st := hold.Status().State; st != tasks.StateStarting {
+		if st := hold.Status().State; st != record.StateStarting {
 			t.Errorf("state %s within the delay", st)
 		}
 	})
@@ -147,7 +149,7 @@ func TestReadiness(t *testing.T) {
 
 // fakeTracer gives every run the same trace, and notes what it hears of it.
 type fakeTracer struct {
-	tasks.Tracer // nil: nothing is delivered
+	supervisor.Tracer // nil: nothing is delivered
 
 	trace tasks.TraceContext
 	mu    sync.Mutex
@@ -160,7 +162,7 @@ func (f *fakeTracer) note(text string) {
 	f.heard = append(f.heard, text)
 }
 
-func (f *fakeTracer) Begin(ctx context.Context, run tasks.TracedRun) (context.Context, tasks.Span) {
+func (f *fakeTracer) Begin(ctx context.Context, run supervisor.TracedRun) (context.Context, supervisor.Span) {
 	f.note("begin " + string(run.Key()) + " " + run.Kind + " " + run.Session)
 	return ctx, fakeSpan{f}
 }
@@ -196,7 +198,7 @@ func TestCommandGetsItsTrace(t *testing.T) {
 		"without tracing": {nil, []string{"TRACEPARENT=outer", "TRACESTATE=outer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := taskrig.New(t, func(c *tasks.Config) {
+			s := taskrig.New(t, func(c *supervisor.Config) {
 				c.Environ = func() []string { return outer }
 				if test.tracer != nil {
 					c.Tracer = test.tracer

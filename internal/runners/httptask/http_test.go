@@ -20,6 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
@@ -79,17 +81,17 @@ func (f *fakeEndpoint) events() []string {
 	return slices.Clone(f.seen)
 }
 
-// supervisor makes one whose requests all go to f.
-func supervisor(t *testing.T, f *fakeEndpoint) *tasks.Supervisor {
+// supervised makes a supervisor whose requests all go to f.
+func supervised(t *testing.T, f *fakeEndpoint) *supervisor.Supervisor {
 	t.Helper()
 	return supervisorOver(t, f, f)
 }
 
 // supervisorOver makes one whose requests reach f over a transport.
-func supervisorOver(t *testing.T, f *fakeEndpoint, transport http.RoundTripper) *tasks.Supervisor {
+func supervisorOver(t *testing.T, f *fakeEndpoint, transport http.RoundTripper) *supervisor.Supervisor {
 	t.Helper()
 	f.began = time.Now()
-	s := taskrig.New(t, func(c *tasks.Config) {
+	s := taskrig.New(t, func(c *supervisor.Config) {
 		c.HTTPClient = func(string) (*http.Client, error) { return &http.Client{Transport: transport}, nil }
 		c.RemoteLease = func(_ elect.Key, _ string, until time.Time) error {
 			time.Sleep(f.slow)
@@ -111,12 +113,12 @@ func httpTask() tasks.Task {
 func TestEndpointIsStartedRenewedAndStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the lease is 20 s, the hold's deadline always 18 s away
 		f := &fakeEndpoint{}
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		hold := taskrig.Hold(httpTask())
 		stop, done := taskrig.Run(t, s, httpTask(), hold)
 		time.Sleep(25 * time.Second) // longer than the first remote lease
 		synctest.Wait()
-		if st := hold.Status().State; st != tasks.StateRunning {
+		if st := hold.Status().State; st != record.StateRunning {
 			t.Errorf("state %s", st)
 		}
 		stop(elect.ErrReleased)
@@ -156,7 +158,7 @@ func TestFailedStartIsRetriedAfterBackoff(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}}
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		hold := taskrig.Hold(httpTask())
 		_, _ = taskrig.Run(t, s, httpTask(), hold)
 		time.Sleep(2 * time.Second)
@@ -164,7 +166,7 @@ func TestFailedStartIsRetriedAfterBackoff(t *testing.T) {
 		if n := len(f.events()); n != 2 || f.headers[1].Get("Idempotency-Key") != "g/n#10/start/1" {
 			t.Errorf("events %v, second %v", f.events(), f.headers[n-1])
 		}
-		if st := hold.Status(); st.State != tasks.StateRunning || st.Restarts != 1 ||
+		if st := hold.Status(); st.State != record.StateRunning || st.Restarts != 1 ||
 			!strings.Contains(st.LastError, "Service Unavailable") {
 			t.Errorf("status %+v", st)
 		}
@@ -179,7 +181,7 @@ func TestUnrenewedEndpointIsStartedAgain(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}}
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		_, _ = taskrig.Run(t, s, httpTask(), taskrig.Hold(httpTask()))
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
@@ -206,7 +208,7 @@ func TestUnacknowledgedStopHoldsTheKey(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}}
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		task := httpTask()
 		task.Stop.Timeout = time.Second
 		stop, done := taskrig.Run(t, s, task, taskrig.Hold(task))

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -76,7 +77,7 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fakeEndpoint{answer: func(string, time.Duration) (int, error) { return 0, c.err }}
-				s := supervisor(t, f)
+				s := supervised(t, f)
 				task := httpTask()
 				task.Backoff = tasks.Backoff{Initial: time.Hour, Max: time.Hour}
 				stop, done := taskrig.Run(t, s, task, taskrig.Hold(task))
@@ -94,7 +95,7 @@ func TestStartThatFailedMayHaveBeenHeard(t *testing.T) {
 func TestNothingIsSentWithoutTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{}
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		hold := taskrig.Hold(httpTask())
 		hold.Freeze(2 * time.Second)
 		_, _ = taskrig.Run(t, s, httpTask(), hold)
@@ -109,12 +110,12 @@ func TestNothingIsSentWithoutTimeLeft(t *testing.T) {
 func TestNothingIsSentWhenTheRemoteLeaseCannotBeNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{deaf: errors.New("the guard is gone")}
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		hold := taskrig.Hold(httpTask())
 		stop, done := taskrig.Run(t, s, httpTask(), hold)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if st := hold.Status(); st.State != tasks.StateBackoff || !strings.Contains(st.LastError, "the guard is gone") {
+		if st := hold.Status(); st.State != record.StateBackoff || !strings.Contains(st.LastError, "the guard is gone") {
 			t.Errorf("status %+v", st)
 		}
 		stop(elect.ErrReleased)
@@ -131,7 +132,7 @@ func TestNothingIsSentWhenTheRemoteLeaseCannotBeNoted(t *testing.T) {
 func TestNotingTheRemoteLeaseTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeEndpoint{slow: 3 * time.Second} // the request may take 2 s, the hold's deadline is 18 s away
-		s := supervisor(t, f)
+		s := supervised(t, f)
 		hold := taskrig.Hold(httpTask())
 		stop, done := taskrig.Run(t, s, httpTask(), hold)
 		time.Sleep(8 * time.Second)
@@ -176,7 +177,7 @@ func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fakeEndpoint{}
-			s := supervisor(t, f)
+			s := supervised(t, f)
 			task := httpTask()
 			task.Runner = Runner{URL: "http://far.example/hook", Timeout: timeout}
 			stop, done := taskrig.Run(t, s, task, taskrig.Hold(task))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
 )
@@ -71,7 +72,7 @@ func read(t *testing.T, r *http.Request) seen {
 	return s
 }
 
-func open(t *testing.T, sink Sink, change ...func(*tasks.Config)) subscribe.Receiver {
+func open(t *testing.T, sink Sink, change ...func(*supervisor.Config)) subscribe.Receiver {
 	t.Helper()
 	env, _ := taskrig.Env(t, change...)
 	r, err := sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10, Source: "kafka:orders eu"})
@@ -107,7 +108,7 @@ func deliver(t *testing.T, r subscribe.Receiver, deliveries ...subscribe.Deliver
 func TestOneMessageInBinaryMode(t *testing.T) {
 	address, requests := serve(t, nil)
 	r := open(t, Sink{URL: "$(HOST)/in?group=$(SHARDCTL_GROUP)", Headers: map[string]string{"Team": "$(TEAM)"}},
-		func(c *tasks.Config) {
+		func(c *supervisor.Config) {
 			c.Environ = func() []string { return []string{"HOST=" + address, "TEAM=core"} }
 		})
 	if r.Batch() != DefaultBatchSize {
@@ -310,7 +311,7 @@ func TestWhatOnlyAClientDoes(t *testing.T) {
 	release := make(chan struct{})
 	hung, _ := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) }) // before the server is closed
-	r = open(t, Sink{URL: hung, Timeout: time.Hour}, func(c *tasks.Config) {
+	r = open(t, Sink{URL: hung, Timeout: time.Hour}, func(c *supervisor.Config) {
 		c.HTTPClient = func(string) (*http.Client, error) {
 			return &http.Client{Transport: http.DefaultTransport, Timeout: 50 * time.Millisecond}, nil
 		}

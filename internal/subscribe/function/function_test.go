@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, registry *tasks.Registry) subscribe.Receiver {
 	t.Helper()
-	env, _ := taskrig.Env(t, func(c *tasks.Config) { c.Registry = registry })
+	env, _ := taskrig.Env(t, func(c *supervisor.Config) { c.Registry = registry })
 	r, err := Sink("take").Open(t.Context(), env, subscribe.Limits{InFlight: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestHandlerIsNoTask(t *testing.T) {
 	if err := Handle(registry, "take", handler); err != nil {
 		t.Fatal(err)
 	}
-	env, _ := taskrig.Env(t, func(c *tasks.Config) { c.Registry = registry })
+	env, _ := taskrig.Env(t, func(c *supervisor.Config) { c.Registry = registry })
 	if end := callback.Runner("take").Run(t.Context(), env); end.Err == nil ||
 		!strings.Contains(end.Err.Error(), "it belongs in deliver") {
 		t.Errorf("%+v", end)

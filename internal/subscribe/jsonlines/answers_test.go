@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/payload"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
 )
@@ -81,7 +82,7 @@ func (stoodFor) Exit() tasks.Exit              { return tasks.Exit{} }
 func answering(t *testing.T, say scripted) (subscribe.Receiver, *taskrig.Lines) {
 	t.Helper()
 	lines := &taskrig.Lines{}
-	env, _ := taskrig.Env(t, func(c *tasks.Config) { c.Output, c.Starter = lines, say })
+	env, _ := taskrig.Env(t, func(c *supervisor.Config) { c.Output, c.Starter = lines, say })
 	r, err := Sink{Command: []string{"scripted"}, Timeout: taskrig.Patience}.Open(
 		t.Context(), env, subscribe.Limits{InFlight: 10},
 	)

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -52,7 +53,7 @@ func sinkOf(t *testing.T, mode string) Sink {
 func openWith(t *testing.T, sink Sink, log tasks.Sink) (o opened) {
 	t.Helper()
 	suites.Need(t, suites.Processes, "a real process")
-	env, lease := taskrig.Env(t, func(c *tasks.Config) { c.Output = log })
+	env, lease := taskrig.Env(t, func(c *supervisor.Config) { c.Output = log })
 	o.lease = lease
 	var err error
 	if o.Receiver, err = sink.Open(t.Context(), env, subscribe.Limits{InFlight: 10}); err != nil {

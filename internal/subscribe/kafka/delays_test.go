@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe/cloudevents"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/jsonlines"
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -29,7 +30,7 @@ import (
 )
 
 // deliver runs a subscription of a topic until the test ends.
-func deliver(t *testing.T, b *bench, topic string, r subscribe.Runner, change ...func(*tasks.Config)) {
+func deliver(t *testing.T, b *bench, topic string, r subscribe.Runner, change ...func(*supervisor.Config)) {
 	t.Helper()
 	r.Source = b.source(topic, named(topic, nil))
 	r.Retry.Backoff = tasks.Backoff{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}
@@ -123,7 +124,7 @@ func TestABlockedLogDelaysNoMessage(t *testing.T) {
 	t.Cleanup(unblock)
 	deliver(t, b, topic, subscribe.Runner{
 		Sink: jsonlines.Sink{Command: []string{"sh", "-c", answer}, Timeout: 5 * time.Second}, InFlight: 8,
-	}, func(c *tasks.Config) { c.Output = blocked })
+	}, func(c *supervisor.Config) { c.Output = blocked })
 	b.isCommitted(topic, 50)
 	unblock() // before the log of the test ends
 }

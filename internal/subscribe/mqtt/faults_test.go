@@ -191,11 +191,11 @@ func (s *said) Trouble(err error) { s.troubles.Add(fmt.Sprint(err)) }
 // nowhere is a sink and its receiver, for subscriptions without messages.
 type nowhere struct{}
 
-func (nowhere) Kind() string                           { return "nowhere" }
+func (nowhere) Kind() string                          { return "nowhere" }
 func (nowhere) Validate(kind.Use) []decode.FieldError { return nil }
 func (nowhere) Print(kind.Use) any                    { return "" }
-func (nowhere) Batch() int                             { return 1 }
-func (nowhere) Close(context.Context) error            { return nil }
+func (nowhere) Batch() int                            { return 1 }
+func (nowhere) Close(context.Context) error           { return nil }
 
 func (nowhere) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
 	return nowhere{}, nil

@@ -26,6 +26,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -77,8 +78,8 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	supervisor, err := tasks.NewSupervisor(tasks.Config{ //nolint:contextcheck // its loop lives until Close
-		Instance: s.instance, Lease: s.lease, Registry: registry, Logger: log, Alarms: tasks.Alarms{
+	supervisor, err := supervisor.New(supervisor.Config{ //nolint:contextcheck // its loop lives until Close
+		Instance: s.instance, Lease: s.lease, Registry: registry, Logger: log, Alarms: supervisor.Alarms{
 			StuckAfter: 500 * time.Millisecond,
 			OnStuck:    func(t tasks.Task, _ time.Time) { log.Info("StopStuck", "key", t.Key()) },
 		},

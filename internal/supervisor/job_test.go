@@ -1,0 +1,343 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/test/fakehold"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+)
+
+// leaver is a runner that takes leave.
+type leaver struct{ finished }
+
+func (leaver) Leave(context.Context, tasks.Env) {}
+
+// jobModel drives a job as the loop does, and knows what may never happen.
+type jobModel struct {
+	*job
+	now     moment
+	runs    bool
+	leaves  bool
+	ended   bool
+	stopped bool
+	last    int64 // newest tick fired
+}
+
+// apply checks what a job wants done.
+func (m *jobModel) apply(t *rapid.T, fx effects) {
+	if m.ended {
+		t.Fatalf("after its end: %+v", fx)
+	}
+	if fx.run {
+		if m.runs || m.leaves || m.stopped {
+			t.Fatalf(
+				"a run begins: another goes on: %v, it leaves: %v, it was stopped: %v", m.runs, m.leaves, m.stopped,
+			)
+		}
+		m.runs = true
+		if tick := m.start.ScheduledAt; !tick.IsZero() && m.start.Attempt == 1 && m.refused == 0 {
+			if tick.UnixMilli() <= m.last || m.status.LastTick != tick.UnixMilli() || m.start.Token != 0 {
+				t.Fatalf("tick %s, the one before %d, the status %+v", tick, m.last, m.status)
+			}
+			m.last = tick.UnixMilli()
+		}
+	}
+	if fx.leave {
+		if m.runs || m.leaves {
+			t.Fatal("leave is taken while something runs")
+		}
+		m.leaves = true
+	}
+	if fx.cut != nil && !m.runs {
+		t.Fatal("there is no run to be asked to stop")
+	}
+	if fx.over != nil {
+		if m.runs || m.leaves {
+			t.Fatal("concluded while something runs")
+		}
+		if errors.Is(fx.over, tasks.ErrDone) != (m.status.Outcome != nil) {
+			t.Fatalf("concluded with %v, outcome %+v", fx.over, m.status.Outcome)
+		}
+		m.ended = true
+	}
+	if m.stopped && !m.runs && !m.leaves && !m.ended {
+		t.Fatal("stopped, and it neither runs nor ends")
+	}
+	if tick, retry := m.times(); !m.ended && m.phase == pausing != !retry.IsZero() || m.ended &&
+		(!tick.IsZero() || !retry.IsZero()) {
+		t.Fatalf("phase %d, times %s and %s", m.phase, tick, retry)
+	}
+}
+
+// drawEnding is any way in which a run may end.
+func (m *jobModel) drawEnding(t *rapid.T) attemptResult {
+	r := attemptResult{start: m.start, took: time.Duration(rapid.IntRange(0, 3600).Draw(t, "took")) * time.Second}
+	if r.start.Token == 0 && rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
+		r.refused = rapid.SampledFrom(
+			[]error{elect.ErrUnavailable, elect.ErrLeaseLost, elect.ErrReleased},
+		).Draw(t, "why")
+		return r
+	}
+	r.start.Token = 1 + rapid.Int64Range(1, 100).Draw(t, "token")
+	r.ending.ByItself, r.ending.Cut = rapid.Bool().Draw(t, "by itself"), rapid.Bool().Draw(t, "cut")
+	if rapid.Bool().Draw(t, "fails") {
+		r.ending.Err = errWork
+	}
+	r.cause = rapid.SampledFrom([]error{nil, errTimeout, errReplaced, elect.ErrReleased}).Draw(t, "cause")
+	return r
+}
+
+func drawTask(t *rapid.T) *tasks.Task {
+	task := tasks.Task{
+		Group: "g", Name: "n", Runner: finished{}, Index: rapid.SampledFrom([]string{"", "1"}).Draw(t, "index"),
+	}
+	if rapid.Bool().Draw(t, "leaves") {
+		task.Runner = leaver{}
+	}
+	if rapid.Bool().Draw(t, "ticks") {
+		task.Schedule = rapid.SampledFrom([]string{"*/10 * * * *", "@hourly", "malformed"}).Draw(t, "schedule")
+		task.Overlap = rapid.SampledFrom([]tasks.Overlap{tasks.OverlapSkip, tasks.OverlapReplace}).Draw(t, "overlap")
+		task.Retry.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts")
+		return complete(&task)
+	}
+	task.Restart = rapid.SampledFrom([]tasks.RestartPolicy{
+		tasks.RestartAlways, tasks.RestartOnFailure, tasks.RestartNever,
+	}).Draw(t, "restart")
+	task.MaxRestarts = rapid.IntRange(0, 3).Draw(t, "maxRestarts")
+	return complete(&task)
+}
+
+// Whatever happens, and in whatever order, there is one run at a time, none after a stop, no tick twice, and one end.
+func TestJobKeepsItsPromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &jobModel{job: newJob(drawTask(t), elect.TaskStatus{})}
+		m.now = moment{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()}
+		m.apply(t, m.begin(7, m.now))
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			if m.ended {
+				return
+			}
+			pass := time.Duration(rapid.IntRange(0, 1200).Draw(t, "passes")) * time.Second
+			m.now.steady = m.now.steady.Add(pass)
+			m.now.wall = m.now.wall.Add(
+				pass + time.Duration(rapid.SampledFrom([]int{0, 0, 0, -3600, 3600}).Draw(t, "set"))*time.Second,
+			)
+			switch event := rapid.IntRange(0, 9).Draw(t, "event"); {
+			case event == 0:
+				m.stopped = true
+				m.apply(t, m.job.stopped(elect.ErrReleased, m.now))
+			case event == 1:
+				task := drawTask(t)
+				if digest(&task.Timing) != m.status.Schedule {
+					m.last = 0
+				}
+				m.apply(t, m.changed(task, m.now))
+			case event == 2:
+				m.apply(t, m.reported(record.StateRunning, nil, m.now))
+			case event < 6 && m.runs:
+				m.runs = false
+				r := m.drawEnding(t)
+				if r.refused != nil && r.start.Attempt == 1 {
+					m.last = m.before.tick // it was not fired
+				}
+				m.apply(t, m.job.ended(r, m.now))
+			case event < 6 && m.leaves:
+				m.leaves = false
+				m.apply(t, m.left(m.now))
+			default:
+				m.apply(t, m.wake(m.now))
+			}
+		}
+	})
+}
+
+// operator asks things of the task that is declared and held.
+type operator struct {
+	t     *testing.T
+	s     *Supervisor
+	hold  *fakehold.Hold
+	asked atomic.Pointer[tasks.Asked]
+	ended chan error
+
+	mu    sync.Mutex
+	began []tasks.Run
+}
+
+// newOperator declares the task, whose runs go on until they are asked to stop, and begins it.
+func newOperator(t *testing.T, task tasks.Task) *operator {
+	t.Helper()
+	o := &operator{t: t, hold: newHold(task), ended: make(chan error, 1)}
+	o.asked.Store(&tasks.Asked{})
+	o.s, _ = rig(t, func(ctx context.Context, run tasks.Run) error {
+		o.mu.Lock()
+		o.began = append(o.began, run)
+		o.mu.Unlock()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}, func(c *Config) { c.Asked = func(elect.Key) tasks.Asked { return *o.asked.Load() } })
+	o.s.Declare([]*tasks.Task{&task})
+	o.begin()
+	return o
+}
+
+func (o *operator) begin() { o.s.loop.begin(newHeld(o.hold, nil, func(err error) { o.ended <- err })) }
+
+// ask asks, and lets what follows happen.
+func (o *operator) ask(a tasks.Asked) {
+	o.asked.Store(&a)
+	o.s.Asked()
+	synctest.Wait()
+}
+
+func (o *operator) wantRuns(n int, what string) {
+	o.t.Helper()
+	synctest.Wait()
+	if began := len(o.runs()); began != n {
+		o.t.Errorf("%s: %d runs, want %d", what, began, n)
+	}
+}
+
+// runs are those that have begun.
+func (o *operator) runs() []tasks.Run {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.began)
+}
+
+func (o *operator) stop() {
+	for _, h := range o.held() {
+		o.s.loop.stop(h, elect.ErrReleased)
+	}
+	if err := <-o.ended; err != nil && !errors.Is(err, elect.ErrReleased) {
+		o.t.Errorf("ended with %v", err)
+	}
+}
+
+func (o *operator) held() []*held {
+	found := make(chan []*held, 1)
+	o.s.loop.post(func() {
+		var all []*held
+		for _, h := range o.s.loop.held {
+			all = append(all, h)
+		}
+		found <- all
+	})
+	return <-found
+}
+
+func TestARestartStartsAgainAtOnceUnderALargerToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOperator(t, callbackTask())
+		o.wantRuns(1, "begun")
+		token := o.hold.Token()
+		o.ask(tasks.Asked{Restart: token})
+		o.wantRuns(2, "restarted, without a wait")
+		if o.runs()[1].Token <= token {
+			t.Errorf("runs under token %d again", token)
+		}
+		if st := o.hold.Status(); st.State != record.StateRunning || st.Restarts != 0 || st.LastError != "" {
+			t.Errorf("%+v: want it running as if it had just begun", st)
+		}
+		o.ask(tasks.Asked{Restart: token})
+		o.ask(tasks.Asked{Restart: token, Rerun: 1})
+		o.wantRuns(2, "asked again for what has happened")
+		o.ask(tasks.Asked{Restart: o.hold.Token()})
+		o.wantRuns(3, "asked for another")
+		o.stop()
+	})
+}
+
+func TestARestartEndsABackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := callbackTask()
+		task.Runner = named("nowhere")
+		task.Backoff = tasks.Backoff{Initial: time.Hour, Max: time.Hour}
+		o := newOperator(t, task)
+		synctest.Wait()
+		if st := o.hold.Status(); st.State != record.StateBackoff {
+			t.Fatalf("%+v: want a backoff", st)
+		}
+		tries := len(o.hold.Advanced())
+		o.ask(tasks.Asked{Restart: o.hold.Token()})
+		if n := len(o.hold.Advanced()); n != tries+1 {
+			t.Errorf("%d tries, want %d", n, tries+1)
+		}
+		o.stop()
+	})
+}
+
+func TestARestartedTickIsTheSameTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := callbackTask()
+		task.Schedule = "0 * * * *"
+		o := newOperator(t, task)
+		time.Sleep(90 * time.Minute)
+		o.wantRuns(1, "the first tick")
+		o.ask(tasks.Asked{Restart: o.hold.Token()})
+		o.wantRuns(2, "restarted")
+		if a, b := o.runs()[0], o.runs()[1]; !a.ScheduledAt.Equal(b.ScheduledAt) || a.Token >= b.Token {
+			t.Errorf("first %+v, then %+v: want the same tick under a larger token", a.Start, b.Start)
+		}
+		o.stop()
+	})
+}
+
+func TestATriggerIsOneTickMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := callbackTask()
+		task.Schedule, task.Timeout = "0 * * * *", time.Minute
+		o := newOperator(t, task)
+		time.Sleep(10 * time.Minute)
+		o.wantRuns(0, "no tick yet")
+		at := time.Now()
+		trigger := tasks.Asked{Trigger: at.UnixMilli()}
+		o.ask(trigger)
+		o.wantRuns(1, "triggered")
+		o.ask(tasks.Asked{Trigger: trigger.Trigger, Rerun: 1})
+		time.Sleep(2 * time.Minute)
+		o.wantRuns(1, "asked again for what has happened")
+		o.stop()
+		o.begin()
+		time.Sleep(2 * time.Minute)
+		o.wantRuns(1, "another owner knows that it was fired")
+		time.Sleep(50 * time.Minute)
+		o.wantRuns(2, "the next tick comes as ever")
+		var ticks []time.Time
+		for _, run := range o.runs() {
+			ticks = append(ticks, run.ScheduledAt)
+		}
+		want := []time.Time{at.Truncate(time.Millisecond).UTC(), at.Truncate(time.Hour).Add(time.Hour).UTC()}
+		if !slices.EqualFunc(ticks, want, time.Time.Equal) {
+			t.Errorf("ticks %v, want %v", ticks, want)
+		}
+		o.stop()
+	})
+}
+
+// A tick asked for while a run goes on is fired when that is over.
+func TestATriggerWaitsForTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := callbackTask()
+		task.Schedule, task.Timeout = "0 * * * *", 10*time.Minute
+		o := newOperator(t, task)
+		time.Sleep(65 * time.Minute)
+		o.wantRuns(1, "the tick")
+		o.ask(tasks.Asked{Trigger: time.Now().UnixMilli()})
+		o.wantRuns(1, "while it runs")
+		time.Sleep(6 * time.Minute)
+		o.wantRuns(2, "after it")
+		o.stop()
+	})
+}

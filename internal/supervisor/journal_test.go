@@ -1,0 +1,216 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+)
+
+// diary notes what a journal is given.
+type diary struct {
+	mu      sync.Mutex
+	ran     []tasks.PastRun
+	missed  []time.Duration
+	looping []int
+	failed  []error
+}
+
+func (d *diary) Ran(_ elect.Key, run tasks.PastRun) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ran = append(d.ran, run)
+}
+
+func (d *diary) Missed(_ elect.Key, _ time.Time, late time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.missed = append(d.missed, late)
+}
+
+func (d *diary) Looping(_ elect.Key, crash tasks.CrashLoop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looping = append(d.looping, crash.Failures)
+}
+
+func (d *diary) Failed(_ elect.Key, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = append(d.failed, why)
+}
+
+func (d *diary) results() []tasks.Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []tasks.Result
+	for _, run := range d.ran {
+		all = append(all, run.Result)
+	}
+	return all
+}
+
+func journaled(d *diary) func(*Config) { return func(c *Config) { c.Journal = d } }
+
+func TestRunsOfTicksAreNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		d, began, n := &diary{}, time.Now(), 0
+		s, _ := rig(t, func(ctx context.Context, _ tasks.Run) error {
+			n++
+			switch n {
+			case 1:
+				time.Sleep(3 * time.Second)
+				return errors.New("full")
+			case 2:
+				return nil
+			case 3:
+				time.Sleep(90 * time.Minute) // over the next tick
+				return nil
+			default:
+				<-ctx.Done()
+				return ctx.Err()
+			}
+		}, journaled(d))
+		task := callbackTask()
+		task.Schedule = "0 * * * *"
+		task.Retry = tasks.Retry{
+			Attempts: 2, Backoff: tasks.Backoff{Initial: time.Second, Max: time.Second, ResetAfter: time.Hour},
+		}
+		hold := newHold(task)
+		stop, done := runTask(t, s, task, hold)
+		time.Sleep(4*time.Hour + time.Minute)
+		stop(elect.ErrReleased)
+		ended(t, done, "the end")
+
+		want := []tasks.Result{
+			tasks.ResultFailed, tasks.ResultSucceeded, tasks.ResultSkipped, tasks.ResultSucceeded, tasks.ResultStopped,
+		}
+		if got := d.results(); !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+		first, second := d.ran[0], d.ran[1]
+		tick := began.Add(time.Hour)
+		if !first.Start.ScheduledAt.Equal(tick) || first.Start.Attempt != 1 || !first.Began.Equal(tick) ||
+			!first.Again ||
+			first.Ended.Sub(first.Began) != 3*time.Second || first.Code != 1 || first.Err == nil ||
+			first.Start.Token == 0 {
+			t.Errorf("%+v", first)
+		}
+		if !second.Start.ScheduledAt.Equal(tick) || second.Start.Attempt != 2 || second.Again || second.Err != nil {
+			t.Errorf("%+v", second)
+		}
+		if skipped := d.ran[2]; !skipped.Start.ScheduledAt.Equal(began.Add(3 * time.Hour)) {
+			t.Errorf("%+v", skipped)
+		}
+	})
+}
+
+func TestARunThatItsOwnerNeverEndedIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		s, _ := rig(t, func(context.Context, tasks.Run) error { return nil }, journaled(d))
+		task := callbackTask()
+		task.Schedule = "30 * * * *"
+		hold := newHold(task)
+		tick := time.Now().Add(-time.Minute)
+		hold.SetStatus(elect.TaskStatus{
+			State: record.StateRunning, Since: tick.Add(time.Second).UnixMilli(), LastTick: tick.UnixMilli(),
+		})
+		stop, done := runTask(t, s, task, hold)
+		synctest.Wait()
+		stop(elect.ErrReleased)
+		ended(t, done, "the end")
+		if len(d.ran) != 1 || d.ran[0].Result != tasks.ResultStopped || !d.ran[0].Ended.IsZero() ||
+			!d.ran[0].Start.ScheduledAt.Equal(tick) {
+			t.Errorf("%+v", d.ran)
+		}
+	})
+}
+
+func TestCrashLoopsAndFailuresAreNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		s, _ := rig(t, func(context.Context, tasks.Run) error { return errors.New("full") }, journaled(d))
+		task := callbackTask()
+		task.MaxRestarts = 13
+		hold := newHold(task)
+		_, done := runTask(t, s, task, hold)
+		if err := <-done; !errors.Is(err, tasks.ErrDone) {
+			t.Fatal(err)
+		}
+		if want := []int{3, 6, 12}; !slices.Equal(d.looping, want) {
+			t.Errorf("looping at %v, want %v", d.looping, want)
+		}
+		if len(d.failed) != 1 || len(d.ran) > 0 {
+			t.Errorf("failed %v; runs of a task that always restarts: %v", d.failed, d.ran)
+		}
+	})
+}
+
+func TestAJobKeepsItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		s, _ := rig(t, func(context.Context, tasks.Run) error { return errors.New("full") }, journaled(d))
+		task := callbackTask()
+		task.Restart = tasks.RestartNever
+		_, done := runTask(t, s, task, newHold(task))
+		ended(t, done, "its end")
+		if len(d.ran) != 1 || d.ran[0].Result != tasks.ResultFailed || d.ran[0].Again || len(d.failed) != 1 {
+			t.Errorf("%+v, %v", d.ran, d.failed)
+		}
+	})
+}
+
+func TestAMissedTickIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJob(&tasks.Task{
+			Group: "g", Name: "n", Restart: tasks.RestartAlways,
+			Timing: tasks.Timing{Schedule: "0 * * * *", CatchUp: tasks.CatchUpNone, CatchUpWindow: time.Hour},
+		}, elect.TaskStatus{})
+		now := readClocks()
+		if fx := j.begin(7, now); fx.missed.late != 0 {
+			t.Errorf("declared for the first time: %+v", fx.missed)
+		}
+		now.wall = now.wall.Add(time.Hour + time.Minute)
+		if fx := j.due(now); fx.missed.late != time.Minute || fx.missed.at.IsZero() {
+			t.Errorf("%+v", fx.missed)
+		}
+	})
+}
+
+func TestTicksMissedWithoutAnOwnerAreNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		now := readClocks()
+		now.wall = now.wall.Add(90 * time.Minute)
+		for name, tc := range map[string]struct {
+			catchUp tasks.CatchUp
+			last    time.Duration // before now, of the last tick that was fired
+			want    time.Duration
+		}{
+			"none is caught up":   {tasks.CatchUpNone, 2 * time.Hour, 30 * time.Minute},
+			"it is caught up":     {tasks.CatchUpLast, 2 * time.Hour, 0},
+			"nothing was missed":  {tasks.CatchUpNone, 20 * time.Minute, 0},
+			"beyond the window":   {tasks.CatchUpLast, 24 * time.Hour, 30 * time.Minute},
+			"fired a moment ago":  {tasks.CatchUpLast, time.Minute, 0},
+			"its clock was ahead": {tasks.CatchUpNone, -time.Minute, 0},
+		} {
+			task := &tasks.Task{Group: "g", Name: "n", Restart: tasks.RestartAlways, Timing: tasks.Timing{
+				Schedule: "0 * * * *", CatchUp: tc.catchUp, CatchUpWindow: time.Hour,
+			}}
+			if name == "beyond the window" {
+				task.CatchUpWindow = time.Minute
+			}
+			j := newJob(task, elect.TaskStatus{LastTick: now.wall.Add(-tc.last).UnixMilli()})
+			if fx := j.begin(7, now); fx.missed.late != tc.want {
+				t.Errorf("%s: missed by %v, want %v", name, fx.missed.late, tc.want)
+			}
+		}
+	})
+}

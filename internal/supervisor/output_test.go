@@ -1,0 +1,196 @@
+package supervisor
+
+import (
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
+)
+
+const logKey elect.Key = "g/n"
+
+func TestRingKeepsTheNewest(t *testing.T) {
+	l := newLogs()
+	l.open(logKey, 1)
+	for range ringLines + 5 {
+		l.add(logKey, 1, tasks.Stdout, "x", time.Now())
+	}
+	if lines := l.tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 ||
+		lines[ringLines-1].Seq != ringLines+5 {
+		t.Errorf("%d lines from %d", len(lines), lines[0].Seq)
+	}
+	for range 10 {
+		l.add(logKey, 1, tasks.Stderr, strings.Repeat("x", maxLine), time.Now())
+	}
+	lines := l.tail(logKey, ringLines)
+	if len(lines) != ringBytes/maxLine || lines[0].Stream != tasks.Stderr || l.rings[logKey].text > ringBytes ||
+		l.size != l.rings[logKey].size() {
+		t.Errorf("%d lines of %d bytes", len(lines), l.rings[logKey].text)
+	}
+	if kept := len(l.rings[logKey].lines); kept > 64 {
+		t.Errorf("space for %d lines, of which %d are there", kept, len(lines))
+	}
+}
+
+// The ring is a circle that grows and shrinks: it must hold what a plain list would.
+func TestRingIsAList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, want := newLogs(), []string(nil)
+		l.open(logKey, 1)
+		for i, drop := range rapid.SliceOfN(rapid.Bool(), 0, 200).Draw(t, "drops") {
+			if drop && len(want) > 0 {
+				l.rings[logKey].drop()
+				want = want[1:]
+				continue
+			}
+			text := strconv.Itoa(i)
+			l.rings[logKey].push(keptLine{text: text})
+			want = append(want, text)
+		}
+		n := rapid.IntRange(0, 200).Draw(t, "n")
+		var got []string
+		for _, line := range l.tail(logKey, n) {
+			got = append(got, line.Text)
+		}
+		if !slices.Equal(got, want[max(0, len(want)-n):]) {
+			t.Fatalf("%v of %v", got, want)
+		}
+	})
+}
+
+func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
+	const count, lines = 10_000, 100
+	l, text := newLogs(), strings.Repeat("x", 100)
+	keys := make([]elect.Key, count)
+	for i := range keys {
+		keys[i] = elect.NewKey("g", strconv.Itoa(i))
+		l.open(keys[i], 1)
+	}
+	for range 2 {
+		l.add(keys[0], 1, tasks.Stdout, "of a quiet task", time.Now())
+	}
+	before := heapInUse()
+	for range lines {
+		for _, key := range keys[1:] {
+			if l.add(key, 1, tasks.Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
+				t.Fatalf("%d bytes are kept, the budget is %d", l.size, l.budget)
+			}
+		}
+	}
+	if took := heapInUse() - before; took > logBudget*5/4 {
+		t.Errorf("%d bytes are in use, the budget is %d", took, logBudget)
+	}
+	sum := 0
+	for _, r := range l.rings {
+		sum += r.size()
+	}
+	if sum != l.size || sum < logBudget*7/8 {
+		t.Errorf("%d bytes are kept, counted are %d of %d", sum, l.size, logBudget)
+	}
+	if n := len(l.tail(keys[0], lines)); n != 2 {
+		t.Errorf("%d lines of a quiet task are left, want both: the largest give up first", n)
+	}
+	least, most := lines, 0
+	for _, key := range keys[1:] {
+		kept := l.tail(key, lines)
+		least, most = min(least, len(kept)), max(most, len(kept))
+		if kept[len(kept)-1].Seq != lines {
+			t.Fatalf("the newest line of %s is gone", key)
+		}
+	}
+	if least < 30 || most > 2*least {
+		t.Errorf("%d to %d lines are kept of equal tasks", least, most)
+	}
+}
+
+func heapInUse() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+func TestLevel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 20).Draw(t, "sizes")
+		total := rapid.IntRange(0, 500).Draw(t, "total")
+		cut := func(limit int) (sum int) {
+			for _, s := range sizes {
+				sum += min(s, limit)
+			}
+			return sum
+		}
+		limit := level(slices.Clone(sizes), total)
+		if cut(limit) > total {
+			t.Fatalf("cut to %d they sum up to %d, want at most %d", limit, cut(limit), total)
+		}
+		if limit < slices.Max(sizes) && cut(limit+1) <= total {
+			t.Fatalf("cut to %d, although %d would do", limit, limit+1)
+		}
+	})
+}
+
+func TestLogsOfTasksThatLeft(t *testing.T) {
+	l := newLogs()
+	l.open("g/a", 1)
+	l.add("g/a", 1, tasks.Stdout, "one", time.Now())
+	l.open("g/a", 1) // owned again before the first Run returned
+	l.release("g/a")
+	if len(l.left) > 0 {
+		t.Error("it has left while it runs")
+	}
+	l.release("g/a")
+	if got := l.tail("g/a", 10); len(got) != 1 || got[0].Text != "one" {
+		t.Errorf("tail %v", got)
+	}
+	for i := range keptRings {
+		key := elect.NewKey("g", strings.Repeat("n", i+1))
+		l.open(key, 1)
+		l.add(key, 1, tasks.Stdout, "x", time.Now())
+		l.release(key)
+	}
+	if l.tail("g/a", 10) != nil || len(l.rings) != keptRings || l.size != keptRings*(lineCost+1) {
+		t.Errorf("%d rings kept, want %d and not the oldest; %d bytes", len(l.rings), keptRings, l.size)
+	}
+	l.open("g/silent", 1)
+	l.release("g/silent")
+	l.add("g/silent", 1, tasks.Stdout, "too late", time.Now())
+	if l.tail("g/silent", 10) != nil || len(l.rings) != keptRings {
+		t.Error("a task that wrote nothing is remembered")
+	}
+}
+
+// A task that comes back keeps the lines of before, each with the token of its start.
+func TestOutputSaysOfWhichStart(t *testing.T) {
+	l := newLogs()
+	l.open(logKey, 5)
+	l.start(logKey, 5)
+	l.add(logKey, 5, tasks.Stdout, "one", time.Now())
+	l.start(logKey, 6)
+	l.add(logKey, 6, tasks.Stdout, "two", time.Now())
+	l.release(logKey)
+	if kept, ok := l.output(logKey); !ok || kept.Held || kept.Claim != 5 || kept.Token != 6 {
+		t.Errorf("after it has left: %v, %+v", ok, kept)
+	}
+	l.open(logKey, 9)
+	l.add(logKey, 6, tasks.Stdout, "late", time.Now())
+	kept, _ := l.output(logKey)
+	var tokens []int64
+	for _, line := range kept.Lines {
+		tokens = append(tokens, line.Token)
+	}
+	if !kept.Held || kept.Claim != 9 || kept.Token != 9 || !slices.Equal(tokens, []int64{5, 6, 6}) {
+		t.Errorf("once it is back: %+v", kept)
+	}
+	if _, ok := l.output("g/other"); ok {
+		t.Error("there is output of a task that was never here")
+	}
+}

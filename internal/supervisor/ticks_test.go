@@ -1,0 +1,315 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/pkg/tasks/schedule"
+)
+
+// firings collects when runs began, as times since the start of the bubble.
+type firings struct {
+	began time.Time
+	at    []time.Duration
+	runs  []tasks.Run
+}
+
+func (k *firings) note(run tasks.Run) {
+	k.at, k.runs = append(k.at, time.Since(k.began)), append(k.runs, run)
+}
+
+func minutes(ms ...int) []time.Duration {
+	var out []time.Duration
+	for _, m := range ms {
+		out = append(out, time.Duration(m)*time.Minute)
+	}
+	return out
+}
+
+func TestTicksFireOnTimeUnderLargerTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		k := &firings{began: time.Now()}
+		hold := newHold(callbackTask())
+		s, metrics := rig(t, func(_ context.Context, run tasks.Run) error {
+			k.note(run)
+			if st := hold.Status(); st.LastTick != run.ScheduledAt.UnixMilli() || !st.Settled {
+				t.Errorf("during the run LastTick %d, Settled %v", st.LastTick, st.Settled)
+			}
+			time.Sleep(time.Minute)
+			return nil
+		})
+		task := callbackTask()
+		task.Schedule = "*/20 * * * *"
+		stop, done := runTask(t, s, task, hold)
+		time.Sleep(50 * time.Minute)
+		synctest.Wait()
+		if st := hold.Status(); st.State != record.StateWaiting || st.Settled ||
+			st.NextRunAt != k.began.Add(time.Hour).UnixMilli() {
+			t.Errorf("between ticks: %+v", st)
+		}
+		stop(elect.ErrReleased)
+		ended(t, done, "the end")
+		if !slices.Equal(k.at, minutes(20, 40)) {
+			t.Errorf("fired at %v", k.at)
+		}
+		for i, run := range k.runs {
+			if run.Token != int64(10+3*i) || !run.ScheduledAt.Equal(k.began.Add(k.at[i])) {
+				t.Errorf("run %d: token %d for %s", i, run.Token, run.ScheduledAt)
+			}
+		}
+		if !slices.Equal(metrics.results, []tasks.Result{tasks.ResultSucceeded, tasks.ResultSucceeded}) {
+			t.Errorf("results %v", metrics.results)
+		}
+	})
+}
+
+func TestWaitingTaskCostsNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := rig(t, func(context.Context, tasks.Run) error { return nil })
+		task := callbackTask()
+		task.Schedule = "@yearly"
+		hold := newHold(task)
+		_, _ = runTask(t, s, task, hold)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if n := len(hold.Reports()); n != 1 {
+			t.Errorf("%d reports in a day of waiting, want 1", n)
+		}
+	})
+}
+
+func TestCatchUp(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		lastTick  time.Duration // before now, 0: none
+		firstSeen time.Duration
+		removed   bool // from the list, before the missed tick
+		catchUp   tasks.CatchUp
+		window    time.Duration
+		want      []time.Duration
+	}{
+		{name: "newest of three, once", lastTick: 65 * time.Minute, want: minutes(0, 20)},
+		{name: "none missed", lastTick: 5 * time.Minute, want: minutes(20)},
+		{name: "not wanted", lastTick: 65 * time.Minute, catchUp: tasks.CatchUpNone, want: minutes(20)},
+		{name: "outside the window", lastTick: 65 * time.Minute, window: 4 * time.Minute, want: minutes(20)},
+		{name: "declared for the first time", want: minutes(20)},
+		{name: "declared, missed since", firstSeen: 15 * time.Minute, want: minutes(0, 20)},
+		{
+			name: "declared after the missed tick", lastTick: 65 * time.Minute, firstSeen: 2 * time.Minute,
+			want: minutes(20),
+		},
+		{name: "not declared meanwhile", lastTick: 65 * time.Minute, removed: true, want: minutes(20)},
+		{name: "fired by an owner whose clock was ahead", lastTick: -25 * time.Minute, want: nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &firings{}
+				s, _ := rig(t, func(_ context.Context, run tasks.Run) error { k.note(run); return nil })
+				task := callbackTask()
+				task.Schedule, task.CatchUp, task.CatchUpWindow = "*/20 * * * *", c.catchUp, c.window
+				time.Sleep(24*time.Hour + 5*time.Minute) // five minutes past a tick
+				now := time.Now()
+				hold := newHold(task)
+				left := elect.TaskStatus{Undeclared: c.removed}
+				if c.lastTick != 0 {
+					left.LastTick = now.Add(-c.lastTick).UnixMilli()
+				}
+				if c.firstSeen != 0 {
+					left.FirstSeen = now.Add(-c.firstSeen).UnixMilli()
+				}
+				hold.SetStatus(left)
+				k.began = now.Add(-5 * time.Minute)
+				_, _ = runTask(t, s, task, hold)
+				time.Sleep(16 * time.Minute)
+				synctest.Wait()
+				got := k.at
+				for i := range got {
+					got[i] = got[i].Truncate(10 * time.Minute)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("fired at %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	for _, c := range []struct {
+		overlap tasks.Overlap
+		want    []time.Duration
+		results []tasks.Result
+	}{
+		{tasks.OverlapSkip, minutes(10, 40), []tasks.Result{tasks.ResultSkipped, tasks.ResultSkipped, tasks.ResultSucceeded}},
+		{
+			tasks.OverlapReplace, minutes(10, 20, 30, 40),
+			[]tasks.Result{tasks.ResultReplaced, tasks.ResultReplaced, tasks.ResultReplaced},
+		},
+	} {
+		t.Run(string(c.overlap), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &firings{began: time.Now()}
+				going := 0
+				s, metrics := rig(t, func(ctx context.Context, run tasks.Run) error {
+					if going++; going != 1 {
+						t.Error("two runs at once")
+					}
+					k.note(run)
+					sleep(ctx, 25*time.Minute)
+					going--
+					return nil
+				})
+				task := callbackTask()
+				task.Schedule, task.Overlap = "*/10 * * * *", c.overlap
+				_, _ = runTask(t, s, task, newHold(task))
+				time.Sleep(45 * time.Minute)
+				synctest.Wait()
+				if !slices.Equal(k.at, c.want) || !slices.Equal(metrics.results, c.results) {
+					t.Errorf("fired at %v with %v, want %v with %v", k.at, metrics.results, c.want, c.results)
+				}
+			})
+		})
+	}
+}
+
+func TestTimeoutAndRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &firings{began: time.Now()}
+		s, metrics := rig(t, func(ctx context.Context, run tasks.Run) error {
+			k.note(run)
+			switch run.Attempt {
+			case 1:
+				<-ctx.Done()
+				return ctx.Err()
+			case 2:
+				return errWork
+			}
+			return nil
+		})
+		task := callbackTask()
+		task.Schedule, task.Timeout, task.Retry = "@hourly", time.Minute, tasks.Retry{
+			Attempts: 3, Backoff: tasks.Backoff{Initial: time.Second},
+		}
+		hold := newHold(task)
+		_, _ = runTask(t, s, task, hold)
+		time.Sleep(62 * time.Minute)
+		synctest.Wait()
+		want := []tasks.Result{tasks.ResultTimeout, tasks.ResultFailed, tasks.ResultSucceeded}
+		if !slices.Equal(metrics.results, want) {
+			t.Errorf("results %v, want %v", metrics.results, want)
+		}
+		for i, run := range k.runs {
+			if run.Attempt != i+1 || run.Token != int64(10+3*i) || !run.ScheduledAt.Equal(k.began.Add(time.Hour)) {
+				t.Errorf("try %d: attempt %d, token %d, for %s", i, run.Attempt, run.Token, run.ScheduledAt)
+			}
+		}
+		if st := hold.Status(); st.LastError != "" || st.State != record.StateWaiting {
+			t.Errorf("after success: %+v", st)
+		}
+	})
+}
+
+func TestLostLeaseAtTickEndsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := rig(t, func(context.Context, tasks.Run) error { t.Error("it ran"); return nil })
+		task := callbackTask()
+		task.Every = time.Minute
+		hold := newHold(task)
+		hold.Fail = func(int) error { return elect.ErrLeaseLost }
+		_, done := runTask(t, s, task, hold)
+		if err := <-done; !errors.Is(err, elect.ErrLeaseLost) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+func TestBadScheduleKeepsItsKeyAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := rig(t, nil)
+		task := callbackTask()
+		task.Schedule = "0 0 30 2 *"
+		hold := newHold(task)
+		stop, done := runTask(t, s, task, hold)
+		synctest.Wait()
+		if st := hold.Status(); st.State != record.StateFailed || st.LastError == "" {
+			t.Errorf("status %+v", st)
+		}
+		stop(elect.ErrReleased)
+		ended(t, done, "the end")
+	})
+}
+
+func TestTicksAreTakenUpWhereAnotherStopped(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC)
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
+	each := eachMinute(t)
+	for name, c := range map[string]struct {
+		catchUp       tasks.CatchUp
+		window        time.Duration
+		before, fired time.Time
+		pending       time.Time
+		missed        time.Duration // how late the missed one is; 0: none is
+		next          time.Time
+	}{
+		"nothing was missed": {
+			tasks.CatchUpLast, time.Hour, at(0), at(0), time.Time{}, 0, at(1),
+		},
+		"the newest missed one is caught up": {
+			tasks.CatchUpLast, time.Hour, at(-3), at(-3), at(0), 0, at(1),
+		},
+		"it is only named": {
+			tasks.CatchUpNone, time.Hour, at(-3), at(-3), time.Time{}, 30 * time.Second, at(1),
+		},
+		"it is older than the window": {
+			tasks.CatchUpLast, time.Second, at(-3), at(-3), time.Time{}, 30 * time.Second, at(1),
+		},
+		"the owner before was ahead": {
+			tasks.CatchUpLast, time.Hour, at(2), at(2), time.Time{}, 0, at(3),
+		},
+	} {
+		timing := &tasks.Timing{CatchUp: c.catchUp, CatchUpWindow: c.window}
+		got, missed := takeUp(timing, each, c.before, c.fired, noon)
+		if next := got.look(); !got.pending.Equal(c.pending) || missed.late != c.missed || !next.Equal(c.next) {
+			t.Errorf("%s: pending %s, missed %+v, next %s", name, got.pending, missed, next)
+		}
+	}
+}
+
+// Of ticks that came at once the newest counts, and each counts once.
+func TestTicksThatComeAtOnce(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC)
+	ticks := &ticks{schedule: eachMinute(t), last: start}
+	ticks.look()
+	if at, _, ok := ticks.come(start.Add(29 * time.Second)); ok {
+		t.Errorf("%s came too early", at)
+	}
+	at, late, ok := ticks.come(start.Add(10 * time.Minute))
+	if want := start.Add(10*time.Minute - 30*time.Second); !ok || !at.Equal(want) || late != 30*time.Second {
+		t.Errorf("%s came %s late (%v), want %s", at, late, ok, want)
+	}
+	ticks.look()
+	if at, _, ok := ticks.come(start.Add(10 * time.Minute)); ok {
+		t.Errorf("%s came twice", at)
+	}
+	ticks.pending = at
+	if first, second := ticks.fire(), ticks.fire(); !first.Equal(at) || !second.IsZero() {
+		t.Errorf("fired %s and %s, want %s once", first, second, at)
+	}
+}
+
+// eachMinute has a tick at each full minute.
+func eachMinute(t *testing.T) schedule.Schedule {
+	t.Helper()
+	each, err := schedule.Parse("* * * * *", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return each
+}
