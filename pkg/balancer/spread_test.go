@@ -11,7 +11,7 @@ func TestSpreadWithFullCaps(t *testing.T) {
 	const clusters = 600
 	broken, uneven := 0, 0
 	for seed := range uint64(clusters) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // G404: clusters to try, the same each time
+		random := rand.New(rand.NewPCG(seed, 1))
 		members := 2 + random.IntN(6)
 		keys := members * (2 + random.IntN(8))
 		in := fullOfWeights(members, keys, func(int) int { return 1 + random.IntN(20) })
