@@ -308,7 +308,7 @@ func still(ctx context.Context, h http.Handler, client int) (out *pipe, ended ch
 // their own, and a place is given back at the end.
 func TestSlowWatchersAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		board := boardWith(sample(1000))
+		board := boardWith(sample(200))
 		c := Config{Source: board}.withDefaults()
 		s := newServer(c)
 		h := handler(c, s)
@@ -319,9 +319,10 @@ func TestSlowWatchersAreFew(t *testing.T) {
 		defer stop()
 		var ends []chan struct{}
 		begin := func(h http.Handler) {
-			next := clone(t, board.Snapshot())
+			next := *board.Snapshot()
+			next.Tasks = snapshot.Listed(slices.Clone(next.Tasks.All()))
 			next.Tasks.All()[0].Restarts++
-			board.Publish(next)
+			board.Publish(&next)
 			_, ended := still(ctx, h, len(ends))
 			ends = append(ends, ended)
 			time.Sleep(watchPace)
@@ -370,7 +371,7 @@ func TestSlowWatchersAreFew(t *testing.T) {
 // A watcher that takes its time for a list holds up no other: its turn is given to the next.
 func TestSlowWatchersHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := New(Config{Source: boardWith(sample(1000))})
+		h := New(Config{Source: boardWith(sample(200))})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var slow []*pipe
