@@ -35,7 +35,7 @@ GINKGO = go tool ginkgo --procs=$(PROCS) --keep-going --timeout=25m --silence-sk
 # A Ginkgo filter, for example: make scenarios LABELS=sqlite
 LABELS ?= $(if $(WHOLE),,!nightly)
 # Packages whose goroutines share memory.
-RACE_PACKAGES = ./pkg/elect ./internal/protocol ./pkg/store/internal/engine ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./internal/supervisor ./pkg/fence \
+RACE_PACKAGES = ./pkg/elect ./internal/protocol ./pkg/store/internal/engine ./pkg/store/internal/storeuri ./pkg/store/memory ./pkg/mutex ./pkg/balancer ./pkg/tasks ./internal/supervisor ./internal/supervisor/output ./pkg/fence \
 	./internal/guard ./internal/guard/wire ./internal/guard/worker ./internal/refusals ./internal/status ./internal/web
 # Calls, and not seconds: before Go 1.27 the end of a duration may count as a failure (https://go.dev/issue/75804).
 FUZZTIME  ?= 5000x
@@ -212,7 +212,7 @@ model: ## The largest searches: hours of processor time (STATES=40000000 in each
 .PHONY: simulation
 simulation: ## The simulation at full size: 500 replicas, 100,000 keys, half an hour, 80 faults; and 600 small clusters; ticks, options of locks, weights
 	go test -v -count=1 -timeout 3h ./pkg/elect/internal/simulation -run 'Large|Small' -simulation.full
-	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./internal/supervisor -run AgainstAModel -rapid.checks=20000
+	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./internal/supervisor/job -run AgainstAModel -rapid.checks=20000
 	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./pkg/mutex -run Combinations -rapid.checks=10000
 	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./internal/replica -run CommandsAgainstAModel -rapid.checks=3000
 	SHARDCTL_TEST=random go test -v -count=1 -timeout 1h ./pkg/balancer -run WeightsComeToRest -clusters=6000

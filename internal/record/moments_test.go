@@ -28,7 +28,7 @@ func shown(what string) mark { return mark{bound: "shown only: " + what} }
 
 // marks are all moments of the records.
 func marks() map[string]mark {
-	tasks := func(bound string) mark { return mark{bound, "internal/supervisor/ahead_test.go", farAhead} }
+	tasks := func(bound string) mark { return mark{bound, "internal/supervisor/job/ahead_test.go", farAhead} }
 	operate := func(bound string) mark { return mark{bound, "internal/operate/ahead_test.go", farAhead} }
 	view := func(bound string) mark { return mark{bound, "internal/view/ahead_test.go", farAhead} }
 	clean := func(bound string) mark {

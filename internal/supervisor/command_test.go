@@ -31,7 +31,7 @@ func sh(script string) tasks.Task {
 func lineOf(t *testing.T, s *Supervisor, prefix string) string {
 	t.Helper()
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(time.Millisecond) {
-		for _, line := range s.Tail("g/n", ringLines) {
+		for _, line := range s.Tail("g/n", 1000) {
 			if rest, ok := strings.CutPrefix(line.Text, prefix); ok {
 				return rest
 			}
@@ -188,7 +188,7 @@ func TestSlowSinkHoldsUpTheCommandAndLosesNothing(t *testing.T) {
 	}
 	close(sink.open)
 	ended(t, done, "the task")
-	s.shared.readers.Wait()
+	s.shared.output.Await()
 	if len(sink.got) != lines {
 		t.Fatalf("%d lines, want %d", len(sink.got), lines)
 	}
@@ -213,7 +213,7 @@ func TestEndedTaskDoesNotWaitForTheSink(t *testing.T) {
 	stop(elect.ErrReleased)
 	ended(t, done, "the task, whose sink takes nothing")
 	close(sink.open)
-	s.shared.readers.Wait()
+	s.shared.output.Await()
 	if !slices.Equal(sink.got, []string{"up"}) {
 		t.Errorf("the sink got %q", sink.got)
 	}
@@ -289,7 +289,7 @@ func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 	suites.Need(t, suites.Processes, "real commands")
 	sink := blockedSink(t)
 	s, metrics := rig(t, nil, func(c *Config) { c.Output = sink })
-	s.shared.outputEnd = 10 * time.Millisecond
+	s.shared.output.Patience = 10 * time.Millisecond
 	task := sh(`echo out; echo err >&2; exit 1`)
 	task.Backoff = tasks.Backoff{Initial: time.Millisecond, Max: time.Millisecond}
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
@@ -308,7 +308,7 @@ func TestBlockedSinkCostsNothingForEachRun(t *testing.T) {
 		t, "the readers to give up",
 		func() bool { return runtime.NumGoroutine() <= goroutines+4 && openFiles(t) <= files+4 },
 	)
-	lines := s.Tail("g/n", ringLines)
+	lines := s.Tail("g/n", 1000)
 	if len(lines) < 2*runs {
 		t.Errorf("%d lines kept of %d runs", len(lines), runs)
 	}
@@ -318,7 +318,7 @@ func TestCloseDoesNotWaitForABlockedSink(t *testing.T) {
 	suites.Need(t, suites.Processes, "real commands")
 	sink := blockedSink(t)
 	s, _ := rig(t, nil, func(c *Config) { c.Output = sink })
-	s.shared.outputEnd = 10 * time.Millisecond
+	s.shared.output.Patience = 10 * time.Millisecond
 	task := sh(`echo out; exit 1`)
 	task.Restart = tasks.RestartNever
 	_, done := runTask(t, s, task, newHold(task))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/supervisor/output"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -30,7 +31,7 @@ func (c commands) Start(ctx context.Context, command tasks.Command) (tasks.Child
 	}
 	done = sync.OnceFunc(done)
 	defer done()
-	out, stdout, stderr, err := of.pipes(c.start.Token, command.Answers)
+	out, stdout, stderr, err := of.shared.output.Open(of.hold.Key(), c.start.Token, command.Answers, of.log)
 	if err != nil {
 		process.CloseFiles(command.Stdin)
 		return nil, err
@@ -42,7 +43,7 @@ func (c commands) Start(ctx context.Context, command tasks.Command) (tasks.Child
 	answered()
 	process.CloseFiles(command.Stdin, stdout, stderr) // to be sure: an end left open would keep the readers
 	if err != nil {
-		out.end()
+		out.End()
 		return nil, err
 	}
 	return &child{p, of, out}, nil
@@ -52,7 +53,7 @@ func (c commands) Start(ctx context.Context, command tasks.Command) (tasks.Child
 type child struct {
 	tasks.Process
 	of  *scope
-	out *output
+	out *output.Pipes
 }
 
 // End stops what is left of the command, and says how it ended.
@@ -66,7 +67,7 @@ func (c *child) End(ctx context.Context) tasks.Ending {
 	c.stop(ctx)
 	<-c.Exited() // nothing is left, so it has ended
 	exit := c.Exit()
-	c.out.end()
+	c.out.End()
 	return tasks.Ending{Err: exitError(exit), Code: exit.Code, ByItself: byItself && exit.Err == nil, Cut: !byItself}
 }
 

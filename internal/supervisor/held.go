@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -17,10 +18,9 @@ type held struct {
 	cancel runCancel
 
 	// The rest belongs to the loop.
-	job     *job
+	job     *job.Job
 	run     *taskRuns // what it runs with; nil while it waits for a tick
 	wakeups wakeups[*held]
-	load    meter
 }
 
 func newHeld(hold Hold, given *tasks.Task, ended func(error)) *held {

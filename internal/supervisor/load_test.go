@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -8,24 +9,13 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
 )
 
-func TestMeterAverages(t *testing.T) {
-	var m meter
-	now := time.Unix(1000, 0)
-	if mean, ok := m.take(5, now); !ok || mean != 5 {
-		t.Errorf("the first one: %g, %v", mean, ok)
-	}
-	for i, load := range []float64{1, 2, 6} {
-		mean, ok := m.take(load, now.Add(time.Duration(i+1)*10*time.Second))
-		if last := i == 2; ok != last || last && mean != 3 {
-			t.Errorf("load %d: %g, %v", i, mean, ok)
-		}
-	}
-}
+const halfAMinute = 30 * time.Second
 
 // A load is noted where it has changed by a tenth, at most every half minute, and not of a task that does not run.
 func TestSetLoad(t *testing.T) {
@@ -38,8 +28,8 @@ func TestSetLoad(t *testing.T) {
 		task := tasks.Task{Group: "g", Name: "a", Restart: tasks.RestartAlways}
 		hold := fakehold.New(task.Key())
 		h := newHeld(hold, nil, func(error) {})
-		h.job = newJob(complete(&task), hold.Status())
-		h.job.phase, h.job.start.Token = active, 1
+		h.job = job.New(complete(&task), hold.Status())
+		h.job.Begin(tasks.Asked{}, 1, readClocks())
 		s.loop.post(func() { s.loop.held[h.key] = h })
 		said := func(load float64, after time.Duration) elect.Load {
 			t.Helper()
@@ -54,13 +44,17 @@ func TestSetLoad(t *testing.T) {
 			load  float64
 			after time.Duration
 			want  float64
-		}{{4, 0, 4}, {8, time.Second, 4}, {8, loadEvery, 8}, {8.5, loadEvery, 8}, {0, loadEvery, 0}} {
+		}{{4, 0, 4}, {8, time.Second, 4}, {8, halfAMinute, 8}, {8.5, halfAMinute, 8}, {0, halfAMinute, 0}} {
 			if got := said(step.load, step.after); got != (elect.Load{Known: true, Value: step.want}) {
 				t.Errorf("after a load of %g: %+v", step.load, got)
 			}
 		}
-		h.job.phase = pausing
-		if got := said(7, loadEvery); got.Value != 0 {
+		s.loop.post(func() {
+			failed := tasks.Ending{Err: errors.New("exit status 1"), ByItself: true}
+			h.job.Ended(tasks.Asked{}, job.Attempt{Start: h.job.Start(), Ending: failed}, readClocks())
+		})
+		synctest.Wait()
+		if got := said(7, halfAMinute); got.Value != 0 {
 			t.Errorf("a load of a task that does not run: %+v", got)
 		}
 		for _, bad := range []float64{-1, math.NaN(), math.Inf(1), 2e15} {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -75,15 +76,15 @@ func (l *loop) run() {
 
 // pass wakes the jobs whose time has come, and all that wait for a tick where the wall clock was set back: by what it
 // showed before, their time may come very late.
-func (l *loop) pass(at moment) {
-	if at.wall.Before(l.last) {
+func (l *loop) pass(at job.Moment) {
+	if at.Wall.Before(l.last) {
 		for _, alarm := range slices.Clone(l.timers.byWall) {
-			l.apply(alarm.owner, alarm.owner.job.wake(at))
+			l.apply(alarm.owner, alarm.owner.job.Wake(at))
 		}
 	}
-	l.last = at.wall
+	l.last = at.Wall
 	for h, ok := l.timers.due(at); ok; h, ok = l.timers.due(at) {
-		l.apply(h, h.job.wake(at))
+		l.apply(h, h.job.Wake(at))
 	}
 }
 
@@ -104,13 +105,12 @@ func (l *loop) begin(h *held) {
 		if h.given == nil {
 			l.held[h.key] = h
 		}
-		l.shared.logs.open(h.key, h.hold.Token())
-		h.job = newJob(task, h.hold.Status())
-		if run, ok := cutOff(task, h.job.status); ok {
+		l.shared.output.Kept.Open(h.key, h.hold.Token())
+		h.job = job.New(task, h.hold.Status())
+		if run, ok := job.CutOff(task, h.job.Status()); ok {
 			l.shared.cfg.Journal.Ran(h.key, run)
 		}
-		h.job.asked = l.shared.asked(h.key)
-		l.apply(h, h.job.begin(h.hold.Token(), readClocks()))
+		l.apply(h, h.job.Begin(l.shared.asked(h.key), h.hold.Token(), readClocks()))
 	})
 }
 
@@ -118,7 +118,7 @@ func (l *loop) begin(h *held) {
 func (l *loop) stop(h *held, cause error) {
 	l.post(func() {
 		if h.job != nil {
-			l.apply(h, h.job.stopped(cause, readClocks()))
+			l.apply(h, h.job.Stopped(cause, readClocks()))
 		}
 	})
 	h.cancel.stop(cause)
@@ -150,7 +150,7 @@ func (l *loop) declare(all []*tasks.Task) (gone []elect.Key) {
 func (l *loop) redeclare() {
 	for _, h := range l.held {
 		if task := l.taskOf(h); task != nil {
-			l.apply(h, h.job.changed(task, readClocks()))
+			l.apply(h, h.job.Changed(task, readClocks()))
 		}
 	}
 }
@@ -158,8 +158,8 @@ func (l *loop) redeclare() {
 // asked gives the jobs what operators ask of them now.
 func (l *loop) asked() {
 	for _, h := range l.held {
-		if a := l.shared.asked(h.key); a != h.job.asked {
-			l.apply(h, h.job.ask(a, h.hold.Token(), readClocks()))
+		if a := l.shared.asked(h.key); a != h.job.Asked() {
+			l.apply(h, h.job.Ask(a, h.hold.Token(), readClocks()))
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (l *loop) asked() {
 func (l *loop) setLoad(key elect.Key, load float64) {
 	l.post(func() {
 		if h := l.held[key]; h != nil {
-			l.apply(h, h.job.loaded(&h.load, load, readClocks()))
+			l.apply(h, h.job.Loaded(load, readClocks()))
 		}
 	})
 }
@@ -184,32 +184,32 @@ func (l *loop) taskOf(h *held) *tasks.Task {
 }
 
 // apply does what a job says.
-func (l *loop) apply(h *held, fx effects) {
-	if fx.cut != nil {
-		h.cancel.cut(fx.cut)
+func (l *loop) apply(h *held, fx job.Effects) {
+	if fx.Cut != nil {
+		h.cancel.cut(fx.Cut)
 	}
 	l.observe(h, fx)
-	if fx.fresh {
+	if fx.Fresh {
 		h.run = nil
 	}
 	if h.run != nil {
-		h.run.declare(h.job.task)
+		h.run.declare(h.job.Task())
 	}
-	if fx.reports(h.job) && h.hold.Status() != h.job.status {
-		h.hold.Report(h.job.status) // a task that waits should cost no writes
+	if fx.Reports(h.job) && h.hold.Status() != h.job.Status() {
+		h.hold.Report(h.job.Status()) // a task that waits should cost no writes
 	}
 	switch {
-	case fx.over != nil:
-		l.end(h, fx.over)
+	case fx.Over != nil:
+		l.end(h, fx.Over)
 		return
-	case fx.run:
+	case fx.Run:
 		l.start(h)
-	case fx.leave:
+	case fx.Leave:
 		l.leave(h)
-	case h.job.ticks != nil && h.job.phase == idle:
+	case h.job.Waiting():
 		h.run = nil // nothing is kept for a task that waits
 	}
-	tick, retry := h.job.times()
+	tick, retry := h.job.Times()
 	l.timers.set(&h.wakeups, tick, retry)
 }
 
@@ -218,14 +218,13 @@ func (l *loop) start(h *held) {
 	if h.run == nil {
 		h.run = l.running(h)
 	}
-	run, start, status := h.run, h.job.start, h.job.status
+	run, start, status := h.run, h.job.Start(), h.job.Status()
 	ctx, done := h.cancel.context()
-	advanced := func(token int64) { l.post(func() { l.apply(h, h.job.advanced(token)) }) }
-	go run.attempt(ctx, start, status, advanced, func(r attemptResult) {
+	advanced := func(token int64) { l.post(func() { l.apply(h, h.job.Advanced(token)) }) }
+	go run.attempt(ctx, start, status, advanced, func(r job.Attempt) {
 		done()
 		l.post(func() {
-			h.job.asked = l.shared.asked(h.key)
-			l.apply(h, h.job.ended(r, readClocks()))
+			l.apply(h, h.job.Ended(l.shared.asked(h.key), r, readClocks()))
 		})
 	})
 }
@@ -235,17 +234,17 @@ func (l *loop) leave(h *held) {
 	run := h.run
 	go func() {
 		run.leave()
-		l.post(func() { l.apply(h, h.job.left(readClocks())) })
+		l.post(func() { l.apply(h, h.job.Left(readClocks())) })
 	}()
 }
 
 // running is what the task runs with. What it reports counts for as long as it is this.
 func (l *loop) running(h *held) *taskRuns {
-	r := newTaskRuns(l.shared, h.job.task, h.hold)
+	r := newTaskRuns(l.shared, h.job.Task(), h.hold)
 	r.report = func(state string, change ...func(*elect.TaskStatus)) {
 		l.post(func() {
 			if h.run == r {
-				l.apply(h, h.job.reported(state, change, readClocks()))
+				l.apply(h, h.job.Reported(state, change, readClocks()))
 			}
 		})
 	}
@@ -259,64 +258,64 @@ func (l *loop) end(h *held, err error) {
 	if l.held[h.key] == h {
 		delete(l.held, h.key)
 	}
-	l.shared.logs.release(h.key)
+	l.shared.output.Kept.Release(h.key)
 	h.ended(err)
 }
 
 // observe counts and logs what a job has found.
-func (l *loop) observe(h *held, fx effects) {
-	for _, run := range fx.ended {
+func (l *loop) observe(h *held, fx job.Effects) {
+	for _, run := range fx.Ended {
 		l.count(h, run)
 	}
 	journal := l.shared.cfg.Journal
-	if fx.missed.late > 0 {
+	if fx.Missed.Late > 0 {
 		l.shared.log(h.hold).Info(
-			"A tick was missed", "tick", tasks.Start{ScheduledAt: fx.missed.at}.Tick(), "duration", fx.missed.late,
+			"A tick was missed", "tick", tasks.Start{ScheduledAt: fx.Missed.At}.Tick(), "duration", fx.Missed.Late,
 		)
-		journal.Missed(h.key, fx.missed.at, fx.missed.late)
+		journal.Missed(h.key, fx.Missed.At, fx.Missed.Late)
 	}
-	if !fx.ahead.IsZero() {
+	if !fx.Ahead.IsZero() {
 		l.shared.log(h.hold).Info(
 			"The clock was far ahead when a tick was fired, and has been set back: ticks count from now on",
-			"tick", tasks.Start{ScheduledAt: fx.ahead}.Tick(),
+			"tick", tasks.Start{ScheduledAt: fx.Ahead}.Tick(),
 		)
 	}
-	if fx.looping.Failures > 0 {
-		journal.Looping(h.key, fx.looping)
+	if fx.Looping.Failures > 0 {
+		journal.Looping(h.key, fx.Looping)
 	}
-	if fx.invalid != nil {
-		l.shared.log(h.hold).Error(fx.invalid, "The task cannot run: its schedule is wrong")
+	if fx.Invalid != nil {
+		l.shared.log(h.hold).Error(fx.Invalid, "The task cannot run: its schedule is wrong")
 	}
-	if errors.Is(fx.over, tasks.ErrDone) {
-		l.shared.log(h.hold).Info("The task has ended for good", "state", h.job.status.State)
-		if h.job.hasRun && !h.job.status.Outcome.Succeeded {
-			journal.Failed(h.key, fx.over)
+	if errors.Is(fx.Over, tasks.ErrDone) {
+		l.shared.log(h.hold).Info("The task has ended for good", "state", h.job.Status().State)
+		if h.job.HasRun() && !h.job.Status().Outcome.Succeeded {
+			journal.Failed(h.key, fx.Over)
 		}
 	}
 }
 
-func (l *loop) count(h *held, run runCount) {
-	l.shared.cfg.Metrics.RunDone(h.key, run.result, run.took)
-	if keepsRuns(h.job.task) {
+func (l *loop) count(h *held, run job.Ran) {
+	l.shared.cfg.Metrics.RunDone(h.key, run.Result, run.Took)
+	if job.KeepsRuns(h.job.Task()) {
 		ended := time.Now()
 		l.shared.cfg.Journal.Ran(h.key, tasks.PastRun{
-			Start: run.start, Began: ended.Add(-run.took), Ended: ended, Result: run.result, Code: run.code,
-			Err:   run.err,
-			Again: run.again,
+			Start: run.Start, Began: ended.Add(-run.Took), Ended: ended, Result: run.Result, Code: run.Code,
+			Err:   run.Err,
+			Again: run.Again,
 		})
 	}
-	log := logger(run.trace, l.shared.log(h.hold)).WithValues("result", run.result)
+	log := logger(run.Trace, l.shared.log(h.hold)).WithValues("result", run.Result)
 	switch {
-	case run.result == tasks.ResultSkipped:
-		log.V(1).Info("A tick was skipped: the run before it still goes", "tick", run.start.Tick())
-	case run.result == tasks.ResultStopped && run.err != nil: // as most commands end that are asked to
-		log.Info("Task ended", "token", run.start.Token, "duration", run.took, "error", run.err.Error())
-	case run.err != nil:
-		log.Error(run.err, "Task ended", "token", run.start.Token, "duration", run.took)
-	case h.job.ticks != nil:
-		log.V(1).Info("Task ended", "token", run.start.Token, "duration", run.took)
+	case run.Result == tasks.ResultSkipped:
+		log.V(1).Info("A tick was skipped: the run before it still goes", "tick", run.Start.Tick())
+	case run.Result == tasks.ResultStopped && run.Err != nil: // as most commands end that are asked to
+		log.Info("Task ended", "token", run.Start.Token, "duration", run.Took, "error", run.Err.Error())
+	case run.Err != nil:
+		log.Error(run.Err, "Task ended", "token", run.Start.Token, "duration", run.Took)
+	case h.job.Ticks():
+		log.V(1).Info("Task ended", "token", run.Start.Token, "duration", run.Took)
 	default:
-		log.Info("Task ended", "token", run.start.Token, "duration", run.took)
+		log.Info("Task ended", "token", run.Start.Token, "duration", run.Took)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -41,44 +42,44 @@ var (
 // attempt runs one start and says what became of it, whatever the runner does. A start without a token gets one by
 // advancing the lock to the status first.
 func (r *taskRuns) attempt(
-	ctx context.Context, start tasks.Start, status elect.TaskStatus, advanced func(token int64), ended func(attemptResult),
+	ctx context.Context, start tasks.Start, status elect.TaskStatus, advanced func(token int64), ended func(job.Attempt),
 ) {
-	result := attemptResult{start: start}
+	result := job.Attempt{Start: start}
 	defer func() { ended(result) }()
 	if start.Token == 0 {
 		token, err := r.hold.Advance(ctx, status)
 		if err == nil {
 			start.Token = token
-			result.start = start
+			result.Start = start
 			advanced(token)
 			if start.ScheduledAt.IsZero() && start.Attempt > 1 {
 				r.shared.cfg.Metrics.TaskRestart(r.hold.Key())
 			}
-		} else if result.refused = err; ctx.Err() == nil {
+		} else if result.Refused = err; ctx.Err() == nil {
 			return
 		}
 	}
 	if ctx.Err() != nil {
-		result.refused = context.Cause(ctx)
+		result.Refused = context.Cause(ctx)
 		return
 	}
 	if timeout := r.task().Timeout; timeout > 0 && !start.ScheduledAt.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, job.ErrTimeout)
 		defer cancel()
 	}
 	ctx, span := r.begin(releasing.OfRun(ctx), start)
 	r.trace = span.Trace()
-	result.trace = r.trace
+	result.Trace = r.trace
 	r.logStart(start)
 	began := time.Now()
 	defer func() {
-		result.took, result.cause = time.Since(began), context.Cause(ctx)
-		span.End(result.result(), result.ending)
+		result.Took, result.Cause = time.Since(began), context.Cause(ctx)
+		span.End(result.Result(), result.Ending)
 	}()
 	lease := newRunLease(r.hold, advanced)
-	defer func() { result.start.Token = max(start.Token, lease.end()) }()
-	r.work(ctx, start, lease, span, &result.ending)
+	defer func() { result.Start.Token = max(start.Token, lease.end()) }()
+	r.work(ctx, start, lease, span, &result.Ending)
 }
 
 // logStart logs a start. One of a tick is no change of what runs where.
@@ -210,7 +211,9 @@ func (p *reporter) Running() {
 	p.report(record.StateRunning)
 }
 
-func (p *reporter) Trouble(err error) { p.report(record.StateRunning, trouble(err, wallclock.Now())) }
+func (p *reporter) Trouble(err error) {
+	p.report(record.StateRunning, job.Trouble(err, wallclock.Now()))
+}
 
 func (p *reporter) Lag(lag elect.Lag) {
 	p.report(record.StateRunning, func(s *elect.TaskStatus) { s.Lag = lag })

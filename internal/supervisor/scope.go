@@ -9,18 +9,17 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/supervisor/output"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // shared is what all runs share.
 type shared struct {
-	cfg       Config
-	starts    chan struct{} // a place for each command that may be starting
-	calls     chan struct{} // the same for start requests: an endpoint that hangs holds up no command
-	logs      *logs
-	readers   sync.WaitGroup // of commands' output
-	outputEnd time.Duration  // how long a sink that takes nothing is waited for once the command is gone
+	cfg    Config
+	starts chan struct{} // a place for each command that may be starting
+	calls  chan struct{} // the same for start requests: an endpoint that hangs holds up no command
+	output *output.Readers
 }
 
 // host is what the runs share.

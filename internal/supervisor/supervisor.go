@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/shardctl/shardctl/internal/supervisor/output"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -62,7 +63,7 @@ func New(cfg Config) (*Supervisor, error) {
 	slots := cmp.Or(cfg.Starts, 8*runtime.GOMAXPROCS(0))
 	s.shared = &shared{
 		cfg: cfg, starts: make(chan struct{}, slots), calls: make(chan struct{}, slots),
-		logs: newLogs(), outputEnd: sinkPatience,
+		output: output.NewReaders(cfg.Output, cfg.Logger),
 	}
 	s.loop = newLoop(s.shared)
 	go s.loop.run()
@@ -117,18 +118,22 @@ func (s *Supervisor) SetLoad(key elect.Key, load float64) error {
 // Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000
 // and 256 KiB. The lines of tasks that ended here are kept for a while. All tasks together have 64 MiB; the largest
 // give up their oldest lines first.
-func (s *Supervisor) Tail(key elect.Key, n int) []tasks.Line { return s.shared.logs.tail(key, n) }
+func (s *Supervisor) Tail(key elect.Key, n int) []tasks.Line {
+	return s.shared.output.Kept.Tail(key, n)
+}
 
 // Output returns all lines that Tail could, and from which of the task's starts they are; false: the task is not held
 // here, and nothing of it is kept. It may be called concurrently.
-func (s *Supervisor) Output(key elect.Key) (tasks.Output, bool) { return s.shared.logs.output(key) }
+func (s *Supervisor) Output(key elect.Key) (tasks.Output, bool) {
+	return s.shared.output.Kept.Output(key)
+}
 
 // Close waits until what commands wrote has been passed on, at most for some seconds, and frees what the supervisor
 // keeps. Nothing may be held any more. A call of the sink that does not return is left behind.
 func (s *Supervisor) Close() {
 	s.close.Do(func() {
 		s.loop.close()
-		s.shared.awaitReaders()
+		s.shared.output.Await()
 		s.clients.Close()
 		if s.local != nil {
 			s.local.Close()

@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/record"
-	electrecord "github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -87,13 +86,13 @@ func (*node) until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func (n *node) lock(t *testing.T, key elect.Key) electrecord.Lock {
+func (n *node) lock(t *testing.T, key elect.Key) record.Lock {
 	t.Helper()
 	res, err := n.store.Read(t.Context(), store.KindLock, string(key))
 	if err != nil || len(res.Docs) != 1 {
 		t.Fatal(res, err)
 	}
-	lock, err := electrecord.LockFrom(res.Docs[0])
+	lock, err := record.LockFrom(res.Docs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,4 +277,11 @@ func TestTaskThatIsNotDeclaredIsReleased(t *testing.T) {
 			t, "the release", func() bool { v := n.View(); return v.Lock(task.Key()).Token > 0 && len(v.Held) == 0 },
 		)
 	})
+}
+
+func heapInUse() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }

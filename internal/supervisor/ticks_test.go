@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
-	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
 
 // firings collects when runs began, as times since the start of the bubble.
@@ -246,70 +247,42 @@ func TestBadScheduleKeepsItsKeyAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestTicksAreTakenUpWhereAnotherStopped(t *testing.T) {
-	noon := time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC)
-	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
-	each := eachMinute(t)
-	for name, c := range map[string]struct {
-		catchUp       tasks.CatchUp
-		window        time.Duration
-		before, fired time.Time
-		pending       time.Time
-		missed        time.Duration // how late the missed one is; 0: none is
-		next          time.Time
-	}{
-		"nothing was missed": {
-			tasks.CatchUpLast, time.Hour, at(0), at(0), time.Time{}, 0, at(1),
-		},
-		"the newest missed one is caught up": {
-			tasks.CatchUpLast, time.Hour, at(-3), at(-3), at(0), 0, at(1),
-		},
-		"it is only named": {
-			tasks.CatchUpNone, time.Hour, at(-3), at(-3), time.Time{}, 30 * time.Second, at(1),
-		},
-		"it is older than the window": {
-			tasks.CatchUpLast, time.Second, at(-3), at(-3), time.Time{}, 30 * time.Second, at(1),
-		},
-		"the owner before was ahead": {
-			tasks.CatchUpLast, time.Hour, at(2), at(2), time.Time{}, 0, at(3),
-		},
-	} {
-		timing := &tasks.Timing{CatchUp: c.catchUp, CatchUpWindow: c.window}
-		got, missed := takeUp(timing, each, c.before, c.fired, noon)
-		if next := got.look(); !got.pending.Equal(c.pending) || missed.late != c.missed || !next.Equal(c.next) {
-			t.Errorf("%s: pending %s, missed %+v, next %s", name, got.pending, missed, next)
+// An owner whose clock is two days ahead for a while fires ticks as that goes, and on time once it is set right: what
+// it waited for by the wrong clock is not waited for.
+func TestAnOwnerLivesThroughAClockThatIsFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight UTC
+		var mu sync.Mutex
+		var fired []time.Time
+		s, _ := rig(t, func(_ context.Context, run tasks.Run) error {
+			mu.Lock()
+			defer mu.Unlock()
+			fired = append(fired, run.ScheduledAt)
+			return nil
+		})
+		runs := func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(fired)
 		}
-	}
-}
-
-// Of ticks that came at once the newest counts, and each counts once.
-func TestTicksThatComeAtOnce(t *testing.T) {
-	start := time.Date(2026, 1, 1, 12, 0, 30, 0, time.UTC)
-	ticks := &ticks{schedule: eachMinute(t), last: start}
-	ticks.look()
-	if at, _, ok := ticks.come(start.Add(29 * time.Second)); ok {
-		t.Errorf("%s came too early", at)
-	}
-	at, late, ok := ticks.come(start.Add(10 * time.Minute))
-	if want := start.Add(10*time.Minute - 30*time.Second); !ok || !at.Equal(want) || late != 30*time.Second {
-		t.Errorf("%s came %s late (%v), want %s", at, late, ok, want)
-	}
-	ticks.look()
-	if at, _, ok := ticks.come(start.Add(10 * time.Minute)); ok {
-		t.Errorf("%s came twice", at)
-	}
-	ticks.pending = at
-	if first, second := ticks.fire(), ticks.fire(); !first.Equal(at) || !second.IsZero() {
-		t.Errorf("fired %s and %s, want %s once", first, second, at)
-	}
-}
-
-// eachMinute has a tick at each full minute.
-func eachMinute(t *testing.T) schedule.Schedule {
-	t.Helper()
-	each, err := schedule.Parse("* * * * *", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return each
+		task := callbackTask()
+		task.Schedule = "*/20 * * * *"
+		stop, done := runTask(t, s, task, newHold(task))
+		time.Sleep(time.Minute)
+		right := readClocks()
+		pass := func(at job.Moment) {
+			s.loop.post(func() { s.loop.pass(at) })
+			synctest.Wait()
+		}
+		pass(job.Moment{Wall: right.Wall.Add(48 * time.Hour), Steady: right.Steady}) // and the loop passes by the right one
+		if is := runs(); len(is) != 1 || is[0].Before(right.Wall.Add(47*time.Hour)) {
+			t.Fatalf("%v: the test has no tick by the clock that is ahead", is)
+		}
+		time.Sleep(45 * time.Minute)
+		synctest.Wait()
+		if n := len(runs()); n != 3 {
+			t.Errorf("%d runs by the clock that is right, want those of minutes 20 and 40", n-1)
+		}
+		stop(elect.ErrReleased)
+		ended(t, done, "the end")
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/supervisor/job"
 	"github.com/shardctl/shardctl/internal/wallclock"
 )
 
@@ -21,21 +22,21 @@ func (t *timers[T]) set(of *wakeups[T], tick, retry time.Time) {
 }
 
 // due returns the first owner whose time has come, and forgets that time; false: none.
-func (t *timers[T]) due(now moment) (owner T, ok bool) {
-	if owner, ok = t.byWall.pop(now.wall); ok {
+func (t *timers[T]) due(now job.Moment) (owner T, ok bool) {
+	if owner, ok = t.byWall.pop(now.Wall); ok {
 		return owner, true
 	}
-	return t.bySteady.pop(now.steady)
+	return t.bySteady.pop(now.Steady)
 }
 
 // wait is how long until the first of the times; false: there is none.
-func (t *timers[T]) wait(now moment) (d time.Duration, ok bool) {
+func (t *timers[T]) wait(now job.Moment) (d time.Duration, ok bool) {
 	d = maxSleep
 	if len(t.byWall) > 0 {
-		d = min(d, t.byWall[0].at.Sub(now.wall))
+		d = min(d, t.byWall[0].at.Sub(now.Wall))
 	}
 	if len(t.bySteady) > 0 {
-		d = min(d, t.bySteady[0].at.Sub(now.steady))
+		d = min(d, t.bySteady[0].at.Sub(now.Steady))
 	}
 	return max(0, d), len(t.byWall)+len(t.bySteady) > 0
 }
@@ -104,4 +105,4 @@ func (h *timerHeap[T]) Pop() any {
 }
 
 // readClocks reads both clocks.
-func readClocks() moment { return moment{wall: wallclock.Now(), steady: time.Now()} }
+func readClocks() job.Moment { return job.Moment{Wall: wallclock.Now(), Steady: time.Now()} }

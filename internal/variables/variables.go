@@ -122,8 +122,8 @@ const (
 	Group               = "SHARDCTL_GROUP"
 	Key                 = "SHARDCTL_KEY"
 	Instance            = "SHARDCTL_INSTANCE"
-	Index               = "SHARDCTL_INDEX" // of a slot, and of a task with braces in its name
-	FencingToken        = "SHARDCTL_FENCING_TOKEN"
+	Index               = "SHARDCTL_INDEX"         // of a slot, and of a task with braces in its name
+	FencingToken        = "SHARDCTL_FENCING_TOKEN" //nolint:gosec // G101: a variable's name
 	Session             = "SHARDCTL_SESSION"
 	ScheduledAt         = "SHARDCTL_SCHEDULED_AT" // of a task with ticks
 	DiscoveredName      = "DISCOVERED_NAME"       // its value was chosen by whoever can make what is discovered

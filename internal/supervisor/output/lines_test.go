@@ -1,4 +1,4 @@
-package supervisor
+package output
 
 import (
 	"slices"

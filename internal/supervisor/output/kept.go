@@ -1,4 +1,4 @@
-package supervisor
+package output
 
 import (
 	"math"
@@ -21,8 +21,8 @@ const (
 	lineCost = 80
 )
 
-// logs keeps the newest lines of each task, all of them within a budget. Its methods may be called concurrently.
-type logs struct {
+// Kept keeps the newest lines of each task, all of them within a budget. Its methods may be called concurrently.
+type Kept struct {
 	budget int // of bytes, with lineCost for each line
 
 	mu    sync.Mutex
@@ -31,10 +31,11 @@ type logs struct {
 	left  []elect.Key // tasks that have left, the longest gone first
 }
 
-func newLogs() *logs { return &logs{budget: logBudget, rings: map[elect.Key]*ring{}} }
+// NewKept makes one in which nothing is kept.
+func NewKept() *Kept { return &Kept{budget: logBudget, rings: map[elect.Key]*ring{}} }
 
-// open keeps the key's ring until it is released. The token is that of the claim.
-func (l *logs) open(key elect.Key, token int64) {
+// Open keeps the key's ring until it is released. The token is that of the claim.
+func (l *Kept) Open(key elect.Key, token int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -48,8 +49,8 @@ func (l *logs) open(key elect.Key, token int64) {
 	r.claim, r.token = token, token
 }
 
-// start notes the token of a start.
-func (l *logs) start(key elect.Key, token int64) {
+// Start notes the token of a start.
+func (l *Kept) Start(key elect.Key, token int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.rings[key]; r != nil {
@@ -57,8 +58,8 @@ func (l *logs) start(key elect.Key, token int64) {
 	}
 }
 
-// release makes the key's ring one that may be forgotten.
-func (l *logs) release(key elect.Key) {
+// Release makes the key's ring one that may be forgotten.
+func (l *Kept) Release(key elect.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -81,8 +82,8 @@ func (l *logs) release(key elect.Key) {
 	}
 }
 
-// add keeps a line of the start with that token. What comes late, when the task's ring was forgotten, is left out.
-func (l *logs) add(key elect.Key, token int64, stream tasks.Stream, text string, now time.Time) {
+// Add keeps a line of the start with that token. What comes late, when the task's ring was forgotten, is left out.
+func (l *Kept) Add(key elect.Key, token int64, stream tasks.Stream, text string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -100,8 +101,8 @@ func (l *logs) add(key elect.Key, token int64, stream tasks.Stream, text string,
 	}
 }
 
-// tail returns the newest n lines of the key's ring, the oldest first.
-func (l *logs) tail(key elect.Key, n int) []tasks.Line {
+// Tail returns the newest n lines of the key's ring, the oldest first.
+func (l *Kept) Tail(key elect.Key, n int) []tasks.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.rings[key]; r != nil {
@@ -110,8 +111,8 @@ func (l *logs) tail(key elect.Key, n int) []tasks.Line {
 	return nil
 }
 
-// output returns all that is kept of the key's output; false: nothing is, and it is not held.
-func (l *logs) output(key elect.Key) (tasks.Output, bool) {
+// Output returns all that is kept of the key's output; false: nothing is, and it is not held.
+func (l *Kept) Output(key elect.Key) (tasks.Output, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -122,7 +123,7 @@ func (l *logs) output(key elect.Key) (tasks.Output, bool) {
 }
 
 // sink returns what must be held while a line of one stream of the key is passed on: its capacity is one.
-func (l *logs) sink(key elect.Key, stream tasks.Stream) chan struct{} {
+func (l *Kept) sink(key elect.Key, stream tasks.Stream) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := 0
@@ -141,7 +142,7 @@ func (l *logs) sink(key elect.Key, stream tasks.Stream) chan struct{} {
 
 // shrink brings all rings together a sixteenth below the budget, so that it is seldom called. The largest give up
 // their oldest lines until none is larger than what can be kept of each.
-func (l *logs) shrink() {
+func (l *Kept) shrink() {
 	sizes := make([]int, 0, len(l.rings))
 	for _, r := range l.rings {
 		sizes = append(sizes, r.size())
@@ -156,7 +157,7 @@ func (l *logs) shrink() {
 	}
 }
 
-// ring is the newest lines of one task. Its buffer is allocated with the first line. Guarded by logs.mu.
+// ring is the newest lines of one task. Its buffer is allocated with the first line. Guarded by Kept.mu.
 type ring struct {
 	users int        // Runs that may write to it
 	claim int64      // the token with which the task was last held from

@@ -1,4 +1,4 @@
-package supervisor
+package output
 
 import (
 	"runtime"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -17,20 +18,22 @@ import (
 
 const logKey elect.Key = "g/n"
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestRingKeepsTheNewest(t *testing.T) {
-	l := newLogs()
-	l.open(logKey, 1)
+	l := NewKept()
+	l.Open(logKey, 1)
 	for range ringLines + 5 {
-		l.add(logKey, 1, tasks.Stdout, "x", time.Now())
+		l.Add(logKey, 1, tasks.Stdout, "x", time.Now())
 	}
-	if lines := l.tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 ||
+	if lines := l.Tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 ||
 		lines[ringLines-1].Seq != ringLines+5 {
 		t.Errorf("%d lines from %d", len(lines), lines[0].Seq)
 	}
 	for range 10 {
-		l.add(logKey, 1, tasks.Stderr, strings.Repeat("x", maxLine), time.Now())
+		l.Add(logKey, 1, tasks.Stderr, strings.Repeat("x", maxLine), time.Now())
 	}
-	lines := l.tail(logKey, ringLines)
+	lines := l.Tail(logKey, ringLines)
 	if len(lines) != ringBytes/maxLine || lines[0].Stream != tasks.Stderr || l.rings[logKey].text > ringBytes ||
 		l.size != l.rings[logKey].size() {
 		t.Errorf("%d lines of %d bytes", len(lines), l.rings[logKey].text)
@@ -43,8 +46,8 @@ func TestRingKeepsTheNewest(t *testing.T) {
 // The ring is a circle that grows and shrinks: it must hold what a plain list would.
 func TestRingIsAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l, want := newLogs(), []string(nil)
-		l.open(logKey, 1)
+		l, want := NewKept(), []string(nil)
+		l.Open(logKey, 1)
 		for i, drop := range rapid.SliceOfN(rapid.Bool(), 0, 200).Draw(t, "drops") {
 			if drop && len(want) > 0 {
 				l.rings[logKey].drop()
@@ -57,7 +60,7 @@ func TestRingIsAList(t *testing.T) {
 		}
 		n := rapid.IntRange(0, 200).Draw(t, "n")
 		var got []string
-		for _, line := range l.tail(logKey, n) {
+		for _, line := range l.Tail(logKey, n) {
 			got = append(got, line.Text)
 		}
 		if !slices.Equal(got, want[max(0, len(want)-n):]) {
@@ -68,19 +71,19 @@ func TestRingIsAList(t *testing.T) {
 
 func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 	const count, lines = 10_000, 100
-	l, text := newLogs(), strings.Repeat("x", 100)
+	l, text := NewKept(), strings.Repeat("x", 100)
 	keys := make([]elect.Key, count)
 	for i := range keys {
 		keys[i] = elect.NewKey("g", strconv.Itoa(i))
-		l.open(keys[i], 1)
+		l.Open(keys[i], 1)
 	}
 	for range 2 {
-		l.add(keys[0], 1, tasks.Stdout, "of a quiet task", time.Now())
+		l.Add(keys[0], 1, tasks.Stdout, "of a quiet task", time.Now())
 	}
 	before := heapInUse()
 	for range lines {
 		for _, key := range keys[1:] {
-			if l.add(key, 1, tasks.Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
+			if l.Add(key, 1, tasks.Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
 				t.Fatalf("%d bytes are kept, the budget is %d", l.size, l.budget)
 			}
 		}
@@ -95,12 +98,12 @@ func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 	if sum != l.size || sum < logBudget*7/8 {
 		t.Errorf("%d bytes are kept, counted are %d of %d", sum, l.size, logBudget)
 	}
-	if n := len(l.tail(keys[0], lines)); n != 2 {
+	if n := len(l.Tail(keys[0], lines)); n != 2 {
 		t.Errorf("%d lines of a quiet task are left, want both: the largest give up first", n)
 	}
 	least, most := lines, 0
 	for _, key := range keys[1:] {
-		kept := l.tail(key, lines)
+		kept := l.Tail(key, lines)
 		least, most = min(least, len(kept)), max(most, len(kept))
 		if kept[len(kept)-1].Seq != lines {
 			t.Fatalf("the newest line of %s is gone", key)
@@ -139,50 +142,50 @@ func TestLevel(t *testing.T) {
 }
 
 func TestLogsOfTasksThatLeft(t *testing.T) {
-	l := newLogs()
-	l.open("g/a", 1)
-	l.add("g/a", 1, tasks.Stdout, "one", time.Now())
-	l.open("g/a", 1) // owned again before the first Run returned
-	l.release("g/a")
+	l := NewKept()
+	l.Open("g/a", 1)
+	l.Add("g/a", 1, tasks.Stdout, "one", time.Now())
+	l.Open("g/a", 1) // owned again before the first Run returned
+	l.Release("g/a")
 	if len(l.left) > 0 {
 		t.Error("it has left while it runs")
 	}
-	l.release("g/a")
-	if got := l.tail("g/a", 10); len(got) != 1 || got[0].Text != "one" {
+	l.Release("g/a")
+	if got := l.Tail("g/a", 10); len(got) != 1 || got[0].Text != "one" {
 		t.Errorf("tail %v", got)
 	}
 	for i := range keptRings {
 		key := elect.NewKey("g", strings.Repeat("n", i+1))
-		l.open(key, 1)
-		l.add(key, 1, tasks.Stdout, "x", time.Now())
-		l.release(key)
+		l.Open(key, 1)
+		l.Add(key, 1, tasks.Stdout, "x", time.Now())
+		l.Release(key)
 	}
-	if l.tail("g/a", 10) != nil || len(l.rings) != keptRings || l.size != keptRings*(lineCost+1) {
+	if l.Tail("g/a", 10) != nil || len(l.rings) != keptRings || l.size != keptRings*(lineCost+1) {
 		t.Errorf("%d rings kept, want %d and not the oldest; %d bytes", len(l.rings), keptRings, l.size)
 	}
-	l.open("g/silent", 1)
-	l.release("g/silent")
-	l.add("g/silent", 1, tasks.Stdout, "too late", time.Now())
-	if l.tail("g/silent", 10) != nil || len(l.rings) != keptRings {
+	l.Open("g/silent", 1)
+	l.Release("g/silent")
+	l.Add("g/silent", 1, tasks.Stdout, "too late", time.Now())
+	if l.Tail("g/silent", 10) != nil || len(l.rings) != keptRings {
 		t.Error("a task that wrote nothing is remembered")
 	}
 }
 
 // A task that comes back keeps the lines of before, each with the token of its start.
 func TestOutputSaysOfWhichStart(t *testing.T) {
-	l := newLogs()
-	l.open(logKey, 5)
-	l.start(logKey, 5)
-	l.add(logKey, 5, tasks.Stdout, "one", time.Now())
-	l.start(logKey, 6)
-	l.add(logKey, 6, tasks.Stdout, "two", time.Now())
-	l.release(logKey)
-	if kept, ok := l.output(logKey); !ok || kept.Held || kept.Claim != 5 || kept.Token != 6 {
+	l := NewKept()
+	l.Open(logKey, 5)
+	l.Start(logKey, 5)
+	l.Add(logKey, 5, tasks.Stdout, "one", time.Now())
+	l.Start(logKey, 6)
+	l.Add(logKey, 6, tasks.Stdout, "two", time.Now())
+	l.Release(logKey)
+	if kept, ok := l.Output(logKey); !ok || kept.Held || kept.Claim != 5 || kept.Token != 6 {
 		t.Errorf("after it has left: %v, %+v", ok, kept)
 	}
-	l.open(logKey, 9)
-	l.add(logKey, 6, tasks.Stdout, "late", time.Now())
-	kept, _ := l.output(logKey)
+	l.Open(logKey, 9)
+	l.Add(logKey, 6, tasks.Stdout, "late", time.Now())
+	kept, _ := l.Output(logKey)
 	var tokens []int64
 	for _, line := range kept.Lines {
 		tokens = append(tokens, line.Token)
@@ -190,7 +193,7 @@ func TestOutputSaysOfWhichStart(t *testing.T) {
 	if !kept.Held || kept.Claim != 9 || kept.Token != 9 || !slices.Equal(tokens, []int64{5, 6, 6}) {
 		t.Errorf("once it is back: %+v", kept)
 	}
-	if _, ok := l.output("g/other"); ok {
+	if _, ok := l.Output("g/other"); ok {
 		t.Error("there is output of a task that was never here")
 	}
 }

@@ -1,13 +1,18 @@
-package supervisor
+// Package output passes what commands write on to a sink, and keeps the newest lines of each task.
+package output
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -19,9 +24,9 @@ const (
 	sinkPatience = 5 * time.Second
 )
 
-// output is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills
+// Pipes is the reading side of one command's pipes. The pipes are the queue: a reader that waits for the sink fills
 // them, and that holds up the command.
-type output struct {
+type Pipes struct {
 	token    int64 // of the start
 	reads    []*os.File
 	readers  atomic.Int32
@@ -30,9 +35,25 @@ type output struct {
 	patience time.Duration
 }
 
-// pipes opens the output of the start with that token, whose answers go elsewhere where that is not nil. The writing
-// ends go to the starter.
-func (s *scope) pipes(token int64, answers tasks.Answers) (out *output, stdout, stderr *os.File, err error) {
+// Readers read the output of commands. Their methods may be called concurrently.
+type Readers struct {
+	Kept     *Kept
+	Patience time.Duration // how long a sink that takes nothing is waited for once the command is gone
+	sink     tasks.Sink
+	logger   logr.Logger
+	all      sync.WaitGroup
+}
+
+// NewReaders makes readers that keep lines and pass them on to the sink; nil: they are only kept.
+func NewReaders(sink tasks.Sink, logger logr.Logger) *Readers {
+	return &Readers{Kept: NewKept(), Patience: sinkPatience, sink: sink, logger: logger}
+}
+
+// Open opens the output of the key's start with that token, whose answers go elsewhere where that is not nil. The
+// writing ends go to the starter. The log gets what goes wrong with it.
+func (r *Readers) Open(
+	key elect.Key, token int64, answers tasks.Answers, log logr.Logger,
+) (out *Pipes, stdout, stderr *os.File, err error) {
 	outRead, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
@@ -42,21 +63,21 @@ func (s *scope) pipes(token int64, answers tasks.Answers) (out *output, stdout, 
 		process.CloseFiles(outRead, stdout)
 		return nil, nil, nil, fmt.Errorf("open a pipe for the output: %w", err)
 	}
-	s.shared.logs.start(s.hold.Key(), token)
-	out = &output{
-		token: token, reads: []*os.File{outRead, errRead}, patience: s.shared.outputEnd,
+	r.Kept.Start(key, token)
+	out = &Pipes{
+		token: token, reads: []*os.File{outRead, errRead}, patience: r.Patience,
 		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
-	s.shared.readers.Go(func() { s.read(out, outRead, tasks.Stdout, answers) })
-	s.shared.readers.Go(func() { s.read(out, errRead, tasks.Stderr, nil) })
+	r.all.Go(func() { r.read(out, outRead, key, tasks.Stdout, answers, log) })
+	r.all.Go(func() { r.read(out, errRead, key, tasks.Stderr, nil, log) })
 	return out, stdout, stderr, nil
 }
 
-// end is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds no
+// End is called when nothing of the command is left. What it wrote last is passed on soon, and after a few seconds no
 // longer. A call of the sink that does not return keeps its goroutine, and nothing else of the run. The next one waits
 // for the same stream in its place.
-func (o *output) end() {
+func (o *Pipes) End() {
 	timer := time.NewTimer(outputWait)
 	defer timer.Stop()
 	select {
@@ -75,14 +96,15 @@ func (o *output) end() {
 }
 
 // read keeps and passes on what comes from one pipe until its end, but for answers.
-func (s *scope) read(o *output, from *os.File, stream tasks.Stream, answers tasks.Answers) {
-	sink, key := s.shared.cfg.Output, s.hold.Key()
-	place := s.shared.logs.sink(key, stream)
+func (r *Readers) read(
+	o *Pipes, from *os.File, key elect.Key, stream tasks.Stream, answers tasks.Answers, log logr.Logger,
+) {
+	place := r.Kept.sink(key, stream)
 	var lost atomic.Int64
 	pass := func(line string) {
 		select {
 		case place <- struct{}{}:
-			sink.Line(key, stream, line)
+			r.sink.Line(key, stream, line)
 			<-place
 		case <-o.left:
 			lost.Add(1)
@@ -101,8 +123,8 @@ func (s *scope) read(o *output, from *os.File, stream tasks.Stream, answers task
 			return
 		}
 		for line := range pieces(text, maxLine) {
-			s.shared.logs.add(key, o.token, stream, line, time.Now())
-			if sink != nil {
+			r.Kept.Add(key, o.token, stream, line, time.Now())
+			if r.sink != nil {
 				pass(line)
 			}
 		}
@@ -116,10 +138,10 @@ func (s *scope) read(o *output, from *os.File, stream tasks.Stream, answers task
 		close(o.done)
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, os.ErrClosed) {
-		s.log.Error(err, "The task's output cannot be read")
+		log.Error(err, "The task's output cannot be read")
 	}
 	if n := lost.Load(); n > 0 {
-		s.log.Error(errSinkBlocked, "Lines of the task's output were not passed on", "lines", n)
+		log.Error(errSinkBlocked, "Lines of the task's output were not passed on", "lines", n)
 	}
 }
 
@@ -152,18 +174,18 @@ func queued(pass func(line string), lost *atomic.Int64) (add func(line string), 
 // errSinkBlocked says that a sink took nothing for longer than is waited for.
 var errSinkBlocked = errors.New("the sink for output does not take lines")
 
-// awaitReaders waits for the readers of commands' output.
-func (m *shared) awaitReaders() {
+// Await waits for the readers of commands' output, and for some seconds at most.
+func (r *Readers) Await() {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		m.readers.Wait()
+		r.all.Wait()
 	}()
-	limit := time.NewTimer(outputWait + 2*m.outputEnd)
+	limit := time.NewTimer(outputWait + 2*r.Patience)
 	defer limit.Stop()
 	select {
 	case <-read:
 	case <-limit.C:
-		m.cfg.Logger.Error(errSinkBlocked, "Output is left behind")
+		r.logger.Error(errSinkBlocked, "Output is left behind")
 	}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package job
 
 import (
 	"flag"
@@ -27,7 +27,7 @@ type tickWorld struct {
 	status elect.TaskStatus
 	asked  tasks.Asked
 	task   *tasks.Task
-	job    *job          // nil: the key has no owner
+	job    *Job          // nil: the key has no owner
 	runs   bool          // its run goes on
 	away   bool          // the store does not answer who advances the lock
 	writes bool          // a start waits for that
@@ -56,7 +56,7 @@ type known struct {
 }
 
 func drawTicking(t *rapid.T) *tasks.Task {
-	task := &tasks.Task{Group: "g", Name: "n", Runner: finished{}, Timing: tasks.Timing{
+	task := &tasks.Task{Group: "g", Name: "n", Runner: work{}, Timing: tasks.Timing{
 		Schedule:      rapid.SampledFrom(tickSchedules).Draw(t, "schedule"),
 		Overlap:       rapid.SampledFrom([]tasks.Overlap{tasks.OverlapSkip, tasks.OverlapReplace}).Draw(t, "overlap"),
 		CatchUp:       rapid.SampledFrom([]tasks.CatchUp{tasks.CatchUpLast, tasks.CatchUpNone}).Draw(t, "catchUp"),
@@ -66,11 +66,11 @@ func drawTicking(t *rapid.T) *tasks.Task {
 			Backoff:  tasks.Backoff{Initial: time.Minute, Max: 3 * time.Minute},
 		},
 	}}
-	return complete(task)
+	return complete(*task)
 }
 
-func (w *tickWorld) clock() moment {
-	return moment{wall: w.wall(), steady: w.now}
+func (w *tickWorld) clock() Moment {
+	return Moment{Wall: w.wall(), Steady: w.now}
 }
 
 // wall is the time by the owner's clock.
@@ -116,20 +116,20 @@ func (w *tickWorld) takeUp() {
 }
 
 // apply does what the job wants, as the loop does.
-func (w *tickWorld) apply(fx effects) {
-	if fx.reports(w.job) {
+func (w *tickWorld) apply(fx Effects) {
+	if fx.Reports(w.job) {
 		w.status, w.stored = w.job.status, w.known
 	}
-	for _, run := range fx.ended {
-		if run.result == tasks.ResultSkipped && w.fired[run.start.ScheduledAt.UnixMilli()] {
-			w.Fatalf("%s is skipped after it was fired", w.minute(run.start.ScheduledAt))
+	for _, run := range fx.Ended {
+		if run.Result == tasks.ResultSkipped && w.fired[run.Start.ScheduledAt.UnixMilli()] {
+			w.Fatalf("%s is skipped after it was fired", w.minute(run.Start.ScheduledAt))
 		}
 	}
-	if fx.over != nil {
+	if fx.Over != nil {
 		w.job, w.runs, w.writes = nil, false, false
 		return
 	}
-	if fx.run {
+	if fx.Run {
 		if w.runs {
 			w.Fatal("two runs")
 		}
@@ -144,12 +144,12 @@ func (w *tickWorld) apply(fx effects) {
 func (w *tickWorld) answer(advanced bool) {
 	w.writes = false
 	if !advanced {
-		w.apply(w.job.ended(attemptResult{start: w.job.start, refused: elect.ErrUnavailable}, w.clock()))
+		w.apply(w.job.ended(Attempt{Start: w.job.start, Refused: elect.ErrUnavailable}, w.clock()))
 		return
 	}
 	w.runs, w.status = true, w.job.status
 	w.begins(w.job.start)
-	w.apply(w.job.advanced(8))
+	w.apply(w.job.Advanced(8))
 }
 
 // begins is a start of a run: a tick, a trigger, or one of them again.
@@ -202,7 +202,7 @@ func (w *tickWorld) pass(n int) {
 				w.settled = at
 			}
 		}
-		w.apply(w.job.wake(w.clock()))
+		w.apply(w.job.Wake(w.clock()))
 		w.look()
 	}
 }
@@ -217,7 +217,7 @@ func (w *tickWorld) look() {
 func (w *tickWorld) begin() {
 	w.takeUp()
 	w.repeated = 0
-	w.job = newJob(w.task, w.status)
+	w.job = New(w.task, w.status)
 	w.job.asked = w.asked
 	w.apply(w.job.begin(7, w.clock()))
 	w.look()
@@ -226,10 +226,10 @@ func (w *tickWorld) begin() {
 // ends is the end of a run.
 func (w *tickWorld) ends(err error, cut bool) {
 	w.runs = false
-	r := attemptResult{start: w.job.start, took: time.Minute, ending: tasks.Ending{ByItself: !cut, Cut: cut, Err: err}}
-	r.start.Token = 8
+	r := Attempt{Start: w.job.start, Took: time.Minute, Ending: tasks.Ending{ByItself: !cut, Cut: cut, Err: err}}
+	r.Start.Token = 8
 	if cut {
-		r.cause = w.job.stop
+		r.Cause = w.job.stop
 	}
 	w.apply(w.job.ended(r, w.clock()))
 	w.look()
@@ -255,7 +255,7 @@ func (w *tickWorld) cut() {
 // stop is an orderly end.
 func (w *tickWorld) stop() {
 	w.due = nil
-	w.apply(w.job.stopped(elect.ErrReleased, w.clock()))
+	w.apply(w.job.Stopped(elect.ErrReleased, w.clock()))
 	w.cut()
 	if w.job != nil {
 		w.Fatalf("it goes on after a stop: %+v", w.job)
@@ -276,7 +276,7 @@ func (w *tickWorld) edit(t *tasks.Task) {
 	if again {
 		w.due = nil
 	}
-	w.apply(w.job.changed(t, w.clock()))
+	w.apply(w.job.Changed(t, w.clock()))
 	if again && w.job.next != nil {
 		w.cut()
 	}
@@ -391,7 +391,7 @@ func (w *tickWorld) pull() {
 	w.asked.Trigger = max(w.now.UnixMilli(), w.asked.Trigger+1)
 	w.trigger = w.asked.Trigger
 	if w.asking[w.trigger] = true; w.job != nil {
-		w.apply(w.job.ask(w.asked, w.job.start.Token, w.clock()))
+		w.apply(w.job.Ask(w.asked, w.job.start.Token, w.clock()))
 	}
 }
 
@@ -402,6 +402,6 @@ func (w *tickWorld) restart() {
 	}
 	a := w.asked
 	a.Restart = w.job.start.Token + 1
-	w.apply(w.job.ask(a, w.job.start.Token, w.clock()))
+	w.apply(w.job.Ask(a, w.job.start.Token, w.clock()))
 	w.cut()
 }

@@ -1,4 +1,4 @@
-package supervisor
+package job
 
 import (
 	"errors"
@@ -17,42 +17,42 @@ import (
 const lateTick = 30 * time.Second
 
 // beginTicks looks at what was fired before, here or elsewhere, and at what was missed meanwhile.
-func (j *job) beginTicks(now moment) effects {
+func (j *Job) beginTicks(now Moment) Effects {
 	schedule, err := scheduleOf(j.task)
 	if err != nil {
 		j.set(record.StateFailed, now, lastError(err))
-		return effects{invalid: err, note: true}
+		return Effects{Invalid: err, Note: true}
 	}
 	if max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo) == 0 {
-		j.status.FirstSeen = now.wall.UnixMilli() // declared for the first time: nothing was missed
+		j.status.FirstSeen = now.Wall.UnixMilli() // declared for the first time: nothing was missed
 	}
-	followSchedule(&j.status, j.task, now.wall)
-	fx := effects{ahead: j.status.CorrectTicks(now.wall)}
+	followSchedule(&j.status, j.task, now.Wall)
+	fx := Effects{Ahead: j.status.CorrectTicks(now.Wall)}
 	if j.status.Undeclared { // since when it is declared again is not known: it is taken up soon after
-		advanceTicks(&j.status, now.wall)
+		advanceTicks(&j.status, now.Wall)
 		j.status.Undeclared = false
 	}
-	resumed := record.Bounded(j.asked.Resumed, now.wall.UnixMilli())
+	resumed := record.Bounded(j.asked.Resumed, now.Wall.UnixMilli())
 	before := max(j.status.LastTick, j.status.FirstSeen, j.status.TicksTo, resumed)
-	var missed missedTick
-	j.ticks, missed = takeUp(&j.task.Timing, schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.wall)
-	if missed.late > 0 {
-		advanceTicks(&j.status, missed.at)
+	var missed MissedTick
+	j.ticks, missed = takeUp(&j.task.Timing, schedule, time.UnixMilli(before), time.UnixMilli(j.status.LastTick), now.Wall)
+	if missed.Late > 0 {
+		advanceTicks(&j.status, missed.At)
 	}
-	fx.missed = missed
+	fx.Missed = missed
 	return fx.and(j.proceed(now))
 }
 
 // setBack deals with a clock that was far ahead while this owner waited for its ticks, and has been set right.
-func (j *job) setBack(now moment) effects {
+func (j *Job) setBack(now Moment) Effects {
 	t := j.ticks
-	if !record.Ahead(t.last.UnixMilli(), now.wall.UnixMilli()) {
-		return effects{}
+	if !record.Ahead(t.last.UnixMilli(), now.Wall.UnixMilli()) {
+		return Effects{}
 	}
-	fx := effects{ahead: t.last, note: true}
-	j.status.CorrectTicks(now.wall)
-	t.last = now.wall
-	if t.pending.After(now.wall) && t.pending.UnixMilli() != t.trigger {
+	fx := Effects{Ahead: t.last, Note: true}
+	j.status.CorrectTicks(now.Wall)
+	t.last = now.Wall
+	if t.pending.After(now.Wall) && t.pending.UnixMilli() != t.trigger {
 		t.pending = time.Time{}
 	}
 	nextRunAt(t.look())(&j.status)
@@ -84,11 +84,11 @@ func digest(t *tasks.Timing) string {
 func advanceTicks(s *elect.TaskStatus, at time.Time) { s.TicksTo = max(s.TicksTo, at.UnixMilli()) }
 
 // proceed fires the pending tick when no run goes, and looks for the next one.
-func (j *job) proceed(now moment) effects {
+func (j *Job) proceed(now Moment) Effects {
 	t := j.ticks
 	nextRunAt(t.look())(&j.status)
 	if j.phase != idle {
-		return effects{}
+		return Effects{}
 	}
 	if t.pending.IsZero() && triggered(j.asked, j.status) {
 		t.trigger = j.asked.Trigger
@@ -97,7 +97,7 @@ func (j *job) proceed(now moment) effects {
 	at := t.fire()
 	if at.IsZero() {
 		j.set(record.StateWaiting, now)
-		return effects{note: true}
+		return Effects{Note: true}
 	}
 	j.start, j.refused = tasks.Start{Attempt: 1, ScheduledAt: at}, 0
 	return j.run(now)
@@ -123,53 +123,53 @@ func fire(s *elect.TaskStatus, start tasks.Start, t *ticks) (before fired) {
 func (f fired) restore(s *elect.TaskStatus) { s.LastTick, s.LastTrigger = f.tick, f.trigger }
 
 // due deals with a tick whose time has come.
-func (j *job) due(now moment) effects {
+func (j *Job) due(now Moment) Effects {
 	t := j.ticks
 	fx := j.setBack(now)
-	at, late, ok := t.come(now.wall)
+	at, late, ok := t.come(now.Wall)
 	if !ok {
 		return fx
 	}
 	switch {
 	case late > lateTick && (j.task.CatchUp == tasks.CatchUpNone || late > j.task.CatchUpWindow):
-		fx.missed = missedTick{at, late}
+		fx.Missed = MissedTick{at, late}
 		advanceTicks(&j.status, at)
 	case j.phase == idle:
 		t.pending = at
 	case j.task.Overlap != tasks.OverlapReplace:
-		fx.ended, fx.note = []runCount{skipped(at)}, true
+		fx.Ended, fx.Note = []Ran{skipped(at)}, true
 		advanceTicks(&j.status, at)
 	case j.phase == pausing: // between two tries
 		j.phase, t.pending = idle, at
 	default:
 		if !t.pending.IsZero() {
-			fx.ended = []runCount{skipped(t.pending)}
+			fx.Ended = []Ran{skipped(t.pending)}
 		}
-		fx.cut, t.pending = errReplaced, at
+		fx.Cut, t.pending = errReplaced, at
 	}
 	return fx.and(j.proceed(now))
 }
 
-func skipped(tick time.Time) runCount {
-	return runCount{result: tasks.ResultSkipped, start: tasks.Start{ScheduledAt: tick}}
+func skipped(tick time.Time) Ran {
+	return Ran{Result: tasks.ResultSkipped, Start: tasks.Start{ScheduledAt: tick}}
 }
 
 // tried decides what follows a try of a tick.
-func (j *job) tried(r attemptResult, now moment) effects {
-	result, err := tickResult(r.ending, r.cause)
-	run := runCount{result: result, took: r.took, err: err, start: r.start, code: r.ending.Code, trace: r.trace}
-	fx := effects{ended: []runCount{run}}
+func (j *Job) tried(r Attempt, now Moment) Effects {
+	result, err := tickResult(r.Ending, r.Cause)
+	run := Ran{Result: result, Took: r.Took, Err: err, Start: r.Start, Code: r.Ending.Code, Trace: r.Trace}
+	fx := Effects{Ended: []Ran{run}}
 	if j.refused = 0; result == tasks.ResultStopped || result == tasks.ResultReplaced {
 		return fx
 	}
 	j.status.LastError = display(err)
-	again := err != nil && r.start.Attempt < j.task.Retry.Attempts
+	again := err != nil && r.Start.Attempt < j.task.Retry.Attempts
 	if !again || j.stop != nil || j.next != nil || !j.ticks.pending.IsZero() {
 		return fx
 	}
-	j.pause(j.task.Retry.Backoff.Delay(r.start.Attempt-1), now)
+	j.pause(j.task.Retry.Backoff.Delay(r.Start.Attempt-1), now)
 	j.set(record.StateBackoff, now)
-	fx.note, fx.ended[0].again = true, true
+	fx.Note, fx.Ended[0].Again = true, true
 	return fx
 }
 
@@ -180,10 +180,10 @@ func tickResult(end tasks.Ending, cause error) (tasks.Result, error) {
 		return tasks.ResultSucceeded, nil
 	case !end.Cut:
 		return tasks.ResultFailed, end.Err
-	case errors.Is(cause, errTimeout) && errors.Is(end.Err, errTimeout):
+	case errors.Is(cause, ErrTimeout) && errors.Is(end.Err, ErrTimeout):
 		return tasks.ResultTimeout, end.Err
-	case errors.Is(cause, errTimeout):
-		return tasks.ResultTimeout, errors.Join(errTimeout, end.Err)
+	case errors.Is(cause, ErrTimeout):
+		return tasks.ResultTimeout, errors.Join(ErrTimeout, end.Err)
 	case errors.Is(cause, errReplaced):
 		return tasks.ResultReplaced, nil
 	default:
@@ -238,7 +238,7 @@ func (t *ticks) fire() time.Time {
 // takeUp begins after the ticks up to before, which an earlier owner of the key has dealt with. It fired the last one
 // at fired. The newest of those missed since is pending when the timing says that it is caught up. Otherwise it is
 // returned.
-func takeUp(t *tasks.Timing, s schedule.Schedule, before, fired, now time.Time) (*ticks, missedTick) {
+func takeUp(t *tasks.Timing, s schedule.Schedule, before, fired, now time.Time) (*ticks, MissedTick) {
 	k := &ticks{schedule: s, last: now}
 	if fired.After(now) {
 		k.last = fired // the owner before was ahead by its clock; what it fired stays fired
@@ -247,11 +247,11 @@ func takeUp(t *tasks.Timing, s schedule.Schedule, before, fired, now time.Time) 
 		k.pending = schedule.NewestIn(s, before, now, t.CatchUpWindow)
 	}
 	if !k.pending.IsZero() {
-		return k, missedTick{}
+		return k, MissedTick{}
 	}
 	at := schedule.NewestIn(s, before, now, max(0, now.Sub(before)))
 	if at.IsZero() {
-		return k, missedTick{}
+		return k, MissedTick{}
 	}
-	return k, missedTick{at, now.Sub(at)}
+	return k, MissedTick{at, now.Sub(at)}
 }

@@ -1,4 +1,4 @@
-package supervisor
+package job
 
 import (
 	"fmt"
@@ -9,33 +9,33 @@ import (
 )
 
 // returned decides what follows a run of a task without ticks. done says that it has ended for good.
-func (j *job) returned(r attemptResult, now moment) (fx effects, done error) {
-	run := runCount{
-		result: keepResult(r.ending), took: r.took, err: r.ending.Err, start: r.start, code: r.ending.Code,
-		trace: r.trace,
+func (j *Job) returned(r Attempt, now Moment) (fx Effects, done error) {
+	run := Ran{
+		Result: keepResult(r.Ending), Took: r.Took, Err: r.Ending.Err, Start: r.Start, Code: r.Ending.Code,
+		Trace: r.Trace,
 	}
-	fx = effects{ended: []runCount{run}}
-	if r.ending.Cut && (j.stop != nil || j.next != nil) {
+	fx = Effects{Ended: []Ran{run}}
+	if r.Ending.Cut && (j.stop != nil || j.next != nil) {
 		return fx, nil //nolint:nilerr // how the run ended is noted, and no error of this one
 	}
-	if j.refused = 0; r.took >= j.task.Backoff.ResetAfter {
+	if j.refused = 0; r.Took >= j.task.Backoff.ResetAfter {
 		j.failures = 0
 	}
 	j.failures++
 	switch {
-	case endsForGood(j.task, r.ending, j.failures):
+	case endsForGood(j.task, r.Ending, j.failures):
 		done = j.finish(r, now)
-		fx.note = true
+		fx.Note = true
 		return fx, done
 	case j.stop != nil || j.next != nil:
 		return fx, nil //nolint:nilerr // as above
 	}
 	delay := j.task.Backoff.Delay(j.failures - 1)
 	j.pause(delay, now)
-	j.set(record.StateBackoff, now, lastError(r.ending.Err), nextRunAt(now.wall.Add(delay)))
-	fx.note, fx.ended[0].again = true, true
+	j.set(record.StateBackoff, now, lastError(r.Ending.Err), nextRunAt(now.Wall.Add(delay)))
+	fx.Note, fx.Ended[0].Again = true, true
 	if isReported(j.failures) {
-		fx.looping = tasks.CrashLoop{Failures: j.failures, Err: r.ending.Err, Next: now.wall.Add(delay)}
+		fx.Looping = tasks.CrashLoop{Failures: j.failures, Err: r.Ending.Err, Next: now.Wall.Add(delay)}
 	}
 	return fx, nil
 }
@@ -54,8 +54,8 @@ func isReported(failures int) bool {
 
 // finish puts the outcome into the status. The release of the key carries it, so that it is kept also when the key is
 // released at this moment. If the lease is lost before, the work starts again elsewhere.
-func (j *job) finish(r attemptResult, now moment) (done error) {
-	end := r.ending
+func (j *Job) finish(r Attempt, now Moment) (done error) {
+	end := r.Ending
 	done = tasks.ErrDone
 	succeeded := end.Err == nil && (end.Final || j.task.Restart != tasks.RestartAlways)
 	if !succeeded {
@@ -66,21 +66,21 @@ func (j *job) finish(r attemptResult, now moment) (done error) {
 	}
 	j.status.LastError = display(end.Err)
 	j.status.Outcome = &elect.RunOutcome{
-		Succeeded: succeeded, Final: end.Final, ExitCode: end.Code, Error: display(end.Err), Token: r.start.Token,
-		At: now.wall.UnixMilli(),
+		Succeeded: succeeded, Final: end.Final, ExitCode: end.Code, Error: display(end.Err), Token: r.Start.Token,
+		At: now.Wall.UnixMilli(),
 	}
 	j.showOutcome(now)
 	return done
 }
 
 // showOutcome makes the state that of the outcome, which the runner's leave may have changed.
-func (j *job) showOutcome(now moment) effects {
+func (j *Job) showOutcome(now Moment) Effects {
 	state := record.StateFailed
 	if j.status.Outcome.Succeeded {
 		state = record.StateDone
 	}
 	j.set(state, now)
-	return effects{note: true}
+	return Effects{Note: true}
 }
 
 func keepResult(end tasks.Ending) tasks.Result {

@@ -1,4 +1,4 @@
-package supervisor
+package job
 
 import (
 	"strings"
@@ -44,8 +44,8 @@ func lastError(err error) func(*elect.TaskStatus) {
 	return func(s *elect.TaskStatus) { s.LastError = display(err) }
 }
 
-// trouble notes what is wrong with a run that goes on, and since when.
-func trouble(err error, at time.Time) func(*elect.TaskStatus) {
+// Trouble notes what is wrong with a run that goes on, and since when.
+func Trouble(err error, at time.Time) func(*elect.TaskStatus) {
 	return func(s *elect.TaskStatus) {
 		switch s.LastError = display(err); {
 		case err == nil:
@@ -82,12 +82,12 @@ func display(err error) string {
 	return text[:end] + more
 }
 
-// keepsRuns says whether single runs of the task are of interest.
-func keepsRuns(t *tasks.Task) bool { return t.Ticks() || t.Restart != tasks.RestartAlways }
+// KeepsRuns says whether single runs of the task are of interest.
+func KeepsRuns(t *tasks.Task) bool { return t.Ticks() || t.Restart != tasks.RestartAlways }
 
-// cutOff is the run that a task was in when its owner's last word of it was written: it has come to no end there.
+// CutOff is the run that a task was in when its owner's last word of it was written: it has come to no end there.
 // What was stopped in order is among these; who keeps runs knows it already.
-func cutOff(t *tasks.Task, s elect.TaskStatus) (tasks.PastRun, bool) {
+func CutOff(t *tasks.Task, s elect.TaskStatus) (tasks.PastRun, bool) {
 	switch s.State {
 	case record.StateStarting, record.StateRunning, record.StateStopping:
 	default:
@@ -96,7 +96,7 @@ func cutOff(t *tasks.Task, s elect.TaskStatus) (tasks.PastRun, bool) {
 	run := tasks.PastRun{
 		Began: time.UnixMilli(s.Since).UTC(), Result: tasks.ResultStopped, Start: tasks.Start{ScheduledAt: tickOf(t, s)},
 	}
-	return run, keepsRuns(t) && s.Since > 0
+	return run, KeepsRuns(t) && s.Since > 0
 }
 
 // tickOf is the tick that a status is of; zero for a task without ticks.
