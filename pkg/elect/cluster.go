@@ -59,16 +59,16 @@ func (e *Elector) Cluster() Cluster { return clusterOf{e} }
 // clusterOf implements [Cluster].
 type clusterOf struct{ e *Elector }
 
-func (c clusterOf) View() *cluster.View { return c.e.core.View.Load() }
+func (c clusterOf) View() *cluster.View { return c.e.loop.View() }
 
-func (c clusterOf) Changed() <-chan struct{} { return c.e.core.Changed.Wait() }
+func (c clusterOf) Changed() <-chan struct{} { return c.e.loop.Changed() }
 
 func (c clusterOf) Done() <-chan struct{} { return c.e.Done() }
 
 func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	var ages map[string]time.Duration
-	err := c.ask(ctx, func(n *engine.Engine) {
-		now := c.e.core.Clock.Now()
+	err := c.e.loop.Ask(ctx, func(n *engine.Engine) {
+		now := n.Moment().Now
 		ages = n.Peers.All.Ages(now)
 		ages[n.Session.ID()] = now.HolderElapsed(n.Session.Machine().Acked)
 	})
@@ -78,21 +78,21 @@ func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	return ages, nil
 }
 
-func (c clusterOf) Heartbeat() time.Duration { return c.e.core.P.Heartbeat }
+func (c clusterOf) Heartbeat() time.Duration { return c.e.loop.Params().Heartbeat }
 
 func (c clusterOf) Track(ctx context.Context, groups ...string) error {
-	return c.ask(ctx, func(*engine.Engine) { c.e.loop.Cache.Track(groups...) })
+	return c.e.loop.Track(ctx, groups...)
 }
 
 func (c clusterOf) SetMember(ctx context.Context, m Member) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	return c.ask(ctx, func(n *engine.Engine) { n.SetMember(m) })
+	return c.e.loop.Ask(ctx, func(n *engine.Engine) { n.SetMember(m) })
 }
 
 func (c clusterOf) Drain(ctx context.Context) error {
-	return c.ask(ctx, func(n *engine.Engine) { n.Drain() })
+	return c.e.loop.Ask(ctx, func(n *engine.Engine) { n.Drain() })
 }
 
 func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run func(Key) Runnable) error {
@@ -103,22 +103,22 @@ func (c clusterOf) Claim(ctx context.Context, keys []Key, opts LockOptions, run 
 			return fmt.Errorf("claim %.80q: %w", key, err)
 		}
 	}
-	return c.ask(ctx, func(*engine.Engine) {
+	return c.e.loop.Ask(ctx, func(n *engine.Engine) {
 		for _, key := range keys {
 			lock := record.Lock{Key: key}
-			if known := c.e.loop.Cache.Lock(key); known != nil {
+			if known := n.Lock(key); known != nil {
 				lock = *known
 			}
 			if seen != nil && seen.Lock(key).Rev != lock.Rev {
 				continue // a new view is on its way, and wakes the caller
 			}
-			c.e.claim(lock, opts, run(key), nil)
+			c.e.claim(n, lock, opts, run(key), nil)
 		}
 	})
 }
 
 func (c clusterOf) TakeReserved(ctx context.Context, run func(Key) Runnable) error {
-	return c.ask(ctx, func(*engine.Engine) { c.e.takes = run })
+	return c.e.loop.Ask(ctx, func(*engine.Engine) { c.e.takes = run })
 }
 
 func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error {
@@ -127,7 +127,7 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 			return err
 		}
 	}
-	return c.ask(ctx, func(n *engine.Engine) {
+	return c.e.loop.Ask(ctx, func(n *engine.Engine) {
 		for _, h := range keys {
 			n.Keys.Release(h, n.Moment())
 		}
@@ -135,7 +135,7 @@ func (c clusterOf) Release(ctx context.Context, keys ...cluster.HandOver) error 
 }
 
 func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
-	return c.ask(ctx, func(n *engine.Engine) {
+	return c.e.loop.Ask(ctx, func(n *engine.Engine) {
 		for _, key := range keys {
 			n.Decline(key)
 		}
@@ -143,12 +143,7 @@ func (c clusterOf) Decline(ctx context.Context, keys ...Key) error {
 }
 
 func (c clusterOf) Note(event record.Event) {
-	c.e.core.Box.PostSoon(func() { c.e.node.Outbox.Note(event, c.e.node.Moment()) })
-}
-
-// ask has do called in the loop, and waits for it.
-func (c clusterOf) ask(ctx context.Context, do func(n *engine.Engine)) error {
-	return c.e.core.Box.Ask(ctx, func() { do(c.e.node) })
+	c.e.loop.Post(func(n *engine.Engine) { n.Outbox.Note(event, n.Moment()) })
 }
 
 // checkRelease says why a release could never be written. One such in a batch would hold up all the others in it.

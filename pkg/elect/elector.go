@@ -2,7 +2,6 @@ package elect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -22,12 +21,10 @@ import (
 // All decisions are taken by one goroutine (the loop), which never waits for the store: store operations run
 // asynchronously and report back. Methods may be called concurrently.
 type Elector struct {
-	core   *engine.Core
 	cfg    Config
 	claims *claimNames
+	loop   *engine.Loop
 	// These are touched by the loop's goroutine only.
-	loop    *engine.Loop
-	node    *engine.Engine
 	mutexes *mutexCalls
 	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
 }
@@ -47,10 +44,14 @@ func New(cfg Config) (*Elector, error) {
 			cfg.Logger.Error(r.Err, "Calls of the store fail again and again", "op", r.Doing())
 		})
 	}
-	observe := func(x engine.Event) { cfg.observe(p, x) }
-	return &Elector{
-		core: engine.NewCore(cfg.Store, p, cfg.Clock, cfg.Logger, observe), cfg: cfg, claims: newClaimNames(),
-	}, nil
+	e := &Elector{cfg: cfg, claims: newClaimNames()}
+	e.mutexes = newMutexCalls(e)
+	e.loop = engine.NewLoop(cfg.Store, cfg.Clock, engine.Config{
+		Params: p, Member: cfg.Member, Predecessors: predecessors(cfg.Predecessors, cfg.Logger), Log: cfg.Logger,
+		Calls: e.mutexes, Reserved: e.reserved, OnStuck: cfg.OnStuck,
+		Observe: func(x engine.Event) { cfg.observe(p, x) },
+	})
+	return e, nil
 }
 
 // Start makes an Elector and starts it, as [Elector.Start] does.
@@ -64,22 +65,7 @@ func Start(ctx context.Context, cfg Config) (*Elector, error) {
 
 // Start starts the loop and returns: from now on all other methods are served. When ctx ends it releases every key,
 // in order, and ends the session; [Elector.Wait] returns then. It may be called once.
-func (e *Elector) Start(ctx context.Context) error {
-	if !e.core.Box.Started.CompareAndSwap(false, true) {
-		return errors.New("elect: started before")
-	}
-	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	e.core.Ctx = background
-	e.mutexes = newMutexCalls(e)
-	e.loop = engine.NewLoop(e.core, cancel, engine.LoopConfig{
-		Member: e.cfg.Member, Predecessors: predecessors(e.cfg.Predecessors, e.cfg.Logger), OnStuck: e.cfg.OnStuck,
-		Reserved: e.reserved, Calls: e.mutexes, Expired: e.expired,
-	})
-	e.node = e.loop.Engine
-	close(e.core.Box.Ready)
-	go e.loop.Run(ctx)
-	return nil
-}
+func (e *Elector) Start(ctx context.Context) error { return e.loop.Start(ctx) }
 
 // Wait waits until the elector has ended. It returns nil after Close or the end of the context that it was started
 // with. The context of the work under way is cancelled with cause ErrReleased then. When the store does not answer for
@@ -89,13 +75,7 @@ func (e *Elector) Start(ctx context.Context) error {
 //
 // Releasing in order has no time limit here: a run that ignores its context is waited for. A caller that needs a
 // limit ends the process.
-func (e *Elector) Wait() error {
-	if !e.core.Box.Started.Load() {
-		return ErrNotRunning
-	}
-	<-e.core.Box.Gone
-	return e.loop.Ended
-}
+func (e *Elector) Wait() error { return e.loop.Wait() }
 
 // Run is Start and Wait.
 func (e *Elector) Run(ctx context.Context) error {
@@ -106,25 +86,24 @@ func (e *Elector) Run(ctx context.Context) error {
 }
 
 // Done returns a channel that is closed when the elector has ended.
-func (e *Elector) Done() <-chan struct{} { return e.core.Box.Over }
+func (e *Elector) Done() <-chan struct{} { return e.loop.Over() }
 
 // Close implements [Elect].
 func (e *Elector) Close(ctx context.Context) error {
-	if !e.core.Box.Started.Load() {
+	if !e.loop.Started() {
 		return ErrNotRunning
 	}
-	if _, inside := runKey(ctx, e.core); inside {
+	if _, inside := runKey(ctx, e.loop); inside {
 		return fmt.Errorf("close: %w", ErrInsideRun)
 	}
 	ctx, cancel := releasing.Context(ctx, e.cfg.LeaseDuration)
 	defer cancel()
-	<-e.core.Box.Ready // Run may have begun a moment ago
-	e.core.Box.PostSoon(e.node.Close)
+	e.loop.Post((*engine.Engine).Close)
 	select {
-	case <-e.core.Box.Over:
-		return e.loop.Ended
+	case <-e.loop.Over():
+		return e.loop.Ended()
 	case <-ctx.Done():
-		trouble := e.trouble(e.node.ClosingTrouble)
+		trouble := e.trouble((*engine.Engine).ClosingTrouble)
 		return fmt.Errorf("close: keys are still held: %w", withTrouble(context.Cause(ctx), trouble))
 	}
 }
@@ -133,16 +112,16 @@ func (e *Elector) Close(ctx context.Context) error {
 // does. The ID is empty before the first session is open. It is for those who keep documents of their own under the
 // session: others may take them over once its document says that it is dead.
 func (e *Elector) Session() (id string, valid bool) {
-	id = e.core.Lease.Session()
-	return id, e.core.Lease.Valid(id)
+	id = e.loop.Session()
+	return id, e.loop.Valid(id)
 }
 
 // SessionDeadline is this process's session, and the time until nothing of its work may be alive any more unless the
 // lease is renewed before: 0 or less when that moment has come, also for work of a session that was lost and has no
 // successor yet. The ID is empty before the first session is open.
 func (e *Elector) SessionDeadline() (id string, left time.Duration) {
-	id = e.core.Lease.Session()
-	left, ok := e.core.Lease.UntilHard(id)
+	id = e.loop.Session()
+	left, ok := e.loop.UntilHard(id)
 	if !ok {
 		return id, 0
 	}

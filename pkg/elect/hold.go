@@ -87,7 +87,7 @@ func (h *Hold) Detachable(d time.Duration) error {
 		return fmt.Errorf("detach %.80q: %v: must be above 0", h.name, d)
 	case h.Shared():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrShared)
-	case !h.calls.e.core.Times.Has():
+	case !h.calls.e.loop.HasClock():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrNoClock)
 	}
 	return nil
@@ -100,11 +100,11 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	h.check()
 	lost := context.Cause(h.inner)
 	h.end(ErrReleased)
-	box := h.calls.e.core.Box
+	loop := h.calls.e.loop
 	done := make(chan error, 1)
-	ctx, cancel := releasing.Context(ctx, h.calls.e.core.P.T)
+	ctx, cancel := releasing.Context(ctx, loop.Params().T)
 	defer cancel()
-	box.PostSoon(func() { h.calls.release(h, detached, lost, done) })
+	loop.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
 	if lost != nil {
 		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)
 	}
@@ -116,9 +116,9 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 		return err
 	case <-ctx.Done():
 		var trouble error
-		_ = box.Ask(context.WithoutCancel(ctx), func() { trouble = h.calls.e.node.MutexTrouble(h.id()) })
+		_ = loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.MutexTrouble(h.id()) })
 		return fmt.Errorf("%s %.80q: %w", what, h.name, withTrouble(context.Cause(ctx), trouble))
-	case <-box.Over:
+	case <-loop.Over():
 		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)
 	}
 }
@@ -145,7 +145,7 @@ func (h *Hold) check() {
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
 	h.lease.lost.Store(true)
-	h.calls.e.core.Watchdog.Remove(h.run)
+	h.calls.e.loop.Unwatch(h.run)
 }
 
 // holdRun has the watchdog end a hold.

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -53,13 +54,13 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	return !l.lost.Load() && l.e.core.Lease.Valid(l.session)
+	return !l.lost.Load() && l.e.loop.Valid(l.session)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	left, ok := l.e.core.Lease.UntilHard(l.session)
+	left, ok := l.e.loop.UntilHard(l.session)
 	if l.lost.Load() || !ok {
 		return time.Time{}
 	}
@@ -78,11 +79,11 @@ func (l *Lease) Status() TaskStatus {
 // MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.e.core.Log.Error(err, "A status is not noted", "key", l.key)
+		l.e.cfg.Logger.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.e.core.Box.PostSoon(func() { l.run.report(l) })
+	l.e.loop.Post(func(n *engine.Engine) { l.run.report(n, l) })
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
@@ -93,7 +94,8 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	if err := l.e.core.Box.Send(ctx, func() { l.run.advanceTo(l, status, done) }); err != nil {
+	advance := func(n *engine.Engine) { l.run.advanceTo(n, l, status, done) }
+	if err := l.e.loop.Send(ctx, advance); err != nil {
 		return 0, err
 	}
 	select {
@@ -101,7 +103,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.e.core.Box.Over:
+	case <-l.e.loop.Over():
 		return 0, ErrClosed
 	}
 }
@@ -200,7 +202,7 @@ func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 
 // left is how long work under the lease may go on from now on if the lease is not renewed; 0 or less: no longer.
 func (l *Lease) left() time.Duration {
-	if left, ok := l.e.core.Lease.UntilHard(l.session); ok && l.Valid() {
+	if left, ok := l.e.loop.UntilHard(l.session); ok && l.Valid() {
 		return left
 	}
 	return 0
@@ -245,7 +247,7 @@ func (v *fencedValue) do(ctx context.Context, op protocol.ValueOp, value []byte)
 
 func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
 	var act protocol.ValueAction
-	ev.Clock = v.l.e.core.Times.Revisions()
+	ev.Clock = v.l.e.loop.Revisions()
 	v.m, act = v.m.Step(ev)
 	return act
 }
@@ -261,7 +263,7 @@ func (v *fencedValue) perform(
 		}
 	}
 	// before: a lineage that comes after this look must not take what it allowed
-	docs := v.l.e.core.Docs.DecidedOn(v.l.e.core.Lineage.Now())
+	docs := v.l.e.loop.Documents().DecidedOn(v.l.e.loop.Lineage())
 	if !v.l.Valid() {
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}
@@ -293,7 +295,7 @@ func (v *fencedValue) perform(
 func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
 	l := v.l
 	var id store.WriterID
-	if err := l.e.core.Box.Ask(ctx, func() { id = l.e.node.Session.IDs().Next() }); err != nil {
+	if err := l.e.loop.Ask(ctx, func(n *engine.Engine) { id = n.Session.IDs().Next() }); err != nil {
 		return err
 	}
 	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{
@@ -305,14 +307,14 @@ func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, val
 
 // pause waits before what was not answered is repeated.
 func (v *fencedValue) pause(ctx context.Context) error {
-	timer := time.NewTimer(v.l.e.core.P.Retry)
+	timer := time.NewTimer(v.l.e.loop.Params().Retry)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-v.l.e.core.Box.Over:
+	case <-v.l.e.loop.Over():
 		return ErrClosed
 	}
 }

@@ -39,14 +39,15 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 	var group *engine.WaiterGroup
 	if wait {
-		if err := e.core.Box.Ask(ctx, func() { group = e.node.Waiters.Enter(engine.CounterOf(key)) }); err != nil {
+		var err error
+		if group, err = e.loop.Enter(ctx, key); err != nil {
 			return false, err
 		}
-		defer e.core.Box.PostSoon(func() { e.node.Waiters.Leave(group) })
+		defer e.loop.Leave(group)
 	}
-	own, inside := runKey(ctx, e.core)
+	own, inside := runKey(ctx, e.loop)
 	pause := 50 * time.Millisecond
-	tries := lockTries{store: func() error { return e.node.KeyTrouble(key) }, e: e}
+	tries := lockTries{store: func(n *engine.Engine) error { return n.KeyTrouble(key) }, e: e}
 	for {
 		var woken <-chan struct{}
 		if wait {
@@ -79,7 +80,7 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 			if outer.Err() == nil {
 				return false, tries.over(ctx)
 			}
-		case <-e.core.Box.Over:
+		case <-e.loop.Over():
 		}
 		timer.Stop()
 		pause = min(2*pause, time.Second)
@@ -89,10 +90,10 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 // lockTries are what the tries of one call have come to.
 type lockTries struct {
 	e       *Elector
-	store   func() error // what it has said last, asked in the loop
-	behind  bool         // one of them has found that another holds the key
-	last    error        // of the last one that was not cut short
-	trouble error        // of the store, unless it has answered since
+	store   func(n *engine.Engine) error // what it has said last, asked in the loop
+	behind  bool                         // one of them has found that another holds the key
+	last    error                        // of the last one that was not cut short
+	trouble error                        // of the store, unless it has answered since
 }
 
 // note takes the end of a try.
@@ -143,11 +144,11 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	if err := e.waitOpen(ctx); err != nil {
 		return false, err
 	}
-	known := e.core.Lineage.Now()
-	lock, err := e.core.Docs.DecidedOn(known).ReadLock(ctx, key)
+	known := e.loop.Lineage()
+	lock, err := e.loop.Documents().DecidedOn(known).ReadLock(ctx, key)
 	switch {
 	case err != nil && ctx.Err() != nil && !store.Lasting(err):
-		return false, &WaitError{Cause: context.Cause(ctx), Store: e.trouble(e.node.Session.Trouble)}
+		return false, &WaitError{Cause: context.Cause(ctx), Store: e.trouble(sessionTrouble)}
 	case err != nil:
 		return false, err
 	}
@@ -155,48 +156,51 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 		return false, err
 	}
 	started := make(chan lockResult, 1)
-	claim := func() {
-		if e.core.Lineage.Now() != known {
+	claim := func(n *engine.Engine) {
+		if e.loop.Lineage() != known {
 			started <- lockResult{err: fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrLineage)}
 			return
 		}
-		e.claim(lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
+		e.claim(n, lock, opts, &goRun{run: run, limit: opts.MaxHold}, started)
 	}
-	if err := e.core.Box.Ask(ctx, claim); err != nil {
+	if err := e.loop.Ask(ctx, claim); err != nil {
 		return false, err
 	}
 	abandon := func(because func(error) error) {
-		e.core.Box.PostSoon(func() {
-			if r := e.runOf(key); r != nil && r.started == started { // else it was answered
-				r.abandon(because)
+		e.loop.Post(func(n *engine.Engine) {
+			if r := runOf(n, key); r != nil && r.started == started { // else it was answered
+				r.abandon(n, because)
 			}
 		})
 	}
-	timer := time.NewTimer(e.core.P.T)
+	timer := time.NewTimer(e.loop.Params().T)
 	defer timer.Stop()
 	gone, late := ctx.Done(), timer.C
 	for {
 		select {
 		case res := <-started:
 			return res.ok, res.err
-		case <-e.core.Box.Over:
+		case <-e.loop.Over():
 			return false, ErrClosed
 		case <-gone:
 			gone = nil
 			abandon(func(trouble error) error { return &WaitError{Cause: context.Cause(ctx), Store: trouble} })
 		case <-late:
 			late = nil
-			abandon(func(trouble error) error { return engine.Unanswered(e.core.P.T, trouble) })
+			abandon(func(trouble error) error { return engine.Unanswered(e.loop.Params().T, trouble) })
 		}
 	}
 }
 
 // trouble asks the loop what the store has said, also when the context of the call has ended. It is nil when the loop
 // is over.
-func (e *Elector) trouble(of func() error) (err error) {
-	_ = e.core.Box.Ask(context.Background(), func() { err = of() })
+func (e *Elector) trouble(of func(n *engine.Engine) error) (err error) {
+	_ = e.loop.Ask(context.Background(), func(n *engine.Engine) { err = of(n) })
 	return err
 }
+
+// sessionTrouble is the last error of the store that keeps the session waiting; nil: none does.
+func sessionTrouble(n *engine.Engine) error { return n.Session.Trouble() }
 
 // checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
 func checkClaim(key Key, opts LockOptions) error {
@@ -217,8 +221,8 @@ func checkClaim(key Key, opts LockOptions) error {
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	open := func() bool { return e.node.Session.Closing() || e.node.Session.Valid(e.core.Clock.Now()) }
-	return e.waitFor(ctx, open, func() error { return e.node.Session.Trouble() })
+	open := func(n *engine.Engine) bool { return n.Session.Closing() || n.Moment().Valid }
+	return e.waitFor(ctx, open, sessionTrouble)
 }
 
 // waitKnown waits until it is known whether the session lives.
@@ -226,20 +230,22 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 	if session == "" {
 		return nil
 	}
-	known := func() bool { return session == e.node.Session.ID() || e.node.Peers.Known(session, e.node.Moment()) }
-	return e.waitFor(ctx, known, func() error { return cmp.Or(e.node.Unseen(), e.node.Session.Trouble()) })
+	known := func(n *engine.Engine) bool { return session == n.Session.ID() || n.Peers.Known(session, n.Moment()) }
+	return e.waitFor(ctx, known, func(n *engine.Engine) error { return cmp.Or(n.Unseen(), n.Session.Trouble()) })
 }
 
 // waitFor waits until ready, asked in the loop whenever the view has changed, says yes. It waits for T at most, and not
 // for what the store refuses for good. trouble, likewise, is what the store has said last.
-func (e *Elector) waitFor(ctx context.Context, ready func() bool, trouble func() error) error {
-	timer := time.NewTimer(e.core.P.T)
+func (e *Elector) waitFor(
+	ctx context.Context, ready func(n *engine.Engine) bool, trouble func(n *engine.Engine) error,
+) error {
+	timer := time.NewTimer(e.loop.Params().T)
 	defer timer.Stop()
 	for {
-		changed := e.core.Changed.Wait()
+		changed := e.loop.Changed()
 		var yes bool
 		var why error
-		switch err := e.core.Box.Ask(ctx, func() { yes, why = ready(), trouble() }); {
+		switch err := e.loop.Ask(ctx, func(n *engine.Engine) { yes, why = ready(n), trouble(n) }); {
 		case err != nil && ctx.Err() != nil:
 			return &WaitError{Cause: context.Cause(ctx), Store: e.trouble(trouble)}
 		case err != nil, yes:
@@ -252,8 +258,8 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool, trouble func()
 		case <-ctx.Done():
 			return &WaitError{Cause: context.Cause(ctx), Store: e.trouble(trouble)}
 		case <-timer.C:
-			return engine.Unanswered(e.core.P.T, e.trouble(trouble))
-		case <-e.core.Box.Over:
+			return engine.Unanswered(e.loop.Params().T, e.trouble(trouble))
+		case <-e.loop.Over():
 			return ErrClosed
 		}
 	}
@@ -261,18 +267,18 @@ func (e *Elector) waitFor(ctx context.Context, ready func() bool, trouble func()
 
 // Unlock implements [Elect].
 func (e *Elector) Unlock(ctx context.Context, key Key) error {
-	if own, inside := runKey(ctx, e.core); inside && own == key {
+	if own, inside := runKey(ctx, e.loop); inside && own == key {
 		return fmt.Errorf("unlock %s: %w", key, ErrInsideRun)
 	}
 	ctx, cancel := releasing.Context(ctx, e.cfg.LeaseDuration)
 	defer cancel()
 	freed := make(chan error, 1)
 	held := false
-	err := e.core.Box.Ask(ctx, func() {
-		r := e.runOf(key)
+	err := e.loop.Ask(ctx, func(n *engine.Engine) {
+		r := runOf(n, key)
 		if held = r != nil; held {
 			r.freed = append(r.freed, freed)
-			e.node.Keys.Release(cluster.HandOver{Key: key}, e.node.Moment())
+			n.Keys.Release(cluster.HandOver{Key: key}, n.Moment())
 		}
 	})
 	switch {
@@ -285,9 +291,9 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	case err := <-freed:
 		return err
 	case <-ctx.Done():
-		trouble := func() error { return e.node.KeyTrouble(key) }
+		trouble := func(n *engine.Engine) error { return n.KeyTrouble(key) }
 		return fmt.Errorf("unlock %s: %w", key, withTrouble(context.Cause(ctx), e.trouble(trouble)))
-	case <-e.core.Box.Over:
+	case <-e.loop.Over():
 	}
 	select {
 	case err := <-freed:
@@ -310,13 +316,13 @@ func withTrouble(cause, trouble error) error {
 func (e *Elector) HoldingKeys() []Key {
 	var keys []Key
 	// before Run and after its end nothing is held
-	_ = e.core.Box.Ask(context.Background(), func() { keys = e.node.Keys.Held.Started() })
+	_ = e.loop.Ask(context.Background(), func(n *engine.Engine) { keys = n.Keys.Held.Started() })
 	return keys
 }
 
 // LockedKeys implements [Elect]. A key whose owner is dead and not yet taken over is still listed.
 func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
-	docs, err := e.core.Docs.ListLocks(ctx, store.Query{NoBody: true})
+	docs, err := e.loop.Documents().ListLocks(ctx, store.Query{NoBody: true})
 	if err != nil {
 		return nil, fmt.Errorf("list locks: %w", err)
 	}
@@ -331,7 +337,7 @@ func (e *Elector) LockedKeys(ctx context.Context) ([]Key, error) {
 
 // Holder says who holds a key. ok is false when it is not held.
 func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, err error) {
-	lock, err := e.core.Docs.ReadLock(ctx, key)
+	lock, err := e.loop.Documents().ReadLock(ctx, key)
 	if err != nil || lock.Session == "" {
 		return Holder{}, false, err
 	}
@@ -341,8 +347,8 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 	holder = Holder{
 		Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since),
 	}
-	err = e.core.Box.Ask(ctx, func() {
-		holder.Alive = lock.Session == e.node.Session.ID() || !e.node.Peers.Freed(lock.Session, key, e.node.Moment())
+	err = e.loop.Ask(ctx, func(n *engine.Engine) {
+		holder.Alive = lock.Session == n.Session.ID() || !n.Peers.Freed(lock.Session, key, n.Moment())
 	})
 	return holder, true, err
 }

@@ -53,7 +53,7 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 	}
 	h := &Hold{name: name, claim: m.e.claims.next(), request: request, answer: make(chan error, 1)}
 	h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	switch err := m.e.core.Box.Ask(ctx, func() { m.e.mutexes.ask(h) }); {
+	switch err := m.e.loop.Ask(ctx, func(n *engine.Engine) { m.e.mutexes.ask(n, h) }); {
 	case err != nil && ctx.Err() != nil:
 		return nil, &WaitError{Cause: context.Cause(ctx)}
 	case err != nil:
@@ -67,7 +67,7 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 		return h, nil
 	case <-ctx.Done():
 		return nil, m.gaveUp(ctx, h)
-	case <-m.e.core.Box.Over:
+	case <-m.e.loop.Over():
 		return nil, ErrClosed
 	}
 }
@@ -75,11 +75,11 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 // gaveUp ends a call whose context has ended.
 func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 	why := make(chan error, 1)
-	m.e.core.Box.PostSoon(func() { why <- m.e.mutexes.giveUp(ctx, h) })
+	m.e.loop.Post(func(n *engine.Engine) { why <- m.e.mutexes.giveUp(ctx, n, h) })
 	select {
 	case err := <-why:
 		return err
-	case <-m.e.core.Box.Over:
+	case <-m.e.loop.Over():
 		return ErrClosed
 	}
 }
@@ -119,8 +119,8 @@ func (e *WaitError) Unwrap() []error {
 // Trouble is the last error of the store that keeps calls for a mutex of this process waiting; nil: the store has
 // answered since, or was not asked. It asks the loop alone, and does so when ctx has ended, too.
 func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
-	err := m.e.core.Box.Ask(context.WithoutCancel(ctx), func() {
-		trouble = m.e.node.MutexTrouble(record.MutexID(name))
+	err := m.e.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) {
+		trouble = n.MutexTrouble(record.MutexID(name))
 	})
 	if err != nil {
 		return nil // there is no session, so nothing is asked of the store
@@ -130,15 +130,15 @@ func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
 
 // checkClock refuses what the store's clock is needed for where it has none. Its first reply says so.
 func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
-	if request.AtLeast <= 0 || !m.e.core.Box.Started.Load() {
+	if request.AtLeast <= 0 || !m.e.loop.Started() {
 		return nil
 	}
-	if m.e.core.Times.Revisions() == 0 {
+	if m.e.loop.Revisions() == 0 {
 		if err := m.awaitReply(ctx); err != nil {
 			return err
 		}
 	}
-	if !m.e.core.Times.Has() {
+	if !m.e.loop.HasClock() {
 		return ErrNoClock
 	}
 	return nil
@@ -147,15 +147,15 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 // awaitReply returns after a reply of the store, or once it refuses for good.
 func (m Mutexes) awaitReply(ctx context.Context) error {
 	for {
-		err := m.e.core.Docs.ReadClock(ctx)
+		err := m.e.loop.Documents().ReadClock(ctx)
 		if err == nil || store.Lasting(err) {
 			return err
 		}
 		select {
-		case <-time.After(m.e.core.P.Retry):
+		case <-time.After(m.e.loop.Params().Retry):
 		case <-ctx.Done():
 			return &WaitError{Cause: context.Cause(ctx), Store: err}
-		case <-m.e.core.Box.Over:
+		case <-m.e.loop.Over():
 			return ErrClosed
 		}
 	}
@@ -203,8 +203,8 @@ var _ engine.Calls = (*mutexCalls)(nil)
 func newMutexCalls(e *Elector) *mutexCalls { return &mutexCalls{e: e, all: map[string]*Hold{}} }
 
 // step reports a step of a call. Its time counts from the step before.
-func (mc *mutexCalls) step(h *Hold, step MutexStep, err error) {
-	now, took := mc.e.node.Moment().Now, time.Duration(0)
+func (mc *mutexCalls) step(h *Hold, step MutexStep, now protocol.Instant, err error) {
+	took := time.Duration(0)
 	if step != MutexAsked {
 		took = now.HolderElapsed(h.since)
 	}
@@ -215,66 +215,69 @@ func (mc *mutexCalls) step(h *Hold, step MutexStep, err error) {
 }
 
 // over reports the end of a hold, once.
-func (mc *mutexCalls) over(h *Hold, step MutexStep, err error) {
+func (mc *mutexCalls) over(h *Hold, step MutexStep, now protocol.Instant, err error) {
 	if h.lease != nil && !h.over {
 		h.over = true
-		mc.step(h, step, err)
+		mc.step(h, step, now, err)
 	}
 }
 
 // ask begins a call.
-func (mc *mutexCalls) ask(h *Hold) {
+func (mc *mutexCalls) ask(n *engine.Engine, h *Hold) {
 	h.calls = mc
-	mc.step(h, MutexAsked, nil)
-	if mc.e.node.Session.Closing() {
-		mc.refuse(h, ErrClosed)
+	m := n.Moment()
+	mc.step(h, MutexAsked, m.Now, nil)
+	if n.Session.Closing() {
+		mc.refuse(h, m.Now, ErrClosed)
 		return
 	}
 	mc.all[h.claim] = h
-	mc.e.node.Mutexes.Ask(h.id(), h.claim, h.request, mc.e.node.Moment())
+	n.Mutexes.Ask(h.id(), h.claim, h.request, m)
 }
 
 // refuse answers a call that gets nothing.
-func (mc *mutexCalls) refuse(h *Hold, err error) {
+func (mc *mutexCalls) refuse(h *Hold, now protocol.Instant, err error) {
 	delete(mc.all, h.claim)
-	mc.step(h, MutexRefused, err)
+	mc.step(h, MutexRefused, now, err)
 	h.cancel(err)
 	h.answer <- err
 }
 
 // giveUp ends a call whose context has ended, also when it was granted a moment ago. The error is what the call
 // returns.
-func (mc *mutexCalls) giveUp(ctx context.Context, h *Hold) error {
-	err := context.Cause(ctx)
+func (mc *mutexCalls) giveUp(ctx context.Context, n *engine.Engine, h *Hold) error {
+	m, err := n.Moment(), context.Cause(ctx)
 	if mc.all[h.claim] == nil {
 		return cmp.Or(<-h.answer, err) // it was answered a moment ago
 	}
 	if h.lease == nil {
-		table := mc.e.node.Mutexes
-		err = &WaitError{Cause: err, Behind: table.Behind(h.id(), h.claim), Store: mc.e.node.MutexTrouble(h.id())}
-		mc.refuse(h, err)
+		err = &WaitError{Cause: err, Behind: n.Mutexes.Behind(h.id(), h.claim), Store: n.MutexTrouble(h.id())}
+		mc.refuse(h, m.Now, err)
 	} else {
 		h.end(ErrReleased)
-		mc.over(h, MutexReleased, nil)
+		mc.over(h, MutexReleased, m.Now, nil)
 	}
-	mc.e.node.Mutexes.GiveUp(h.id(), h.claim, mc.e.node.Moment())
+	n.Mutexes.GiveUp(h.id(), h.claim, m)
 	return err
 }
 
 // release takes a holder out. The store keeps the mutex for another detached; 0: not at all. lost is why the hold had
 // ended before; nil: it had not.
-func (mc *mutexCalls) release(h *Hold, detached time.Duration, lost error, done chan<- error) {
+func (mc *mutexCalls) release(
+	n *engine.Engine, h *Hold, detached time.Duration, lost error, done chan<- error,
+) {
 	if mc.all[h.claim] == nil {
 		done <- nil
 		return
 	}
+	m := n.Moment()
 	if lost != nil {
-		mc.over(h, MutexLost, lost)
+		mc.over(h, MutexLost, m.Now, lost)
 	} else {
-		mc.over(h, MutexReleased, nil)
+		mc.over(h, MutexReleased, m.Now, nil)
 	}
 	h.releasing = append(h.releasing, done)
-	mc.e.node.Mutexes.Release(h.id(), h.claim, detached, mc.e.node.Moment())
+	n.Mutexes.Release(h.id(), h.claim, detached, m)
 }
 
 // reasons are the errors of the reasons of a machine.
@@ -290,7 +293,7 @@ var reasons = map[protocol.MutexReason]error{
 }
 
 // Became implements [engine.Calls].
-func (mc *mutexCalls) Became(r engine.MutexResult) {
+func (mc *mutexCalls) Became(r engine.MutexResult, m protocol.Moment) {
 	h := mc.all[r.Claim]
 	if h == nil {
 		return
@@ -306,19 +309,19 @@ func (mc *mutexCalls) Became(r engine.MutexResult) {
 	}
 	switch r.Kind {
 	case protocol.MutexGranted:
-		mc.step(h, MutexObtained, nil)
+		mc.step(h, MutexObtained, m.Now, nil)
 		mc.begin(h, r)
 		h.answer <- nil
 	case protocol.MutexRefused:
 		if h.lease == nil {
-			mc.refuse(h, err)
+			mc.refuse(h, m.Now, err)
 			return
 		}
 		h.answerReleases(err) // of a detachment
 	case protocol.MutexLost:
 		h.lost = err
 		h.end(err)
-		mc.over(h, MutexLost, err)
+		mc.over(h, MutexLost, m.Now, err)
 	case protocol.MutexDone:
 		delete(mc.all, r.Claim)
 		h.answerReleases(h.lost)
@@ -328,10 +331,9 @@ func (mc *mutexCalls) Became(r engine.MutexResult) {
 
 // begin begins a hold.
 func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
-	session := mc.e.node.Session.ID()
 	h.slot = r.Slot
-	h.lease = newLease(mc.e, nil, session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
-	h.run = &engine.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: session, Harmless: true}
-	mc.e.core.Watchdog.Add(h.run)
-	mc.e.core.Watchdog.Begun(h.run)
+	h.lease = newLease(mc.e, nil, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
+	h.run = &engine.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: r.Session, Harmless: true}
+	mc.e.loop.Watch(h.run)
+	mc.e.loop.Begun(h.run)
 }

@@ -30,12 +30,12 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	c := lease.e.core
-	ctx, cancel := context.WithCancelCause(context.WithValue(c.Ctx, insideRun{c}, lease.key))
+	loop := lease.e.loop
+	ctx, cancel := context.WithCancelCause(context.WithValue(loop.Context(), insideRun{loop}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
 	r.mu.Unlock()
-	c.Work.Go(func() {
+	loop.Go(func() {
 		err := errGoexit
 		defer func() {
 			r.mu.Lock()
@@ -74,18 +74,18 @@ func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			lease.e.core.Log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+			lease.e.cfg.Logger.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
 		}
 	}()
 	return run(ctx, lease)
 }
 
 // insideRun marks the contexts of runs.
-type insideRun struct{ c *engine.Core }
+type insideRun struct{ loop *engine.Loop }
 
 // runKey is the key whose run ctx belongs to, if it belongs to one of this elector.
-func runKey(ctx context.Context, c *engine.Core) (Key, bool) {
-	key, ok := ctx.Value(insideRun{c}).(Key)
+func runKey(ctx context.Context, loop *engine.Loop) (Key, bool) {
+	key, ok := ctx.Value(insideRun{loop}).(Key)
 	return key, ok
 }
 
@@ -109,8 +109,8 @@ type lockResult struct {
 }
 
 // runOf is the work of a key; nil: it is free here.
-func (e *Elector) runOf(key Key) *keyRun {
-	r, _ := e.node.Keys.Held.Work(key).(*keyRun)
+func runOf(n *engine.Engine, key Key) *keyRun {
+	r, _ := n.Keys.Held.Work(key).(*keyRun)
 	return r
 }
 
@@ -123,52 +123,37 @@ func (r *keyRun) Start(s engine.Start, status TaskStatus) {
 
 // begin starts a run: the first one, or another under the lease of a key that runs.
 func (r *keyRun) begin(next Runnable) {
-	c := r.e.core
+	loop := r.e.loop
 	a := &engine.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
-	c.Watchdog.Add(a)
+	loop.Watch(a)
 	next.Start(r.lease, func(err error) {
-		c.Watchdog.Remove(a)
-		c.Box.PostSoon(func() {
+		loop.Unwatch(a)
+		loop.Post(func(n *engine.Engine) {
 			if err != nil {
-				c.Log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
+				r.e.cfg.Logger.V(1).Info("A run ended", "key", r.key, "error", err.Error())
 			}
-			r.returned(a)
+			r.returned(n, a)
 		})
 	})
-	c.Watchdog.Begun(a)
-}
-
-// expired lets a key know whose runs the watchdog has stopped at D.
-func (e *Elector) expired(key Key) {
-	if r := e.runOf(key); r != nil {
-		r.expire()
-	}
-}
-
-func (r *keyRun) expire() {
-	node := r.e.node
-	for _, a := range r.active {
-		if a.Expired.Load() && node.Keys.Held.Running(r.key) {
-			node.Keys.Expire(r.key, node.Moment())
-			return
-		}
-	}
+	loop.Begun(a)
 }
 
 // returned takes note of the end of a run. When the last of a key has ended the key goes on.
-func (r *keyRun) returned(a *engine.WatchedRun) {
+func (r *keyRun) returned(n *engine.Engine, a *engine.WatchedRun) {
 	i := slices.Index(r.active, a)
 	if i < 0 {
 		return // it has said so before, which must not pass for the end of another run
 	}
-	r.expire()
+	if a.Expired.Load() && n.Keys.Held.Running(r.key) {
+		n.Keys.Expire(r.key, n.Moment()) // the loop has not: it had ended by then
+	}
 	if r.active = slices.Delete(r.active, i, i+1); len(r.active) > 0 {
 		return
 	}
-	l, node := r.lease, r.e.node
+	l := r.lease
 	l.lost.Store(true) // it must not be taken for valid when another has the key
-	node.Keys.Returned(r.key, l.Status(), l.suspend.Load(), node.Moment())
+	n.Keys.Returned(r.key, l.Status(), l.suspend.Load(), n.Moment())
 }
 
 // causes are the errors of the causes of a stop.
@@ -188,19 +173,19 @@ func (r *keyRun) Stop(cause engine.Cause) {
 }
 
 // holds says whether the key is still held by the lease.
-func (r *keyRun) holds(l *Lease) bool { return r.lease == l && r.e.runOf(r.key) == r }
+func (r *keyRun) holds(n *engine.Engine, l *Lease) bool { return r.lease == l && runOf(n, r.key) == r }
 
 // report notes the lease's status in the lock.
-func (r *keyRun) report(l *Lease) {
-	if r.holds(l) {
-		r.e.node.Keys.Report(r.key, l.Status(), r.e.core.Clock.Now())
+func (r *keyRun) report(n *engine.Engine, l *Lease) {
+	if r.holds(n, l) {
+		n.Keys.Report(r.key, l.Status(), n.Moment().Now)
 	}
 }
 
 // advanceTo asks for a new token of the lease.
-func (r *keyRun) advanceTo(l *Lease, status TaskStatus, done chan<- advanceResult) {
-	switch keys := r.e.node.Keys; {
-	case !r.holds(l) || l.lost.Load() || !keys.Held.Keeps(r.key):
+func (r *keyRun) advanceTo(n *engine.Engine, l *Lease, status TaskStatus, done chan<- advanceResult) {
+	switch keys := n.Keys; {
+	case !r.holds(n, l) || l.lost.Load() || !keys.Held.Keeps(r.key):
 		done <- advanceResult{err: ErrLeaseLost}
 	case keys.Held.Advancing(r.key):
 		done <- advanceResult{err: fmt.Errorf("advance %s: another is under way", r.key)}
@@ -209,7 +194,7 @@ func (r *keyRun) advanceTo(l *Lease, status TaskStatus, done chan<- advanceResul
 	default:
 		l.setStatus(status)
 		r.advance = done
-		keys.Advance(r.key, status, r.e.node.Moment())
+		keys.Advance(r.key, status, n.Moment())
 	}
 }
 
@@ -243,32 +228,34 @@ func (r *keyRun) Freed(f engine.Freed, sessionLost, leaving bool) {
 
 // Refused implements [engine.Work]: the caller of Lock does not wait for what would be refused again. What no one waits
 // for, such as a key that is claimed again after an outage, is tried again.
-func (r *keyRun) Refused(err error) {
+func (r *keyRun) Refused(n *engine.Engine, err error) {
 	if r.started != nil {
-		r.abandon(func(error) error { return fmt.Errorf("lock %s: the store refuses: %w", r.key, err) })
+		r.abandon(n, func(error) error { return fmt.Errorf("lock %s: the store refuses: %w", r.key, err) })
 	}
 }
 
 // claim begins to take a key: lock is as read.
-func (e *Elector) claim(lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult) {
+func (e *Elector) claim(
+	n *engine.Engine, lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult,
+) {
 	answer := func(ok bool, err error) {
 		if started != nil {
 			started <- lockResult{ok, err}
 		}
 	}
-	if r := e.runOf(lock.Key); r != nil {
-		ok := opts.Reentrant && e.node.Moment().Valid && e.node.Keys.Held.Running(lock.Key)
+	if r := runOf(n, lock.Key); r != nil {
+		ok := opts.Reentrant && n.Moment().Valid && n.Keys.Held.Running(lock.Key)
 		if ok {
 			r.begin(run)
 		}
-		answer(ok, r.underWay())
+		answer(ok, r.underWay(n))
 		return
 	}
-	if e.node.Session.Leaving() {
+	if n.Session.Leaving() {
 		answer(false, ErrClosed)
 		return
 	}
-	switch e.node.Claim(engine.Claim{
+	switch n.Claim(engine.Claim{
 		Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt,
 		Work: &keyRun{e: e, key: lock.Key, first: run, started: started},
 	}) {
@@ -283,11 +270,11 @@ func (e *Elector) claim(lock record.Lock, opts LockOptions, run Runnable, starte
 }
 
 // underWay is why a claim or a release of a key that does not run here was not answered; nil: none is under way.
-func (r *keyRun) underWay() error {
+func (r *keyRun) underWay(n *engine.Engine) error {
 	if len(r.active) > 0 {
 		return nil
 	}
-	trouble := r.e.node.Keys.Held.Trouble(r.key)
+	trouble := n.Keys.Held.Trouble(r.key)
 	if trouble == nil {
 		return nil
 	}
@@ -295,12 +282,12 @@ func (r *keyRun) underWay() error {
 }
 
 // reserved claims what was handed over. What the caps forbid is left to the caller of Decline.
-func (e *Elector) reserved(lock record.Lock) {
+func (e *Elector) reserved(n *engine.Engine, lock record.Lock) {
 	if e.takes == nil {
 		return
 	}
 	if run := e.takes(lock.Key); run != nil {
-		e.claim(lock, LockOptions{adopt: true}, run, nil)
+		e.claim(n, lock, LockOptions{adopt: true}, run, nil)
 	}
 }
 
@@ -336,8 +323,7 @@ func (r *keyRun) answer(ok bool, err error) {
 
 // abandon releases a claim that is not waited for any more. One that has been sent is still seen through: its answer
 // decides whether there is something to release. because makes the caller's error of what the store has said last.
-func (r *keyRun) abandon(because func(trouble error) error) {
-	node := r.e.node
-	r.answer(false, because(node.KeyTrouble(r.key)))
-	node.Keys.Release(cluster.HandOver{Key: r.key}, node.Moment())
+func (r *keyRun) abandon(n *engine.Engine, because func(trouble error) error) {
+	r.answer(false, because(n.KeyTrouble(r.key)))
+	n.Keys.Release(cluster.HandOver{Key: r.key}, n.Moment())
 }

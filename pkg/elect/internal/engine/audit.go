@@ -243,7 +243,7 @@ type auditor struct {
 	peers   *Peers
 	keys    *Keys
 	outbox  *Outbox
-	waiters *Waiters
+	wake    func(counters ...string)
 	log     logr.Logger
 	clock   Clock
 	moment  func() protocol.Moment
@@ -373,7 +373,7 @@ func (a *auditor) repair(change store.Change) {
 			a.cache.Correct(key, &lock)
 			a.outbox.counters.mark(counter, change.Doc.Rev)
 			a.outbox.counters.addUrgent(counter, a.clock.Now())
-			a.waiters.wake(counter)
+			a.wake(counter)
 		case protocol.Refused:
 			if got.Locks[0] != nil {
 				a.cache.Correct(key, got.Locks[0])

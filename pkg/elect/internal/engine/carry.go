@@ -120,13 +120,13 @@ func (e *Engine) carry(x Effect) {
 	case Freed:
 		e.freed(x)
 	case claimRefused:
-		x.work.Refused(x.err)
+		x.work.Refused(e, x.err)
 	case stuckRuns:
 		e.cfg.OnStuck(x.keys)
 	case keyReserved:
 		lock := e.cfg.Cache.Lock(x.key)
 		if lock != nil && lock.Session == "" && lock.Next == e.Session.ID() && !e.Keys.Held.Holds(x.key) {
-			e.cfg.Reserved(*lock)
+			e.cfg.Reserved(e, *lock)
 		}
 	case lockEdited:
 		if e.Keys.Held.Running(x.key) {
@@ -136,7 +136,7 @@ func (e *Engine) carry(x Effect) {
 		e.counterMoved(x.counter)
 
 	case MutexResult:
-		e.cfg.Calls.Became(x)
+		e.cfg.Calls.Became(x, m)
 	case holdSetRight:
 		e.cfg.Log.Info(
 			"A mutex was kept until a moment of a clock that was ahead: it is kept for its time from now on",
@@ -257,7 +257,7 @@ func (e *Engine) kill(x killSession) {
 
 func (e *Engine) sessionDied(x sessionDied, m protocol.Moment) {
 	e.cfg.Log.Info("Session is dead", "session", x.session, "peer", x.instance)
-	e.Waiters.wakeAll()
+	e.cfg.Wake()
 	e.Mutexes.seen(x.session, true, m)
 	if x.own {
 		e.Outbox.increment(e.cfg.Cache.Groups(), m.Now)
@@ -291,7 +291,7 @@ func (e *Engine) acked(a Acked, m protocol.Moment) {
 		e.Outbox.noteRelease(*a.Is, a.Reason, m)
 		if a.Is.Next == "" {
 			e.Outbox.counters.addUrgent(counter, m.Now) // somebody may wait for it
-			e.Waiters.wake(counter)
+			e.cfg.Wake(counter)
 		} else {
 			e.Outbox.counters.add(counter, m.Now)
 		}
@@ -315,7 +315,7 @@ func (e *Engine) freed(f Freed) {
 }
 
 func (e *Engine) counterMoved(counter string) {
-	e.Waiters.wake(counter)
+	e.cfg.Wake(counter)
 	switch counter {
 	case counterMembers:
 		e.Peers.PollAll() // where the store has no notifications, nothing else says that a session has changed

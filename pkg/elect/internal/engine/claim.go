@@ -42,7 +42,7 @@ type Work interface {
 	// Advanced answers an advance.
 	Advanced(a Advanced)
 	// Refused says that the store refuses the claim under way, and would again: it is repeated until it is answered.
-	Refused(err error)
+	Refused(n *Engine, err error)
 	// Freed says that the key is free here, and with it the end of the work.
 	Freed(f Freed, sessionLost, leaving bool)
 }

@@ -18,9 +18,9 @@ const (
 
 // Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
-func (c *Core) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
-	c.long("clean", func(ctx context.Context, docs documents) (func(), error) {
-		clean := cleaner{docs: docs, box: c.Box, times: c.Times}
+func (c requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+	c.long("clean", func(ctx context.Context, docs Documents) (func(), error) {
+		clean := cleaner{docs: docs, box: c.mailbox, times: c.times}
 		removed, err := clean.removeSessions(ctx, at, id)
 		if err == nil {
 			err = clean.removeMutexes(ctx, at)
@@ -40,7 +40,7 @@ func (c *Core) Clean(at int64, id func() store.WriterID, then func(removed ...st
 
 // cleaner removes what has expired.
 type cleaner struct {
-	docs  documents
+	docs  Documents
 	box   *mailbox
 	times *storeClock
 }
@@ -85,12 +85,12 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 // dead manually.
 func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() store.WriterID) error {
 	ifRev := s.Rev
-	if err := c.box.Ask(ctx, func() { s.WriterID = id() }); err != nil {
+	if err := c.box.Ask(ctx, func(*Engine) { s.WriterID = id() }); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
 	defer cancel()
-	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.Revisions()), now
+	s.Rev, s.Died = protocol.DeadRev(ifRev, c.times.revisions()), now
 	out, err := c.docs.applyOne(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
 	return errors.Join(out.Err, err)
 }
@@ -210,7 +210,7 @@ func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.Wri
 			continue
 		}
 		var writer store.WriterID
-		if err := c.box.Ask(ctx, func() { writer = id() }); err != nil {
+		if err := c.box.Ask(ctx, func(*Engine) { writer = id() }); err != nil {
 			return err
 		}
 		e.Time = now - int64(len(outs)-i) // their order stays
@@ -293,12 +293,12 @@ func (c *cleaner) removeDeadIn(
 		if err != nil {
 			continue // what else is in it is not ours to drop
 		}
-		left, named := is.Buried(dead, c.times.Revisions())
+		left, named := is.Buried(dead, c.times.revisions())
 		if !named {
 			continue
 		}
 		var writer store.WriterID
-		if err := c.box.Ask(ctx, func() { writer = id() }); err != nil {
+		if err := c.box.Ask(ctx, func(*Engine) { writer = id() }); err != nil {
 			return false, err
 		}
 		changes = append(changes, store.Change{IfRev: d.Rev, Doc: record.MutexDoc(d.ID, left, writer, c.times.now())})

@@ -41,8 +41,8 @@ func (c *storeClock) now() int64 {
 	return offset + c.local.Now().Boot.Milliseconds()
 }
 
-// Has says whether a reply has shown a clock.
-func (c *storeClock) Has() bool { return c.offset.Load() != 0 }
+// has says whether a reply has shown a clock.
+func (c *storeClock) has() bool { return c.offset.Load() != 0 }
 
 // ahead is by how much the local wall clock is ahead of the store's; 0 before the first reply. What a reply took on its
 // way is in it.
@@ -50,9 +50,9 @@ func (c *storeClock) ahead() time.Duration {
 	return time.Duration(wallclock.Now().UnixMilli()-c.now()) * time.Millisecond
 }
 
-// Revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
+// revisions is the clock of new revisions: the largest floor that a reply has shown. It is never carried on locally, so
 // no revision is ever ahead of the store; 0 before the first reply, and nothing is written then.
-func (c *storeClock) Revisions() int64 { return c.rev.Load() }
+func (c *storeClock) revisions() int64 { return c.rev.Load() }
 
 // learn takes a reply's wall clock and floor.
 func (c *storeClock) learn(r store.Reply) {
@@ -72,7 +72,7 @@ func (c *storeClock) Now() protocol.Instant { return c.local.Now() }
 
 // Moment is one look at all clocks.
 func (c *storeClock) Moment() protocol.Moment {
-	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.Revisions()}
+	return protocol.Moment{Now: c.local.Now(), Clock: c.now(), Rev: c.revisions()}
 }
 
 // timedStore is a store whose replies set a clock, but for those of another lineage.

@@ -13,11 +13,11 @@
 //   - [Outbox] batches what is written: keys, mutexes, counters and events. reads does so for what is read.
 //   - audit compares what this process believes with what the store holds, every T/4 and every T. auditor does what
 //     that asks for.
-//   - [Waiters] are the calls that wait for a key.
 //
 // A caller hands over one event after the other, calls [Engine.Settle] after each, and [Engine.Tick] after a few of
 // them and whenever [Engine.Sleep] has passed. [Loop] does so with goroutines, timers and a store: it is the only
-// select. [Core] has the store operations (read, list, apply, watch), and a watchdog, which ends runs at their
+// select, it alone has the engine, and whoever needs the engine hands the loop a function to call with it. It has the
+// store operations (read, list, apply, watch), the calls that wait for a key, and a watchdog, which ends runs at their
 // deadlines where the loop is held up. A simulation drives engines with a queue of events.
 //
 // # The way of an event

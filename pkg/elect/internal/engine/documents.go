@@ -14,9 +14,9 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// documents reads and writes the store's documents as records. It may be used concurrently. Each operation takes op at
+// Documents reads and writes the store's documents as records. It may be used concurrently. Each operation takes op at
 // most.
-type documents struct {
+type Documents struct {
 	op        time.Duration
 	store     timedStore
 	log       logr.Logger
@@ -24,8 +24,8 @@ type documents struct {
 }
 
 // newDocuments reads and writes those of db. Each call belongs to the lineage of its moment: see DecidedOn.
-func newDocuments(db store.Store, lineage *Lineage, clock *storeClock, op time.Duration, log logr.Logger) documents {
-	return documents{
+func newDocuments(db store.Store, lineage *Lineage, clock *storeClock, op time.Duration, log logr.Logger) Documents {
+	return Documents{
 		op: op, store: timedStore{lineageStore{Store: &movedStore{Store: db}, lineage: lineage}, clock}, log: log,
 		malformed: &malformed{},
 	}
@@ -33,13 +33,13 @@ func newDocuments(db store.Store, lineage *Lineage, clock *storeClock, op time.D
 
 // DecidedOn returns the same documents for calls that were decided on what belongs to a lineage. They fail where the
 // store follows another one.
-func (d documents) DecidedOn(lineage string) documents {
+func (d Documents) DecidedOn(lineage string) Documents {
 	d.store.known = &lineage
 	return d
 }
 
 // list lists documents, limited in time.
-func (d documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
+func (d Documents) list(ctx context.Context, kind store.Kind, q store.Query) (store.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	return d.store.List(ctx, kind, q)
@@ -49,7 +49,7 @@ func (d documents) list(ctx context.Context, kind store.Kind, q store.Query) (st
 const pageLen = 5_000
 
 // ListLocks lists locks page by page.
-func (d documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
+func (d Documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, error) {
 	var all []store.Doc
 	for page, err := range d.pages(ctx, store.KindLock, q) {
 		if err != nil {
@@ -61,7 +61,7 @@ func (d documents) ListLocks(ctx context.Context, q store.Query) ([]store.Doc, e
 }
 
 // pages lists documents by the page, in the order of their ids, until the last one or the first error.
-func (d documents) pages(ctx context.Context, kind store.Kind, q store.Query) iter.Seq2[[]store.Doc, error] {
+func (d Documents) pages(ctx context.Context, kind store.Kind, q store.Query) iter.Seq2[[]store.Doc, error] {
 	q.Limit = pageLen
 	return func(yield func([]store.Doc, error) bool) {
 		for {
@@ -76,7 +76,7 @@ func (d documents) pages(ctx context.Context, kind store.Kind, q store.Query) it
 
 // decodeLocks reads locks from their documents, outside the loop. Each is a thing of its own: one that stays must not
 // keep the whole list in memory.
-func (d documents) decodeLocks(docs []store.Doc) []*record.Lock {
+func (d Documents) decodeLocks(docs []store.Doc) []*record.Lock {
 	locks := make([]*record.Lock, len(docs))
 	for i := range docs {
 		locks[i] = d.found(&docs[i])
@@ -85,13 +85,13 @@ func (d documents) decodeLocks(docs []store.Doc) []*record.Lock {
 }
 
 // decodedLocks lists locks page by page, and decodes them.
-func (d documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
+func (d Documents) decodedLocks(ctx context.Context, q store.Query) ([]*record.Lock, error) {
 	docs, err := d.ListLocks(ctx, q)
 	return d.decodeLocks(docs), err
 }
 
 // ReadLock reads a lock. One that is absent has revision 0.
-func (d documents) ReadLock(ctx context.Context, key record.Key) (record.Lock, error) {
+func (d Documents) ReadLock(ctx context.Context, key record.Key) (record.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	reply, err := d.store.Read(ctx, store.KindLock, string(key))
@@ -106,21 +106,21 @@ func (d documents) ReadLock(ctx context.Context, key record.Key) (record.Lock, e
 }
 
 // ReadClock has a reply of the store set its clock.
-func (d documents) ReadClock(ctx context.Context) error {
+func (d Documents) ReadClock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	_, err := d.store.Read(ctx, store.KindGroup, record.GroupMutexes)
 	return err
 }
 
-func (d documents) decodeLock(doc store.Doc) record.Lock {
+func (d Documents) decodeLock(doc store.Doc) record.Lock {
 	lock, err := record.LockFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return lock
 }
 
 // found is a lock as an outcome or a read shows it; nil when it is absent.
-func (d documents) found(doc *store.Doc) *record.Lock {
+func (d Documents) found(doc *store.Doc) *record.Lock {
 	if doc == nil {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (d documents) found(doc *store.Doc) *record.Lock {
 }
 
 // applyOne sends one change. With an error the store cannot take it at all, and the outcome is unknown.
-func (d documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
+func (d Documents) applyOne(ctx context.Context, change store.Change) (store.Outcome, error) {
 	outs, err := d.store.Apply(ctx, change)
 	if err != nil {
 		return store.Outcome{}, err
@@ -139,7 +139,7 @@ func (d documents) applyOne(ctx context.Context, change store.Change) (store.Out
 
 // applyEach sends changes one by one: the store cannot take one of them at all, and the others must not wait for it.
 // Its outcome has the error that says why.
-func (d documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
+func (d Documents) applyEach(ctx context.Context, changes []store.Change) []store.Outcome {
 	outs := make([]store.Outcome, len(changes))
 	for i, change := range changes {
 		out, err := d.applyOne(ctx, change)
@@ -152,7 +152,7 @@ func (d documents) applyEach(ctx context.Context, changes []store.Change) []stor
 	return outs
 }
 
-func (d documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc, error) {
+func (d Documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc, error) {
 	alive := []string{string(record.Live), string(record.Draining)}
 	if l.All {
 		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})
@@ -169,7 +169,7 @@ func (d documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc
 }
 
 // foundMutex is a mutex as an outcome or a read shows it; nil when it is absent.
-func (d documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
+func (d Documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
 	if doc == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (d documents) foundMutex(doc *store.Doc) *protocol.MutexDoc {
 	return &is
 }
 
-func (d documents) decodeSession(doc store.Doc) record.Session {
+func (d Documents) decodeSession(doc store.Doc) record.Session {
 	s, err := record.SessionFrom(doc)
 	d.malformed.note(d.log, doc, err)
 	return s
@@ -186,7 +186,7 @@ func (d documents) decodeSession(doc store.Doc) record.Session {
 
 // ReadValue returns a value's document, whose count is the largest token that has read or set it; the zero document
 // when there is none.
-func (d documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, error) {
+func (d Documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	reply, err := d.store.Read(ctx, store.KindValue, string(key))
@@ -197,7 +197,7 @@ func (d documents) ReadValue(ctx context.Context, key record.Key) (store.Doc, er
 }
 
 // ApplyValue is applyOne, limited in time.
-func (d documents) ApplyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
+func (d Documents) ApplyValue(ctx context.Context, change store.Change) (store.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.op)
 	defer cancel()
 	return d.applyOne(ctx, change)
@@ -243,7 +243,7 @@ func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
 
 // refresh does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
 // loop.
-func (d documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) {
+func (d Documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) {
 	r := Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
 	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
@@ -284,7 +284,7 @@ func (d documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) 
 	return r, nil
 }
 
-func (d documents) readMembers(ctx context.Context, r *Reading) error {
+func (d Documents) readMembers(ctx context.Context, r *Reading) error {
 	reply, err := d.list(ctx, store.KindMember, store.Query{})
 	if err != nil {
 		return err

@@ -32,7 +32,9 @@ type Config struct {
 	// OnStuck is called with the keys whose runs have outlived their lease.
 	OnStuck func(keys []record.Key)
 	// Reserved is called with the lock of a key that is not held here and was handed over to this session.
-	Reserved func(lock record.Lock)
+	Reserved func(n *Engine, lock record.Lock)
+	// Wake wakes those who wait for what these counters count; none named: all.
+	Wake func(counters ...string)
 }
 
 // Engine is one process's part in the protocol. It is not safe for concurrent use. The driver may query the components,
@@ -43,7 +45,6 @@ type Engine struct {
 	Keys    *Keys
 	Mutexes *Mutexes
 	Outbox  *Outbox
-	Waiters *Waiters
 
 	cfg     Config
 	sender  *sender
@@ -57,7 +58,7 @@ type Engine struct {
 // New is an engine that is about to open its first session.
 func New(c Config) *Engine {
 	now := c.Clock.Now()
-	e := &Engine{cfg: c, out: &Effects{}, Waiters: newWaiters(), sender: &sender{store: c.Store}}
+	e := &Engine{cfg: c, out: &Effects{}, sender: &sender{store: c.Store}}
 	c.Cache.bind(e.out)
 	e.Session = newSession(e.out, c.Params, c.Member, c.NewID)
 	e.Peers = NewPeers(e.out, c.Params, now, c.Predecessors)
@@ -69,7 +70,7 @@ func New(c Config) *Engine {
 	}
 	e.auditor = &auditor{
 		audit: newAudit(e.out, c.Params, now), sender: e.sender, cache: c.Cache, session: e.Session, peers: e.Peers,
-		keys: e.Keys, outbox: e.Outbox, waiters: e.Waiters, log: c.Log, clock: c.Clock, moment: e.Moment,
+		keys: e.Keys, outbox: e.Outbox, wake: c.Wake, log: c.Log, clock: c.Clock, moment: e.Moment,
 	}
 	e.reads = reads{
 		sender: e.sender, cache: c.Cache, held: e.Keys, table: e.Mutexes, auditor: e.auditor, moment: e.Moment,
@@ -271,6 +272,9 @@ func (e *Engine) looked(err error) {
 	}
 }
 
+// Lock is a lock as last known; nil: it is not known.
+func (e *Engine) Lock(key record.Key) *record.Lock { return e.cfg.Cache.Lock(key) }
+
 // Claim begins to take a key: c.Lock is as read, and c says how it is to be claimed. What else is known of the lock
 // is filled in.
 func (e *Engine) Claim(c Claim) ClaimVerdict {
@@ -338,7 +342,7 @@ func (e *Engine) LineageChanged() {
 	e.Peers.Forget(m.Now)
 	e.cfg.Cache.Forget()
 	e.auditor.audit.lineageChanged()
-	e.Waiters.wakeAll()
+	e.cfg.Wake()
 }
 
 // Notification is something that the store has reported, decoded. It may be late, or never come.

@@ -89,7 +89,7 @@ type Answer struct {
 // Calls are those of this process that wait for mutexes, or hold them.
 type Calls interface {
 	// Became says what became of a call.
-	Became(r MutexResult)
+	Became(r MutexResult, m protocol.Moment)
 }
 
 // Event is something that has happened, for who observes an engine: one of the following types, an [Acked] write of a

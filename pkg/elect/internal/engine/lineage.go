@@ -28,8 +28,8 @@ func newLineage() *Lineage {
 	return c
 }
 
-// Now is the lineage as last shown.
-func (c *Lineage) Now() string { return *c.known.Load() }
+// now is the lineage as last shown.
+func (c *Lineage) now() string { return *c.known.Load() }
 
 // become changes the lineage. It reports false when it is not at from any more: the reply was an old one.
 func (c *Lineage) become(from, to string) bool {
@@ -42,7 +42,7 @@ func (c *Lineage) become(from, to string) bool {
 func (c *Lineage) check(known, shown string) error {
 	if known == "" {
 		c.become("", shown)
-		known = c.Now()
+		known = c.now()
 	}
 	if known == shown {
 		return nil
@@ -68,7 +68,7 @@ func (s lineageStore) decidedOn() string {
 	if s.known != nil {
 		return *s.known
 	}
-	return s.lineage.Now()
+	return s.lineage.now()
 }
 
 func (s lineageStore) Read(ctx context.Context, kind store.Kind, ids ...string) (store.Reply, error) {

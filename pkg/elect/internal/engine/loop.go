@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/internal/cluster"
@@ -23,120 +22,189 @@ var (
 	ErrLeaseLost  = errors.New("lease lost")
 )
 
-// Core is what the loop shares with calls, runs and leases. It may be used concurrently.
-type Core struct {
-	Docs     documents
-	P        protocol.Params
-	Clock    SteadyClock
-	Log      logr.Logger
-	Box      *mailbox
-	Times    *storeClock
-	Lineage  *Lineage
-	Lease    heldLease
-	View     atomic.Pointer[cluster.View]
-	Changed  *broadcast
-	Watchdog *watchdog
-	Ctx      context.Context //nolint:containedctx // of all that runs asynchronously; set before Box.Ready is closed
-	Work     sync.WaitGroup  // all that runs asynchronously
-	observe  func(Event)
-}
-
-// NewCore makes a core. observe is called with each event as it happens, also from outside the loop.
-func NewCore(
-	db store.Store, p protocol.Params, clock SteadyClock, log logr.Logger, observe func(Event),
-) *Core {
-	c := &Core{
-		P: p, Clock: clock, Log: log, observe: observe, Box: newMailbox(), Times: &storeClock{local: clock},
-		Lineage: newLineage(), Changed: newBroadcast(), Lease: heldLease{p: p, clock: clock},
-	}
-	c.Docs = newDocuments(db, c.Lineage, c.Times, p.Op, log)
-	c.Lease.set(LeaseChanged{})
-	c.Watchdog = newWatchdog(p, &c.Lease)
-	c.View.Store(&cluster.View{})
-	return c
-}
-
-// Loop drives an engine: it is the only select, with the timers. Calls, runs and the publisher do what the engine wants
-// done. Everything but core is touched by the loop's goroutine only.
+// Loop drives an engine: it is the only select, with the timers. It alone has the engine, and lends it to the functions
+// that Ask, Send and Post hand it. Its methods may be called concurrently.
 type Loop struct {
-	Engine *Engine
-	Cache  *Cache
-	core   *Core
-	cfg    LoopConfig
-	page   publisher
-	cancel context.CancelCauseFunc // ends everything asynchronous
-	Ended  error                   // why it could not end its session; set before box.over is closed
+	*mailbox
+
+	cfg      Config // of the engine, whole once it is made
+	observe  func(Event)
+	clock    SteadyClock
+	times    *storeClock
+	lineage  *Lineage
+	docs     Documents
+	watchdog *watchdog
+	changed  *broadcast
+	view     atomic.Pointer[cluster.View]
+	work     sync.WaitGroup // all that runs asynchronously
+	ended    error          // why it could not end its session; set before over is closed
+
+	// These are set by Start.
+	ctx    context.Context //nolint:containedctx // of all that runs asynchronously
+	cancel context.CancelCauseFunc
+
+	// These are touched by the loop's goroutine only.
+	engine  *Engine
+	cache   *Cache
+	waiters *waiters
+	page    publisher
 }
 
-// LoopConfig is what a loop is made of beside its core.
-type LoopConfig struct {
-	Member       record.Member
-	Predecessors []record.Session
-	OnStuck      func(keys []record.Key)
-	Reserved     func(lock record.Lock)
-	Calls        Calls
-	Expired      func(key record.Key) // the watchdog has stopped runs of the key at D
-}
-
-// NewLoop makes a loop. cancel ends what runs asynchronously.
-func NewLoop(c *Core, cancel context.CancelCauseFunc, cfg LoopConfig) *Loop {
-	l := &Loop{core: c, Cache: NewCache(c.P, c.Clock.Now()), cfg: cfg, cancel: cancel}
-	l.Engine = New(Config{
-		Params: c.P, Member: cfg.Member, Predecessors: cfg.Predecessors, NewID: uuid.NewString, Log: c.Log,
-		Clock: c.Times, Store: c, Calls: cfg.Calls, Cache: l.Cache, Observe: l.note,
-		OnStuck: cfg.OnStuck, Reserved: cfg.Reserved,
-	})
-	diverged := l.lineageChanged
-	c.Lineage.changed.Store(&diverged)
+// NewLoop makes a loop on a store. It fills in the Clock, Store, Cache, NewID and Wake of the engine's configuration.
+// Observe is called by other goroutines as well.
+func NewLoop(db store.Store, clock SteadyClock, cfg Config) *Loop {
+	l := &Loop{
+		mailbox: newMailbox(), cfg: cfg, observe: cfg.Observe, clock: clock, times: &storeClock{local: clock},
+		lineage: newLineage(), watchdog: newWatchdog(cfg.Params, clock), changed: newBroadcast(), waiters: newWaiters(),
+	}
+	l.docs = newDocuments(db, l.lineage, l.times, cfg.Params.Op, cfg.Log)
+	l.view.Store(&cluster.View{})
 	return l
 }
 
-// note shows leases, and the watchdog, what they count from.
-func (l *Loop) note(x Event) {
-	if x, ok := x.(LeaseChanged); ok {
-		l.core.Lease.set(x)
+// Start starts the loop with a new engine, and returns. When ctx ends the engine begins to give everything up. It may
+// be called once.
+func (l *Loop) Start(ctx context.Context) error {
+	if !l.started.CompareAndSwap(false, true) {
+		return errors.New("elect: started before")
 	}
-	l.core.observe(x)
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	l.cache = NewCache(l.cfg.Params, l.clock.Now())
+	l.cfg.NewID, l.cfg.Clock, l.cfg.Store, l.cfg.Cache = uuid.NewString, l.times, requests{l}, l.cache
+	l.cfg.Observe, l.cfg.Wake = l.note, l.waiters.wake
+	l.engine = New(l.cfg)
+	diverged := l.lineageChanged
+	l.lineage.changed.Store(&diverged)
+	go l.run(ctx)
+	return nil
 }
 
-// Run runs the loop until its end, and leaves nothing of it.
-func (l *Loop) Run(ctx context.Context) {
-	c := l.core
-	c.Work.Go(func() { c.Watchdog.watch(c.Ctx, &c.Work, l.cfg.OnStuck) })
-	l.Ended = l.loop(ctx)
-	l.page.publish(c, l.Engine, l.Cache, true)
+// Started reports whether Start was called.
+func (l *Loop) Started() bool { return l.started.Load() }
+
+// Over returns a channel that is closed when the loop has ended.
+func (l *Loop) Over() <-chan struct{} { return l.over }
+
+// Ended is why the session could not be ended, once Over is closed.
+func (l *Loop) Ended() error { return l.ended }
+
+// Wait waits until nothing of the loop is left, and returns why the session could not be ended.
+func (l *Loop) Wait() error {
+	if !l.Started() {
+		return ErrNotRunning
+	}
+	<-l.gone
+	return l.ended
+}
+
+// Context is that of all that runs asynchronously. It ends with the loop.
+func (l *Loop) Context() context.Context { return l.ctx }
+
+// Go runs do asynchronously. The loop waits for it in the end.
+func (l *Loop) Go(do func()) { l.work.Go(do) }
+
+// Params are those of the protocol.
+func (l *Loop) Params() protocol.Params { return l.cfg.Params }
+
+// HasClock says whether a reply has shown a clock of the store.
+func (l *Loop) HasClock() bool { return l.times.has() }
+
+// Revisions is the clock of new revisions; 0 before the first reply.
+func (l *Loop) Revisions() int64 { return l.times.revisions() }
+
+// Lineage is that of the store, as last shown.
+func (l *Loop) Lineage() string { return l.lineage.now() }
+
+// Documents are those of the store.
+func (l *Loop) Documents() Documents { return l.docs }
+
+// View is the newest snapshot.
+func (l *Loop) View() *cluster.View { return l.view.Load() }
+
+// Changed returns a channel that is closed when a newer View than the present one is there.
+func (l *Loop) Changed() <-chan struct{} { return l.changed.Wait() }
+
+// Session is the session that holds the lease; empty before the first.
+func (l *Loop) Session() string { return l.watchdog.session() }
+
+// Valid says whether the session's runs may go on.
+func (l *Loop) Valid(session string) bool { return l.watchdog.valid(session) }
+
+// UntilHard is the time left before X; ok is false when the session is another.
+func (l *Loop) UntilHard(session string) (left time.Duration, ok bool) {
+	return l.watchdog.untilHard(session)
+}
+
+// Watch has a run ended at D from its Begun on, until Unwatch.
+func (l *Loop) Watch(r *WatchedRun) { l.watchdog.add(r) }
+
+// Begun says that the run can be stopped.
+func (l *Loop) Begun(r *WatchedRun) { l.watchdog.begun(r) }
+
+// Unwatch says that the run has ended.
+func (l *Loop) Unwatch(r *WatchedRun) { l.watchdog.remove(r) }
+
+// Track sets the groups whose locks the View shows.
+func (l *Loop) Track(ctx context.Context, groups ...string) error {
+	return l.Ask(ctx, func(*Engine) { l.cache.Track(groups...) })
+}
+
+// Enter adds a waiter for a key. It waits on [WaiterGroup.Woken], and has to leave.
+func (l *Loop) Enter(ctx context.Context, key record.Key) (group *WaiterGroup, err error) {
+	err = l.Ask(ctx, func(*Engine) { group = l.waiters.enter(CounterOf(key)) })
+	return group, err
+}
+
+// Leave takes a waiter out of its group.
+func (l *Loop) Leave(group *WaiterGroup) { l.Post(func(*Engine) { l.waiters.leave(group) }) }
+
+// note shows the watchdog leases: what the deadlines of runs count from.
+func (l *Loop) note(x Event) {
+	if x, ok := x.(LeaseChanged); ok {
+		l.watchdog.set(x)
+	}
+	l.observe(x)
+}
+
+// run runs the loop until its end, and leaves nothing of it.
+func (l *Loop) run(ctx context.Context) {
+	l.work.Go(func() { l.watchdog.watch(l.ctx, &l.work, l.cfg.OnStuck) })
+	l.ended = l.loop(ctx)
+	l.page.publish(l, true)
 	l.cancel(ErrClosed)
-	close(c.Box.Over)
-	c.Work.Wait()
-	close(c.Box.Gone)
+	close(l.over)
+	l.work.Wait()
+	close(l.gone)
 }
 
 // loop takes events until nothing is left to do. Its error says why the session could not be ended.
 func (l *Loop) loop(ctx context.Context) error {
-	box, n := l.core.Box, l.Engine
+	n := l.engine
 	n.Settle()
-	l.core.watch(n.Notified)
+	requests{l}.watch()
 	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
-		case do := <-box.inbox:
+		case do := <-l.inbox:
 			// Effects are carried before the next event: a caller must not find a key running whose run has not
 			// been started.
-			do()
+			do(n)
 			n.Settle()
-			box.drain(n.Settle)
+			l.drain(n)
 		case <-timer.C:
 		case <-stop:
 			stop = nil
 			n.Close()
 		}
-		for _, key := range l.core.Watchdog.takeExpired() {
-			l.cfg.Expired(key)
+		for _, r := range l.watchdog.takeExpired() {
+			if n.Keys.Held.Running(r.Key) {
+				n.Keys.Expire(r.Key, n.Moment())
+			}
 		}
 		n.Tick()
-		l.page.publish(l.core, n, l.Cache, false)
+		l.page.publish(l, false)
 		switch ended, err := n.Over(); {
 		case ended:
 			l.last("increment", n.Outbox.lastIncrements())
@@ -148,15 +216,15 @@ func (l *Loop) loop(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		timer.Reset(min(n.Sleep(), l.page.wait(l.Cache.Size(), l.core.Clock.Now())))
+		timer.Reset(min(n.Sleep(), l.page.wait(l.cache.Size(), l.clock.Now())))
 	}
 }
 
 // lineageChanged has the loop change the lineage, when a reply has named another one.
 func (l *Loop) lineageChanged(from, to string) {
-	l.core.Box.PostSoon(func() {
-		if l.core.Lineage.become(from, to) {
-			l.Engine.LineageChanged()
+	l.Post(func(n *Engine) {
+		if l.lineage.become(from, to) {
+			n.LineageChanged()
 		}
 	})
 }
@@ -166,55 +234,52 @@ func (l *Loop) last(what string, changes []store.Change) {
 	if len(changes) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.core.Ctx, l.core.P.Op)
+	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.Params.Op)
 	defer cancel()
-	if outs, err := l.core.Docs.store.Apply(ctx, changes...); firstError(outs, err) != nil {
-		id := l.Engine.Session.ID()
-		l.core.Log.V(1).Info("The end of the session could not be written", "session", id, "op", what)
+	if outs, err := l.docs.store.Apply(ctx, changes...); firstError(outs, err) != nil {
+		id := l.engine.Session.ID()
+		l.cfg.Log.V(1).Info("The end of the session could not be written", "session", id, "op", what)
 	}
 }
 
 // mailbox is how everything else reaches the loop.
 type mailbox struct {
-	inbox   chan func()
-	Ready   chan struct{} // closed once the loop has something to work on
-	Over    chan struct{} // closed when the loop has ended
-	Gone    chan struct{} // closed when nothing of it is left
-	Started atomic.Bool
+	inbox   chan func(*Engine)
+	over    chan struct{} // closed when the loop has ended
+	gone    chan struct{} // closed when nothing of it is left
+	started atomic.Bool
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{
-		inbox: make(chan func(), 256), Ready: make(chan struct{}), Over: make(chan struct{}), Gone: make(chan struct{}),
-	}
+	return &mailbox{inbox: make(chan func(*Engine), 256), over: make(chan struct{}), gone: make(chan struct{})}
 }
 
 // post hands do to the loop. When the loop is over do is never run.
-func (b *mailbox) post(do func()) {
+func (b *mailbox) post(do func(n *Engine)) {
 	select {
 	case b.inbox <- do:
-	case <-b.Over:
+	case <-b.over:
 	}
 }
 
-// PostSoon is post for callers that must not wait, the loop itself among them. Before the start nothing empties the
+// Post is post for callers that must not wait, the loop itself among them. Before the start nothing empties the
 // inbox: what it cannot take is dropped then.
-func (b *mailbox) PostSoon(do func()) {
+func (b *mailbox) Post(do func(n *Engine)) {
 	select {
 	case b.inbox <- do:
 	default:
-		if b.Started.Load() {
+		if b.started.Load() {
 			go b.post(do)
 		}
 	}
 }
 
 // Send is post that waits only as long as ctx goes on. When it returns an error do is never run.
-func (b *mailbox) Send(ctx context.Context, do func()) error {
+func (b *mailbox) Send(ctx context.Context, do func(n *Engine)) error {
 	select {
 	case b.inbox <- do:
 		return nil
-	case <-b.Over:
+	case <-b.over:
 		return ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -223,16 +288,15 @@ func (b *mailbox) Send(ctx context.Context, do func()) error {
 
 // Ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless the
 // loop has ended.
-func (b *mailbox) Ask(ctx context.Context, do func()) error {
-	if !b.Started.Load() {
+func (b *mailbox) Ask(ctx context.Context, do func(n *Engine)) error {
+	if !b.started.Load() {
 		return ErrNotRunning
 	}
-	<-b.Ready
 	done := make(chan struct{})
 	var taken atomic.Bool // by the loop, or by a caller who waits no longer
-	wrapped := func() {
+	wrapped := func(n *Engine) {
 		if taken.CompareAndSwap(false, true) {
-			do()
+			do(n)
 			close(done)
 		}
 	}
@@ -244,7 +308,7 @@ func (b *mailbox) Ask(ctx context.Context, do func()) error {
 		select {
 		case <-done:
 			return nil
-		case <-b.Over:
+		case <-b.over:
 			return ErrClosed
 		case <-gone:
 			if taken.CompareAndSwap(false, true) {
@@ -255,14 +319,14 @@ func (b *mailbox) Ask(ctx context.Context, do func()) error {
 	}
 }
 
-// drain runs what else has come in, each followed by then, but not without end: however busy the callers are,
+// drain runs what else has come in, and carries what comes of it, but not without end: however busy the callers are,
 // deadlines are looked at.
-func (b *mailbox) drain(then func()) {
+func (b *mailbox) drain(n *Engine) {
 	for range cap(b.inbox) {
 		select {
 		case do := <-b.inbox:
-			do()
-			then()
+			do(n)
+			n.Settle()
 		default:
 			return
 		}

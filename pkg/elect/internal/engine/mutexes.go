@@ -15,6 +15,7 @@ type MutexResult struct {
 	ID, Claim string
 	Kind      protocol.MutexActionKind // MutexGranted, MutexRefused, MutexLost or MutexDone
 	Token     int64                    // MutexGranted
+	Session   string                   // MutexGranted: that holds it
 	Slot      int                      // MutexGranted: of a semaphore
 	Reason    protocol.MutexReason     // MutexRefused, MutexLost
 	Closed    bool                     // MutexRefused, MutexLost: this process gives everything up
@@ -157,6 +158,9 @@ func (t *Mutexes) act(x *localMutex, a protocol.MutexAction) {
 		t.out.add(wantSession{a.Session})
 	case protocol.MutexGranted, protocol.MutexRefused, protocol.MutexLost, protocol.MutexDone:
 		r := MutexResult{ID: x.id, Claim: a.Claim, Kind: a.Kind, Token: a.Token, Slot: a.Slot, Reason: a.Reason}
+		if a.Kind == protocol.MutexGranted {
+			r.Session = t.ids.Session
+		}
 		if a.Reason == protocol.MutexUnwritable {
 			r.Err = x.unwritten
 		}

@@ -12,40 +12,42 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// A Core is the engine's store: it runs store operations asynchronously, each in a goroutine of its own, its result in
-// the loop.
-var _ Store = (*Core)(nil)
+// requests is the engine's store: it runs store operations asynchronously, each in a goroutine of its own, its result
+// in the loop.
+type requests struct{ *Loop }
+
+var _ Store = requests{}
 
 // do runs one store operation, limited in time, and then its result in the loop.
-func (c *Core) do(op string, do func(ctx context.Context, docs documents) (then func(), err error)) {
-	c.long(op, func(ctx context.Context, docs documents) (func(), error) {
-		ctx, cancel := context.WithTimeout(ctx, c.P.Op)
+func (c requests) do(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
+	c.long(op, func(ctx context.Context, docs Documents) (func(), error) {
+		ctx, cancel := context.WithTimeout(ctx, c.cfg.Params.Op)
 		defer cancel()
 		return do(ctx, docs)
 	})
 }
 
 // long is do for what takes many operations: do limits each of them. They are decided on what is known now.
-func (c *Core) long(op string, do func(ctx context.Context, docs documents) (then func(), err error)) {
-	docs := c.Docs.DecidedOn(c.Lineage.Now())
-	c.Work.Go(func() {
-		begin := c.Clock.Now()
-		then, err := do(c.Ctx, docs)
-		c.observe(StoreOperation{Op: op, Took: c.Clock.Now().HolderElapsed(begin), Err: err})
-		c.Box.post(then)
+func (c requests) long(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
+	docs := c.docs.DecidedOn(c.lineage.now())
+	c.work.Go(func() {
+		begin := c.clock.Now()
+		then, err := do(c.ctx, docs)
+		c.observe(StoreOperation{Op: op, Took: c.clock.Now().HolderElapsed(begin), Err: err})
+		c.post(func(*Engine) { then() })
 	})
 }
 
 // Read implements [engine.Store].
-func (c *Core) Read(r ReadRequest, then func(Answer)) {
-	c.do("read", answer(then, func(ctx context.Context, docs documents) Answer { return c.read(ctx, docs, r) }))
+func (c requests) Read(r ReadRequest, then func(Answer)) {
+	c.do("read", answer(then, func(ctx context.Context, docs Documents) Answer { return c.read(ctx, docs, r) }))
 }
 
 // read reads documents, and then the counters. A deletion raises the counter of the document first.
-func (c *Core) read(ctx context.Context, docs documents, r ReadRequest) (a Answer) {
+func (c requests) read(ctx context.Context, docs Documents, r ReadRequest) (a Answer) {
 	var reply store.Reply
 	reply, a.Err = docs.store.Read(ctx, r.Kind, r.IDs...)
-	a.Arrived = c.Clock.Now()
+	a.Arrived = c.clock.Now()
 	found := make(map[string]*store.Doc, len(reply.Docs))
 	for i := range reply.Docs {
 		found[reply.Docs[i].ID] = &reply.Docs[i]
@@ -78,27 +80,27 @@ func (c *Core) read(ctx context.Context, docs documents, r ReadRequest) (a Answe
 }
 
 // List implements [engine.Store].
-func (c *Core) List(r ListRequest, then func(Answer)) {
+func (c requests) List(r ListRequest, then func(Answer)) {
 	switch r := r.(type) {
 	case SessionPoll:
-		c.do("observe", answer(then, func(ctx context.Context, docs documents) Answer {
+		c.do("observe", answer(then, func(ctx context.Context, docs Documents) Answer {
 			return c.poll(ctx, docs, r)
 		}))
 	case CountOwned:
-		c.do("count", answer(then, func(ctx context.Context, docs documents) Answer {
+		c.do("count", answer(then, func(ctx context.Context, docs Documents) Answer {
 			return count(ctx, docs, r)
 		}))
 	case ListOwned:
-		c.long("list", answer(then, func(ctx context.Context, docs documents) (a Answer) {
+		c.long("list", answer(then, func(ctx context.Context, docs Documents) (a Answer) {
 			a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
 			return a
 		}))
 	case ListUnowned:
-		c.long("sweep", answer(then, func(ctx context.Context, docs documents) Answer {
+		c.long("sweep", answer(then, func(ctx context.Context, docs Documents) Answer {
 			return sweep(ctx, docs, r)
 		}))
 	case RefreshPlan:
-		c.long("refresh", answer(then, func(ctx context.Context, docs documents) (a Answer) {
+		c.long("refresh", answer(then, func(ctx context.Context, docs Documents) (a Answer) {
 			a.Reading, a.Err = docs.refresh(ctx, r)
 			return a
 		}))
@@ -107,29 +109,29 @@ func (c *Core) List(r ListRequest, then func(Answer)) {
 
 // answer has then called in the loop with what do returns.
 func answer(
-	then func(Answer), do func(ctx context.Context, docs documents) Answer,
-) func(ctx context.Context, docs documents) (func(), error) {
-	return func(ctx context.Context, docs documents) (func(), error) {
+	then func(Answer), do func(ctx context.Context, docs Documents) Answer,
+) func(ctx context.Context, docs Documents) (func(), error) {
+	return func(ctx context.Context, docs Documents) (func(), error) {
 		a := do(ctx, docs)
 		return func() { then(a) }, a.Err
 	}
 }
 
-func (c *Core) poll(ctx context.Context, docs documents, r SessionPoll) Answer {
+func (c requests) poll(ctx context.Context, docs Documents, r SessionPoll) Answer {
 	found, err := docs.listSessions(ctx, r)
-	a := Answer{Err: err, Arrived: c.Clock.Now(), Sessions: make([]record.Session, len(found))}
+	a := Answer{Err: err, Arrived: c.clock.Now(), Sessions: make([]record.Session, len(found))}
 	for i, d := range found {
 		a.Sessions[i] = docs.decodeSession(d)
 	}
 	return a
 }
 
-func count(ctx context.Context, docs documents, r CountOwned) Answer {
+func count(ctx context.Context, docs Documents, r CountOwned) Answer {
 	reply, err := docs.store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
 	return Answer{Total: reply.Total, Err: err}
 }
 
-func sweep(ctx context.Context, docs documents, r ListUnowned) (a Answer) {
+func sweep(ctx context.Context, docs Documents, r ListUnowned) (a Answer) {
 	if a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
 		return a
 	}
@@ -142,9 +144,9 @@ func sweep(ctx context.Context, docs documents, r ListUnowned) (a Answer) {
 }
 
 // Apply implements [engine.Store]. What refusals show is decoded here, outside the loop.
-func (c *Core) Apply(r ApplyRequest, then func(Answer)) {
-	c.do(r.Op, func(ctx context.Context, docs documents) (func(), error) {
-		sent := c.Clock.Now()
+func (c requests) Apply(r ApplyRequest, then func(Answer)) {
+	c.do(r.Op, func(ctx context.Context, docs Documents) (func(), error) {
+		sent := c.clock.Now()
 		var outs []store.Outcome
 		if !r.InOrder {
 			var err error
@@ -175,10 +177,10 @@ func (c *Core) Apply(r ApplyRequest, then func(Answer)) {
 	})
 }
 
-func (c *Core) heartbeatDone(sent protocol.Instant, err error) {
-	c.observe(HeartbeatAnswered{Took: c.Clock.Now().HolderElapsed(sent), Err: err})
+func (c requests) heartbeatDone(sent protocol.Instant, err error) {
+	c.observe(HeartbeatAnswered{Took: c.clock.Now().HolderElapsed(sent), Err: err})
 	if err != nil {
-		c.Log.V(1).Info("Heartbeat failed", "session", c.Lease.Session(), "error", err.Error())
+		c.cfg.Log.V(1).Info("Heartbeat failed", "session", c.Session(), "error", err.Error())
 	}
 }
 
@@ -193,14 +195,14 @@ func firstError(outs []store.Outcome, err error) error {
 
 // watch hands the store's notifications to the loop, for as long as there are any. Where the store has none, the
 // counters are polled.
-func (c *Core) watch(notified func(Notification)) {
-	c.Work.Go(func() {
+func (c requests) watch() {
+	c.work.Go(func() {
 		logged := false // the first of a row of failures is logged: without a watch all works, only later
-		for c.Ctx.Err() == nil {
-			session := c.Lease.Session()
-			ctx, cancel := context.WithCancel(c.Ctx)
-			slow := time.AfterFunc(c.P.Op, cancel) // opening it is a store operation as any other
-			notifications, err := c.Docs.store.Watch(ctx, store.Interest{Session: session})
+		for c.ctx.Err() == nil {
+			session := c.Session()
+			ctx, cancel := context.WithCancel(c.ctx)
+			slow := time.AfterFunc(c.cfg.Params.Op, cancel) // opening it is a store operation as any other
+			notifications, err := c.docs.store.Watch(ctx, store.Interest{Session: session})
 			slow.Stop()
 			if errors.Is(err, store.ErrCannotWatch) {
 				cancel()
@@ -210,24 +212,22 @@ func (c *Core) watch(notified func(Notification)) {
 			case err == nil:
 				if logged {
 					logged = false
-					c.Log.Info("The store is watched again")
+					c.cfg.Log.Info("The store is watched again")
 				}
-				c.deliver(ctx, session, notifications, notified)
-			case !logged && c.Ctx.Err() == nil:
+				c.deliver(ctx, session, notifications)
+			case !logged && c.ctx.Err() == nil:
 				logged = true
-				c.Log.Error(err, "Cannot watch the store: looking now and then until it can")
+				c.cfg.Log.Error(err, "Cannot watch the store: looking now and then until it can")
 			}
 			cancel()
-			c.Box.post(func() { notified(Notification{Broken: true}) })
-			_ = sleep.For(c.Ctx, c.P.Retry) // the loop looks at Ctx
+			c.post(func(n *Engine) { n.Notified(Notification{Broken: true}) })
+			_ = sleep.For(c.ctx, c.cfg.Params.Retry) // the loop looks at ctx
 		}
 	})
 }
 
 // deliver hands notifications to the loop until the watch breaks or the session is another.
-func (c *Core) deliver(
-	ctx context.Context, session string, notifications <-chan store.Notification, notified func(Notification),
-) {
+func (c requests) deliver(ctx context.Context, session string, notifications <-chan store.Notification) {
 	for {
 		select {
 		case notification, ok := <-notifications:
@@ -235,8 +235,8 @@ func (c *Core) deliver(
 				return
 			}
 			decoded := c.decode(notification)
-			c.Box.post(func() { notified(decoded) })
-			if c.Lease.Session() != session {
+			c.post(func(n *Engine) { n.Notified(decoded) })
+			if c.Session() != session {
 				return
 			}
 		case <-ctx.Done():
@@ -246,19 +246,19 @@ func (c *Core) deliver(
 }
 
 // decode reads what a notification says, outside the loop.
-func (c *Core) decode(x store.Notification) Notification {
-	n := Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.Clock.Now()}
+func (c requests) decode(x store.Notification) Notification {
+	n := Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.clock.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
 	case x.Kind == store.KindSession:
-		s := c.Docs.decodeSession(*x.Doc)
+		s := c.docs.decodeSession(*x.Doc)
 		n.Session = &s
 	case x.Kind == store.KindLock:
-		n.Lock = c.Docs.found(x.Doc)
+		n.Lock = c.docs.found(x.Doc)
 	case x.Kind == store.KindGroup:
 		n.Counter = x.Doc
 	case x.Kind == store.KindMutex:
-		n.Mutex = c.Docs.foundMutex(x.Doc)
+		n.Mutex = c.docs.foundMutex(x.Doc)
 	}
 	return n
 }

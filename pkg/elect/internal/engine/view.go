@@ -41,24 +41,24 @@ func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (p *publisher) publish(c *Core, n *Engine, known *Cache, last bool) {
-	now := c.Clock.Now()
+func (p *publisher) publish(l *Loop, last bool) {
+	n, known, now := l.engine, l.cache, l.clock.Now()
 	p.note(n.Changes())
-	before := c.View.Load()
-	ahead := c.Times.ahead()
+	before := l.view.Load()
+	ahead := l.times.ahead()
 	stale, draining := n.Peers.Connectivity.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
 	p.dirty = p.dirty || stale != before.Stale || draining != before.Draining || (ahead-before.Ahead).Abs() > aheadStep
 	if !last && (!p.dirty || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}
 	if stale != before.Stale {
-		logReach(c.Log, stale)
+		logReach(l.cfg.Log, stale)
 	}
 	v := &cluster.View{
 		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
 		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    c.Times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
+		Now:    l.times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
 		Locks: before.Locks, Held: before.Held,
 		Looked: known.Looked(), Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
@@ -76,8 +76,8 @@ func (p *publisher) publish(c *Core, n *Engine, known *Cache, last bool) {
 		}
 	}
 	p.dirty, p.locks, p.held, p.last = false, false, false, now
-	c.View.Store(v)
-	c.Changed.Wake()
+	l.view.Store(v)
+	l.changed.Wake()
 }
 
 // logReach logs that the store is away, or back.

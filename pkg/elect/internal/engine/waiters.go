@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// Waiters is not safe for concurrent use, except where a method says so.
-type Waiters struct {
+// waiters are the calls that wait for a key. It is not safe for concurrent use, except where a method says so.
+type waiters struct {
 	groups map[string]*WaiterGroup
 }
 
@@ -17,10 +17,10 @@ type WaiterGroup struct {
 }
 
 // newWaiters has no waiters.
-func newWaiters() *Waiters { return &Waiters{groups: map[string]*WaiterGroup{}} }
+func newWaiters() *waiters { return &waiters{groups: map[string]*WaiterGroup{}} }
 
-// Enter adds a waiter to a group.
-func (w *Waiters) Enter(name string) *WaiterGroup {
+// enter adds a waiter to a group.
+func (w *waiters) enter(name string) *WaiterGroup {
 	g := w.groups[name]
 	if g == nil {
 		g = &WaiterGroup{name: name, wake: newBroadcast()}
@@ -30,24 +30,23 @@ func (w *Waiters) Enter(name string) *WaiterGroup {
 	return g
 }
 
-// Leave takes one waiter out of a group that Enter returned.
-func (w *Waiters) Leave(g *WaiterGroup) {
+// leave takes one waiter out of a group that enter returned.
+func (w *waiters) leave(g *WaiterGroup) {
 	if g.count--; g.count == 0 {
 		delete(w.groups, g.name)
 	}
 }
 
-// wake wakes the waiters of these groups.
-func (w *Waiters) wake(groups ...string) {
+// wake wakes the waiters of these groups; none named: of all.
+func (w *waiters) wake(groups ...string) {
 	for _, name := range groups {
 		if g := w.groups[name]; g != nil {
 			g.wake.Wake()
 		}
 	}
-}
-
-// wakeAll wakes every waiter.
-func (w *Waiters) wakeAll() {
+	if len(groups) > 0 {
+		return
+	}
 	for _, g := range w.groups {
 		g.wake.Wake()
 	}

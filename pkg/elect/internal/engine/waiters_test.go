@@ -15,7 +15,7 @@ func closed(ch <-chan struct{}) bool {
 
 func TestOnlyTheGroupsWaitersWake(t *testing.T) {
 	w := newWaiters()
-	a, b := w.Enter("a"), w.Enter("b")
+	a, b := w.enter("a"), w.enter("b")
 	wokenA, wokenB := a.Woken(), b.Woken()
 	w.wake("a", "unknown")
 	if !closed(wokenA) || closed(wokenB) {
@@ -24,20 +24,20 @@ func TestOnlyTheGroupsWaitersWake(t *testing.T) {
 	if closed(a.Woken()) {
 		t.Error("a wake-up was kept for the next wait")
 	}
-	w.wakeAll()
+	w.wake()
 	if !closed(wokenB) {
-		t.Error("WakeAll left b asleep")
+		t.Error("waking all left b asleep")
 	}
 }
 
 func TestAGroupGoesWithItsLastWaiter(t *testing.T) {
 	w := newWaiters()
-	first, second := w.Enter("a"), w.Enter("a")
-	w.Leave(first)
+	first, second := w.enter("a"), w.enter("a")
+	w.leave(first)
 	if n := len(w.groups); n != 1 {
 		t.Fatalf("%d groups while one waits, want 1", n)
 	}
-	w.Leave(second)
+	w.leave(second)
 	if n := len(w.groups); n != 0 {
 		t.Errorf("%d groups after the last has left, want 0", n)
 	}

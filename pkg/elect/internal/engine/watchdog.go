@@ -11,40 +11,18 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 )
 
-// heldLease is the lease as the session's machine has it, for those who look at the clock without the loop. It may be
-// used concurrently. When D and X come is said by [protocol.Lease] alone.
-type heldLease struct {
-	p     protocol.Params
-	clock SteadyClock
-	shown atomic.Pointer[LeaseChanged]
-}
-
-func (l *heldLease) set(x LeaseChanged) { l.shown.Store(&x) }
-
-// Session is the session that holds it; empty before the first.
-func (l *heldLease) Session() string { return l.shown.Load().Session }
-
-// Valid says whether the session's runs may go on.
-func (l *heldLease) Valid(session string) bool {
-	v := l.shown.Load()
-	return v.Session == session && v.Lease.Valid(l.p, l.clock.Now())
-}
-
-// UntilHard is the time left before X; ok is false when the session is another.
-func (l *heldLease) UntilHard(session string) (left time.Duration, ok bool) {
-	v := l.shown.Load()
-	return v.Lease.UntilHard(l.p, l.clock.Now()), v.Session == session
-}
-
 // watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
 // blocks. It reads nothing but the lease, on a goroutine of its own. The loop that comes back finds out by takeExpired.
+// It has the lease as the session's machine has it, and shows it to those who look at the clock without the loop. When
+// D and X come is said by [protocol.Lease] alone.
 type watchdog struct {
 	p     protocol.Params
-	lease *heldLease
+	clock SteadyClock
+	lease atomic.Pointer[LeaseChanged]
 
 	mu      sync.Mutex
 	runs    map[*WatchedRun]struct{}
-	expired []record.Key     // of runs that were stopped, until the loop hears of it
+	expired []*WatchedRun    // that were stopped, until the loop hears of it
 	hard    protocol.Instant // the acknowledgement whose hard deadline was reported
 }
 
@@ -63,23 +41,39 @@ type WatchedRun struct {
 	Expired  atomic.Bool
 }
 
-func newWatchdog(p protocol.Params, lease *heldLease) *watchdog {
-	return &watchdog{p: p, lease: lease, runs: map[*WatchedRun]struct{}{}}
+func newWatchdog(p protocol.Params, clock SteadyClock) *watchdog {
+	w := &watchdog{p: p, clock: clock, runs: map[*WatchedRun]struct{}{}}
+	w.set(LeaseChanged{})
+	return w
 }
 
-func (w *watchdog) Add(r *WatchedRun) {
+func (w *watchdog) set(x LeaseChanged) { w.lease.Store(&x) }
+
+func (w *watchdog) session() string { return w.lease.Load().Session }
+
+func (w *watchdog) valid(session string) bool {
+	v := w.lease.Load()
+	return v.Session == session && v.Lease.Valid(w.p, w.clock.Now())
+}
+
+func (w *watchdog) untilHard(session string) (left time.Duration, ok bool) {
+	v := w.lease.Load()
+	return v.Lease.UntilHard(w.p, w.clock.Now()), v.Session == session
+}
+
+func (w *watchdog) add(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs[r] = struct{}{}
 }
 
-func (w *watchdog) Begun(r *WatchedRun) {
+func (w *watchdog) begun(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.begun = true
 }
 
-func (w *watchdog) Remove(r *WatchedRun) {
+func (w *watchdog) remove(r *WatchedRun) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.ended = true
@@ -91,7 +85,7 @@ func (w *watchdog) Remove(r *WatchedRun) {
 func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record.Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	v := w.lease.shown.Load()
+	v := w.lease.Load()
 	toCancel, toHard := v.Lease.UntilCancel(w.p, now), v.Lease.UntilHard(w.p, now)
 	hard := toHard <= 0 && w.hard != v.Lease.Acked
 	for r := range w.runs {
@@ -100,7 +94,7 @@ func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record
 		}
 		if toCancel <= 0 && r.begun && r.Expired.CompareAndSwap(false, true) {
 			stop = append(stop, r)
-			w.expired = append(w.expired, r.Key)
+			w.expired = append(w.expired, r)
 		}
 		if hard && !r.Harmless {
 			stuck = append(stuck, r.Key)
@@ -119,13 +113,13 @@ func (w *watchdog) due(now protocol.Instant) (stop []*WatchedRun, stuck []record
 	return stop, stuck, wait
 }
 
-// takeExpired lists the keys whose runs have been stopped since the last call.
-func (w *watchdog) takeExpired() []record.Key {
+// takeExpired lists the runs that were stopped since the last call and have not ended.
+func (w *watchdog) takeExpired() []*WatchedRun {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := w.expired
+	runs := slices.DeleteFunc(w.expired, func(r *WatchedRun) bool { return r.ended })
 	w.expired = nil
-	return keys
+	return runs
 }
 
 // stop stops a run that has not ended meanwhile.
@@ -149,7 +143,7 @@ func (w *watchdog) watch(ctx context.Context, work *sync.WaitGroup, onStuck func
 		case <-ctx.Done():
 			return
 		}
-		stop, stuck, wait := w.due(w.lease.clock.Now())
+		stop, stuck, wait := w.due(w.clock.Now())
 		for _, r := range stop {
 			work.Go(func() { w.stop(r) })
 		}

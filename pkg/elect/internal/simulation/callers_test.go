@@ -81,7 +81,7 @@ func (cs *callers) giveUp(c *call) {
 }
 
 // Became implements [engine.Calls].
-func (cs *callers) Became(is engine.MutexResult) {
+func (cs *callers) Became(is engine.MutexResult, _ protocol.Moment) {
 	c := cs.all[is.Claim]
 	if c == nil {
 		return

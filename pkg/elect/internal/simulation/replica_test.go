@@ -70,7 +70,7 @@ func (r *replica) boot() {
 	r.node = engine.New(engine.Config{
 		Params: r.w.p, Member: r.member(), NewID: r.newSession, Log: logr.Discard(),
 		Clock: r, Store: requests{r}, Cache: r.cache, Observe: r.observe, Calls: r.callers,
-		OnStuck: r.runs.stuck, Reserved: r.runs.reserved,
+		OnStuck: r.runs.stuck, Reserved: r.runs.reserved, Wake: func(...string) {},
 	})
 	r.node.Settle()
 	r.watch.begin()

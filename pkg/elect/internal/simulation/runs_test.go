@@ -161,7 +161,7 @@ func (h *holding) Freed(engine.Freed, bool, bool) {
 }
 
 // Refused implements [engine.Work].
-func (*holding) Refused(error) {}
+func (*holding) Refused(*engine.Engine, error) {}
 
 // stuck takes tasks that outlived their lease.
 func (rs *runs) stuck(keys []record.Key) {
@@ -172,7 +172,7 @@ func (rs *runs) stuck(keys []record.Key) {
 }
 
 // reserved takes a key that was handed over to this session.
-func (rs *runs) reserved(lock record.Lock) {
+func (rs *runs) reserved(_ *engine.Engine, lock record.Lock) {
 	if rs.r.list.declared(number(lock.Key)) {
 		rs.r.claim(lock.Key)
 	}
