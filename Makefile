@@ -271,7 +271,7 @@ fuzz: ## Each fuzz target for so many calls (FUZZTIME=100000x)
 ##@ What the build machine runs
 
 .PHONY: check
-check: verify lint ## Modules, format, vet, lint
+check: verify lint comments ## Modules, format, vet, lint, names in comments
 
 .PHONY: verify
 verify: ## Modules are what go.sum says

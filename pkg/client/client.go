@@ -91,7 +91,7 @@ func cleanToken(text string) (string, error) {
 	return token, nil
 }
 
-// WithHTTPClient has requests made by this client, with its certificates, proxies and transport. Its Timeout should be
+// WithHTTPClient has requests made by this client, with its certificates, proxies and transport. Its timeout should be
 // 0: it would end watches. Nil: [http.DefaultClient].
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {

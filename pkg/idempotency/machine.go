@@ -50,10 +50,10 @@ const (
 // event is what happened.
 type event struct {
 	Kind    eventKind
-	Seen    seen   // of Found and Refused
-	Version int64  // of Applied
-	Dead    bool   // of Judged
-	Result  result // of Returned
+	Seen    seen   // of found and refused
+	Version int64  // of applied
+	Dead    bool   // of judged
+	Result  result // of returned
 }
 
 type eventKind uint8

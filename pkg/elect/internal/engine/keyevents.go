@@ -147,7 +147,7 @@ func (t *Keys) refuseClaim(h *heldKey, err error) {
 	}
 }
 
-// answered takes the outcome of a change that Prepare made under id. lock is what a refusal found; nil when the
+// answered takes the outcome of a change that prepare made under id. lock is what a refusal found; nil when the
 // lock is absent.
 func (t *Keys) answered(
 	key record.Key, id store.WriterID, status protocol.Status, lock *record.Lock, m protocol.Moment,

@@ -248,7 +248,7 @@ func (t *Mutexes) notified(id string, doc *protocol.MutexDoc, m protocol.Moment)
 	t.step(t.get(id), protocol.MutexEvent{Kind: protocol.MutexLook}, m)
 }
 
-// answered takes the outcome of a change that Prepare made. doc is what a refusal found; nil: no document.
+// answered takes the outcome of a change that prepare made. doc is what a refusal found; nil: no document.
 func (t *Mutexes) answered(c store.Change, out store.Outcome, doc *protocol.MutexDoc, m protocol.Moment) {
 	x := t.all[c.Doc.ID]
 	if x == nil || x.change.Doc.WriterID != c.Doc.WriterID {
@@ -328,7 +328,7 @@ func (t *Mutexes) forgive() {
 }
 
 // close gives up every call that waits, and says of every hold that it is to end. No one gets the mutex before its
-// release: see [Mutexes.End].
+// release: see end.
 func (t *Mutexes) close(m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
 		for _, c := range slices.Clone(x.m.Calls) {

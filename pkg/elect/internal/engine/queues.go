@@ -40,7 +40,7 @@ func (b *writeQueue) add(key record.Key, report bool) {
 func (b *writeQueue) waitingOwners() int { return len(b.owners) }
 
 // next takes the next batch out of the queue; ok is false when nothing may be sent now. The batch counts as under
-// way until Done.
+// way until done is called.
 func (b *writeQueue) next() (batch writeBatch, ok bool) {
 	from := &b.owners
 	if len(b.owners) == 0 {

@@ -192,7 +192,7 @@ type refresher struct {
 	floors   floors
 }
 
-// want is what the next refresh is to read.
+// readWant is what the next refresh is to read.
 type readWant struct{ counters, full, members, overrides bool }
 
 func (w readWant) any() bool { return w.counters || w.full || w.members || w.overrides }

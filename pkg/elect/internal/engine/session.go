@@ -130,7 +130,7 @@ func (o *Session) Tick(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m)
 }
 
-// lineageChanged says that the store follows another lineage: no heartbeat counts until Verified.
+// lineageChanged says that the store follows another lineage: no heartbeat counts until verified is called.
 func (o *Session) lineageChanged(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionLineageChanged}, m)
 }
