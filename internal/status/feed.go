@@ -114,7 +114,6 @@ func (f *eventFeed) watch(out *stream, q *query, now func() time.Time) error {
 				sendEvent(out, q, &events[i])
 			}
 		}
-		events = nil // who waits keeps none
 		if err = out.flush(); err == nil {
 			err = out.wait(more, 0)
 		}

@@ -30,7 +30,10 @@ var epoch = snapshottest.Epoch
 func sample(n int) *snapshot.Cluster { return snapshottest.Cluster(n) }
 
 // clone copies a snapshot so that it can be changed and published as the next one.
-func clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster { return snapshottest.Clone(t, s) }
+func clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster {
+	t.Helper()
+	return snapshottest.Clone(t, s)
+}
 
 func boardWith(s *snapshot.Cluster) *snapshot.Board { return snapshottest.Board(s) }
 

@@ -140,9 +140,9 @@ func (s *stream) event(kind, id string, item any) {
 	s.body.text("\n")
 }
 
-// list sends a list, which make returns once it is this stream's turn. Few lists are sent at once, however many watchers
+// list sends a list, which made returns once it is this stream's turn. Few lists are sent at once, however many watchers
 // come together: those that wait keep none, and the processors have time for the rest, heartbeats among it.
-func (s *stream) list(make func() (id string, l lines)) error {
+func (s *stream) list(made func() (id string, l lines)) error {
 	if err := s.wait(s.share.turns, 0); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *stream) list(make func() (id string, l lines)) error {
 		s.turn = false
 		s.share.turns.give()
 	}()
-	id, write := make()
+	id, write := made()
 	s.dirty = true
 	s.body.text("event: snapshot\nid: ", id, "\n")
 	write(s.body)

@@ -66,14 +66,14 @@ func Cluster(n int) *snapshot.Cluster {
 }
 
 // Clone copies a snapshot so that it can be changed and published as the next one.
-func Clone(t testing.TB, s *snapshot.Cluster) *snapshot.Cluster {
+func Clone(t *testing.T, s *snapshot.Cluster) *snapshot.Cluster {
 	t.Helper()
 	c := jsonCopy(t, *s)
 	c.Tasks, c.Locks = snapshot.Listed(jsonCopy(t, s.Tasks.All())), snapshot.Listed(jsonCopy(t, s.Locks.All()))
 	return &c
 }
 
-func jsonCopy[T any](t testing.TB, v T) (c T) {
+func jsonCopy[T any](t *testing.T, v T) (c T) {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err == nil {
