@@ -6,35 +6,28 @@ import (
 	"github.com/shardctl/shardctl/internal/variables"
 )
 
-// Outside says whether what is not in the file occurs in a scalar. That is a variable that is not one of a task's own,
-// or another file.
+// Outside reports whether what is not in the file occurs in a scalar: a variable that is not one of a task's own, or
+// another file.
 func (n *Node) Outside() bool {
-	outside := strings.Contains(n.Raw, "$(file:")
-	_, _ = variables.Expand(withoutFiles(n.Raw), func(name string) (string, bool) {
-		outside = outside || !variables.IsOwn(name)
-		return "", true
-	})
-	return outside
+	return strings.Contains(n.Raw, "$(file:") || n.names(func(name string) bool { return !variables.IsOwn(name) })
 }
 
-// Uses says whether the variable occurs in n.
+// Uses reports whether the variable occurs in n.
 func (n *Node) Uses(variable string) bool {
-	uses := false
-	_, _ = variables.Expand(withoutFiles(n.Raw), func(name string) (string, bool) {
-		uses = uses || name == variable
-		return "", true
-	})
-	return uses
+	return n.names(func(name string) bool { return name == variable })
 }
 
-// UsesOwn says whether one of a task's own variables occurs in n.
-func (n *Node) UsesOwn() bool {
-	uses := false
+// UsesOwn reports whether one of a task's own variables occurs in n.
+func (n *Node) UsesOwn() bool { return n.names(variables.IsOwn) }
+
+// names reports whether a variable for which is returns true occurs in n. It reads no files.
+func (n *Node) names(is func(name string) bool) bool {
+	found := false
 	_, _ = variables.Expand(withoutFiles(n.Raw), func(name string) (string, bool) {
-		uses = uses || variables.IsOwn(name)
+		found = found || is(name)
 		return "", true
 	})
-	return uses
+	return found
 }
 
 // withoutFiles makes references to files plain text, so that nothing is read.
