@@ -100,7 +100,7 @@ func (l *listReader) lister(n *decode.Node) discover.Lister {
 	}
 	l.AtStart = func(name string) (string, bool) {
 		if variables.IsOwn(name) {
-			return "", name == "SHARDCTL_GROUP"
+			return "", name == variables.Group
 		}
 		return l.opts.Env(name)
 	}
@@ -247,9 +247,9 @@ func (t *Template) build(l *listReader, node *decode.Node, f discover.Found) tas
 	own := l.own(discover.TaskName(f.Name, f.Partition), "", t.group, t.settings)
 	l.Scope = func(name string) (string, bool) {
 		switch name {
-		case "DISCOVERED_NAME":
+		case variables.DiscoveredName:
 			return f.Name, true
-		case "DISCOVERED_PARTITION":
+		case variables.DiscoveredPartition:
 			return f.Partition, true
 		default:
 			return own(name)

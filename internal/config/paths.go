@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/discover"
+	"github.com/shardctl/shardctl/internal/variables"
 )
 
 // namesFile says whether a scalar of a task names a file, a directory or a program: fields called …File, dir and path,
@@ -21,7 +22,7 @@ func namesFile(n *decode.Node) bool {
 // discoveredFiles are the fields of a template that name a file by a name that was discovered.
 func discoveredFiles(template *decode.Node) (fields []string) {
 	template.Scalars(func(n *decode.Node) {
-		if namesFile(n) && n.Uses("DISCOVERED_NAME") {
+		if namesFile(n) && n.Uses(variables.DiscoveredName) {
 			fields = append(fields, n.Field())
 		}
 	})

@@ -46,11 +46,11 @@ func (l *listReader) tasks(n *decode.Node, made names, group string, s *Settings
 // own finds the variables of one task: its own, those that are known when it is read, and the environment's.
 func (l *listReader) own(name, index, group string, s *Settings) decode.Lookup {
 	vars := map[string]string{
-		"SHARDCTL_TASK": name, "SHARDCTL_GROUP": group, "SHARDCTL_KEY": group + "/" + name,
-		"SHARDCTL_INSTANCE": s.Instance,
+		variables.Task: name, variables.Group: group, variables.Key: group + "/" + name,
+		variables.Instance: s.Instance,
 	}
 	if index != "" {
-		vars["SHARDCTL_INDEX"] = index
+		vars[variables.Index] = index
 	}
 	return func(name string) (string, bool) {
 		if value, ok := vars[name]; ok {
@@ -69,9 +69,9 @@ func (l *listReader) atStart(numbered, ticks, discovered bool) decode.Lookup {
 		switch {
 		case variables.IsDiscovered(name):
 			return "", discovered
-		case name == "SHARDCTL_INDEX":
+		case name == variables.Index:
 			return "", numbered
-		case name == "SHARDCTL_SCHEDULED_AT":
+		case name == variables.ScheduledAt:
 			return "", ticks
 		case variables.IsOwn(name):
 			return "", true
@@ -147,7 +147,7 @@ func (l *listReader) warnOfBody(task *decode.Node) {
 		return
 	}
 	warn := func(n *decode.Node) {
-		for _, name := range []string{"SHARDCTL_FENCING_TOKEN", "SHARDCTL_INSTANCE", "SHARDCTL_SESSION"} {
+		for _, name := range []string{variables.FencingToken, variables.Instance, variables.Session} {
 			if n.Uses(name) {
 				l.Warn(n, "holds $(%s), which changes when another replica repeats a tick under the same Idempotency-Key, "+
 					"and a receiver may refuse another body: leave it out, headers have the token and the instance", name)
@@ -162,7 +162,7 @@ func (l *listReader) warnOfBody(task *decode.Node) {
 // may add fields.
 func (l *listReader) warnOfJSON(task *decode.Node) {
 	body := task.At("http", "body")
-	if body == nil || !strings.HasPrefix(strings.TrimSpace(body.Raw), "{") || !body.Uses("DISCOVERED_NAME") {
+	if body == nil || !strings.HasPrefix(strings.TrimSpace(body.Raw), "{") || !body.Uses(variables.DiscoveredName) {
 		return
 	}
 	l.Warn(body, "puts $(DISCOVERED_NAME) into JSON as it is, and a name with a quotation mark changes what that says: "+
@@ -324,7 +324,7 @@ func (l *listReader) warnOfCode(command []*decode.Node) {
 				continue
 			}
 			for _, code := range in.code(command[i+1:]) {
-				if code.Uses("DISCOVERED_NAME") {
+				if code.Uses(variables.DiscoveredName) {
 					l.Warn(code, "puts $(DISCOVERED_NAME) into code that %s reads, and a name that holds code is executed: "+
 						"read DISCOVERED_NAME from the environment there, or make it an argument after the code", name)
 				}

@@ -62,7 +62,7 @@ func (e Env) Expand(field, text string) (string, error) {
 
 func (e Env) find(name string) (string, bool) {
 	switch {
-	case name == "SHARDCTL_GROUP":
+	case name == variables.Group:
 		return e.Group, true
 	case e.Lookup == nil || variables.IsOwn(name):
 		return "", false

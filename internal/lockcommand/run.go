@@ -189,10 +189,10 @@ func standardFiles() ([3]*os.File, error) {
 // variables describe the lock to the command.
 func (r *Run) variables(session string, token int64) variables.Set {
 	return variables.Set{
-		"SHARDCTL_KEY":           Group + "/" + r.Key,
-		"SHARDCTL_FENCING_TOKEN": strconv.FormatInt(token, 10),
-		"SHARDCTL_INSTANCE":      r.Elector.Member.Instance,
-		"SHARDCTL_SESSION":       session,
+		variables.Key:          Group + "/" + r.Key,
+		variables.FencingToken: strconv.FormatInt(token, 10),
+		variables.Instance:     r.Elector.Member.Instance,
+		variables.Session:      session,
 	}
 }
 

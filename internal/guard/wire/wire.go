@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -61,9 +62,9 @@ func TakeHandover() (Handover, error) {
 
 // The variables that mark a task's processes. Whatever builds a command's environment sets them.
 const (
-	EnvKey     = "SHARDCTL_KEY"
-	EnvSession = "SHARDCTL_SESSION"
-	EnvToken   = "SHARDCTL_FENCING_TOKEN" //nolint:gosec // G101: a variable's name
+	EnvKey     = variables.Key
+	EnvSession = variables.Session
+	EnvToken   = variables.FencingToken
 )
 
 // Marks are what a task's processes carry in their environment. The token distinguishes a run from an earlier one.
