@@ -64,11 +64,13 @@ type MutexTicket struct {
 type MutexHold struct {
 	UntilMs, ForMs int64
 	Token          int64 // of the holder that wished it
+	Left           bool  // wished when the holder left; false: with its claim
 }
 
-// Same reports whether two holds are one, also after it was set right: the token and the length stay.
+// Same reports whether two holds are one, also after it was set right: everything but its end stays.
 func (h MutexHold) Same(other MutexHold) bool {
-	return h.Token == other.Token && h.ForMs == other.ForMs
+	h.UntilMs = other.UntilMs
+	return h == other
 }
 
 // clockDiffers is by how much processes may differ, in ms, in what they know of the store's clock.

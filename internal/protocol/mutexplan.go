@@ -100,13 +100,21 @@ func (p *mutexPlan) leave() {
 	for _, c := range p.x.Calls {
 		if c.Phase == CallLeaving && p.doc.holder(c.Claim) >= 0 {
 			p.doc = p.doc.left(c.Claim)
-			if wished := p.doc.Hold; c.Keep != (MutexHold{}) &&
-				(wished == MutexHold{} || c.Keep.UntilMs > wished.UntilMs) {
-				p.doc.Hold = c.Keep
+			if c.Keep != (MutexHold{}) {
+				p.doc.Hold = p.longer(c.Keep)
 			}
 			p.wants(true)
 		}
 	}
+}
+
+// longer returns the hold that a holder wishes when it leaves, or, where what it wished with its claim lasts longer, the
+// rest of that. It is a hold of its own either way: for how long others have seen the one of the claim does not count.
+func (p *mutexPlan) longer(keep MutexHold) MutexHold {
+	if until := p.doc.Hold.UntilMs; !p.over() && until > keep.UntilMs {
+		keep.UntilMs, keep.ForMs = until, until-p.m.Clock
+	}
+	return keep
 }
 
 // again makes another claim of what the document shows as claimed by a call that was not granted. The claim was found,

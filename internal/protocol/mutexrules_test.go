@@ -540,7 +540,7 @@ func TestMutexIsDetached(t *testing.T) {
 	only(t, acts, protocol.MutexDone)
 	none(t, acts, protocol.MutexLost)
 	r.shows("", "", "")
-	if keep.Token = 1000; r.store.Hold != keep || r.store.Expires(5) != 90_000+24*60*60*1000 {
+	if keep.Token, keep.Left = 1000, true; r.store.Hold != keep || r.store.Expires(5) != 90_000+24*60*60*1000 {
 		t.Errorf("%+v", r.store)
 	}
 

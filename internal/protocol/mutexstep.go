@@ -73,7 +73,7 @@ func (s *mutexStep) leaves(ev MutexEvent) {
 	case ev.Kind == MutexDetached && !c.Request.alone():
 		s.act(MutexAction{Kind: MutexRefused, Claim: ev.Claim, Reason: NotAlone})
 	case ev.Kind == MutexDetached && c.Phase == CallHolding:
-		c.Phase, c.Keep = CallLeaving, MutexHold{ev.Keep.UntilMs, ev.Keep.ForMs, c.Token}
+		c.Phase, c.Keep = CallLeaving, MutexHold{ev.Keep.UntilMs, ev.Keep.ForMs, c.Token, true}
 	default:
 		c.Phase = CallLeaving
 	}

@@ -46,6 +46,7 @@ type mutexHold struct {
 	UntilMs int64 `json:"untilMs"`
 	ForMs   int64 `json:"forMs"`
 	Token   int64 `json:"token"`
+	Left    bool  `json:"left,omitempty"`
 }
 
 // MutexDoc is d as a document of a store, written under writer at now, the store's clock in Unix ms.

@@ -24,7 +24,7 @@ func mutexOfAll() protocol.MutexDoc {
 			{Session: "v", Claim: "c4", Shared: true, Seen: 5},
 			{Session: "u", Claim: "c5", Seen: 8},
 		},
-		Hold: protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9},
+		Hold: protocol.MutexHold{UntilMs: 7, ForMs: 6, Token: 9, Left: true},
 	}
 }
 

@@ -76,6 +76,11 @@ func scenarios() []scenario {
 			setting: two(call{p: 0, ask: aMutex, detach: true}, call{p: 1, ask: aMutex, detach: true}),
 			left:    budget{passes: 1, expires: 1, loses: 1}, large: true,
 		},
+		{
+			name:    "kept at least a second and detached for another",
+			setting: setBack(two(call{p: 0, ask: aWhile, detach: true}, call{p: 1, ask: aMutex})),
+			left:    budget{passes: 2, slows: 1, loses: 1}, large: true,
+		},
 		{name: "no space for a second ticket", setting: padded(two(calls(aMutex, 0, 1)...)), left: budget{loses: 1}},
 	}
 	for _, wk := range weaknesses() {

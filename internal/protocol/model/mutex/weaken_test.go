@@ -36,6 +36,7 @@ const (
 	holdDies
 	holdByClockOnly
 	holdEndsNow
+	holdNotApart
 	buriesSilent
 	unseenAlive
 	queuedLast
@@ -128,6 +129,8 @@ func (w *world) seen(p int, d protocol.MutexDoc) protocol.MutexDoc {
 		if d.Hold.ForMs > 0 {
 			d.Hold.ForMs = aYear
 		}
+	case holdNotApart:
+		d.Hold.Left = false
 	default:
 	}
 	return d
@@ -406,6 +409,13 @@ func weaknesses() []weak {
 			"hold-ends-now", "a hold that is set right lasts for its length from then on", holdEndsNow,
 			setBack(two(call{p: 0, ask: aWhile}, call{p: 1, ask: aMutex})),
 			budget{passes: 1},
+			early,
+		},
+		{
+			"hold-not-apart", "what is wished when the holder leaves is another hold than that of its claim",
+			holdNotApart,
+			setBack(two(call{p: 0, ask: aWhile, detach: true}, call{p: 1, ask: aMutex})),
+			budget{passes: 2},
 			early,
 		},
 		{

@@ -305,15 +305,19 @@ func (w *world) change(m *message) {
 	w.high = max(w.high, m.doc.Rev)
 	w.watch(before, m.doc, m.session)
 	w.tries()
-	if !m.doc.Hold.Same(before.Hold) {
-		w.holdAt, w.right = w.time, false
-	} else if m.doc.Hold != before.Hold {
-		w.right = true
-	}
+	is, was := m.doc.Hold, before.Hold
+	wished := is.Token != was.Token
 	for c := range w.calls {
-		if w.calls[c].detached && m.doc.Hold.Token == w.calls[c].token {
-			w.calls[c].kept = true
+		s := &w.calls[c]
+		if s.detached && !s.kept && is.Token == s.token && !holds(m.doc, w.claim(c)) {
+			s.kept, wished = true, true
 		}
+	}
+	// What ends sooner, and nobody has wished, was set right.
+	if !wished && is.UntilMs < was.UntilMs {
+		w.right = true
+	} else if is != was {
+		w.holdAt, w.right = w.time, false
 	}
 }
 
