@@ -70,7 +70,7 @@ func (c clusterOf) Ages(ctx context.Context) (map[string]time.Duration, error) {
 	err := c.e.loop.Ask(ctx, func(n *engine.Engine) {
 		now := n.Moment().Now
 		ages = n.Peers.All.Ages(now)
-		ages[n.Session.ID()] = now.HolderElapsed(n.Session.Machine().Acked)
+		ages[n.Self.ID()] = now.HolderElapsed(n.Self.Machine().Acked)
 	})
 	if err != nil {
 		return nil, err // the loop may still be at it

@@ -103,7 +103,7 @@ func (e *Elector) Close(ctx context.Context) error {
 	case <-e.loop.Over():
 		return e.loop.Ended()
 	case <-ctx.Done():
-		trouble := e.trouble((*engine.Engine).ClosingTrouble)
+		trouble := e.trouble(func(n *engine.Engine) error { return n.Trouble.Closing() })
 		return fmt.Errorf("close: keys are still held: %w", withTrouble(context.Cause(ctx), trouble))
 	}
 }

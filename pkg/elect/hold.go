@@ -116,7 +116,7 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 		return err
 	case <-ctx.Done():
 		var trouble error
-		_ = loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.MutexTrouble(h.id()) })
+		_ = loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
 		return fmt.Errorf("%s %.80q: %w", what, h.name, withTrouble(context.Cause(ctx), trouble))
 	case <-loop.Over():
 		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)

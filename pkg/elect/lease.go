@@ -295,7 +295,7 @@ func (v *fencedValue) perform(
 func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
 	l := v.l
 	var id store.WriterID
-	if err := l.e.loop.Ask(ctx, func(n *engine.Engine) { id = n.Session.IDs().Next() }); err != nil {
+	if err := l.e.loop.Ask(ctx, func(n *engine.Engine) { id = n.Self.IDs().Next() }); err != nil {
 		return err
 	}
 	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{

@@ -47,7 +47,7 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 	}
 	own, inside := runKey(ctx, e.loop)
 	pause := 50 * time.Millisecond
-	tries := lockTries{store: func(n *engine.Engine) error { return n.KeyTrouble(key) }, e: e}
+	tries := lockTries{store: func(n *engine.Engine) error { return n.Trouble.Key(key) }, e: e}
 	for {
 		var woken <-chan struct{}
 		if wait {
@@ -200,7 +200,7 @@ func (e *Elector) trouble(of func(n *engine.Engine) error) (err error) {
 }
 
 // sessionTrouble is the last error of the store that keeps the session waiting; nil: none does.
-func sessionTrouble(n *engine.Engine) error { return n.Session.Trouble() }
+func sessionTrouble(n *engine.Engine) error { return n.Trouble.Session() }
 
 // checkClaim says why a claim could never be written. One such in a batch would hold up all the others in it.
 func checkClaim(key Key, opts LockOptions) error {
@@ -221,7 +221,7 @@ func checkClaim(key Key, opts LockOptions) error {
 
 // waitOpen waits until the session is acknowledged and valid.
 func (e *Elector) waitOpen(ctx context.Context) error {
-	open := func(n *engine.Engine) bool { return n.Session.Closing() || n.Moment().Valid }
+	open := func(n *engine.Engine) bool { return n.Self.Closing() || n.Moment().Valid }
 	return e.waitFor(ctx, open, sessionTrouble)
 }
 
@@ -230,8 +230,8 @@ func (e *Elector) waitKnown(ctx context.Context, session string) error {
 	if session == "" {
 		return nil
 	}
-	known := func(n *engine.Engine) bool { return session == n.Session.ID() || n.Peers.Known(session, n.Moment()) }
-	return e.waitFor(ctx, known, func(n *engine.Engine) error { return cmp.Or(n.Unseen(), n.Session.Trouble()) })
+	known := func(n *engine.Engine) bool { return session == n.Self.ID() || n.Peers.Known(session, n.Moment()) }
+	return e.waitFor(ctx, known, func(n *engine.Engine) error { return n.Trouble.Look() })
 }
 
 // waitFor waits until ready, asked in the loop whenever the view has changed, says yes. It waits for T at most, and not
@@ -291,7 +291,7 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	case err := <-freed:
 		return err
 	case <-ctx.Done():
-		trouble := func(n *engine.Engine) error { return n.KeyTrouble(key) }
+		trouble := func(n *engine.Engine) error { return n.Trouble.Key(key) }
 		return fmt.Errorf("unlock %s: %w", key, withTrouble(context.Cause(ctx), e.trouble(trouble)))
 	case <-e.loop.Over():
 	}
@@ -348,7 +348,7 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 		Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since),
 	}
 	err = e.loop.Ask(ctx, func(n *engine.Engine) {
-		holder.Alive = lock.Session == n.Session.ID() || !n.Peers.Freed(lock.Session, key, n.Moment())
+		holder.Alive = lock.Session == n.Self.ID() || !n.Peers.Freed(lock.Session, key, n.Moment())
 	})
 	return holder, true, err
 }

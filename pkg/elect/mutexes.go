@@ -120,7 +120,7 @@ func (e *WaitError) Unwrap() []error {
 // answered since, or was not asked. It asks the loop alone, and does so when ctx has ended, too.
 func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
 	err := m.e.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) {
-		trouble = n.MutexTrouble(record.MutexID(name))
+		trouble = n.Trouble.Mutex(record.MutexID(name))
 	})
 	if err != nil {
 		return nil // there is no session, so nothing is asked of the store
@@ -227,7 +227,7 @@ func (mc *mutexCalls) ask(n *engine.Engine, h *Hold) {
 	h.calls = mc
 	m := n.Moment()
 	mc.step(h, MutexAsked, m.Now, nil)
-	if n.Session.Closing() {
+	if n.Self.Closing() {
 		mc.refuse(h, m.Now, ErrClosed)
 		return
 	}
@@ -251,7 +251,7 @@ func (mc *mutexCalls) giveUp(ctx context.Context, n *engine.Engine, h *Hold) err
 		return cmp.Or(<-h.answer, err) // it was answered a moment ago
 	}
 	if h.lease == nil {
-		err = &WaitError{Cause: err, Behind: n.Mutexes.Behind(h.id(), h.claim), Store: n.MutexTrouble(h.id())}
+		err = &WaitError{Cause: err, Behind: n.Mutexes.Behind(h.id(), h.claim), Store: n.Trouble.Mutex(h.id())}
 		mc.refuse(h, m.Now, err)
 	} else {
 		h.end(ErrReleased)

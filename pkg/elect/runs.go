@@ -228,10 +228,10 @@ func (r *keyRun) Freed(f engine.Freed, sessionLost, leaving bool) {
 
 // Refused implements [engine.Work]: the caller of Lock does not wait for what would be refused again. What no one waits
 // for, such as a key that is claimed again after an outage, is tried again.
-func (r *keyRun) Refused(n *engine.Engine, err error) {
-	if r.started != nil {
-		r.abandon(n, func(error) error { return fmt.Errorf("lock %s: the store refuses: %w", r.key, err) })
-	}
+func (r *keyRun) Refused(err error) (giveUp bool) {
+	giveUp = r.started != nil
+	r.answer(false, fmt.Errorf("lock %s: the store refuses: %w", r.key, err))
+	return giveUp
 }
 
 // claim begins to take a key: lock is as read.
@@ -251,7 +251,7 @@ func (e *Elector) claim(
 		answer(ok, r.underWay(n))
 		return
 	}
-	if n.Session.Leaving() {
+	if n.Self.Leaving() {
 		answer(false, ErrClosed)
 		return
 	}
@@ -324,6 +324,6 @@ func (r *keyRun) answer(ok bool, err error) {
 // abandon releases a claim that is not waited for any more. One that has been sent is still seen through: its answer
 // decides whether there is something to release. because makes the caller's error of what the store has said last.
 func (r *keyRun) abandon(n *engine.Engine, because func(trouble error) error) {
-	r.answer(false, because(n.KeyTrouble(r.key)))
+	r.answer(false, because(n.Trouble.Key(r.key)))
 	n.Keys.Release(cluster.HandOver{Key: r.key}, n.Moment())
 }

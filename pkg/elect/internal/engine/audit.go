@@ -236,24 +236,24 @@ func judgeLock(found *record.Lock, session string, held, settled bool) lockVerdi
 
 // auditor does what the audit asks for: it counts, lists and reads locks, and repairs those that were edited manually.
 type auditor struct {
-	audit   *audit
-	sender  *sender
-	cache   SharedCache
-	session *Session
-	peers   *Peers
-	keys    *Keys
-	outbox  *Outbox
-	wake    func(counters ...string)
-	log     logr.Logger
-	clock   Clock
-	moment  func() protocol.Moment
+	audit  *audit
+	sender *sender
+	cache  SharedCache
+	self   *Self
+	peers  *Peers
+	keys   *Keys
+	outbox *Outbox
+	wake   func(counters ...string)
+	log    logr.Logger
+	clock  Clock
+	moment func() protocol.Moment
 }
 
 // tick begins a round of the audit when it is time.
 func (a *auditor) tick(m protocol.Moment) {
 	began := a.audit.tick(auditRound{
-		Open: a.session.Machine().Phase == protocol.Open, Valid: m.Valid,
-		Alive: func() []string { return append(a.peers.All.Alive(), a.session.ID()) },
+		Open: a.self.Machine().Phase == protocol.Open, Valid: m.Valid,
+		Alive: func() []string { return append(a.peers.All.Alive(), a.self.ID()) },
 	}, m.Now)
 	if began {
 		a.cache.Turn()
@@ -261,10 +261,10 @@ func (a *auditor) tick(m protocol.Moment) {
 }
 
 func (a *auditor) countLocks() {
-	id := a.session.ID()
+	id := a.self.ID()
 	a.keys.owned.begin()
 	a.sender.list(CountOwned{id}, func(got Answer) {
-		if a.session.ID() == id {
+		if a.self.ID() == id {
 			least, most := a.keys.owned.counted()
 			a.audit.counted(int(got.Total), got.Err == nil, ownedBounds{Least: least, Most: most})
 		}
@@ -272,12 +272,12 @@ func (a *auditor) countLocks() {
 }
 
 func (a *auditor) listLocks(differs bool) {
-	id := a.session.ID()
+	id := a.self.ID()
 	if differs {
 		a.log.Info("The locks do not name what is held here: looking at each", "session", id)
 	}
 	a.sender.list(ListOwned{id}, func(got Answer) {
-		if a.session.ID() != id || got.Err != nil {
+		if a.self.ID() != id || got.Err != nil {
 			return
 		}
 		for _, lock := range got.Locks {
@@ -288,13 +288,13 @@ func (a *auditor) listLocks(differs bool) {
 }
 
 func (a *auditor) sweepLocks(alive []string) {
-	id, rev := a.session.ID(), a.session.Member.Record().Rev
+	id, rev := a.self.ID(), a.self.Member.Record().Rev
 	a.sender.list(ListUnowned{Alive: alive, Member: id}, func(got Answer) {
 		ok := got.Err == nil
 		for _, lock := range a.audit.swept(got.Locks, ok, a.cache, a.keys.Held.Holds) {
 			a.cache.Put(lock)
 		}
-		if ok && a.session.Machine().Phase == protocol.Open && a.session.Member.found(id, rev, got.Member) {
+		if ok && a.self.Machine().Phase == protocol.Open && a.self.Member.found(id, rev, got.Member) {
 			a.log.Info("What this instance says of itself was deleted or edited: writing it again", "session", id)
 		}
 	})
@@ -313,11 +313,11 @@ func (a *auditor) clean() {
 	a.cache.ForgetMembers(a.peers.ForgetDead(m.Now)...) // else it would be taken for one that never came to be
 	// One whose session never came to be is marked dead, and removed with it.
 	for id := range a.cache.Members() {
-		if id != a.session.ID() {
+		if id != a.self.ID() {
 			a.peers.Want(id, m)
 		}
 	}
-	a.sender.store.Clean(m.Clock, a.session.IDs().Next, a.cache.ForgetMembers)
+	a.sender.store.Clean(m.Clock, a.self.IDs().Next, a.cache.ForgetMembers)
 }
 
 // judge does what is to be done about a lock that was suspected and read. before is its revision as held here when
@@ -330,7 +330,7 @@ func (a *auditor) judge(f keyFound, before int64) {
 	m := a.moment()
 	held := a.keys.Held.Holds(f.Key)
 	settled := a.keys.Held.settled(f.Key) && a.keys.Held.rev(f.Key) == before
-	switch judgeLock(f.Lock, a.session.ID(), held, settled) {
+	switch judgeLock(f.Lock, a.self.ID(), held, settled) {
 	case lockFine:
 		if f.Lock != nil {
 			a.cache.Put(f.Lock)
@@ -346,7 +346,7 @@ func (a *auditor) judge(f keyFound, before int64) {
 	case lockNotHeld:
 		a.cache.Put(f.Lock)
 		a.audit.settled(f.Key)
-		if change, ok := a.keys.free(*f.Lock, m); ok {
+		if change, ok := a.keys.claims.free(*f.Lock, m); ok {
 			a.repair(change)
 		}
 	case lockDeleted:
@@ -355,7 +355,7 @@ func (a *auditor) judge(f keyFound, before int64) {
 			lock = a.cache.Lock(f.Key)
 		}
 		if lock != nil {
-			if change, ok := a.keys.restore(*lock, f.Mark, m); ok {
+			if change, ok := a.keys.claims.restore(*lock, f.Mark, m); ok {
 				a.repair(change)
 			}
 		}

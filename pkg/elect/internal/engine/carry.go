@@ -4,12 +4,40 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/store"
 )
 
 var errStoreForgot = errors.New("the store shows the own session below a revision it had acknowledged")
+
+// Tick lets time pass for every component, and carries what came of it and of the events before.
+func (e *Engine) Tick() {
+	m := e.Moment()
+	if e.Self.Machine().Lineage.Verifying && !e.Keys.Held.verifying() && !e.Mutexes.verifying() {
+		e.Self.verified(m)
+	}
+	e.Self.Tick(m)
+	e.Settle()
+	e.Self.Idle(e.Keys.running, e.Keys.Held.len()+e.Mutexes.len(), m)
+	e.Settle()
+	m = e.Moment()
+	e.Peers.EndPredecessors(e.Self.announced() && e.cfg.Cache.Loaded(), m)
+	e.Peers.Tick(e.Self.Machine(), e.cfg.Cache.LongestLease(), m)
+	e.Settle()
+	e.noteTakers()
+	e.Keys.tick(m)
+	e.Mutexes.tick(m)
+	if e.Self.drain.closingFor(e.cfg.Params.Hard, m.Now) { // as long as after a lost lease
+		e.Mutexes.end(m)
+	}
+	e.Self.announce(m)
+	e.Settle()
+	e.auditor.tick(m)
+	e.refresh(m.Now)
+	e.Settle()
+	e.Outbox.flush(m)
+}
 
 // Settle carries effects until no component has any.
 func (e *Engine) Settle() {
@@ -54,31 +82,18 @@ func (e *Engine) carry(x Effect) {
 	case forAllKeys:
 		e.forAllKeys(x.event, m)
 	case sessionWrite:
-		e.heartbeat(x)
+		e.heart.beat(x)
 	case readOwnSession:
-		e.sender.readSession(x.session, func(s *record.Session, err error, _ protocol.Instant) {
-			if err != nil { // what it shows says nothing about the write that is repeated after it
-				e.Session.heard(x.session, err)
-			}
-			e.Session.found(x.session, s, err == nil, e.Moment())
-		})
+		e.heart.readOwn(x.session)
 	case writeMember:
-		e.sender.apply(ApplyRequest{Op: "member", Changes: []store.Change{*x.change}}, func(a Answer) {
-			e.memberAnswered(*x.change, a.Outcomes[0])
-		})
+		e.heart.writeMember(*x.change)
 
 	case readPeer:
-		e.sender.readSession(x.session, func(s *record.Session, err error, arrived protocol.Instant) {
-			e.looked(err)
-			e.Peers.Found(x.session, s, err == nil, arrived, e.Moment())
-		})
+		e.heart.readPeer(x.session)
 	case SessionPoll:
-		e.sender.list(x, func(a Answer) {
-			e.looked(a.Err)
-			e.Peers.Polled(a.Sessions, a.Err == nil, a.Arrived, e.Moment())
-		})
+		e.heart.poll(x)
 	case killSession:
-		e.kill(x)
+		e.heart.kill(x)
 	case sessionDied:
 		e.sessionDied(x, m)
 	case sessionMet:
@@ -120,12 +135,14 @@ func (e *Engine) carry(x Effect) {
 	case Freed:
 		e.freed(x)
 	case claimRefused:
-		x.work.Refused(e, x.err)
+		if x.work.Refused(x.err) {
+			e.Keys.Release(cluster.HandOver{Key: x.key}, m)
+		}
 	case stuckRuns:
 		e.cfg.OnStuck(x.keys)
 	case keyReserved:
 		lock := e.cfg.Cache.Lock(x.key)
-		if lock != nil && lock.Session == "" && lock.Next == e.Session.ID() && !e.Keys.Held.Holds(x.key) {
+		if lock != nil && lock.Session == "" && lock.Next == e.Self.ID() && !e.Keys.Held.Holds(x.key) {
 			e.cfg.Reserved(e, *lock)
 		}
 	case lockEdited:
@@ -163,7 +180,7 @@ func (e *Engine) carry(x Effect) {
 // expiring says why what runs is cancelled at D.
 func (e *Engine) expiring(session string) {
 	log := e.cfg.Log.WithValues("session", session)
-	if why := e.Session.trouble; why != nil {
+	if why := e.Self.trouble; why != nil {
 		log = log.WithValues("error", why.Error())
 	}
 	log.Info("Cannot renew the lease: cancelling tasks")
@@ -172,9 +189,9 @@ func (e *Engine) expiring(session string) {
 func (e *Engine) sessionBegun(id string) {
 	e.cfg.Observe(SessionOpening{id})
 	e.cfg.Log.Info("Opening a session", "session", id)
-	ids := e.Session.IDs()
+	ids := e.Self.IDs()
 	e.Peers.Begin(ids)
-	e.Keys.begin(holder{IDs: ids, Instance: e.Session.Member.Record().Instance})
+	e.Keys.begin(holder{IDs: ids, Instance: e.Self.Member.Record().Instance})
 	e.Mutexes.begin(ids, e.Moment())
 	e.cfg.Cache.Begin(id)
 	e.auditor.audit.begin()
@@ -184,7 +201,7 @@ func (e *Engine) sessionEnded(x sessionEnded, m protocol.Moment) {
 	e.cfg.Observe(SessionOver{x.session})
 	e.Outbox.increment(e.cfg.Cache.Groups(), m.Now)
 	e.cfg.Log.Info("Session ended", "session", x.session)
-	if !e.Session.Closing() {
+	if !e.Self.Closing() {
 		e.Outbox.noteOf(x.session, record.Event{
 			Type: record.EventLeaseLost, From: x.instance, Message: "it could not renew its lease in time",
 		}, m)
@@ -202,57 +219,6 @@ func (e *Engine) forAllKeys(kind protocol.KeyEventKind, m protocol.Moment) {
 		e.Mutexes.resume(m)
 	default:
 	}
-}
-
-// heartbeat writes the own session's document, the first time after the member's: anyone who sees the one is to find
-// the other.
-func (e *Engine) heartbeat(w sessionWrite) {
-	r := ApplyRequest{Op: "heartbeat", InOrder: true}
-	if w.Member != nil {
-		r.Changes = append(r.Changes, *w.Member)
-	}
-	r.Changes = append(r.Changes, w.Change)
-	e.sender.apply(r, func(a Answer) {
-		if w.Member != nil {
-			e.memberAnswered(*w.Member, a.Outcomes[0])
-		}
-		out := a.Outcomes[len(a.Outcomes)-1]
-		status := statusOf(out)
-		if status == protocol.Applied && w.Change.Doc.State != string(record.Live) {
-			e.Outbox.increment(e.cfg.Cache.Groups(), e.cfg.Clock.Now())
-		}
-		if out.Err != nil || w.Change.Doc.State != string(record.Dead) { // the next session may still be refused
-			e.Session.heard(w.Change.Doc.ID, out.Err)
-		}
-		if store.Lasting(out.Err) {
-			e.Mutexes.refuseAll(out.Err, e.Moment())
-		}
-		e.Session.answered(w.Change.Doc.ID, status, e.Moment())
-	})
-}
-
-// statusOf is the status of a session's write. It is never given up.
-func statusOf(out store.Outcome) protocol.Status {
-	if status := record.StatusOf(out); status != protocol.Unwritable {
-		return status
-	}
-	return protocol.Unknown
-}
-
-func (e *Engine) memberAnswered(change store.Change, out store.Outcome) {
-	now := e.cfg.Clock.Now()
-	if e.Session.Member.answered(change, out, now) {
-		e.Outbox.counters.add(counterMembers, now)
-	}
-}
-
-func (e *Engine) kill(x killSession) {
-	if x.first {
-		e.cfg.Log.Info("Marking a session dead", "session", x.session, "peer", x.instance, "reason", x.cause)
-	}
-	e.sender.apply(ApplyRequest{Op: "kill", Changes: []store.Change{x.change}}, func(a Answer) {
-		e.Peers.Answered(x.session, statusOf(a.Outcomes[0]), e.Moment())
-	})
 }
 
 func (e *Engine) sessionDied(x sessionDied, m protocol.Moment) {
@@ -310,8 +276,8 @@ func (e *Engine) freed(f Freed) {
 	if f.Deleted != nil {
 		e.auditor.audit.noteDeleted(f.Deleted)
 	}
-	lost := e.Session.Machine().Phase == protocol.Lost
-	f.work.Freed(f, lost, e.Session.Leaving())
+	lost := e.Self.Machine().Phase == protocol.Lost
+	f.work.Freed(f, lost, e.Self.Leaving())
 }
 
 func (e *Engine) counterMoved(counter string) {
@@ -324,4 +290,39 @@ func (e *Engine) counterMoved(counter string) {
 	case record.CounterLists:
 		e.cfg.Observe(ListPublished{})
 	}
+}
+
+// noteTakers has keys given away once the sessions are known as of the drain, and what each of them says of itself.
+func (e *Engine) noteTakers() {
+	since, waits := e.Self.drain.awaitsTakers()
+	if !waits || !e.Peers.polledSince(since) {
+		return
+	}
+	members := map[string]bool{}
+	for session := range e.cfg.Cache.Members() {
+		members[session] = true
+	}
+	for _, session := range e.Peers.All.Alive() {
+		if !members[session] {
+			return
+		}
+	}
+	e.Self.drain.known = true
+}
+
+// refresh reads what the cache wants to know, when it is time.
+func (e *Engine) refresh(now protocol.Instant) {
+	plan, ok := e.cfg.Cache.Plan(now)
+	if !ok {
+		return
+	}
+	e.sender.list(plan, func(a Answer) {
+		now := e.cfg.Clock.Now()
+		if a.Err != nil {
+			e.cfg.Log.V(1).Info("Reading the locks failed", "error", a.Err.Error())
+			e.cfg.Cache.Failed(plan, e.cfg.Params.Retry, now)
+			return
+		}
+		e.cfg.Cache.Refreshed(plan, a.Reading, e.Keys.Held.Holds, now)
+	})
 }

@@ -33,20 +33,6 @@ type Claim struct {
 	trouble error // why the lock could not be read; nil: it could, or need not be
 }
 
-// Work is what a key is claimed for, until the key is free here. The engine calls its methods, one at a time.
-type Work interface {
-	// Start starts the run of the key, which has just been claimed: again where it was adopted.
-	Start(s Start, status record.TaskStatus)
-	// Stop asks the runs of the key to end.
-	Stop(cause Cause)
-	// Advanced answers an advance.
-	Advanced(a Advanced)
-	// Refused says that the store refuses the claim under way, and would again: it is repeated until it is answered.
-	Refused(n *Engine, err error)
-	// Freed says that the key is free here, and with it the end of the work.
-	Freed(f Freed, sessionLost, leaving bool)
-}
-
 // ClaimVerdict is what became of a claim.
 type ClaimVerdict uint8
 
@@ -59,6 +45,76 @@ const (
 	ClaimFull                         // a limit is reached
 	ClaimInvalid                      // the lease is not valid
 )
+
+// claims decide what may be claimed, and make the writes of locks that are not held here.
+type claims struct {
+	p     protocol.Params
+	self  holder
+	held  func(record.Key) bool // reports whether the key is not free here
+	quota quota
+	seen  firstSeen
+}
+
+func newClaims(p protocol.Params, held func(record.Key) bool) claims {
+	return claims{
+		p: p, held: held, quota: quota{owned: map[string]int{}},
+		seen: firstSeen{p: p, at: map[record.Key]seenAt{}},
+	}
+}
+
+// begin decides about a claim. One that is begun counts against the limits until its key is free here.
+func (s *claims) begin(c Claim, m protocol.Moment) ClaimVerdict {
+	key := c.Lock.Key
+	switch {
+	case s.held(key):
+		return ClaimHeldHere
+	case !m.Valid:
+		return ClaimInvalid
+	case !c.AnyCap && s.quota.full(key.Group()):
+		return ClaimFull
+	}
+	if f := s.seen.facts(s.self, c, m); !f.Claimable(s.p) {
+		if f.Owner == protocol.OwnerSelf && f.Seen == 0 {
+			return ClaimEdited
+		}
+		return ClaimTaken
+	}
+	s.seen.forget(key)
+	s.quota.claimed(key.Group())
+	return ClaimBegun
+}
+
+// free is the change that frees a lock which names this session and is not held here. ok is false when it may not be
+// written yet.
+func (s *claims) free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+	if lock.Session != s.self.IDs.Session || s.held(lock.Key) || !m.Valid ||
+		!s.seen.facts(s.self, Claim{Lock: lock}, m).Claimable(s.p) {
+		return store.Change{}, false
+	}
+	return s.self.unowned(lock, lock.Rev, 0, m), true
+}
+
+// restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok is
+// false when it may not be written yet, or need not.
+func (s *claims) restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
+	if s.held(lock.Key) || !m.Valid {
+		return store.Change{}, false
+	}
+	floor := max(lock.Rev, mark) + 1
+	lock.Suspended = false
+	return s.self.unowned(lock, 0, floor, m), true
+}
+
+// decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
+// none.
+func (s *claims) decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
+	if lock.Session != "" || lock.Next != s.self.IDs.Session || s.held(lock.Key) {
+		return store.Change{}, false
+	}
+	ifRev := lock.Rev
+	lock.Next, lock.Rev, lock.WriterID = "", protocol.NextRev(ifRev, m.Rev), s.self.IDs.Next()
+	return store.Change{IfRev: ifRev, Doc: lock.Doc()}, true
+}
 
 // firstSeen remember the locks that are left alone for a while: reserved ones, and those that were edited manually.
 type firstSeen struct {

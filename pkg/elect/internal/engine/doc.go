@@ -4,13 +4,16 @@
 // time. What is to be done they add to the [Effects] that all of them share. Components never call each other: the
 // [Engine] carries each effect to another component or to one of the interfaces of [Config].
 //
-//   - [Session] is this process's own session, and [Member] what the instance says of itself.
+//   - [Self] is this process's own session, and [Member] what the instance says of itself.
 //   - [Peers] are the other sessions: which of them live, which are dead, and when the store was away.
-//   - [Keys] are the keys that this process holds or claims, each with its machine and the write under way.
+//   - [Keys] are the keys that this process holds or claims, each with its machine and the write under way. Its claims
+//     decide what may be claimed, and make the writes of locks that are not held here.
 //   - [Mutexes] are the mutexes, read-write locks and semaphores that this process uses. They stand beside keys, as in
 //     package protocol.
 //   - [Cache] is what is known of the store: counters, locks, members and overrides.
 //   - [Outbox] batches what is written: keys, mutexes, counters and events. reads does so for what is read.
+//   - heart keeps the own session alive in the store, looks at the others, and marks the dead ones.
+//   - [Trouble] is what the store has said last to those who wait for it.
 //   - audit compares what this process believes with what the store holds, every T/4 and every T. auditor does what
 //     that asks for.
 //
@@ -39,13 +42,13 @@
 // alone while that one lives. firstSeen.facts, in claim.go, collects what is known of it: how long the lock has been
 // reserved by the store's clock, and how long it was seen here. protocol.LockFacts.Claimable decides.
 //
-// What happens at a missed heartbeat? [Session].Tick, in session.go, repeats the write after T/40. protocol.Lease says
+// What happens at a missed heartbeat? [Self].Tick, in session.go, repeats the write after T/40. protocol.Lease says
 // when D and X come. At D the session's machine says CancelTasks: Session.act makes an effect for all keys of it, and
 // [Keys].All stops each key's run. A held-up loop does not delay that: watchdog.due, in watchdog.go, stops runs at D
 // and reports those that are left at X. The other sessions count T from the last heartbeat that they saw: [Peers].Tick,
 // in peers.go, lets protocol.Peer kill it then.
 //
-// Where must a claim wait after an outage? A claim needs a valid lease: Keys.claim, in keyevents.go, answers
+// Where must a claim wait after an outage? A claim needs a valid lease: claims.begin, in claim.go, answers
 // [ClaimInvalid], and the machine starts nothing, until a heartbeat is acknowledged again. The keys of others are not
 // free before their age has reached T. All ages start from zero with the first success after an outage, in
 // Peers.succeeded.

@@ -139,8 +139,9 @@ type (
 	keyReserved  struct{ key record.Key }    // it was handed over to this session
 	lockEdited   struct{ key record.Key }    // the own one, by others: it is to be written again
 	claimRefused struct {                    // the store would refuse it again
-		work Work
+		key  record.Key
 		err  error
+		work Work
 	}
 	counterMoved struct{ counter string }
 	mutexWrite   struct{ id string }
@@ -155,6 +156,129 @@ type (
 	lockSuspected struct{ key record.Key } // linearizably: the answer goes to judgeLock
 	cleanStore    struct{}                 // of what has expired
 )
+
+// keyWrite asks for the write that a key has under way.
+type keyWrite struct {
+	Key    record.Key
+	Report bool // only a status: everything else goes first
+}
+
+// keyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is
+// wanted as well, since the new token must exceed all that were given before.
+type keyRead struct {
+	Key    record.Key
+	Create bool
+}
+
+// Start asks for the run of a key that has just been claimed.
+type Start struct {
+	Key     record.Key
+	Token   int64
+	Session string // that has claimed it
+	// Died is set for a key of a dead owner: when its last heartbeat was first seen here.
+	Died *protocol.Instant
+	// HandedOver is the store's time in Unix ms at which the key was handed to this session; 0: it was not.
+	HandedOver int64
+
+	work Work
+}
+
+// Stop asks for the end of a key's run.
+type Stop struct {
+	Key   record.Key
+	Token int64
+	Cause Cause
+
+	work Work
+}
+
+// Cause is why a run is to end.
+type Cause uint8
+
+// The causes of a stop.
+const (
+	CauseReleased   Cause = iota // it is given away in order
+	CauseExpired                 // the lease could not be renewed in time
+	CauseLost                    // the key is another's, or the session was ended: by force
+	CauseUnwritable              // of an advance alone: the store can never take it
+)
+
+// Advanced answers an advance.
+type Advanced struct {
+	Key   record.Key
+	Token int64 // 0: the write did not happen, or came too late
+	Cause Cause // with token 0
+
+	work Work
+}
+
+// Freed says that a key is free here again.
+type Freed struct {
+	Key record.Key
+	// Refused says that a claim ended because the store refused it: another was first.
+	Refused bool
+	// Reclaim says that a claim was refused, and no one was seen to have the key. The store wants a newer revision, or
+	// follows another lineage than the one that the claim was decided on.
+	Reclaim bool
+	// ReleaseUnconfirmed says that the release of a claimed key was not acknowledged: the session was lost.
+	ReleaseUnconfirmed bool
+	// Unwritable says that the store can never take the claim, or the release.
+	Unwritable bool
+	// Deleted is the lock as last known when its document was deleted while the key was held here; else nil.
+	Deleted *record.Lock
+
+	work Work
+}
+
+// Acked is a write that is known to have happened.
+type Acked struct {
+	Op      protocol.KeyOp
+	Was, Is *record.Lock  // not to be changed
+	Reason  record.Reason // of a release, as it was asked for; empty: without one
+}
+
+// Moved says whether the key has another owner than before.
+func (a Acked) Moved() bool { return a.Op == protocol.Claim && a.Was.Session != a.Is.Session }
+
+// corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
+type corrected struct {
+	Key  record.Key
+	Lock *record.Lock
+}
+
+// Work is what a key is claimed for, until the key is free here. The engine calls its methods, one at a time.
+type Work interface {
+	// Start starts the run of the key, which has just been claimed: again where it was adopted.
+	Start(s Start, status record.TaskStatus)
+	// Stop asks the runs of the key to end.
+	Stop(cause Cause)
+	// Advanced answers an advance.
+	Advanced(a Advanced)
+	// Refused says that the store refuses the claim under way, and would again: it is repeated until it is answered.
+	// It reports whether the claim is to be given up.
+	Refused(err error) (giveUp bool)
+	// Freed says that the key is free here, and with it the end of the work.
+	Freed(f Freed, sessionLost, leaving bool)
+}
+
+// sessionWrite is a heartbeat, or the record of the session's own death.
+type sessionWrite struct {
+	Change store.Change
+	// with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
+	Member *store.Change
+}
+
+// MutexResult is what became of a call.
+type MutexResult struct {
+	ID, Claim string
+	Kind      protocol.MutexActionKind // MutexGranted, MutexRefused, MutexLost or MutexDone
+	Token     int64                    // MutexGranted
+	Session   string                   // MutexGranted: that holds it
+	Slot      int                      // MutexGranted: of a semaphore
+	Reason    protocol.MutexReason     // MutexRefused, MutexLost
+	Closed    bool                     // MutexRefused, MutexLost: this process gives everything up
+	Err       error                    // MutexRefused: of the store, which refuses for good
+}
 
 func (sessionBegun) effect()     {}
 func (leaseExpired) effect()     {}
@@ -187,3 +311,16 @@ func (listLocks) effect()        {}
 func (sweepLocks) effect()       {}
 func (lockSuspected) effect()    {}
 func (cleanStore) effect()       {}
+func (keyWrite) effect()         {}
+func (keyRead) effect()          {}
+func (Start) effect()            {}
+func (Stop) effect()             {}
+func (Advanced) effect()         {}
+func (Freed) effect()            {}
+func (Acked) effect()            {}
+func (corrected) effect()        {}
+func (sessionWrite) effect()     {}
+func (MutexResult) effect()      {}
+
+func (Freed) event() {}
+func (Acked) event() {}

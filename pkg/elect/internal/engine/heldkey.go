@@ -131,34 +131,6 @@ func (h *heldKey) freed(refused bool, before protocol.Key) Freed {
 	return f
 }
 
-// stop adds the stop of a key's run, and the end of an advance of it.
-func (t *Keys) stop(h *heldKey, token int64, cause Cause) {
-	t.refuse(h, cause)
-	t.out.add(Stop{Key: h.key, Token: token, Cause: cause, work: h.work})
-}
-
-// advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
-func (t *Keys) advanced(h *heldKey, token int64, valid bool) {
-	switch {
-	case !valid:
-		t.refuse(h, CauseExpired)
-		return
-	case token == 0:
-		t.refuse(h, CauseUnwritable)
-		return
-	}
-	t.out.add(Advanced{Key: h.key, Token: token, work: h.work})
-	h.advance = nil
-}
-
-// refuse ends the advance under way, if there is one.
-func (t *Keys) refuse(h *heldKey, cause Cause) {
-	if h.advance != nil {
-		t.out.add(Advanced{Key: h.key, Cause: cause, work: h.work})
-		h.advance = nil
-	}
-}
-
 // queue asks for the key's write. A repeat is the very same write; a new one is made when it is sent.
 func (h *heldKey) queue(a protocol.KeyAction) keyWrite {
 	if w := h.write; w == nil || w.after == nil || w.change.IfRev != a.IfRev || w.change.Doc.Rev != a.NewRev {

@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"iter"
-	"time"
-
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -92,102 +89,120 @@ type Calls interface {
 	Became(r MutexResult, m protocol.Moment)
 }
 
-// Event is something that has happened, for who observes an engine: one of the following types, an [Acked] write of a
-// lock, or a [Freed] key.
-//
-//sumtype:decl
-type Event interface{ event() }
+// SessionPoll asks for a list of the live and draining sessions. The answer goes to Peers.Polled.
+type SessionPoll struct {
+	All   bool   // all of them; else those that follow From in the order of names, wrapping
+	From  string // the own session
+	Count int
+}
 
-type (
-	// LeaseChanged says what the deadlines of all runs count from. It comes before any run is started or stopped
-	// because of it.
-	LeaseChanged struct {
-		Session string
-		Lease   protocol.Lease
-	}
-	// LeaseRenewed says that a heartbeat was acknowledged: the deadlines count from its sending.
-	LeaseRenewed struct {
-		Session string
-		Acked   protocol.Instant
-	}
-	// SessionOpening names a session before its document is created.
-	SessionOpening struct{ Session string }
-	// SessionOver says that the session is known to be dead.
-	SessionOver struct{ Session string }
-	// KeyClaiming reports a claim that is to be written.
-	KeyClaiming struct{ Key record.Key }
-	// RunStarted reports a run that was started.
-	RunStarted struct {
-		Start Start
-		At    protocol.Moment
-	}
-	// KeyStopping reports that the runs of a key are about to be asked to end.
-	KeyStopping struct{ Key record.Key }
-	// StoreOperation reports a store operation. It comes from a goroutine of its own.
-	StoreOperation struct {
-		Op   string
-		Took time.Duration
-		Err  error
-	}
-	// HeartbeatAnswered reports a heartbeat, likewise.
-	HeartbeatAnswered struct {
-		Took time.Duration
-		Err  error // why it was not acknowledged
-	}
-	// EventsWritten reports that some instance has written events.
-	EventsWritten struct{}
-	// ListPublished reports that some instance has published a list that replicas read.
-	ListPublished struct{}
+func (SessionPoll) effect() {}
+
+func (SessionPoll) listRequest() {}
+
+// Reading is what a refresh found.
+type Reading struct {
+	Counts map[string]int64
+	Locks  map[string][]*record.Lock // by group: of those that were read
+	Clock  int64                     // the store's, Unix ms, when the counters were read
+	Floor  int64                     // see [store.Reply]: the clock, or a counter of the store
+
+	Members   map[string]record.Member // nil: not read
+	Broken    []string                 // sessions whose member is malformed: what was known of it stays
+	Overrides []record.Override
+	Overrode  bool // overrides were read
+}
+
+// keyFound is the answer to a Read.
+type keyFound struct {
+	Key  record.Key
+	Lock *record.Lock // nil: absent
+	Mark int64        // of a Read with Create: the group's high-water mark
+	Err  error        // the read failed
+}
+
+// mutexFound is a mutex as read.
+type mutexFound struct {
+	ID  string
+	Doc protocol.MutexDoc // Rev 0: absent
+	// Mark is the largest token of mutexes that were deleted; of an absent one.
+	Mark int64
+	Err  error // the read failed
+}
+
+// Counters of what belongs to no group. Their names cannot be a group's.
+const (
+	counterMembers   = "~members"
+	counterOverrides = record.CounterOverrides
+	counterEvents    = record.CounterEvents
+	counterUngrouped = "~ungrouped" // all keys without a group share one
 )
 
-func (LeaseChanged) effect() {}
-func (LeaseRenewed) effect() {}
+// CounterOf is the counter that reports changes to the key's lock.
+func CounterOf(key record.Key) string {
+	if key.Name() == "" {
+		return counterUngrouped
+	}
+	return key.Group()
+}
 
-func (LeaseChanged) event()      {}
-func (LeaseRenewed) event()      {}
-func (SessionOpening) event()    {}
-func (SessionOver) event()       {}
-func (KeyClaiming) event()       {}
-func (RunStarted) event()        {}
-func (KeyStopping) event()       {}
-func (StoreOperation) event()    {}
-func (HeartbeatAnswered) event() {}
-func (EventsWritten) event()     {}
-func (ListPublished) event()     {}
+// sender sends requests to the store, for all components.
+type sender struct {
+	store   Store
+	lineage int // counts those that the store has followed
+}
 
-// SharedCache is what is known of locks, members and overrides: a [Cache], or one that many engines share.
-type SharedCache interface {
-	Begin(session string)
-	// bind has what comes up gather there.
-	bind(out *Effects)
+// enter is where answers enter. One to a request of n ids or changes that was sent under another lineage counts as
+// failed: what it shows may be forgotten.
+func (s *sender) enter(n int, then func(Answer)) func(Answer) {
+	lineage := s.lineage
+	return func(a Answer) {
+		if s.lineage != lineage {
+			a = Answer{
+				Err: ErrLineage, Arrived: a.Arrived, Outcomes: store.AllUnknown(n, ErrLineage),
+				Locks: make([]*record.Lock, n), Mutexes: make([]*protocol.MutexDoc, n),
+			}
+		}
+		then(a)
+	}
+}
 
-	// What is known.
-	Lock(key record.Key) *record.Lock // nil: not known
-	Each(do func(*record.Lock))
-	MaxRev(group string) int64
-	Groups() []string
-	Loaded() bool
-	LongestLease() time.Duration
-	Members() iter.Seq[string]
+func (s *sender) read(r ReadRequest, then func(Answer)) { s.store.Read(r, s.enter(len(r.IDs), then)) }
 
-	// What was read or written by others than a refresh.
-	Put(lock *record.Lock)
-	Correct(key record.Key, found *record.Lock)
-	ForgetMembers(sessions ...string)
+func (s *sender) list(r ListRequest, then func(Answer)) { s.store.List(r, s.enter(0, then)) }
 
-	// What is to be read.
-	Forget()
-	Touch(group string)
-	Look()
-	LookAtMembers()
-	LookAtOverrides()
-	Watching(yes bool)
-	Skewed(behind int64)
-	Turn()
-	Counted(counter string, count int64) bool
-	EventsCounted(count int64)
-	Plan(now protocol.Instant) (RefreshPlan, bool)
-	Refreshed(p RefreshPlan, r Reading, held func(record.Key) bool, now protocol.Instant)
-	Failed(p RefreshPlan, retry time.Duration, now protocol.Instant)
-	Wait(now protocol.Instant) time.Duration
+func (s *sender) apply(r ApplyRequest, then func(Answer)) {
+	s.store.Apply(r, s.enter(len(r.Changes), then))
+}
+
+// readKeys reads locks, with the high-water marks of the groups of those that may have to be created, and hands each to
+// then.
+func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
+	r := ReadRequest{Kind: store.KindLock, IDs: make([]string, len(reads))}
+	for i, read := range reads {
+		r.IDs[i] = string(read.Key)
+		if read.Create {
+			r.Counters = append(r.Counters, CounterOf(read.Key))
+		}
+	}
+	s.read(r, func(a Answer) {
+		for i, read := range reads {
+			f := keyFound{Key: read.Key, Err: a.Err}
+			if a.Err == nil {
+				f.Lock, f.Mark = a.Locks[i], a.Marks[CounterOf(read.Key)]
+			}
+			then(f)
+		}
+	})
+}
+
+// readSession reads a session's document; s is nil when it is absent.
+func (s *sender) readSession(id string, then func(s *record.Session, err error, arrived protocol.Instant)) {
+	s.read(ReadRequest{Kind: store.KindSession, IDs: []string{id}}, func(a Answer) {
+		var found *record.Session
+		if a.Err == nil && len(a.Sessions) > 0 {
+			found = &a.Sessions[0]
+		}
+		then(found, a.Err, a.Arrived)
+	})
 }

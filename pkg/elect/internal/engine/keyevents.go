@@ -20,7 +20,7 @@ func (t *Keys) All(kind protocol.KeyEventKind, m protocol.Moment) {
 
 // lineageChanged says that the store follows another lineage. Every lock held here is read and compared.
 func (t *Keys) lineageChanged(m protocol.Moment) {
-	clear(t.seen.at)
+	clear(t.claims.seen.at)
 	for _, h := range t.Held {
 		h.reclaim = true
 	}
@@ -79,7 +79,7 @@ func (t *Keys) forgive() {
 // releaseAll asks for the release of every key, since this process stops.
 func (t *Keys) releaseAll(reason record.Reason, m protocol.Moment) {
 	for _, key := range slices.Sorted(maps.Keys(t.Held)) {
-		t.Release(cluster.HandOver{Key: key, Reason: reason, Message: t.self.Instance + " is stopping"}, m)
+		t.Release(cluster.HandOver{Key: key, Reason: reason, Message: t.claims.self.Instance + " is stopping"}, m)
 	}
 }
 
@@ -143,7 +143,7 @@ func (t *Keys) heard(key record.Key, id store.WriterID, err error) {
 // refuseClaim says that the store refuses a claim for good, if it does.
 func (t *Keys) refuseClaim(h *heldKey, err error) {
 	if store.Lasting(err) {
-		t.out.add(claimRefused{h.work, err})
+		t.out.add(claimRefused{h.key, err, h.work})
 	}
 }
 
@@ -170,14 +170,6 @@ func (t *Keys) answered(
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyAnswer, Status: status}, m)
 }
 
-// keyFound is the answer to a Read.
-type keyFound struct {
-	Key  record.Key
-	Lock *record.Lock // nil: absent
-	Mark int64        // of a Read with Create: the group's high-water mark
-	Err  error        // the read failed
-}
-
 // found takes the answer to a Read.
 func (t *Keys) found(f keyFound, m protocol.Moment) {
 	h := t.Held[f.Key]
@@ -202,7 +194,7 @@ func (t *Keys) found(f keyFound, m protocol.Moment) {
 		h.deleted = h.m.Token > 0
 		t.out.add(corrected{Key: f.Key})
 	default:
-		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.self.IDs.Session
+		ev.Rev, ev.Mine = lock.Rev, lock.Session == t.claims.self.IDs.Session
 		ev.Ours = h.sentAs(lock.WriterID)
 		ev.Exact = lock.WriterID == h.lock.WriterID
 		if ev.Mine {
@@ -234,61 +226,15 @@ func (t *Keys) lose(key record.Key, absent bool, m protocol.Moment) {
 
 // claim begins to take a key.
 func (t *Keys) claim(c Claim, m protocol.Moment) ClaimVerdict {
-	key := c.Lock.Key
-	switch {
-	case t.Held[key] != nil:
-		return ClaimHeldHere
-	case !m.Valid:
-		return ClaimInvalid
-	case !c.AnyCap && t.quota.full(key.Group()):
-		return ClaimFull
+	if verdict := t.claims.begin(c, m); verdict != ClaimBegun {
+		return verdict
 	}
-	if f := t.seen.facts(t.self, c, m); !f.Claimable(t.p) {
-		if f.Owner == protocol.OwnerSelf && f.Seen == 0 {
-			return ClaimEdited
-		}
-		return ClaimTaken
-	}
-	t.seen.forget(key)
-	status := c.Lock.Status
+	key, status := c.Lock.Key, c.Lock.Status
 	h := &heldKey{
 		key: key, work: c.Work, lock: &c.Lock, claim: &c, status: heldStatus{is: &status}, adopt: c.Adopt,
 	}
 	t.Held[key] = h
-	t.quota.claimed(key.Group())
 	t.owned.claimed()
 	t.step(h, protocol.KeyEvent{Kind: protocol.KeyClaim, Rev: c.Lock.Rev}, m)
 	return ClaimBegun
-}
-
-// free is the change that frees a lock which names this session and is not held here. ok is false when it may not
-// be written yet.
-func (t *Keys) free(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
-	if lock.Session != t.self.IDs.Session || t.Held[lock.Key] != nil || !m.Valid ||
-		!t.seen.facts(t.self, Claim{Lock: lock}, m).Claimable(t.p) {
-		return store.Change{}, false
-	}
-	return t.self.unowned(lock, lock.Rev, 0, m), true
-}
-
-// restore is the change that creates a deleted lock again, without an owner. mark is the group's high-water mark. ok
-// is false when it may not be written yet, or need not.
-func (t *Keys) restore(lock record.Lock, mark int64, m protocol.Moment) (change store.Change, ok bool) {
-	if t.Held[lock.Key] != nil || !m.Valid {
-		return store.Change{}, false
-	}
-	floor := max(lock.Rev, mark) + 1
-	lock.Suspended = false
-	return t.self.unowned(lock, 0, floor, m), true
-}
-
-// decline is the change that clears a reservation for this session which it cannot take. ok is false when there is
-// none.
-func (t *Keys) decline(lock record.Lock, m protocol.Moment) (change store.Change, ok bool) {
-	if lock.Session != "" || lock.Next != t.self.IDs.Session || t.Held[lock.Key] != nil {
-		return store.Change{}, false
-	}
-	ifRev := lock.Rev
-	lock.Next, lock.Rev, lock.WriterID = "", protocol.NextRev(ifRev, m.Rev), t.self.IDs.Next()
-	return store.Change{IfRev: ifRev, Doc: lock.Doc()}, true
 }

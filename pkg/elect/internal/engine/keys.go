@@ -10,107 +10,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// keyWrite asks for the write that a key has under way.
-type keyWrite struct {
-	Key    record.Key
-	Report bool // only a status: everything else goes first
-}
-
-// keyRead asks for a lock. With Create the lock may be absent and is to be created. The group's high-water mark is
-// wanted as well, since the new token must exceed all that were given before.
-type keyRead struct {
-	Key    record.Key
-	Create bool
-}
-
-// Start asks for the run of a key that has just been claimed.
-type Start struct {
-	Key     record.Key
-	Token   int64
-	Session string // that has claimed it
-	// Died is set for a key of a dead owner: when its last heartbeat was first seen here.
-	Died *protocol.Instant
-	// HandedOver is the store's time in Unix ms at which the key was handed to this session; 0: it was not.
-	HandedOver int64
-
-	work Work
-}
-
-// Stop asks for the end of a key's run.
-type Stop struct {
-	Key   record.Key
-	Token int64
-	Cause Cause
-
-	work Work
-}
-
-// Cause is why a run is to end.
-type Cause uint8
-
-// The causes of a stop.
-const (
-	CauseReleased   Cause = iota // it is given away in order
-	CauseExpired                 // the lease could not be renewed in time
-	CauseLost                    // the key is another's, or the session was ended: by force
-	CauseUnwritable              // of an advance alone: the store can never take it
-)
-
-// Advanced answers a Advance.
-type Advanced struct {
-	Key   record.Key
-	Token int64 // 0: the write did not happen, or came too late
-	Cause Cause // with token 0
-
-	work Work
-}
-
-// Freed says that a key is free here again.
-type Freed struct {
-	Key record.Key
-	// Refused says that a claim ended because the store refused it: another was first.
-	Refused bool
-	// Reclaim says that a claim was refused, and no one was seen to have the key. The store wants a newer revision, or
-	// follows another lineage than the one that the claim was decided on.
-	Reclaim bool
-	// ReleaseUnconfirmed says that the release of a claimed key was not acknowledged: the session was lost.
-	ReleaseUnconfirmed bool
-	// Unwritable says that the store can never take the claim, or the release.
-	Unwritable bool
-	// Deleted is the lock as last known when its document was deleted while the key was held here; else nil.
-	Deleted *record.Lock
-
-	work Work
-}
-
-// Acked is a write that is known to have happened.
-type Acked struct {
-	Op      protocol.KeyOp
-	Was, Is *record.Lock  // not to be changed
-	Reason  record.Reason // of a release, as it was asked for; empty: without one
-}
-
-// Moved says whether the key has another owner than before.
-func (a Acked) Moved() bool { return a.Op == protocol.Claim && a.Was.Session != a.Is.Session }
-
-// corrected is the truth about a lock that was known otherwise. Lock is nil when it is absent.
-type corrected struct {
-	Key  record.Key
-	Lock *record.Lock
-}
-
-func (keyWrite) effect()  {}
-func (keyRead) effect()   {}
-func (Start) effect()     {}
-func (Stop) effect()      {}
-func (Advanced) effect()  {}
-func (Freed) effect()     {}
-func (Acked) effect()     {}
-func (corrected) effect() {}
-
-func (Freed) event() {}
-func (Acked) event() {}
-
 // Keys holds the keys of one process. It is not safe for concurrent use.
 type Keys struct {
 	Held    heldKeys // those that are not free
@@ -118,26 +17,22 @@ type Keys struct {
 	owned   ownedCount
 
 	p      protocol.Params
-	self   holder
-	quota  quota
-	seen   firstSeen
+	claims claims
 	timers keyTimers
 	out    *Effects
 }
 
 // newKeys is an empty table.
 func newKeys(out *Effects, p protocol.Params) *Keys {
-	return &Keys{
-		out: out, p: p, Held: heldKeys{}, quota: quota{owned: map[string]int{}},
-		seen: firstSeen{p: p, at: map[record.Key]seenAt{}}, timers: newKeyTimers(p),
-	}
+	held := heldKeys{}
+	return &Keys{out: out, p: p, Held: held, claims: newClaims(p, held.Holds), timers: newKeyTimers(p)}
 }
 
 // begin makes the table hold keys on behalf of a new session. No key may be held.
-func (t *Keys) begin(self holder) { t.self = self }
+func (t *Keys) begin(self holder) { t.claims.self = self }
 
 // setLimits sets what may be claimed from now on. Keys above the new limits stay.
-func (t *Keys) setLimits(l Limits) { t.quota.limits = l }
+func (t *Keys) setLimits(l Limits) { t.claims.quota.limits = l }
 
 // prepare makes the changes of these keys that are about to be sent. Keys whose write is no longer wanted are left
 // out.
@@ -145,7 +40,7 @@ func (t *Keys) prepare(keys []record.Key, m protocol.Moment) []store.Change {
 	changes := make([]store.Change, 0, len(keys))
 	for _, key := range keys {
 		if h := t.Held[key]; h != nil && h.write != nil && h.write.queued && h.m.Sent {
-			change := h.change(t.self, m)
+			change := h.change(t.claims.self, m)
 			if h.m.Op == protocol.Claim {
 				change.Claim = t.p.T
 			}
@@ -180,7 +75,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 		t.out.add(keyRead{Key: h.key, Create: h.m.Seeking()})
 	case protocol.StartKey:
 		t.running++
-		t.out.add(t.self.start(h, a.Token))
+		t.out.add(t.claims.self.start(h, a.Token))
 		h.claim = &claimOver
 	case protocol.StopKey:
 		cause := CauseReleased
@@ -201,7 +96,7 @@ func (t *Keys) act(h *heldKey, a protocol.KeyAction, before protocol.Key, m prot
 // off forgets a key that is free here.
 func (t *Keys) off(h *heldKey, refused bool, before protocol.Key) {
 	delete(t.Held, h.key)
-	t.quota.freed(h.key.Group())
+	t.claims.quota.freed(h.key.Group())
 	t.owned.freed()
 	t.out.changedHeld()
 	t.refuse(h, CauseLost)
@@ -322,4 +217,32 @@ func (k heldKeys) verifying() bool {
 func (k heldKeys) Advancing(key record.Key) bool {
 	h := k[key]
 	return h != nil && h.advance != nil
+}
+
+// stop adds the stop of a key's run, and the end of an advance of it.
+func (t *Keys) stop(h *heldKey, token int64, cause Cause) {
+	t.refuse(h, cause)
+	t.out.add(Stop{Key: h.key, Token: token, Cause: cause, work: h.work})
+}
+
+// advanced adds the answer to an advance. A lease that is not valid says that D has come: nothing may be started.
+func (t *Keys) advanced(h *heldKey, token int64, valid bool) {
+	switch {
+	case !valid:
+		t.refuse(h, CauseExpired)
+		return
+	case token == 0:
+		t.refuse(h, CauseUnwritable)
+		return
+	}
+	t.out.add(Advanced{Key: h.key, Token: token, work: h.work})
+	h.advance = nil
+}
+
+// refuse ends the advance under way, if there is one.
+func (t *Keys) refuse(h *heldKey, cause Cause) {
+	if h.advance != nil {
+		t.out.add(Advanced{Key: h.key, Cause: cause, work: h.work})
+		h.advance = nil
+	}
 }

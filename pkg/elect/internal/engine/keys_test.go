@@ -340,18 +340,18 @@ func TestRepairsTouchNothingThatIsHeld(t *testing.T) {
 	w := newKeysWorld(t)
 	w.run()
 	mine := record.Lock{Key: "g/k", Rev: 7, Session: "me", WriterID: store.WriterID{Session: "me"}}
-	if _, ok := w.free(mine, w.moment()); ok {
+	if _, ok := w.claims.free(mine, w.moment()); ok {
 		t.Error("frees a key that is held")
 	}
-	if _, ok := w.restore(mine, 0, w.moment()); ok {
+	if _, ok := w.claims.restore(mine, 0, w.moment()); ok {
 		t.Error("restores a key that is held")
 	}
 	mine.Key = "g/other"
-	change, ok := w.free(mine, w.moment())
+	change, ok := w.claims.free(mine, w.moment())
 	if lock := lockOf(t, change); !ok || change.IfRev != 7 || lock.Session != "" {
 		t.Errorf("%+v, %v", change, ok)
 	}
-	change, ok = w.restore(record.Lock{Key: "g/gone", Rev: 2_000_000}, 3_000_000, w.moment())
+	change, ok = w.claims.restore(record.Lock{Key: "g/gone", Rev: 2_000_000}, 3_000_000, w.moment())
 	if !ok || change.IfRev != 0 || change.Doc.Rev != 3_000_001 {
 		t.Errorf("%+v, %v", change, ok)
 	}

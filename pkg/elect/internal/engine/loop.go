@@ -237,7 +237,7 @@ func (l *Loop) last(what string, changes []store.Change) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.cfg.Params.Op)
 	defer cancel()
 	if outs, err := l.docs.store.Apply(ctx, changes...); firstError(outs, err) != nil {
-		id := l.engine.Session.ID()
+		id := l.engine.Self.ID()
 		l.cfg.Log.V(1).Info("The end of the session could not be written", "session", id, "op", what)
 	}
 }

@@ -10,29 +10,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// MutexResult is what became of a call.
-type MutexResult struct {
-	ID, Claim string
-	Kind      protocol.MutexActionKind // MutexGranted, MutexRefused, MutexLost or MutexDone
-	Token     int64                    // MutexGranted
-	Session   string                   // MutexGranted: that holds it
-	Slot      int                      // MutexGranted: of a semaphore
-	Reason    protocol.MutexReason     // MutexRefused, MutexLost
-	Closed    bool                     // MutexRefused, MutexLost: this process gives everything up
-	Err       error                    // MutexRefused: of the store, which refuses for good
-}
-
-func (MutexResult) effect() {}
-
-// mutexFound is a mutex as read.
-type mutexFound struct {
-	ID  string
-	Doc protocol.MutexDoc // Rev 0: absent
-	// Mark is the largest token of mutexes that were deleted; of an absent one.
-	Mark int64
-	Err  error // the read failed
-}
-
 // Mutexes holds the mutexes of one process, by the ids of their documents. It is not safe for concurrent use.
 type Mutexes struct {
 	p      protocol.Params
@@ -41,18 +18,6 @@ type Mutexes struct {
 	used   int // of all, those that are not idle
 	timers mutexTimers
 	out    *Effects
-}
-
-// localMutex is one of them.
-type localMutex struct {
-	id     string
-	m      protocol.Mutex
-	idle   bool         // nothing of it is used here; it is kept for the next call
-	seq    int64        // of the write that change is
-	change store.Change // as sent last: a repeat is the very same
-	timer  mutexTimer
-	// Why the last write and the last read were not answered; nil: they were.
-	unwritten, unread error
 }
 
 // maxIdleMutexes is how many unused mutexes are kept. The next call for one of them needs no read.
@@ -361,5 +326,39 @@ func (t *Mutexes) end(m protocol.Moment) {
 func (t *Mutexes) each(ev protocol.MutexEvent, m protocol.Moment) {
 	for _, x := range sortedMutexes(t.all) {
 		t.step(x, ev, m)
+	}
+}
+
+// tick lets time pass.
+func (t *Mutexes) tick(m protocol.Moment) {
+	for _, x := range t.timers.due(m.Now) {
+		if x.idle {
+			t.forget(x)
+			continue
+		}
+		if x.timer.retrying && m.Now.Reached(x.timer.retry, 0) {
+			x.timer.retrying = false
+		}
+		ev := protocol.MutexEvent{Kind: protocol.MutexTicked}
+		if x.timer.looking && m.Now.Reached(x.timer.look, 0) && !x.m.Write.Under && !x.m.Unread {
+			x.timer.look = m.Now.Add(t.timers.nextLook(&x.timer))
+			ev.Kind = protocol.MutexLook
+		}
+		t.step(x, ev, m)
+	}
+}
+
+// watching says whether the store's notifications are heard. Where they begin, each mutex that a call waits for is
+// looked at: it may have changed before.
+func (t *Mutexes) watching(yes bool, m protocol.Moment) {
+	t.timers.watching = yes
+	for _, x := range sortedMutexes(t.all) {
+		switch {
+		case x.idle:
+			t.forget(x)
+		case x.waits():
+			x.timer.looking = false
+			t.step(x, protocol.MutexEvent{Kind: protocol.MutexLook}, m)
+		}
 	}
 }

@@ -64,17 +64,17 @@ func formatSeconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
-// Sessions are the other sessions by ID, as far as they are known. To ask changes nothing.
-type Sessions map[string]*peer
+// peerTable is the other sessions by ID, as far as they are known. To ask changes nothing.
+type peerTable map[string]*peer
 
 // Dead says whether the session is known to be dead.
-func (s Sessions) Dead(session string) bool {
+func (s peerTable) Dead(session string) bool {
 	q := s[session]
 	return q != nil && q.m.Dead()
 }
 
 // Known says whether anything was seen of the session.
-func (s Sessions) Known(session string) bool {
+func (s peerTable) Known(session string) bool {
 	q := s[session]
 	return q != nil && q.m.Known
 }
@@ -82,7 +82,7 @@ func (s Sessions) Known(session string) bool {
 const unknownDeathCause = "its session was marked dead"
 
 // Death says in words how a session died, and when its last heartbeat was first seen here.
-func (s Sessions) Death(session string) (cause string, last protocol.Instant) {
+func (s peerTable) Death(session string) (cause string, last protocol.Instant) {
 	q := s[session]
 	if q == nil {
 		return unknownDeathCause, last
@@ -94,7 +94,7 @@ func (s Sessions) Death(session string) (cause string, last protocol.Instant) {
 }
 
 // Alive lists the sessions not known to be dead, in order.
-func (s Sessions) Alive() []string {
+func (s peerTable) Alive() []string {
 	var ids []string
 	for id, q := range s {
 		if q.m.Known && !q.m.Dead() {
@@ -106,7 +106,7 @@ func (s Sessions) Alive() []string {
 }
 
 // Each calls do for every session whose document is known, in no order.
-func (s Sessions) Each(do func(session string, is protocol.State)) {
+func (s peerTable) Each(do func(session string, is protocol.State)) {
 	for id, q := range s {
 		if q.m.Known && !q.m.Gone {
 			do(id, q.m.State)
@@ -126,7 +126,7 @@ type SeenSession struct {
 }
 
 // Seen lists the sessions whose documents are known, in no order.
-func (s Sessions) Seen(now protocol.Instant) []SeenSession {
+func (s peerTable) Seen(now protocol.Instant) []SeenSession {
 	seen := make([]SeenSession, 0, len(s))
 	for id, q := range s {
 		if q.m.Known && !q.m.Gone {
@@ -140,7 +140,7 @@ func (s Sessions) Seen(now protocol.Instant) []SeenSession {
 }
 
 // Ages says how long ago each session's newest heartbeat was first seen here, as of the last look at it.
-func (s Sessions) Ages(now protocol.Instant) map[string]time.Duration {
+func (s peerTable) Ages(now protocol.Instant) map[string]time.Duration {
 	ages := make(map[string]time.Duration, len(s)+1)
 	for id, q := range s {
 		ages[id] = q.age(now)
@@ -149,7 +149,7 @@ func (s Sessions) Ages(now protocol.Instant) map[string]time.Duration {
 }
 
 // longestLease is the largest T of all that are known; at least least.
-func (s Sessions) longestLease(least time.Duration) time.Duration {
+func (s peerTable) longestLease(least time.Duration) time.Duration {
 	for _, q := range s {
 		least = max(least, q.m.Lease)
 	}
@@ -157,7 +157,7 @@ func (s Sessions) longestLease(least time.Duration) time.Duration {
 }
 
 // forgetDead forgets those that have been dead for long, and returns them.
-func (s Sessions) forgetDead(now protocol.Instant) (forgotten []string) {
+func (s peerTable) forgetDead(now protocol.Instant) (forgotten []string) {
 	for id, q := range s {
 		if q.m.Dead() && now.KillerElapsed(q.m.DeadAt) > store.KindSession.Info().Retention {
 			delete(s, id)
@@ -216,7 +216,7 @@ type remoteSchedule struct {
 }
 
 // due says whether a remote lease has ended since the last call that said so, or a session has died.
-func (r *remoteSchedule) due(all Sessions, now protocol.Instant) bool {
+func (r *remoteSchedule) due(all peerTable, now protocol.Instant) bool {
 	if !r.pending || now.KillerElapsed(r.next) < 0 {
 		return false
 	}

@@ -10,20 +10,10 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 )
 
-// SessionPoll asks for a list of the live and draining sessions. The answer goes to Peers.Polled.
-type SessionPoll struct {
-	All   bool   // all of them; else those that follow From in the order of names, wrapping
-	From  string // the own session
-	Count int
-}
-
-func (SessionPoll) effect()      {}
-func (SessionPoll) listRequest() {}
-
 // Peers are the other sessions. It is not safe for concurrent use.
 type Peers struct {
 	Connectivity Connectivity // how well this process reaches the store
-	All          Sessions
+	All          peerTable
 
 	p            protocol.Params
 	ids          *record.WriterIDs
@@ -38,7 +28,7 @@ type Peers struct {
 func NewPeers(out *Effects, p protocol.Params, now protocol.Instant, before []record.Session) *Peers {
 	long := now.Add(-p.T)
 	return &Peers{
-		out: out, p: p, All: Sessions{}, predecessors: newPredecessors(before, now),
+		out: out, p: p, All: peerTable{}, predecessors: newPredecessors(before, now),
 		Connectivity: Connectivity{p: p, read: now, heartbeat: now}, polls: pollSchedule{last: long, lastAll: long},
 	}
 }

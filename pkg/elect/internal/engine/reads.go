@@ -8,67 +8,6 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// sender sends requests to the store, for all components.
-type sender struct {
-	store   Store
-	lineage int // counts those that the store has followed
-}
-
-// enter is where answers enter. One to a request of n ids or changes that was sent under another lineage counts as
-// failed: what it shows may be forgotten.
-func (s *sender) enter(n int, then func(Answer)) func(Answer) {
-	lineage := s.lineage
-	return func(a Answer) {
-		if s.lineage != lineage {
-			a = Answer{
-				Err: ErrLineage, Arrived: a.Arrived, Outcomes: store.AllUnknown(n, ErrLineage),
-				Locks: make([]*record.Lock, n), Mutexes: make([]*protocol.MutexDoc, n),
-			}
-		}
-		then(a)
-	}
-}
-
-func (s *sender) read(r ReadRequest, then func(Answer)) { s.store.Read(r, s.enter(len(r.IDs), then)) }
-
-func (s *sender) list(r ListRequest, then func(Answer)) { s.store.List(r, s.enter(0, then)) }
-
-func (s *sender) apply(r ApplyRequest, then func(Answer)) {
-	s.store.Apply(r, s.enter(len(r.Changes), then))
-}
-
-// readKeys reads locks, with the high-water marks of the groups of those that may have to be created, and hands each to
-// then.
-func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
-	r := ReadRequest{Kind: store.KindLock, IDs: make([]string, len(reads))}
-	for i, read := range reads {
-		r.IDs[i] = string(read.Key)
-		if read.Create {
-			r.Counters = append(r.Counters, CounterOf(read.Key))
-		}
-	}
-	s.read(r, func(a Answer) {
-		for i, read := range reads {
-			f := keyFound{Key: read.Key, Err: a.Err}
-			if a.Err == nil {
-				f.Lock, f.Mark = a.Locks[i], a.Marks[CounterOf(read.Key)]
-			}
-			then(f)
-		}
-	})
-}
-
-// readSession reads a session's document; s is nil when it is absent.
-func (s *sender) readSession(id string, then func(s *record.Session, err error, arrived protocol.Instant)) {
-	s.read(ReadRequest{Kind: store.KindSession, IDs: []string{id}}, func(a Answer) {
-		var found *record.Session
-		if a.Err == nil && len(a.Sessions) > 0 {
-			found = &a.Sessions[0]
-		}
-		then(found, a.Err, a.Arrived)
-	})
-}
-
 // reads are the documents to be read together: what one event asks for goes out in few requests.
 type reads struct {
 	sender  *sender

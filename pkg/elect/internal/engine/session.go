@@ -8,17 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// sessionWrite is a heartbeat, or the record of the session's own death.
-type sessionWrite struct {
-	Change store.Change
-	// with the first heartbeat: to be written before it, so that anyone who sees the one finds the other
-	Member *store.Change
-}
-
-func (sessionWrite) effect() {}
-
-// Session is this process's session, and after its end the next one. It is not safe for concurrent use.
-type Session struct {
+// Self is this process's session, and after its end the next one. It is not safe for concurrent use.
+type Self struct {
 	Member Member // what the instance says of itself, beside the session
 
 	p        protocol.Params
@@ -52,16 +43,16 @@ func (s *drainState) awaitsTakers() (since protocol.Instant, ok bool) {
 	return s.askedAt, s.asked && !s.known
 }
 
-// newSession is a process that is about to open its first session. newID gives names of sessions, each never used
+// newSelf is a process that is about to open its first session. newID gives names of sessions, each never used
 // before.
-func newSession(out *Effects, p protocol.Params, m record.Member, newID func() string) *Session {
-	o := &Session{out: out, p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
+func newSelf(out *Effects, p protocol.Params, m record.Member, newID func() string) *Self {
+	o := &Self{out: out, p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
 	o.begin()
 	return o
 }
 
 // begin begins a session with a fresh name. Everything of the one before is gone.
-func (o *Session) begin() {
+func (o *Self) begin() {
 	id := o.newID()
 	o.ids = &record.WriterIDs{Session: id}
 	o.m = protocol.Session{Drain: o.drain.asked} // a drain outlives the session it was asked in
@@ -72,41 +63,41 @@ func (o *Session) begin() {
 }
 
 // deadlines is what the deadlines of all runs count from.
-func (o *Session) deadlines() LeaseChanged {
+func (o *Self) deadlines() LeaseChanged {
 	return LeaseChanged{o.ids.Session, o.m.Lease()}
 }
 
 // ID is the session's name.
-func (o *Session) ID() string { return o.ids.Session }
+func (o *Self) ID() string { return o.ids.Session }
 
 // IDs gives the session's writer IDs.
-func (o *Session) IDs() *record.WriterIDs { return o.ids }
+func (o *Self) IDs() *record.WriterIDs { return o.ids }
 
 // Machine is the session's state.
-func (o *Session) Machine() protocol.Session { return o.m }
+func (o *Self) Machine() protocol.Session { return o.m }
 
 // announced says whether the lease is valid and others can read what the instance says of itself.
-func (o *Session) announced() bool { return o.wasValid && o.Member.readable() }
+func (o *Self) announced() bool { return o.wasValid && o.Member.readable() }
 
 // Valid says whether the lease is valid.
-func (o *Session) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
+func (o *Self) Valid(now protocol.Instant) bool { return o.m.Valid(o.p, now) }
 
 // Closing says whether everything is being released.
-func (o *Session) Closing() bool { return o.drain.closing }
+func (o *Self) Closing() bool { return o.drain.closing }
 
 // Leaving says whether no more keys are taken.
-func (o *Session) Leaving() bool { return o.drain.closing || o.drain.asked }
+func (o *Self) Leaving() bool { return o.drain.closing || o.drain.asked }
 
 // Draining says whether keys may be given away for a drain. Others must know of it first. To one that sees a key leave
 // and does not know why, the giver looks as if it had free capacity. And the giver must know of the others: a session
 // that began a moment ago is to get the keys. A store that does not answer in time is not waited for.
-func (o *Session) Draining(now protocol.Instant) bool {
+func (o *Self) Draining(now protocol.Instant) bool {
 	return o.drain.closing ||
 		o.drain.asked && (o.m.AnnouncedDraining && o.drain.known || now.Reached(o.drain.askedAt, o.p.Retry))
 }
 
 // Drain says draining in the session's document. Keys that are held stay.
-func (o *Session) Drain(m protocol.Moment) {
+func (o *Self) Drain(m protocol.Moment) {
 	if !o.drain.asked {
 		o.drain.asked, o.drain.askedAt = true, m.Now
 	}
@@ -114,7 +105,7 @@ func (o *Session) Drain(m protocol.Moment) {
 }
 
 // Close ends the session once nothing runs. It reports false when it was called before.
-func (o *Session) Close(m protocol.Moment) bool {
+func (o *Self) Close(m protocol.Moment) bool {
 	if o.drain.closing {
 		return false
 	}
@@ -126,31 +117,31 @@ func (o *Session) Close(m protocol.Moment) bool {
 }
 
 // Tick lets time pass.
-func (o *Session) Tick(m protocol.Moment) {
+func (o *Self) Tick(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionTick}, m)
 }
 
 // lineageChanged says that the store follows another lineage: no heartbeat counts until verified is called.
-func (o *Session) lineageChanged(m protocol.Moment) {
+func (o *Self) lineageChanged(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionLineageChanged}, m)
 }
 
 // verified says that every key held was compared with the new lineage, and what was lost has ended. The session
 // compares its own document next.
-func (o *Session) verified(m protocol.Moment) {
+func (o *Self) verified(m protocol.Moment) {
 	o.step(protocol.SessionEvent{Kind: protocol.SessionVerified}, m)
 }
 
 // Idle says how many runs have not returned and how many keys are not free: with none the session may end, if it is
 // to.
-func (o *Session) Idle(running, held int, m protocol.Moment) {
+func (o *Self) Idle(running, held int, m protocol.Moment) {
 	if o.m.TasksOff(running, held) {
 		o.step(protocol.SessionEvent{Kind: protocol.SessionTasksOff}, m)
 	}
 }
 
 // announce brings the member's document up to date, when it has changed since.
-func (o *Session) announce(m protocol.Moment) {
+func (o *Self) announce(m protocol.Moment) {
 	if o.m.Phase != protocol.Open {
 		return
 	}
@@ -160,20 +151,16 @@ func (o *Session) announce(m protocol.Moment) {
 }
 
 // Wait is how long the loop may sleep before the next heartbeat is due.
-func (o *Session) Wait(now protocol.Instant) (time.Duration, bool) {
+func (o *Self) Wait(now protocol.Instant) (time.Duration, bool) {
 	if o.m.Phase != protocol.Open || o.m.Write.Sent || o.m.Reading || now.HolderElapsed(o.m.RetryAt) < 0 {
 		return 0, false
 	}
 	return o.p.Heartbeat - now.HolderElapsed(o.m.Acked), true
 }
 
-// Trouble is the last error of the store that keeps the session from being opened or renewed; nil: it has answered
-// since.
-func (o *Session) Trouble() error { return o.trouble }
-
 // heard takes why a request for the session's document was not answered; nil: it was. Those who wait for the session
 // look when it will last.
-func (o *Session) heard(session string, err error) {
+func (o *Self) heard(session string, err error) {
 	if session != o.ids.Session {
 		return
 	}
@@ -183,7 +170,7 @@ func (o *Session) heard(session string, err error) {
 }
 
 // answered takes the outcome of a Write of this session.
-func (o *Session) answered(session string, status protocol.Status, m protocol.Moment) {
+func (o *Self) answered(session string, status protocol.Status, m protocol.Moment) {
 	if session == o.ids.Session {
 		o.step(protocol.SessionEvent{Kind: protocol.SessionAnswer, Status: status}, m)
 	}
@@ -191,7 +178,7 @@ func (o *Session) answered(session string, status protocol.Status, m protocol.Mo
 
 // found takes the answer to a read of the session's document: s is nil when it is absent, ok is false when the read
 // failed.
-func (o *Session) found(session string, s *record.Session, ok bool, m protocol.Moment) {
+func (o *Self) found(session string, s *record.Session, ok bool, m protocol.Moment) {
 	if session != o.ids.Session {
 		return
 	}
@@ -204,7 +191,7 @@ func (o *Session) found(session string, s *record.Session, ok bool, m protocol.M
 }
 
 // step feeds the session's machine and notes what it wants done.
-func (o *Session) step(ev protocol.SessionEvent, m protocol.Moment) {
+func (o *Self) step(ev protocol.SessionEvent, m protocol.Moment) {
 	ev.Clock = m.Rev
 	was := o.m
 	var acts []protocol.SessionAction
@@ -231,7 +218,7 @@ func (o *Session) step(ev protocol.SessionEvent, m protocol.Moment) {
 	}
 }
 
-func (o *Session) act(a protocol.SessionAction, m protocol.Moment) {
+func (o *Self) act(a protocol.SessionAction, m protocol.Moment) {
 	switch a.Kind {
 	case protocol.SendHeartbeat, protocol.MarkDead:
 		o.send(a, m)
@@ -255,7 +242,7 @@ func (o *Session) act(a protocol.SessionAction, m protocol.Moment) {
 }
 
 // send asks for the session's document to be written. A repeat is the very same write.
-func (o *Session) send(a protocol.SessionAction, m protocol.Moment) {
+func (o *Self) send(a protocol.SessionAction, m protocol.Moment) {
 	if same := withoutCopies(o.m.Write); o.written != same {
 		o.written = same
 		doc := record.Session{

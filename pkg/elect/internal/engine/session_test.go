@@ -13,7 +13,7 @@ import (
 
 // sessionWorld is one process's session, and the time.
 type sessionWorld struct {
-	*Session
+	*Self
 	t   *testing.T
 	p   protocol.Params
 	now time.Duration
@@ -22,7 +22,7 @@ type sessionWorld struct {
 func newSessionWorld(t *testing.T) *sessionWorld {
 	t.Helper()
 	n, p := 0, testParams(t)
-	return &sessionWorld{t: t, p: p, Session: newSession(&Effects{}, p, record.Member{Instance: "a"}, func() string {
+	return &sessionWorld{t: t, p: p, Self: newSelf(&Effects{}, p, record.Member{Instance: "a"}, func() string {
 		n++
 		return fmt.Sprint("session-", n)
 	})}

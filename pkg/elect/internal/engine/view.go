@@ -46,7 +46,7 @@ func (p *publisher) publish(l *Loop, last bool) {
 	p.note(n.Changes())
 	before := l.view.Load()
 	ahead := l.times.ahead()
-	stale, draining := n.Peers.Connectivity.StoreUnreachable(n.Session.Machine(), now), n.Session.Draining(now)
+	stale, draining := n.Peers.Connectivity.StoreUnreachable(n.Self.Machine(), now), n.Self.Draining(now)
 	p.dirty = p.dirty || stale != before.Stale || draining != before.Draining || (ahead-before.Ahead).Abs() > aheadStep
 	if !last && (!p.dirty || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
@@ -55,8 +55,8 @@ func (p *publisher) publish(l *Loop, last bool) {
 		logReach(l.cfg.Log, stale)
 	}
 	v := &cluster.View{
-		Session: n.Session.ID(), Instance: n.Session.Member.Record().Instance,
-		Open: n.Session.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
+		Session: n.Self.ID(), Instance: n.Self.Member.Record().Instance,
+		Open: n.Self.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
 		Now:    l.times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
 		Locks: before.Locks, Held: before.Held,
@@ -97,15 +97,15 @@ func (p *publisher) note(c Changes) {
 }
 
 func sessionViews(n *Engine, known *Cache, now protocol.Instant) []cluster.Session {
-	m := n.Session.Machine()
+	m := n.Self.Machine()
 	own := cluster.Session{
-		ID: n.Session.ID(), State: record.Live, Member: n.Session.Member.Record(), Known: true,
+		ID: n.Self.ID(), State: record.Live, Member: n.Self.Member.Record(), Known: true,
 		Age: now.HolderElapsed(m.Acked),
 	}
 	switch {
 	case m.Phase > protocol.Open:
 		own.State = record.Dead
-	case n.Session.Draining(now):
+	case n.Self.Draining(now):
 		own.State = record.Draining
 	}
 	views := []cluster.Session{own}

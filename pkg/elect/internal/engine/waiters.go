@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"sync"
-)
+import "sync"
 
 // waiters are the calls that wait for a key. It is not safe for concurrent use, except where a method says so.
 type waiters struct {

@@ -53,7 +53,7 @@ func (cs *callers) rest() { cs.later(cs.r.w.some(restLimit), cs.call) }
 // call asks for one of the mutexes. Every fourth call waits for a limited time, every fourth one does not wait.
 func (cs *callers) call() {
 	r, w := cs.r, cs.r.w
-	if r.node.Session.Closing() {
+	if r.node.Self.Closing() {
 		return
 	}
 	m := r.mutexes[w.rng.IntN(len(r.mutexes))]

@@ -48,7 +48,7 @@ func (d *decider) notice(c engine.Changes) {
 // look finds out who is alive.
 func (d *decider) look(now protocol.Instant) {
 	r := d.r
-	if valid, own := r.node.Session.Valid(now), r.ownState(); valid != d.valid || own != d.own {
+	if valid, own := r.node.Self.Valid(now), r.ownState(); valid != d.valid || own != d.own {
 		d.valid, d.own, d.stale = valid, own, true
 	}
 	if !d.stale {
@@ -68,7 +68,7 @@ func (d *decider) look(now protocol.Instant) {
 
 // ownState is how the own session looks from here.
 func (r *replica) ownState() protocol.State {
-	switch m := r.node.Session.Machine(); {
+	switch m := r.node.Self.Machine(); {
 	case m.Phase > protocol.Open:
 		return protocol.Dead
 	case m.AnnouncedDraining:
@@ -101,8 +101,8 @@ func (d *decider) decide(now protocol.Instant) {
 	d.dirty, d.decided = false, now
 	switch {
 	case !d.drained:
-		d.take(s.reserved.bySession[r.node.Session.ID()])
-	case !r.node.Session.Draining(now):
+		d.take(s.reserved.bySession[r.node.Self.ID()])
+	case !r.node.Self.Draining(now):
 		d.soon(now, r.w.p.Retry)
 		return
 	case len(r.runs.held) == 0:
@@ -124,7 +124,7 @@ func (d *decider) act(now protocol.Instant) {
 	settled, _ := policy.Settled(calm)
 	p := r.w.snap.planner.plan(r, settled)
 	does := balancer.Decide(balancer.Snapshot{
-		Session: r.node.Session.ID(), Draining: d.drained, Policy: policy, Calm: calm, Wave: d.wave, Keys: d.part(p),
+		Session: r.node.Self.ID(), Draining: d.drained, Policy: policy, Calm: calm, Wave: d.wave, Keys: d.part(p),
 	}, time.Unix(0, int64(now.Mono)))
 	d.wave = does.Wave
 	for _, m := range does.Release {

@@ -57,7 +57,7 @@ func (j *judge) start(r *replica, key int32, token int64) {
 	if token <= j.tokens[key] {
 		w.wrong("%s starts key %d under token %d after %d", r.name, key, token, j.tokens[key])
 	}
-	if !r.node.Session.Valid(r.Now()) {
+	if !r.node.Self.Valid(r.Now()) {
 		w.wrong("%s starts key %d without a valid lease", r.name, key)
 	}
 	if owned, limit := r.runs.owned[r.list.group[key]], r.limit(); owned > limit {
@@ -130,9 +130,9 @@ func (j *judge) atTheEnd() {
 		return
 	}
 	for _, r := range w.replicas {
-		if !r.up || r.frozen || r.list != l || !r.node.Session.Valid(r.Now()) {
+		if !r.up || r.frozen || r.list != l || !r.node.Self.Valid(r.Now()) {
 			w.wrong("%s has not come back: up %v, frozen %v, list %d of %d, session %+v",
-				r.name, r.up, r.frozen, r.list.revision, l.revision, r.node.Session.Machine())
+				r.name, r.up, r.frozen, r.list.revision, l.revision, r.node.Self.Machine())
 			return
 		}
 	}
@@ -140,7 +140,7 @@ func (j *judge) atTheEnd() {
 		owned := map[*replica]int{}
 		for _, key := range keys {
 			a, lock := j.active[key], w.store.locks[key]
-			if a.on == nil || lock.Session != a.on.node.Session.ID() || a.token != lock.Token {
+			if a.on == nil || lock.Session != a.on.node.Self.ID() || a.token != lock.Token {
 				w.wrong("key %d runs at %+v, lock %+v", key, a, lock)
 				return
 			}

@@ -205,7 +205,7 @@ func (r *replica) claim(key record.Key) {
 	if known := r.cache.Lock(key); known != nil {
 		lock = *known
 	}
-	if r.node.Session.Leaving() {
+	if r.node.Self.Leaving() {
 		return
 	}
 	h := &holding{rs: r.runs, key: number(key), hold: balancer.Starting}

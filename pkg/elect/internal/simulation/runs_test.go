@@ -161,7 +161,7 @@ func (h *holding) Freed(engine.Freed, bool, bool) {
 }
 
 // Refused implements [engine.Work].
-func (*holding) Refused(*engine.Engine, error) {}
+func (*holding) Refused(error) bool { return false }
 
 // stuck takes tasks that outlived their lease.
 func (rs *runs) stuck(keys []record.Key) {

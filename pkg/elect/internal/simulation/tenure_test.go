@@ -50,7 +50,7 @@ func (t *tenures) enters(r *replica, c *call, token int64, slot int) {
 	if c.ask.Limit > 1 {
 		t.full(r, is, m)
 	}
-	if !r.node.Session.Valid(r.Now()) {
+	if !r.node.Self.Valid(r.Now()) {
 		w.wrong("%s enters %s without a valid lease", r.name, m.id)
 	}
 	if newest := is.passes(c.ask, token, slot); token <= newest {

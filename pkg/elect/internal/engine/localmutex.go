@@ -6,7 +6,20 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/pkg/store"
 )
+
+// localMutex is one mutex that this process uses.
+type localMutex struct {
+	id     string
+	m      protocol.Mutex
+	idle   bool         // nothing of it is used here; it is kept for the next call
+	seq    int64        // of the write that change is
+	change store.Change // as sent last: a repeat is the very same
+	timer  mutexTimer
+	// Why the last write and the last read were not answered; nil: they were.
+	unwritten, unread error
+}
 
 // How long a mutex that a call waits for is not looked at when nothing is heard of it. Where the store notifies, looks
 // are only for notifications that were lost.
@@ -91,25 +104,6 @@ func (x *localMutex) waits() bool {
 	return slices.ContainsFunc(x.m.Calls, func(c protocol.MutexCall) bool { return c.Phase == protocol.CallWaiting })
 }
 
-// tick lets time pass.
-func (t *Mutexes) tick(m protocol.Moment) {
-	for _, x := range t.timers.due(m.Now) {
-		if x.idle {
-			t.forget(x)
-			continue
-		}
-		if x.timer.retrying && m.Now.Reached(x.timer.retry, 0) {
-			x.timer.retrying = false
-		}
-		ev := protocol.MutexEvent{Kind: protocol.MutexTicked}
-		if x.timer.looking && m.Now.Reached(x.timer.look, 0) && !x.m.Write.Under && !x.m.Unread {
-			x.timer.look = m.Now.Add(t.timers.nextLook(&x.timer))
-			ev.Kind = protocol.MutexLook
-		}
-		t.step(x, ev, m)
-	}
-}
-
 // due are those whose time has come, in order. A tick sorts only them: most of the time there is none.
 func (t *mutexTimers) due(now protocol.Instant) []*localMutex {
 	var due []*localMutex
@@ -129,21 +123,6 @@ func (t *mutexTimers) wait(now protocol.Instant) (wait time.Duration, ok bool) {
 		}
 	}
 	return wait, ok
-}
-
-// watching says whether the store's notifications are heard. Where they begin, each mutex that a call waits for is
-// looked at: it may have changed before.
-func (t *Mutexes) watching(yes bool, m protocol.Moment) {
-	t.timers.watching = yes
-	for _, x := range sortedMutexes(t.all) {
-		switch {
-		case x.idle:
-			t.forget(x)
-		case x.waits():
-			x.timer.looking = false
-			t.step(x, protocol.MutexEvent{Kind: protocol.MutexLook}, m)
-		}
-	}
 }
 
 // sortedMutexes are mutexes in the order of their ids.
