@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -156,17 +156,17 @@ const MaxText = store.MaxText
 // Sentinels that callers branch on, also as the causes of cancelled contexts (see [context.Cause]).
 var (
 	// ErrLeaseLost says the lease could not be renewed in time, or somebody else owns the key now.
-	ErrLeaseLost = engine.ErrLeaseLost
+	ErrLeaseLost = loop.ErrLeaseLost
 	// ErrReleased says the key is released in order: by Unlock, a hand-over or a drain.
 	ErrReleased = errors.New("lease released")
 	// ErrMaxHold says the maximum hold time is exceeded.
 	ErrMaxHold = errors.New("maximum hold time exceeded")
 	// ErrClosed says the elector is closed or draining and takes no more keys.
-	ErrClosed = engine.ErrClosed
+	ErrClosed = loop.ErrClosed
 	// ErrCapReached says the instance owns as many keys as its cap allows.
 	ErrCapReached = errors.New("cap reached")
 	// ErrNotRunning says the elector has not been started: call Run, or make it with Start.
-	ErrNotRunning = engine.ErrNotRunning
+	ErrNotRunning = loop.ErrNotRunning
 	// ErrInsideRun says that a method would wait for the very run that calls it. Return from the run instead.
 	ErrInsideRun = errors.New("called from inside the run that it would wait for")
 	// ErrNotHeld says this elector does not hold the key, or a mutex was unlocked before.

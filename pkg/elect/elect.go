@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 )
 
 // RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the key
@@ -130,8 +131,8 @@ type Clock interface {
 
 // GoClock is a Clock made of time.Now alone: it does not notice that the machine slept where CLOCK_MONOTONIC does not.
 // Its readings mean something only together with others of the same GoClock. It follows the clock of testing/synctest.
-func GoClock() Clock { return engine.NewGoClock() }
+func GoClock() Clock { return loop.NewGoClock() }
 
 // SystemClock is the machine's CLOCK_MONOTONIC and CLOCK_BOOTTIME where there are such, else [GoClock]. Readings of
 // several processes of one machine can be compared.
-func SystemClock() Clock { return engine.NewSystemClock() }
+func SystemClock() Clock { return loop.NewSystemClock() }

@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -23,7 +24,7 @@ import (
 type Elector struct {
 	cfg    Config
 	claims *claimNames
-	loop   *engine.Loop
+	loop   *loop.Loop
 	// These are touched by the loop's goroutine only.
 	mutexes *mutexCalls
 	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
@@ -46,7 +47,7 @@ func New(cfg Config) (*Elector, error) {
 	}
 	e := &Elector{cfg: cfg, claims: newClaimNames()}
 	e.mutexes = newMutexCalls(e)
-	e.loop = engine.NewLoop(cfg.Store, cfg.Clock, engine.Config{
+	e.loop = loop.New(cfg.Store, cfg.Clock, engine.Config{
 		Params: p, Member: cfg.Member, Predecessors: predecessors(cfg.Predecessors, cfg.Logger), Log: cfg.Logger,
 		Calls: e.mutexes, Reserved: e.reserved, OnStuck: cfg.OnStuck,
 		Observe: func(x engine.Event) { cfg.observe(p, x) },

@@ -10,6 +10,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 )
 
 // valuesOfMutexes is the group of the values that are kept with mutexes. No group's name begins so.
@@ -28,7 +29,7 @@ type Hold struct {
 	// These do not change after the answer.
 	slot  int
 	lease *Lease // nil before it is granted
-	run   *engine.WatchedRun
+	run   *loop.WatchedRun
 
 	// The loop alone touches these.
 	since     protocol.Instant // of the last step
@@ -100,11 +101,11 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	h.check()
 	lost := context.Cause(h.inner)
 	h.end(ErrReleased)
-	loop := h.calls.e.loop
+	l := h.calls.e.loop
 	done := make(chan error, 1)
-	ctx, cancel := releasing.Context(ctx, loop.Params().T)
+	ctx, cancel := releasing.Context(ctx, l.Params().T)
 	defer cancel()
-	loop.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
+	l.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
 	if lost != nil {
 		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)
 	}
@@ -116,9 +117,9 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 		return err
 	case <-ctx.Done():
 		var trouble error
-		_ = loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
+		_ = l.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
 		return fmt.Errorf("%s %.80q: %w", what, h.name, withTrouble(context.Cause(ctx), trouble))
-	case <-loop.Over():
+	case <-l.Over():
 		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)
 	}
 }

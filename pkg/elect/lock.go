@@ -11,6 +11,7 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -37,7 +38,7 @@ func (e *Elector) LockWith(ctx context.Context, key Key, opts LockOptions, run R
 		ctx, cancel = context.WithTimeout(ctx, opts.Wait)
 		defer cancel()
 	}
-	var group *engine.WaiterGroup
+	var group *loop.WaiterGroup
 	if wait {
 		var err error
 		if group, err = e.loop.Enter(ctx, key); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -333,7 +334,7 @@ func (mc *mutexCalls) Became(r engine.MutexResult, m protocol.Moment) {
 func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
 	h.slot = r.Slot
 	h.lease = newLease(mc.e, nil, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
-	h.run = &engine.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: r.Session, Harmless: true}
+	h.run = &loop.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: r.Session, Harmless: true}
 	mc.e.loop.Watch(h.run)
 	mc.e.loop.Begun(h.run)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -30,12 +31,12 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	loop := lease.e.loop
-	ctx, cancel := context.WithCancelCause(context.WithValue(loop.Context(), insideRun{loop}, lease.key))
+	l := lease.e.loop
+	ctx, cancel := context.WithCancelCause(context.WithValue(l.Context(), insideRun{l}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
 	r.mu.Unlock()
-	loop.Go(func() {
+	l.Go(func() {
 		err := errGoexit
 		defer func() {
 			r.mu.Lock()
@@ -81,11 +82,11 @@ func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 }
 
 // insideRun marks the contexts of runs.
-type insideRun struct{ loop *engine.Loop }
+type insideRun struct{ loop *loop.Loop }
 
 // runKey is the key whose run ctx belongs to, if it belongs to one of this elector.
-func runKey(ctx context.Context, loop *engine.Loop) (Key, bool) {
-	key, ok := ctx.Value(insideRun{loop}).(Key)
+func runKey(ctx context.Context, of *loop.Loop) (Key, bool) {
+	key, ok := ctx.Value(insideRun{of}).(Key)
 	return key, ok
 }
 
@@ -95,7 +96,7 @@ type keyRun struct {
 	key     Key
 	first   Runnable
 	lease   *Lease // nil until it starts
-	active  []*engine.WatchedRun
+	active  []*loop.WatchedRun
 	started chan<- lockResult // the caller of Lock; nil: none, or answered
 	freed   []chan<- error    // callers of Unlock
 	advance chan<- advanceResult
@@ -123,24 +124,24 @@ func (r *keyRun) Start(s engine.Start, status TaskStatus) {
 
 // begin starts a run: the first one, or another under the lease of a key that runs.
 func (r *keyRun) begin(next Runnable) {
-	loop := r.e.loop
-	a := &engine.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
+	l := r.e.loop
+	a := &loop.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
-	loop.Watch(a)
+	l.Watch(a)
 	next.Start(r.lease, func(err error) {
-		loop.Unwatch(a)
-		loop.Post(func(n *engine.Engine) {
+		l.Unwatch(a)
+		l.Post(func(n *engine.Engine) {
 			if err != nil {
 				r.e.cfg.Logger.V(1).Info("A run ended", "key", r.key, "error", err.Error())
 			}
 			r.returned(n, a)
 		})
 	})
-	loop.Begun(a)
+	l.Begun(a)
 }
 
 // returned takes note of the end of a run. When the last of a key has ended the key goes on.
-func (r *keyRun) returned(n *engine.Engine, a *engine.WatchedRun) {
+func (r *keyRun) returned(n *engine.Engine, a *loop.WatchedRun) {
 	i := slices.Index(r.active, a)
 	if i < 0 {
 		return // it has said so before, which must not pass for the end of another run
@@ -274,7 +275,7 @@ func (r *keyRun) underWay(n *engine.Engine) error {
 	if len(r.active) > 0 {
 		return nil
 	}
-	trouble := n.Keys.Held.Trouble(r.key)
+	trouble := n.Keys.Held.WriteTrouble(r.key)
 	if trouble == nil {
 		return nil
 	}

@@ -146,8 +146,8 @@ func (a *audit) listed(locks []*record.Lock, held func(record.Key) bool, settled
 	}
 }
 
-// Known is what the cache holds.
-type Known interface {
+// cachedLocks are what the cache holds.
+type cachedLocks interface {
 	Lock(key record.Key) *record.Lock // nil: not known
 	Each(do func(*record.Lock))
 }
@@ -158,7 +158,7 @@ type Known interface {
 // A lock at a lower revision than is known is a stale list, or somebody restored it. One that is known as unowned, or a
 // dead session's, and was not listed may have been deleted. Nothing else shows that, and replicas that differ about its
 // last owner would wait for each other.
-func (a *audit) swept(locks []*record.Lock, ok bool, known Known, held func(record.Key) bool) []*record.Lock {
+func (a *audit) swept(locks []*record.Lock, ok bool, known cachedLocks, held func(record.Key) bool) []*record.Lock {
 	alive := a.sweep.alive
 	a.sweep.busy, a.sweep.alive, a.sweep.due = false, nil, !ok
 	if !ok {

@@ -23,8 +23,8 @@ type Cache struct {
 	looked    uint64 // the newest of them that has been read
 	out       *Effects
 
-	members   // what sessions say of themselves
-	refresher // what is to be read, and when
+	memberTable // what sessions say of themselves
+	refresher   // what is to be read, and when
 }
 
 // NewCache is a cache that knows nothing and wants to read everything.
@@ -209,22 +209,22 @@ func sameLock(a, b *record.Lock) bool {
 	return x == y && (was == is || was != nil && is != nil && *was == *is)
 }
 
-// members are what sessions say of themselves. The zero value has read nothing.
-type members struct {
+// memberTable is what sessions say of themselves. The zero value has read nothing.
+type memberTable struct {
 	bySession map[string]record.Member // nil: not read yet
 }
 
 // Member is what a session says of itself.
-func (m *members) Member(session string) (record.Member, bool) {
+func (m *memberTable) Member(session string) (record.Member, bool) {
 	member, ok := m.bySession[session]
 	return member, ok
 }
 
 // Members are the sessions that have said something of themselves, in no order.
-func (m *members) Members() iter.Seq[string] { return maps.Keys(m.bySession) }
+func (m *memberTable) Members() iter.Seq[string] { return maps.Keys(m.bySession) }
 
 // ForgetMembers forgets what these sessions said of themselves.
-func (m *members) ForgetMembers(sessions ...string) {
+func (m *memberTable) ForgetMembers(sessions ...string) {
 	for _, id := range sessions {
 		delete(m.bySession, id)
 	}
@@ -232,7 +232,7 @@ func (m *members) ForgetMembers(sessions ...string) {
 
 // LongestLease is the largest T of all members known. A session whose document is missing may be anyone's, also one
 // that was never seen here. As long as the members have not been read its lease may be of any length.
-func (m *members) LongestLease() time.Duration {
+func (m *memberTable) LongestLease() time.Duration {
 	if m.bySession == nil {
 		return math.MaxInt64
 	}
@@ -245,7 +245,7 @@ func (m *members) LongestLease() time.Duration {
 
 // replaceMembers takes what a reading found; nil: members were not read. Of broken sessions the document is malformed:
 // what was known of them stays.
-func (m *members) replaceMembers(found map[string]record.Member, broken []string) {
+func (m *memberTable) replaceMembers(found map[string]record.Member, broken []string) {
 	if found == nil {
 		return
 	}
@@ -331,7 +331,6 @@ func (c *Cache) Plan(now protocol.Instant) (plan RefreshPlan, ok bool) {
 	}
 	c.begun++
 	plan = RefreshPlan{
-		Full: wanted.full, Members: wanted.members, Overrides: wanted.overrides,
 		number: c.begun, begun: now, wanted: wanted, tracked: c.tracked, counts: maps.Clone(c.counts),
 		groups: make(map[string]trackedGroup, len(c.groups)), skew: c.skew.most(), counter: c.floors.counter,
 	}

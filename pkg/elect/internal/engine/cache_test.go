@@ -109,7 +109,7 @@ func TestAFailedRefreshIsWantedAgainWhole(t *testing.T) {
 	c := testCache(t, "g")
 	p, _ := c.Plan(testAt(0))
 	c.Failed(p, time.Second, testAt(0))
-	if p, ok := c.Plan(testAt(30 * time.Second)); !ok || !p.Members || !p.Overrides {
+	if p, ok := c.Plan(testAt(30 * time.Second)); !ok || !p.wanted.members || !p.wanted.overrides {
 		t.Errorf("plan %+v, %v", p, ok)
 	}
 }
@@ -255,7 +255,7 @@ func TestASkewedClockWidensWhatIsReadAgain(t *testing.T) {
 	refreshCache(t, c, 0, map[string]int64{"g": 3}, record.Lock{Key: "g/1", Rev: 50_000})
 	c.Skewed(30_000)
 	p, ok := c.Plan(testAt(time.Second))
-	if !ok || !p.Full {
+	if !ok || !p.wanted.full {
 		t.Fatalf("plan %+v, %v: what was read so far may have missed changes", p, ok)
 	}
 	c.Failed(p, time.Millisecond, testAt(time.Second))
@@ -327,7 +327,7 @@ func TestEventsAreNewsWithoutAReading(t *testing.T) {
 }
 
 func TestMembersStayWhereTheirDocumentIsMalformed(t *testing.T) {
-	var m members
+	var m memberTable
 	if m.LongestLease() != math.MaxInt64 {
 		t.Error("a lease is known before the members were read")
 	}

@@ -4,7 +4,7 @@
 // time. What is to be done they add to the [Effects] that all of them share. Components never call each other: the
 // [Engine] carries each effect to another component or to one of the interfaces of [Config].
 //
-//   - [Self] is this process's own session, and [Member] what the instance says of itself.
+//   - [Self] is this process's own session, and its Member what the instance says of itself.
 //   - [Peers] are the other sessions: which of them live, which are dead, and when the store was away.
 //   - [Keys] are the keys that this process holds or claims, each with its machine and the write under way. Its claims
 //     decide what may be claimed, and make the writes of locks that are not held here.
@@ -18,10 +18,8 @@
 //     that asks for.
 //
 // A caller hands over one event after the other, calls [Engine.Settle] after each, and [Engine.Tick] after a few of
-// them and whenever [Engine.Sleep] has passed. [Loop] does so with goroutines, timers and a store: it is the only
-// select, it alone has the engine, and whoever needs the engine hands the loop a function to call with it. It has the
-// store operations (read, list, apply, watch), the calls that wait for a key, and a watchdog, which ends runs at their
-// deadlines where the loop is held up. A simulation drives engines with a queue of events.
+// them and whenever [Engine.Sleep] has passed. Package loop does so with goroutines, timers and a store, and a
+// simulation with a queue of events.
 //
 // # The way of an event
 //
@@ -44,7 +42,7 @@
 //
 // What happens at a missed heartbeat? [Self].Tick, in session.go, repeats the write after T/40. protocol.Lease says
 // when D and X come. At D the session's machine says CancelTasks: Session.act makes an effect for all keys of it, and
-// [Keys].All stops each key's run. A held-up loop does not delay that: watchdog.due, in watchdog.go, stops runs at D
+// [Keys].All stops each key's run. A held-up loop does not delay that: watchdog.due, in package loop, stops runs at D
 // and reports those that are left at X. The other sessions count T from the last heartbeat that they saw: [Peers].Tick,
 // in peers.go, lets protocol.Peer kill it then.
 //

@@ -45,7 +45,7 @@ type Engine struct {
 
 	cfg     Config
 	sender  *sender
-	reads   reads
+	reads   readQueue
 	heart   *heart
 	auditor *auditor
 	out     *Effects
@@ -73,7 +73,7 @@ func New(c Config) *Engine {
 		audit: newAudit(e.out, c.Params, now), sender: e.sender, cache: c.Cache, self: e.Self, peers: e.Peers,
 		keys: e.Keys, outbox: e.Outbox, wake: c.Wake, log: c.Log, clock: c.Clock, moment: e.Moment,
 	}
-	e.reads = reads{
+	e.reads = readQueue{
 		sender: e.sender, cache: c.Cache, held: e.Keys, table: e.Mutexes, auditor: e.auditor, moment: e.Moment,
 	}
 	e.Keys.setLimits(limitsOf(e.Self.Member.Record()))

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -145,6 +147,9 @@ func CounterOf(key record.Key) string {
 	}
 	return key.Group()
 }
+
+// ErrLineage says that a reply shows another lineage of the store than what is known belongs to.
+var ErrLineage = errors.New("the store follows another lineage than is known here, after a failover perhaps")
 
 // sender sends requests to the store, for all components.
 type sender struct {

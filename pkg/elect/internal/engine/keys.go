@@ -120,8 +120,8 @@ func (k heldKeys) Work(key record.Key) Work {
 	return nil
 }
 
-// Trouble is the last error of the store that keeps a claim or a write of the key waiting; nil: none does.
-func (k heldKeys) Trouble(key record.Key) error {
+// WriteTrouble is the last error of the store that keeps a claim or a write of the key waiting; nil: none does.
+func (k heldKeys) WriteTrouble(key record.Key) error {
 	if h := k[key]; h != nil {
 		return h.trouble()
 	}

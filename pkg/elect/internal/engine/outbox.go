@@ -89,7 +89,7 @@ func (o *Outbox) flush(m protocol.Moment) {
 	}
 	if due := o.counters.next(m.Now); len(due) > 0 {
 		o.send(ApplyRequest{Op: "increment", Changes: o.increments(due)}, func(a Answer) {
-			o.counters.done(due, !slices.ContainsFunc(a.Outcomes, unanswered), o.moment().Now)
+			o.counters.done(due, !slices.ContainsFunc(a.Outcomes, toRepeat), o.moment().Now)
 		})
 	}
 	// Events are for people: what they are about goes first.
@@ -114,7 +114,7 @@ func (o *Outbox) sendEvents(m protocol.Moment) {
 
 // sendBatch sends the writes of keys.
 func (o *Outbox) sendBatch(batch writeBatch) {
-	changes := o.keys.prepare(batch.Keys, o.moment())
+	changes := o.keys.prepare(batch.keys, o.moment())
 	if len(changes) == 0 {
 		o.keyWrites.done(batch)
 		return
@@ -131,8 +131,8 @@ func (o *Outbox) sendBatch(batch writeBatch) {
 
 // sendMutexes sends the writes of mutexes.
 func (o *Outbox) sendMutexes(batch writeBatch) {
-	ids := make([]string, len(batch.Keys))
-	for i, key := range batch.Keys {
+	ids := make([]string, len(batch.keys))
+	for i, key := range batch.keys {
 		ids[i] = string(key)
 	}
 	changes := o.mutexTable.prepare(ids, o.moment())
@@ -149,8 +149,8 @@ func (o *Outbox) sendMutexes(batch writeBatch) {
 	})
 }
 
-// unanswered says whether a change is to be sent again. One that the store can never take is not.
-func unanswered(out store.Outcome) bool {
+// toRepeat reports whether a change is to be sent again. One that the store can never take is not.
+func toRepeat(out store.Outcome) bool {
 	return out.Err != nil && record.StatusOf(out) != protocol.Unwritable
 }
 
@@ -170,9 +170,9 @@ func (o *Outbox) increments(due []counterIncrement) []store.Change {
 	return changes
 }
 
-// lastIncrements notify others of what was released at the very end: there is no next Tick that would.
-func (o *Outbox) lastIncrements() []store.Change { return o.increments(o.counters.rest()) }
+// LastIncrements notify others of what was released at the very end: there is no next Tick that would.
+func (o *Outbox) LastIncrements() []store.Change { return o.increments(o.counters.rest()) }
 
-// lastEvents are those that were not written yet. They come after the last increments, and [record.EventsWritten]
+// LastEvents are those that were not written yet. They come after the last increments, and [record.EventsWritten]
 // after them.
-func (o *Outbox) lastEvents() []store.Change { return o.events.rest(o.session.IDs()) }
+func (o *Outbox) LastEvents() []store.Change { return o.events.rest(o.session.IDs()) }

@@ -107,7 +107,7 @@ func TestEventsWaitForAnOpenSession(t *testing.T) {
 	if len(s.sent.ops) > 0 {
 		t.Fatalf("sent %q for a session that is lost", s.sent.ops)
 	}
-	if rest := s.lastEvents(); len(rest) != 1 {
+	if rest := s.LastEvents(); len(rest) != 1 {
 		t.Errorf("%d events are left at the end, want 1", len(rest))
 	}
 }
@@ -127,7 +127,7 @@ func TestIncrementsAreRepeatedUntilAnswered(t *testing.T) {
 		}
 	}
 	s.sent.answer(store.Applied)
-	if left := s.lastIncrements(); len(left) > 0 {
+	if left := s.LastIncrements(); len(left) > 0 {
 		t.Errorf("%+v are left", left)
 	}
 }

@@ -23,8 +23,8 @@ type writeQueue struct {
 
 // writeBatch is a list of keys whose writes go out together.
 type writeBatch struct {
-	Keys   []record.Key
-	Report bool
+	keys   []record.Key
+	report bool
 }
 
 // add puts a key's write into the queue.
@@ -45,24 +45,24 @@ func (b *writeQueue) next() (batch writeBatch, ok bool) {
 	from := &b.owners
 	if len(b.owners) == 0 {
 		from = &b.reports
-		batch.Report = true
+		batch.report = true
 	}
 	// One batch of reports at a time: a release may wait for one of them.
-	if b.flying >= maxInFlight || len(*from) == 0 || batch.Report && b.reporting {
+	if b.flying >= maxInFlight || len(*from) == 0 || batch.report && b.reporting {
 		return writeBatch{}, false
 	}
 	n := min(len(*from), store.MaxBatch)
-	batch.Keys = (*from)[:n:n]
+	batch.keys = (*from)[:n:n]
 	*from = (*from)[n:]
 	b.flying++
-	b.reporting = b.reporting || batch.Report
+	b.reporting = b.reporting || batch.report
 	return batch, true
 }
 
 // done says that a batch is not under way any more.
 func (b *writeQueue) done(batch writeBatch) {
 	b.flying--
-	b.reporting = b.reporting && !batch.Report
+	b.reporting = b.reporting && !batch.report
 }
 
 const (

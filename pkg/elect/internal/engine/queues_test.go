@@ -15,11 +15,11 @@ func TestOwnersGoBeforeReportsAndTogether(t *testing.T) {
 	b.add("g/1", false)
 	b.add("g/2", false)
 	first, ok := b.next()
-	if !ok || first.Report || !slices.Equal(first.Keys, []record.Key{"g/1", "g/2"}) {
+	if !ok || first.report || !slices.Equal(first.keys, []record.Key{"g/1", "g/2"}) {
 		t.Fatalf("first: %+v, %v", first, ok)
 	}
 	second, ok := b.next()
-	if !ok || !second.Report {
+	if !ok || !second.report {
 		t.Fatalf("second: %+v, %v", second, ok)
 	}
 	b.add("g/r2", true)
@@ -44,7 +44,7 @@ func TestAtMostFourBatchesAreUnderWay(t *testing.T) {
 	}
 	b.done(writeBatch{})
 	batch, ok := b.next()
-	if !ok || len(batch.Keys) != 2 {
+	if !ok || len(batch.keys) != 2 {
 		t.Errorf("what came up meanwhile goes out together: %+v", batch)
 	}
 }
@@ -56,8 +56,8 @@ func TestALargeQueueIsCutIntoBatches(t *testing.T) {
 	}
 	first, _ := b.next()
 	second, _ := b.next()
-	if len(first.Keys) != store.MaxBatch || len(second.Keys) != 1 {
-		t.Errorf("%d and %d keys", len(first.Keys), len(second.Keys))
+	if len(first.keys) != store.MaxBatch || len(second.keys) != 1 {
+		t.Errorf("%d and %d keys", len(first.keys), len(second.keys))
 	}
 }
 

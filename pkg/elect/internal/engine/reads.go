@@ -8,8 +8,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// reads are the documents to be read together: what one event asks for goes out in few requests.
-type reads struct {
+// readQueue has the documents to be read together: what one event asks for goes out in few requests.
+type readQueue struct {
 	sender  *sender
 	cache   SharedCache
 	held    *Keys
@@ -28,7 +28,7 @@ type reads struct {
 }
 
 // flush sends the reads that have been gathered.
-func (rs *reads) flush() {
+func (rs *readQueue) flush() {
 	keys, mutexes, suspects := rs.keys, rs.mutexes, rs.suspects
 	rs.keys, rs.mutexes, rs.suspects = nil, nil, nil
 	for batch := range slices.Chunk(keys, store.MaxBatch) {
@@ -48,7 +48,7 @@ func (rs *reads) flush() {
 }
 
 // readMutexes reads mutexes, with the high-water mark of deleted ones where one is absent.
-func (rs *reads) readMutexes(ids []string) {
+func (rs *readQueue) readMutexes(ids []string) {
 	r := ReadRequest{Kind: store.KindMutex, IDs: ids, Counters: []string{record.GroupMutexes}}
 	rs.sender.read(r, func(a Answer) {
 		m := rs.moment()
@@ -63,7 +63,7 @@ func (rs *reads) readMutexes(ids []string) {
 }
 
 // readLocks reads the locks that were named since the last request. What cannot be read is looked for.
-func (rs *reads) readLocks() {
+func (rs *readQueue) readLocks() {
 	all := slices.Compact(slices.Sorted(slices.Values(rs.named)))
 	ids := all[:min(len(all), store.MaxBatch)]
 	rs.named, rs.readNamed = all[len(ids):], true

@@ -9,8 +9,6 @@ import (
 
 // RefreshPlan says what is to be read: the counters, then what they say has changed.
 type RefreshPlan struct {
-	Full, Members, Overrides bool
-
 	number  uint64 // counts refreshes from 1
 	begun   protocol.Instant
 	wanted  readWant
@@ -23,8 +21,20 @@ type RefreshPlan struct {
 
 func (RefreshPlan) listRequest() {}
 
-// Changed says whether a counter has moved since it was last read.
-func (p RefreshPlan) Changed(counter string, count int64) bool { return p.counts[counter] != count }
+// WantsMembers reports whether the members are to be read, now that the counters stand at counts.
+func (p RefreshPlan) WantsMembers(counts map[string]int64) bool {
+	return p.wanted.members || p.wanted.full || p.moved(counterMembers, counts)
+}
+
+// WantsOverrides reports whether the overrides are to be read, likewise.
+func (p RefreshPlan) WantsOverrides(counts map[string]int64) bool {
+	return p.wanted.overrides || p.wanted.full || p.moved(counterOverrides, counts)
+}
+
+// moved reports whether a counter has moved since it was last read.
+func (p RefreshPlan) moved(counter string, counts map[string]int64) bool {
+	return p.counts[counter] != counts[counter]
+}
 
 // From is the revision from which the locks of a group are to be read. ok is false when they need not be. Of the
 // reading only what the store said with the counters is needed.
@@ -42,7 +52,7 @@ func (p RefreshPlan) From(name string, r Reading) (rev int64, ok bool) {
 	return min(g.maxRev, g.read, r.Clock) - readOverlap - p.skew, true
 }
 
-func (p RefreshPlan) full(name string) bool { return p.Full || !p.groups[name].loaded }
+func (p RefreshPlan) full(name string) bool { return p.wanted.full || !p.groups[name].loaded }
 
 // Groups lists the groups that were tracked when the plan was made, in no order.
 func (p RefreshPlan) Groups() []string {

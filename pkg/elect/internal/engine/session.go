@@ -10,7 +10,7 @@ import (
 
 // Self is this process's session, and after its end the next one. It is not safe for concurrent use.
 type Self struct {
-	Member Member // what the instance says of itself, beside the session
+	Member memberDoc // what the instance says of itself, beside the session
 
 	p        protocol.Params
 	newID    func() string
@@ -46,7 +46,7 @@ func (s *drainState) awaitsTakers() (since protocol.Instant, ok bool) {
 // newSelf is a process that is about to open its first session. newID gives names of sessions, each never used
 // before.
 func newSelf(out *Effects, p protocol.Params, m record.Member, newID func() string) *Self {
-	o := &Self{out: out, p: p, newID: newID, Member: Member{retry: p.Retry, record: m.Clone()}}
+	o := &Self{out: out, p: p, newID: newID, Member: memberDoc{retry: p.Retry, record: m.Clone()}}
 	o.begin()
 	return o
 }
@@ -271,8 +271,8 @@ func withoutCopies(w protocol.SessionWrite) protocol.SessionWrite {
 	return w
 }
 
-// Member is what the instance says of itself, and the document that others read. It is not safe for concurrent use.
-type Member struct {
+// memberDoc is what the instance says of itself, and the document that others read. It is not safe for concurrent use.
+type memberDoc struct {
 	ids     *record.WriterIDs
 	retry   time.Duration
 	record  record.Member
@@ -284,14 +284,14 @@ type Member struct {
 }
 
 // begin begins the member of another session.
-func (m *Member) begin(ids *record.WriterIDs, lease time.Duration) {
+func (m *memberDoc) begin(ids *record.WriterIDs, lease time.Duration) {
 	m.ids = ids
 	m.record.Session, m.record.Rev, m.record.LeaseMS = ids.Session, 0, lease.Milliseconds()
 	m.dirty, m.flying, m.write, m.retryAt = true, false, nil, protocol.Instant{}
 }
 
 // due is the write that brings the document up to date, if one is due: an unanswered one again, as it was.
-func (m *Member) due(at protocol.Moment) *store.Change {
+func (m *memberDoc) due(at protocol.Moment) *store.Change {
 	if m.opened == 0 && at.Rev != 0 { // by no other clock than the store's: it says which of two revisions is newer
 		m.opened, m.dirty = at.Clock, true
 	}
@@ -310,13 +310,13 @@ func (m *Member) due(at protocol.Moment) *store.Change {
 }
 
 // Record is what the instance says of itself.
-func (m *Member) Record() record.Member { return m.record }
+func (m *memberDoc) Record() record.Member { return m.record }
 
 // readable says whether others can read it.
-func (m *Member) readable() bool { return m.record.Rev > 0 }
+func (m *memberDoc) readable() bool { return m.record.Rev > 0 }
 
 // Set changes what the instance says of itself. Session, Rev, Instance, Opened and LeaseMS stay as they are.
-func (m *Member) Set(r record.Member) {
+func (m *memberDoc) Set(r record.Member) {
 	was := m.record
 	r = r.Clone()
 	r.Session, r.Rev, r.Instance, r.Opened, r.LeaseMS = was.Session, was.Rev, was.Instance, was.Opened, was.LeaseMS
@@ -325,7 +325,7 @@ func (m *Member) Set(r record.Member) {
 
 // answered takes the outcome of a write. One that the store cannot take at all is not repeated. It reports whether
 // others are to look.
-func (m *Member) answered(change store.Change, out store.Outcome, now protocol.Instant) bool {
+func (m *memberDoc) answered(change store.Change, out store.Outcome, now protocol.Instant) bool {
 	if change.Doc.ID != m.ids.Session {
 		return false
 	}
@@ -348,7 +348,7 @@ func (m *Member) answered(change store.Change, out store.Outcome, now protocol.I
 
 // found takes what others read as this instance's member, asked for when its revision was rev; doc is nil when it is
 // absent. It reports whether the document was deleted or edited: then it is written again.
-func (m *Member) found(session string, rev int64, doc *store.Doc) bool {
+func (m *memberDoc) found(session string, rev int64, doc *store.Doc) bool {
 	if session != m.ids.Session || m.flying || m.dirty || m.write != nil || m.record.Rev != rev {
 		return false
 	}

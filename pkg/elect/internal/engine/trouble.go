@@ -29,7 +29,7 @@ func (t Trouble) Look() error { return cmp.Or(t.heart.unseen, t.self.trouble) }
 
 // Key returns the last error of the store that keeps a key waiting.
 func (t Trouble) Key(key record.Key) error {
-	return cmp.Or(t.keys.Held.Trouble(key), t.self.trouble, t.heart.unseen)
+	return cmp.Or(t.keys.Held.WriteTrouble(key), t.self.trouble, t.heart.unseen)
 }
 
 // Mutex returns the last error of the store that keeps the calls for a mutex waiting.
@@ -40,7 +40,7 @@ func (t Trouble) Mutex(id string) error {
 // Closing returns the last error of the store that keeps the session from ending.
 func (t Trouble) Closing() (err error) {
 	for _, key := range slices.Sorted(maps.Keys(t.keys.Held)) {
-		err = cmp.Or(err, t.keys.Held.Trouble(key))
+		err = cmp.Or(err, t.keys.Held.WriteTrouble(key))
 	}
 	for _, x := range sortedMutexes(t.mutexes.all) {
 		err = cmp.Or(err, t.mutexes.trouble(x.id))

@@ -1,8 +1,6 @@
-package engine
+package loop
 
-import (
-	"testing"
-)
+import "testing"
 
 func closed(ch <-chan struct{}) bool {
 	select {

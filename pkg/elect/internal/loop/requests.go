@@ -1,27 +1,42 @@
-package engine
+package loop
 
 import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
 // requests is the engine's store: it runs store operations asynchronously, each in a goroutine of its own, its result
 // in the loop.
-type requests struct{ *Loop }
+type requests struct {
+	ctx     context.Context //nolint:containedctx // of all that runs asynchronously
+	work    *sync.WaitGroup
+	box     *mailbox
+	docs    Documents
+	lineage *Lineage
+	times   *storeClock
+	params  protocol.Params
+	log     logr.Logger
+	observe func(engine.Event)
+	session func() string // the session that holds the lease; empty before the first
+}
 
-var _ Store = requests{}
+var _ engine.Store = requests{}
 
 // do runs one store operation, limited in time, and then its result in the loop.
 func (c requests) do(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
 	c.long(op, func(ctx context.Context, docs Documents) (func(), error) {
-		ctx, cancel := context.WithTimeout(ctx, c.cfg.Params.Op)
+		ctx, cancel := context.WithTimeout(ctx, c.params.Op)
 		defer cancel()
 		return do(ctx, docs)
 	})
@@ -31,23 +46,23 @@ func (c requests) do(op string, do func(ctx context.Context, docs Documents) (th
 func (c requests) long(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
 	docs := c.docs.DecidedOn(c.lineage.now())
 	c.work.Go(func() {
-		begin := c.clock.Now()
+		begin := c.times.Now()
 		then, err := do(c.ctx, docs)
-		c.observe(StoreOperation{Op: op, Took: c.clock.Now().HolderElapsed(begin), Err: err})
-		c.post(func(*Engine) { then() })
+		c.observe(engine.StoreOperation{Op: op, Took: c.times.Now().HolderElapsed(begin), Err: err})
+		c.box.post(func(*engine.Engine) { then() })
 	})
 }
 
 // Read implements [engine.Store].
-func (c requests) Read(r ReadRequest, then func(Answer)) {
-	c.do("read", answer(then, func(ctx context.Context, docs Documents) Answer { return c.read(ctx, docs, r) }))
+func (c requests) Read(r engine.ReadRequest, then func(engine.Answer)) {
+	c.do("read", answer(then, func(ctx context.Context, docs Documents) engine.Answer { return c.read(ctx, docs, r) }))
 }
 
 // read reads documents, and then the counters. A deletion raises the counter of the document first.
-func (c requests) read(ctx context.Context, docs Documents, r ReadRequest) (a Answer) {
+func (c requests) read(ctx context.Context, docs Documents, r engine.ReadRequest) (a engine.Answer) {
 	var reply store.Reply
 	reply, a.Err = docs.store.Read(ctx, r.Kind, r.IDs...)
-	a.Arrived = c.clock.Now()
+	a.Arrived = c.times.Now()
 	found := make(map[string]*store.Doc, len(reply.Docs))
 	for i := range reply.Docs {
 		found[reply.Docs[i].ID] = &reply.Docs[i]
@@ -80,27 +95,27 @@ func (c requests) read(ctx context.Context, docs Documents, r ReadRequest) (a An
 }
 
 // List implements [engine.Store].
-func (c requests) List(r ListRequest, then func(Answer)) {
+func (c requests) List(r engine.ListRequest, then func(engine.Answer)) {
 	switch r := r.(type) {
-	case SessionPoll:
-		c.do("observe", answer(then, func(ctx context.Context, docs Documents) Answer {
+	case engine.SessionPoll:
+		c.do("observe", answer(then, func(ctx context.Context, docs Documents) engine.Answer {
 			return c.poll(ctx, docs, r)
 		}))
-	case CountOwned:
-		c.do("count", answer(then, func(ctx context.Context, docs Documents) Answer {
+	case engine.CountOwned:
+		c.do("count", answer(then, func(ctx context.Context, docs Documents) engine.Answer {
 			return count(ctx, docs, r)
 		}))
-	case ListOwned:
-		c.long("list", answer(then, func(ctx context.Context, docs Documents) (a Answer) {
+	case engine.ListOwned:
+		c.long("list", answer(then, func(ctx context.Context, docs Documents) (a engine.Answer) {
 			a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Sessions: []string{r.Session}})
 			return a
 		}))
-	case ListUnowned:
-		c.long("sweep", answer(then, func(ctx context.Context, docs Documents) Answer {
+	case engine.ListUnowned:
+		c.long("sweep", answer(then, func(ctx context.Context, docs Documents) engine.Answer {
 			return sweep(ctx, docs, r)
 		}))
-	case RefreshPlan:
-		c.long("refresh", answer(then, func(ctx context.Context, docs Documents) (a Answer) {
+	case engine.RefreshPlan:
+		c.long("refresh", answer(then, func(ctx context.Context, docs Documents) (a engine.Answer) {
 			a.Reading, a.Err = docs.refresh(ctx, r)
 			return a
 		}))
@@ -109,7 +124,7 @@ func (c requests) List(r ListRequest, then func(Answer)) {
 
 // answer has then called in the loop with what do returns.
 func answer(
-	then func(Answer), do func(ctx context.Context, docs Documents) Answer,
+	then func(engine.Answer), do func(ctx context.Context, docs Documents) engine.Answer,
 ) func(ctx context.Context, docs Documents) (func(), error) {
 	return func(ctx context.Context, docs Documents) (func(), error) {
 		a := do(ctx, docs)
@@ -117,21 +132,21 @@ func answer(
 	}
 }
 
-func (c requests) poll(ctx context.Context, docs Documents, r SessionPoll) Answer {
+func (c requests) poll(ctx context.Context, docs Documents, r engine.SessionPoll) engine.Answer {
 	found, err := docs.listSessions(ctx, r)
-	a := Answer{Err: err, Arrived: c.clock.Now(), Sessions: make([]record.Session, len(found))}
+	a := engine.Answer{Err: err, Arrived: c.times.Now(), Sessions: make([]record.Session, len(found))}
 	for i, d := range found {
 		a.Sessions[i] = docs.decodeSession(d)
 	}
 	return a
 }
 
-func count(ctx context.Context, docs Documents, r CountOwned) Answer {
+func count(ctx context.Context, docs Documents, r engine.CountOwned) engine.Answer {
 	reply, err := docs.store.List(ctx, store.KindLock, store.Query{Sessions: []string{r.Session}, CountOnly: true})
-	return Answer{Total: reply.Total, Err: err}
+	return engine.Answer{Total: reply.Total, Err: err}
 }
 
-func sweep(ctx context.Context, docs Documents, r ListUnowned) (a Answer) {
+func sweep(ctx context.Context, docs Documents, r engine.ListUnowned) (a engine.Answer) {
 	if a.Locks, a.Err = docs.decodedLocks(ctx, store.Query{Others: r.Alive, Unsuspended: true}); a.Err != nil {
 		return a
 	}
@@ -144,9 +159,9 @@ func sweep(ctx context.Context, docs Documents, r ListUnowned) (a Answer) {
 }
 
 // Apply implements [engine.Store]. What refusals show is decoded here, outside the loop.
-func (c requests) Apply(r ApplyRequest, then func(Answer)) {
+func (c requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 	c.do(r.Op, func(ctx context.Context, docs Documents) (func(), error) {
-		sent := c.clock.Now()
+		sent := c.times.Now()
 		var outs []store.Outcome
 		if !r.InOrder {
 			var err error
@@ -161,7 +176,7 @@ func (c requests) Apply(r ApplyRequest, then func(Answer)) {
 		if r.Op == "heartbeat" {
 			c.heartbeatDone(sent, outs[len(outs)-1].Err)
 		}
-		a := Answer{
+		a := engine.Answer{
 			Outcomes: outs, Locks: make([]*record.Lock, len(outs)), Mutexes: make([]*protocol.MutexDoc, len(outs)),
 		}
 		for i, out := range outs {
@@ -178,19 +193,10 @@ func (c requests) Apply(r ApplyRequest, then func(Answer)) {
 }
 
 func (c requests) heartbeatDone(sent protocol.Instant, err error) {
-	c.observe(HeartbeatAnswered{Took: c.clock.Now().HolderElapsed(sent), Err: err})
+	c.observe(engine.HeartbeatAnswered{Took: c.times.Now().HolderElapsed(sent), Err: err})
 	if err != nil {
-		c.cfg.Log.V(1).Info("Heartbeat failed", "session", c.Session(), "error", err.Error())
+		c.log.V(1).Info("Heartbeat failed", "session", c.session(), "error", err.Error())
 	}
-}
-
-func firstError(outs []store.Outcome, err error) error {
-	for _, o := range outs {
-		if err == nil {
-			err = o.Err
-		}
-	}
-	return err
 }
 
 // watch hands the store's notifications to the loop, for as long as there are any. Where the store has none, the
@@ -199,9 +205,9 @@ func (c requests) watch() {
 	c.work.Go(func() {
 		logged := false // the first of a row of failures is logged: without a watch all works, only later
 		for c.ctx.Err() == nil {
-			session := c.Session()
+			session := c.session()
 			ctx, cancel := context.WithCancel(c.ctx)
-			slow := time.AfterFunc(c.cfg.Params.Op, cancel) // opening it is a store operation as any other
+			slow := time.AfterFunc(c.params.Op, cancel) // opening it is a store operation as any other
 			notifications, err := c.docs.store.Watch(ctx, store.Interest{Session: session})
 			slow.Stop()
 			if errors.Is(err, store.ErrCannotWatch) {
@@ -212,16 +218,16 @@ func (c requests) watch() {
 			case err == nil:
 				if logged {
 					logged = false
-					c.cfg.Log.Info("The store is watched again")
+					c.log.Info("The store is watched again")
 				}
 				c.deliver(ctx, session, notifications)
 			case !logged && c.ctx.Err() == nil:
 				logged = true
-				c.cfg.Log.Error(err, "Cannot watch the store: looking now and then until it can")
+				c.log.Error(err, "Cannot watch the store: looking now and then until it can")
 			}
 			cancel()
-			c.post(func(n *Engine) { n.Notified(Notification{Broken: true}) })
-			_ = sleep.For(c.ctx, c.cfg.Params.Retry) // the loop looks at ctx
+			c.box.post(func(n *engine.Engine) { n.Notified(engine.Notification{Broken: true}) })
+			_ = sleep.For(c.ctx, c.params.Retry) // the loop looks at ctx
 		}
 	})
 }
@@ -235,8 +241,8 @@ func (c requests) deliver(ctx context.Context, session string, notifications <-c
 				return
 			}
 			decoded := c.decode(notification)
-			c.post(func(n *Engine) { n.Notified(decoded) })
-			if c.Session() != session {
+			c.box.post(func(n *engine.Engine) { n.Notified(decoded) })
+			if c.session() != session {
 				return
 			}
 		case <-ctx.Done():
@@ -246,8 +252,8 @@ func (c requests) deliver(ctx context.Context, session string, notifications <-c
 }
 
 // decode reads what a notification says, outside the loop.
-func (c requests) decode(x store.Notification) Notification {
-	n := Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.clock.Now()}
+func (c requests) decode(x store.Notification) engine.Notification {
+	n := engine.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.times.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
 	case x.Kind == store.KindSession:
@@ -261,4 +267,26 @@ func (c requests) decode(x store.Notification) Notification {
 		n.Mutex = c.docs.foundMutex(x.Doc)
 	}
 	return n
+}
+
+// Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
+// time is over, and the oldest events.
+func (c requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+	c.long("clean", func(ctx context.Context, docs Documents) (func(), error) {
+		clean := cleaner{docs: docs, box: c.box, times: c.times}
+		removed, err := clean.removeSessions(ctx, at, id)
+		if err == nil {
+			err = clean.removeMutexes(ctx, at)
+		}
+		if err == nil {
+			err = clean.removeRequests(ctx, at)
+		}
+		if err == nil {
+			err = clean.moveEvents(ctx, at, id)
+		}
+		if err == nil {
+			err = clean.removeEvents(ctx, at)
+		}
+		return func() { then(removed...) }, err
+	})
 }

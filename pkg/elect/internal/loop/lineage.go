@@ -1,4 +1,4 @@
-package engine
+package loop
 
 import (
 	"context"
@@ -8,11 +8,9 @@ import (
 	"sync/atomic"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
-
-// ErrLineage says that a reply shows another lineage of the store than what is known belongs to.
-var ErrLineage = errors.New("the store follows another lineage than is known here, after a failover perhaps")
 
 // Lineage is the lineage that what is known here belongs to, as the store's replies name it. It may be read
 // concurrently; only the loop changes it.
@@ -52,7 +50,7 @@ func (c *Lineage) check(known, shown string) error {
 	} else {
 		c.become(known, shown)
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, ErrLineage)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, engine.ErrLineage)
 }
 
 // lineageStore is a store whose replies from another lineage are failures. Those who ask need to know nothing
@@ -115,9 +113,6 @@ func (s lineageStore) Apply(ctx context.Context, changes ...store.Change) ([]sto
 	return outs, err
 }
 
-// ErrMoved says that no key can be claimed in this store: its documents were moved to another one.
-var ErrMoved = record.ErrMoved
-
 // movedStore makes a store whose documents were moved look as if it were away: writes are not sent.
 //
 // Each session reads the mark of a move before its first write of a lock or a mutex. A mover writes the mark and then
@@ -137,7 +132,7 @@ func (s *movedStore) Apply(ctx context.Context, changes ...store.Change) ([]stor
 	first := locks && (passed == nil || *passed != writer)
 	if first || opens || s.moved.Load() {
 		err := record.CheckMoved(ctx, s.Store)
-		s.moved.Store(errors.Is(err, ErrMoved))
+		s.moved.Store(errors.Is(err, record.ErrMoved))
 		if err != nil {
 			return store.AllUnknown(len(changes), fmt.Errorf("look for the mark of a move: %w", err)), nil
 		}

@@ -1,4 +1,4 @@
-package engine
+package loop
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -15,28 +16,6 @@ const (
 	keepEvents  = 5_000 // in the store; older ones are removed
 	cleanAtOnce = 500
 )
-
-// Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
-// time is over, and the oldest events.
-func (c requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
-	c.long("clean", func(ctx context.Context, docs Documents) (func(), error) {
-		clean := cleaner{docs: docs, box: c.mailbox, times: c.times}
-		removed, err := clean.removeSessions(ctx, at, id)
-		if err == nil {
-			err = clean.removeMutexes(ctx, at)
-		}
-		if err == nil {
-			err = clean.removeRequests(ctx, at)
-		}
-		if err == nil {
-			err = clean.moveEvents(ctx, at, id)
-		}
-		if err == nil {
-			err = clean.removeEvents(ctx, at)
-		}
-		return func() { then(removed...) }, err
-	})
-}
 
 // cleaner removes what has expired.
 type cleaner struct {
@@ -85,7 +64,7 @@ func (c *cleaner) removeSessions(ctx context.Context, now int64, id func() store
 // dead manually.
 func (c *cleaner) noteDeath(ctx context.Context, s record.Session, now int64, id func() store.WriterID) error {
 	ifRev := s.Rev
-	if err := c.box.Ask(ctx, func(*Engine) { s.WriterID = id() }); err != nil {
+	if err := c.box.Ask(ctx, func(*engine.Engine) { s.WriterID = id() }); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.docs.op)
@@ -210,7 +189,7 @@ func (c *cleaner) moveEvents(ctx context.Context, now int64, id func() store.Wri
 			continue
 		}
 		var writer store.WriterID
-		if err := c.box.Ask(ctx, func(*Engine) { writer = id() }); err != nil {
+		if err := c.box.Ask(ctx, func(*engine.Engine) { writer = id() }); err != nil {
 			return err
 		}
 		e.Time = now - int64(len(outs)-i) // their order stays
@@ -298,7 +277,7 @@ func (c *cleaner) removeDeadIn(
 			continue
 		}
 		var writer store.WriterID
-		if err := c.box.Ask(ctx, func(*Engine) { writer = id() }); err != nil {
+		if err := c.box.Ask(ctx, func(*engine.Engine) { writer = id() }); err != nil {
 			return false, err
 		}
 		changes = append(changes, store.Change{IfRev: d.Rev, Doc: record.MutexDoc(d.ID, left, writer, c.times.now())})

@@ -1,8 +1,9 @@
-package engine
+package loop
 
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -10,10 +11,17 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
 
-// publisher is when views are made.
+// publisher makes views of what an engine and its cache know. The last one, and the news of another, may be had
+// concurrently; only the loop touches the rest.
 type publisher struct {
+	view    atomic.Pointer[cluster.View]
+	changed *broadcast
+	times   *storeClock
+	log     logr.Logger
+
 	dirty  bool // something of the view has changed
 	locks  bool // and the locks have
 	held   bool // and what is held here has
@@ -32,33 +40,42 @@ func viewGap(locks int) time.Duration {
 	return time.Millisecond + time.Duration(locks)*2*time.Microsecond
 }
 
+func newPublisher(times *storeClock, log logr.Logger) *publisher {
+	p := &publisher{changed: newBroadcast(), times: times, log: log}
+	p.view.Store(&cluster.View{})
+	return p
+}
+
+// unchanged is a wait that an event ends first.
+const unchanged = time.Hour
+
 // wait is how long the loop may sleep before the next view is due.
-func (p publisher) wait(locks int, now protocol.Instant) time.Duration {
+func (p *publisher) wait(locks int, now protocol.Instant) time.Duration {
 	if !p.dirty {
-		return never
+		return unchanged
 	}
 	return viewGap(locks) - now.HolderElapsed(p.last)
 }
 
 // publish makes a new view when something has changed. The last one is made whenever it is asked for.
-func (p *publisher) publish(l *Loop, last bool) {
-	n, known, now := l.engine, l.cache, l.clock.Now()
+func (p *publisher) publish(n *engine.Engine, known *engine.Cache, last bool) {
+	now := p.times.Now()
 	p.note(n.Changes())
-	before := l.view.Load()
-	ahead := l.times.ahead()
+	before := p.view.Load()
+	ahead := p.times.ahead()
 	stale, draining := n.Peers.Connectivity.StoreUnreachable(n.Self.Machine(), now), n.Self.Draining(now)
 	p.dirty = p.dirty || stale != before.Stale || draining != before.Draining || (ahead-before.Ahead).Abs() > aheadStep
 	if !last && (!p.dirty || !now.Reached(p.last, viewGap(known.Size()))) {
 		return
 	}
 	if stale != before.Stale {
-		logReach(l.cfg.Log, stale)
+		logReach(p.log, stale)
 	}
 	v := &cluster.View{
 		Session: n.Self.ID(), Instance: n.Self.Member.Record().Instance,
 		Open: n.Self.Valid(now), Draining: draining, Loaded: known.Loaded(), Stale: stale,
 		Forgot: p.forgot != protocol.Instant{} && !now.Reached(p.forgot, forgotFor),
-		Now:    l.times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
+		Now:    p.times.now(), Ahead: ahead, Outage: n.Peers.Connectivity.SinceOutage(now),
 		Locks: before.Locks, Held: before.Held,
 		Looked: known.Looked(), Overrides: known.Overrides(), Sessions: sessionViews(n, known, now),
 	}
@@ -66,7 +83,7 @@ func (p *publisher) publish(l *Loop, last bool) {
 		v.Locks = known.Locks()
 	}
 	if p.held || before.Held == nil {
-		v.Held = make(map[record.Key]cluster.Held, n.Keys.Held.len())
+		v.Held = make(map[record.Key]cluster.Held, len(n.Keys.Held))
 		for key, h := range n.Keys.Held.All() {
 			h.Look = known.Begun()
 			if was, ok := before.Held[key]; ok && was.Phase != cluster.PhaseClaiming {
@@ -76,8 +93,8 @@ func (p *publisher) publish(l *Loop, last bool) {
 		}
 	}
 	p.dirty, p.locks, p.held, p.last = false, false, false, now
-	l.view.Store(v)
-	l.changed.Wake()
+	p.view.Store(v)
+	p.changed.Wake()
 }
 
 // logReach logs that the store is away, or back.
@@ -89,14 +106,14 @@ func logReach(log logr.Logger, away bool) {
 	log.Info("The store answers again")
 }
 
-func (p *publisher) note(c Changes) {
+func (p *publisher) note(c engine.Changes) {
 	p.dirty, p.locks, p.held = p.dirty || c.View, p.locks || c.Locks, p.held || c.Held
 	if c.Forgot != (protocol.Instant{}) {
 		p.forgot = c.Forgot
 	}
 }
 
-func sessionViews(n *Engine, known *Cache, now protocol.Instant) []cluster.Session {
+func sessionViews(n *engine.Engine, known *engine.Cache, now protocol.Instant) []cluster.Session {
 	m := n.Self.Machine()
 	own := cluster.Session{
 		ID: n.Self.ID(), State: record.Live, Member: n.Self.Member.Record(), Known: true,

@@ -1,10 +1,9 @@
-package engine
+package loop
 
 import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,14 +11,8 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
-)
-
-// Errors that package elect shows under the same names.
-var (
-	ErrClosed     = errors.New("elector closed")
-	ErrNotRunning = errors.New("elector not running")
-	ErrLeaseLost  = errors.New("lease lost")
 )
 
 // Loop drives an engine: it is the only select, with the timers. It alone has the engine, and lends it to the functions
@@ -27,15 +20,14 @@ var (
 type Loop struct {
 	*mailbox
 
-	cfg      Config // of the engine, whole once it is made
-	observe  func(Event)
+	cfg      engine.Config // whole once the engine is made
+	observe  func(engine.Event)
 	clock    SteadyClock
 	times    *storeClock
 	lineage  *Lineage
 	docs     Documents
 	watchdog *watchdog
-	changed  *broadcast
-	view     atomic.Pointer[cluster.View]
+	page     *publisher
 	work     sync.WaitGroup // all that runs asynchronously
 	ended    error          // why it could not end its session; set before over is closed
 
@@ -44,21 +36,20 @@ type Loop struct {
 	cancel context.CancelCauseFunc
 
 	// These are touched by the loop's goroutine only.
-	engine  *Engine
-	cache   *Cache
+	engine  *engine.Engine
+	cache   *engine.Cache
 	waiters *waiters
-	page    publisher
 }
 
-// NewLoop makes a loop on a store. It fills in the Clock, Store, Cache, NewID and Wake of the engine's configuration.
+// New makes a loop on a store. It fills in the Clock, Store, Cache, NewID and Wake of the engine's configuration.
 // Observe is called by other goroutines as well.
-func NewLoop(db store.Store, clock SteadyClock, cfg Config) *Loop {
+func New(db store.Store, clock SteadyClock, cfg engine.Config) *Loop {
+	times := &storeClock{local: clock}
 	l := &Loop{
-		mailbox: newMailbox(), cfg: cfg, observe: cfg.Observe, clock: clock, times: &storeClock{local: clock},
-		lineage: newLineage(), watchdog: newWatchdog(cfg.Params, clock), changed: newBroadcast(), waiters: newWaiters(),
+		mailbox: newMailbox(), cfg: cfg, observe: cfg.Observe, clock: clock, times: times, lineage: newLineage(),
+		watchdog: newWatchdog(cfg.Params, clock), page: newPublisher(times, cfg.Log), waiters: newWaiters(),
 	}
-	l.docs = newDocuments(db, l.lineage, l.times, cfg.Params.Op, cfg.Log)
-	l.view.Store(&cluster.View{})
+	l.docs = newDocuments(db, l.lineage, times, cfg.Params.Op, cfg.Log)
 	return l
 }
 
@@ -69,13 +60,17 @@ func (l *Loop) Start(ctx context.Context) error {
 		return errors.New("elect: started before")
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	l.cache = NewCache(l.cfg.Params, l.clock.Now())
-	l.cfg.NewID, l.cfg.Clock, l.cfg.Store, l.cfg.Cache = uuid.NewString, l.times, requests{l}, l.cache
+	db := requests{
+		ctx: l.ctx, work: &l.work, box: l.mailbox, docs: l.docs, lineage: l.lineage, times: l.times,
+		params: l.cfg.Params, log: l.cfg.Log, observe: l.observe, session: l.Session,
+	}
+	l.cache = engine.NewCache(l.cfg.Params, l.clock.Now())
+	l.cfg.NewID, l.cfg.Clock, l.cfg.Store, l.cfg.Cache = uuid.NewString, l.times, db, l.cache
 	l.cfg.Observe, l.cfg.Wake = l.note, l.waiters.wake
-	l.engine = New(l.cfg)
+	l.engine = engine.New(l.cfg)
 	diverged := l.lineageChanged
 	l.lineage.changed.Store(&diverged)
-	go l.run(ctx)
+	go l.run(ctx, db)
 	return nil
 }
 
@@ -119,10 +114,10 @@ func (l *Loop) Lineage() string { return l.lineage.now() }
 func (l *Loop) Documents() Documents { return l.docs }
 
 // View is the newest snapshot.
-func (l *Loop) View() *cluster.View { return l.view.Load() }
+func (l *Loop) View() *cluster.View { return l.page.view.Load() }
 
 // Changed returns a channel that is closed when a newer View than the present one is there.
-func (l *Loop) Changed() <-chan struct{} { return l.changed.Wait() }
+func (l *Loop) Changed() <-chan struct{} { return l.page.changed.Wait() }
 
 // Session is the session that holds the lease; empty before the first.
 func (l *Loop) Session() string { return l.watchdog.session() }
@@ -146,31 +141,31 @@ func (l *Loop) Unwatch(r *WatchedRun) { l.watchdog.remove(r) }
 
 // Track sets the groups whose locks the View shows.
 func (l *Loop) Track(ctx context.Context, groups ...string) error {
-	return l.Ask(ctx, func(*Engine) { l.cache.Track(groups...) })
+	return l.Ask(ctx, func(*engine.Engine) { l.cache.Track(groups...) })
 }
 
 // Enter adds a waiter for a key. It waits on [WaiterGroup.Woken], and has to leave.
 func (l *Loop) Enter(ctx context.Context, key record.Key) (group *WaiterGroup, err error) {
-	err = l.Ask(ctx, func(*Engine) { group = l.waiters.enter(CounterOf(key)) })
+	err = l.Ask(ctx, func(*engine.Engine) { group = l.waiters.enter(engine.CounterOf(key)) })
 	return group, err
 }
 
 // Leave takes a waiter out of its group.
-func (l *Loop) Leave(group *WaiterGroup) { l.Post(func(*Engine) { l.waiters.leave(group) }) }
+func (l *Loop) Leave(group *WaiterGroup) { l.Post(func(*engine.Engine) { l.waiters.leave(group) }) }
 
 // note shows the watchdog leases: what the deadlines of runs count from.
-func (l *Loop) note(x Event) {
-	if x, ok := x.(LeaseChanged); ok {
+func (l *Loop) note(x engine.Event) {
+	if x, ok := x.(engine.LeaseChanged); ok {
 		l.watchdog.set(x)
 	}
 	l.observe(x)
 }
 
 // run runs the loop until its end, and leaves nothing of it.
-func (l *Loop) run(ctx context.Context) {
+func (l *Loop) run(ctx context.Context, db requests) {
 	l.work.Go(func() { l.watchdog.watch(l.ctx, &l.work, l.cfg.OnStuck) })
-	l.ended = l.loop(ctx)
-	l.page.publish(l, true)
+	l.ended = l.loop(ctx, db)
+	l.page.publish(l.engine, l.cache, true)
 	l.cancel(ErrClosed)
 	close(l.over)
 	l.work.Wait()
@@ -178,10 +173,10 @@ func (l *Loop) run(ctx context.Context) {
 }
 
 // loop takes events until nothing is left to do. Its error says why the session could not be ended.
-func (l *Loop) loop(ctx context.Context) error {
+func (l *Loop) loop(ctx context.Context, db requests) error {
 	n := l.engine
 	n.Settle()
-	requests{l}.watch()
+	db.watch()
 	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -204,11 +199,11 @@ func (l *Loop) loop(ctx context.Context) error {
 			}
 		}
 		n.Tick()
-		l.page.publish(l, false)
+		l.page.publish(n, l.cache, false)
 		switch ended, err := n.Over(); {
 		case ended:
-			l.last("increment", n.Outbox.lastIncrements())
-			if events := n.Outbox.lastEvents(); len(events) > 0 {
+			l.last("increment", n.Outbox.LastIncrements())
+			if events := n.Outbox.LastEvents(); len(events) > 0 {
 				l.last("event", events)
 				l.last("increment", []store.Change{record.EventsWritten()})
 			}
@@ -222,7 +217,7 @@ func (l *Loop) loop(ctx context.Context) error {
 
 // lineageChanged has the loop change the lineage, when a reply has named another one.
 func (l *Loop) lineageChanged(from, to string) {
-	l.Post(func(n *Engine) {
+	l.Post(func(n *engine.Engine) {
 		if l.lineage.become(from, to) {
 			n.LineageChanged()
 		}
@@ -239,96 +234,5 @@ func (l *Loop) last(what string, changes []store.Change) {
 	if outs, err := l.docs.store.Apply(ctx, changes...); firstError(outs, err) != nil {
 		id := l.engine.Self.ID()
 		l.cfg.Log.V(1).Info("The end of the session could not be written", "session", id, "op", what)
-	}
-}
-
-// mailbox is how everything else reaches the loop.
-type mailbox struct {
-	inbox   chan func(*Engine)
-	over    chan struct{} // closed when the loop has ended
-	gone    chan struct{} // closed when nothing of it is left
-	started atomic.Bool
-}
-
-func newMailbox() *mailbox {
-	return &mailbox{inbox: make(chan func(*Engine), 256), over: make(chan struct{}), gone: make(chan struct{})}
-}
-
-// post hands do to the loop. When the loop is over do is never run.
-func (b *mailbox) post(do func(n *Engine)) {
-	select {
-	case b.inbox <- do:
-	case <-b.over:
-	}
-}
-
-// Post is post for callers that must not wait, the loop itself among them. Before the start nothing empties the
-// inbox: what it cannot take is dropped then.
-func (b *mailbox) Post(do func(n *Engine)) {
-	select {
-	case b.inbox <- do:
-	default:
-		if b.started.Load() {
-			go b.post(do)
-		}
-	}
-}
-
-// Send is post that waits only as long as ctx goes on. When it returns an error do is never run.
-func (b *mailbox) Send(ctx context.Context, do func(n *Engine)) error {
-	select {
-	case b.inbox <- do:
-		return nil
-	case <-b.over:
-		return ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Ask runs do in the loop and waits for it. When it returns an error do has not run, and never will, unless the
-// loop has ended.
-func (b *mailbox) Ask(ctx context.Context, do func(n *Engine)) error {
-	if !b.started.Load() {
-		return ErrNotRunning
-	}
-	done := make(chan struct{})
-	var taken atomic.Bool // by the loop, or by a caller who waits no longer
-	wrapped := func(n *Engine) {
-		if taken.CompareAndSwap(false, true) {
-			do(n)
-			close(done)
-		}
-	}
-	if err := b.Send(ctx, wrapped); err != nil {
-		return err
-	}
-	gone := ctx.Done()
-	for {
-		select {
-		case <-done:
-			return nil
-		case <-b.over:
-			return ErrClosed
-		case <-gone:
-			if taken.CompareAndSwap(false, true) {
-				return context.Cause(ctx)
-			}
-			gone = nil
-		}
-	}
-}
-
-// drain runs what else has come in, and carries what comes of it, but not without end: however busy the callers are,
-// deadlines are looked at.
-func (b *mailbox) drain(n *Engine) {
-	for range cap(b.inbox) {
-		select {
-		case do := <-b.inbox:
-			do(n)
-			n.Settle()
-		default:
-			return
-		}
 	}
 }

@@ -1,7 +1,8 @@
-package engine
+package loop
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
+
+// ErrLeaseLost is the cause of a run's end at its deadline. Package elect shows it under the same name.
+var ErrLeaseLost = errors.New("lease lost")
 
 // watchdog ends runs at their deadlines although the loop is held up: by a log sink, a hook, or anything else that
 // blocks. It reads nothing but the lease, on a goroutine of its own. The loop that comes back finds out by takeExpired.
@@ -18,7 +23,7 @@ import (
 type watchdog struct {
 	p     protocol.Params
 	clock SteadyClock
-	lease atomic.Pointer[LeaseChanged]
+	lease atomic.Pointer[engine.LeaseChanged]
 
 	mu      sync.Mutex
 	runs    map[*WatchedRun]struct{}
@@ -43,11 +48,11 @@ type WatchedRun struct {
 
 func newWatchdog(p protocol.Params, clock SteadyClock) *watchdog {
 	w := &watchdog{p: p, clock: clock, runs: map[*WatchedRun]struct{}{}}
-	w.set(LeaseChanged{})
+	w.set(engine.LeaseChanged{})
 	return w
 }
 
-func (w *watchdog) set(x LeaseChanged) { w.lease.Store(&x) }
+func (w *watchdog) set(x engine.LeaseChanged) { w.lease.Store(&x) }
 
 func (w *watchdog) session() string { return w.lease.Load().Session }
 

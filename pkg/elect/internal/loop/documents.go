@@ -1,4 +1,4 @@
-package engine
+package loop
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -152,7 +153,7 @@ func (d Documents) applyEach(ctx context.Context, changes []store.Change) []stor
 	return outs
 }
 
-func (d Documents) listSessions(ctx context.Context, l SessionPoll) ([]store.Doc, error) {
+func (d Documents) listSessions(ctx context.Context, l engine.SessionPoll) ([]store.Doc, error) {
 	alive := []string{string(record.Live), string(record.Draining)}
 	if l.All {
 		reply, err := d.list(ctx, store.KindSession, store.Query{States: alive})
@@ -243,8 +244,8 @@ func (m *malformed) note(log logr.Logger, d store.Doc, err error) {
 
 // refresh does what a plan of the cache says: the counters first, then what they say has changed. It runs outside the
 // loop.
-func (d Documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) {
-	r := Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
+func (d Documents) refresh(ctx context.Context, p engine.RefreshPlan) (engine.Reading, error) {
+	r := engine.Reading{Counts: map[string]int64{}, Locks: map[string][]*record.Lock{}}
 	counters, err := d.list(ctx, store.KindGroup, store.Query{NoBody: true})
 	if err != nil {
 		return r, err
@@ -264,12 +265,12 @@ func (d Documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) 
 		}
 		r.Locks[name] = d.decodeLocks(docs)
 	}
-	if p.Members || p.Full || p.Changed(counterMembers, r.Counts[counterMembers]) {
+	if p.WantsMembers(r.Counts) {
 		if err := d.readMembers(ctx, &r); err != nil {
 			return r, err
 		}
 	}
-	if p.Overrides || p.Full || p.Changed(counterOverrides, r.Counts[counterOverrides]) {
+	if p.WantsOverrides(r.Counts) {
 		reply, err := d.list(ctx, store.KindOverride, store.Query{})
 		if err != nil {
 			return r, err
@@ -284,7 +285,7 @@ func (d Documents) refresh(ctx context.Context, p RefreshPlan) (Reading, error) 
 	return r, nil
 }
 
-func (d Documents) readMembers(ctx context.Context, r *Reading) error {
+func (d Documents) readMembers(ctx context.Context, r *engine.Reading) error {
 	reply, err := d.list(ctx, store.KindMember, store.Query{})
 	if err != nil {
 		return err
@@ -300,4 +301,13 @@ func (d Documents) readMembers(ctx context.Context, r *Reading) error {
 		r.Members[doc.ID] = m
 	}
 	return nil
+}
+
+func firstError(outs []store.Outcome, err error) error {
+	for _, o := range outs {
+		if err == nil {
+			err = o.Err
+		}
+	}
+	return err
 }
