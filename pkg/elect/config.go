@@ -10,7 +10,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -42,18 +41,6 @@ type Config struct {
 	// called although a log sink or a hook holds up the elector.
 	OnStuck func(keys []Key)
 	Hooks   Hooks
-}
-
-// Guard is informed of what must be known to end a process's tasks, and to mark its session dead, when the process
-// itself cannot. The methods must not block.
-type Guard interface {
-	// SessionOpening names a session before its document is created.
-	SessionOpening(session string)
-	// SessionOver says the session is known to be dead: nothing is left to be marked.
-	SessionOver(session string)
-	// Renewed says that the session's deadlines count from acked on: the lease lasts so long, and without another
-	// acknowledged heartbeat runs are cancelled after renew.
-	Renewed(session string, acked Instant, lease, renew time.Duration)
 }
 
 func (c *Config) setDefaults() {
@@ -139,47 +126,3 @@ func predecessors(of []Predecessor, log logr.Logger) []record.Session {
 	}
 	return all
 }
-
-// Errors of the store that an elector's methods wrap as well, and its limit on texts.
-var (
-	// ErrUnavailable says the store could not be reached or did not answer in time.
-	ErrUnavailable = store.ErrUnavailable
-	// ErrMoved says that no key can be claimed in this store: its documents were moved to another one.
-	ErrMoved = record.ErrMoved
-	// ErrTooLarge says that something passes the store's limits: a text, a value, what a member says of itself.
-	ErrTooLarge = store.ErrTooLarge
-)
-
-// MaxText is how many bytes a text may have that is kept in the store: a message, a reason, an error.
-const MaxText = store.MaxText
-
-// Sentinels that callers branch on, also as the causes of cancelled contexts (see [context.Cause]).
-var (
-	// ErrLeaseLost says the lease could not be renewed in time, or somebody else owns the key now.
-	ErrLeaseLost = loop.ErrLeaseLost
-	// ErrReleased says the key is released in order: by Unlock, a hand-over or a drain.
-	ErrReleased = errors.New("lease released")
-	// ErrMaxHold says the maximum hold time is exceeded.
-	ErrMaxHold = errors.New("maximum hold time exceeded")
-	// ErrClosed says the elector is closed or draining and takes no more keys.
-	ErrClosed = loop.ErrClosed
-	// ErrCapReached says the instance owns as many keys as its cap allows.
-	ErrCapReached = errors.New("cap reached")
-	// ErrNotRunning says the elector has not been started: call Run, or make it with Start.
-	ErrNotRunning = loop.ErrNotRunning
-	// ErrInsideRun says that a method would wait for the very run that calls it. Return from the run instead.
-	ErrInsideRun = errors.New("called from inside the run that it would wait for")
-	// ErrNotHeld says this elector does not hold the key, or a mutex was unlocked before.
-	ErrNotHeld = errors.New("not held")
-	// ErrLocked says that others hold a mutex, wait for it, or keep it.
-	ErrLocked = errors.New("locked by others")
-	// ErrQueueFull says that as many wait for a mutex as its document can hold: 1,000, or 64 KiB of them.
-	ErrQueueFull = errors.New("too many wait")
-	// ErrLimit says that a mutex is in use with another limit: as a mutex, a read-write lock or a semaphore of another
-	// number.
-	ErrLimit = errors.New("in use with another limit")
-	// ErrShared says that only a holder that is alone can do this: no reader, and none of a semaphore of several.
-	ErrShared = errors.New("only for a holder that is alone")
-	// ErrNoClock says that the store has no clock that others could wait by.
-	ErrNoClock = errors.New("the store has no clock")
-)

@@ -2,14 +2,9 @@ package elect
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
-	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 )
 
 // RunFunc is the work done under a lock. ctx ends, with a cause (ErrReleased, ErrLeaseLost, ErrMaxHold), when the key
@@ -90,49 +85,3 @@ type Holder struct {
 	Since    time.Time // by the store's clock
 	Alive    bool      // false: its session is known to be dead, and the key is free to take
 }
-
-// Names of package record that users of this package meet.
-type (
-	// Key names what is locked: GROUP/NAME.
-	Key = record.Key
-	// Reason says in one word why a key changed its owner.
-	Reason = record.Reason
-	// Member is what a session says of itself.
-	Member = record.Member
-	// TaskStatus is what the owner says of the work.
-	TaskStatus = record.TaskStatus
-	// Lag is how far a subscription is behind.
-	Lag = record.Lag
-	// Load is how much work a task is.
-	Load = record.Load
-	// RunOutcome is how a task that ends by itself ended.
-	RunOutcome = record.RunOutcome
-)
-
-// NewKey joins a group and a name.
-func NewKey(group, name string) Key { return record.NewKey(group, name) }
-
-func sortKeys(keys []Key) []Key {
-	slices.Sort(keys)
-	return keys
-}
-
-// CounterOf is the ID of the counter, of kind group, that is incremented when the key's lock was written. It carries
-// the largest revision among the locks that it counts.
-func CounterOf(key Key) string { return engine.CounterOf(key) }
-
-// Instant is one reading of the machine's two steady clocks.
-type Instant = protocol.Instant
-
-// Clock reads the machine's steady clocks. Tests give one that runs at another rate; everybody else uses the default.
-type Clock interface {
-	Now() Instant
-}
-
-// GoClock is a Clock made of time.Now alone: it does not notice that the machine slept where CLOCK_MONOTONIC does not.
-// Its readings mean something only together with others of the same GoClock. It follows the clock of testing/synctest.
-func GoClock() Clock { return loop.NewGoClock() }
-
-// SystemClock is the machine's CLOCK_MONOTONIC and CLOCK_BOOTTIME where there are such, else [GoClock]. Readings of
-// several processes of one machine can be compared.
-func SystemClock() Clock { return loop.NewSystemClock() }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/releasing"
@@ -22,12 +19,12 @@ import (
 // All decisions are taken by one goroutine (the loop), which never waits for the store: store operations run
 // asynchronously and report back. Methods may be called concurrently.
 type Elector struct {
-	cfg    Config
-	claims *claimNames
-	loop   *loop.Loop
-	// These are touched by the loop's goroutine only.
-	mutexes *mutexCalls
-	takes   func(Key) Runnable // makes the work of a key that is handed over; nil: it is claimed by Claim alone
+	*process
+
+	cfg     Config
+	mutexes Mutexes
+	// takes makes the work of a key that is handed over; nil: it is claimed by Claim alone. Only the loop touches it.
+	takes func(Key) Runnable
 }
 
 var _ Elect = (*Elector)(nil)
@@ -45,13 +42,14 @@ func New(cfg Config) (*Elector, error) {
 			cfg.Logger.Error(r.Err, "Calls of the store fail again and again", "op", r.Doing())
 		})
 	}
-	e := &Elector{cfg: cfg, claims: newClaimNames()}
-	e.mutexes = newMutexCalls(e)
+	e := &Elector{process: &process{log: cfg.Logger}, cfg: cfg}
+	calls := newMutexCalls(cfg.Hooks.Mutex)
 	e.loop = loop.New(cfg.Store, cfg.Clock, engine.Config{
 		Params: p, Member: cfg.Member, Predecessors: predecessors(cfg.Predecessors, cfg.Logger), Log: cfg.Logger,
-		Calls: e.mutexes, Reserved: e.reserved, OnStuck: cfg.OnStuck,
-		Observe: func(x engine.Event) { cfg.observe(p, x) },
+		Calls: calls, Reserved: e.reserved, OnStuck: cfg.OnStuck,
+		Observe: observer{params: p, guard: cfg.Guard, hooks: cfg.Hooks}.observe,
 	})
+	e.mutexes = Mutexes{process: e.process, calls: calls, names: newClaimNames()}
 	return e, nil
 }
 
@@ -132,74 +130,57 @@ func (e *Elector) SessionDeadline() (id string, left time.Duration) {
 // LeaseDuration is T, the duration of this process's lease, as the configuration or the default has it.
 func (e *Elector) LeaseDuration() time.Duration { return e.cfg.LeaseDuration }
 
-// MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
-// session's work is left may call it: a guard whose worker has died. left lists the keys that endpoints may still work
-// on, and for how long. It returns nil once the document is known to say dead, also when it was
-// never created. Then it is created as dead, so that a creation still under way cannot land. More remote leases than a
-// document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then
-// left.
-func MarkDead(ctx context.Context, db store.Store, session string, left map[Key]time.Duration) error {
-	remote := record.RemoteLeases(left)
-	if err := (record.Session{Remote: remote}).Validate(); err != nil {
-		return fmt.Errorf("mark session %s dead: %w", session, err)
-	}
-	writer := uuid.NewString()
-	for seq := int64(1); ; seq++ {
-		res, err := db.Read(ctx, store.KindSession, session)
-		if err != nil {
-			return fmt.Errorf("mark session %s dead: read it: %w", session, err)
-		}
-		s := record.Session{ID: session}
-		if len(res.Docs) > 0 {
-			if s, _ = record.SessionFrom(res.Docs[0]); s.State == record.Dead {
-				return nil
-			}
-		}
-		ifRev := s.Rev
-		s.Rev, s.State, s.Remote, s.Died = protocol.DeadRev(ifRev, res.Now), record.Dead, remote, max(res.Wall, 1)
-		s.Cause = "its process died, and its guard ended its tasks"
-		s.WriterID = store.WriterID{Session: writer, Seq: seq}
-		outs, err := db.Apply(ctx, store.Change{IfRev: ifRev, Doc: s.Doc()})
-		switch {
-		case err != nil:
-			return fmt.Errorf("mark session %s dead: %w", session, err)
-		case outs[0].Status == store.Applied:
-			err := wakeAll(ctx, db)
-			noteDeath(ctx, db, s)
-			return err
-		case outs[0].Status == store.Unknown:
-			return fmt.Errorf("mark session %s dead: %w", session, outs[0].Err)
-		}
-		time.Sleep(time.Millisecond) // somebody else wrote it just now: look again
-	}
-}
+// Mutexes are those of the elector, which needs to be started before the first call.
+func (e *Elector) Mutexes() Mutexes { return e.mutexes }
 
-// noteDeath notes an event, best effort. A session that never was has no name, and there is nothing to say of it.
-func noteDeath(ctx context.Context, db store.Store, s record.Session) {
-	if s.Instance == "" {
+// claim begins to take a key: lock is as read.
+func (e *Elector) claim(
+	n *engine.Engine, lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult,
+) {
+	answer := func(ok bool, err error) {
+		if started != nil {
+			started <- lockResult{ok, err}
+		}
+	}
+	if r := runOf(n, lock.Key); r != nil {
+		ok := opts.Reentrant && n.Moment().Valid && n.Keys.Held.Running(lock.Key)
+		if ok {
+			r.begin(run)
+		}
+		answer(ok, r.underWay(n))
 		return
 	}
-	e := record.Event{Time: s.Died, Type: record.EventDied, From: s.Instance, Message: s.Cause}
-	e.ID = record.EventID(s.Died, s.ID, 0)
-	id := store.WriterID{Session: s.WriterID.Session, Seq: s.WriterID.Seq + 1}
-	if _, err := db.Apply(ctx, store.Change{Doc: e.Doc(id)}); err == nil {
-		_, _ = db.Apply(ctx, record.EventsWritten())
+	if n.Self.Leaving() {
+		answer(false, ErrClosed)
+		return
+	}
+	switch n.Claim(engine.Claim{
+		Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt,
+		Work: &keyRun{process: e.process, key: lock.Key, first: run, started: started},
+	}) {
+	case engine.ClaimBegun:
+	case engine.ClaimHeldHere, engine.ClaimTaken, engine.ClaimEdited:
+		answer(false, nil)
+	case engine.ClaimFull:
+		answer(false, ErrCapReached)
+	case engine.ClaimInvalid:
+		answer(false, store.ErrUnavailable)
 	}
 }
 
-// wakeAll increments every group's counter.
-func wakeAll(ctx context.Context, db store.Store) error {
-	res, err := db.List(ctx, store.KindGroup, store.Query{NoBody: true})
-	if err != nil {
-		return fmt.Errorf("list groups: %w", err)
+// reserved claims what was handed over. What the caps forbid is left to the caller of Decline.
+func (e *Elector) reserved(n *engine.Engine, lock record.Lock) {
+	if e.takes == nil {
+		return
 	}
-	changes := make([]store.Change, 0, len(res.Docs))
-	for _, d := range res.Docs {
-		changes = append(changes, store.Change{Op: store.Increment, Doc: store.Doc{Kind: store.KindGroup, ID: d.ID}})
+	if run := e.takes(lock.Key); run != nil {
+		e.claim(n, lock, LockOptions{adopt: true}, run, nil)
 	}
-	if len(changes) == 0 {
-		return nil
-	}
-	_, err = db.Apply(ctx, changes...)
+}
+
+// trouble asks the loop what the store has said, also when the context of the call has ended. It is nil when the loop
+// is over.
+func (e *Elector) trouble(of func(n *engine.Engine) error) (err error) {
+	_ = e.loop.Ask(context.Background(), func(n *engine.Engine) { err = of(n) })
 	return err
 }

@@ -18,7 +18,9 @@ const valuesOfMutexes = "~locks"
 
 // Hold is a mutex that is held, from the request until the release. All methods may be called concurrently.
 type Hold struct {
-	calls       *mutexCalls
+	*process
+
+	calls       releaser
 	name, claim string
 	request     MutexRequest
 	answer      chan error      // to Lock; a nil error: it is held
@@ -39,6 +41,13 @@ type Hold struct {
 }
 
 var _ Checkpoint = (*Hold)(nil)
+
+// releaser takes holders out of mutexes. Only the loop calls it.
+type releaser interface {
+	// release has the store keep the mutex for another detached; 0: not at all. lost is why the hold had ended before;
+	// nil: it had not.
+	release(n *engine.Engine, h *Hold, detached time.Duration, lost error, done chan<- error)
+}
 
 // Context ends when the hold does: with the cause [ErrReleased] at its release, [ErrLeaseLost] the moment that the
 // lease can no longer be trusted, [ErrMaxHold], or [ErrClosed]. It has the values of the context that was given to
@@ -88,7 +97,7 @@ func (h *Hold) Detachable(d time.Duration) error {
 		return fmt.Errorf("detach %.80q: %v: must be above 0", h.name, d)
 	case h.Shared():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrShared)
-	case !h.calls.e.loop.HasClock():
+	case !h.loop.HasClock():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrNoClock)
 	}
 	return nil
@@ -101,11 +110,10 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	h.check()
 	lost := context.Cause(h.inner)
 	h.end(ErrReleased)
-	l := h.calls.e.loop
 	done := make(chan error, 1)
-	ctx, cancel := releasing.Context(ctx, l.Params().T)
+	ctx, cancel := releasing.Context(ctx, h.loop.Params().T)
 	defer cancel()
-	l.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
+	h.loop.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
 	if lost != nil {
 		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)
 	}
@@ -117,9 +125,9 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 		return err
 	case <-ctx.Done():
 		var trouble error
-		_ = l.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
+		_ = h.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
 		return fmt.Errorf("%s %.80q: %w", what, h.name, withTrouble(context.Cause(ctx), trouble))
-	case <-l.Over():
+	case <-h.loop.Over():
 		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)
 	}
 }
@@ -146,7 +154,7 @@ func (h *Hold) check() {
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
 	h.lease.lost.Store(true)
-	h.calls.e.loop.Unwatch(h.run)
+	h.loop.Unwatch(h.run)
 }
 
 // holdRun has the watchdog end a hold.
@@ -173,3 +181,6 @@ func (c holdContext) Done() <-chan struct{} {
 	c.h.check()
 	return c.Context.Done()
 }
+
+// MutexRequest is what a call of [Mutexes.Lock] asks for: Limit, Shared, Unfair, Try, MaxHold and AtLeast.
+type MutexRequest = protocol.MutexRequest

@@ -137,9 +137,15 @@ type MutexChange struct {
 	Err error
 }
 
-// observe hands what has happened to guard and hooks.
-func (c *Config) observe(p protocol.Params, x engine.Event) {
-	hooks, guard := c.Hooks, c.Guard
+// observer hands what has happened to a guard and to hooks.
+type observer struct {
+	params protocol.Params
+	guard  Guard // nil: there is none
+	hooks  Hooks
+}
+
+func (o observer) observe(x engine.Event) {
+	hooks, guard := o.hooks, o.guard
 	switch x := x.(type) {
 	case engine.LeaseChanged: // the loop's own
 	case engine.SessionOpening:
@@ -152,7 +158,7 @@ func (c *Config) observe(p protocol.Params, x engine.Event) {
 		}
 	case engine.LeaseRenewed:
 		if guard != nil {
-			guard.Renewed(x.Session, x.Acked, p.T, p.Renew)
+			guard.Renewed(x.Session, x.Acked, o.params.T, o.params.Renew)
 		}
 	case engine.KeyClaiming:
 		hooks.step(KeyClaiming, x.Key)
@@ -196,4 +202,16 @@ func (h Hooks) acked(a engine.Acked) {
 		h.released(group, a.Is.Reason)
 	case protocol.Advance, protocol.Report, protocol.NoOp:
 	}
+}
+
+// Guard is informed of what must be known to end a process's tasks, and to mark its session dead, when the process
+// itself cannot. The methods must not block.
+type Guard interface {
+	// SessionOpening names a session before its document is created.
+	SessionOpening(session string)
+	// SessionOver says the session is known to be dead: nothing is left to be marked.
+	SessionOver(session string)
+	// Renewed says that the session's deadlines count from acked on: the lease lasts so long, and without another
+	// acknowledged heartbeat runs are cancelled after renew.
+	Renewed(session string, acked Instant, lease, renew time.Duration)
 }

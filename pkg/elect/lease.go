@@ -9,17 +9,27 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
+	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
+// process is what leases, runs and holds need of their elector.
+type process struct {
+	loop *loop.Loop
+	log  logr.Logger
+}
+
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	e       *Elector
-	run     *keyRun // nil of a [Hold]
+	*process
+
+	run     leased // nil of a [Hold]
 	key     Key
 	session string
 	token   atomic.Int64
@@ -31,13 +41,21 @@ type Lease struct {
 	value  *fencedValue // of the newest token that asked for it
 }
 
+// leased is what runs under leases. Only the loop calls its methods.
+type leased interface {
+	// report notes the lease's status in the lock.
+	report(n *engine.Engine, l *Lease)
+	// advanceTo asks for a new token of the lease.
+	advanceTo(n *engine.Engine, l *Lease, status TaskStatus, done chan<- advanceResult)
+}
+
 type advanceResult struct {
 	token int64
 	err   error
 }
 
-func newLease(e *Elector, run *keyRun, session string, key Key, token int64, status TaskStatus) *Lease {
-	l := &Lease{e: e, run: run, key: key, session: session, status: status}
+func newLease(of *process, run leased, session string, key Key, token int64, status TaskStatus) *Lease {
+	l := &Lease{process: of, run: run, key: key, session: session, status: status}
 	l.token.Store(token)
 	return l
 }
@@ -54,13 +72,13 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	return !l.lost.Load() && l.e.loop.Valid(l.session)
+	return !l.lost.Load() && l.loop.Valid(l.session)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	left, ok := l.e.loop.UntilHard(l.session)
+	left, ok := l.loop.UntilHard(l.session)
 	if l.lost.Load() || !ok {
 		return time.Time{}
 	}
@@ -79,11 +97,11 @@ func (l *Lease) Status() TaskStatus {
 // MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.e.cfg.Logger.Error(err, "A status is not noted", "key", l.key)
+		l.log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.e.loop.Post(func(n *engine.Engine) { l.run.report(n, l) })
+	l.loop.Post(func(n *engine.Engine) { l.run.report(n, l) })
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
@@ -95,7 +113,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 	}
 	done := make(chan advanceResult, 1)
 	advance := func(n *engine.Engine) { l.run.advanceTo(n, l, status, done) }
-	if err := l.e.loop.Send(ctx, advance); err != nil {
+	if err := l.loop.Send(ctx, advance); err != nil {
 		return 0, err
 	}
 	select {
@@ -103,7 +121,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.e.loop.Over():
+	case <-l.loop.Over():
 		return 0, ErrClosed
 	}
 }
@@ -202,7 +220,7 @@ func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 
 // left is how long work under the lease may go on from now on if the lease is not renewed; 0 or less: no longer.
 func (l *Lease) left() time.Duration {
-	if left, ok := l.e.loop.UntilHard(l.session); ok && l.Valid() {
+	if left, ok := l.loop.UntilHard(l.session); ok && l.Valid() {
 		return left
 	}
 	return 0
@@ -247,7 +265,7 @@ func (v *fencedValue) do(ctx context.Context, op protocol.ValueOp, value []byte)
 
 func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
 	var act protocol.ValueAction
-	ev.Clock = v.l.e.loop.Revisions()
+	ev.Clock = v.l.loop.Revisions()
 	v.m, act = v.m.Step(ev)
 	return act
 }
@@ -263,7 +281,7 @@ func (v *fencedValue) perform(
 		}
 	}
 	// before: a lineage that comes after this look must not take what it allowed
-	docs := v.l.e.loop.Documents().DecidedOn(v.l.e.loop.Lineage())
+	docs := v.l.loop.Documents().DecidedOn(v.l.loop.Lineage())
 	if !v.l.Valid() {
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}
@@ -295,7 +313,7 @@ func (v *fencedValue) perform(
 func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
 	l := v.l
 	var id store.WriterID
-	if err := l.e.loop.Ask(ctx, func(n *engine.Engine) { id = n.Self.IDs().Next() }); err != nil {
+	if err := l.loop.Ask(ctx, func(n *engine.Engine) { id = n.Self.IDs().Next() }); err != nil {
 		return err
 	}
 	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{
@@ -307,14 +325,14 @@ func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, val
 
 // pause waits before what was not answered is repeated.
 func (v *fencedValue) pause(ctx context.Context) error {
-	timer := time.NewTimer(v.l.e.loop.Params().Retry)
+	timer := time.NewTimer(v.l.loop.Params().Retry)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-v.l.e.loop.Over():
+	case <-v.l.loop.Over():
 		return ErrClosed
 	}
 }

@@ -193,13 +193,6 @@ func (e *Elector) tryLock(ctx context.Context, key Key, opts LockOptions, run Ru
 	}
 }
 
-// trouble asks the loop what the store has said, also when the context of the call has ended. It is nil when the loop
-// is over.
-func (e *Elector) trouble(of func(n *engine.Engine) error) (err error) {
-	_ = e.loop.Ask(context.Background(), func(n *engine.Engine) { err = of(n) })
-	return err
-}
-
 // sessionTrouble is the last error of the store that keeps the session waiting; nil: none does.
 func sessionTrouble(n *engine.Engine) error { return n.Trouble.Session() }
 
@@ -302,15 +295,6 @@ func (e *Elector) Unlock(ctx context.Context, key Key) error {
 	default:
 		return fmt.Errorf("unlock %s: %w", key, ErrClosed)
 	}
-}
-
-// withTrouble is the error of a call whose context has ended, with what the store has said last; nil: it has answered,
-// or was not asked yet.
-func withTrouble(cause, trouble error) error {
-	if trouble == nil {
-		return cause
-	}
-	return &WaitError{Cause: cause, Store: trouble}
 }
 
 // HoldingKeys implements [Elect].

@@ -20,13 +20,12 @@ import (
 
 // Mutexes are the mutexes, read-write locks and semaphores of an elector: its session holds them all. Programs use them
 // through package mutex.
-type Mutexes struct{ e *Elector }
+type Mutexes struct {
+	*process
 
-// Mutexes are those of the elector, which needs to be started before the first call.
-func (e *Elector) Mutexes() Mutexes { return Mutexes{e} }
-
-// MutexRequest is what a call of [Mutexes.Lock] asks for: Limit, Shared, Unfair, Try, MaxHold and AtLeast.
-type MutexRequest = protocol.MutexRequest
+	calls *mutexCalls
+	names *claimNames
+}
 
 // Lock waits until the mutex is held, for as long as ctx goes on. Calls get it in the order in which they were written
 // to the store. It goes on through failures of the store, and through the loss of a session, which keeps its place.
@@ -52,9 +51,12 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 	if ctx.Err() != nil { // nobody is asked: what the loop has seen before this call says nothing about now
 		return nil, &WaitError{Cause: context.Cause(ctx)}
 	}
-	h := &Hold{name: name, claim: m.e.claims.next(), request: request, answer: make(chan error, 1)}
+	h := &Hold{
+		process: m.process, calls: m.calls, name: name, claim: m.names.next(), request: request,
+		answer: make(chan error, 1),
+	}
 	h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	switch err := m.e.loop.Ask(ctx, func(n *engine.Engine) { m.e.mutexes.ask(n, h) }); {
+	switch err := m.loop.Ask(ctx, func(n *engine.Engine) { m.calls.ask(n, h) }); {
 	case err != nil && ctx.Err() != nil:
 		return nil, &WaitError{Cause: context.Cause(ctx)}
 	case err != nil:
@@ -68,7 +70,7 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 		return h, nil
 	case <-ctx.Done():
 		return nil, m.gaveUp(ctx, h)
-	case <-m.e.loop.Over():
+	case <-m.loop.Over():
 		return nil, ErrClosed
 	}
 }
@@ -76,51 +78,19 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 // gaveUp ends a call whose context has ended.
 func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 	why := make(chan error, 1)
-	m.e.loop.Post(func(n *engine.Engine) { why <- m.e.mutexes.giveUp(ctx, n, h) })
+	m.loop.Post(func(n *engine.Engine) { why <- m.calls.giveUp(ctx, n, h) })
 	select {
 	case err := <-why:
 		return err
-	case <-m.e.loop.Over():
+	case <-m.loop.Over():
 		return ErrClosed
 	}
-}
-
-// WaitError says why a call that asks for a mutex or a key has got nothing before its context ended. It wraps Cause and
-// Store, and [ErrUnavailable] unless Behind.
-type WaitError struct {
-	Cause  error // of the context
-	Behind bool  // the store has shown, since the call began, that others were before it
-	Store  error // the last error of the store, unless it has answered since; nil: none
-}
-
-// Error implements error.
-func (e *WaitError) Error() string {
-	switch {
-	case e.Store != nil && e.Behind:
-		return fmt.Sprintf("%v: others were before it, and since then the store has not answered: %v", e.Cause, e.Store)
-	case e.Behind:
-		return e.Cause.Error()
-	default:
-		return fmt.Sprintf("%v: the store has not answered: %v", e.Cause, cmp.Or(e.Store, ErrUnavailable))
-	}
-}
-
-// Unwrap implements what package errors asks of an error that wraps several.
-func (e *WaitError) Unwrap() []error {
-	all := []error{e.Cause}
-	if e.Store != nil {
-		all = append(all, e.Store)
-	}
-	if !e.Behind {
-		all = append(all, ErrUnavailable)
-	}
-	return all
 }
 
 // Trouble is the last error of the store that keeps calls for a mutex of this process waiting; nil: the store has
 // answered since, or was not asked. It asks the loop alone, and does so when ctx has ended, too.
 func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
-	err := m.e.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) {
+	err := m.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) {
 		trouble = n.Trouble.Mutex(record.MutexID(name))
 	})
 	if err != nil {
@@ -131,15 +101,15 @@ func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
 
 // checkClock refuses what the store's clock is needed for where it has none. Its first reply says so.
 func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
-	if request.AtLeast <= 0 || !m.e.loop.Started() {
+	if request.AtLeast <= 0 || !m.loop.Started() {
 		return nil
 	}
-	if m.e.loop.Revisions() == 0 {
+	if m.loop.Revisions() == 0 {
 		if err := m.awaitReply(ctx); err != nil {
 			return err
 		}
 	}
-	if !m.e.loop.HasClock() {
+	if !m.loop.HasClock() {
 		return ErrNoClock
 	}
 	return nil
@@ -148,15 +118,15 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 // awaitReply returns after a reply of the store, or once it refuses for good.
 func (m Mutexes) awaitReply(ctx context.Context) error {
 	for {
-		err := m.e.loop.Documents().ReadClock(ctx)
+		err := m.loop.Documents().ReadClock(ctx)
 		if err == nil || store.Lasting(err) {
 			return err
 		}
 		select {
-		case <-time.After(m.e.loop.Params().Retry):
+		case <-time.After(m.loop.Params().Retry):
 		case <-ctx.Done():
 			return &WaitError{Cause: context.Cause(ctx), Store: err}
-		case <-m.e.loop.Over():
+		case <-m.loop.Over():
 			return ErrClosed
 		}
 	}
@@ -195,13 +165,15 @@ func (c *claimNames) next() string { return c.process + "." + strconv.FormatInt(
 
 // mutexCalls are the calls of this process for mutexes, from the request until the release. Only the loop touches them.
 type mutexCalls struct {
-	e   *Elector
-	all map[string]*Hold // by claim
+	hook func(MutexChange) // nil: there is none
+	all  map[string]*Hold  // by claim
 }
 
 var _ engine.Calls = (*mutexCalls)(nil)
 
-func newMutexCalls(e *Elector) *mutexCalls { return &mutexCalls{e: e, all: map[string]*Hold{}} }
+func newMutexCalls(hook func(MutexChange)) *mutexCalls {
+	return &mutexCalls{hook: hook, all: map[string]*Hold{}}
+}
 
 // step reports a step of a call. Its time counts from the step before.
 func (mc *mutexCalls) step(h *Hold, step MutexStep, now protocol.Instant, err error) {
@@ -210,8 +182,8 @@ func (mc *mutexCalls) step(h *Hold, step MutexStep, now protocol.Instant, err er
 		took = now.HolderElapsed(h.since)
 	}
 	h.since = now
-	if hook := mc.e.cfg.Hooks.Mutex; hook != nil {
-		hook(MutexChange{Step: step, Name: h.name, Took: took, Err: err})
+	if mc.hook != nil {
+		mc.hook(MutexChange{Step: step, Name: h.name, Took: took, Err: err})
 	}
 }
 
@@ -225,7 +197,6 @@ func (mc *mutexCalls) over(h *Hold, step MutexStep, now protocol.Instant, err er
 
 // ask begins a call.
 func (mc *mutexCalls) ask(n *engine.Engine, h *Hold) {
-	h.calls = mc
 	m := n.Moment()
 	mc.step(h, MutexAsked, m.Now, nil)
 	if n.Self.Closing() {
@@ -333,8 +304,8 @@ func (mc *mutexCalls) Became(r engine.MutexResult, m protocol.Moment) {
 // begin begins a hold.
 func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
 	h.slot = r.Slot
-	h.lease = newLease(mc.e, nil, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
+	h.lease = newLease(h.process, nil, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
 	h.run = &loop.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: r.Session, Harmless: true}
-	mc.e.loop.Watch(h.run)
-	mc.e.loop.Begun(h.run)
+	h.loop.Watch(h.run)
+	h.loop.Begun(h.run)
 }

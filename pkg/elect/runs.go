@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
@@ -31,7 +30,7 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	l := lease.e.loop
+	l := lease.loop
 	ctx, cancel := context.WithCancelCause(context.WithValue(l.Context(), insideRun{l}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
@@ -75,7 +74,7 @@ func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			lease.e.cfg.Logger.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+			lease.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
 		}
 	}()
 	return run(ctx, lease)
@@ -92,7 +91,8 @@ func runKey(ctx context.Context, of *loop.Loop) (Key, bool) {
 
 // keyRun is the work of one key, from its claim until it is free here. Only the loop touches it.
 type keyRun struct {
-	e       *Elector
+	*process
+
 	key     Key
 	first   Runnable
 	lease   *Lease // nil until it starts
@@ -117,14 +117,14 @@ func runOf(n *engine.Engine, key Key) *keyRun {
 
 // Start implements [engine.Work].
 func (r *keyRun) Start(s engine.Start, status TaskStatus) {
-	r.lease = newLease(r.e, r, s.Session, s.Key, s.Token, status)
+	r.lease = newLease(r.process, r, s.Session, s.Key, s.Token, status)
 	r.begin(r.first)
 	r.answer(true, nil)
 }
 
 // begin starts a run: the first one, or another under the lease of a key that runs.
 func (r *keyRun) begin(next Runnable) {
-	l := r.e.loop
+	l := r.loop
 	a := &loop.WatchedRun{Run: next, Key: r.key, Session: r.lease.session}
 	r.active = append(r.active, a)
 	l.Watch(a)
@@ -132,7 +132,7 @@ func (r *keyRun) begin(next Runnable) {
 		l.Unwatch(a)
 		l.Post(func(n *engine.Engine) {
 			if err != nil {
-				r.e.cfg.Logger.V(1).Info("A run ended", "key", r.key, "error", err.Error())
+				r.log.V(1).Info("A run ended", "key", r.key, "error", err.Error())
 			}
 			r.returned(n, a)
 		})
@@ -235,41 +235,6 @@ func (r *keyRun) Refused(err error) (giveUp bool) {
 	return giveUp
 }
 
-// claim begins to take a key: lock is as read.
-func (e *Elector) claim(
-	n *engine.Engine, lock record.Lock, opts LockOptions, run Runnable, started chan<- lockResult,
-) {
-	answer := func(ok bool, err error) {
-		if started != nil {
-			started <- lockResult{ok, err}
-		}
-	}
-	if r := runOf(n, lock.Key); r != nil {
-		ok := opts.Reentrant && n.Moment().Valid && n.Keys.Held.Running(lock.Key)
-		if ok {
-			r.begin(run)
-		}
-		answer(ok, r.underWay(n))
-		return
-	}
-	if n.Self.Leaving() {
-		answer(false, ErrClosed)
-		return
-	}
-	switch n.Claim(engine.Claim{
-		Lock: lock, Reason: opts.Reason, Message: opts.Message, AnyCap: opts.AnyCap, Adopt: opts.adopt,
-		Work: &keyRun{e: e, key: lock.Key, first: run, started: started},
-	}) {
-	case engine.ClaimBegun:
-	case engine.ClaimHeldHere, engine.ClaimTaken, engine.ClaimEdited:
-		answer(false, nil)
-	case engine.ClaimFull:
-		answer(false, ErrCapReached)
-	case engine.ClaimInvalid:
-		answer(false, store.ErrUnavailable)
-	}
-}
-
 // underWay is why a claim or a release of a key that does not run here was not answered; nil: none is under way.
 func (r *keyRun) underWay(n *engine.Engine) error {
 	if len(r.active) > 0 {
@@ -280,16 +245,6 @@ func (r *keyRun) underWay(n *engine.Engine) error {
 		return nil
 	}
 	return fmt.Errorf("lock %s: what was asked for before is not answered: %w", r.key, trouble)
-}
-
-// reserved claims what was handed over. What the caps forbid is left to the caller of Decline.
-func (e *Elector) reserved(n *engine.Engine, lock record.Lock) {
-	if e.takes == nil {
-		return
-	}
-	if run := e.takes(lock.Key); run != nil {
-		e.claim(n, lock, LockOptions{adopt: true}, run, nil)
-	}
 }
 
 // errAgain says that no one has the key that was asked for, as far as is known, and that the claim has to be made
