@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
@@ -131,7 +132,8 @@ func (o *lockOptions) work(
 		Elector: elect.Config{
 			Member:        elect.Member{Instance: s.Instance},
 			LeaseDuration: s.Lease.Duration, RenewDeadline: s.Lease.RenewDeadline,
-			Guard: worker.Sessions{Client: client, Log: logr.Discard()}, Logger: logr.Discard(),
+			Logger: logr.Discard(),
+			Inside: electing.Options{Guard: worker.Sessions{Client: client, Log: logr.Discard()}},
 		},
 	}
 	r.Warn = func(text string) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -265,7 +265,7 @@ func TestLockLeaseLost(t *testing.T) {
 			r.t.Fatal(err)
 		}
 		defer func() { _ = db.Close(r.t.Context()) }()
-		if err := elect.MarkDead(r.t.Context(), db, session, nil); err != nil {
+		if err := standin.MarkDead(r.t.Context(), db, standin.Session{ID: session}); err != nil {
 			r.t.Fatal(err)
 		}
 		l.want("the lease lost", 75, "the lease of locks/k was lost")

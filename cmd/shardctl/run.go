@@ -18,6 +18,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/kinds"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -156,14 +157,14 @@ func (g *guardStore) open(ctx context.Context) (store.Store, error) {
 }
 
 // markDead marks sessions of the worker dead, with the remote leases that are still open.
-func (g *guardStore) markDead(ctx context.Context, sessions []guard.Session) error {
+func (g *guardStore) markDead(ctx context.Context, sessions []standin.Session) error {
 	db, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, s := range sessions {
-		errs = append(errs, elect.MarkDead(ctx, db, s.UUID, s.Remote))
+		errs = append(errs, standin.MarkDead(ctx, db, s))
 	}
 	return errors.Join(errs...)
 }
@@ -174,7 +175,7 @@ func (g *guardStore) keepSession(ctx context.Context, session string, runs func(
 	if err != nil {
 		return err
 	}
-	return elect.KeepSession(ctx, db, session, runs)
+	return standin.Keep(ctx, db, session, runs)
 }
 
 // discovering are the names of the groups that make tasks of what exists.

@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -304,7 +305,7 @@ const placeLimit = 5 * time.Second
 // those of any replica do.
 func restartInPlace(
 	ctx context.Context, client *worker.Client, pod config.Pod, log logr.Logger,
-) (*worker.Place, []elect.Predecessor) {
+) (*worker.Place, []standin.Session) {
 	if pod == (config.Pod{}) {
 		return nil, nil
 	}

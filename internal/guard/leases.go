@@ -8,16 +8,9 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
-
-// Session is one session to be marked dead, with what HTTP endpoints and the application may still be working on.
-type Session struct {
-	UUID string
-	// Remote is the time left of each remote lease, at the moment of the call. What the application may run counts as
-	// under one.
-	Remote map[elect.Key]time.Duration
-}
 
 // leases is what the guard knows of the worker's sessions, and how far each lease has run out. It does no I/O and reads
 // no clock.
@@ -160,10 +153,10 @@ func (l *leases) over(now protocol.Instant) bool {
 }
 
 // dead are the sessions as they are to be marked at now. Remote leases that are over are left out.
-func (l *leases) dead(now protocol.Instant) []Session {
-	var out []Session
+func (l *leases) dead(now protocol.Instant) []standin.Session {
+	var out []standin.Session
 	for _, uuid := range slices.Sorted(maps.Keys(l.sessions)) {
-		s := Session{UUID: uuid, Remote: map[elect.Key]time.Duration{}}
+		s := standin.Session{ID: uuid, Remote: map[elect.Key]time.Duration{}}
 		for key, until := range l.sessions[uuid].remote {
 			if left := killerLeft(until, now); left > 0 {
 				s.Remote[key] = left

@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -136,9 +137,9 @@ func TestDeadCountsRemoteLeasesAsAKillerDoes(t *testing.T) {
 	l.remote("a", "g/stopped", nil)
 	l.remote("unknown", "g/open", nil)
 	got := l.dead(instant(10*second, 110*second))
-	want := []Session{
-		{UUID: "a", Remote: map[elect.Key]time.Duration{"g/open": 20 * second, "g/slept": 20 * second}},
-		{UUID: "b", Remote: map[elect.Key]time.Duration{}},
+	want := []standin.Session{
+		{ID: "a", Remote: map[elect.Key]time.Duration{"g/open": 20 * second, "g/slept": 20 * second}},
+		{ID: "b", Remote: map[elect.Key]time.Duration{}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -166,9 +167,9 @@ func TestDeadCountsTheKeysOfAnApplication(t *testing.T) {
 		wire.ApplicationValid{Until: at(30 * second)}, wire.ApplicationValid{Until: at(29 * second)},
 		wire.ApplicationKey{Session: "a", Key: "g/returned", Over: true},
 	)
-	want := []Session{
-		{UUID: "a", Remote: map[elect.Key]time.Duration{"g/1": 20 * second}},
-		{UUID: "b", Remote: map[elect.Key]time.Duration{"g/2": 20 * second}},
+	want := []standin.Session{
+		{ID: "a", Remote: map[elect.Key]time.Duration{"g/1": 20 * second}},
+		{ID: "b", Remote: map[elect.Key]time.Duration{"g/2": 20 * second}},
 	}
 	if got := l.dead(at(10 * second)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)

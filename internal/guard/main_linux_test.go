@@ -22,6 +22,7 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -105,14 +106,14 @@ func playGuard() int {
 			says.report(event{Event: "prepared"})
 			return nil
 		},
-		MarkDead: func(_ context.Context, sessions []Session) error {
+		MarkDead: func(_ context.Context, sessions []standin.Session) error {
 			if failures--; failures >= 0 {
 				return errors.New("the store is unreachable")
 			}
 			e := event{Event: "marked", Marked: map[string]map[elect.Key]time.Duration{}}
 			for _, s := range sessions {
-				e.Marked[s.UUID] = s.Remote
-				e.Alive += len(marked(s.UUID))
+				e.Marked[s.ID] = s.Remote
+				e.Alive += len(marked(s.ID))
 			}
 			says.report(e)
 			return nil

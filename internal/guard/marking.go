@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/standin"
 )
 
 const (
@@ -71,7 +72,7 @@ func (k *marking) ready() {
 	k.group.Wait()
 }
 
-func (k *marking) once(ctx context.Context, dead []Session, limit time.Duration) error {
+func (k *marking) once(ctx context.Context, dead []standin.Session, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return k.cfg.MarkDead(ctx, dead)

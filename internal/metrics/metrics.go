@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
 )
 
@@ -239,7 +239,7 @@ func (m *Metrics) StoreOp(op, result string, d time.Duration) {
 }
 
 // Lock counts a step of a call for a lock of a program.
-func (m *Metrics) Lock(c elect.MutexChange) { m.locks.Count(c) }
+func (m *Metrics) Lock(c electing.MutexChange) { m.locks.Count(c) }
 
 // Reconcile notes the time that one comparison of plan and reality took.
 func (m *Metrics) Reconcile(d time.Duration) { m.keys.reconcile.Observe(seconds(d)) }

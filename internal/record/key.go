@@ -93,3 +93,15 @@ func StateOf(name string) protocol.State {
 		return protocol.Other
 	}
 }
+
+// counterUngrouped is the counter that all keys without a group share.
+const counterUngrouped = "~ungrouped"
+
+// CounterOf returns the ID of the counter, of kind group, that is incremented when the key's lock was written. It
+// carries the largest revision among the locks that it counts.
+func CounterOf(key Key) string {
+	if key.Name() == "" {
+		return counterUngrouped
+	}
+	return key.Group()
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/operate"
@@ -38,15 +39,18 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	s := r.Settings()
 	cfg := elect.Config{
 		Store: db, Member: r.member(s, view.StoreLists{}), LeaseDuration: s.Lease.Duration,
-		RenewDeadline: s.Lease.RenewDeadline, Predecessors: r.cfg.Left, Logger: r.log.WithName("elect"),
+		RenewDeadline: s.Lease.RenewDeadline, Logger: r.log.WithName("elect"),
 		OnStuck: r.cfg.OnStuck, Clock: r.cfg.Clock,
-		Hooks: hooks(r.cfg.Metrics, &r.heartbeats, &r.newEvents, &r.newLists),
+		Inside: electing.Options{
+			Hooks:        hooks(r.cfg.Metrics, &r.heartbeats, &r.newEvents, &r.newLists),
+			Predecessors: r.cfg.Left,
+		},
 	}
 	if r.cfg.Tracer != nil {
-		cfg.Hooks.Key = r.cfg.Tracer.Key
+		cfg.Inside.Hooks.Key = r.cfg.Tracer.Key
 	}
 	if r.cfg.Guard != nil {
-		cfg.Guard = guardAdapter{worker.Sessions{Client: r.cfg.Guard, Log: r.log}, r.cfg.Place}
+		cfg.Inside.Guard = guardAdapter{worker.Sessions{Client: r.cfg.Guard, Log: r.log}, r.cfg.Place}
 	}
 	n := &node{store: db, changes: operate.NewWriter(db)}
 	var err error
@@ -191,13 +195,13 @@ func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Durat
 // Tracer makes spans of what happens to keys, and of the runs of tasks.
 type Tracer interface {
 	supervisor.Tracer
-	Key(change elect.KeyChange)
+	Key(change electing.KeyChange)
 }
 
 // hooks counts what the elector does, remembers how its last heartbeat went, and wakes those who watch events and who
 // read lists. Locks that are no tasks' are not counted.
-func hooks(m *metrics.Metrics, h *heartbeats, events, lists *signal) elect.Hooks {
-	return elect.Hooks{
+func hooks(m *metrics.Metrics, h *heartbeats, events, lists *signal) electing.Hooks {
+	return electing.Hooks{
 		Heartbeat: func(took time.Duration, err error) {
 			m.Heartbeat(took, err)
 			h.note(took, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
@@ -41,7 +42,7 @@ type Config struct {
 	// Place remembers the sessions across restarts of the container; nil without one. Left are those that the process
 	// before this one had in it: nothing of them is left.
 	Place *worker.Place
-	Left  []elect.Predecessor
+	Left  []standin.Session
 	// Registry holds the callbacks; nil: none.
 	Registry *tasks.Registry
 	// Functions are what discover may call; nil: none.

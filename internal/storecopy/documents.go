@@ -10,7 +10,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -151,7 +150,7 @@ func (m *mover) prepared(d store.Doc) store.Doc {
 }
 
 // counterOf is the counter of a lock's or a mutex's group.
-func counterOf(key string) string { return elect.CounterOf(elect.Key(key)) }
+func counterOf(key string) string { return record.CounterOf(record.Key(key)) }
 
 // settle looks at a document that is at the target already. An earlier try of this copy has left it, or a replica that
 // waits there has raised a counter.

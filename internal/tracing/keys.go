@@ -14,6 +14,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -45,10 +46,10 @@ func newTracer(provider trace.TracerProvider, cfg Config) *Tracer {
 }
 
 // Key takes a step of a key. It is a hook of package elect.
-func (t *Tracer) Key(c elect.KeyChange) {
+func (t *Tracer) Key(c electing.KeyChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.Step == elect.KeyFreed {
+	if c.Step == electing.KeyFreed {
 		delete(t.keys, c.Key)
 		return
 	}
@@ -58,17 +59,17 @@ func (t *Tracer) Key(c elect.KeyChange) {
 		t.keys[c.Key] = h
 	}
 	switch c.Step {
-	case elect.KeyClaiming:
+	case electing.KeyClaiming:
 		h.claiming = t.now()
-	case elect.KeyClaimed:
+	case electing.KeyClaimed:
 		t.claimed(h, c.Was, c.Is)
-	case elect.KeyStopping:
+	case electing.KeyStopping:
 		if h.stopping.IsZero() {
 			h.stopping = t.now()
 		}
-	case elect.KeyReleased:
+	case electing.KeyReleased:
 		t.released(h, c.Was, c.Is)
-	case elect.KeyFreed:
+	case electing.KeyFreed:
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -45,22 +46,22 @@ func newReplica(t *testing.T, name string, options ...sdk.TracerProviderOption) 
 
 // claim has the replica claim the key, as it was, under a token.
 func (r *replica) claim(was record.Lock, token int64) record.Lock {
-	r.Key(elect.KeyChange{Step: elect.KeyClaiming, Key: key})
+	r.Key(electing.KeyChange{Step: electing.KeyClaiming, Key: key})
 	r.elapsed += 20 * time.Millisecond
 	is := record.Lock{
 		Key: key, Session: r.name, Instance: r.name, Token: token, From: was.From, Reason: "Balance", Message: "why",
 	}
-	r.Key(elect.KeyChange{Step: elect.KeyClaimed, Key: key, Was: &was, Is: &is})
+	r.Key(electing.KeyChange{Step: electing.KeyClaimed, Key: key, Was: &was, Is: &is})
 	return is
 }
 
 // release has the replica release the key for another.
 func (r *replica) release(was record.Lock, next string) record.Lock {
-	r.Key(elect.KeyChange{Step: elect.KeyStopping, Key: key})
+	r.Key(electing.KeyChange{Step: electing.KeyStopping, Key: key})
 	r.elapsed += 30 * time.Millisecond
 	is := record.Lock{Key: key, Next: next, Token: was.Token, From: r.name, Reason: "Drained"}
-	r.Key(elect.KeyChange{Step: elect.KeyReleased, Key: key, Was: &was, Is: &is})
-	r.Key(elect.KeyChange{Step: elect.KeyFreed, Key: key})
+	r.Key(electing.KeyChange{Step: electing.KeyReleased, Key: key, Was: &was, Is: &is})
+	r.Key(electing.KeyChange{Step: electing.KeyFreed, Key: key})
 	return is
 }
 
@@ -140,7 +141,7 @@ func TestHandOverIsOneTrace(t *testing.T) {
 	lock := a.claim(record.Lock{Key: key}, 7)
 	run := a.begin(tasks.Start{Token: 7, Attempt: 1})
 	run.Running()
-	a.Key(elect.KeyChange{Step: elect.KeyStopping, Key: key})
+	a.Key(electing.KeyChange{Step: electing.KeyStopping, Key: key})
 	run.End(tasks.ResultStopped, tasks.Ending{Cut: true})
 	lock = a.release(lock, "b")
 	b.claim(lock, 9)
@@ -201,7 +202,7 @@ func TestClaimsOfOtherKinds(t *testing.T) {
 	if claim := c.one(SpanClaim); claim.Parent.IsValid() || len(claim.Links) != 0 {
 		t.Errorf("a claim after a death should follow nothing: %+v", claim)
 	}
-	c.Key(elect.KeyChange{Step: elect.KeyFreed, Key: key})
+	c.Key(electing.KeyChange{Step: electing.KeyFreed, Key: key})
 	if len(c.keys) != 0 {
 		t.Error("a freed key is still known")
 	}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -25,22 +27,17 @@ type Config struct {
 	LeaseDuration time.Duration // T; default 20 s, from 1 s to 24 h
 	RenewDeadline time.Duration // D; default and at most three quarters of LeaseDuration
 
-	// Predecessors are marked dead once this process's own session is open and the others know of it. So its planned
-	// share of their keys can run here at once. That nothing of them is left is on the caller's word: P1 hangs on it.
-	// Guard hears of each when it is known to be dead.
-	Predecessors []Predecessor
-
 	Logger logr.Logger // give it the instance as a value, where there are several
 	Clock  Clock       // default SystemClock
 
-	// Guard is informed of what a guard process must know; nil without one.
-	Guard Guard
 	// OnStuck is called when the hard deadline (0.9 T) has come and the runs of these keys have not returned. It is
 	// also called T/4 after they were informed that their key is another's. The process must not go on. It is called
 	// once for each such deadline. The default logs and EXITS THE PROCESS with status 75. At the hard deadline it is
 	// called although a log sink or a hook holds up the elector.
 	OnStuck func(keys []Key)
-	Hooks   Hooks
+
+	// Inside is for the programs of this module alone: leave it zero.
+	Inside electing.Options
 }
 
 func (c *Config) setDefaults() {
@@ -102,24 +99,14 @@ func (c *Config) validate() (protocol.Params, error) {
 	return p, errors.Join(err, c.Member.Validate())
 }
 
-// Predecessor is a session of a process before this one, of which it is certain that nothing is left. A container that
-// is started again knows it of the processes that ran in it before, since all of them ended with its first one. A name
-// proves nothing.
-type Predecessor struct {
-	Session string
-	// Remote are the keys that remote endpoints may still work on, and for how long. The time counts from when the elector
-	// is made.
-	Remote map[Key]time.Duration
-}
-
 // predecessors are those of the configuration whose remote leases a document can hold. The others are left to the
 // lease, as any other is.
-func predecessors(of []Predecessor, log logr.Logger) []record.Session {
+func predecessors(of []standin.Session, log logr.Logger) []record.Session {
 	var all []record.Session
 	for _, p := range of {
-		session := record.Session{ID: p.Session, Remote: record.RemoteLeases(p.Remote)}
+		session := record.Session{ID: p.ID, Remote: record.RemoteLeases(p.Remote)}
 		if err := session.Validate(); err != nil {
-			log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.Session)
+			log.Error(err, "Too many remote leases of a predecessor: it is left to its lease", "session", p.ID)
 			continue
 		}
 		all = append(all, session)

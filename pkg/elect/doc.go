@@ -66,6 +66,6 @@
 // # Concurrency
 //
 // All methods of Elector and Lease may be called concurrently. One goroutine takes all decisions and never waits
-// for the store. Hooks, Guard and the functions given to the Cluster are called by it and must not block. Runs have
-// goroutines of their own. When Run has returned nothing is left of any of them.
+// for the store. The functions given to the Cluster are called by it and must not block. Runs have goroutines of their
+// own. When Run has returned nothing is left of any of them.
 package elect

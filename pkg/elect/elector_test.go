@@ -16,6 +16,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -267,7 +268,7 @@ func TestSessionEndedByAnotherIsReplaced(t *testing.T) {
 		a := startNode(t, db, "a")
 		mustLock(t, a, "g/k", rec.hold("a"))
 		first := a.View().Session
-		if err := elect.MarkDead(t.Context(), db, first, nil); err != nil {
+		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: first}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "stopped", func() bool { return rec.owner("g/k") == "" })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -190,14 +191,15 @@ func TestTooManyRemoteLeasesAreRefused(t *testing.T) {
 	for i := range 5_000 {
 		remote[elect.NewKey("group", fmt.Sprintf("task-with-a-name-%05d", i))] = time.Second
 	}
-	if err := elect.MarkDead(t.Context(), db, "s", remote); !errors.Is(err, store.ErrTooLarge) {
+	dead := standin.Session{ID: "s", Remote: remote}
+	if err := standin.MarkDead(t.Context(), db, dead); !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("%v, want %v", err, store.ErrTooLarge)
 	}
 	if res, err := db.Read(t.Context(), store.KindSession, "s"); err != nil || len(res.Docs) != 0 {
 		t.Errorf("written: %+v, %v", res.Docs, err)
 	}
 	left := map[elect.Key]time.Duration{"group/one": time.Second + 1}
-	if err := elect.MarkDead(t.Context(), db, "s", left); err != nil {
+	if err := standin.MarkDead(t.Context(), db, standin.Session{ID: "s", Remote: left}); err != nil {
 		t.Error(err)
 	}
 	res, err := db.Read(t.Context(), store.KindSession, "s")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -41,7 +42,7 @@ func TestAKeptSessionHoldsOnlyWhatRuns(t *testing.T) {
 		keep := func(d time.Duration) {
 			t.Helper()
 			for range 10 * d / lease {
-				err := elect.KeepSession(t.Context(), guard, session, func(key elect.Key) bool { return key == "g/stuck" })
+				err := standin.Keep(t.Context(), guard, session, func(key elect.Key) bool { return key == "g/stuck" })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -62,7 +63,7 @@ func TestAKeptSessionHoldsOnlyWhatRuns(t *testing.T) {
 			t.Errorf("b got what runs on a: %t, %v", ok, err)
 		}
 		rec.end("g/stuck")
-		if err := elect.MarkDead(t.Context(), guard, session, nil); err != nil {
+		if err := standin.MarkDead(t.Context(), guard, standin.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(lease / 10)
@@ -82,7 +83,7 @@ func TestAKeptSessionFreesWhatComesLate(t *testing.T) {
 		a.cut()
 		guard := db.Client()
 		stuck := func(key elect.Key) bool { return key == "g/stuck" }
-		if err := elect.KeepSession(t.Context(), guard, session, stuck); err != nil {
+		if err := standin.Keep(t.Context(), guard, session, stuck); err != nil {
 			t.Fatal(err)
 		}
 		late := record.Lock{
@@ -92,7 +93,7 @@ func TestAKeptSessionFreesWhatComesLate(t *testing.T) {
 		if _, err := guard.Apply(t.Context(), store.Change{Doc: late.Doc()}); err != nil {
 			t.Fatal(err)
 		}
-		if err := elect.KeepSession(t.Context(), guard, session, stuck); err != nil {
+		if err := standin.Keep(t.Context(), guard, session, stuck); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(lease / 10)
@@ -111,13 +112,13 @@ func TestAnEndedSessionIsNotKept(t *testing.T) {
 		eventually(t, lease, "it is open", func() bool { return a.View().Open })
 		session := a.View().Session
 		a.cut()
-		if err := elect.MarkDead(t.Context(), db.Client(), session, nil); err != nil {
+		if err := standin.MarkDead(t.Context(), db.Client(), standin.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{session, "01890000-0000-7000-8000-000000000000"} {
-			err := elect.KeepSession(t.Context(), db.Client(), id, func(elect.Key) bool { return true })
-			if !errors.Is(err, elect.ErrLeaseLost) {
-				t.Errorf("session %s: %v, want %v", id, err, elect.ErrLeaseLost)
+			err := standin.Keep(t.Context(), db.Client(), id, func(elect.Key) bool { return true })
+			if !errors.Is(err, standin.ErrDead) {
+				t.Errorf("session %s: %v, want %v", id, err, standin.ErrDead)
 			}
 		}
 		a.heal()

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 )
@@ -19,7 +20,7 @@ type steps struct {
 	all []string
 }
 
-func (s *steps) take(c elect.KeyChange) {
+func (s *steps) take(c electing.KeyChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := fmt.Sprintf("%d %s", c.Step, c.Key)
@@ -40,8 +41,8 @@ func TestStepsOfKeysAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
 		var a, b steps
-		first := startNode(t, db, "a", func(c *elect.Config) { c.Hooks.Key = a.take })
-		second := startNode(t, db, "b", func(c *elect.Config) { c.Hooks.Key = b.take })
+		first := startNode(t, db, "a", func(c *elect.Config) { c.Inside.Hooks.Key = a.take })
+		second := startNode(t, db, "b", func(c *elect.Config) { c.Inside.Hooks.Key = b.take })
 		run := func(ctx context.Context, _ *elect.Lease) error { <-ctx.Done(); return nil }
 		if ok, err := first.Lock(t.Context(), "g/k", run); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -56,16 +57,16 @@ func TestStepsOfKeysAreReported(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		want := []string{
-			fmt.Sprintf("%d g/k", elect.KeyClaiming), fmt.Sprintf(`%d g/k ""→"a" token true`, elect.KeyClaimed),
-			fmt.Sprintf("%d g/k", elect.KeyStopping), fmt.Sprintf(`%d g/k "a"→"" token false`, elect.KeyReleased),
-			fmt.Sprintf("%d g/k", elect.KeyFreed),
+			fmt.Sprintf("%d g/k", electing.KeyClaiming), fmt.Sprintf(`%d g/k ""→"a" token true`, electing.KeyClaimed),
+			fmt.Sprintf("%d g/k", electing.KeyStopping), fmt.Sprintf(`%d g/k "a"→"" token false`, electing.KeyReleased),
+			fmt.Sprintf("%d g/k", electing.KeyFreed),
 		}
 		eventually(t, time.Second, "all steps", func() bool { return len(a.got()) >= len(want) })
 		if got := a.got(); !slices.Equal(got, want) {
 			t.Errorf("a reported\n%q, want\n%q", got, want)
 		}
 		won := []string{
-			fmt.Sprintf("%d g/k", elect.KeyClaiming), fmt.Sprintf(`%d g/k ""→"b" token true`, elect.KeyClaimed),
+			fmt.Sprintf("%d g/k", electing.KeyClaiming), fmt.Sprintf(`%d g/k ""→"b" token true`, electing.KeyClaimed),
 		}
 		if got := b.got(); len(got) < 2 || !slices.Equal(got[len(got)-2:], won) {
 			t.Errorf("b reported\n%q, want at last\n%q", got, won)

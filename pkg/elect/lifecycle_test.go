@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -72,7 +73,7 @@ func TestDrainOutlivesTheSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := a.View().Session
-		if err := elect.MarkDead(t.Context(), db, first, nil); err != nil {
+		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: first}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease, "a new session", func() bool { v := a.View(); return v.Open && v.Session != first })

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -246,7 +247,7 @@ func TestADeathThatWasForgottenIsNotBelieved(t *testing.T) {
 		through.silent.Store(true)
 		time.Sleep(lease / 5) // a heartbeat that is under way comes to its end
 		kept := f.kept(t)
-		if err := elect.MarkDead(t.Context(), f, a.View().Session, nil); err != nil {
+		if err := standin.MarkDead(t.Context(), f, standin.Session{ID: a.View().Session}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, lease/4, "b knows that a is dead", func() bool {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -20,7 +21,7 @@ func TestLockReportsWhatEndedItsClaim(t *testing.T) {
 		want error
 	}{
 		"the session is lost": {func(ctx context.Context, a *node) error {
-			return elect.MarkDead(ctx, a.store, a.View().Session, nil)
+			return standin.MarkDead(ctx, a.store, standin.Session{ID: a.View().Session})
 		}, elect.ErrUnavailable},
 		"the elector is closed": {func(_ context.Context, a *node) error { a.cancel(); return nil }, elect.ErrClosed},
 		"it is unlocked meanwhile": {func(ctx context.Context, a *node) error {

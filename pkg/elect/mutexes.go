@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
@@ -165,30 +166,30 @@ func (c *claimNames) next() string { return c.process + "." + strconv.FormatInt(
 
 // mutexCalls are the calls of this process for mutexes, from the request until the release. Only the loop touches them.
 type mutexCalls struct {
-	hook func(MutexChange) // nil: there is none
-	all  map[string]*Hold  // by claim
+	hook func(electing.MutexChange) // nil: there is none
+	all  map[string]*Hold           // by claim
 }
 
 var _ engine.Calls = (*mutexCalls)(nil)
 
-func newMutexCalls(hook func(MutexChange)) *mutexCalls {
+func newMutexCalls(hook func(electing.MutexChange)) *mutexCalls {
 	return &mutexCalls{hook: hook, all: map[string]*Hold{}}
 }
 
 // step reports a step of a call. Its time counts from the step before.
-func (mc *mutexCalls) step(h *Hold, step MutexStep, now protocol.Instant, err error) {
+func (mc *mutexCalls) step(h *Hold, step electing.MutexStep, now protocol.Instant, err error) {
 	took := time.Duration(0)
-	if step != MutexAsked {
+	if step != electing.MutexAsked {
 		took = now.HolderElapsed(h.since)
 	}
 	h.since = now
 	if mc.hook != nil {
-		mc.hook(MutexChange{Step: step, Name: h.name, Took: took, Err: err})
+		mc.hook(electing.MutexChange{Step: step, Name: h.name, Took: took, Err: err})
 	}
 }
 
 // over reports the end of a hold, once.
-func (mc *mutexCalls) over(h *Hold, step MutexStep, now protocol.Instant, err error) {
+func (mc *mutexCalls) over(h *Hold, step electing.MutexStep, now protocol.Instant, err error) {
 	if h.lease != nil && !h.over {
 		h.over = true
 		mc.step(h, step, now, err)
@@ -198,7 +199,7 @@ func (mc *mutexCalls) over(h *Hold, step MutexStep, now protocol.Instant, err er
 // ask begins a call.
 func (mc *mutexCalls) ask(n *engine.Engine, h *Hold) {
 	m := n.Moment()
-	mc.step(h, MutexAsked, m.Now, nil)
+	mc.step(h, electing.MutexAsked, m.Now, nil)
 	if n.Self.Closing() {
 		mc.refuse(h, m.Now, ErrClosed)
 		return
@@ -210,7 +211,7 @@ func (mc *mutexCalls) ask(n *engine.Engine, h *Hold) {
 // refuse answers a call that gets nothing.
 func (mc *mutexCalls) refuse(h *Hold, now protocol.Instant, err error) {
 	delete(mc.all, h.claim)
-	mc.step(h, MutexRefused, now, err)
+	mc.step(h, electing.MutexRefused, now, err)
 	h.cancel(err)
 	h.answer <- err
 }
@@ -227,7 +228,7 @@ func (mc *mutexCalls) giveUp(ctx context.Context, n *engine.Engine, h *Hold) err
 		mc.refuse(h, m.Now, err)
 	} else {
 		h.end(ErrReleased)
-		mc.over(h, MutexReleased, m.Now, nil)
+		mc.over(h, electing.MutexReleased, m.Now, nil)
 	}
 	n.Mutexes.GiveUp(h.id(), h.claim, m)
 	return err
@@ -244,9 +245,9 @@ func (mc *mutexCalls) release(
 	}
 	m := n.Moment()
 	if lost != nil {
-		mc.over(h, MutexLost, m.Now, lost)
+		mc.over(h, electing.MutexLost, m.Now, lost)
 	} else {
-		mc.over(h, MutexReleased, m.Now, nil)
+		mc.over(h, electing.MutexReleased, m.Now, nil)
 	}
 	h.releasing = append(h.releasing, done)
 	n.Mutexes.Release(h.id(), h.claim, detached, m)
@@ -281,7 +282,7 @@ func (mc *mutexCalls) Became(r engine.MutexResult, m protocol.Moment) {
 	}
 	switch r.Kind {
 	case protocol.MutexGranted:
-		mc.step(h, MutexObtained, m.Now, nil)
+		mc.step(h, electing.MutexObtained, m.Now, nil)
 		mc.begin(h, r)
 		h.answer <- nil
 	case protocol.MutexRefused:
@@ -293,7 +294,7 @@ func (mc *mutexCalls) Became(r engine.MutexResult, m protocol.Moment) {
 	case protocol.MutexLost:
 		h.lost = err
 		h.end(err)
-		mc.over(h, MutexLost, m.Now, err)
+		mc.over(h, electing.MutexLost, m.Now, err)
 	case protocol.MutexDone:
 		delete(mc.all, r.Claim)
 		h.answerReleases(h.lost)

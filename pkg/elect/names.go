@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/elect/internal/loop"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -38,10 +37,6 @@ func sortKeys(keys []Key) []Key {
 	slices.Sort(keys)
 	return keys
 }
-
-// CounterOf is the ID of the counter, of kind group, that is incremented when the key's lock was written. It carries
-// the largest revision among the locks that it counts.
-func CounterOf(key Key) string { return engine.CounterOf(key) }
 
 // Instant is one reading of the machine's two steady clocks.
 type Instant = protocol.Instant

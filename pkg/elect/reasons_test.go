@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -117,7 +118,7 @@ func TestAMarkedDeathIsAnEvent(t *testing.T) {
 		eventually(t, lease, "it is open", func() bool { return a.View().Open })
 		session := a.View().Session
 		a.cut()
-		if err := elect.MarkDead(t.Context(), db.Client(), session, nil); err != nil {
+		if err := standin.MarkDead(t.Context(), db.Client(), standin.Session{ID: session}); err != nil {
 			t.Fatal(err)
 		}
 		if all := happened(t, db); !slices.Contains(all, "Died a: its process died, and its guard ended its tasks") {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -40,7 +41,7 @@ func TestSessionRevisionsSeparateLiveFromDead(t *testing.T) {
 		}
 		a.stop()
 		b.cut()
-		if err := elect.MarkDead(t.Context(), db, ids["a guard"], nil); err != nil {
+		if err := standin.MarkDead(t.Context(), db, standin.Session{ID: ids["a guard"]}); err != nil {
 			t.Fatal(err)
 		}
 		d := startNode(t, db, "d")

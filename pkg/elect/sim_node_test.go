@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -170,16 +171,16 @@ func (n *simNode) SessionOver(session string) {
 	n.noted = slices.DeleteFunc(n.noted, func(s string) bool { return s == session })
 }
 
-// Renewed implements [elect.Guard].
+// Renewed implements [electing.Guard].
 func (*simNode) Renewed(string, elect.Instant, time.Duration, time.Duration) {}
 
 // left are the sessions that a node's successor finds noted.
-func (n *simNode) left() []elect.Predecessor {
+func (n *simNode) left() []standin.Session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var left []elect.Predecessor
+	var left []standin.Session
 	for _, session := range n.noted {
-		left = append(left, elect.Predecessor{Session: session})
+		left = append(left, standin.Session{ID: session})
 	}
 	return left
 }

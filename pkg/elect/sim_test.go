@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -104,7 +106,7 @@ func newSim(t *testing.T, seed uint64, broken bool) *sim {
 
 // start adds a node, under a clock of its own rate: any two differ by a ratio of at most 1.1. An empty name is a
 // new one; predecessors are what the container's last process left.
-func (s *sim) start(name string, predecessors ...elect.Predecessor) {
+func (s *sim) start(name string, predecessors ...standin.Session) {
 	n := &simNode{
 		name: name, store: s.store.Client(), rng: rand.New(rand.NewPCG(s.seed, uint64(s.next)+2)),
 		start: time.Now(), dead: make(chan struct{}), list: make(chan int, 1),
@@ -115,7 +117,7 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	}
 	s.next++
 	for _, p := range predecessors {
-		n.SessionOpening(p.Session)
+		n.SessionOpening(p.ID)
 	}
 	n.rate = 0.955 + 0.095*n.rng.Float64()
 	n.store.Fault(n.verdict)
@@ -128,7 +130,8 @@ func (s *sim) start(name string, predecessors ...elect.Predecessor) {
 	n.allow(s.list.limit)
 	e, err := elect.New(elect.Config{
 		Store: db, LeaseDuration: lease, Clock: n, Logger: logr.Discard(), Member: member,
-		OnStuck: func(keys []elect.Key) { s.stuck(n, keys) }, Guard: n, Predecessors: predecessors,
+		OnStuck: func(keys []elect.Key) { s.stuck(n, keys) },
+		Inside:  electing.Options{Guard: n, Predecessors: predecessors},
 	})
 	if err != nil {
 		s.t.Fatal(err)

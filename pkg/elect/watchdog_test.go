@@ -24,7 +24,7 @@ func TestDeadlinesHoldWhileTheLoopIsBlocked(t *testing.T) {
 	}{
 		"by a hook": {
 			block: func(cfg *elect.Config, until <-chan struct{}) {
-				cfg.Hooks.Release = func(group string, _ elect.Reason) {
+				cfg.Inside.Hooks.Release = func(group string, _ elect.Reason) {
 					if group == "other" {
 						<-until
 					}

@@ -15,7 +15,7 @@ var layers = []struct{ name, packages string }{
 		internal/variables internal/wallclock internal/watchfile internal/web pkg/api pkg/client`},
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/cluster internal/record internal/verbs"},
-	{"locks", "pkg/elect"},
+	{"locks", "internal/electing internal/standin pkg/elect"},
 	{"plans", "internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
 	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/subscribe
 		internal/supervisor pkg/jobs pkg/tasks`},

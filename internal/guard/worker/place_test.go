@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -21,7 +22,7 @@ const (
 	c = "cccccccc-0000-4000-8000-000000000000"
 )
 
-func take(t *testing.T, dir string, id Identity) (*Place, []elect.Predecessor) {
+func take(t *testing.T, dir string, id Identity) (*Place, []standin.Session) {
 	t.Helper()
 	p, left, err := takePlace(dir, id)
 	if err != nil {
@@ -51,7 +52,7 @@ func TestPlaceRemembersWhatWasLeft(t *testing.T) {
 	}
 	first.Release() // as the death of the process does
 
-	want := []elect.Predecessor{{Session: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
+	want := []standin.Session{{ID: b, Remote: map[elect.Key]time.Duration{"g/k": 20 * time.Second}}}
 	second, left := take(t, dir, here)
 	if !reflect.DeepEqual(left, want) {
 		t.Fatalf("left %v, want %v", left, want)
@@ -138,7 +139,7 @@ func TestPlaceWithABrokenFile(t *testing.T) {
 		}
 		must(t, p.Opening(b))
 		p.Release()
-		if _, left = take(t, dir, here); len(left) != 1 || left[0].Session != b {
+		if _, left = take(t, dir, here); len(left) != 1 || left[0].ID != b {
 			t.Errorf("%s: then left %v, want what was noted since", what, left)
 		}
 	}
@@ -177,7 +178,7 @@ func TestPlaceForgetsWhatNoMarkCanCarry(t *testing.T) {
 		must(t, p.RemoteLease(elect.NewKey("g", fmt.Sprintf("a-name-that-is-not-short-%d", i)), a, time.Second))
 	}
 	p.Release()
-	if _, left := take(t, dir, here); len(left) != 1 || left[0].Session != b {
+	if _, left := take(t, dir, here); len(left) != 1 || left[0].ID != b {
 		t.Errorf("left %d, want b alone", len(left))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
@@ -66,29 +67,29 @@ func (c *Client) ApplicationValid(ctx context.Context, until elect.Instant) erro
 	return c.written(ctx, "announce a validity", wire.ApplicationValid{Until: until})
 }
 
-// Sessions passes on to the guard what an elector reports of its sessions: it is an [elect.Guard]. Once the guard is
+// Sessions passes on to the guard what an elector reports of its sessions: it is an [electing.Guard]. Once the guard is
 // gone the worker exits, so a failure is only logged.
 type Sessions struct {
 	Client *Client
 	Log    logr.Logger
 }
 
-var _ elect.Guard = Sessions{}
+var _ electing.Guard = Sessions{}
 
 // WriteLimit is how long writing to the guard may take. A slower guard counts as gone.
 const WriteLimit = 5 * time.Second
 
-// SessionOpening implements [elect.Guard].
+// SessionOpening implements [electing.Guard].
 func (s Sessions) SessionOpening(session string) {
 	ctx, cancel := context.WithTimeout(context.Background(), WriteLimit)
 	defer cancel()
 	s.Note(s.Client.SessionOpening(ctx, session))
 }
 
-// SessionOver implements [elect.Guard].
+// SessionOver implements [electing.Guard].
 func (s Sessions) SessionOver(session string) { s.Note(s.Client.SessionClosed(session)) }
 
-// Renewed implements [elect.Guard].
+// Renewed implements [electing.Guard].
 func (s Sessions) Renewed(session string, acked elect.Instant, lease, renew time.Duration) {
 	s.Note(s.Client.Deadline(session, wire.DeadlinesFrom(acked, lease, renew)))
 }

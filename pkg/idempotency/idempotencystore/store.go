@@ -24,6 +24,7 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/store"
@@ -255,7 +256,7 @@ func (s *records) Dead(ctx context.Context, owner string) (bool, error) {
 	if !s.missingFor(owner, s.longestLease()) {
 		return false, nil
 	}
-	if err := elect.MarkDead(ctx, s.db, owner, nil); err != nil {
+	if err := standin.MarkDead(ctx, s.db, standin.Session{ID: owner}); err != nil {
 		return false, err
 	}
 	s.seen(owner)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencystore"
@@ -101,7 +102,7 @@ func halfWay(t *testing.T, db store.Store, then func()) error {
 		t.Fatal("the work was not called: ", err)
 	}
 	session, _ := p.elector.Session()
-	if err := elect.MarkDead(ctx, db, session, nil); err != nil {
+	if err := standin.MarkDead(ctx, db, standin.Session{ID: session}); err != nil {
 		t.Fatal(err)
 	}
 	then()

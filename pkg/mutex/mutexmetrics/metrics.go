@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -80,8 +81,8 @@ func New() *Metrics {
 // Observe has the locks of a configuration counted, beside what its hook does. It is an option of mutex.Open and
 // mutex.OnStore.
 func (m *Metrics) Observe(c *elect.Config) {
-	before := c.Hooks.Mutex
-	c.Hooks.Mutex = func(change elect.MutexChange) {
+	before := c.Inside.Hooks.Mutex
+	c.Inside.Hooks.Mutex = func(change electing.MutexChange) {
 		m.Count(change)
 		if before != nil {
 			before(change)
@@ -90,20 +91,20 @@ func (m *Metrics) Observe(c *elect.Config) {
 }
 
 // Count counts a step of a call. It does not block.
-func (m *Metrics) Count(c elect.MutexChange) {
+func (m *Metrics) Count(c electing.MutexChange) {
 	switch c.Step {
-	case elect.MutexAsked:
+	case electing.MutexAsked:
 		m.waiting.Inc()
-	case elect.MutexObtained:
+	case electing.MutexObtained:
 		m.waiting.Dec()
 		m.held.Inc()
 		m.waits.WithLabelValues(Obtained).Observe(c.Took.Seconds())
-	case elect.MutexRefused:
+	case electing.MutexRefused:
 		m.waiting.Dec()
 		m.waits.WithLabelValues(resultOf(c.Err)).Observe(c.Took.Seconds())
-	case elect.MutexReleased:
+	case electing.MutexReleased:
 		m.held.Dec()
-	case elect.MutexLost:
+	case electing.MutexLost:
 		m.held.Dec()
 		m.lost.WithLabelValues(reasonOf(c.Err)).Inc()
 	}

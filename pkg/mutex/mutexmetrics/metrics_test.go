@@ -15,6 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
+	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/mutex/mutexmetrics"
@@ -200,10 +201,10 @@ func TestMetricsPassPromlint(t *testing.T) {
 // What the configuration did before goes on.
 func TestObserveKeepsTheHook(t *testing.T) {
 	n := 0
-	c := elect.Config{Hooks: elect.Hooks{Mutex: func(elect.MutexChange) { n++ }}}
+	c := elect.Config{Inside: electing.Options{Hooks: electing.Hooks{Mutex: func(electing.MutexChange) { n++ }}}}
 	m := mutexmetrics.New()
 	m.Observe(&c)
-	c.Hooks.Mutex(elect.MutexChange{Step: elect.MutexAsked})
+	c.Inside.Hooks.Mutex(electing.MutexChange{Step: electing.MutexAsked})
 	if got := values(t, m); got != "waiting=1" || n != 1 {
 		t.Errorf("%s, %d calls", got, n)
 	}

@@ -365,7 +365,7 @@ func (a *auditor) judge(f keyFound, before int64) {
 // repair writes a lock without an owner. It is not repeated: what is still wrong is found by the next audit.
 func (a *auditor) repair(change store.Change) {
 	key := record.Key(change.Doc.ID)
-	counter := CounterOf(key)
+	counter := record.CounterOf(key)
 	a.sender.apply(ApplyRequest{Op: "repair", Changes: []store.Change{change}}, func(got Answer) {
 		switch record.StatusOf(got.Outcomes[0]) {
 		case protocol.Applied:

@@ -50,14 +50,6 @@ func refreshCache(t *testing.T, c *Cache, now time.Duration, counts map[string]i
 	c.Refreshed(p, r, noneHeld, testAt(now+time.Millisecond))
 }
 
-func TestKeysWithoutAGroupShareOneCounter(t *testing.T) {
-	for key, want := range map[record.Key]string{"g/k": "g", "a": counterUngrouped, "b": counterUngrouped} {
-		if got := CounterOf(key); got != want {
-			t.Errorf("%s: counter %q, want %q", key, got, want)
-		}
-	}
-}
-
 func TestLoadedOnceAllGroupsAreRead(t *testing.T) {
 	c := testCache(t, "g")
 	if c.Loaded() || c.LongestLease() != math.MaxInt64 {

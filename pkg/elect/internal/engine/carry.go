@@ -243,7 +243,7 @@ func (e *Engine) acked(a Acked, m protocol.Moment) {
 	e.cfg.Cache.Put(a.Is)
 	e.cfg.Observe(a)
 	key := a.Is.Key
-	counter := CounterOf(key)
+	counter := record.CounterOf(key)
 	e.Outbox.counters.mark(counter, a.Is.Rev)
 	switch a.Op {
 	case protocol.Claim:

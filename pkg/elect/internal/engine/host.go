@@ -137,16 +137,7 @@ const (
 	counterMembers   = "~members"
 	counterOverrides = record.CounterOverrides
 	counterEvents    = record.CounterEvents
-	counterUngrouped = "~ungrouped" // all keys without a group share one
 )
-
-// CounterOf is the counter that reports changes to the key's lock.
-func CounterOf(key record.Key) string {
-	if key.Name() == "" {
-		return counterUngrouped
-	}
-	return key.Group()
-}
 
 // ErrLineage says that a reply shows another lineage of the store than what is known belongs to.
 var ErrLineage = errors.New("the store follows another lineage than is known here, after a failover perhaps")
@@ -187,14 +178,14 @@ func (s *sender) readKeys(reads []keyRead, then func(keyFound)) {
 	for i, read := range reads {
 		r.IDs[i] = string(read.Key)
 		if read.Create {
-			r.Counters = append(r.Counters, CounterOf(read.Key))
+			r.Counters = append(r.Counters, record.CounterOf(read.Key))
 		}
 	}
 	s.read(r, func(a Answer) {
 		for i, read := range reads {
 			f := keyFound{Key: read.Key, Err: a.Err}
 			if a.Err == nil {
-				f.Lock, f.Mark = a.Locks[i], a.Marks[CounterOf(read.Key)]
+				f.Lock, f.Mark = a.Locks[i], a.Marks[record.CounterOf(read.Key)]
 			}
 			then(f)
 		}

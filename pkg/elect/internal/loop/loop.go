@@ -146,7 +146,7 @@ func (l *Loop) Track(ctx context.Context, groups ...string) error {
 
 // Enter adds a waiter for a key. It waits on [WaiterGroup.Woken], and has to leave.
 func (l *Loop) Enter(ctx context.Context, key record.Key) (group *WaiterGroup, err error) {
-	err = l.Ask(ctx, func(*engine.Engine) { group = l.waiters.enter(engine.CounterOf(key)) })
+	err = l.Ask(ctx, func(*engine.Engine) { group = l.waiters.enter(record.CounterOf(key)) })
 	return group, err
 }
 

@@ -1,4 +1,4 @@
-package elect
+package standin
 
 import (
 	"context"
@@ -10,18 +10,28 @@ import (
 
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
-// KeepSession stands in for a session's process that has died while something of its work cannot be ended: it writes
-// the session's next heartbeat, by which the session drains, and frees the keys for which runs is false. Only the guard
-// of that process may call it, at least every tenth of the lease, until nothing of the work is left and [MarkDead] may
-// be called. Of a key that runs names, something may be left; of every other key of the session nothing is.
+// Session is a session whose process is gone.
+type Session struct {
+	ID string
+	// Remote are the keys that remote endpoints may still work on, and for how long: from the moment of a call of
+	// [MarkDead], or from when the elector is made that has the session for a predecessor.
+	Remote map[record.Key]time.Duration
+}
+
+// ErrDead says that the session is dead or missing: others may take its keys.
+var ErrDead = errors.New("lease lost")
+
+// Keep stands in for a session's process that has died while something of its work cannot be ended: it writes the
+// session's next heartbeat, by which the session drains, and frees the keys for which runs is false. Only the guard of
+// that process may call it, at least every tenth of the lease, until nothing of the work is left and [MarkDead] may be
+// called. Of a key that runs names, something may be left; of every other key of the session nothing is.
 //
-// The error wraps [ErrLeaseLost] when the session is dead or missing: others may take its keys, and nothing is left to
-// keep. After any other error the heartbeat may or may not have been written. Call it again.
-func KeepSession(ctx context.Context, db store.Store, session string, runs func(Key) bool) error {
+// The error wraps [ErrDead] when the session is dead or missing: others may take its keys, and nothing is left to keep.
+// After any other error the heartbeat may or may not have been written. Call it again.
+func Keep(ctx context.Context, db store.Store, session string, runs func(record.Key) bool) error {
 	k := standIn{db: db, session: session, writer: store.WriterID{Session: uuid.NewString()}}
 	if err := k.heartbeat(ctx); err != nil {
 		return fmt.Errorf("keep session %s: %w", session, err)
@@ -32,7 +42,7 @@ func KeepSession(ctx context.Context, db store.Store, session string, runs func(
 	return nil
 }
 
-// standIn is one call of [KeepSession].
+// standIn is one call of [Keep].
 type standIn struct {
 	db      store.Store
 	session string
@@ -53,11 +63,11 @@ func (k *standIn) heartbeat(ctx context.Context) error {
 			return err
 		}
 		if len(res.Docs) == 0 {
-			return fmt.Errorf("its document is missing: %w", ErrLeaseLost)
+			return fmt.Errorf("its document is missing: %w", ErrDead)
 		}
 		s, _ := record.SessionFrom(res.Docs[0]) // what else it says is not needed
 		if s.State == record.Dead {
-			return fmt.Errorf("it is marked dead: %w", ErrLeaseLost)
+			return fmt.Errorf("it is marked dead: %w", ErrDead)
 		}
 		ifRev, drained := s.Rev, s.State == record.Draining
 		s.Rev, s.State, s.Heartbeat = protocol.AliveRev(ifRev, res.Floor), record.Draining, s.Heartbeat+1
@@ -79,7 +89,7 @@ func (k *standIn) heartbeat(ctx context.Context) error {
 
 // free writes those locks of the session without an owner of which nothing runs. A claim that was under way when the
 // process died may come later: the next call finds it.
-func (k *standIn) free(ctx context.Context, runs func(Key) bool) error {
+func (k *standIn) free(ctx context.Context, runs func(record.Key) bool) error {
 	res, err := k.db.List(ctx, store.KindLock, store.Query{Sessions: []string{k.session}})
 	if err != nil {
 		return err
@@ -107,7 +117,7 @@ func (k *standIn) free(ctx context.Context, runs func(Key) bool) error {
 	raised := map[string]int64{}
 	for i, out := range outs {
 		if errs = append(errs, out.Err); out.Status == store.Applied {
-			counter := engine.CounterOf(record.Key(changes[i].Doc.ID))
+			counter := record.CounterOf(record.Key(changes[i].Doc.ID))
 			raised[counter] = max(raised[counter], changes[i].Doc.Rev)
 		}
 	}
@@ -127,13 +137,12 @@ func (k *standIn) free(ctx context.Context, runs func(Key) bool) error {
 }
 
 // MarkDead marks a session dead, whatever it says now, and has the others look. Only who knows that nothing of the
-// session's work is left may call it: a guard whose worker has died. left lists the keys that endpoints may still work
-// on, and for how long. It returns nil once the document is known to say dead, also when it was
-// never created. Then it is created as dead, so that a creation still under way cannot land. More remote leases than a
-// document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it again with those then
-// left.
-func MarkDead(ctx context.Context, db store.Store, session string, left map[Key]time.Duration) error {
-	remote := record.RemoteLeases(left)
+// session's work is left may call it: a guard whose worker has died. It returns nil once the document is known to say
+// dead, also when it was never created. Then it is created as dead, so that a creation still under way cannot land.
+// More remote leases than a document holds, a thousand or so, are [store.ErrTooLarge], and nothing is written: call it
+// again with those then left.
+func MarkDead(ctx context.Context, db store.Store, dead Session) error {
+	session, remote := dead.ID, record.RemoteLeases(dead.Remote)
 	if err := (record.Session{Remote: remote}).Validate(); err != nil {
 		return fmt.Errorf("mark session %s dead: %w", session, err)
 	}
