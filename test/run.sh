@@ -19,7 +19,7 @@ declare -A packages=(
     [page]="./internal/status"
 )
 declare -A folders=(
-    [models]="pkg/elect pkg/store/internal pkg/store/quorum pkg/balancer pkg/idempotency internal/weights test/search"
+    [models]="pkg/elect pkg/store/internal pkg/store/quorum pkg/balancer internal/reconcile pkg/idempotency internal/weights test/search"
     [clients]="clients" [page]="test/browser" [chart]="helm config test/alerts"
     [modules]="bench helm/tools test/alerts examples/controller" [image-test]="image Dockerfile .dockerignore"
 )

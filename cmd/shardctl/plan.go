@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/pkg/balancer"
 )
 
@@ -67,11 +68,11 @@ func (o *planOptions) check() error {
 }
 
 func (o *planOptions) plan(w io.Writer, s *config.Settings) error {
-	members := balancer.Replicas(o.replicas, planMember(s))
+	members := reconcile.Replicas(o.replicas, planMember(s))
 	if err := o.relabel(members); err != nil {
 		return err
 	}
-	f := balancer.Simulate(planGroups(s), members, o.lose)
+	f := reconcile.Simulate(planGroups(s), members, o.lose)
 	if !o.output.Table() {
 		if err := o.output.Write(w, f); err != nil {
 			return err
@@ -136,7 +137,7 @@ func (o *planOptions) relabel(members []balancer.Member) error {
 }
 
 // table shows it at one glance: a verdict for each group first, then who owns how many.
-func (o *planOptions) table(f balancer.Forecast, s *config.Settings) string {
+func (o *planOptions) table(f reconcile.Forecast, s *config.Settings) string {
 	if len(f.Groups) == 0 {
 		return "no tasks: the configuration has no groups\n"
 	}
@@ -167,7 +168,7 @@ func (o *planOptions) table(f balancer.Forecast, s *config.Settings) string {
 }
 
 // maxTasks is what the limit over all groups allows.
-func (o *planOptions) maxTasks(f balancer.Forecast) string {
+func (o *planOptions) maxTasks(f reconcile.Forecast) string {
 	tasks := 0
 	for _, g := range f.Groups {
 		tasks += g.Tasks
@@ -188,7 +189,7 @@ func (o *planOptions) maxTasks(f balancer.Forecast) string {
 }
 
 // owners says how many replicas may own tasks of a group.
-func (o *planOptions) owners(s balancer.Share, selector map[string]string) string {
+func (o *planOptions) owners(s reconcile.Share, selector map[string]string) string {
 	if len(selector) == 0 {
 		return cli.Count(o.replicas, "replica")
 	}
@@ -216,7 +217,7 @@ func capText(limit *int) string {
 }
 
 // verdict is one line on a share: does it fit, and what if one more is lost.
-func verdict(s balancer.Share, tasks, maxTasks int) string {
+func verdict(s reconcile.Share, tasks, maxTasks int) string {
 	replicas := len(s.Instances)
 	if replicas == 0 {
 		if tasks == 0 {
@@ -257,7 +258,7 @@ func verdict(s balancer.Share, tasks, maxTasks int) string {
 }
 
 // shares lists who owns how many, before and after.
-func shares(b *strings.Builder, before, after balancer.Share, lost bool) {
+func shares(b *strings.Builder, before, after reconcile.Share, lost bool) {
 	left := map[string]int{}
 	for _, in := range after.Instances {
 		left[in.Instance] = in.Tasks

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/cli"
-	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/internal/reconcile"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into testdata")
@@ -65,7 +65,7 @@ func TestPlanJSON(t *testing.T) {
 	if code != cli.CodeNo || stderr != "error: 20 tasks would be left over\n" {
 		t.Errorf("code %d: %s", code, stderr)
 	}
-	var f balancer.Forecast
+	var f reconcile.Forecast
 	if err := json.Unmarshal([]byte(stdout), &f); err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 )
@@ -21,7 +21,7 @@ func Change(
 ) (Decision, api.ChangeResult, error) {
 	d := Decide(state, r)
 	if preview {
-		return d, d.Result(balancer.Preview(state.View, state.Declared, d.After(state.View.Overrides))), nil
+		return d, d.Result(reconcile.Preview(state.View, state.Declared, d.After(state.View.Overrides))), nil
 	}
 	if err := w.Write(ctx, r, d); err != nil {
 		return d, api.ChangeResult{}, err
@@ -68,7 +68,7 @@ func ChangeStore(
 }
 
 // Result is the decision as a result. Lists are never nil.
-func (d Decision) Result(moves []balancer.Move) api.ChangeResult {
+func (d Decision) Result(moves []reconcile.Move) api.ChangeResult {
 	r := api.ChangeResult{
 		Changed: []string{}, Unchanged: append([]string{}, d.Unchanged...),
 		Refused: append([]api.Refusal{}, d.Refused...),

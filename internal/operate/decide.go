@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -15,7 +16,7 @@ import (
 // State is what is known of the cluster when something is asked for.
 type State struct {
 	View     *cluster.View
-	Declared balancer.Declared
+	Declared reconcile.Declared
 	// Ticks says of declared tasks whether they are fired by a schedule.
 	Ticks func(elect.Key) bool
 }
@@ -35,7 +36,7 @@ func Decide(s State, r Request) Decision {
 	for _, o := range s.View.Overrides {
 		d.standing[o.ID()] = o
 	}
-	d.declared = map[elect.Key]*balancer.DeclaredGroup{}
+	d.declared = map[elect.Key]*reconcile.DeclaredGroup{}
 	for i := range s.Declared.Groups {
 		g := &s.Declared.Groups[i]
 		for _, k := range g.Keys {
@@ -64,7 +65,7 @@ type decider struct {
 
 	request  Request
 	standing map[string]record.Override // by ID
-	declared map[elect.Key]*balancer.DeclaredGroup
+	declared map[elect.Key]*reconcile.DeclaredGroup
 	owns     map[place]int // nil until it is needed
 }
 
@@ -134,7 +135,7 @@ func (d *decider) refuse(name string) *api.Refusal {
 	case record.ScopeInstance:
 		return d.refuseInstance(name)
 	case record.ScopeGroup:
-		if !slices.ContainsFunc(d.Declared.Groups, func(g balancer.DeclaredGroup) bool { return g.Name == name }) {
+		if !slices.ContainsFunc(d.Declared.Groups, func(g reconcile.DeclaredGroup) bool { return g.Name == name }) {
 			return refused(api.ReasonNotFound, "no group %q is declared", name)
 		}
 		return nil
@@ -223,7 +224,7 @@ func runs(lock record.Lock) bool {
 	return slices.Contains([]string{"starting", "running", "backoff"}, lock.Status.State)
 }
 
-func (d *decider) refuseMove(key elect.Key, group *balancer.DeclaredGroup, lock record.Lock) *api.Refusal {
+func (d *decider) refuseMove(key elect.Key, group *reconcile.DeclaredGroup, lock record.Lock) *api.Refusal {
 	to := d.request.To
 	if !d.owned(lock) {
 		return refused(api.RefusedNotOwned, "no live instance owns it: it goes where the plan puts it")

@@ -9,9 +9,9 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -44,7 +44,7 @@ func state(standing ...record.Override) operate.State {
 	lock("g/orphan", "C", "running")
 	return operate.State{
 		View: v,
-		Declared: balancer.Declared{Groups: []balancer.DeclaredGroup{
+		Declared: reconcile.Declared{Groups: []reconcile.DeclaredGroup{
 			{Name: "g", Hash: "1", Keys: keys("g/1", "g/2", "g/3", "g/4", "g/5", "g/6", "g/orphan")},
 			{Name: "gpu", Hash: "1", Selector: map[string]string{"pool": "gpu"}, Keys: keys("gpu/tick")},
 		}},
@@ -52,10 +52,10 @@ func state(standing ...record.Override) operate.State {
 	}
 }
 
-func keys(names ...elect.Key) []balancer.DeclaredKey {
-	var list []balancer.DeclaredKey
+func keys(names ...elect.Key) []reconcile.DeclaredKey {
+	var list []reconcile.DeclaredKey
 	for _, name := range names {
-		list = append(list, balancer.DeclaredKey{Key: name})
+		list = append(list, reconcile.DeclaredKey{Key: name})
 	}
 	return list
 }
@@ -306,7 +306,7 @@ func TestRefusalsSayWhoAskedForWhatStandsInTheWay(t *testing.T) {
 func TestPreviewShowsWhatWouldMove(t *testing.T) {
 	s := state()
 	d := operate.Decide(s, instance(api.Drain, "b"))
-	moves := balancer.Preview(s.View, s.Declared, d.After(s.View.Overrides))
+	moves := reconcile.Preview(s.View, s.Declared, d.After(s.View.Overrides))
 	if len(moves) == 0 {
 		t.Fatal("nothing moves")
 	}

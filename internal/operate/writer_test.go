@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -227,7 +227,7 @@ func TestManyTasksAtOnce(t *testing.T) {
 	var names []string
 	for i := range 1000 {
 		key := elect.NewKey("g", fmt.Sprintf("many-%04d", i))
-		s.Declared.Groups[0].Keys = append(s.Declared.Groups[0].Keys, balancer.DeclaredKey{Key: key})
+		s.Declared.Groups[0].Keys = append(s.Declared.Groups[0].Keys, reconcile.DeclaredKey{Key: key})
 		names = append(names, string(key))
 	}
 	db := memory.New()

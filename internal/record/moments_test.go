@@ -41,13 +41,13 @@ func marks() map[string]mark {
 		"Session.Died":  clean("now: it is dated again"),
 		"Session.Clock": view("now: no age is below 0"),
 
-		"Member.Opened": {"MostAhead: the oldest", "pkg/balancer/ahead_test.go", farAhead},
+		"Member.Opened": {"MostAhead: the oldest", "internal/reconcile/ahead_test.go", farAhead},
 
 		"Member.Problems.Since":       shown("its instance makes the list anew"),
 		"Member.Application.Since":    shown("its instance writes it anew"),
 		"Member.Application.Stopping": shown("its instance writes it anew"),
 
-		"Lock.Since": {"restartGrace, and the hold of weights", "pkg/balancer/ahead_test.go", farAhead},
+		"Lock.Since": {"restartGrace, and the hold of weights", "internal/reconcile/ahead_test.go", farAhead},
 
 		"Lock.Status.Since":     tasks("the next state"),
 		"Lock.Status.NextRunAt": tasks("the next owner writes it anew"),

@@ -17,12 +17,12 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -126,7 +126,7 @@ func (d *desk) look() {
 
 func (d *desk) publish(stale bool) {
 	s := view.Make(view.Input{
-		Settings: d.settings, Cluster: d.view, Report: balancer.Explain(d.view, view.StoreLists{}.Declared(d.settings)),
+		Settings: d.settings, Cluster: d.view, Report: reconcile.Explain(d.view, view.StoreLists{}.Declared(d.settings)),
 	}, nil, time.Now()).Snapshot
 	s.Status.Stale, s.Status.Store.Reachable = stale, !stale
 	d.board.Publish(s)

@@ -10,13 +10,13 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/operate"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/supervisor"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -26,7 +26,7 @@ type node struct {
 	store   *refusals.Store
 	elector *elect.Elector
 	cluster elect.Cluster // of the elector
-	loop    *balancer.Loop
+	loop    *reconcile.Loop
 	tasks   *supervisor.Supervisor
 	changes *operate.Writer
 	runs    *runs.Keeper
@@ -64,7 +64,7 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	if n.tasks, err = supervisor.New(r.supervisorConfig(s, n)); err != nil {
 		return nil, err
 	}
-	n.loop, err = balancer.NewLoop(balancer.LoopConfig{
+	n.loop, err = reconcile.NewLoop(reconcile.LoopConfig{
 		Cluster: n.cluster, Run: n.tasks.Runnable, Clock: time.Now, Logger: r.log.WithName("balancer"),
 		Decided: func(took time.Duration) { r.cfg.Metrics.Reconcile(took); r.loops.note(loopReconcile) },
 		Policy:  policy(s, n.cluster),
@@ -75,8 +75,8 @@ func (r *Replica) newNode(db *refusals.Store) (*node, error) {
 	return n, nil
 }
 
-func policy(s *config.Settings, c elect.Cluster) balancer.Policy {
-	p := balancer.Policy{
+func policy(s *config.Settings, c elect.Cluster) reconcile.Policy {
+	p := reconcile.Policy{
 		Settle: s.Rebalance.Settle, MaxMoves: s.Rebalance.MaxMoves,
 		FirstQuiet: min(500*time.Millisecond, c.Heartbeat()),
 	}
@@ -135,7 +135,7 @@ func taskAlarms(problems *problemRegistry, instance string) supervisor.Alarms {
 
 // declare passes the task lists on: first to the supervisor, then to the balancer, which claims them.
 func (n *node) declare(
-	ctx context.Context, m elect.Member, d balancer.Declared, list []*tasks.Task, gone func(elect.Key),
+	ctx context.Context, m elect.Member, d reconcile.Declared, list []*tasks.Task, gone func(elect.Key),
 ) error {
 	for _, key := range n.tasks.Declare(list) {
 		gone(key)

@@ -14,10 +14,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/metrics"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/etcd"
 	"github.com/shardctl/shardctl/pkg/store/mongo"
@@ -68,7 +68,7 @@ func TestWhatIsReadIsNotSharedAgain(t *testing.T) {
 	}
 	r.problems.set(configInvalid(r.Settings().Instance, errors.New("found")))
 	in := r.collect()
-	in.Cluster, in.Report = v, &balancer.Report{}
+	in.Cluster, in.Report = v, &reconcile.Report{}
 	shown := map[string]api.Problem{}
 	for _, p := range r.publisher.snapshot(in, &r.problems, time.Now()).Status.Problems {
 		shown[p.Reason] = p

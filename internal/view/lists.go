@@ -8,10 +8,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -77,17 +77,17 @@ func (l StoreLists) Listed(g *config.Group) bool {
 }
 
 // Declared is what the balancer is to know of a configuration that was made by [StoreLists.Apply].
-func (l StoreLists) Declared(s *config.Settings) balancer.Declared {
-	d := balancer.Declared{Revision: s.Revision, Chores: choreGroups(s)}
+func (l StoreLists) Declared(s *config.Settings) reconcile.Declared {
+	d := reconcile.Declared{Revision: s.Revision, Chores: choreGroups(s)}
 	for gi := range s.Groups {
 		g := &s.Groups[gi]
-		group := balancer.DeclaredGroup{
-			Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]balancer.DeclaredKey, len(g.Tasks)),
+		group := reconcile.DeclaredGroup{
+			Name: g.Name, Selector: g.Selector, Hash: g.Hash, Keys: make([]reconcile.DeclaredKey, len(g.Tasks)),
 			WeightRevision: l.weightRevision(g),
 		}
 		for i := range g.Tasks {
 			t := &g.Tasks[i]
-			group.Keys[i] = balancer.DeclaredKey{
+			group.Keys[i] = reconcile.DeclaredKey{
 				Key: t.Key(), Weight: l.weight(g, t), Discovered: t.Discovered != tasks.Discovered{},
 			}
 		}

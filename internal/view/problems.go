@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -166,7 +167,7 @@ func labelText(labels map[string]string) string {
 }
 
 // findDiffering finds groups whose task lists differ among the replicas.
-func findDiffering(report *balancer.Report, s *config.Settings) []Finding {
+func findDiffering(report *reconcile.Report, s *config.Settings) []Finding {
 	if report == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/balancer"
@@ -111,7 +112,7 @@ func TestProblems(t *testing.T) {
 
 	for name, test := range map[string]struct {
 		view   *cluster.View
-		report balancer.Report
+		report reconcile.Report
 		failed error
 		took   time.Duration
 		want   []string // reasons
@@ -119,10 +120,10 @@ func TestProblems(t *testing.T) {
 	}{
 		"none":             {view: running()},
 		"nothing read yet": {view: empty},
-		"no capacity": {view: short, report: balancer.Report{Unassigned: []balancer.Refusal{
+		"no capacity": {view: short, report: reconcile.Report{Unassigned: []reconcile.Refusal{
 			{Key: "g/t5", Reason: balancer.NoCapacity}, {Key: "g/t6", Reason: balancer.NoCapacity},
 		}}, want: []string{api.ProblemNoCapacity}, say: "2 of 6 tasks have no owner: the capacity is 6"},
-		"no instance": {view: running(), report: balancer.Report{Unassigned: []balancer.Refusal{
+		"no instance": {view: running(), report: reconcile.Report{Unassigned: []reconcile.Refusal{
 			{Key: "g/t5", Reason: balancer.NoInstance}, {Key: "g/t6", Reason: balancer.NoInstance},
 		}}, want: []string{api.ProblemNoInstance}, say: "2 of 6 tasks have no owner: no live instance has the " +
 			"labels pool=gpu,zone=b"},
@@ -152,7 +153,7 @@ func TestProblems(t *testing.T) {
 			view: cron, want: []string{api.ProblemTaskFailing}, say: "its last run failed: exit status 4",
 		},
 		"lists differ": {
-			view: running(), report: balancer.Report{Differs: map[string][]string{"g": {"b", "d"}}},
+			view: running(), report: reconcile.Report{Differs: map[string][]string{"g": {"b", "d"}}},
 			want: []string{api.ProblemConfigDiffers}, say: "that of b, d at the same revision 0",
 		},
 		"a clock ahead": {

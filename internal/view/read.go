@@ -12,11 +12,11 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/discovery"
 	"github.com/shardctl/shardctl/internal/published"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -42,7 +42,7 @@ func (o *Offline) Snapshot(ctx context.Context, version string, now time.Time) (
 		return nil, err
 	}
 	made := Make(Input{
-		Settings: s, Lists: l, Version: version, Cluster: view, Report: balancer.Explain(view, l.Declared(s)),
+		Settings: s, Lists: l, Version: version, Cluster: view, Report: reconcile.Explain(view, l.Declared(s)),
 	}, nil, now)
 	head := &made.Snapshot.Status
 	for _, f := range made.Findings {

@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -21,7 +21,7 @@ type taskIndex struct {
 	overrides overrideIndex
 }
 
-func newTaskIndex(view *cluster.View, report *balancer.Report, overrides overrideIndex) taskIndex {
+func newTaskIndex(view *cluster.View, report *reconcile.Report, overrides overrideIndex) taskIndex {
 	ix := taskIndex{view: view, sessions: map[string]*cluster.Session{}, refusals: refusals{}, overrides: overrides}
 	if report != nil {
 		for _, u := range report.Unassigned {
@@ -199,7 +199,7 @@ func (ix taskIndex) locks() []api.Lock {
 }
 
 // refusals say why keys are unassigned.
-type refusals map[record.Key]balancer.Refusal
+type refusals map[record.Key]reconcile.Refusal
 
 // count counts a group's keys that are unassigned for this reason.
 func (r refusals) count(group, reason string) int {
@@ -214,7 +214,7 @@ func (r refusals) count(group, reason string) int {
 
 // message is that of the first of a group's keys that are unassigned for this reason.
 func (r refusals) message(group, reason string) string {
-	first := balancer.Refusal{}
+	first := reconcile.Refusal{}
 	for key, why := range r {
 		if key.Group() == group && why.Reason == reason && (first.Key == "" || key < first.Key) {
 			first = why

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runners/assign"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -126,9 +127,9 @@ func TestTaskStates(t *testing.T) {
 			if test.change != nil {
 				test.change(view)
 			}
-			report := &balancer.Report{}
+			report := &reconcile.Report{}
 			if test.reason != "" {
-				report.Unassigned = []balancer.Refusal{{Key: key, Reason: test.reason, Message: "as the plan says"}}
+				report.Unassigned = []reconcile.Refusal{{Key: key, Reason: test.reason, Message: "as the plan says"}}
 			}
 			s := viewtest.Settings(t)
 			task := s.Groups[0].Tasks[0]
@@ -180,7 +181,7 @@ func TestCountsSumUp(t *testing.T) {
 				viewtest.Override(record.OverridePause, key, "")(view)
 			}
 		}
-		m := makerOf(s, view, &balancer.Report{})
+		m := makerOf(s, view, &reconcile.Report{})
 		var shown []api.Task
 		for i := range s.Groups[0].Tasks {
 			shown = append(shown, m.tasks.task(&s.Groups[0].Tasks[i]))
@@ -199,6 +200,6 @@ func TestCountsSumUp(t *testing.T) {
 }
 
 // makerOf makes snapshots of a view.
-func makerOf(s *config.Settings, c *cluster.View, report *balancer.Report) *maker {
+func makerOf(s *config.Settings, c *cluster.View, report *reconcile.Report) *maker {
 	return newMaker(Input{Settings: s, Instance: s.Instance, Cluster: c, Report: report})
 }

@@ -13,10 +13,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/store"
 )
 
@@ -28,7 +28,7 @@ type Input struct {
 	Version   string                   // of the program
 	Started   time.Time                // when the replica started
 	Cluster   *cluster.View            // nil before there is a store
-	Report    *balancer.Report         // of the last plan; nil before the first
+	Report    *reconcile.Report        // of the last plan; nil before the first
 	Ages      map[string]time.Duration // of the newest heartbeats by session; for others that of Cluster counts
 	Heartbeat Heartbeat                // the replica's last
 	Refused   string                   // what the store has refused the replica for long; empty: nothing
@@ -135,7 +135,7 @@ func (in *Input) sameLists(other *Input) bool {
 }
 
 // unassigned are the keys that the last plan gives to none.
-func (in *Input) unassigned() []balancer.Refusal {
+func (in *Input) unassigned() []reconcile.Refusal {
 	if in.Report == nil {
 		return nil
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/test/viewtest"
 )
 
@@ -26,7 +26,7 @@ func TestListsAreReusedUntilTheyChange(t *testing.T) {
 	if age := second.Snapshot.Instance("b").HeartbeatAgeSeconds; age != 3 {
 		t.Errorf("the heartbeat of b is shown as %v s old, want 3", age)
 	}
-	in.Cluster, in.Report = viewtest.Cluster(), &balancer.Report{}
+	in.Cluster, in.Report = viewtest.Cluster(), &reconcile.Report{}
 	in.Cluster.Now += 1000
 	in.Cluster.Sessions[0].Age += time.Second
 	third := Make(in, second, at.Add(time.Second))
@@ -35,7 +35,7 @@ func TestListsAreReusedUntilTheyChange(t *testing.T) {
 	}
 	weighed, discovered, planned, reloaded := in, in, in, in
 	reloaded.Settings = viewtest.Settings(t)
-	planned.Report = &balancer.Report{Unassigned: []balancer.Refusal{{Key: "g/t1", Reason: "NoCapacity"}}}
+	planned.Report = &reconcile.Report{Unassigned: []reconcile.Refusal{{Key: "g/t1", Reason: "NoCapacity"}}}
 	discovered.Lists, _ = discovered.Lists.WithDiscovered("g", viewtest.Discovered(1, "x"), "")
 	weighed.Lists.weights = with(weighed.Lists.weights, "g", &weightedGroup{})
 	for name, changed := range map[string]Input{
@@ -88,7 +88,7 @@ func TestASnapshotIsOfWhenTheStoreAnswered(t *testing.T) {
 	if head := none.Snapshot.Status; !head.Stale || !head.ObservedAt.IsZero() || head.Ready {
 		t.Errorf("before there is a store: %+v", head)
 	}
-	in.Cluster, in.Report = viewtest.Cluster(), &balancer.Report{}
+	in.Cluster, in.Report = viewtest.Cluster(), &reconcile.Report{}
 	loaded := Make(in, none, at)
 	if head := loaded.Snapshot.Status; head.Stale || head.ObservedAt != api.Millis(1_000_000) || !head.Ready {
 		t.Errorf("once it is read: %+v", head)

@@ -67,7 +67,7 @@ type Key struct {
 func (k *Key) weight() int { return max(k.Weight, 1) }
 
 // limit is the most keys of a group that m may own, by its cap and by its limit over all groups.
-func (m *Member) limit(name string) (int, bool) {
+func (m *Member) Limit(name string) (int, bool) {
 	limit, ok := m.Caps[name]
 	switch {
 	case m.MaxTasks <= 0:
@@ -78,7 +78,7 @@ func (m *Member) limit(name string) (int, bool) {
 }
 
 // mayOwn says whether m carries all labels that the group selects by.
-func (g *Group) mayOwn(m *Member) bool { return Selects(g.Selector, m.Labels) }
+func (g *Group) MayOwn(m *Member) bool { return Selects(g.Selector, m.Labels) }
 
 // Selects says whether a group with this selector may be owned by a member with these labels.
 func Selects(selector, labels map[string]string) bool {
@@ -271,7 +271,7 @@ func statsOf(p *placement) Stats {
 	for _, m := range p.eligible {
 		s.Assigned += p.count[m]
 		least, most = min(least, p.count[m]), max(most, p.count[m])
-		limit, ok := p.roster.members[m].limit(p.in.Name)
+		limit, ok := p.roster.members[m].Limit(p.in.Name)
 		if !ok {
 			unlimited++
 			continue

@@ -1,9 +1,19 @@
-// Package balancer decides who should own what, and acts on it.
+// Package balancer decides who should own what.
 //
 // [Balance] is a pure function from members and keys to a [Plan]. It reads no clock, draws no random numbers and does
-// not depend on the order of its input. So every replica that sees the same members and keys computes the same plan,
-// and each acts on its own part of it. No replica is elected to plan, and one that plans from a stale view loses a
-// compare-and-set, never safety.
+// not depend on the order of its input. So every process that sees the same members and keys computes the same plan and
+// can act on its own part of it. None is elected to plan. A view may be stale, so whoever acts on a plan has to claim
+// keys by a compare-and-set: a process that planned from an old view then loses that, never safety.
+//
+// # What a plan guarantees
+//
+//   - No member owns more keys than its caps and MaxTasks allow, or keys that its labels rule out. One that drains owns
+//     none.
+//   - Where no key is settled, as many keys have an owner as these limits and strict pins allow. [Plan].Unassigned lists
+//     the others.
+//   - Where no key is settled, a plan that has been carried out leaves nothing to do: the next one moves no key until
+//     the input changes.
+//   - Loads keep the bounds below.
 //
 // # Quotas
 //
@@ -20,16 +30,16 @@
 //  3. all other keys.
 //
 // The single keys above the level go to the zones that have fewest, when every member that may own the group's keys
-// says its zone. Three keys on six members in three zones are one in each zone. Members stay even: a zone of one member
+// has a zone. Three keys on six members in three zones are one in each zone. Members stay even: a zone of one member
 // gets that member's share and not a third of everything. With weights, zones are even where all have equally many
-// members. As soon as one member says no zone, zones are left out of account.
+// members. As soon as one member has no zone, zones are ignored.
 //
 // When weights differ, load is the sum of weights. It ends at most 5 % above the mean, or above it by the heaviest key
 // if that is more; caps still count keys. Held keys move for it only while some load is too far off, and a move or a
 // swap makes loads more even. A load is too high when it is above the mean by more than 5 % and by more than a quarter
 // of the heaviest key, and heavier than that key. It is too low when it is below the mean by more than 5 % and by more
 // than the heaviest key. From a load that is too high as few keys go as can be. A move that leaves no load too high
-// helps whichever replica acts first, so replicas come to rest. Where keys have to be exchanged, it may take more moves
+// helps whichever process acts first, so they come to rest. Where keys have to be exchanged, it may take more moves
 // than the first plan had. Where caps leave no free capacity, an exchange may not succeed and is tried again.
 //
 // # Rolling updates
@@ -40,22 +50,9 @@
 // key once. The price is that a new member owns nothing until the first old one goes. Where revisions are to live side
 // by side for good, or an update has stalled, set [Input].Even.
 //
-// # Acting on it
+// # What is left to the caller
 //
-// [Loop] is the reconciliation loop of one replica. It looks at what its elector knows, plans, claims what the plan
-// gives this replica and releases what the plan takes from it. Keys that are reserved for this replica are claimed at
-// once, before any plan; orphans as soon as they are known. Keys without any owner so far are claimed after a short
-// rest ([Policy].FirstQuiet), so that replicas that start together share them out. Keys move for balance alone only
-// once membership has been stable for [Policy].Settle and no outage of the store is recent.
-//
-// Weights may change while the list stays, as [DeclaredGroup].WeightRevision says. Each replica says in its member
-// document which it plans with. While these differ, keys of the group that are held stay.
-//
-// Replicas with different task lists at one revision do not balance the group and remove nothing of it until they
-// agree. A lower revision gives way. A replica claims only keys that it knows.
-//
-// # Limits
-//
-// A plan is about keys that should be owned. A paused key has no owner in it, and who acts on the plan has to release
-// it, as the Loop does. A view may be stale: what follows from it is a compare-and-set that may be refused.
+// A plan is about keys that should be owned. A paused key has no owner in it, and whoever acts on the plan has to
+// release it. How fast keys may move, and how long membership must rest before they do, is for the caller as well:
+// [Key].Settled holds keys back.
 package balancer

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/balancer"
-	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // Two members share four keys, and a third one joins.
@@ -21,22 +20,4 @@ func ExampleBalance() {
 	fmt.Println(plan.Groups[0].Owners)
 	// Output:
 	// [1 1 2 3]
-}
-
-// Ten replicas with a cap of 20 for 100 keys, and what is left when six of them are lost.
-func ExampleSimulate() {
-	keys := make([]balancer.Key, 100)
-	for i := range keys {
-		keys[i].Key = elect.NewKey("topics", fmt.Sprintf("topic-%03d", i+1))
-	}
-	f := balancer.Simulate(
-		[]balancer.Group{{Name: "topics", Keys: keys}},
-		balancer.Replicas(10, balancer.Member{Caps: map[string]int{"topics": 20}}), 6,
-	)
-	topics := f.Groups[0]
-	fmt.Println("before: each owns", topics.Before.Instances[0].Tasks, "and", *topics.Before.Free, "are free")
-	fmt.Println("after:", len(topics.After.Instances), "replicas,", f.Moves, "moves,", f.LeftOver, "left over")
-	// Output:
-	// before: each owns 10 and 100 are free
-	// after: 4 replicas, 40 moves, 20 left over
 }

@@ -71,12 +71,12 @@ func (g *group) findEligible(even bool) {
 	oldest := int32(len(members)) //nolint:gosec // G115: no cluster has 2^31 members
 	for i := range members {
 		m := &members[i]
-		if m.Draining || !g.in.mayOwn(m) {
+		if m.Draining || !g.in.MayOwn(m) {
 			continue
 		}
 		g.eligible = append(g.eligible, int32(i))
 		g.capacity[i] = len(g.order)
-		if limit, ok := m.limit(g.in.Name); ok {
+		if limit, ok := m.Limit(g.in.Name); ok {
 			g.capacity[i] = min(limit, len(g.order))
 		}
 		g.zoned = g.zoned && g.roster.zone[i] != none

@@ -253,9 +253,9 @@ type move struct {
 // movesOf lists, in order of keys, every key whose new owner is not its present one, first owners included.
 func movesOf(in Input, p Plan) []move {
 	var moves []move
-	live := map[string]reasons{}
+	live := map[string]Reasons{}
 	for _, m := range in.Members {
-		live[m.ID] = reasonsFor(in, m.ID)
+		live[m.ID] = ReasonsOf(in.Members, m.ID)
 	}
 	for gi, g := range in.Groups {
 		for ki := range g.Keys {
@@ -264,7 +264,7 @@ func movesOf(in Input, p Plan) []move {
 			switch {
 			case to == "" || owned && to == k.Owner:
 			case owned:
-				moves = append(moves, move{Key: k.Key, From: k.Owner, To: to, Reason: why.reason(k, to)})
+				moves = append(moves, move{Key: k.Key, From: k.Owner, To: to, Reason: why.Of(k, to)})
 			default:
 				moves = append(moves, move{Key: k.Key, To: to})
 			}

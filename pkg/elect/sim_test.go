@@ -13,8 +13,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/electing"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/standin"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -61,12 +61,12 @@ type simList struct {
 	limit    int
 }
 
-func (l simList) declared() balancer.Declared {
-	g := balancer.DeclaredGroup{Name: "g", Hash: l.hash()}
+func (l simList) declared() reconcile.Declared {
+	g := reconcile.DeclaredGroup{Name: "g", Hash: l.hash()}
 	for _, key := range l.keys() {
-		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: key, Weight: 1})
+		g.Keys = append(g.Keys, reconcile.DeclaredKey{Key: key, Weight: 1})
 	}
-	return balancer.Declared{Revision: int64(l.revision), Groups: []balancer.DeclaredGroup{g}}
+	return reconcile.Declared{Revision: int64(l.revision), Groups: []reconcile.DeclaredGroup{g}}
 }
 
 func (l simList) hash() string { return fmt.Sprint("from ", l.first) }
@@ -89,7 +89,7 @@ func (l simList) member() elect.Member {
 // declarer is a balancer's loop.
 type declarer interface {
 	Run(ctx context.Context) error
-	Declare(ctx context.Context, d balancer.Declared) error
+	Declare(ctx context.Context, d reconcile.Declared) error
 }
 
 func newSim(t *testing.T, seed uint64, broken bool) *sim {
@@ -136,9 +136,9 @@ func (s *sim) start(name string, predecessors ...standin.Session) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	loop, err := balancer.NewLoop(balancer.LoopConfig{
+	loop, err := reconcile.NewLoop(reconcile.LoopConfig{
 		Cluster: e.Cluster(), Clock: n.wall, Logger: logr.Discard(),
-		Policy: balancer.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
+		Policy: reconcile.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
 		Run:    func(elect.Key) elect.Runnable { return elect.Go(s.run(n)) },
 	})
 	if err != nil {

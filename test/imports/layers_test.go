@@ -16,7 +16,7 @@ var layers = []struct{ name, packages string }{
 	{"stores", "internal/protocol internal/refusals pkg/fence pkg/idempotency pkg/store"},
 	{"documents", "internal/cluster internal/record internal/verbs"},
 	{"locks", "internal/electing internal/standin pkg/elect"},
-	{"plans", "internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
+	{"plans", "internal/reconcile internal/storecopy pkg/balancer pkg/idempotency/idempotencystore pkg/mutex"},
 	{"tasks", `internal/discover internal/endpoint internal/kind internal/runners internal/runs internal/subscribe
 		internal/supervisor pkg/jobs pkg/tasks`},
 	{"services", `internal/application internal/config internal/discovery internal/guard internal/kinds internal/metrics

@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/runners/callback"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/e2e/history"
 )
@@ -69,12 +69,12 @@ func list(s settings) []*tasks.Task {
 	return all
 }
 
-func declaration(list []*tasks.Task) balancer.Declared {
-	g := balancer.DeclaredGroup{Name: group, Hash: "1"}
+func declaration(list []*tasks.Task) reconcile.Declared {
+	g := reconcile.DeclaredGroup{Name: group, Hash: "1"}
 	for _, t := range list {
-		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: t.Key()})
+		g.Keys = append(g.Keys, reconcile.DeclaredKey{Key: t.Key()})
 	}
-	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
+	return reconcile.Declared{Groups: []reconcile.DeclaredGroup{g}}
 }
 
 // recordFor records for a while and returns nil then.

@@ -26,8 +26,8 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/supervisor"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
 	"github.com/shardctl/shardctl/pkg/store/sqlite"
@@ -90,9 +90,9 @@ func run(ctx context.Context, s settings, log logr.Logger) error {
 	defer supervisor.Close()
 	declared := list(s)
 	supervisor.Declare(declared)
-	loop, err := balancer.NewLoop(balancer.LoopConfig{
+	loop, err := reconcile.NewLoop(reconcile.LoopConfig{
 		Cluster: elector.Cluster(), Clock: time.Now, Logger: log,
-		Policy: balancer.Policy{Settle: 300 * time.Millisecond, FirstQuiet: 300 * time.Millisecond},
+		Policy: reconcile.Policy{Settle: 300 * time.Millisecond, FirstQuiet: 300 * time.Millisecond},
 		Run:    supervisor.Runnable,
 	})
 	if err != nil {

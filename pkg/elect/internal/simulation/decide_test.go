@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
-	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
 
 // policy is the program's default.
-var policy = balancer.Policy{Settle: 10 * time.Second, FirstQuiet: time.Second}
+var policy = reconcile.Policy{Settle: 10 * time.Second, FirstQuiet: time.Second}
 
 const (
 	// decideGap is between two decisions of a replica: the loop rests for twice as long as one takes.
@@ -31,8 +31,8 @@ type decider struct {
 	members uint64 // a hash of who is alive, as seen from here
 	since   protocol.Instant
 	began   protocol.Instant
-	wave    balancer.Wave
-	keys    []balancer.KeyState // memory for what it decides about
+	wave    reconcile.Wave
+	keys    []reconcile.KeyState // memory for what it decides about
 }
 
 func newDecider(r *replica) *decider {
@@ -117,13 +117,13 @@ func (d *decider) decide(now protocol.Instant) {
 // act decides as the balancer does, and does it.
 func (d *decider) act(now protocol.Instant) {
 	r := d.r
-	calm := balancer.Calm{
+	calm := reconcile.Calm{
 		Quiet: now.HolderElapsed(d.since), Up: now.HolderElapsed(d.began),
 		Outage: r.node.Peers.Connectivity.SinceOutage(now),
 	}
 	settled, _ := policy.Settled(calm)
 	p := r.w.snap.planner.plan(r, settled)
-	does := balancer.Decide(balancer.Snapshot{
+	does := reconcile.Decide(reconcile.Snapshot{
 		Session: r.node.Self.ID(), Draining: d.drained, Policy: policy, Calm: calm, Wave: d.wave, Keys: d.part(p),
 	}, time.Unix(0, int64(now.Mono)))
 	d.wave = does.Wave
@@ -140,7 +140,7 @@ func (d *decider) act(now protocol.Instant) {
 
 // part lists the keys that the plan is about for this replica. While some key is being released that the snapshot
 // shows as before, nothing else is: the plan would choose again. In production the own hand-overs are in its input.
-func (d *decider) part(p *plan) []balancer.KeyState {
+func (d *decider) part(p *plan) []reconcile.KeyState {
 	r, s := d.r, &d.r.w.snap
 	keys := d.keys[:0]
 	if d.drained || !r.runs.releasing() {
@@ -150,14 +150,14 @@ func (d *decider) part(p *plan) []balancer.KeyState {
 				to = p.to[h.key]
 			}
 			if to != r.id || d.drained {
-				keys = append(keys, balancer.KeyState{Key: r.list.name(h.key), Planned: s.name(to), Hold: h.hold})
+				keys = append(keys, reconcile.KeyState{Key: r.list.name(h.key), Planned: s.name(to), Hold: h.hold})
 			}
 		}
 	}
 	if !d.drained {
 		for _, key := range p.claim[r.id] {
 			if r.runs.keys[key] == nil {
-				own := balancer.KeyState{Key: r.list.name(key), Planned: s.name(r.id), Fresh: s.locks[key] == nil}
+				own := reconcile.KeyState{Key: r.list.name(key), Planned: s.name(r.id), Fresh: s.locks[key] == nil}
 				keys = append(keys, own)
 			}
 		}
@@ -169,7 +169,7 @@ func (d *decider) part(p *plan) []balancer.KeyState {
 // releasing says whether some key is being released.
 func (rs *runs) releasing() bool {
 	for _, h := range rs.held {
-		if h.hold == balancer.Releasing {
+		if h.hold == reconcile.Releasing {
 			return true
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
 
@@ -208,7 +208,7 @@ func (r *replica) claim(key record.Key) {
 	if r.node.Self.Leaving() {
 		return
 	}
-	h := &holding{rs: r.runs, key: number(key), hold: balancer.Starting}
+	h := &holding{rs: r.runs, key: number(key), hold: reconcile.Starting}
 	if r.node.Claim(engine.Claim{Lock: lock, Adopt: true, Work: h}) == engine.ClaimBegun {
 		r.runs.expect(h)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/internal/record"
-	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect/internal/engine"
 )
 
@@ -28,7 +28,7 @@ type holding struct {
 	at    int // in held
 	runs  bool
 	token int64 // of the task
-	hold  balancer.Hold
+	hold  reconcile.Hold
 }
 
 func newRuns(r *replica) *runs {
@@ -46,10 +46,10 @@ func (rs *runs) expect(h *holding) {
 
 // release asks for a key's release.
 func (rs *runs) release(h *holding, next string) {
-	if h.hold == balancer.Releasing {
+	if h.hold == reconcile.Releasing {
 		return
 	}
-	h.hold = balancer.Releasing
+	h.hold = reconcile.Releasing
 	n := rs.r.node
 	n.Keys.Release(cluster.HandOver{Key: rs.r.list.name(h.key), Next: next}, n.Moment())
 }
@@ -70,8 +70,8 @@ func (h *holding) Start(s engine.Start, _ record.TaskStatus) {
 	rs := h.rs
 	h.runs, h.token = true, s.Token
 	rs.running++
-	if h.hold == balancer.Starting {
-		h.hold = balancer.Running
+	if h.hold == reconcile.Starting {
+		h.hold = reconcile.Running
 	}
 	rs.r.decider.dirty = true
 	rs.r.w.judge.start(rs.r, h.key, s.Token)
@@ -83,8 +83,8 @@ const killed = 20 * time.Millisecond
 // Stop implements [engine.Work].
 func (h *holding) Stop(cause engine.Cause) {
 	rs := h.rs
-	if h.hold == balancer.Running {
-		h.hold = balancer.Starting // unless it is released, it is claimed again
+	if h.hold == reconcile.Running {
+		h.hold = reconcile.Starting // unless it is released, it is claimed again
 	}
 	if cause == engine.CauseLost {
 		rs.endIn(h, killed)

@@ -1,63 +1,39 @@
-package balancer
+package reconcile
 
 import (
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-// Why is the reason of a decision: one word, and a sentence for people.
-type Why struct {
-	Reason  elect.Reason
-	Message string // at most elect.MaxText bytes
-}
-
-// String is the sentence, or the word where there is none.
-func (w Why) String() string {
-	if w.Message == "" {
-		return string(w.Reason)
-	}
-	return w.Message
-}
-
-func whyOf(reason elect.Reason, format string, args ...any) Why {
-	return Why{Reason: reason, Message: clip(fmt.Sprintf(format, args...))}
-}
-
-// clip cuts a text to what a lock holds, between two letters.
-func clip(text string) string {
-	text = strings.ToValidUTF8(text, "")
-	if len(text) <= elect.MaxText {
-		return text
-	}
-	end := elect.MaxText
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
-}
-
 // wording puts into words why keys leave this replica by a plan.
 type wording struct {
-	reasons
-	s      *situation
-	in     Input
-	plan   Plan
-	spread map[int]string // by group: what balanced says, which counts all keys
+	s       *situation
+	in      balancer.Input
+	plan    balancer.Plan
+	members map[string]*balancer.Member // by ID
+	reasons balancer.Reasons
+	spread  map[int]string // by group: what balanced returned, which counts all keys
 }
 
-func (s *situation) wordingOf(in Input, plan Plan) *wording {
-	return &wording{reasons: reasonsFor(in, s.view.Session), s: s, in: in, plan: plan, spread: map[int]string{}}
+func newWording(s *situation, in balancer.Input, plan balancer.Plan) *wording {
+	w := &wording{
+		s: s, in: in, plan: plan, members: make(map[string]*balancer.Member, len(in.Members)),
+		reasons: balancer.ReasonsOf(in.Members, s.view.Session), spread: map[int]string{},
+	}
+	for i := range in.Members {
+		w.members[in.Members[i].ID] = &in.Members[i]
+	}
+	return w
 }
 
-// leaving says why a key that this replica holds leaves for another member, or for none.
-func (w *wording) leaving(group int, k *Key, to string) Why {
-	reason, me := w.reason(k, to), w.s.view.Instance
+// leaving returns why a key that this replica holds leaves for another member, or for none.
+func (w *wording) leaving(group int, k *balancer.Key, to string) Why {
+	reason, me := w.reasons.Of(k, to), w.s.view.Instance
 	switch o := w.s.overrides; {
-	case w.s.view.Draining && w.newer(to) && w.s.policy.RestartGrace <= 0:
+	case w.s.view.Draining && w.reasons.Newer(to) && w.s.policy.RestartGrace <= 0:
 		return whyOf(record.ReasonUpgrade, "%s is stopping, and %s", me, w.rolled(to))
 	case w.s.view.Draining:
 		return whyOf(record.ReasonShutdown, "%s is stopping", me)
@@ -79,26 +55,23 @@ func (w *wording) leaving(group int, k *Key, to string) Why {
 	}
 }
 
-// newer says whether a member is of a newer revision than this replica.
-func (w *wording) newer(to string) bool {
-	next := w.roster.find(to)
-	return next != none && w.from != none && w.roster.rank[next] > w.roster.rank[w.from]
-}
-
-// rolled says that a member is of a newer revision.
+// rolled tells that a member is of a newer revision.
 func (w *wording) rolled(to string) string {
-	next := &w.roster.members[w.roster.find(to)]
-	return fmt.Sprintf("rolled to %s, which has the newer revision %s", next.Name, orNone(next.Revision))
+	next, revision := w.members[to], w.members[to].Revision
+	if revision == "" {
+		revision = `""`
+	}
+	return fmt.Sprintf("rolled to %s, which has the newer revision %s", next.Name, revision)
 }
 
-// balanced says why the spread takes a key from this replica.
+// balanced returns why the spread takes a key from this replica.
 func (w *wording) balanced(group int) string {
 	g, stats := &w.in.Groups[group], w.plan.Groups[group].Stats
 	me, held := w.s.view.Instance, w.holds(g.Name)
-	if w.from == none {
+	m := w.members[w.s.view.Session]
+	if m == nil {
 		return me + " takes no part any more"
 	}
-	m := &w.roster.members[w.from]
 	asked := ""
 	if o, ok := w.s.overrides.evened[g.Name]; ok {
 		asked = ", a rebalance was asked for" + o.Whom()
@@ -113,9 +86,9 @@ func (w *wording) balanced(group int) string {
 	if w.s.declared.Groups[group].WeightRevision > 0 {
 		by = ", by weights that follow what is measured"
 	}
-	limit, limited := m.limit(g.Name)
+	limit, limited := m.Limit(g.Name)
 	switch {
-	case !g.mayOwn(m):
+	case !balancer.Selects(g.Selector, m.Labels):
 		return fmt.Sprintf("%s has not the labels %s that the group asks for", me, labelWords(g.Selector))
 	case limited && held > limit:
 		return fmt.Sprintf("%s owned %d tasks, and may own %d", me, held, limit)
@@ -135,7 +108,7 @@ func (w *wording) holds(group string) (n int) {
 	return n
 }
 
-// claiming says why this replica claims a key that its last owner released, where the lock does not say it: what
+// claiming returns why this replica claims a key that its last owner released, where the lock does not tell: what
 // released it is over. The zero Why leaves it to the lock.
 func (s *situation) claiming(key elect.Key) Why {
 	lock := s.view.Locks[key]
@@ -153,34 +126,4 @@ func (s *situation) claiming(key elect.Key) Why {
 	default:
 		return Why{}
 	}
-}
-
-// pinnedHere says whether a pin wants the key on this replica.
-func (s *situation) pinnedHere(key elect.Key) bool {
-	pin, ok := s.overrides.pins[key]
-	zone := ""
-	for i := range s.view.Sessions {
-		if s.view.Sessions[i].ID == s.view.Session {
-			zone = s.view.Sessions[i].Member.Zone
-		}
-	}
-	return ok && PinnedTo(pin.To, s.view.Instance, zone)
-}
-
-// pausedWords says who paused a key, or its group.
-func (o overrides) pausedWords(key elect.Key) string {
-	if asked, ok := o.paused[key]; ok {
-		return "paused" + asked.Whom()
-	}
-	if asked, ok := o.pausedGroups[key.Group()]; ok {
-		return "its group is paused" + asked.Whom()
-	}
-	return "its run has ended for good"
-}
-
-func orNone(revision string) string {
-	if revision == "" {
-		return `""`
-	}
-	return revision
 }

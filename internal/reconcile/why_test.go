@@ -1,4 +1,4 @@
-package balancer
+package reconcile
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -162,51 +163,51 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}{
 		"full": {
 			change: func(_ *cluster.View, d *Declared) { declareMore(d, 4) },
-			want:   Refusal{Reason: NoCapacity, Message: "no capacity: 5 replicas × cap 20 = 100, 104 tasks"},
+			want:   Refusal{Reason: balancer.NoCapacity, Message: "no capacity: 5 replicas × cap 20 = 100, 104 tasks"},
 		},
 		"unequal": {change: func(v *cluster.View, d *Declared) {
 			declareMore(d, 1)
 			v.Sessions[1].Member.Caps = map[string]int{"g": 10}
-		}, want: Refusal{Reason: NoCapacity, Message: "no capacity: 5 replicas for 90, 101 tasks"}},
+		}, want: Refusal{Reason: balancer.NoCapacity, Message: "no capacity: 5 replicas for 90, 101 tasks"}},
 		"drained and cordoned": {change: func(v *cluster.View, d *Declared) {
 			declareMore(d, 1)
 			ask(v, record.Override{Kind: record.OverrideDrain, Scope: record.ScopeInstance, Name: "b"})
 			ask(v, record.Override{Kind: record.OverrideCordon, Scope: record.ScopeInstance, Name: "c"})
-		}, want: Refusal{Reason: NoCapacity, Message: "no capacity: 3 replicas × cap 20 = 60, 101 tasks; " +
+		}, want: Refusal{Reason: balancer.NoCapacity, Message: "no capacity: 3 replicas × cap 20 = 60, 101 tasks; " +
 			"b is not counted: drained by alice (new kernel); c is not counted: cordoned by alice (new kernel)"}},
 		"another list": {change: func(v *cluster.View, d *Declared) {
 			declareMore(d, 1)
 			v.Sessions[4].Member.ListHashes = map[string]string{"g": "other"}
-		}, want: Refusal{Reason: NoCapacity, Message: "no capacity: 4 replicas × cap 20 = 80, 101 tasks; " +
+		}, want: Refusal{Reason: balancer.NoCapacity, Message: "no capacity: 4 replicas × cap 20 = 80, 101 tasks; " +
 			"e is not counted: it has another task list"}},
 		"no labels": {change: func(_ *cluster.View, d *Declared) {
 			d.Groups[0].Selector = map[string]string{"pool": "gpu"}
-		}, want: Refusal{Reason: NoInstance, Message: "no live instance may own it: none has the labels pool=gpu"}},
+		}, want: Refusal{Reason: balancer.NoInstance, Message: "no live instance may own it: none has the labels pool=gpu"}},
 		"all drained": {change: func(v *cluster.View, _ *Declared) {
 			v.Sessions = v.Sessions[:2]
 			ask(v, record.Override{Kind: record.OverrideDrain, Scope: record.ScopeInstance, Name: "a"})
 			v.Sessions[1].State = record.Draining
-		}, want: Refusal{Reason: NoInstance, Message: "no live instance may own it: " +
+		}, want: Refusal{Reason: balancer.NoInstance, Message: "no live instance may own it: " +
 			"a is drained by alice (new kernel), b is stopping"}},
 		"pinned to no one": {change: func(v *cluster.View, _ *Declared) {
 			ask(v, record.Override{
 				Kind: record.OverridePin, Scope: record.ScopeTask, Name: "g/100", To: "zone=x", Strict: true,
 			})
-		}, want: Refusal{Reason: PinUnavailable, Message: "pinned strictly to zone=x by alice (new kernel): " +
+		}, want: Refusal{Reason: balancer.PinUnavailable, Message: "pinned strictly to zone=x by alice (new kernel): " +
 			"no live replica matches"}},
 		"pinned to one that is full": {change: func(v *cluster.View, _ *Declared) {
 			v.Sessions[1].Member.Caps = map[string]int{"g": 0}
 			ask(v, record.Override{
 				Kind: record.OverridePin, Scope: record.ScopeTask, Name: "g/100", To: "b", Strict: true,
 			})
-		}, want: Refusal{Reason: PinUnavailable, Message: "pinned strictly to b by alice (new kernel): " +
+		}, want: Refusal{Reason: balancer.PinUnavailable, Message: "pinned strictly to b by alice (new kernel): " +
 			"b is full, it may own 0"}},
 		"waits for the owner": {change: func(v *cluster.View, _ *Declared) {
 			v.Locks["g/100"] = &record.Lock{
 				Key: "g/100", Token: 1, Reason: record.ReasonShutdown, From: "z", Since: v.Now - 1000,
 			}
 		}, policy: Policy{RestartGrace: time.Minute}, want: Refusal{
-			Reason:  PinUnavailable,
+			Reason:  balancer.PinUnavailable,
 			Message: "waits for z to come back, for 1m0s after it stopped (rebalance.restartGrace)",
 		}},
 	} {

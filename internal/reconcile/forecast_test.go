@@ -1,20 +1,30 @@
-package balancer
+package reconcile
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/shardctl/shardctl/pkg/balancer"
+	"github.com/shardctl/shardctl/pkg/elect"
 )
 
-func topics(n int) []Group { return []Group{{Name: "topics", Keys: makeKeys("topics", n)}} }
+func topics(n int) []balancer.Group {
+	keys := make([]balancer.Key, n)
+	for i := range keys {
+		keys[i] = balancer.Key{Key: elect.NewKey("topics", fmt.Sprintf("t%05d", i)), Weight: 1}
+	}
+	return []balancer.Group{{Name: "topics", Keys: keys}}
+}
 
 func TestSimulate(t *testing.T) {
-	cap20 := Member{Caps: map[string]int{"topics": 20}}
+	cap20 := balancer.Member{Caps: map[string]int{"topics": 20}}
 	for _, tc := range []struct {
 		name           string
 		replicas, lose int
-		like           Member
+		like           balancer.Member
 		leftOver       int
 		moves          int
 		free, headroom int // after; ignored without a cap
@@ -25,8 +35,8 @@ func TestSimulate(t *testing.T) {
 		{"all", 10, 12, cap20, 100, 0, -100, -100},
 		{"no replicas", 0, 3, cap20, 100, 0, -100, -100},
 		{"below zero", -1, 0, cap20, 100, 0, -100, -100},
-		{"no cap", 10, 9, Member{}, 0, 90, 0, 0},
-		{"maxTasks", 10, 6, Member{MaxTasks: 20}, 20, 40, -20, -40},
+		{"no cap", 10, 9, balancer.Member{}, 0, 90, 0, 0},
+		{"maxTasks", 10, 6, balancer.Member{MaxTasks: 20}, 20, 40, -20, -40},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := Simulate(topics(100), Replicas(tc.replicas, tc.like), tc.lose)
@@ -55,7 +65,7 @@ func TestSimulateForgetsOwnersAndLosesTheFullest(t *testing.T) {
 	groups[0].Keys[7].Pin = "replica-2"
 	groups[0].Keys[6].Pin = "replica-2"
 	groups[0].Keys[5].Pin = "replica-2"
-	f := Simulate(groups, Replicas(3, Member{}), 1)
+	f := Simulate(groups, Replicas(3, balancer.Member{}), 1)
 	if !slices.Equal(f.Lost, []string{"replica-2"}) {
 		t.Errorf("lost %v, of which replica-2 had the most", f.Lost)
 	}
@@ -65,7 +75,7 @@ func TestSimulateForgetsOwnersAndLosesTheFullest(t *testing.T) {
 }
 
 func TestForecastIsReadyForJSON(t *testing.T) {
-	text, err := json.Marshal(Simulate(topics(2), Replicas(1, Member{Caps: map[string]int{"topics": 1}}), 0))
+	text, err := json.Marshal(Simulate(topics(2), Replicas(1, balancer.Member{Caps: map[string]int{"topics": 1}}), 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,11 @@
-package balancer
+package reconcile
 
 import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -19,18 +20,18 @@ type Report struct {
 // decide makes a plan and decides this replica's part of it.
 func (s *situation) decide(wave Wave, now time.Time) (Decision, Report) {
 	in := s.inputOf()
-	plan := Balance(in)
+	plan := balancer.Balance(in)
 	d := Decide(Snapshot{
 		Session: s.view.Session, Draining: s.view.Draining,
 		Policy: s.policy, Calm: s.calm, Wave: wave, Keys: s.part(in, plan),
 	}, now)
-	return d, Report{Unassigned: s.refusals(in, plan), Differs: s.differs}
+	return d, Report{Unassigned: refusalsOf(s, in, plan), Differs: s.differs}
 }
 
 // part lists the keys that this replica holds or shall own by the plan.
-func (s *situation) part(in Input, plan Plan) []KeyState {
+func (s *situation) part(in balancer.Input, plan balancer.Plan) []KeyState {
 	me := s.view.Session
-	why := s.wordingOf(in, plan)
+	why := newWording(s, in, plan)
 	declared := 0 // of what is held
 	part := make([]KeyState, 0, len(s.view.Held))
 	for gi := range in.Groups {
@@ -75,14 +76,14 @@ func (s *situation) part(in Input, plan Plan) []KeyState {
 	return part
 }
 
-// justGiven says whether this replica has not yet looked at what operators ask for since it claimed a key. Who handed
-// it over may know more, such as the end of a drain: to hand it on would only bring it back. Looks are counted, since
-// the clocks of two writers cannot be compared.
+// justGiven reports whether this replica has not yet looked at what operators ask for since it claimed a key. Who
+// handed it over may know more, such as the end of a drain: to hand it on would only bring it back. Looks are counted,
+// since the clocks of two writers cannot be compared.
 func (s *situation) justGiven(held cluster.Held) bool {
 	return !s.view.Draining && held.Look > 0 && held.Look >= s.view.Looked
 }
 
-// undeclared says why a key that is not declared leaves.
+// undeclared returns why a key that is not declared leaves.
 func (s *situation) undeclared() Why {
 	if s.view.Draining {
 		return whyOf(record.ReasonShutdown, "%s is stopping", s.view.Instance)
@@ -90,7 +91,7 @@ func (s *situation) undeclared() Why {
 	return whyOf(record.ReasonRemoved, "no longer in the task list (revision %d)", s.declared.Revision)
 }
 
-// removed says whether a key that is not declared is to be released. Replicas of the same revision have to agree
+// removed reports whether a key that is not declared is to be released. Replicas of the same revision have to agree
 // about it, and none may have a newer list.
 func (s *situation) removed(key elect.Key) bool {
 	return !s.outdated && len(s.differs[key.Group()]) == 0
@@ -104,40 +105,5 @@ func holdOf(h cluster.Held) Hold {
 		return Running
 	default:
 		return Starting
-	}
-}
-
-// reasons says why keys leave a member.
-type reasons struct {
-	roster *roster
-	from   int32
-}
-
-func reasonsFor(in Input, from string) reasons {
-	r := newRoster(in.Members)
-	return reasons{roster: r, from: r.find(from)}
-}
-
-// reason says why a key leaves for another member, or for none.
-func (r reasons) reason(k *Key, to string) elect.Reason {
-	switch {
-	case k.Paused:
-		return record.ReasonPaused
-	case k.Move != "" && k.Move == to:
-		return record.ReasonMove
-	}
-	if r.from == none {
-		return record.ReasonBalance
-	}
-	from, next := &r.roster.members[r.from], r.roster.find(to)
-	switch {
-	case from.Draining:
-		return record.ReasonDrain
-	case k.Pin != "" && !from.pinnedBy(k.Pin) && (next == none || r.roster.members[next].pinnedBy(k.Pin)):
-		return record.ReasonPin
-	case next != none && r.roster.rank[next] > r.roster.rank[r.from]:
-		return record.ReasonUpgrade
-	default:
-		return record.ReasonBalance
 	}
 }

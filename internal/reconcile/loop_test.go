@@ -1,4 +1,4 @@
-package balancer_test
+package reconcile_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/reconcile"
 	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store/memory"
@@ -34,7 +35,7 @@ type replica struct {
 	name    string
 	store   *memory.Store
 	elector *elect.Elector
-	loop    *balancer.Loop
+	loop    *reconcile.Loop
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -45,12 +46,12 @@ func newFleet(t *testing.T) *fleet {
 }
 
 // list declares n keys of group g.
-func list(n int) balancer.Declared {
-	g := balancer.DeclaredGroup{Name: "g", Hash: fmt.Sprint(n)}
+func list(n int) reconcile.Declared {
+	g := reconcile.DeclaredGroup{Name: "g", Hash: fmt.Sprint(n)}
 	for i := range n {
-		g.Keys = append(g.Keys, balancer.DeclaredKey{Key: elect.NewKey("g", fmt.Sprintf("t%03d", i)), Weight: 1})
+		g.Keys = append(g.Keys, reconcile.DeclaredKey{Key: elect.NewKey("g", fmt.Sprintf("t%03d", i)), Weight: 1})
 	}
-	return balancer.Declared{Groups: []balancer.DeclaredGroup{g}}
+	return reconcile.Declared{Groups: []reconcile.DeclaredGroup{g}}
 }
 
 func (c *fleet) start(name string, limit, keys int) *replica {
@@ -69,9 +70,9 @@ func (c *fleet) start(name string, limit, keys int) *replica {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	loop, err := balancer.NewLoop(balancer.LoopConfig{
+	loop, err := reconcile.NewLoop(reconcile.LoopConfig{
 		Cluster: e.Cluster(), Clock: time.Now, Logger: logr.Discard(),
-		Policy: balancer.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
+		Policy: reconcile.Policy{Settle: 500 * time.Millisecond, FirstQuiet: 500 * time.Millisecond},
 		Run:    func(elect.Key) elect.Runnable { return elect.Go(c.hold(name)) },
 	})
 	if err != nil {

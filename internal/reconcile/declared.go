@@ -1,7 +1,6 @@
-package balancer
+package reconcile
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/shardctl/shardctl/internal/cluster"
@@ -50,7 +49,7 @@ func (d Declared) Names() []string {
 	return append(names, d.Chores...)
 }
 
-// client says whether a session only uses locks of its own: it declares no groups, while the lists here have hashes.
+// client reports whether a session only uses locks of its own: it declares no groups, while the lists here have hashes.
 // It counts neither in plans nor as a change of membership, and its lists differ from none.
 func (d Declared) client(m *cluster.Session) bool {
 	hashed := func(g DeclaredGroup) bool { return g.Hash != "" }
@@ -76,7 +75,7 @@ func listsOf(v *cluster.View, own Declared) lists {
 	return l
 }
 
-// outdated says whether another replica has a newer list: it may still have what the own one lacks.
+// outdated reports whether another replica has a newer list: it may still have what the own one lacks.
 func (l lists) outdated() bool { return l.own.Revision < l.highest }
 
 // differs finds the groups whose list is another on an instance of the same, highest, revision.
@@ -107,16 +106,4 @@ func (l lists) reweighed(session string) map[string]bool {
 		}
 	}
 	return groups
-}
-
-// capTo bounds a member's cap of a group by what it owns, so that it gets nothing new.
-func (m *Member) capTo(group string, owned int) {
-	caps := maps.Clone(m.Caps)
-	if caps == nil {
-		caps = map[string]int{}
-	}
-	if limit, ok := caps[group]; !ok || owned < limit {
-		caps[group] = owned
-	}
-	m.Caps = caps
 }

@@ -1,32 +1,32 @@
-package balancer
+package reconcile
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
 // Refusal is a key that the plan gives to none, and why.
 type Refusal struct {
 	Key     elect.Key
-	Reason  string // NoCapacity, NoInstance or PinUnavailable
+	Reason  string // balancer.NoCapacity, NoInstance or PinUnavailable
 	Message string // the same for people, with numbers and names; keys of one group may share it
 }
 
 // refuser puts into words why keys have no owner.
 type refuser struct {
 	s      *situation
-	in     Input
-	plan   Plan
+	in     balancer.Input
+	plan   balancer.Plan
 	groups map[string]int    // by name: where in the input
 	shared map[string]string // by group: what is said of all without capacity
 }
 
-// refusals says of each key without an owner in the plan why.
-func (s *situation) refusals(in Input, plan Plan) []Refusal {
+// refusalsOf returns why each key without an owner in the plan has none.
+func refusalsOf(s *situation, in balancer.Input, plan balancer.Plan) []Refusal {
 	if len(plan.Unassigned) == 0 {
 		return nil
 	}
@@ -41,15 +41,15 @@ func (s *situation) refusals(in Input, plan Plan) []Refusal {
 	return list
 }
 
-func (r *refuser) words(u Unassigned) string {
+func (r *refuser) words(u balancer.Unassigned) string {
 	at := r.groups[u.Key.Group()]
-	if u.Reason == PinUnavailable {
+	if u.Reason == balancer.PinUnavailable {
 		return clip(r.pinned(u.Key, &r.in.Groups[at]))
 	}
 	id := u.Reason + "/" + u.Key.Group()
 	if _, known := r.shared[id]; !known {
 		text := r.noCapacity(at)
-		if u.Reason == NoInstance {
+		if u.Reason == balancer.NoInstance {
 			text = r.noInstance(&r.in.Groups[at])
 		}
 		r.shared[id] = clip(text)
@@ -64,10 +64,10 @@ func (r *refuser) noCapacity(at int) string {
 	sum, perAll := 0, false
 	for i := range r.in.Members {
 		m := &r.in.Members[i]
-		if m.Draining || !g.mayOwn(m) || r.closed(g, m) != "" {
+		if m.Draining || !g.MayOwn(m) || r.closed(g, m) != "" {
 			continue
 		}
-		limit, _ := m.limit(g.Name)
+		limit, _ := m.Limit(g.Name)
 		limits = append(limits, limit)
 		sum += limit
 		perAll = perAll || m.MaxTasks > 0
@@ -82,7 +82,7 @@ func (r *refuser) noCapacity(at int) string {
 	}
 	for i := range r.in.Members {
 		m := &r.in.Members[i]
-		if !g.mayOwn(m) {
+		if !g.MayOwn(m) {
 			continue
 		}
 		if why := r.closed(g, m); why != "" {
@@ -92,8 +92,8 @@ func (r *refuser) noCapacity(at int) string {
 	return text
 }
 
-// closed says why a member gets no new keys of a group; empty: it may.
-func (r *refuser) closed(g *Group, m *Member) string {
+// closed returns why a member gets no new keys of a group, or an empty text if it may.
+func (r *refuser) closed(g *balancer.Group, m *balancer.Member) string {
 	o := r.s.overrides
 	switch asked, drained := o.drained[m.Name]; {
 	case drained:
@@ -116,11 +116,11 @@ func (r *refuser) closed(g *Group, m *Member) string {
 	return ""
 }
 
-func (r *refuser) noInstance(g *Group) string {
+func (r *refuser) noInstance(g *balancer.Group) string {
 	const none = "no live instance may own it: "
 	var leaving []string
 	for i := range r.in.Members {
-		if m := &r.in.Members[i]; g.mayOwn(m) && m.Draining {
+		if m := &r.in.Members[i]; g.MayOwn(m) && m.Draining {
 			leaving = append(leaving, m.Name+" is "+strings.Replace(r.closed(g, m), "it is ", "", 1))
 		}
 	}
@@ -134,8 +134,8 @@ func (r *refuser) noInstance(g *Group) string {
 	}
 }
 
-// pinned says why a strictly pinned key does not find its member.
-func (r *refuser) pinned(key elect.Key, g *Group) string {
+// pinned returns why a strictly pinned key does not find its member.
+func (r *refuser) pinned(key elect.Key, g *balancer.Group) string {
 	lock := r.s.view.Locks[key]
 	pin, asked := r.s.overrides.pins[key]
 	if lock != nil && !asked {
@@ -148,16 +148,16 @@ func (r *refuser) pinned(key elect.Key, g *Group) string {
 	var found []string
 	for i := range r.in.Members {
 		m := &r.in.Members[i]
-		if !m.pinnedBy(pin.To) {
+		if !balancer.PinnedTo(pin.To, m.Name, m.Zone) {
 			continue
 		}
 		switch why := r.closed(g, m); {
 		case why != "":
 			found = append(found, m.Name+" is "+strings.Replace(why, "it is ", "", 1))
-		case !g.mayOwn(m):
+		case !g.MayOwn(m):
 			found = append(found, m.Name+" has not the labels "+labelWords(g.Selector))
 		default:
-			limit, _ := m.limit(g.Name)
+			limit, _ := m.Limit(g.Name)
 			found = append(found, fmt.Sprintf("%s is full, it may own %d", m.Name, limit))
 		}
 	}
@@ -165,20 +165,4 @@ func (r *refuser) pinned(key elect.Key, g *Group) string {
 		return text + "no live replica matches"
 	}
 	return text + strings.Join(found, ", ")
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// labelWords is labels as a selector is written: a=b,c=d.
-func labelWords(labels map[string]string) string {
-	parts := make([]string, 0, len(labels))
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, name+"="+labels[name])
-	}
-	return strings.Join(parts, ",")
 }

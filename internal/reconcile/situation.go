@@ -1,11 +1,13 @@
-package balancer
+package reconcile
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -40,12 +42,14 @@ func newSituation(v *cluster.View, declared Declared, policy Policy, calm Calm) 
 const rolloutOver = 10 * time.Minute
 
 // inputOf is the situation as Balance wants it.
-func (s *situation) inputOf() Input {
-	in := Input{Members: s.planMembers(), Even: s.calm.Quiet > rolloutOver}
+func (s *situation) inputOf() balancer.Input {
+	in := balancer.Input{Members: s.planMembers(), Even: s.calm.Quiet > rolloutOver}
 	settled, _ := s.policy.Settled(s.calm)
 	for _, g := range s.declared.Groups {
 		_, evened := s.overrides.evened[g.Name]
-		group := Group{Name: g.Name, Selector: g.Selector, Keys: make([]Key, len(g.Keys)), Even: evened}
+		group := balancer.Group{
+			Name: g.Name, Selector: g.Selector, Keys: make([]balancer.Key, len(g.Keys)), Even: evened,
+		}
 		stay := !settled && !evened || len(s.differs[g.Name]) > 0 || s.reweighed[g.Name]
 		for i, k := range g.Keys {
 			group.Keys[i] = s.planKey(k, stay)
@@ -58,8 +62,8 @@ func (s *situation) inputOf() Input {
 	return in
 }
 
-func (s *situation) planKey(k DeclaredKey, stay bool) Key {
-	key := Key{Key: k.Key, Weight: k.Weight, Settled: stay, Paused: s.overrides.pauses(k.Key)}
+func (s *situation) planKey(k DeclaredKey, stay bool) balancer.Key {
+	key := balancer.Key{Key: k.Key, Weight: k.Weight, Settled: stay, Paused: s.overrides.pauses(k.Key)}
 	if pin, pinned := s.overrides.pins[k.Key]; pinned {
 		key.Pin, key.Strict = pin.To, pin.Strict
 	}
@@ -84,14 +88,14 @@ func (s *situation) planKey(k DeclaredKey, stay bool) Key {
 	return key
 }
 
-// removedSince says whether a key was released as removed after the list that it is in was read.
+// removedSince reports whether a key was released as removed after the list that it is in was read.
 func (s *situation) removedSince(key elect.Key, asOf func() int64) bool {
 	lock := s.view.Locks[key]
 	return lock != nil && asOf != nil && lock.Session == "" && lock.Suspended &&
 		lock.Reason == record.ReasonRemoved && lock.Rev > asOf()
 }
 
-// waitsFor says whether a key still waits for the instance that released it when it stopped.
+// waitsFor reports whether a key still waits for the instance that released it when it stopped.
 func (s *situation) waitsFor(lock *record.Lock) (instance string, waits bool) {
 	if s.policy.RestartGrace <= 0 || lock.Session != "" || lock.Reason != record.ReasonShutdown {
 		return "", false
@@ -99,7 +103,7 @@ func (s *situation) waitsFor(lock *record.Lock) (instance string, waits bool) {
 	return lock.From, record.Within(lock.Since, s.view.Now, s.policy.RestartGrace)
 }
 
-// cordoned says whether an instance that gets no new keys has this session.
+// cordoned reports whether an instance that gets no new keys has this session.
 func (s *situation) cordoned(session string) bool {
 	v := s.sessions[session]
 	return v != nil && s.overrides.cordons(v.Member.Instance)
@@ -116,15 +120,15 @@ func (s *situation) sessionOf(instance string) string {
 }
 
 // planMembers are the live and draining sessions whose caps are known.
-func (s *situation) planMembers() []Member {
-	var members []Member
+func (s *situation) planMembers() []balancer.Member {
+	var members []balancer.Member
 	for i := range s.view.Sessions {
 		v := &s.view.Sessions[i]
 		if v.State == record.Dead || !v.Known || s.declared.client(v) {
 			continue
 		}
 		m := &v.Member
-		members = append(members, Member{
+		members = append(members, balancer.Member{
 			ID: v.ID, Name: m.Instance, Zone: m.Zone, Revision: m.Revision,
 			Opened: record.Bounded(m.Opened, s.view.Now),
 			Draining: v.State == record.Draining || s.overrides.drains(m.Instance) ||
@@ -137,19 +141,19 @@ func (s *situation) planMembers() []Member {
 
 // closeToStrangers gives instances with another list of the group no new keys of it. They claim only what they know, by
 // a plan of their own. What they hold they keep.
-func (s *situation) closeToStrangers(in *Input, g DeclaredGroup) {
-	s.close(in, g, func(m *Member) bool {
+func (s *situation) closeToStrangers(in *balancer.Input, g DeclaredGroup) {
+	s.close(in, g, func(m *balancer.Member) bool {
 		return m.ID != s.view.Session && s.sessions[m.ID].Member.ListHashes[g.Name] != g.Hash
 	})
 }
 
 // closeCordoned gives cordoned instances no new keys.
-func (s *situation) closeCordoned(in *Input, g DeclaredGroup) {
-	s.close(in, g, func(m *Member) bool { return s.overrides.cordons(m.Name) })
+func (s *situation) closeCordoned(in *balancer.Input, g DeclaredGroup) {
+	s.close(in, g, func(m *balancer.Member) bool { return s.overrides.cordons(m.Name) })
 }
 
 // close bounds what some members may own of a group by what they own already.
-func (s *situation) close(in *Input, g DeclaredGroup, closed func(*Member) bool) {
+func (s *situation) close(in *balancer.Input, g DeclaredGroup, closed func(*balancer.Member) bool) {
 	var owned map[string]int
 	for i := range in.Members {
 		m := &in.Members[i]
@@ -162,17 +166,41 @@ func (s *situation) close(in *Input, g DeclaredGroup, closed func(*Member) bool)
 				owned[s.view.Lock(k.Key).Session]++
 			}
 		}
-		m.capTo(g.Name, owned[m.ID])
+		capTo(m, g.Name, owned[m.ID])
 	}
 }
 
-// taken says whether the session is another's and not known to be dead. One that is not in the view is dead.
+// capTo bounds a member's cap of a group by what it owns, so that it gets nothing new.
+func capTo(m *balancer.Member, group string, owned int) {
+	caps := maps.Clone(m.Caps)
+	if caps == nil {
+		caps = map[string]int{}
+	}
+	if limit, ok := caps[group]; !ok || owned < limit {
+		caps[group] = owned
+	}
+	m.Caps = caps
+}
+
+// taken reports whether the session is another's and not known to be dead. One that is not in the view is dead.
 func (s *situation) taken(session string) bool {
 	if session == "" || session == s.view.Session {
 		return false
 	}
 	v := s.sessions[session]
 	return v != nil && v.State != record.Dead
+}
+
+// pinnedHere reports whether a pin wants the key on this replica.
+func (s *situation) pinnedHere(key elect.Key) bool {
+	pin, ok := s.overrides.pins[key]
+	zone := ""
+	for i := range s.view.Sessions {
+		if s.view.Sessions[i].ID == s.view.Session {
+			zone = s.view.Sessions[i].Member.Zone
+		}
+	}
+	return ok && balancer.PinnedTo(pin.To, s.view.Instance, zone)
 }
 
 // reservedFor lists the keys that were handed over to this replica, in order, and not taken yet. They need no plan:
@@ -188,75 +216,4 @@ func reservedFor(v *cluster.View) []elect.Key {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// overrides are what operators asked for, ready to look up.
-type overrides struct {
-	drained, cordoned map[string]record.Override // by instance
-	paused            map[elect.Key]record.Override
-	pausedGroups      map[string]record.Override
-	pins              map[elect.Key]record.Override
-	reruns            map[elect.Key]record.Override
-	moves             map[elect.Key]record.Override
-	evened            map[string]record.Override // groups to be spread at once
-}
-
-// rebalanceFor is how long a group is spread as if membership had long been stable, once that was asked for.
-const rebalanceFor = time.Minute
-
-func overridesOf(v *cluster.View) overrides {
-	o := overrides{
-		drained: map[string]record.Override{}, cordoned: map[string]record.Override{},
-		paused: map[elect.Key]record.Override{}, pausedGroups: map[string]record.Override{},
-		pins: map[elect.Key]record.Override{}, reruns: map[elect.Key]record.Override{},
-		moves: map[elect.Key]record.Override{}, evened: map[string]record.Override{},
-	}
-	for _, asked := range v.Overrides {
-		switch asked.Kind {
-		case record.OverrideDrain:
-			o.drained[asked.Name] = asked
-		case record.OverrideCordon:
-			o.cordoned[asked.Name] = asked
-		case record.OverridePause:
-			if asked.Scope == record.ScopeGroup {
-				o.pausedGroups[asked.Name] = asked
-			} else {
-				o.paused[elect.Key(asked.Name)] = asked
-			}
-		case record.OverridePin:
-			o.pins[elect.Key(asked.Name)] = asked
-		case record.OverrideRerun:
-			o.reruns[elect.Key(asked.Name)] = asked
-		case record.OverrideMove:
-			o.moves[elect.Key(asked.Name)] = asked
-		case record.OverrideRebalance:
-			if record.Within(asked.At, v.Now, rebalanceFor) {
-				o.evened[asked.Name] = asked
-			}
-		case record.OverrideRestart, record.OverrideTrigger, record.OverrideResume: // the owner's business
-		}
-	}
-	return o
-}
-
-func (o overrides) pauses(key elect.Key) bool {
-	_, paused := o.paused[key]
-	_, all := o.pausedGroups[key.Group()]
-	return paused || all
-}
-
-func (o overrides) drains(instance string) bool {
-	_, ok := o.drained[instance]
-	return ok
-}
-
-func (o overrides) cordons(instance string) bool {
-	_, ok := o.cordoned[instance]
-	return ok
-}
-
-// forgets says whether a rerun was asked for after the run whose outcome the lock keeps.
-func (o overrides) forgets(lock *record.Lock) bool {
-	asked, ok := o.reruns[lock.Key]
-	return ok && !asked.Over(*lock)
 }

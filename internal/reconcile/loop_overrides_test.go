@@ -1,4 +1,4 @@
-package balancer_test
+package reconcile_test
 
 import (
 	"context"

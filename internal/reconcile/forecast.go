@@ -1,14 +1,12 @@
-package balancer
+package reconcile
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/shardctl/shardctl/internal/cluster"
-	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/pkg/balancer"
 	"github.com/shardctl/shardctl/pkg/elect"
 )
 
@@ -65,8 +63,8 @@ type UnassignedTask struct {
 // Simulate says who would own what with these members, and what happens when lose of them, those with the most keys,
 // are lost at once. Owners in groups are left out of account: the forecast begins with an empty cluster. Members that
 // are alike are made by [Replicas].
-func Simulate(groups []Group, members []Member, lose int) Forecast {
-	in := Input{Groups: make([]Group, len(groups)), Members: members}
+func Simulate(groups []balancer.Group, members []balancer.Member, lose int) Forecast {
+	in := balancer.Input{Groups: make([]balancer.Group, len(groups)), Members: members}
 	for i, g := range groups {
 		g.Keys = slices.Clone(g.Keys)
 		for j := range g.Keys {
@@ -75,7 +73,7 @@ func Simulate(groups []Group, members []Member, lose int) Forecast {
 		in.Groups[i] = g
 	}
 	f := Forecast{Replicas: len(members), Lost: []string{}, Groups: make([]GroupForecast, len(groups))}
-	before := Balance(in)
+	before := balancer.Balance(in)
 	for i, g := range in.Groups {
 		share := shareOf(in, before, i)
 		f.Groups[i] = GroupForecast{Name: g.Name, Tasks: before.Groups[i].Stats.Tasks, Before: share, After: share}
@@ -88,16 +86,16 @@ func Simulate(groups []Group, members []Member, lose int) Forecast {
 	}
 	after := before
 	if lose > 0 && len(in.Members) > 0 {
-		in.takeOver(before)
+		takeOver(in, before)
 		in.Members, f.Lost = loseLargest(in.Members, before, lose)
-		after = Balance(in)
+		after = balancer.Balance(in)
 		f.countMoves(in, after)
 	}
 	f.LeftOver = len(after.Unassigned)
 	return f
 }
 
-func (f *Forecast) countMoves(in Input, after Plan) {
+func (f *Forecast) countMoves(in balancer.Input, after balancer.Plan) {
 	for i, g := range in.Groups {
 		f.Groups[i].After = shareOf(in, after, i)
 		for j := range g.Keys {
@@ -111,9 +109,9 @@ func (f *Forecast) countMoves(in Input, after Plan) {
 
 // Replicas are so many members (below 0 counts as 0) like the given one, whose caps, limit, labels, zone and revision
 // they have. Names and IDs are replica-1 and on.
-func Replicas(n int, like Member) []Member {
+func Replicas(n int, like balancer.Member) []balancer.Member {
 	digits := len(fmt.Sprint(n)) // names of one length, so that their order is that of their numbers
-	members := make([]Member, max(n, 0))
+	members := make([]balancer.Member, max(n, 0))
 	for i := range members {
 		m := like
 		m.Name = fmt.Sprintf("replica-%0*d", digits, i+1)
@@ -124,7 +122,7 @@ func Replicas(n int, like Member) []Member {
 }
 
 // takeOver makes the plan's owners the present ones.
-func (in *Input) takeOver(p Plan) {
+func takeOver(in balancer.Input, p balancer.Plan) {
 	for i, g := range in.Groups {
 		for j := range g.Keys {
 			g.Keys[j].Owner = p.Groups[i].Owners[j]
@@ -134,7 +132,7 @@ func (in *Input) takeOver(p Plan) {
 
 // loseLargest leaves out the members that own the most keys, of equals the last by name, and returns their names in
 // order.
-func loseLargest(members []Member, p Plan, lose int) (left []Member, lost []string) {
+func loseLargest(members []balancer.Member, p balancer.Plan, lose int) (left []balancer.Member, lost []string) {
 	owned := make(map[string]int, len(members))
 	for _, g := range p.Groups {
 		for _, id := range g.Owners {
@@ -142,7 +140,7 @@ func loseLargest(members []Member, p Plan, lose int) (left []Member, lost []stri
 		}
 	}
 	left = slices.Clone(members)
-	slices.SortFunc(left, func(a, b Member) int {
+	slices.SortFunc(left, func(a, b balancer.Member) int {
 		return cmp.Or(cmp.Compare(owned[a.ID], owned[b.ID]), strings.Compare(a.Name, b.Name))
 	})
 	keep := max(len(left)-lose, 0)
@@ -153,7 +151,7 @@ func loseLargest(members []Member, p Plan, lose int) (left []Member, lost []stri
 	return left[:keep], lost
 }
 
-func capOf(m Member, group string) *int {
+func capOf(m balancer.Member, group string) *int {
 	if limit, ok := m.Caps[group]; ok {
 		return &limit
 	}
@@ -161,7 +159,7 @@ func capOf(m Member, group string) *int {
 }
 
 // shareOf words one group's part of a plan.
-func shareOf(in Input, p Plan, group int) Share {
+func shareOf(in balancer.Input, p balancer.Plan, group int) Share {
 	g, stats := in.Groups[group], p.Groups[group].Stats
 	s := Share{
 		Capacity: stats.Capacity, Headroom: stats.Headroom, LeftOver: stats.LeftOver(),
@@ -171,8 +169,8 @@ func shareOf(in Input, p Plan, group int) Share {
 		free := *stats.Capacity - stats.Tasks
 		s.Free = &free
 	}
-	members := slices.DeleteFunc(slices.Clone(in.Members), func(m Member) bool { return !g.mayOwn(&m) })
-	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	members := slices.DeleteFunc(slices.Clone(in.Members), func(m balancer.Member) bool { return !g.MayOwn(&m) })
+	slices.SortFunc(members, func(a, b balancer.Member) int { return strings.Compare(a.Name, b.Name) })
 	at := make(map[string]int, len(members))
 	for i := range members {
 		at[members[i].ID] = i
@@ -195,59 +193,4 @@ func shareOf(in Input, p Plan, group int) Share {
 		}
 	}
 	return s
-}
-
-// Move is one key that changes its owner by a plan. From and To are names of instances; empty: none.
-type Move struct {
-	Key    elect.Key
-	From   string
-	To     string
-	Reason elect.Reason // empty without From
-}
-
-// Preview says, in order of keys, what would move if operators asked for these overrides instead of those in the view.
-// What moves without them as well is left out. It takes the membership to have been stable for long enough.
-func Preview(v *cluster.View, d Declared, overrides []record.Override) []Move {
-	before, after := *v, *v
-	after.Overrides = overrides
-	now, then := inputFor(&before, d), inputFor(&after, d)
-	nowPlan, thenPlan := Balance(now), Balance(then)
-
-	instances := make(map[string]string, len(v.Sessions))
-	for i := range v.Sessions {
-		if s := &v.Sessions[i]; s.State != record.Dead {
-			instances[s.ID] = s.Member.Instance
-		}
-	}
-	why := map[string]reasons{}
-	var moves []Move
-	for gi := range then.Groups {
-		for ki := range then.Groups[gi].Keys {
-			k, to := &then.Groups[gi].Keys[ki], thenPlan.Groups[gi].Owners[ki]
-			if to == k.Owner || to == nowPlan.Groups[gi].Owners[ki] {
-				continue
-			}
-			move := Move{Key: k.Key, From: instances[k.Owner], To: instances[to]}
-			if move.From != "" {
-				if _, known := why[k.Owner]; !known {
-					why[k.Owner] = reasonsFor(then, k.Owner)
-				}
-				move.Reason = why[k.Owner].reason(k, to)
-			}
-			moves = append(moves, move)
-		}
-	}
-	slices.SortFunc(moves, func(a, b Move) int { return cmp.Compare(a.Key, b.Key) })
-	return moves
-}
-
-// Explain says what a decision by this view would find, for those who take no part themselves.
-func Explain(v *cluster.View, d Declared) *Report {
-	_, report := newSituation(v, d, Policy{}, Calm{Outage: -1}).decide(Wave{}, time.Time{})
-	return &report
-}
-
-// inputFor is the view's input to a plan once things have come to rest.
-func inputFor(v *cluster.View, d Declared) Input {
-	return newSituation(v, d, Policy{}, Calm{Outage: -1}).inputOf()
 }
