@@ -195,7 +195,7 @@ func (l *loop) apply(h *held, fx job.Effects) {
 	if h.run != nil {
 		h.run.declare(h.job.Task())
 	}
-	if fx.Reports(h.job) && h.hold.Status() != h.job.Status() {
+	if h.job.Reports(fx) && h.hold.Status() != h.job.Status() {
 		h.hold.Report(h.job.Status()) // a task that waits should cost no writes
 	}
 	switch {

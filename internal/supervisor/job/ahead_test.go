@@ -31,7 +31,7 @@ func TestMarksOfAClockThatWasFarAhead(t *testing.T) {
 			task := someTask()
 			task.Schedule, task.CatchUp = "0 * * * *", tasks.CatchUpNone
 			j := New(&task, c.status)
-			fx := j.begin(7, now)
+			fx := j.Begin(tasks.Asked{}, 7, now)
 			if c.reports == fx.Ahead.IsZero() {
 				t.Errorf("%s: taken back: %v", name, fx.Ahead)
 			}
@@ -54,9 +54,9 @@ func TestAPauseEndedByAClockThatWasFarAhead(t *testing.T) {
 		task := someTask()
 		task.Schedule, task.CatchUp, task.CatchUpWindow = "0 * * * *", tasks.CatchUpLast, 24*time.Hour
 		j := New(&task, elect.TaskStatus{LastTick: now.Wall.Add(-2 * time.Hour).UnixMilli()})
-		j.asked.Resumed = now.Wall.Add(aYear).UnixMilli()
-		if fx := j.begin(7, now); !fx.Run || !j.start.ScheduledAt.Equal(now.Wall) {
-			t.Errorf("%+v is not caught up: %+v", j.start, fx)
+		fx := j.Begin(tasks.Asked{Resumed: now.Wall.Add(aYear).UnixMilli()}, 7, now)
+		if !fx.Run || !j.Start().ScheduledAt.Equal(now.Wall) {
+			t.Errorf("%+v is not caught up: %+v", j.Start(), fx)
 		}
 	})
 }

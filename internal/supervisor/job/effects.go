@@ -6,6 +6,10 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
+// Moment is a point in time by two clocks. The wall clock is for ticks and for people, and may be set at any time; the
+// steady one is for pauses.
+type Moment struct{ Wall, Steady time.Time }
+
 // Effects are what is to be done, in this order. The zero value is nothing.
 type Effects struct {
 	Cut     error           // the run is to be asked to stop, for this reason
@@ -21,7 +25,7 @@ type Effects struct {
 	Over    error           // nothing is left; what the task ended with
 }
 
-// and is both effects, as one.
+// and returns both effects, as one.
 func (fx Effects) and(more Effects) Effects {
 	fx.Ended = append(fx.Ended, more.Ended...)
 	if more.Missed.Late > fx.Missed.Late {
@@ -49,10 +53,6 @@ func (fx Effects) and(more Effects) Effects {
 	return fx
 }
 
-// Reports says whether the lease is to get the job's status now. The status of a start without a token, with its tick,
-// counts only once the lock is advanced to it.
-func (fx Effects) Reports(j *Job) bool { return fx.Note && (j.phase != active || j.start.Token > 0) }
-
 // Ran is one run that ended.
 type Ran struct {
 	Result tasks.Result
@@ -68,23 +68,4 @@ type Ran struct {
 type MissedTick struct {
 	At   time.Time
 	Late time.Duration
-}
-
-// Attempt is what became of a start.
-type Attempt struct {
-	Start   tasks.Start
-	Refused error // the lock was not advanced: nothing ran
-	Ending  tasks.Ending
-	Cause   error // why the run was asked to stop; nil: it was not
-	Took    time.Duration
-	Trace   tasks.TraceContext
-}
-
-// Result is how a run ended.
-func (r Attempt) Result() tasks.Result {
-	if r.Start.ScheduledAt.IsZero() {
-		return keepResult(r.Ending)
-	}
-	result, _ := tickResult(r.Ending, r.Cause)
-	return result
 }

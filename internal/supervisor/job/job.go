@@ -11,62 +11,39 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// phase is where a job stands.
-type phase uint8
-
-const (
-	idle    phase = iota // nothing goes on: it waits for a tick, or for nothing
-	active               // a run goes on
-	pausing              // it waits for the time of the next try
-	leaving              // nothing runs, and its runner takes leave
-	concluded
-)
-
 // Job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no I/O
 // and reads no clock. Its methods are what has happened, and return what is to be done about it.
-//
-//	begin        start           ended, to be tried again
-//	──────▶ idle ─────▶ active ───────────────────────────▶ pausing
-//	         ▲            │  ▲                                 │
-//	         └────────────┘  └─────────────────────────────────┘
-//	          ended, with ticks           its time has come
-//
-// From each of these it goes to leaving, and then is over, when it is asked to stop or has ended for good. A change
-// of the task that needs a restart takes the same way, and begins again in place of being over.
 type Job struct {
 	task   *tasks.Task // it is never changed
-	ticks  *ticks      // nil for a task without ticks
-	status elect.TaskStatus
-
-	phase    phase
-	start    tasks.Start // of the run that goes on, or was tried last
-	before   fired       // what was fired before the start
-	failures int         // in a row, of starts without ticks
-	refused  int         // in a row, of writes of the lock before a start
-	retryAt  time.Time   // by the steady clock, while pausing
-	load     meter
-	hasRun   bool        // since it began: its runner may have to take leave
-	asked    tasks.Asked // by operators
-
-	stop   error       // why it has to end; nil: it need not
-	next   *tasks.Task // what it begins again as; nil: it does not
-	result error       // why it leaves
+	asked  tasks.Asked // by operators
+	phase  phase
+	status status
+	try    try
+	ticks  *ticks // nil for a task without ticks
+	load   meter
+	exit   exit
 }
 
 // New takes up a task under the status that the lock holds. Begin it.
-func New(t *tasks.Task, status elect.TaskStatus) *Job { return &Job{task: t, status: status} }
+func New(t *tasks.Task, s elect.TaskStatus) *Job { return &Job{task: t, status: status{s}} }
 
 // Task returns the task as the job runs it.
 func (j *Job) Task() *tasks.Task { return j.task }
 
 // Status returns the status that the lock should have.
-func (j *Job) Status() elect.TaskStatus { return j.status }
+func (j *Job) Status() elect.TaskStatus { return j.status.TaskStatus }
+
+// Reports reports whether the lease is to get the status now that fx are to be done. The status of a start without a
+// token, with its tick, counts only once the lock is advanced to it.
+func (j *Job) Reports(fx Effects) bool {
+	return fx.Note && (j.phase != active || j.try.start.Token > 0)
+}
 
 // Asked returns what operators ask of the task, as far as the job knows.
 func (j *Job) Asked() tasks.Asked { return j.asked }
 
 // Start returns the start that goes on, or was tried last.
-func (j *Job) Start() tasks.Start { return j.start }
+func (j *Job) Start() tasks.Start { return j.try.start }
 
 // Ticks reports whether the task is fired at ticks. A wrong schedule has none.
 func (j *Job) Ticks() bool { return j.ticks != nil }
@@ -75,53 +52,57 @@ func (j *Job) Ticks() bool { return j.ticks != nil }
 func (j *Job) Waiting() bool { return j.ticks != nil && j.phase == idle }
 
 // HasRun reports whether anything was run since the task began, or began again.
-func (j *Job) HasRun() bool { return j.hasRun }
+func (j *Job) HasRun() bool { return j.try.ran }
 
-// Begin begins the task under what operators ask of it. The token is that of the claim.
-func (j *Job) Begin(asked tasks.Asked, token int64, now Moment) Effects {
-	j.asked = asked
-	return j.begin(token, now)
-}
-
-// Ended takes what became of the start, and what operators ask of the task now.
-func (j *Job) Ended(asked tasks.Asked, r Attempt, now Moment) Effects {
-	j.asked = asked
-	return j.ended(r, now)
-}
-
-// run begins the start. One without a token gets it by advancing the lock to the status.
-func (j *Job) run(now Moment) Effects {
-	j.phase, j.hasRun = active, true
-	j.before = fire(&j.status, j.start, j.ticks)
-	j.set(record.StateStarting, now)
-	return Effects{Run: true, Note: j.start.Token > 0}
-}
-
-// pause waits before the next try.
-func (j *Job) pause(d time.Duration, now Moment) {
-	j.phase, j.retryAt = pausing, now.Steady.Add(d)
-}
-
-// set changes the status.
-func (j *Job) set(state string, now Moment, change ...func(*elect.TaskStatus)) {
-	setState(&j.status, j.task, state, now.Wall, change...)
-}
-
-// Times are when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one. The zero
-// time is never.
+// Times returns when the job is to be woken: at a tick, by the wall clock, and after a pause, by the steady one. The
+// zero time is never.
 func (j *Job) Times() (tick, retry time.Time) {
 	if j.ticks != nil && j.phase < leaving {
 		tick = j.ticks.next
 	}
 	if j.phase == pausing {
-		retry = j.retryAt
+		retry = j.try.retryAt
 	}
 	return tick, retry
 }
 
+// Begin begins the task under what operators ask of it, or has it wait for its ticks. The token is that of the claim,
+// or 0 once it has been used.
+func (j *Job) Begin(asked tasks.Asked, token int64, now Moment) Effects {
+	outcome := j.status.begin()
+	j.asked, j.phase, j.ticks, j.try = asked, idle, nil, try{}
+	if j.task.Ticks() {
+		var fx Effects
+		if j.ticks, fx = ticksOf(j.task, &j.status, asked, now); j.ticks == nil {
+			return fx
+		}
+		return fx.and(j.proceed(now))
+	}
+	j.status.follow(j.task, now)
+	j.status.Undeclared = false
+	if err := hasEnded(j.task, outcome, asked); err != nil {
+		j.status.Outcome = outcome
+		return j.leave(err, now)
+	}
+	j.try.start = tasks.Start{Token: token, Attempt: 1}
+	return j.run(now)
+}
+
+// run begins the start. One without a token gets it by advancing the lock to the status.
+func (j *Job) run(now Moment) Effects {
+	trigger := int64(0)
+	if j.ticks != nil {
+		trigger = j.ticks.trigger
+	}
+	j.phase, j.try.ran = active, true
+	j.try.before = j.status.fire(j.try.start.ScheduledAt, trigger)
+	j.status.set(j.task, record.StateStarting, now)
+	return Effects{Run: true, Note: j.try.start.Token > 0}
+}
+
 // Advanced takes that the lock was advanced for the start, or by its run, with the status as of then; 0: it was not.
 func (j *Job) Advanced(token int64) Effects {
-	j.start.Token = max(j.start.Token, token)
+	j.try.start.Token = max(j.try.start.Token, token)
 	return Effects{Note: true}
 }
 
@@ -130,7 +111,7 @@ func (j *Job) Reported(state string, change []func(*elect.TaskStatus), now Momen
 	if j.phase != active && j.phase != leaving {
 		return Effects{} // too late
 	}
-	j.set(state, now, change...)
+	j.status.set(j.task, state, now, change...)
 	return Effects{Note: true}
 }
 
@@ -147,28 +128,103 @@ func (j *Job) Loaded(load float64, now Moment) Effects {
 	return Effects{Note: true}
 }
 
-// begin starts the task, or has it wait for its ticks. The token is that of the claim, 0 once it has been used.
-func (j *Job) begin(token int64, now Moment) Effects {
-	outcome := j.status.Outcome
-	j.status.Restarts, j.status.LastError, j.status.Settled, j.status.Outcome = 0, "", false, nil // an earlier owner's
-	j.phase, j.ticks, j.failures, j.refused, j.hasRun = idle, nil, 0, 0, false
-	if j.task.Ticks() {
-		return j.beginTicks(now)
+// Ended takes what became of the start, and what operators ask of the task now.
+func (j *Job) Ended(asked tasks.Asked, r Attempt, now Moment) Effects {
+	j.asked = asked
+	if j.phase != active {
+		return Effects{}
 	}
-	followSchedule(&j.status, j.task, now.Wall)
-	j.status.Undeclared = false
-	if err := hasEnded(j.task, outcome, j.asked); err != nil {
-		j.status.Outcome = outcome
+	var fx Effects
+	j.phase, j.try.start = idle, r.Start
+	switch {
+	case r.Refused != nil:
+		fx = j.unstarted(r.Refused, now)
+	case j.ticks != nil:
+		fx = j.tried(r, now)
+	default:
+		fx = j.returned(r, now)
+	}
+	switch why := j.exit.why(); {
+	case j.phase >= leaving:
+		return fx
+	case why != nil:
+		return fx.and(j.leave(why, now))
+	case j.ticks != nil:
+		return fx.and(j.proceed(now))
+	}
+	return fx
+}
+
+// unstarted takes that the lock was not advanced, so that nothing was run.
+func (j *Job) unstarted(err error, now Moment) Effects {
+	j.status.restore(j.try.before)
+	switch {
+	case j.exit.wanted(), j.ticks != nil && !j.ticks.pending.IsZero():
+		return Effects{}
+	case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrReleased),
+		errors.Is(err, elect.ErrNotHeld), errors.Is(err, elect.ErrClosed):
 		return j.leave(err, now)
 	}
-	j.start = tasks.Start{Token: token, Attempt: 1}
-	return j.run(now)
+	j.try.refused++
+	j.pause(advanceBackoff.Delay(j.try.refused-1), now)
+	return Effects{Note: true}
+}
+
+// advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
+var advanceBackoff = tasks.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
+
+// returned decides what follows a run of a task without ticks.
+func (j *Job) returned(r Attempt, now Moment) Effects {
+	fx := Effects{Ended: []Ran{r.ran()}}
+	if r.Ending.Cut && j.exit.wanted() {
+		return fx
+	}
+	j.try.refused = 0
+	failures := j.try.returned(r.Took, j.task.Backoff.ResetAfter)
+	switch {
+	case endsForGood(j.task, r.Ending, failures):
+		fx.Note = true
+		return fx.and(j.leave(j.status.conclude(j.task, r, now), now))
+	case j.exit.wanted():
+		return fx
+	}
+	delay := j.task.Backoff.Delay(failures - 1)
+	j.pause(delay, now)
+	j.status.set(j.task, record.StateBackoff, now, lastError(r.Ending.Err), nextRunAt(now.Wall.Add(delay)))
+	fx.Note, fx.Ended[0].Again = true, true
+	if isReported(failures) {
+		fx.Looping = tasks.CrashLoop{Failures: failures, Err: r.Ending.Err, Next: now.Wall.Add(delay)}
+	}
+	return fx
+}
+
+// tried decides what follows a try of a tick.
+func (j *Job) tried(r Attempt, now Moment) Effects {
+	run := r.ran()
+	fx := Effects{Ended: []Ran{run}}
+	if j.try.refused = 0; run.Result == tasks.ResultStopped || run.Result == tasks.ResultReplaced {
+		return fx
+	}
+	j.status.LastError = display(run.Err)
+	again := run.Err != nil && r.Start.Attempt < j.task.Retry.Attempts
+	if !again || j.exit.wanted() || !j.ticks.pending.IsZero() {
+		return fx
+	}
+	j.pause(j.task.Retry.Backoff.Delay(r.Start.Attempt-1), now)
+	j.status.set(j.task, record.StateBackoff, now)
+	fx.Note, fx.Ended[0].Again = true, true
+	return fx
+}
+
+// pause waits before the next try.
+func (j *Job) pause(d time.Duration, now Moment) {
+	j.phase, j.try.retryAt = pausing, now.Steady.Add(d)
 }
 
 // Wake lets time pass.
 func (j *Job) Wake(now Moment) Effects {
 	var fx Effects
-	if j.phase == pausing && !now.Steady.Before(j.retryAt) {
+	if j.phase == pausing && !now.Steady.Before(j.try.retryAt) {
 		fx = j.tryAgain(now)
 	}
 	if j.ticks != nil && j.phase < leaving {
@@ -179,73 +235,56 @@ func (j *Job) Wake(now Moment) Effects {
 
 // tryAgain goes on after a pause.
 func (j *Job) tryAgain(now Moment) Effects {
-	if j.refused == 0 { // else it is the same start still
-		j.start.Attempt++
+	if j.try.refused == 0 { // else it is the same start still
+		j.try.start.Attempt++
 		if j.ticks == nil {
 			j.status.Restarts++
 		}
 	}
-	j.start.Token = 0
+	j.try.start.Token = 0
 	return j.run(now)
 }
 
-// ended takes what became of the start.
-func (j *Job) ended(r Attempt, now Moment) Effects {
-	if j.phase != active {
-		return Effects{}
-	}
-	var fx Effects
-	j.phase, j.start = idle, r.Start
-	switch {
-	case r.Refused != nil:
-		fx = j.unstarted(r.Refused, now)
-	case j.ticks != nil:
-		fx = j.tried(r, now)
-	default:
-		var done error
-		if fx, done = j.returned(r, now); done != nil {
-			fx = fx.and(j.leave(done, now))
-		}
-	}
-	switch {
-	case j.phase >= leaving:
+// due deals with a tick whose time has come.
+func (j *Job) due(now Moment) Effects {
+	fx := j.ticks.setBack(&j.status, now)
+	at, late, ok := j.ticks.come(now.Wall)
+	if !ok {
 		return fx
-	case j.stop != nil:
-		return fx.and(j.leave(j.stop, now))
-	case j.next != nil:
-		return fx.and(j.leave(errChanged, now))
-	case j.ticks != nil:
-		return fx.and(j.proceed(now))
 	}
-	return fx
+	fx = fx.and(j.ticks.meet(at, late, &j.task.Timing, j.phase, &j.status))
+	if j.phase == pausing && !j.ticks.pending.IsZero() { // in place of the next try
+		j.phase = idle
+	}
+	return fx.and(j.proceed(now))
 }
 
-// unstarted takes that the lock was not advanced, so that nothing was run.
-func (j *Job) unstarted(err error, now Moment) Effects {
-	j.before.restore(&j.status)
-	switch {
-	case j.stop != nil, j.next != nil, j.ticks != nil && !j.ticks.pending.IsZero():
+// proceed fires the pending tick when no run goes, and looks for the next one.
+func (j *Job) proceed(now Moment) Effects {
+	nextRunAt(j.ticks.look())(&j.status.TaskStatus)
+	if j.phase != idle {
 		return Effects{}
-	case errors.Is(err, elect.ErrLeaseLost), errors.Is(err, elect.ErrReleased),
-		errors.Is(err, elect.ErrNotHeld), errors.Is(err, elect.ErrClosed):
-		return j.leave(err, now)
 	}
-	j.refused++
-	j.pause(advanceBackoff.Delay(j.refused-1), now)
-	return Effects{Note: true}
+	if j.ticks.pending.IsZero() && j.status.triggered(j.asked) {
+		j.ticks.pull(j.asked.Trigger)
+	}
+	at := j.ticks.fire()
+	if at.IsZero() {
+		j.status.set(j.task, record.StateWaiting, now)
+		return Effects{Note: true}
+	}
+	j.try.start, j.try.refused = tasks.Start{Attempt: 1, ScheduledAt: at}, 0
+	return j.run(now)
 }
-
-// advanceBackoff spaces tries of a write that failed: the elector has its own limits for each.
-var advanceBackoff = tasks.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
 
 // Stopped takes that the key is to be released, or is lost.
 func (j *Job) Stopped(cause error, now Moment) Effects {
-	if j.stop == nil {
-		j.stop = cause
+	if j.exit.stop == nil {
+		j.exit.stop = cause
 	}
 	switch j.phase {
 	case idle, pausing:
-		return j.leave(j.stop, now)
+		return j.leave(j.exit.stop, now)
 	case active:
 		return Effects{Cut: cause}
 	case leaving, concluded:
@@ -258,20 +297,20 @@ func (j *Job) Changed(t *tasks.Task, now Moment) Effects {
 	switch {
 	case j.phase == concluded:
 		return Effects{}
-	case j.next == nil && !t.NeedsRestart(*j.task):
+	case j.exit.next == nil && !t.NeedsRestart(*j.task):
 		j.task = t
 		return Effects{}
 	}
-	other := followSchedule(&j.status, t, now.Wall)
+	other := j.status.follow(t, now)
 	if other {
-		j.before.tick = 0
+		j.try.before.tick = 0
 	}
 	return Effects{Note: other}.and(j.beginAs(t, errChanged, now))
 }
 
 // beginAs ends what goes on, and begins again as t.
 func (j *Job) beginAs(t *tasks.Task, why error, now Moment) Effects {
-	j.next = t
+	j.exit.next = t
 	switch j.phase {
 	case idle, pausing:
 		return j.leave(errChanged, now)
@@ -282,51 +321,21 @@ func (j *Job) beginAs(t *tasks.Task, why error, now Moment) Effects {
 	return Effects{}
 }
 
-// leave begins the end, for the reason given.
-func (j *Job) leave(why error, now Moment) Effects {
-	j.phase, j.result = leaving, why
-	if _, ok := j.task.Runner.(tasks.Leaver); ok && j.hasRun && j.ticks == nil {
-		return Effects{Leave: true}
-	}
-	return j.Left(now)
-}
-
-// Left takes that nothing of the task is left.
-func (j *Job) Left(now Moment) Effects {
-	if j.stop == nil && errors.Is(j.result, errChanged) {
-		j.task, j.next, j.result = j.next, nil, nil
-		return Effects{Fresh: true}.and(j.begin(0, now))
-	}
-	j.phase = concluded
-	why := j.result
-	if errors.Is(why, errChanged) {
-		why = j.stop
-	}
-	fx := Effects{Over: why, Note: j.ticks != nil} // which ticks are dealt with is not lost
-	if errors.Is(why, tasks.ErrDone) {
-		fx = fx.and(j.showOutcome(now))
-	}
-	return fx
-}
-
 // Ask takes what operators ask of the task now. token is that of the last start.
 func (j *Job) Ask(a tasks.Asked, token int64, now Moment) Effects {
 	j.asked = a
-	if j.stop != nil || j.next != nil || j.phase >= leaving {
+	if j.exit.wanted() || j.phase >= leaving {
 		return Effects{}
 	}
 	var fx Effects
 	if a.Restart > 0 && a.Restart >= token {
 		fx = j.restart(now)
 	}
-	if j.ticks != nil && j.phase == idle && triggered(a, j.status) {
+	if j.ticks != nil && j.phase == idle && j.status.triggered(a) {
 		fx = fx.and(j.proceed(now))
 	}
 	return fx
 }
-
-// triggered says whether a tick more was asked for that a task with this status has not fired.
-func triggered(a tasks.Asked, status elect.TaskStatus) bool { return a.Trigger > status.LastTrigger }
 
 // restart ends what runs, or waits to be tried again, and starts it. A run of a tick is started for the same tick.
 func (j *Job) restart(now Moment) Effects {
@@ -338,7 +347,7 @@ func (j *Job) restart(now Moment) Effects {
 	case !j.ticks.pending.IsZero(): // it is on its way
 		return Effects{}
 	}
-	j.ticks.pending = j.start.ScheduledAt
+	j.ticks.pending = j.try.start.ScheduledAt
 	if j.phase == active {
 		return Effects{Cut: errRestarted}
 	}
@@ -346,36 +355,27 @@ func (j *Job) restart(now Moment) Effects {
 	return j.proceed(now)
 }
 
-// Causes, beside those of package elect, of a run being asked to stop.
-var (
-	ErrTimeout   = errors.New("run took longer than its timeout")
-	errReplaced  = errors.New("the next tick takes the place of this run")
-	errRestarted = errors.New("an operator asked for a restart")
-	errChanged   = errors.New("the task is declared with other fields now")
-)
-
-// loadEvery is the least time between two loads of a task that are noted.
-const loadEvery = 30 * time.Second
-
-// meter averages what is said of one task's load. It is a pure machine.
-type meter struct {
-	since time.Time // of the average; zero: nothing was said yet
-	sum   float64
-	n     int
-}
-
-// take adds a load to the average, and gives that when it is over loadEvery, or the first one.
-func (m *meter) take(load float64, now time.Time) (mean float64, ok bool) {
-	m.sum += load
-	m.n++
-	if !m.since.IsZero() && now.Sub(m.since) < loadEvery {
-		return 0, false
+// leave begins the end, for the reason given.
+func (j *Job) leave(why error, now Moment) Effects {
+	j.phase, j.exit.result = leaving, why
+	if _, ok := j.task.Runner.(tasks.Leaver); ok && j.try.ran && j.ticks == nil {
+		return Effects{Leave: true}
 	}
-	mean = m.sum / float64(m.n)
-	*m = meter{since: now}
-	return mean, true
+	return j.Left(now)
 }
 
-// Moment is a point in time by two clocks. The wall clock is for ticks and for people, and may be set at any time; the
-// steady one is for pauses.
-type Moment struct{ Wall, Steady time.Time }
+// Left takes that nothing of the task is left.
+func (j *Job) Left(now Moment) Effects {
+	next, over := j.exit.done()
+	if next != nil {
+		j.task = next
+		return Effects{Fresh: true}.and(j.Begin(j.asked, 0, now))
+	}
+	j.phase = concluded
+	fx := Effects{Over: over, Note: j.ticks != nil} // which ticks are dealt with is not lost
+	if errors.Is(over, tasks.ErrDone) {
+		j.status.showOutcome(j.task, now)
+		fx.Note = true
+	}
+	return fx
+}

@@ -50,8 +50,8 @@ func (m *jobModel) apply(t *rapid.T, fx Effects) {
 			)
 		}
 		m.runs = true
-		if tick := m.start.ScheduledAt; !tick.IsZero() && m.start.Attempt == 1 && m.refused == 0 {
-			if tick.UnixMilli() <= m.last || m.status.LastTick != tick.UnixMilli() || m.start.Token != 0 {
+		if tick := m.try.start.ScheduledAt; !tick.IsZero() && m.try.start.Attempt == 1 && m.try.refused == 0 {
+			if tick.UnixMilli() <= m.last || m.status.LastTick != tick.UnixMilli() || m.try.start.Token != 0 {
 				t.Fatalf("tick %s, the one before %d, the status %+v", tick, m.last, m.status)
 			}
 			m.last = tick.UnixMilli()
@@ -86,7 +86,7 @@ func (m *jobModel) apply(t *rapid.T, fx Effects) {
 
 // drawEnding is any way in which a run may end.
 func (m *jobModel) drawEnding(t *rapid.T) Attempt {
-	r := Attempt{Start: m.start, Took: time.Duration(rapid.IntRange(0, 3600).Draw(t, "took")) * time.Second}
+	r := Attempt{Start: m.try.start, Took: time.Duration(rapid.IntRange(0, 3600).Draw(t, "took")) * time.Second}
 	if r.Start.Token == 0 && rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
 		r.Refused = rapid.SampledFrom(
 			[]error{elect.ErrUnavailable, elect.ErrLeaseLost, elect.ErrReleased},
@@ -127,7 +127,7 @@ func TestJobKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &jobModel{Job: New(drawTask(t), elect.TaskStatus{})}
 		m.now = Moment{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()}
-		m.apply(t, m.begin(7, m.now))
+		m.apply(t, m.Begin(tasks.Asked{}, 7, m.now))
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			if m.ended {
 				return
@@ -153,9 +153,9 @@ func TestJobKeepsItsPromises(t *testing.T) {
 				m.runs = false
 				r := m.drawEnding(t)
 				if r.Refused != nil && r.Start.Attempt == 1 {
-					m.last = m.before.tick // it was not fired
+					m.last = m.try.before.tick // it was not fired
 				}
-				m.apply(t, m.Job.ended(r, m.now))
+				m.apply(t, m.Ended(tasks.Asked{}, r, m.now))
 			case event < 6 && m.leaves:
 				m.leaves = false
 				m.apply(t, m.Left(m.now))

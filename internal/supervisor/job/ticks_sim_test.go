@@ -117,8 +117,8 @@ func (w *tickWorld) takeUp() {
 
 // apply does what the job wants, as the loop does.
 func (w *tickWorld) apply(fx Effects) {
-	if fx.Reports(w.job) {
-		w.status, w.stored = w.job.status, w.known
+	if w.job.Reports(fx) {
+		w.status, w.stored = w.job.Status(), w.known
 	}
 	for _, run := range fx.Ended {
 		if run.Result == tasks.ResultSkipped && w.fired[run.Start.ScheduledAt.UnixMilli()] {
@@ -144,11 +144,11 @@ func (w *tickWorld) apply(fx Effects) {
 func (w *tickWorld) answer(advanced bool) {
 	w.writes = false
 	if !advanced {
-		w.apply(w.job.ended(Attempt{Start: w.job.start, Refused: elect.ErrUnavailable}, w.clock()))
+		w.apply(w.job.Ended(w.job.asked, Attempt{Start: w.job.try.start, Refused: elect.ErrUnavailable}, w.clock()))
 		return
 	}
-	w.runs, w.status = true, w.job.status
-	w.begins(w.job.start)
+	w.runs, w.status = true, w.job.Status()
+	w.begins(w.job.try.start)
 	w.apply(w.job.Advanced(8))
 }
 
@@ -218,20 +218,19 @@ func (w *tickWorld) begin() {
 	w.takeUp()
 	w.repeated = 0
 	w.job = New(w.task, w.status)
-	w.job.asked = w.asked
-	w.apply(w.job.begin(7, w.clock()))
+	w.apply(w.job.Begin(w.asked, 7, w.clock()))
 	w.look()
 }
 
 // ends is the end of a run.
 func (w *tickWorld) ends(err error, cut bool) {
 	w.runs = false
-	r := Attempt{Start: w.job.start, Took: time.Minute, Ending: tasks.Ending{ByItself: !cut, Cut: cut, Err: err}}
+	r := Attempt{Start: w.job.try.start, Took: time.Minute, Ending: tasks.Ending{ByItself: !cut, Cut: cut, Err: err}}
 	r.Start.Token = 8
 	if cut {
-		r.Cause = w.job.stop
+		r.Cause = w.job.exit.stop
 	}
-	w.apply(w.job.ended(r, w.clock()))
+	w.apply(w.job.Ended(w.job.asked, r, w.clock()))
 	w.look()
 }
 
@@ -277,7 +276,7 @@ func (w *tickWorld) edit(t *tasks.Task) {
 		w.due = nil
 	}
 	w.apply(w.job.Changed(t, w.clock()))
-	if again && w.job.next != nil {
+	if again && w.job.exit.next != nil {
 		w.cut()
 	}
 	w.look()
@@ -391,17 +390,17 @@ func (w *tickWorld) pull() {
 	w.asked.Trigger = max(w.now.UnixMilli(), w.asked.Trigger+1)
 	w.trigger = w.asked.Trigger
 	if w.asking[w.trigger] = true; w.job != nil {
-		w.apply(w.job.Ask(w.asked, w.job.start.Token, w.clock()))
+		w.apply(w.job.Ask(w.asked, w.job.try.start.Token, w.clock()))
 	}
 }
 
 // restart asks for the run that goes on to start again.
 func (w *tickWorld) restart() {
-	if w.runs || !w.writes && w.job.refused == 0 || w.job.start.Attempt > 1 { // else it has not begun yet
-		w.repeated = w.job.start.ScheduledAt.UnixMilli()
+	if w.runs || !w.writes && w.job.try.refused == 0 || w.job.try.start.Attempt > 1 { // else it has not begun yet
+		w.repeated = w.job.try.start.ScheduledAt.UnixMilli()
 	}
 	a := w.asked
-	a.Restart = w.job.start.Token + 1
-	w.apply(w.job.Ask(a, w.job.start.Token, w.clock()))
+	a.Restart = w.job.try.start.Token + 1
+	w.apply(w.job.Ask(a, w.job.try.start.Token, w.clock()))
 	w.cut()
 }
