@@ -207,16 +207,9 @@ func (d *decider) paused(key elect.Key) *api.Refusal {
 	return nil
 }
 
-// owned says whether a session that is not known to be dead owns the lock.
-func (d *decider) owned(lock record.Lock) bool { return d.session(lock.Session) != nil }
-
-func (d *decider) session(id string) *cluster.Session {
-	for i := range d.View.Sessions {
-		if s := &d.View.Sessions[i]; s.ID == id && id != "" && s.State != record.Dead {
-			return s
-		}
-	}
-	return nil
+// owned reports whether a session that is not known to be dead owns the lock.
+func (d *decider) owned(lock record.Lock) bool {
+	return lock.Session != "" && !d.View.Orphaned(&lock, d.View.SessionOf(&lock))
 }
 
 // runs says whether something of the task runs, or waits to be tried again.

@@ -51,7 +51,7 @@ func (s *situation) part(in balancer.Input, plan balancer.Plan) []KeyState {
 				state.Hold = holdOf(held)
 			} else {
 				lock := s.view.Lock(k.Key)
-				state.Taken, state.Fresh = s.taken(lock.Session), lock.Token == 0
+				state.Taken, state.Fresh = s.taken(&lock), lock.Token == 0
 			}
 			if isHeld && (s.view.Draining || state.Hold == Running && planned != me) {
 				state.Why = why.leaving(gi, k, planned)

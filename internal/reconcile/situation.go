@@ -182,13 +182,10 @@ func capTo(m *balancer.Member, group string, owned int) {
 	m.Caps = caps
 }
 
-// taken reports whether the session is another's and not known to be dead. One that is not in the view is dead.
-func (s *situation) taken(session string) bool {
-	if session == "" || session == s.view.Session {
-		return false
-	}
-	v := s.sessions[session]
-	return v != nil && v.State != record.Dead
+// taken reports whether another session owns the key of a lock, so that it is no orphan.
+func (s *situation) taken(lock *record.Lock) bool {
+	return lock.Session != "" && lock.Session != s.view.Session &&
+		!s.view.Orphaned(lock, s.sessions[lock.Session])
 }
 
 // pinnedHere reports whether a pin wants the key on this replica.

@@ -108,17 +108,9 @@ func takesPart(v *cluster.View, s *config.Settings) bool {
 	return true
 }
 
-// free says whether no session that may live has the lock.
+// free reports whether no session that may live has the lock.
 func free(v *cluster.View, lock record.Lock) bool {
-	if lock.Session == "" {
-		return true
-	}
-	for i := range v.Sessions {
-		if m := &v.Sessions[i]; m.ID == lock.Session {
-			return m.State == record.Dead
-		}
-	}
-	return true // it is not in the view any more
+	return lock.Session == "" || v.Orphaned(&lock, v.SessionOf(&lock))
 }
 
 // begin notes that the lock of a group is tried; false: it is already.

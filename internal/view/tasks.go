@@ -146,30 +146,26 @@ func (ix taskIndex) whyUnassigned(t *tasks.Task, lock record.Lock) (reason, mess
 	case own: // and not the owner: its lease is over
 		return api.ProblemStoreUnreachable, ix.view.Instance + " stopped it when its lease was over, since the store " +
 			"did not answer. Whether another replica runs it by now is not known"
-	case lock.Session != "":
-		return string(record.ReasonOrphaned), ix.orphaned(t.Kind(), &lock)
+	case ix.view.Orphaned(&lock, ix.sessions[lock.Session]):
+		return string(record.ReasonOrphaned), ix.whyOrphaned(t.Kind(), &lock)
 	case lock.Token != 0:
 		return string(lock.Reason), "released by " + lock.From + ": about to be claimed"
 	}
 	return string(record.ReasonCreated), "about to be claimed for the first time"
 }
 
-// orphaned says what a key whose owner is dead waits for. Its task is of that kind.
-func (ix taskIndex) orphaned(kind string, lock *record.Lock) string {
+// whyOrphaned tells what an orphan waits for. Its task is of that kind.
+func (ix taskIndex) whyOrphaned(kind string, lock *record.Lock) string {
 	runner := "an HTTP endpoint"
 	if kind == assign.Name {
 		runner = "an application"
 	}
-	for i := range ix.view.Sessions {
-		v := &ix.view.Sessions[i]
-		switch {
-		case v.ID != lock.Session:
-		case v.Remote[lock.Key] > 0:
-			return fmt.Sprintf("%s died: %s. It waits for the remote lease that %s has of it",
-				lock.Instance, v.Cause, runner)
-		case v.Cause != "":
-			return fmt.Sprintf("%s died: %s. It is about to be taken over", lock.Instance, v.Cause)
-		}
+	switch owner := ix.sessions[lock.Session]; {
+	case owner != nil && owner.Remote[lock.Key] > 0:
+		return fmt.Sprintf("%s died: %s. It waits for the remote lease that %s has of it",
+			lock.Instance, owner.Cause, runner)
+	case owner != nil && owner.Cause != "":
+		return fmt.Sprintf("%s died: %s. It is about to be taken over", lock.Instance, owner.Cause)
 	}
 	return lock.Instance + " is gone: about to be taken over"
 }
