@@ -21,15 +21,15 @@ import (
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // output is a replica that keeps the output of one task.
 type output struct{ key, line string }
 
-func (o output) Output(key string) (tasks.Output, bool) {
-	return tasks.Output{Held: true, Lines: []tasks.Line{{Seq: 1, Text: o.line}}}, key == o.key
+func (o output) Output(key string) (taskrun.Output, bool) {
+	return taskrun.Output{Held: true, Lines: []taskrun.Line{{Seq: 1, Text: o.line}}}, key == o.key
 }
 
 // An address that another process has at the start is waited for on every listener: a program that starts again may

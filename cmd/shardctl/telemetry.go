@@ -15,9 +15,9 @@ import (
 
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/replica"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/tracing"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // logs are the two ways to the log. The program's own lines are dropped and counted when the log is not read, so that
@@ -55,8 +55,8 @@ func encoder(format string) zapcore.Encoder {
 	return zapcore.NewJSONEncoder(cfg)
 }
 
-// Line implements [tasks.Sink].
-func (l *logs) Line(key elect.Key, stream tasks.Stream, line string) {
+// Line implements [taskrun.Sink].
+func (l *logs) Line(key elect.Key, stream taskrun.Stream, line string) {
 	l.tasks.Info(line, zap.String("key", string(key)), zap.String("stream", string(stream)))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/cloudevents"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -105,7 +106,7 @@ func (l lease) Key() elect.Key  { return elect.NewKey("g", l.name) }
 func (l lease) Session() string { return "s" }
 
 // clients gives the HTTP clients that a run has.
-type clients struct{ tasks.Clients }
+type clients struct{ taskrun.Clients }
 
 func (*clients) AcquireSlot(context.Context) (done func(), err error) { return func() {}, nil }
 
@@ -115,9 +116,9 @@ func (s started) deliver(t *testing.T, name string, token int64, messages ...sub
 	c := &clients{}
 	defer c.Close()
 	start := tasks.Start{Token: token, Attempt: 1}
-	receiver, err := cloudevents.Sink{URL: "http://" + s.address, BatchSize: 10}.Open(t.Context(), tasks.Env{
+	receiver, err := cloudevents.Sink{URL: "http://" + s.address, BatchSize: 10}.Open(t.Context(), taskrun.Env{
 		Identity: tasks.Identity{Group: "g", Name: name}, Start: start, Lease: lease{name: name},
-		Host: tasks.Host{Instance: "a", HTTP: c, Environ: func() []string { return nil }},
+		Host: taskrun.Host{Instance: "a", HTTP: c, Environ: func() []string { return nil }},
 	}, subscribe.Limits{InFlight: 10, Source: "kafka:orders"})
 	if err != nil {
 		t.Fatal(err)

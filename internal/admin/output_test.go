@@ -18,8 +18,8 @@ import (
 	"github.com/shardctl/shardctl/internal/admin"
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // written is what tasks of the instance wrote, and said of their end.
@@ -31,8 +31,8 @@ const (
 // talkative holds output, runs and events of one task.
 type talkative struct{}
 
-func (talkative) Output(key string) (tasks.Output, bool) {
-	return tasks.Output{Held: true, Lines: []tasks.Line{{Seq: 1, Text: written}}}, key == "g/t"
+func (talkative) Output(key string) (taskrun.Output, bool) {
+	return taskrun.Output{Held: true, Lines: []taskrun.Line{{Seq: 1, Text: written}}}, key == "g/t"
 }
 
 func (talkative) Runs(context.Context, string) ([]api.Run, error) {

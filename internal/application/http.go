@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -32,21 +33,13 @@ const (
 	reasonLeaseLost        = "LeaseLost"
 )
 
-// Owner is who owns a key, for an application that sends requests to it.
-type Owner struct {
-	Key      string `json:"key"`
-	Instance string `json:"instance"`
-	Address  string `json:"address"`
-	Token    int64  `json:"token"`
-}
-
 // Server answers applications.
 type Server struct {
 	Hub *Hub
 	// Token is the secret that requests must bear; nil: none is asked for, as on a socket.
 	Token func() (string, error)
-	// Owner is who owns a key; false: it has no owner.
-	Owner func(key elect.Key) (Owner, bool)
+	// Owner returns who owns a key; false: it has no owner.
+	Owner func(key elect.Key) (cluster.Owner, bool)
 }
 
 // Handler is everything under /v1.
@@ -227,7 +220,12 @@ func (s *Server) owner(w http.ResponseWriter, r *http.Request) *web.Error {
 	if !ok {
 		return web.NotFound("%s has no owner now", key)
 	}
-	return write(w, o)
+	return write(w, struct {
+		Key      elect.Key `json:"key"`
+		Instance string    `json:"instance"`
+		Address  string    `json:"address"`
+		Token    int64     `json:"token"`
+	}{key, o.Instance, o.Address, o.Token})
 }
 
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) *web.Error {

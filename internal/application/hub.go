@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/protocol"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Config is what a Hub needs.
@@ -25,8 +25,8 @@ type Config struct {
 	Guard Guard
 	// Load is called with the load of a key that is assigned; nil: it is not wanted. It must not block.
 	Load func(key elect.Key, load float64)
-	// Changed is called when another application is listened to or refused, or there is another reason why it is given no
-	// keys, or none any more. It must not block.
+	// Changed is called when another application is listened to or refused, or there is another reason why it is given
+	// no keys, or none any more. It must not block.
 	Changed func()
 }
 
@@ -42,8 +42,7 @@ type Guard interface {
 	ValidFor(d time.Duration) error
 }
 
-// Hub is where the runs of tasks and the application meet: a [tasks.Application]. Its methods may be called
-// concurrently.
+// Hub is where the runs of tasks and the application meet. Its methods may be called concurrently.
 type Hub struct {
 	cfg Config
 
@@ -64,7 +63,7 @@ type Hub struct {
 
 // assignment is a key that was given, or is to be.
 type assignment struct {
-	tasks.Assignment
+	Assignment
 
 	released chan struct{}
 	running  func() // called once, when the application first lists it
@@ -171,9 +170,25 @@ func (h *Hub) hold(a *assignment) error {
 // ErrGone is how a run ends whose application has gone, or fallen silent.
 var ErrGone = errors.New("the application is gone, or has not called for as long as it might run")
 
+// Assignment is one start of a task, for the application to run.
+type Assignment struct {
+	Key     elect.Key
+	Session string // that holds the key
+	Token   int64
+	Grace   time.Duration    // what the application has to stop in
+	Value   elect.Checkpoint // what is kept with the key
+}
+
+// Assign runs a task in the application, as [Hub.Run] does.
+func (h *Hub) Assign(ctx context.Context, env taskrun.Env) error {
+	return h.Run(ctx, Assignment{
+		Key: env.Lease.Key(), Session: env.Lease.Session(), Token: env.Start.Token, Grace: env.Grace, Value: env.Lease,
+	}, env.Status.Running)
+}
+
 // Run has the application run a key until ctx ends, and returns once nothing of it runs. running is called when the
 // application first says that it runs it. The error is ErrGone when it ended by itself.
-func (h *Hub) Run(ctx context.Context, a tasks.Assignment, running func()) error {
+func (h *Hub) Run(ctx context.Context, a Assignment, running func()) error {
 	mine := &assignment{Assignment: a, released: make(chan struct{}), running: running}
 	h.mu.Lock()
 	err := h.hold(mine)

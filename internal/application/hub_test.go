@@ -16,7 +16,6 @@ import (
 	"github.com/shardctl/shardctl/internal/protocol"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 const (
@@ -84,10 +83,10 @@ func (p *process) runs(keys ...string) {
 
 // run gives a key to the application, and returns what ends it and how it ended.
 func run(h *Hub, key elect.Key, token int64) (stop context.CancelCauseFunc, running chan struct{}, ended chan error) {
-	return assign(h, tasks.Assignment{Key: key, Session: "of the key", Token: token, Grace: 5 * time.Second})
+	return assign(h, Assignment{Key: key, Session: "of the key", Token: token, Grace: 5 * time.Second})
 }
 
-func assign(h *Hub, a tasks.Assignment) (stop context.CancelCauseFunc, running chan struct{}, ended chan error) {
+func assign(h *Hub, a Assignment) (stop context.CancelCauseFunc, running chan struct{}, ended chan error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	running, ended = make(chan struct{}), make(chan error, 1)
 	go func() { ended <- h.Run(ctx, a, func() { close(running) }) }()
@@ -491,7 +490,7 @@ func TestTheGuardKnowsFirst(t *testing.T) {
 			t.Errorf("it was asked for %q, want %q", g.calls, want)
 		}
 		g.assign, g.extend = errors.New("gone"), errors.New("gone")
-		if err := h.Run(t.Context(), tasks.Assignment{Key: "g/two", Token: 2}, func() {}); !errors.Is(err, g.assign) {
+		if err := h.Run(t.Context(), Assignment{Key: "g/two", Token: 2}, func() {}); !errors.Is(err, g.assign) {
 			t.Errorf("a key that the guard does not know: %v", err)
 		}
 		p.call(0)
@@ -570,7 +569,7 @@ func TestAValueSaysItsLength(t *testing.T) {
 		h := newHub(t)
 		p := newProcess(t, h, first)
 		p.call(0)
-		stop, _, ended := assign(h, tasks.Assignment{Key: "g/a", Token: 7, Value: kept(make([]byte, 10_000))})
+		stop, _, ended := assign(h, Assignment{Key: "g/a", Token: 7, Value: kept(make([]byte, 10_000))})
 		synctest.Wait()
 		p.call(0)
 		p.runs("g/a")

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -31,7 +32,7 @@ const processKey elect.Key = "~application"
 // exported fields and call Run once.
 type Process struct {
 	// Starter starts the command, and kills it at the deadline of its session, as a guard does.
-	Starter  tasks.Starter
+	Starter  taskrun.Starter
 	Command  []string
 	Environ  func() []string // NAME=value, what it gets beside its own
 	Instance string          // the replica's name
@@ -189,7 +190,7 @@ var (
 // supervise returns when nothing of the command is left, and why it had to end; nil: it ended by itself, or with ctx.
 // It is ended with ctx and with its session, and killed when it is overdue. The starter kills it at the deadline of its
 // session.
-func (p *Process) supervise(ctx context.Context, child tasks.Process, session string) (why error) {
+func (p *Process) supervise(ctx context.Context, child taskrun.Process, session string) (why error) {
 	ticker := time.NewTicker(p.tick())
 	defer ticker.Stop()
 	ended, over, killed := ctx.Done(), false, false
@@ -224,8 +225,8 @@ func (p *Process) supervise(ctx context.Context, child tasks.Process, session st
 }
 
 // prepare makes the command. What it writes goes where this process's standard error goes.
-func (p *Process) prepare(session, secret string, start int64) (tasks.Command, error) {
-	c := tasks.Command{Key: processKey, Session: session, Token: start, Args: p.Command}
+func (p *Process) prepare(session, secret string, start int64) (taskrun.Command, error) {
+	c := taskrun.Command{Key: processKey, Session: session, Token: start, Args: p.Command}
 	c.Environ = append(p.Environ(),
 		"SHARDCTL_INSTANCE="+p.Instance, "SHARDCTL_KEY="+string(processKey), "SHARDCTL_SESSION="+session,
 		"SHARDCTL_FENCING_TOKEN="+strconv.FormatInt(start, 10), EnvAddress+"="+p.Address, EnvSecret+"="+secret,

@@ -13,13 +13,13 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // starter starts commands that run until they are ended.
 type starter struct {
 	mu       sync.Mutex
-	commands []tasks.Command
+	commands []taskrun.Command
 	children []*fakeChild
 }
 
@@ -29,7 +29,7 @@ type fakeChild struct {
 	exited chan struct{}
 }
 
-func (s *starter) Start(_ context.Context, c tasks.Command) (tasks.Process, error) {
+func (s *starter) Start(_ context.Context, c taskrun.Command) (taskrun.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = c.Stderr.Close()
@@ -46,10 +46,10 @@ func (c *fakeChild) PID() int                               { return 1 }
 func (c *fakeChild) Stop(signal os.Signal, _ time.Duration) { c.end(signal) }
 func (c *fakeChild) Exited() <-chan struct{}                { return c.exited }
 func (c *fakeChild) Gone() <-chan struct{}                  { return c.exited }
-func (c *fakeChild) Exit() tasks.Exit                       { return tasks.Exit{Code: 3} }
+func (c *fakeChild) Exit() taskrun.Exit                     { return taskrun.Exit{Code: 3} }
 
 // started waits for the n-th start.
-func (s *starter) started(t *testing.T, n int) (tasks.Command, *fakeChild) {
+func (s *starter) started(t *testing.T, n int) (taskrun.Command, *fakeChild) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 		s.mu.Lock()
@@ -60,10 +60,10 @@ func (s *starter) started(t *testing.T, n int) (tasks.Command, *fakeChild) {
 		}
 	}
 	t.Fatalf("start %d does not come", n)
-	return tasks.Command{}, nil
+	return taskrun.Command{}, nil
 }
 
-func secretOf(c tasks.Command) string {
+func secretOf(c taskrun.Command) string {
 	for _, entry := range c.Environ {
 		if secret, ok := strings.CutPrefix(entry, EnvSecret+"="); ok {
 			return secret

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
-	keeping "github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // sample is a cluster with a little of everything: two groups, three instances of which one is dead, and problems.
@@ -194,7 +194,7 @@ func (f *fakeLogs) onRead(do func()) {
 	f.asked = do
 }
 
-func (f *fakeLogs) Output(key string) (keeping.Output, bool) {
+func (f *fakeLogs) Output(key string) (taskrun.Output, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.asked != nil {
@@ -202,9 +202,9 @@ func (f *fakeLogs) Output(key string) (keeping.Output, bool) {
 		f.asked = nil
 	}
 	texts, ok := f.lines[key]
-	kept := keeping.Output{Held: !f.left, Token: f.token}
+	kept := taskrun.Output{Held: !f.left, Token: f.token}
 	for i, text := range texts {
-		kept.Lines = append(kept.Lines, keeping.Line{
+		kept.Lines = append(kept.Lines, taskrun.Line{
 			Seq: uint64(i + 1), Time: epoch.Add(time.Duration(i) * time.Second), Token: f.token, Text: text,
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/kinds"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -84,7 +85,7 @@ func (s say) Print(kind.Use) any {
 
 func (s say) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(s) }
 
-func (s say) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (s say) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	text, err := env.Expand("say.text", s.Text)
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
@@ -158,7 +159,7 @@ func runs(t *testing.T, task tasks.Task, change ...func(*supervisor.Config)) {
 	}
 	defer supervisor.Close()
 	if err := supervisor.Run(t.Context(), task, held{key: task.Key()}); err == nil ||
-		!strings.Contains(err.Error(), tasks.ErrDone.Error()) {
+		!strings.Contains(err.Error(), taskrun.ErrDone.Error()) {
 		t.Errorf("Run returned %v", err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/shardctl/shardctl/internal/connect"
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/field"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/variables"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Name is the field that an endpoint is configured under.
@@ -83,7 +83,7 @@ func (e Endpoint) authorize(request *http.Request, env Expander) error {
 }
 
 // Client is the one to send requests with.
-func (e Endpoint) Client(env tasks.Env) (*http.Client, error) {
+func (e Endpoint) Client(env taskrun.Env) (*http.Client, error) {
 	caFile, err := env.Expand("http.tls.caFile", e.CAFile)
 	if err != nil {
 		return nil, err
@@ -92,12 +92,12 @@ func (e Endpoint) Client(env tasks.Env) (*http.Client, error) {
 }
 
 // Describe sets what the endpoint needs to know of the task. Nothing that the configured headers say wins over it.
-func Describe(header http.Header, env tasks.Env, event string) {
+func Describe(header http.Header, env taskrun.Env, event string) {
 	maps.Copy(header, Described(env, event))
 }
 
 // Described is what Describe sets. It is the same for all requests of a start.
-func Described(env tasks.Env, event string) http.Header {
+func Described(env taskrun.Env, event string) http.Header {
 	header := http.Header{
 		"Shardctl-Task":          {env.Name},
 		"Shardctl-Group":         {env.Group},
@@ -111,7 +111,7 @@ func Described(env tasks.Env, event string) http.Header {
 }
 
 // SetTrace sets what names a span, in place of what names another.
-func SetTrace(header http.Header, trace tasks.TraceContext) {
+func SetTrace(header http.Header, trace taskrun.TraceContext) {
 	if trace.Parent != "" {
 		header["Traceparent"] = []string{trace.Parent}
 		header["Tracestate"] = nil // of another trace: it is not sent

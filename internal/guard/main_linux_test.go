@@ -23,8 +23,8 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/standin"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // The test binary plays all parts: the test starts it again as a guard, and that starts it again as the worker. The
@@ -169,13 +169,13 @@ type player struct {
 	*reporter
 	client *worker.Client
 	mu     sync.Mutex
-	runs   map[string]tasks.Process
+	runs   map[string]taskrun.Process
 	lock   *os.File
 }
 
 func playWorker() int {
 	signal.Ignore(syscall.SIGPIPE)
-	p := &player{reporter: &reporter{out: os.Stdout}, runs: map[string]tasks.Process{}}
+	p := &player{reporter: &reporter{out: os.Stdout}, runs: map[string]taskrun.Process{}}
 	client, err := worker.Connect()
 	if err != nil {
 		p.report(event{Event: "failed", Error: err.Error()})
@@ -280,7 +280,7 @@ func (p *player) start(d deed) {
 	if err != nil {
 		panic(err)
 	}
-	cmd := tasks.Command{
+	cmd := taskrun.Command{
 		Key: key, Session: d.Session, Token: 1, Args: d.Args, Stdout: w, Stderr: w,
 		Environ: []string{
 			"PATH=" + os.Getenv("PATH"), wire.EnvKey + "=" + string(key), wire.EnvSession + "=" + d.Session,

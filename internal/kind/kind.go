@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/decode"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -25,9 +26,9 @@ type Kind interface {
 	Parse(n *decode.Node, r *decode.Reader) Runner
 }
 
-// Runner is a [tasks.Runner] that a configuration describes: its kind with that kind's fields filled in.
+// Runner is a [taskrun.Runner] that a configuration describes: its kind with that kind's fields filled in.
 type Runner interface {
-	tasks.Runner
+	taskrun.Runner
 	// Validate says what is wrong with it, all at once. Fields with variables are looked at when their values are
 	// known.
 	Validate(use Use) []decode.FieldError

@@ -8,9 +8,9 @@ import (
 	"github.com/shardctl/shardctl/internal/cli"
 	"github.com/shardctl/shardctl/internal/guard"
 	"github.com/shardctl/shardctl/internal/guard/worker"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // The exit codes that are not the command's, of sysexits.h where they have a name there.
@@ -55,7 +55,7 @@ func (r Request) notObtained(err error, conflict int) Outcome {
 func signalCode(s syscall.Signal) int { return 128 + int(s) }
 
 // exitCode is a command's own.
-func exitCode(e tasks.Exit) int {
+func exitCode(e taskrun.Exit) int {
 	if s, ok := e.Signal.(syscall.Signal); ok {
 		return signalCode(s)
 	}

@@ -25,11 +25,11 @@ import (
 	"github.com/shardctl/shardctl/internal/guard/worker"
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/runners/exec"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/mutex"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Run is one command under a lock. Its fields are set before Do.
@@ -138,7 +138,7 @@ func (r *Run) runCommand(s *session) Outcome {
 	if err != nil {
 		return cannotStart(err)
 	}
-	p, err := r.Guard.StartPassing(hold, tasks.Command{
+	p, err := r.Guard.StartPassing(hold, taskrun.Command{
 		Key: key, Session: id, Token: s.held.Token(), Args: r.Command,
 		Environ: environ(os.Environ(), r.Withheld, r.variables(id, s.held.Token())),
 		Stdin:   files[0], Stdout: files[1], Stderr: files[2],

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/config"
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/guard/worker"
@@ -117,11 +118,8 @@ func environWithout(withheld []string) func() []string {
 }
 
 // ownerIn finds the owner of a key in the newest view.
-func ownerIn(c elect.Cluster) func(elect.Key) (application.Owner, bool) {
-	return func(key elect.Key) (application.Owner, bool) {
-		o, owned := c.View().Owner(key)
-		return application.Owner{Key: string(key), Instance: o.Instance, Address: o.Address, Token: o.Token}, owned
-	}
+func ownerIn(c elect.Cluster) func(elect.Key) (cluster.Owner, bool) {
+	return func(key elect.Key) (cluster.Owner, bool) { return c.View().Owner(key) }
 }
 
 // applicationState is how the application is at a moment.

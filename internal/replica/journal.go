@@ -13,10 +13,10 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // The types of events that a replica notes, in addition to those of its elector.
@@ -51,14 +51,14 @@ type journal struct {
 const failedGap = time.Minute
 
 // Ran implements [supervisor.Journal].
-func (j *journal) Ran(key elect.Key, past tasks.PastRun) {
+func (j *journal) Ran(key elect.Key, past taskrun.PastRun) {
 	run := runs.Past(j.instance, past)
 	run.Error = clip(run.Error)
 	if past.Ended.IsZero() {
 		run.Instance = j.ran(key, run.Start)
 	}
 	j.keep(key, run)
-	failed := past.Result == tasks.ResultFailed || past.Result == tasks.ResultTimeout
+	failed := past.Result == taskrun.ResultFailed || past.Result == taskrun.ResultTimeout
 	if run.Tick == 0 || past.Again || !j.worthNoting(key, past, failed) {
 		return
 	}
@@ -70,10 +70,10 @@ func (j *journal) Ran(key elect.Key, past tasks.PastRun) {
 }
 
 // worthNoting says whether a run is to be an event: the first that fails, and then one a minute.
-func (j *journal) worthNoting(key elect.Key, past tasks.PastRun, failed bool) bool {
+func (j *journal) worthNoting(key elect.Key, past taskrun.PastRun, failed bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if past.Result == tasks.ResultSucceeded {
+	if past.Result == taskrun.ResultSucceeded {
 		delete(j.noted, key)
 	}
 	if last, again := j.noted[key]; !failed || again && past.Ended.Sub(last) < failedGap {
@@ -109,7 +109,7 @@ func (j *journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
 }
 
 // Looping implements [supervisor.Journal].
-func (j *journal) Looping(key elect.Key, crash tasks.CrashLoop) {
+func (j *journal) Looping(key elect.Key, crash taskrun.CrashLoop) {
 	why := "it ended"
 	if crash.Err != nil {
 		why = crash.Err.Error()
@@ -124,7 +124,7 @@ func (j *journal) Looping(key elect.Key, crash tasks.CrashLoop) {
 
 // Failed implements [supervisor.Journal].
 func (j *journal) Failed(key elect.Key, why error) {
-	text := strings.TrimPrefix(why.Error(), tasks.ErrDone.Error()+": ")
+	text := strings.TrimPrefix(why.Error(), taskrun.ErrDone.Error()+": ")
 	j.note(record.Event{Type: eventFailed, Reason: "Failed", Key: key, To: j.instance, Message: clip(text)})
 }
 

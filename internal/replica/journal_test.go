@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/viewtest"
@@ -40,22 +41,22 @@ func TestRunsThatFailAreEventsOnceAMinute(t *testing.T) {
 	n := &notes{}
 	j := n.journal(viewtest.Cluster())
 	began := time.UnixMilli(1_000_000)
-	run := func(after time.Duration, result tasks.Result, again bool) {
-		past := tasks.PastRun{
+	run := func(after time.Duration, result taskrun.Result, again bool) {
+		past := taskrun.PastRun{
 			Start: tasks.Start{Token: 7, Attempt: 1, ScheduledAt: began.Add(after)}, Began: began.Add(after),
 			Ended: began.Add(after + time.Second), Result: result, Again: again,
 		}
-		if result == tasks.ResultFailed {
+		if result == taskrun.ResultFailed {
 			past.Err, past.Code = errors.New("exit status 3"), 3
 		}
 		j.Ran("g/t1", past)
 	}
-	run(0, tasks.ResultFailed, true) // it is tried again
-	run(2*time.Second, tasks.ResultFailed, false)
-	run(4*time.Second, tasks.ResultFailed, false) // noted a moment ago
-	run(70*time.Second, tasks.ResultFailed, false)
-	run(72*time.Second, tasks.ResultSucceeded, false)
-	run(74*time.Second, tasks.ResultFailed, false) // after a success it is news
+	run(0, taskrun.ResultFailed, true) // it is tried again
+	run(2*time.Second, taskrun.ResultFailed, false)
+	run(4*time.Second, taskrun.ResultFailed, false) // noted a moment ago
+	run(70*time.Second, taskrun.ResultFailed, false)
+	run(72*time.Second, taskrun.ResultSucceeded, false)
+	run(74*time.Second, taskrun.ResultFailed, false) // after a success it is news
 	if want := []string{eventRunFailed, eventRunFailed, eventRunFailed}; !slices.Equal(n.types(), want) {
 		t.Errorf("%v, want %v", n.types(), want)
 	}
@@ -82,8 +83,8 @@ func TestARunCutOffIsThatOfTheOwnerBefore(t *testing.T) {
 		"adopted": {adopted, "iA"},
 	} {
 		n := &notes{}
-		n.journal(viewtest.Cluster(test.lock)).Ran("g/t1", tasks.PastRun{
-			Began: time.UnixMilli(5), Result: tasks.ResultStopped, Start: tasks.Start{ScheduledAt: time.UnixMilli(4)},
+		n.journal(viewtest.Cluster(test.lock)).Ran("g/t1", taskrun.PastRun{
+			Began: time.UnixMilli(5), Result: taskrun.ResultStopped, Start: tasks.Start{ScheduledAt: time.UnixMilli(4)},
 		})
 		if r := n.runs[0]; r.Instance != test.want || r.Result != record.RunInterrupted || r.End != 0 || r.Tick != 4 {
 			t.Errorf("%s: %+v", name, r)
@@ -95,8 +96,8 @@ func TestOtherEventsOfTasks(t *testing.T) {
 	n := &notes{}
 	j := n.journal(viewtest.Cluster())
 	j.Missed("g/t1", time.UnixMilli(0), time.Hour)
-	j.Looping("g/t1", tasks.CrashLoop{Failures: 3, Err: errors.New("exit status 1"), Next: time.UnixMilli(0)})
-	j.Failed("g/t1", tasks.ErrDone)
+	j.Looping("g/t1", taskrun.CrashLoop{Failures: 3, Err: errors.New("exit status 1"), Next: time.UnixMilli(0)})
+	j.Failed("g/t1", taskrun.ErrDone)
 	if want := []string{eventMissed, eventCrashLoop, eventFailed}; !slices.Equal(n.types(), want) {
 		t.Errorf("%v, want %v", n.types(), want)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/refusals"
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -97,7 +98,7 @@ func (r *Replica) supervisorConfig(s *config.Settings, n *node) supervisor.Confi
 		Alarms: taskAlarms(&r.problems, s.Instance),
 	}
 	if n.beside != nil {
-		cfg.Application = n.beside.hub
+		cfg.Assign = n.beside.hub.Assign
 	}
 	if g := r.cfg.Guard; g != nil {
 		cfg.Starter = g
@@ -185,8 +186,8 @@ type taskMetrics struct{ m *metrics.Metrics }
 
 func (t taskMetrics) TaskRestart(key elect.Key) { t.m.TaskRestart(key.Group(), key.Name()) }
 
-func (t taskMetrics) RunDone(key elect.Key, result tasks.Result, took time.Duration) {
-	if result == tasks.ResultSkipped {
+func (t taskMetrics) RunDone(key elect.Key, result taskrun.Result, took time.Duration) {
+	if result == taskrun.ResultSkipped {
 		took = -1 // nothing ran
 	}
 	t.m.TaskRun(key.Group(), key.Name(), string(result), took)

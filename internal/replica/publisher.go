@@ -12,9 +12,9 @@ import (
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // publisher publishes snapshots.
@@ -108,9 +108,9 @@ var (
 		string(record.ReasonResumed), string(record.ReasonRerun),
 	}
 	results = []string{
-		string(tasks.ResultSucceeded), string(tasks.ResultFailed), string(tasks.ResultTimeout),
-		string(tasks.ResultReplaced),
-		string(tasks.ResultStopped), string(tasks.ResultSkipped),
+		string(taskrun.ResultSucceeded), string(taskrun.ResultFailed), string(taskrun.ResultTimeout),
+		string(taskrun.ResultReplaced),
+		string(taskrun.ResultStopped), string(taskrun.ResultSkipped),
 	}
 )
 

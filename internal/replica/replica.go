@@ -25,6 +25,7 @@ import (
 	"github.com/shardctl/shardctl/internal/snapshot"
 	"github.com/shardctl/shardctl/internal/standin"
 	"github.com/shardctl/shardctl/internal/status"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -48,7 +49,7 @@ type Config struct {
 	// Functions are what discover may call; nil: none.
 	Functions *discover.Functions
 	// Output gets what commands write.
-	Output tasks.Sink
+	Output taskrun.Sink
 	Logger logr.Logger
 	// Tracer makes spans of claims, hand-overs and runs; nil: none are made.
 	Tracer Tracer

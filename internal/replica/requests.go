@@ -11,10 +11,10 @@ import (
 	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/internal/operate"
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // taskRequests is what operators ask of single tasks, ready to look up. It may be used from many goroutines.
@@ -27,7 +27,7 @@ type taskRequests struct {
 }
 
 // get is what is asked of a task in the newest view. Views share their overrides while these stay as they are.
-func (r *taskRequests) get(key elect.Key) tasks.Asked {
+func (r *taskRequests) get(key elect.Key) taskrun.Asked {
 	overrides := r.view().Overrides
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,12 +39,12 @@ func (r *taskRequests) get(key elect.Key) tasks.Asked {
 
 // requests are what operators ask of tasks.
 type requests struct {
-	byKey   map[elect.Key]tasks.Asked
+	byKey   map[elect.Key]taskrun.Asked
 	resumed map[string]int64 // groups: when, Unix ms
 }
 
 func requestsOf(overrides []record.Override) requests {
-	r := requests{byKey: map[elect.Key]tasks.Asked{}, resumed: map[string]int64{}}
+	r := requests{byKey: map[elect.Key]taskrun.Asked{}, resumed: map[string]int64{}}
 	for _, o := range overrides {
 		if o.Scope == record.ScopeGroup {
 			if o.Kind == record.OverrideResume {
@@ -70,7 +70,7 @@ func requestsOf(overrides []record.Override) requests {
 	return r
 }
 
-func (r requests) to(key elect.Key) tasks.Asked {
+func (r requests) to(key elect.Key) taskrun.Asked {
 	t := r.byKey[key]
 	t.Resumed = max(t.Resumed, r.resumed[key.Group()])
 	return t

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/pkg/api"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Events implements [snapshot.EventSource]: it asks the store.
@@ -59,10 +59,10 @@ func (r *Replica) timed(op string, err *error) (end func()) {
 func (r *Replica) EventsChanged() <-chan struct{} { return r.newEvents.wait() }
 
 // Output implements [status.LogSource].
-func (r *Replica) Output(key string) (tasks.Output, bool) {
+func (r *Replica) Output(key string) (taskrun.Output, bool) {
 	n := r.node.Load()
 	if n == nil {
-		return tasks.Output{}, false
+		return taskrun.Output{}, false
 	}
 	return n.tasks.Output(elect.Key(key))
 }

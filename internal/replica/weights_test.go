@@ -21,6 +21,7 @@ import (
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/view"
 	"github.com/shardctl/shardctl/internal/weights"
 	"github.com/shardctl/shardctl/pkg/api"
@@ -93,7 +94,7 @@ func (member) PrintTask(kind.Use) decode.Fields { return nil }
 
 func (member) NeedsRestart(tasks.Runner) bool { return false }
 
-func (m member) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (m member) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	m.of.join(env.Instance, 1)
 	defer m.of.join(env.Instance, -1)
 	env.Status.Running()

@@ -17,10 +17,10 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 const (
@@ -211,14 +211,14 @@ func List(ctx context.Context, db store.Store, key elect.Key) ([]record.Run, err
 	return r.List, err
 }
 
-var results = map[tasks.Result]record.RunResult{
-	tasks.ResultSucceeded: record.RunSucceeded, tasks.ResultFailed: record.RunFailed,
-	tasks.ResultTimeout: record.RunTimedOut, tasks.ResultReplaced: record.RunInterrupted,
-	tasks.ResultStopped: record.RunInterrupted, tasks.ResultSkipped: record.RunSkipped,
+var results = map[taskrun.Result]record.RunResult{
+	taskrun.ResultSucceeded: record.RunSucceeded, taskrun.ResultFailed: record.RunFailed,
+	taskrun.ResultTimeout: record.RunTimedOut, taskrun.ResultReplaced: record.RunInterrupted,
+	taskrun.ResultStopped: record.RunInterrupted, taskrun.ResultSkipped: record.RunSkipped,
 }
 
 // Past is a run that is over as it is kept. instance is the process that ran it.
-func Past(instance string, past tasks.PastRun) record.Run {
+func Past(instance string, past taskrun.PastRun) record.Run {
 	run := record.Run{
 		Tick: millis(past.Start.ScheduledAt), Start: millis(past.Began), End: millis(past.Ended),
 		Result: results[past.Result], ExitCode: past.Code, Attempt: past.Start.Attempt, Instance: instance,
@@ -227,10 +227,10 @@ func Past(instance string, past tasks.PastRun) record.Run {
 	if past.Err != nil {
 		run.Error = past.Err.Error()
 	}
-	if past.Result == tasks.ResultSkipped {
+	if past.Result == taskrun.ResultSkipped {
 		run.Start, run.End, run.Attempt = 0, 0, 0
 	}
-	if past.Result == tasks.ResultReplaced {
+	if past.Result == taskrun.ResultReplaced {
 		run.Error = "the next tick took its place"
 	}
 	return run

@@ -14,9 +14,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/web"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 const (
@@ -269,9 +269,9 @@ func (l taskLogs) local(s *snapshot.Cluster, t *api.Task, q api.LogOptions) (out
 
 // selectLines are the lines of the run before the newest, or those after a position, or all since the task was claimed
 // here last. A position of another process, or of one that has started again, says nothing about this one.
-func selectLines(kept *tasks.Output, q api.LogOptions, process string, last uint64) []tasks.Line {
+func selectLines(kept *taskrun.Output, q api.LogOptions, process string, last uint64) []taskrun.Line {
 	before, n := splitPosition(q.After)
-	var wanted func(tasks.Line) bool
+	var wanted func(taskrun.Line) bool
 	switch {
 	case q.Previous:
 		var previous int64
@@ -280,18 +280,18 @@ func selectLines(kept *tasks.Output, q api.LogOptions, process string, last uint
 				previous = max(previous, line.Token)
 			}
 		}
-		wanted = func(line tasks.Line) bool { return line.Token == previous && previous > 0 }
+		wanted = func(line taskrun.Line) bool { return line.Token == previous && previous > 0 }
 	case before == process && n <= last:
-		wanted = func(line tasks.Line) bool { return line.Seq > n }
+		wanted = func(line taskrun.Line) bool { return line.Seq > n }
 	default:
-		wanted = func(line tasks.Line) bool { return line.Token >= kept.Claim }
+		wanted = func(line taskrun.Line) bool { return line.Token >= kept.Claim }
 	}
-	lines := slices.DeleteFunc(kept.Lines, func(line tasks.Line) bool { return !wanted(line) })
+	lines := slices.DeleteFunc(kept.Lines, func(line taskrun.Line) bool { return !wanted(line) })
 	return lines[max(0, len(lines)-q.Tail):]
 }
 
 // logText is the text of lines, each with its time where that is wanted.
-func logText(lines []tasks.Line, timestamps bool) string {
+func logText(lines []taskrun.Line, timestamps bool) string {
 	var text strings.Builder
 	for _, line := range lines {
 		if timestamps {

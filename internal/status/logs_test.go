@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 type fakeLogs map[string][]string
 
-func (f fakeLogs) Output(key string) (tasks.Output, bool) {
-	kept := tasks.Output{Held: true}
+func (f fakeLogs) Output(key string) (taskrun.Output, bool) {
+	kept := taskrun.Output{Held: true}
 	for i, text := range f[key] {
-		kept.Lines = append(kept.Lines, tasks.Line{Seq: uint64(i + 1), Text: text})
+		kept.Lines = append(kept.Lines, taskrun.Line{Seq: uint64(i + 1), Text: text})
 	}
 	return kept, f[key] != nil
 }
@@ -159,16 +159,16 @@ func TestReplicasAskEachOtherDirectly(t *testing.T) {
 }
 
 // keeps is what one replica keeps of a task.
-type keeps tasks.Output
+type keeps taskrun.Output
 
-func (k keeps) Output(string) (tasks.Output, bool) { return tasks.Output(k), k.Lines != nil }
+func (k keeps) Output(string) (taskrun.Output, bool) { return taskrun.Output(k), k.Lines != nil }
 
 // wrote is output of the task since the last claim, a line for each token of a start.
 func wrote(held bool, claim int64, tokens ...int64) keeps {
 	k := keeps{Held: held, Claim: claim}
 	for i, token := range tokens {
 		k.Token = token
-		k.Lines = append(k.Lines, tasks.Line{
+		k.Lines = append(k.Lines, taskrun.Line{
 			Seq: uint64(i + 1), Time: epoch.Add(time.Duration(i) * time.Second), Token: token,
 			Text: "line of " + string(rune('0'+token)),
 		})

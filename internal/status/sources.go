@@ -9,15 +9,15 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // LogSource holds what tasks of this replica wrote lately.
 type LogSource interface {
 	// Output returns what is kept of the task; false: it is not held here, and nothing of it is kept. The caller may
 	// change the lines.
-	Output(key string) (tasks.Output, bool)
+	Output(key string) (taskrun.Output, bool)
 }
 
 const (

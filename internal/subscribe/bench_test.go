@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -22,9 +23,9 @@ func BenchmarkFlow(b *testing.B) {
 			l, w := newLine(b.N), &silent{done: make(chan struct{}), want: b.N}
 			task := tasks.Task{Group: "g", Name: "n"}
 			ctx, cancel := context.WithCancelCause(b.Context())
-			env := tasks.Env{
+			env := taskrun.Env{
 				Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: time.Second,
-				Lease: fakehold.New(task.Key()), Status: &says{}, Host: tasks.Host{Environ: os.Environ},
+				Lease: fakehold.New(task.Key()), Status: &says{}, Host: taskrun.Host{Environ: os.Environ},
 				Log: logr.Discard(),
 			}
 			r := subscribe.Runner{Source: l, Sink: w, InFlight: inFlight}
@@ -47,7 +48,7 @@ type silent struct {
 	done    chan struct{}
 }
 
-func (s *silent) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
+func (s *silent) Open(context.Context, taskrun.Env, subscribe.Limits) (subscribe.Receiver, error) {
 	return s, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe/function"
 	"github.com/shardctl/shardctl/internal/subscribe/subscribetest/memsource"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	_ "github.com/shardctl/shardctl/pkg/store/sqlite" // the store of the configurations below
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -247,7 +248,7 @@ func TestTruncatedTopicStopsTheTask(t *testing.T) {
 	task := settings.Groups[0].Tasks[0]
 	hold := supervised.Hold(task)
 	_, done := supervised.Run(t, s, task, hold)
-	if err := supervised.Wait(t, done, "the end"); !errors.Is(err, tasks.ErrDone) {
+	if err := supervised.Wait(t, done, "the end"); !errors.Is(err, taskrun.ErrDone) {
 		t.Errorf("the run returned %v", err)
 	}
 	if got := hold.Status(); got.Outcome == nil || got.Outcome.Succeeded ||

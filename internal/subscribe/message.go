@@ -9,6 +9,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -51,7 +52,7 @@ type Delivery struct {
 	Attempt     int // from 1; those of earlier runs count, as far as the source knows them
 	tasks.Start     // has the fencing token
 	// Trace is the delivery's, to pass on; empty without tracing.
-	Trace tasks.TraceContext
+	Trace taskrun.TraceContext
 }
 
 // Lag is how far a subscription is behind. A negative value is not known.
@@ -115,7 +116,7 @@ type Sink interface {
 	// Print is what stands in a configuration for it: text or [decode.Fields].
 	Print(use kind.Use) any
 	// Open makes a receiver for one run of a task. Of env it may use everything until Close returns.
-	Open(ctx context.Context, env tasks.Env, limits Limits) (Receiver, error)
+	Open(ctx context.Context, env taskrun.Env, limits Limits) (Receiver, error)
 }
 
 // Batching is a Sink that may deliver several messages at once.

@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -142,7 +143,7 @@ func (w *worker) Print(kind.Use) any                    { return "" }
 func (w *worker) Batch() int                            { return max(1, w.batch) }
 func (w *worker) Close(context.Context) error           { return nil }
 
-func (w *worker) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
+func (w *worker) Open(context.Context, taskrun.Env, subscribe.Limits) (subscribe.Receiver, error) {
 	return w, nil
 }
 
@@ -172,7 +173,7 @@ func (w *worker) order() []string {
 	return slices.Clone(w.seen)
 }
 
-// says is a status. It implements tasks.Status.
+// says is a status. It implements taskrun.Status.
 type says struct {
 	mu      sync.Mutex
 	trouble []string
@@ -212,9 +213,9 @@ func start(t *testing.T, r subscribe.Runner) rig {
 	task := tasks.Task{Group: "g", Name: "n"}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	x := rig{hold: fakehold.New(task.Key()), says: &says{}, stop: cancel, done: make(chan tasks.Ending, 1)}
-	env := tasks.Env{
+	env := taskrun.Env{
 		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: 3 * time.Second, Lease: x.hold,
-		Host:   tasks.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
+		Host:   taskrun.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
 		Status: x.says, Log: testr.New(t),
 	}
 	if r.InFlight == 0 {

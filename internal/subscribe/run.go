@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -30,7 +31,7 @@ var errGraceOver = errors.New("stop.timeout is over")
 // Run subscribes and delivers for as long as ctx goes on. Asked to stop while the lease holds, it lets deliveries under
 // way end within the task's stop.timeout, and acknowledges them. It also begins what they cannot be acknowledged
 // without. After a lost lease it acknowledges nothing.
-func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r Runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	topic, err := env.Expand(r.Kind(), r.Source.Topic())
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
@@ -63,7 +64,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 
 // workContext is for what goes on after ctx has ended: it ends with the time that the task has to stop, or with the
 // lease. Call end when nothing of it goes on.
-func workContext(ctx context.Context, env tasks.Env) (work context.Context, end func()) {
+func workContext(ctx context.Context, env taskrun.Env) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, elect.ErrLeaseLost) {
@@ -98,7 +99,7 @@ func workContext(ctx context.Context, env tasks.Env) (work context.Context, end 
 // run is one run of a subscription.
 type run struct {
 	Runner
-	env         tasks.Env
+	env         taskrun.Env
 	work        context.Context // of deliveries and acknowledgements; it outlives the request to stop
 	receiver    Receiver
 	title       string // kind and topic
@@ -221,14 +222,14 @@ func (s *run) clearBreaks(ctx context.Context) {
 // health is what is wrong with a subscription. It passes on the first of what is wrong, when that has changed. Its
 // methods may be called concurrently.
 type health struct {
-	status tasks.Status
+	status taskrun.Status
 
 	mu    sync.Mutex
 	wrong [3]error // the connection, what the source says, a message
 	shown string
 }
 
-func newHealth(status tasks.Status) *health { return &health{status: status} }
+func newHealth(status taskrun.Status) *health { return &health{status: status} }
 
 // connection says why the subscription is not open; nil: it is. It says whether that is news.
 func (h *health) connection(err error) (news bool) { return h.set(0, err) }

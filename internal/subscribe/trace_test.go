@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	taskrig "github.com/shardctl/shardctl/test/taskrig"
@@ -22,15 +23,15 @@ func (f follower) Begin(ctx context.Context, _ supervisor.TracedRun) (context.Co
 
 type runSpan struct{}
 
-func (runSpan) Trace() tasks.TraceContext      { return tasks.TraceContext{Parent: "run"} }
-func (runSpan) Running()                       {}
-func (runSpan) End(tasks.Result, tasks.Ending) {}
+func (runSpan) Trace() taskrun.TraceContext      { return taskrun.TraceContext{Parent: "run"} }
+func (runSpan) Running()                         {}
+func (runSpan) End(taskrun.Result, tasks.Ending) {}
 
 type deliveryKey struct{}
 
 func (f follower) BeginDelivery(
 	ctx context.Context, run supervisor.TracedRun, position string, messages int,
-) (context.Context, tasks.DeliverySpan) {
+) (context.Context, taskrun.DeliverySpan) {
 	name := fmt.Sprintf("%s %s %d", run.Key(), position, messages)
 	return context.WithValue(ctx, deliveryKey{}, name), deliverySpan{f, name}
 }
@@ -40,8 +41,8 @@ type deliverySpan struct {
 	name string
 }
 
-func (s deliverySpan) Trace() tasks.TraceContext { return tasks.TraceContext{Parent: s.name} }
-func (s deliverySpan) End(err error)             { s.of.ended <- fmt.Sprintf("%s: %v", s.name, err) }
+func (s deliverySpan) Trace() taskrun.TraceContext { return taskrun.TraceContext{Parent: s.name} }
+func (s deliverySpan) End(err error)               { s.of.ended <- fmt.Sprintf("%s: %v", s.name, err) }
 
 // Each delivery is a span, which its receiver gets in its context and with the message.
 func TestDeliveriesAreTraced(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -22,7 +23,7 @@ type operator struct {
 	t     *testing.T
 	s     *Supervisor
 	hold  *fakehold.Hold
-	asked atomic.Pointer[tasks.Asked]
+	asked atomic.Pointer[taskrun.Asked]
 	ended chan error
 
 	mu    sync.Mutex
@@ -33,14 +34,14 @@ type operator struct {
 func newOperator(t *testing.T, task tasks.Task) *operator {
 	t.Helper()
 	o := &operator{t: t, hold: newHold(task), ended: make(chan error, 1)}
-	o.asked.Store(&tasks.Asked{})
+	o.asked.Store(&taskrun.Asked{})
 	o.s, _ = rig(t, func(ctx context.Context, run tasks.Run) error {
 		o.mu.Lock()
 		o.began = append(o.began, run)
 		o.mu.Unlock()
 		<-ctx.Done()
 		return context.Cause(ctx)
-	}, func(c *Config) { c.Asked = func(elect.Key) tasks.Asked { return *o.asked.Load() } })
+	}, func(c *Config) { c.Asked = func(elect.Key) taskrun.Asked { return *o.asked.Load() } })
 	o.s.Declare([]*tasks.Task{&task})
 	o.begin()
 	return o
@@ -49,7 +50,7 @@ func newOperator(t *testing.T, task tasks.Task) *operator {
 func (o *operator) begin() { o.s.loop.begin(newHeld(o.hold, nil, func(err error) { o.ended <- err })) }
 
 // ask asks, and lets what follows happen.
-func (o *operator) ask(a tasks.Asked) {
+func (o *operator) ask(a taskrun.Asked) {
 	o.asked.Store(&a)
 	o.s.Asked()
 	synctest.Wait()
@@ -96,7 +97,7 @@ func TestARestartStartsAgainAtOnceUnderALargerToken(t *testing.T) {
 		o := newOperator(t, callbackTask())
 		o.wantRuns(1, "begun")
 		token := o.hold.Token()
-		o.ask(tasks.Asked{Restart: token})
+		o.ask(taskrun.Asked{Restart: token})
 		o.wantRuns(2, "restarted, without a wait")
 		if o.runs()[1].Token <= token {
 			t.Errorf("runs under token %d again", token)
@@ -104,10 +105,10 @@ func TestARestartStartsAgainAtOnceUnderALargerToken(t *testing.T) {
 		if st := o.hold.Status(); st.State != record.StateRunning || st.Restarts != 0 || st.LastError != "" {
 			t.Errorf("%+v: want it running as if it had just begun", st)
 		}
-		o.ask(tasks.Asked{Restart: token})
-		o.ask(tasks.Asked{Restart: token, Rerun: 1})
+		o.ask(taskrun.Asked{Restart: token})
+		o.ask(taskrun.Asked{Restart: token, Rerun: 1})
 		o.wantRuns(2, "asked again for what has happened")
-		o.ask(tasks.Asked{Restart: o.hold.Token()})
+		o.ask(taskrun.Asked{Restart: o.hold.Token()})
 		o.wantRuns(3, "asked for another")
 		o.stop()
 	})
@@ -124,7 +125,7 @@ func TestARestartEndsABackoff(t *testing.T) {
 			t.Fatalf("%+v: want a backoff", st)
 		}
 		tries := len(o.hold.Advanced())
-		o.ask(tasks.Asked{Restart: o.hold.Token()})
+		o.ask(taskrun.Asked{Restart: o.hold.Token()})
 		if n := len(o.hold.Advanced()); n != tries+1 {
 			t.Errorf("%d tries, want %d", n, tries+1)
 		}
@@ -139,7 +140,7 @@ func TestARestartedTickIsTheSameTick(t *testing.T) {
 		o := newOperator(t, task)
 		time.Sleep(90 * time.Minute)
 		o.wantRuns(1, "the first tick")
-		o.ask(tasks.Asked{Restart: o.hold.Token()})
+		o.ask(taskrun.Asked{Restart: o.hold.Token()})
 		o.wantRuns(2, "restarted")
 		if a, b := o.runs()[0], o.runs()[1]; !a.ScheduledAt.Equal(b.ScheduledAt) || a.Token >= b.Token {
 			t.Errorf("first %+v, then %+v: want the same tick under a larger token", a.Start, b.Start)
@@ -156,10 +157,10 @@ func TestATriggerIsOneTickMore(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		o.wantRuns(0, "no tick yet")
 		at := time.Now()
-		trigger := tasks.Asked{Trigger: at.UnixMilli()}
+		trigger := taskrun.Asked{Trigger: at.UnixMilli()}
 		o.ask(trigger)
 		o.wantRuns(1, "triggered")
-		o.ask(tasks.Asked{Trigger: trigger.Trigger, Rerun: 1})
+		o.ask(taskrun.Asked{Trigger: trigger.Trigger, Rerun: 1})
 		time.Sleep(2 * time.Minute)
 		o.wantRuns(1, "asked again for what has happened")
 		o.stop()
@@ -188,7 +189,7 @@ func TestATriggerWaitsForTheRun(t *testing.T) {
 		o := newOperator(t, task)
 		time.Sleep(65 * time.Minute)
 		o.wantRuns(1, "the tick")
-		o.ask(tasks.Asked{Trigger: time.Now().UnixMilli()})
+		o.ask(taskrun.Asked{Trigger: time.Now().UnixMilli()})
 		o.wantRuns(1, "while it runs")
 		time.Sleep(6 * time.Minute)
 		o.wantRuns(2, "after it")

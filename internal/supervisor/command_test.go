@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -55,7 +56,7 @@ func wait[T any](t *testing.T, c <-chan T, what string) (v T) {
 func ended(t *testing.T, done <-chan error, what string) {
 	t.Helper()
 	if err := wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err, elect.ErrLeaseLost) &&
-		!errors.Is(err, tasks.ErrDone) {
+		!errors.Is(err, taskrun.ErrDone) {
 		t.Errorf("Run returned %v", err)
 	}
 }
@@ -81,7 +82,7 @@ func TestExitStatusIsOutcome(t *testing.T) {
 		task.Restart = tasks.RestartNever
 		hold := newHold(task)
 		_, done := runTask(t, s, task, hold)
-		if err := wait(t, done, "the task"); !errors.Is(err, tasks.ErrDone) {
+		if err := wait(t, done, "the task"); !errors.Is(err, taskrun.ErrDone) {
 			t.Errorf("Run returned %v", err)
 		}
 		got := *hold.Status().Outcome
@@ -166,7 +167,7 @@ type slowSink struct {
 	got  []string
 }
 
-func (s *slowSink) Line(_ elect.Key, _ tasks.Stream, line string) {
+func (s *slowSink) Line(_ elect.Key, _ taskrun.Stream, line string) {
 	<-s.open
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +271,7 @@ type slowStarter struct {
 	release, began chan struct{}
 }
 
-func (s *slowStarter) Start(ctx context.Context, c tasks.Command) (tasks.Process, error) {
+func (s *slowStarter) Start(ctx context.Context, c taskrun.Command) (taskrun.Process, error) {
 	s.began <- struct{}{}
 	<-s.release
 	return s.LocalStarter.Start(ctx, c)

@@ -11,18 +11,19 @@ import (
 
 	"github.com/shardctl/shardctl/internal/process"
 	"github.com/shardctl/shardctl/internal/supervisor/output"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// commands starts the commands of one start of a task. It implements [tasks.Processes].
+// commands starts the commands of one start of a task. It implements [taskrun.Processes].
 type commands struct {
 	of    *scope
 	start tasks.Start
 }
 
 // Start waits for one of the slots for simultaneous starts.
-func (c commands) Start(ctx context.Context, command tasks.Command) (tasks.Child, error) {
+func (c commands) Start(ctx context.Context, command taskrun.Command) (taskrun.Child, error) {
 	of := c.of
 	done, err := acquireSlot(ctx, of.shared.starts)
 	if err != nil {
@@ -49,9 +50,9 @@ func (c commands) Start(ctx context.Context, command tasks.Command) (tasks.Child
 	return &child{p, of, out}, nil
 }
 
-// child is a started command. It implements [tasks.Child].
+// child is a started command. It implements [taskrun.Child].
 type child struct {
-	tasks.Process
+	taskrun.Process
 	of  *scope
 	out *output.Pipes
 }
@@ -106,7 +107,7 @@ func (c *child) stop(ctx context.Context) {
 func (c *child) grace(ctx context.Context) time.Duration {
 	timeout := c.of.task().Stop.Timeout
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, tasks.ErrNoTime):
+	case errors.Is(cause, taskrun.ErrNoTime):
 		return 0
 	case errors.Is(cause, elect.ErrLeaseLost):
 		return min(timeout, c.untilKill())
@@ -134,7 +135,7 @@ func stopSignal(name string) os.Signal {
 	return syscall.SIGTERM
 }
 
-func exitError(exit tasks.Exit) error {
+func exitError(exit taskrun.Exit) error {
 	switch {
 	case exit.Err != nil:
 		return fmt.Errorf("lost sight of the command: %w", exit.Err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -20,10 +21,10 @@ type Config struct {
 	Lease time.Duration
 	// Registry holds the callbacks. Nil: none.
 	Registry *tasks.Registry
-	// Application runs tasks with assign. Nil: there is none.
-	Application tasks.Application
+	// Assign runs a task in the application beside the replica: see taskrun.Host. Nil: there is none.
+	Assign func(ctx context.Context, env taskrun.Env) error
 	// Starter starts commands. Nil: a [LocalStarter] of the supervisor's own.
-	Starter tasks.Starter
+	Starter taskrun.Starter
 	// HTTPClient makes the client for requests whose server is checked against the certificates in caFile, or, when
 	// that is empty, the system's. It is called for every request. Nil: clients that the supervisor keeps.
 	HTTPClient func(caFile string) (*http.Client, error)
@@ -33,13 +34,13 @@ type Config struct {
 	// A task that sets one in its own env has it.
 	Withheld []string
 	// Output gets the lines that commands write. Nil: they are only kept for Tail.
-	Output tasks.Sink
+	Output taskrun.Sink
 	// Starts is how many commands may be starting at once, and how many start requests may be under way. 0: eight
 	// for each processor.
 	Starts int
 	Logger logr.Logger
 	// Asked says what operators ask of a task; call [Supervisor.Asked] when that has changed. Nil: nothing.
-	Asked func(key elect.Key) tasks.Asked
+	Asked func(key elect.Key) taskrun.Asked
 	Observers
 	LeaseHooks
 	Alarms
@@ -61,8 +62,9 @@ type LeaseHooks struct {
 	// key must wait until then, unless another call, with a zero time, says that nothing is promised any more. After
 	// an error it may not know, and the endpoint learns nothing.
 	RemoteLease func(key elect.Key, session string, until time.Time) error
-	// RunInside is called before a run of a [tasks.InProcess] begins, and when it is over. What ends this process at the
-	// hard deadline, should the run go on, must know of it: after an error the run does not begin. Nil: nothing does.
+	// RunInside is called before a run of a [tasks.InProcess] begins, and when it is over. What ends this process at
+	// the hard deadline, should the run go on, must know of it: after an error the run does not begin. Nil: nothing
+	// does.
 	RunInside func(key elect.Key, session string, over bool) error
 }
 
@@ -108,32 +110,32 @@ type Metrics interface {
 	// TaskRestart counts a start of a task without ticks after an earlier one ended by itself.
 	TaskRestart(key elect.Key)
 	// RunDone counts a run that ended, and how long it took; for ResultSkipped that is 0.
-	RunDone(key elect.Key, result tasks.Result, took time.Duration)
+	RunDone(key elect.Key, result taskrun.Result, took time.Duration)
 }
 
 type noMetrics struct{}
 
-func (noMetrics) TaskRestart(elect.Key)                          {}
-func (noMetrics) RunDone(elect.Key, tasks.Result, time.Duration) {}
+func (noMetrics) TaskRestart(elect.Key)                            {}
+func (noMetrics) RunDone(elect.Key, taskrun.Result, time.Duration) {}
 
 // Journal takes what has happened to tasks, for people. Calls must not block.
 type Journal interface {
 	// Ran takes a run that is over, or a tick that was skipped. The task has ticks, or may end for good.
-	Ran(key elect.Key, run tasks.PastRun)
+	Ran(key elect.Key, run taskrun.PastRun)
 	// Missed takes a tick that is not run, since it came so late.
 	Missed(key elect.Key, tick time.Time, late time.Duration)
 	// Looping takes that a task without ticks ends again and again. It is called at the third failure in a row, and
 	// then each time that their number has doubled.
-	Looping(key elect.Key, crash tasks.CrashLoop)
+	Looping(key elect.Key, crash taskrun.CrashLoop)
 	// Failed takes that a task has failed for good.
 	Failed(key elect.Key, why error)
 }
 
 type noJournal struct{}
 
-func (noJournal) Ran(elect.Key, tasks.PastRun)               {}
+func (noJournal) Ran(elect.Key, taskrun.PastRun)             {}
 func (noJournal) Missed(elect.Key, time.Time, time.Duration) {}
-func (noJournal) Looping(elect.Key, tasks.CrashLoop)         {}
+func (noJournal) Looping(elect.Key, taskrun.CrashLoop)       {}
 func (noJournal) Failed(elect.Key, error)                    {}
 
 // Tracer follows runs, for traces. Its methods may be called concurrently, and must not block.
@@ -145,7 +147,7 @@ type Tracer interface {
 	// months.
 	BeginDelivery(
 		ctx context.Context, run TracedRun, position string, messages int,
-	) (context.Context, tasks.DeliverySpan)
+	) (context.Context, taskrun.DeliverySpan)
 }
 
 // TracedRun is a run as a trace shows it.
@@ -161,17 +163,17 @@ type TracedRun struct {
 // Span is one run in a trace. Its methods must not block.
 type Span interface {
 	// Trace is what the work passes on to what it calls.
-	Trace() tasks.TraceContext
+	Trace() taskrun.TraceContext
 	// Running says that what was starting runs now. It may be called again, and also after End.
 	Running()
 	// End says how the run has ended. It is called once.
-	End(result tasks.Result, ending tasks.Ending)
+	End(result taskrun.Result, ending tasks.Ending)
 }
 
 type noSpan struct{}
 
-func (noSpan) Trace() tasks.TraceContext      { return tasks.TraceContext{} }
-func (noSpan) Running()                       {}
-func (noSpan) End(tasks.Result, tasks.Ending) {}
+func (noSpan) Trace() taskrun.TraceContext      { return taskrun.TraceContext{} }
+func (noSpan) Running()                         {}
+func (noSpan) End(taskrun.Result, tasks.Ending) {}
 
 var _ Hold = (*elect.Lease)(nil)

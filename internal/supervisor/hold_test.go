@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -29,7 +30,7 @@ type named string
 func (n named) Kind() string                       { return "callback" }
 func (n named) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(n) }
 
-func (n named) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (n named) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	call, ok := env.Callbacks.Lookup(string(n))
 	if !ok {
 		return tasks.NotStarted(ctx, fmt.Errorf("callback %q is not registered", string(n)))
@@ -44,8 +45,8 @@ type shell string
 func (s shell) Kind() string                       { return "exec" }
 func (s shell) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(s) }
 
-func (s shell) Run(ctx context.Context, env tasks.Env) tasks.Ending {
-	child, err := env.Processes.Start(ctx, tasks.Command{
+func (s shell) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
+	child, err := env.Processes.Start(ctx, taskrun.Command{
 		Args: []string{"/bin/sh", "-c", string(s)}, Environ: append(env.Own().List(), env.Environ()...),
 	})
 	if err != nil {
@@ -63,7 +64,7 @@ func (s shell) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 type counts struct {
 	mu       sync.Mutex
 	restarts int
-	results  []tasks.Result
+	results  []taskrun.Result
 }
 
 func (c *counts) TaskRestart(elect.Key) {
@@ -72,7 +73,7 @@ func (c *counts) TaskRestart(elect.Key) {
 	c.restarts++
 }
 
-func (c *counts) RunDone(_ elect.Key, result tasks.Result, _ time.Duration) {
+func (c *counts) RunDone(_ elect.Key, result taskrun.Result, _ time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results = append(c.results, result)
@@ -222,7 +223,7 @@ func TestARunAdvances(t *testing.T) {
 			return nil
 		})
 		_, done := runTask(t, s, task, hold)
-		if err := <-done; !errors.Is(err, tasks.ErrDone) {
+		if err := <-done; !errors.Is(err, taskrun.ErrDone) {
 			t.Error(err)
 		}
 		if o := hold.Status().Outcome; o == nil || o.Token != hold.Token() {

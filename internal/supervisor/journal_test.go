@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -17,13 +18,13 @@ import (
 // diary notes what a journal is given.
 type diary struct {
 	mu      sync.Mutex
-	ran     []tasks.PastRun
+	ran     []taskrun.PastRun
 	missed  []time.Duration
 	looping []int
 	failed  []error
 }
 
-func (d *diary) Ran(_ elect.Key, run tasks.PastRun) {
+func (d *diary) Ran(_ elect.Key, run taskrun.PastRun) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ran = append(d.ran, run)
@@ -35,7 +36,7 @@ func (d *diary) Missed(_ elect.Key, _ time.Time, late time.Duration) {
 	d.missed = append(d.missed, late)
 }
 
-func (d *diary) Looping(_ elect.Key, crash tasks.CrashLoop) {
+func (d *diary) Looping(_ elect.Key, crash taskrun.CrashLoop) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looping = append(d.looping, crash.Failures)
@@ -47,10 +48,10 @@ func (d *diary) Failed(_ elect.Key, why error) {
 	d.failed = append(d.failed, why)
 }
 
-func (d *diary) results() []tasks.Result {
+func (d *diary) results() []taskrun.Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []tasks.Result
+	var all []taskrun.Result
 	for _, run := range d.ran {
 		all = append(all, run.Result)
 	}
@@ -89,8 +90,8 @@ func TestRunsOfTicksAreNoted(t *testing.T) {
 		stop(elect.ErrReleased)
 		ended(t, done, "the end")
 
-		want := []tasks.Result{
-			tasks.ResultFailed, tasks.ResultSucceeded, tasks.ResultSkipped, tasks.ResultSucceeded, tasks.ResultStopped,
+		want := []taskrun.Result{
+			taskrun.ResultFailed, taskrun.ResultSucceeded, taskrun.ResultSkipped, taskrun.ResultSucceeded, taskrun.ResultStopped,
 		}
 		if got := d.results(); !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
@@ -127,7 +128,7 @@ func TestARunThatItsOwnerNeverEndedIsNoted(t *testing.T) {
 		synctest.Wait()
 		stop(elect.ErrReleased)
 		ended(t, done, "the end")
-		if len(d.ran) != 1 || d.ran[0].Result != tasks.ResultStopped || !d.ran[0].Ended.IsZero() ||
+		if len(d.ran) != 1 || d.ran[0].Result != taskrun.ResultStopped || !d.ran[0].Ended.IsZero() ||
 			!d.ran[0].Start.ScheduledAt.Equal(tick) {
 			t.Errorf("%+v", d.ran)
 		}
@@ -142,7 +143,7 @@ func TestCrashLoopsAndFailuresAreNoted(t *testing.T) {
 		task.MaxRestarts = 13
 		hold := newHold(task)
 		_, done := runTask(t, s, task, hold)
-		if err := <-done; !errors.Is(err, tasks.ErrDone) {
+		if err := <-done; !errors.Is(err, taskrun.ErrDone) {
 			t.Fatal(err)
 		}
 		if want := []int{3, 6, 12}; !slices.Equal(d.looping, want) {
@@ -162,7 +163,7 @@ func TestAJobKeepsItsRun(t *testing.T) {
 		task.Restart = tasks.RestartNever
 		_, done := runTask(t, s, task, newHold(task))
 		ended(t, done, "its end")
-		if len(d.ran) != 1 || d.ran[0].Result != tasks.ResultFailed || d.ran[0].Again || len(d.failed) != 1 {
+		if len(d.ran) != 1 || d.ran[0].Result != taskrun.ResultFailed || d.ran[0].Again || len(d.failed) != 1 {
 			t.Errorf("%+v, %v", d.ran, d.failed)
 		}
 	})

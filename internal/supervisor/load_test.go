@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/supervisor/job"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -29,7 +30,7 @@ func TestSetLoad(t *testing.T) {
 		hold := fakehold.New(task.Key())
 		h := newHeld(hold, nil, func(error) {})
 		h.job = job.New(complete(&task), hold.Status())
-		h.job.Begin(tasks.Asked{}, 1, readClocks())
+		h.job.Begin(taskrun.Asked{}, 1, readClocks())
 		s.loop.post(func() { s.loop.held[h.key] = h })
 		said := func(load float64, after time.Duration) elect.Load {
 			t.Helper()
@@ -51,7 +52,7 @@ func TestSetLoad(t *testing.T) {
 		}
 		s.loop.post(func() {
 			failed := tasks.Ending{Err: errors.New("exit status 1"), ByItself: true}
-			h.job.Ended(tasks.Asked{}, job.Attempt{Start: h.job.Start(), Ending: failed}, readClocks())
+			h.job.Ended(taskrun.Asked{}, job.Attempt{Start: h.job.Start(), Ending: failed}, readClocks())
 		})
 		synctest.Wait()
 		if got := said(7, halfAMinute); got.Value != 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // LocalStarter starts commands as children of this process, for services that have no guard. A command dies with this
@@ -27,7 +27,7 @@ func NewLocalStarter() *LocalStarter { return &LocalStarter{process.NewSpawner()
 func (l *LocalStarter) Close() { l.spawner.Close() }
 
 // Start starts c as a process group of its own. A file system that does not answer holds up this call alone.
-func (l *LocalStarter) Start(ctx context.Context, c tasks.Command) (tasks.Process, error) {
+func (l *LocalStarter) Start(ctx context.Context, c taskrun.Command) (taskrun.Process, error) {
 	defer process.CloseFiles(c.Stdin, c.Stdout, c.Stderr)
 	if len(c.Args) == 0 {
 		return nil, errors.New("start command: it is empty")
@@ -52,8 +52,8 @@ func (l *LocalStarter) Start(ctx context.Context, c tasks.Command) (tasks.Proces
 
 // localProcess is a command and its process group.
 type localProcess struct {
-	pid          int        // and its group's
-	exit         tasks.Exit // set before exited is closed
+	pid          int          // and its group's
+	exit         taskrun.Exit // set before exited is closed
 	exited, gone chan struct{}
 	wake         chan struct{} // something about stopping changed
 
@@ -66,7 +66,7 @@ type localProcess struct {
 func (p *localProcess) PID() int                { return p.pid }
 func (p *localProcess) Exited() <-chan struct{} { return p.exited }
 func (p *localProcess) Gone() <-chan struct{}   { return p.gone }
-func (p *localProcess) Exit() tasks.Exit        { return p.exit }
+func (p *localProcess) Exit() taskrun.Exit      { return p.exit }
 
 // Stop asks the group to end and has it killed after grace.
 func (p *localProcess) Stop(signal os.Signal, grace time.Duration) {
@@ -92,11 +92,11 @@ func (p *localProcess) wait() {
 	status, err := process.Wait(p.pid)
 	switch {
 	case err != nil:
-		p.exit = tasks.Exit{Code: -1, Err: err}
+		p.exit = taskrun.Exit{Code: -1, Err: err}
 	case status.Signaled():
-		p.exit = tasks.Exit{Code: -1, Signal: status.Signal()}
+		p.exit = taskrun.Exit{Code: -1, Signal: status.Signal()}
 	default:
-		p.exit = tasks.Exit{Code: status.ExitStatus()}
+		p.exit = taskrun.Exit{Code: status.ExitStatus()}
 	}
 }
 

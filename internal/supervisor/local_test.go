@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/test/suites"
 )
 
 // startLocal starts a script and returns the process and what it writes.
-func startLocal(t *testing.T, script string) (tasks.Process, *bufio.Scanner) {
+func startLocal(t *testing.T, script string) (taskrun.Process, *bufio.Scanner) {
 	t.Helper()
 	starter := NewLocalStarter()
 	t.Cleanup(starter.Close)
@@ -25,7 +25,7 @@ func startLocal(t *testing.T, script string) (tasks.Process, *bufio.Scanner) {
 	t.Cleanup(func() { _ = read.Close() })
 	p, err := starter.Start(
 		t.Context(),
-		tasks.Command{Args: []string{"/bin/sh", "-c", script}, Environ: []string{"PATH=/usr/bin:/bin"}, Stdout: write},
+		taskrun.Command{Args: []string{"/bin/sh", "-c", script}, Environ: []string{"PATH=/usr/bin:/bin"}, Stdout: write},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestLocalProcess(t *testing.T) {
 
 func TestLocalStarterErrors(t *testing.T) {
 	starter := NewLocalStarter()
-	if _, err := starter.Start(t.Context(), tasks.Command{}); err == nil {
+	if _, err := starter.Start(t.Context(), taskrun.Command{}); err == nil {
 		t.Error("an empty command was started")
 	}
 	read, write, err := os.Pipe()
@@ -93,7 +93,7 @@ func TestLocalStarterErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = read.Close() }()
-	if _, err := starter.Start(t.Context(), tasks.Command{Args: []string{"/no/such/program"}, Stdout: write}); err == nil {
+	if _, err := starter.Start(t.Context(), taskrun.Command{Args: []string{"/no/such/program"}, Stdout: write}); err == nil {
 		t.Error("no error for a program that does not exist")
 	}
 	if n, err := read.Read(make([]byte, 1)); n != 0 || err == nil {
@@ -101,7 +101,7 @@ func TestLocalStarterErrors(t *testing.T) {
 	}
 	starter.Close()
 	starter.Close()
-	if _, err := starter.Start(t.Context(), tasks.Command{Args: []string{"/bin/true"}}); err == nil ||
+	if _, err := starter.Start(t.Context(), taskrun.Command{Args: []string{"/bin/true"}}); err == nil ||
 		!strings.Contains(err.Error(), "closed") {
 		t.Errorf("after Close: %v", err)
 	}

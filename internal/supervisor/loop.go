@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/supervisor/job"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -286,7 +287,7 @@ func (l *loop) observe(h *held, fx job.Effects) {
 	if fx.Invalid != nil {
 		l.shared.log(h.hold).Error(fx.Invalid, "The task cannot run: its schedule is wrong")
 	}
-	if errors.Is(fx.Over, tasks.ErrDone) {
+	if errors.Is(fx.Over, taskrun.ErrDone) {
 		l.shared.log(h.hold).Info("The task has ended for good", "state", h.job.Status().State)
 		if h.job.HasRun() && !h.job.Status().Outcome.Succeeded {
 			journal.Failed(h.key, fx.Over)
@@ -298,7 +299,7 @@ func (l *loop) count(h *held, run job.Ran) {
 	l.shared.cfg.Metrics.RunDone(h.key, run.Result, run.Took)
 	if job.KeepsRuns(h.job.Task()) {
 		ended := time.Now()
-		l.shared.cfg.Journal.Ran(h.key, tasks.PastRun{
+		l.shared.cfg.Journal.Ran(h.key, taskrun.PastRun{
 			Start: run.Start, Began: ended.Add(-run.Took), Ended: ended, Result: run.Result, Code: run.Code,
 			Err:   run.Err,
 			Again: run.Again,
@@ -306,9 +307,9 @@ func (l *loop) count(h *held, run job.Ran) {
 	}
 	log := logger(run.Trace, l.shared.log(h.hold)).WithValues("result", run.Result)
 	switch {
-	case run.Result == tasks.ResultSkipped:
+	case run.Result == taskrun.ResultSkipped:
 		log.V(1).Info("A tick was skipped: the run before it still goes", "tick", run.Start.Tick())
-	case run.Result == tasks.ResultStopped && run.Err != nil: // as most commands end that are asked to
+	case run.Result == taskrun.ResultStopped && run.Err != nil: // as most commands end that are asked to
 		log.Info("Task ended", "token", run.Start.Token, "duration", run.Took, "error", run.Err.Error())
 	case run.Err != nil:
 		log.Error(run.Err, "Task ended", "token", run.Start.Token, "duration", run.Took)
@@ -341,7 +342,7 @@ type runnable struct {
 // Start takes the task up.
 func (r *runnable) Start(lease *elect.Lease, ended func(error)) {
 	h := newHeld(lease, nil, func(err error) {
-		if errors.Is(err, tasks.ErrDone) {
+		if errors.Is(err, taskrun.ErrDone) {
 			lease.Suspend()
 		}
 		ended(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -114,7 +115,7 @@ func TestOutcomes(t *testing.T) {
 				c.task.Group, c.task.Name, c.task.Runner = "g", "n", named("work")
 				hold := newHold(c.task)
 				_, done := runTask(t, s, c.task, hold)
-				if err := <-done; !errors.Is(err, tasks.ErrDone) {
+				if err := <-done; !errors.Is(err, taskrun.ErrDone) {
 					t.Fatalf("Run returned %v, want ErrDone", err)
 				}
 				status := hold.Status()
@@ -130,7 +131,7 @@ func TestOutcomes(t *testing.T) {
 					t.Errorf("outcome %+v", o)
 				}
 				_, done = runTask(t, s, c.task, hold)
-				if err := <-done; !errors.Is(err, tasks.ErrDone) || runs.Load() != c.runs {
+				if err := <-done; !errors.Is(err, taskrun.ErrDone) || runs.Load() != c.runs {
 					t.Errorf("the second Run returned %v after %d runs, want ErrDone and no run", err, runs.Load())
 				}
 			})
@@ -150,10 +151,10 @@ func TestRunThatIsCutOffHasNoOutcome(t *testing.T) {
 			t.Error("a run with restart: never is not settled")
 		}
 		stop(elect.ErrReleased)
-		if err := <-done; !errors.Is(err, elect.ErrReleased) || errors.Is(err, tasks.ErrDone) {
+		if err := <-done; !errors.Is(err, elect.ErrReleased) || errors.Is(err, taskrun.ErrDone) {
 			t.Errorf("Run returned %v", err)
 		}
-		if hold.Status().Outcome != nil || !slices.Equal(metrics.results, []tasks.Result{tasks.ResultStopped}) {
+		if hold.Status().Outcome != nil || !slices.Equal(metrics.results, []taskrun.Result{taskrun.ResultStopped}) {
 			t.Errorf("outcome %+v, results %v", hold.Status().Outcome, metrics.results)
 		}
 	})
@@ -238,7 +239,7 @@ func TestOutcomeIsKeptAlthoughKeyIsGivenUpMeanwhile(t *testing.T) {
 		stop, done := runTask(t, s, task, hold)
 		synctest.Wait()
 		stop(elect.ErrReleased)
-		if err := <-done; !errors.Is(err, tasks.ErrDone) || hold.Status().Outcome == nil ||
+		if err := <-done; !errors.Is(err, taskrun.ErrDone) || hold.Status().Outcome == nil ||
 			hold.Status().State != record.StateDone {
 			t.Errorf("Run returned %v, status %+v", err, hold.Status())
 		}
@@ -251,17 +252,17 @@ type finished struct{}
 func (finished) Kind() string                   { return "finished" }
 func (finished) NeedsRestart(tasks.Runner) bool { return false }
 
-func (finished) Run(ctx context.Context, _ tasks.Env) tasks.Ending {
+func (finished) Run(ctx context.Context, _ taskrun.Env) tasks.Ending {
 	<-ctx.Done()
 	return tasks.Ending{ByItself: true}
 }
 
 func TestOutcomeThatIsToBeForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked tasks.Asked
+		var asked taskrun.Asked
 		runs := 0
 		s, _ := rig(t, func(context.Context, tasks.Run) error { runs++; return nil }, func(c *Config) {
-			c.Asked = func(elect.Key) tasks.Asked { return asked }
+			c.Asked = func(elect.Key) taskrun.Asked { return asked }
 		})
 		task := callbackTask()
 		task.Restart = tasks.RestartNever
@@ -270,7 +271,7 @@ func TestOutcomeThatIsToBeForgotten(t *testing.T) {
 			t.Helper()
 			asked.Rerun = rerun
 			_, done := runTask(t, s, task, hold)
-			if err := <-done; !errors.Is(err, tasks.ErrDone) || runs != want {
+			if err := <-done; !errors.Is(err, taskrun.ErrDone) || runs != want {
 				t.Errorf("Run returned %v after %d runs, want %d", err, runs, want)
 			}
 		}

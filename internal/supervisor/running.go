@@ -12,6 +12,7 @@ import (
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/releasing"
 	"github.com/shardctl/shardctl/internal/supervisor/job"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/wallclock"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -20,8 +21,8 @@ import (
 // taskRuns is what a task's runs have in common, from when it begins until it ends or begins again.
 type taskRuns struct {
 	*scope
-	remote *tasks.RemoteLease
-	trace  tasks.TraceContext                                    // of the run that goes on, or was the last
+	remote *taskrun.RemoteLease
+	trace  taskrun.TraceContext                                  // of the run that goes on, or was the last
 	report func(state string, change ...func(*elect.TaskStatus)) // to the task's status, in order and without waiting
 }
 
@@ -30,7 +31,7 @@ func newTaskRuns(m *shared, t *tasks.Task, hold Hold) *taskRuns {
 	if m.cfg.RemoteLease != nil {
 		note = func(until time.Time) error { return m.cfg.RemoteLease(hold.Key(), hold.Session(), until) }
 	}
-	return &taskRuns{scope: newScope(m, t, hold), remote: tasks.NewRemoteLease(note)}
+	return &taskRuns{scope: newScope(m, t, hold), remote: taskrun.NewRemoteLease(note)}
 }
 
 // Reasons why work did not end as it should.
@@ -115,7 +116,8 @@ func (r *taskRuns) traced(task tasks.Task, start tasks.Start) TracedRun {
 // work runs the runner once, and notes how that ended also when it panics or ends its goroutine.
 func (r *taskRuns) work(ctx context.Context, start tasks.Start, lease *runLease, span Span, end *tasks.Ending) {
 	task := r.task()
-	if task.Runner == nil {
+	runner, runs := task.Runner.(taskrun.Runner)
+	if !runs {
 		*end = tasks.NotStarted(ctx, errNoRunner)
 		return
 	}
@@ -147,7 +149,7 @@ func (r *taskRuns) work(ctx context.Context, start tasks.Start, lease *runLease,
 	defer over()
 	env := r.env(task, start, lease)
 	env.Status = status
-	*end = task.Runner.Run(ctx, env)
+	*end = runner.Run(ctx, env)
 }
 
 // announceInProcess announces a run that works in this process. Call over when it has ended.
@@ -163,7 +165,7 @@ func (r *taskRuns) announceInProcess(task tasks.Task) (over func(), err error) {
 // leave lets the runner end what it has begun elsewhere.
 func (r *taskRuns) leave() {
 	task := r.task()
-	leaver, ok := task.Runner.(tasks.Leaver)
+	leaver, ok := task.Runner.(taskrun.Leaver)
 	if !ok {
 		return
 	}
@@ -174,22 +176,22 @@ func (r *taskRuns) leave() {
 	leaver.Leave(context.Background(), r.env(task, r.remote.Start(), newRunLease(r.hold, func(int64) {})))
 }
 
-func (r *taskRuns) env(task tasks.Task, start tasks.Start, lease *runLease) tasks.Env {
-	env := tasks.Env{
+func (r *taskRuns) env(task tasks.Task, start tasks.Start, lease *runLease) taskrun.Env {
+	env := taskrun.Env{
 		Identity: task.Identity(), Host: r.shared.host(), Start: start, Grace: task.Stop.Timeout,
 		Lease: lease, Advance: lease.Advance, Remote: r.remote, Processes: commands{r.scope, start},
 		Status: &reporter{r: r, span: noSpan{}}, Trace: r.trace, Log: logger(r.trace, r.log),
 	}
 	if tracer := r.shared.cfg.Tracer; tracer != nil {
 		run := r.traced(task, start)
-		env.Delivery = func(ctx context.Context, position string, messages int) (context.Context, tasks.DeliverySpan) {
+		env.Delivery = func(ctx context.Context, position string, messages int) (context.Context, taskrun.DeliverySpan) {
 			return tracer.BeginDelivery(ctx, run, position, messages)
 		}
 	}
 	return env
 }
 
-// requests gives the clients of a supervisor. It implements [tasks.HTTP].
+// requests gives the clients of a supervisor. It implements [taskrun.HTTP].
 type requests struct{ shared *shared }
 
 func (q requests) Client(caFile string) (*http.Client, error) { return q.shared.cfg.HTTPClient(caFile) }
@@ -198,7 +200,7 @@ func (q requests) AcquireSlot(ctx context.Context) (done func(), err error) {
 	return acquireSlot(ctx, q.shared.calls)
 }
 
-// reporter passes on what a run says about itself. It implements [tasks.Status].
+// reporter passes on what a run says about itself. It implements [taskrun.Status].
 type reporter struct {
 	r    *taskRuns
 	span Span

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/supervisor/output"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -23,17 +24,17 @@ type shared struct {
 }
 
 // host is what the runs share.
-func (m *shared) host() tasks.Host {
-	return tasks.Host{
+func (m *shared) host() taskrun.Host {
+	return taskrun.Host{
 		Instance: m.cfg.Instance, T: m.cfg.Lease, HTTP: requests{m}, Callbacks: m.cfg.Registry, Environ: m.cfg.Environ,
-		Withheld: m.cfg.Withheld, Application: m.cfg.Application,
+		Withheld: m.cfg.Withheld, Assign: m.cfg.Assign,
 	}
 }
 
 // asked is what operators ask of the task.
-func (m *shared) asked(key elect.Key) tasks.Asked {
+func (m *shared) asked(key elect.Key) taskrun.Asked {
 	if m.cfg.Asked == nil {
-		return tasks.Asked{}
+		return taskrun.Asked{}
 	}
 	return m.cfg.Asked(key)
 }
@@ -146,7 +147,7 @@ func acquireSlot(ctx context.Context, slots chan struct{}) (done func(), err err
 }
 
 // logger is log with the trace's ID.
-func logger(c tasks.TraceContext, log logr.Logger) logr.Logger {
+func logger(c taskrun.TraceContext, log logr.Logger) logr.Logger {
 	if id := c.ID(); id != "" {
 		return log.WithValues("trace_id", id)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -75,8 +76,8 @@ type program string
 func (p program) Kind() string                       { return "exec" }
 func (p program) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(p) }
 
-func (p program) Run(ctx context.Context, env tasks.Env) tasks.Ending {
-	child, err := env.Processes.Start(ctx, tasks.Command{Args: []string{string(p)}, Environ: env.Environ()})
+func (p program) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
+	child, err := env.Processes.Start(ctx, taskrun.Command{Args: []string{string(p)}, Environ: env.Environ()})
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/internal/supervisor/output"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -27,7 +28,7 @@ type Supervisor struct {
 	shared *shared
 	loop   *loop
 
-	clients *tasks.Clients
+	clients *taskrun.Clients
 	local   *LocalStarter // when cfg.Starter is the supervisor's own
 	close   sync.Once
 }
@@ -42,7 +43,7 @@ func New(cfg Config) (*Supervisor, error) {
 			"new supervisor: simultaneous starts are %d, at least 1 is needed, or 0 for the default", cfg.Starts,
 		)
 	}
-	s := &Supervisor{clients: &tasks.Clients{}}
+	s := &Supervisor{clients: &taskrun.Clients{}}
 	if cfg.Starter == nil {
 		s.local = NewLocalStarter()
 		cfg.Starter = s.local
@@ -71,8 +72,8 @@ func New(cfg Config) (*Supervisor, error) {
 }
 
 // Declare says which tasks there are now, in place of those before, and returns the keys that are no longer among them.
-// A task that runs and has changed starts again where [tasks.Task.NeedsRestart] says so; every other change takes effect
-// at once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
+// A task that runs and has changed starts again where [tasks.Task.NeedsRestart] says so; every other change takes
+// effect at once. What is gone goes on until its key is released. The tasks are kept, and must not be changed.
 func (s *Supervisor) Declare(all []*tasks.Task) (gone []elect.Key) { return s.loop.declare(all) }
 
 // Asked has the tasks that are held obey what operators ask of them now, by [Config.Asked]. It does not wait.
@@ -82,7 +83,7 @@ func (s *Supervisor) Asked() { s.loop.post(s.loop.asked) }
 //   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed
 //     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the
 //     latest;
-//   - with an error that wraps [tasks.ErrDone], when the task has ended for good, also when an earlier owner has noted
+//   - with an error that wraps [taskrun.ErrDone], when the task has ended for good, also when an earlier owner has noted
 //     so. Its key is suspended then;
 //   - with the error, when the lock could not be advanced for another start: [elect.ErrLeaseLost] as a rule.
 //
@@ -118,13 +119,13 @@ func (s *Supervisor) SetLoad(key elect.Key, load float64) error {
 // Tail returns the newest lines that the task's commands wrote on this replica, the oldest first: at most n, 1,000
 // and 256 KiB. The lines of tasks that ended here are kept for a while. All tasks together have 64 MiB; the largest
 // give up their oldest lines first.
-func (s *Supervisor) Tail(key elect.Key, n int) []tasks.Line {
+func (s *Supervisor) Tail(key elect.Key, n int) []taskrun.Line {
 	return s.shared.output.Kept.Tail(key, n)
 }
 
 // Output returns all lines that Tail could, and from which of the task's starts they are; false: the task is not held
 // here, and nothing of it is kept. It may be called concurrently.
-func (s *Supervisor) Output(key elect.Key) (tasks.Output, bool) {
+func (s *Supervisor) Output(key elect.Key) (taskrun.Output, bool) {
 	return s.shared.output.Kept.Output(key)
 }
 

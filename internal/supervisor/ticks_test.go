@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/supervisor/job"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -65,7 +66,7 @@ func TestTicksFireOnTimeUnderLargerTokens(t *testing.T) {
 				t.Errorf("run %d: token %d for %s", i, run.Token, run.ScheduledAt)
 			}
 		}
-		if !slices.Equal(metrics.results, []tasks.Result{tasks.ResultSucceeded, tasks.ResultSucceeded}) {
+		if !slices.Equal(metrics.results, []taskrun.Result{taskrun.ResultSucceeded, taskrun.ResultSucceeded}) {
 			t.Errorf("results %v", metrics.results)
 		}
 	})
@@ -146,12 +147,12 @@ func TestOverlap(t *testing.T) {
 	for _, c := range []struct {
 		overlap tasks.Overlap
 		want    []time.Duration
-		results []tasks.Result
+		results []taskrun.Result
 	}{
-		{tasks.OverlapSkip, minutes(10, 40), []tasks.Result{tasks.ResultSkipped, tasks.ResultSkipped, tasks.ResultSucceeded}},
+		{tasks.OverlapSkip, minutes(10, 40), []taskrun.Result{taskrun.ResultSkipped, taskrun.ResultSkipped, taskrun.ResultSucceeded}},
 		{
 			tasks.OverlapReplace, minutes(10, 20, 30, 40),
-			[]tasks.Result{tasks.ResultReplaced, tasks.ResultReplaced, tasks.ResultReplaced},
+			[]taskrun.Result{taskrun.ResultReplaced, taskrun.ResultReplaced, taskrun.ResultReplaced},
 		},
 	} {
 		t.Run(string(c.overlap), func(t *testing.T) {
@@ -202,7 +203,7 @@ func TestTimeoutAndRetries(t *testing.T) {
 		_, _ = runTask(t, s, task, hold)
 		time.Sleep(62 * time.Minute)
 		synctest.Wait()
-		want := []tasks.Result{tasks.ResultTimeout, tasks.ResultFailed, tasks.ResultSucceeded}
+		want := []taskrun.Result{taskrun.ResultTimeout, taskrun.ResultFailed, taskrun.ResultSucceeded}
 		if !slices.Equal(metrics.results, want) {
 			t.Errorf("results %v, want %v", metrics.results, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -67,7 +68,7 @@ type runSpan struct {
 }
 
 // Trace implements [supervisor.Span].
-func (s *runSpan) Trace() tasks.TraceContext { return contextOf(s.span) }
+func (s *runSpan) Trace() taskrun.TraceContext { return contextOf(s.span) }
 
 // Running implements [supervisor.Span].
 func (s *runSpan) Running() {
@@ -93,18 +94,18 @@ func (s *runSpan) started(failed error) {
 }
 
 // End implements [supervisor.Span].
-func (s *runSpan) End(result tasks.Result, ending tasks.Ending) {
+func (s *runSpan) End(result taskrun.Result, ending tasks.Ending) {
 	s.started(ending.Err)
 	s.span.SetAttributes(AttrResult.String(string(result)))
 	switch result {
-	case tasks.ResultFailed, tasks.ResultTimeout:
+	case taskrun.ResultFailed, taskrun.ResultTimeout:
 		s.span.SetAttributes(semconv.ErrorTypeKey.String(string(result)))
 		text := string(result)
 		if ending.Err != nil {
 			text = ending.Err.Error()
 		}
 		s.span.SetStatus(codes.Error, text)
-	case tasks.ResultSucceeded, tasks.ResultReplaced, tasks.ResultStopped, tasks.ResultSkipped:
+	case taskrun.ResultSucceeded, taskrun.ResultReplaced, taskrun.ResultStopped, taskrun.ResultSkipped:
 	}
 	if s.kind == "exec" && ending.ByItself {
 		s.span.SetAttributes(semconv.ProcessExitCode(ending.Code))
@@ -125,7 +126,7 @@ func (t *Tracer) ended(key elect.Key, run trace.SpanContext) {
 // BeginDelivery begins the span of a delivery. It is the root of a trace, with a link to the run.
 func (t *Tracer) BeginDelivery(
 	ctx context.Context, run supervisor.TracedRun, position string, messages int,
-) (context.Context, tasks.DeliverySpan) {
+) (context.Context, taskrun.DeliverySpan) {
 	ctx, span := t.spans.Start(
 		ctx, SpanDelivery, trace.WithNewRoot(), trace.WithLinks(trace.LinkFromContext(ctx)),
 		trace.WithAttributes(t.of(
@@ -136,13 +137,13 @@ func (t *Tracer) BeginDelivery(
 	return ctx, deliverySpan{span}
 }
 
-// deliverySpan is the span of one delivery. It implements [tasks.DeliverySpan].
+// deliverySpan is the span of one delivery. It implements [taskrun.DeliverySpan].
 type deliverySpan struct{ span trace.Span }
 
-// Trace implements [tasks.DeliverySpan].
-func (s deliverySpan) Trace() tasks.TraceContext { return contextOf(s.span) }
+// Trace implements [taskrun.DeliverySpan].
+func (s deliverySpan) Trace() taskrun.TraceContext { return contextOf(s.span) }
 
-// End implements [tasks.DeliverySpan].
+// End implements [taskrun.DeliverySpan].
 func (s deliverySpan) End(err error) {
 	if err != nil {
 		s.span.SetStatus(codes.Error, err.Error())
@@ -151,8 +152,8 @@ func (s deliverySpan) End(err error) {
 }
 
 // contextOf names a span.
-func contextOf(span trace.Span) tasks.TraceContext {
+func contextOf(span trace.Span) taskrun.TraceContext {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
-	return tasks.TraceContext{Parent: carrier["traceparent"], State: carrier["tracestate"]}
+	return taskrun.TraceContext{Parent: carrier["traceparent"], State: carrier["tracestate"]}
 }

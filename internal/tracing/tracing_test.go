@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/electing"
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -131,7 +132,7 @@ func TestDeliveriesAreTracesOfTheirOwn(t *testing.T) {
 			t.Errorf("delivery %d: %v, %+v", n, got.Attributes, got.Status)
 		}
 	}
-	span.End(tasks.ResultStopped, tasks.Ending{Cut: true})
+	span.End(taskrun.ResultStopped, tasks.Ending{Cut: true})
 	r.one(SpanRun)
 }
 
@@ -142,7 +143,7 @@ func TestHandOverIsOneTrace(t *testing.T) {
 	run := a.begin(tasks.Start{Token: 7, Attempt: 1})
 	run.Running()
 	a.Key(electing.KeyChange{Step: electing.KeyStopping, Key: key})
-	run.End(tasks.ResultStopped, tasks.Ending{Cut: true})
+	run.End(taskrun.ResultStopped, tasks.Ending{Cut: true})
 	lock = a.release(lock, "b")
 	b.claim(lock, 9)
 	span := b.begin(tasks.Start{Token: 9, Attempt: 1})
@@ -179,7 +180,7 @@ func TestHandOverIsOneTrace(t *testing.T) {
 	if value(out, AttrToken) != "7" || value(out, AttrReason) != "Drained" || value(out, AttrInstance) != "a" {
 		t.Errorf("the hand-over has the attributes %v", out.Attributes)
 	}
-	span.End(tasks.ResultStopped, tasks.Ending{Cut: true})
+	span.End(taskrun.ResultStopped, tasks.Ending{Cut: true})
 	if n := len(b.spans.GetSpans()); n != 3 {
 		t.Errorf("b exported %d spans, want claim, start and run, and nothing for a's release", n)
 	}
@@ -232,15 +233,15 @@ func TestSamplingOfHandOvers(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	for _, test := range []struct {
-		result tasks.Result
+		result taskrun.Result
 		ending tasks.Ending
 		status codes.Code
 		code   string
 	}{
-		{tasks.ResultSucceeded, tasks.Ending{ByItself: true}, codes.Unset, "0"},
-		{tasks.ResultFailed, tasks.Ending{ByItself: true, Code: 3, Err: errors.New("exit status 3")}, codes.Error, "3"},
-		{tasks.ResultTimeout, tasks.Ending{Cut: true}, codes.Error, ""},
-		{tasks.ResultReplaced, tasks.Ending{Cut: true}, codes.Unset, ""},
+		{taskrun.ResultSucceeded, tasks.Ending{ByItself: true}, codes.Unset, "0"},
+		{taskrun.ResultFailed, tasks.Ending{ByItself: true, Code: 3, Err: errors.New("exit status 3")}, codes.Error, "3"},
+		{taskrun.ResultTimeout, tasks.Ending{Cut: true}, codes.Error, ""},
+		{taskrun.ResultReplaced, tasks.Ending{Cut: true}, codes.Unset, ""},
 	} {
 		a := newReplica(t, "a")
 		a.claim(record.Lock{Key: key}, 7)
@@ -270,7 +271,7 @@ func TestRuns(t *testing.T) {
 func TestStartThatFails(t *testing.T) {
 	a := newReplica(t, "a")
 	a.claim(record.Lock{Key: key}, 7)
-	a.begin(tasks.Start{Token: 7, Attempt: 1}).End(tasks.ResultFailed, tasks.Ending{Err: errors.New("no such file")})
+	a.begin(tasks.Start{Token: 7, Attempt: 1}).End(taskrun.ResultFailed, tasks.Ending{Err: errors.New("no such file")})
 	if start := a.one(SpanStart); start.Status.Code != codes.Error || start.Status.Description != "no such file" {
 		t.Errorf("the start has the status %+v", start.Status)
 	}

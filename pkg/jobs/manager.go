@@ -15,6 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/runs"
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -237,7 +238,7 @@ type journal struct {
 }
 
 // Ran implements [supervisor.Journal]. Of a run that its process did not survive, that one's name is not known here.
-func (j journal) Ran(key elect.Key, past tasks.PastRun) {
+func (j journal) Ran(key elect.Key, past taskrun.PastRun) {
 	run := runs.Past(j.instance, past)
 	if past.Ended.IsZero() {
 		run.Instance = ""
@@ -251,7 +252,7 @@ func (j journal) Missed(key elect.Key, tick time.Time, late time.Duration) {
 }
 
 // Looping implements [supervisor.Journal]: jobs with ticks do not.
-func (journal) Looping(elect.Key, tasks.CrashLoop) {}
+func (journal) Looping(elect.Key, taskrun.CrashLoop) {}
 
 // Failed implements [supervisor.Journal]: jobs with ticks do not.
 func (journal) Failed(elect.Key, error) {}

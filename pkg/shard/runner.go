@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -22,7 +23,7 @@ func (r *runner) InProcess() {}
 func (r *runner) NeedsRestart(tasks.Runner) bool { return false }
 
 // Run does the work once.
-func (r *runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r *runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	env.Status.Running()
 	err := r.work(ctx, newLease(env.Run()))
 	if errors.Is(err, ErrDone) {

@@ -1,4 +1,4 @@
-// Package tasks is the work: what a task is, and what one run of it is given.
+// Package tasks is the work: what a task is, when it is due, and what a Go function that does it is given.
 //
 // A [Task] runs a command, calls an HTTP endpoint, or calls a Go function by its name in a [Registry]. It runs for as
 // long as its key is held, or at each tick of a schedule. What runs it is not part of this package: a replica does, be
@@ -23,7 +23,6 @@ package tasks
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
@@ -72,20 +71,13 @@ func (t Task) Kind() string {
 	return t.Runner.Kind()
 }
 
-// Runner is the work of a task. It is a value that is never changed, and
-// its methods may be called concurrently. Package exec runs commands, httptask calls HTTP endpoints, callback calls
-// Go functions.
-//
-// A runner knows nothing of schedules, restarts, stop time-outs and deadlines: it runs once when Run is called, and
-// ends when its context does.
+// Runner is the work of a task. It is a value that is never changed, and its methods may be called concurrently. What
+// runs it is up to the replica: see package taskrun for those of the program.
 type Runner interface {
 	// Kind is the field of a task by which the runner is chosen, as exec: it names the kind in status and logs.
 	Kind() string
-	// NeedsRestart says whether a run that was started as old, of the same kind, must start again to be this.
+	// NeedsRestart reports whether a run that was started as old, of the same kind, must start again to be this.
 	NeedsRestart(old Runner) bool
-	// Run does the work once and returns when nothing of it is left, soon after ctx ends. Between ticks it goes on
-	// for as long as ctx does.
-	Run(ctx context.Context, env Env) Ending
 }
 
 // InProcess is a Runner whose work goes on in this process, where nothing but the end of the process can cut it off.
@@ -94,14 +86,6 @@ type InProcess interface {
 	Runner
 	// InProcess does nothing.
 	InProcess()
-}
-
-// Leaver is a Runner with something to do before its task, one without ticks, leaves the replica or begins again
-// with other fields. Leave is called after the last Run, and the key goes on when it returns. What the remote lease
-// promised bounds it.
-type Leaver interface {
-	Runner
-	Leave(ctx context.Context, env Env)
 }
 
 // Subscriber is a Runner that delivers what arrives somewhere, and so may be behind.

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -36,9 +35,8 @@ func TestBackoffDelay(t *testing.T) {
 // work is a runner of a kind. It does nothing.
 type work struct{ kind, what string }
 
-func (w work) Kind() string                  { return w.kind }
-func (w work) NeedsRestart(old Runner) bool  { return old != Runner(w) }
-func (work) Run(context.Context, Env) Ending { return Ending{} }
+func (w work) Kind() string                 { return w.kind }
+func (w work) NeedsRestart(old Runner) bool { return old != Runner(w) }
 
 func TestWhatNeedsARestart(t *testing.T) {
 	task := Task{Group: "g", Name: "n", Runner: work{"callback", "work"}}.WithDefaults()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/metrics"
 	"github.com/shardctl/shardctl/internal/snapshot"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/api"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // exposed are the metrics there are: by name, the values seen of each label.
@@ -100,9 +100,9 @@ func count(m *metrics.Metrics) {
 	}
 	m.Reconcile(time.Second)
 	m.TaskRestart("topics", "topic-001")
-	for _, result := range []tasks.Result{
-		tasks.ResultSucceeded, tasks.ResultFailed, tasks.ResultTimeout, tasks.ResultReplaced, tasks.ResultStopped,
-		tasks.ResultSkipped,
+	for _, result := range []taskrun.Result{
+		taskrun.ResultSucceeded, taskrun.ResultFailed, taskrun.ResultTimeout, taskrun.ResultReplaced, taskrun.ResultStopped,
+		taskrun.ResultSkipped,
 	} {
 		m.TaskRun("topics", "topic-001", string(result), time.Second)
 	}

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/application"
+	"github.com/shardctl/shardctl/internal/cluster"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // hard is how long the lease lasts when it is not renewed.
@@ -85,7 +85,7 @@ func (h *hub) give(name string, token int64, value elect.Checkpoint) *key {
 	ctx, stop := context.WithCancelCause(context.Background())
 	k := &key{h.t, stop, make(chan struct{})}
 	go func() {
-		_ = h.Run(ctx, tasks.Assignment{
+		_ = h.Run(ctx, application.Assignment{
 			Key: elect.Key(name), Token: token, Grace: time.Second, Value: value,
 		}, func() {})
 		close(k.ended)
@@ -171,8 +171,8 @@ func (n *network) server() http.Handler {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	token := func() (string, error) { return secret, nil }
-	return (&application.Server{Hub: n.hub.Hub, Token: token, Owner: func(key elect.Key) (application.Owner, bool) {
-		return application.Owner{Key: string(key), Instance: "größe", Address: "127.0.0.1:9000", Token: 7},
+	return (&application.Server{Hub: n.hub.Hub, Token: token, Owner: func(key elect.Key) (cluster.Owner, bool) {
+		return cluster.Owner{Instance: "größe", Address: "127.0.0.1:9000", Token: 7},
 			key != "work/none"
 	}}).Handler()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr/testr"
 
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -71,12 +72,12 @@ func Wait[T any](t *testing.T, c <-chan T, what string) (v T) {
 func Ended(t *testing.T, done <-chan error, what string) {
 	t.Helper()
 	if err := Wait(t, done, what); !errors.Is(err, elect.ErrReleased) && !errors.Is(err,
-		elect.ErrLeaseLost) && !errors.Is(err, tasks.ErrDone) {
+		elect.ErrLeaseLost) && !errors.Is(err, taskrun.ErrDone) {
 		t.Errorf("Run returned %v", err)
 	}
 }
 
-// Lines are what commands wrote. It implements tasks.Sink.
+// Lines are what commands wrote. It implements taskrun.Sink.
 type Lines struct {
 	mu    sync.Mutex
 	lines []string
@@ -84,7 +85,7 @@ type Lines struct {
 }
 
 // Line notes a line.
-func (l *Lines) Line(_ elect.Key, _ tasks.Stream, line string) {
+func (l *Lines) Line(_ elect.Key, _ taskrun.Stream, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, line)
@@ -115,22 +116,22 @@ func (l *Lines) With(t *testing.T, prefix string) string {
 }
 
 // Env is what a run of the task g/n is given by a supervisor, and its lease. That run goes on until the test ends.
-func Env(t *testing.T, change ...func(*supervisor.Config)) (tasks.Env, *fakehold.Hold) {
+func Env(t *testing.T, change ...func(*supervisor.Config)) (taskrun.Env, *fakehold.Hold) {
 	t.Helper()
-	envs := make(chan tasks.Env, 1)
-	task := tasks.Task{Group: "g", Name: "n", Runner: idle(func(env tasks.Env) { envs <- env })}
+	envs := make(chan taskrun.Env, 1)
+	task := tasks.Task{Group: "g", Name: "n", Runner: idle(func(env taskrun.Env) { envs <- env })}
 	hold := Hold(task)
 	_, _ = Run(t, New(t, change...), task, hold)
 	return Wait(t, envs, "the run"), hold
 }
 
 // idle is a runner that does nothing but to hand on what it is given.
-type idle func(env tasks.Env)
+type idle func(env taskrun.Env)
 
 func (idle) Kind() string                   { return "idle" }
 func (idle) NeedsRestart(tasks.Runner) bool { return false }
 
-func (r idle) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r idle) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	env.Status.Running()
 	r(env)
 	<-ctx.Done()

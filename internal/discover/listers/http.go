@@ -17,7 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/discover"
 	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/field"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // statusError is an answer with another status than 200.
@@ -30,7 +30,7 @@ type statusError struct {
 func (s statusError) Error() string { return fmt.Sprintf("status %s, want 200", s.Text) }
 
 // client asks over HTTP. The zero value is ready to use; it may be used concurrently.
-type client struct{ kept tasks.Clients }
+type client struct{ kept taskrun.Clients }
 
 // ask sends the request once and calls read with the body of the answer. Its limits are those of package discover. A
 // status other than 200 is a [statusError]. No error holds the URL. The authorities of caFile are trusted, or the

@@ -24,7 +24,7 @@ var ErrLost = errors.New("the guard is gone")
 // startsAtOnce bounds the starts that wait for the guard's answer, and with them the descriptors on their way.
 const startsAtOnce = 64
 
-// Client is the worker's end of the guard. It starts commands (it is a [tasks.Starter]) and informs the guard of what
+// Client is the worker's end of the guard. It starts commands (it is a taskrun.Starter) and informs the guard of what
 // it has to know of sessions. All methods may be called concurrently, and none waits for the guard unless it says so.
 type Client struct {
 	conn     *wire.Conn

@@ -14,17 +14,17 @@ import (
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
 	"github.com/shardctl/shardctl/internal/process"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // ErrRefused says that the guard did not start a command, for a reason of its own.
 var ErrRefused = errors.New("refused by the guard")
 
-var _ tasks.Starter = (*Client)(nil)
+var _ taskrun.Starter = (*Client)(nil)
 
 // Start has the guard start a command. It returns once that runs, or with an error that says nothing of it is left. So
 // when ctx ends first, it still waits until what was started is gone.
-func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, error) {
+func (c *Client) Start(ctx context.Context, cmd taskrun.Command) (taskrun.Process, error) {
 	p, err := c.StartPassing(ctx, cmd)
 	if err != nil {
 		return nil, err // without a type: a nil of one is none
@@ -34,13 +34,13 @@ func (c *Client) Start(ctx context.Context, cmd tasks.Command) (tasks.Process, e
 
 // Process is a command that can be passed signals.
 type Process interface {
-	tasks.Process
+	taskrun.Process
 	// Pass gives the command's group a signal, which may mean anything to it. It returns at once.
 	Pass(signal syscall.Signal)
 }
 
 // StartPassing is Start for a command that is to be passed signals.
-func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, error) {
+func (c *Client) StartPassing(ctx context.Context, cmd taskrun.Command) (Process, error) {
 	m := wire.Start{
 		Key: cmd.Key, Session: cmd.Session, Token: cmd.Token, Args: cmd.Args, Env: cmd.Environ, Dir: cmd.Dir,
 	}
@@ -74,7 +74,7 @@ func (c *Client) StartPassing(ctx context.Context, cmd tasks.Command) (Process, 
 }
 
 // passFiles returns the files to pass with a start, and notes in it which is which. One may serve for two.
-func passFiles(cmd tasks.Command, m *wire.Start) (files []*os.File) {
+func passFiles(cmd taskrun.Command, m *wire.Start) (files []*os.File) {
 	number := func(f *os.File) int {
 		if f == nil {
 			return 0
@@ -94,7 +94,7 @@ const maxCommand = 8 << 20
 
 // resolve finds the command's program, and waits until its file systems have answered. It does so here, where that
 // holds up this command alone, and not in the guard.
-func resolve(ctx context.Context, cmd tasks.Command) (string, error) {
+func resolve(ctx context.Context, cmd taskrun.Command) (string, error) {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return "", fmt.Errorf("%w: no command", ErrRefused)
 	}
@@ -119,7 +119,7 @@ type command struct {
 	answered chan struct{} // closed when the start was answered
 	refusal  error         // set before answered is closed
 	exited   chan struct{}
-	exit     tasks.Exit // set before exited is closed
+	exit     taskrun.Exit // set before exited is closed
 	gone     chan struct{}
 }
 
@@ -159,9 +159,9 @@ func (p *command) progress(body any) {
 		p.mu.Unlock()
 		close(p.answered)
 	case wire.Exited:
-		p.exit = tasks.Exit{Code: b.Code}
+		p.exit = taskrun.Exit{Code: b.Code}
 		if b.Signal != 0 {
-			p.exit = tasks.Exit{Code: -1, Signal: b.Signal}
+			p.exit = taskrun.Exit{Code: -1, Signal: b.Signal}
 		}
 		close(p.exited)
 	case wire.Gone:
@@ -198,7 +198,7 @@ func (p *command) lost() {
 	select {
 	case <-p.exited:
 	default:
-		p.exit = tasks.Exit{Code: -1, Err: ErrLost}
+		p.exit = taskrun.Exit{Code: -1, Err: ErrLost}
 		close(p.exited)
 	}
 }
@@ -233,7 +233,7 @@ func (p *command) Exited() <-chan struct{} { return p.exited }
 func (p *command) Gone() <-chan struct{} { return p.gone }
 
 // Exit is how the command ended; valid once Exited is closed.
-func (p *command) Exit() tasks.Exit { return p.exit }
+func (p *command) Exit() taskrun.Exit { return p.exit }
 
 // commands are those of a worker that have not ended yet. Its methods may be called concurrently.
 type commands struct {

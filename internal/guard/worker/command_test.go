@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/shardctl/shardctl/internal/guard/wire"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // A command that the kernel would not take is refused here, and the socket goes on.
 func TestCommandThatIsTooLarge(t *testing.T) {
-	cmd := tasks.Command{Args: []string{"sh", strings.Repeat("x", maxCommand)}}
+	cmd := taskrun.Command{Args: []string{"sh", strings.Repeat("x", maxCommand)}}
 	if _, err := resolve(t.Context(), cmd); !errors.Is(err, syscall.E2BIG) {
 		t.Errorf("error %v, want E2BIG", err)
 	}
@@ -33,7 +33,7 @@ func TestPassFiles(t *testing.T) {
 		{in, nil, errs, []*os.File{in, errs}, [3]int{1, 0, 2}},
 	} {
 		var m wire.Start
-		files := passFiles(tasks.Command{Stdin: c.in, Stdout: c.out, Stderr: c.err}, &m)
+		files := passFiles(taskrun.Command{Stdin: c.in, Stdout: c.out, Stderr: c.err}, &m)
 		if got := [3]int{m.Stdin, m.Stdout, m.Stderr}; got != c.want || !slices.Equal(files, c.files) {
 			t.Errorf("%v of %d files, want %v of %d", got, len(files), c.want, len(c.files))
 		}

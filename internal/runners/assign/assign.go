@@ -1,4 +1,4 @@
-// Package assign is the kind of task that the application beside the replica runs: see [tasks.Application].
+// Package assign is the kind of task that the application beside the replica runs.
 package assign
 
 import (
@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -25,14 +26,11 @@ func (Runner) NeedsRestart(tasks.Runner) bool { return false }
 var errNoApplication = errors.New("there is no application: the configuration needs app")
 
 // Run returns once nothing of the key runs in the application.
-func (Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
-	if env.Application == nil {
+func (Runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
+	if env.Assign == nil {
 		return tasks.NotStarted(ctx, errNoApplication)
 	}
-	a := tasks.Assignment{
-		Key: env.Lease.Key(), Session: env.Lease.Session(), Token: env.Start.Token, Grace: env.Grace, Value: env.Lease,
-	}
-	return tasks.Ended(ctx, env.Application.Run(ctx, a, env.Status.Running))
+	return tasks.Ended(ctx, env.Assign(ctx, env))
 }
 
 // Validate finds nothing.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -28,7 +29,7 @@ func (r Runner) InProcess() {}
 func (r Runner) NeedsRestart(old tasks.Runner) bool { return old != tasks.Runner(r) }
 
 // Run calls the function once.
-func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r Runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	call, err := r.Lookup(env.Callbacks)
 	if err != nil {
 		return tasks.NotStarted(ctx, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/decode"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -46,7 +47,7 @@ func (r Runner) Kind() string { return Name }
 func (r Runner) NeedsRestart(old tasks.Runner) bool { return !reflect.DeepEqual(old, tasks.Runner(r)) }
 
 // Run runs the command once.
-func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r Runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	child, ready, err := r.start(ctx, env)
 	if err != nil {
 		return tasks.NotStarted(ctx, err)
@@ -69,7 +70,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 }
 
 // start expands and starts the command. On an error nothing of it is left.
-func (r Runner) start(ctx context.Context, env tasks.Env) (tasks.Child, *readiness, error) {
+func (r Runner) start(ctx context.Context, env taskrun.Env) (taskrun.Child, *readiness, error) {
 	command, err := r.Prepare(env)
 	if err != nil {
 		return nil, nil, err
@@ -168,29 +169,29 @@ func Withheld(name string, also ...string) bool {
 
 // Prepare expands the command for one start. The task's own variables win over its env, and that over the replica's;
 // values of env see the own ones and the replica's. An error names the field.
-func (r Runner) Prepare(env tasks.Env) (tasks.Command, error) {
+func (r Runner) Prepare(env taskrun.Env) (taskrun.Command, error) {
 	base, own := variables.Parse(env.Environ()), env.Own()
 	set := make(variables.Set, len(r.Env))
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		value, err := variables.Expand(r.Env[name], variables.LookupIn(own, base))
 		if err != nil {
-			return tasks.Command{}, fmt.Errorf("exec.env.%s: %w", name, err)
+			return taskrun.Command{}, fmt.Errorf("exec.env.%s: %w", name, err)
 		}
 		set[name] = value
 	}
 	all := variables.LookupIn(own, set, base)
 	dir, err := variables.Expand(r.Dir, all)
 	if err != nil {
-		return tasks.Command{}, fmt.Errorf("exec.dir: %w", err)
+		return taskrun.Command{}, fmt.Errorf("exec.dir: %w", err)
 	}
 	args := make([]string, len(r.Command))
 	for i, arg := range r.Command {
 		if args[i], err = variables.Expand(arg, all); err != nil {
-			return tasks.Command{}, fmt.Errorf("exec.command[%d]: %w", i, err)
+			return taskrun.Command{}, fmt.Errorf("exec.command[%d]: %w", i, err)
 		}
 	}
 	if len(args) == 0 || args[0] == "" {
-		return tasks.Command{}, errors.New("exec.command: it is empty")
+		return taskrun.Command{}, errors.New("exec.command: it is empty")
 	}
 	maps.DeleteFunc(base, func(name, _ string) bool { return Withheld(name, env.Withheld...) })
 	if env.Trace.Parent != "" {
@@ -198,5 +199,5 @@ func (r Runner) Prepare(env tasks.Env) (tasks.Command, error) {
 	}
 	maps.Copy(base, set)
 	maps.Copy(base, own)
-	return tasks.Command{Args: args, Environ: base.List(), Dir: dir}, nil
+	return taskrun.Command{Args: args, Environ: base.List(), Dir: dir}, nil
 }

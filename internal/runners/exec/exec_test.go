@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/record"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -43,7 +44,7 @@ func TestCommandGetsItsEnvironment(t *testing.T) {
 		Dir: dir,
 	}}
 	_, done := taskrig.Run(t, s, task, taskrig.Hold(task))
-	if err := taskrig.Wait(t, done, "the task"); !errors.Is(err, tasks.ErrDone) {
+	if err := taskrig.Wait(t, done, "the task"); !errors.Is(err, taskrun.ErrDone) {
 		t.Fatal(err)
 	}
 	var lines []string
@@ -151,7 +152,7 @@ func TestReadiness(t *testing.T) {
 type fakeTracer struct {
 	supervisor.Tracer // nil: nothing is delivered
 
-	trace tasks.TraceContext
+	trace taskrun.TraceContext
 	mu    sync.Mutex
 	heard []string
 }
@@ -169,10 +170,10 @@ func (f *fakeTracer) Begin(ctx context.Context, run supervisor.TracedRun) (conte
 
 type fakeSpan struct{ *fakeTracer }
 
-func (s fakeSpan) Trace() tasks.TraceContext { return s.trace }
-func (s fakeSpan) Running()                  { s.note("running") }
+func (s fakeSpan) Trace() taskrun.TraceContext { return s.trace }
+func (s fakeSpan) Running()                    { s.note("running") }
 
-func (s fakeSpan) End(result tasks.Result, ending tasks.Ending) {
+func (s fakeSpan) End(result taskrun.Result, ending tasks.Ending) {
 	text := "end " + string(result)
 	if ending.Err != nil {
 		text += ": " + ending.Err.Error()
@@ -191,10 +192,10 @@ func TestCommandGetsItsTrace(t *testing.T) {
 		want   []string
 	}{
 		"with a state": {
-			&fakeTracer{trace: tasks.TraceContext{Parent: parent, State: "v=1"}},
+			&fakeTracer{trace: taskrun.TraceContext{Parent: parent, State: "v=1"}},
 			[]string{"TRACEPARENT=" + parent, "TRACESTATE=v=1"},
 		},
-		"without a state": {&fakeTracer{trace: tasks.TraceContext{Parent: parent}}, []string{"TRACEPARENT=" + parent}},
+		"without a state": {&fakeTracer{trace: taskrun.TraceContext{Parent: parent}}, []string{"TRACEPARENT=" + parent}},
 		"without tracing": {nil, []string{"TRACEPARENT=outer", "TRACESTATE=outer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +209,7 @@ func TestCommandGetsItsTrace(t *testing.T) {
 				Command: []string{"sh", "-c", "env | grep ^TRACE | sort; exit 3"},
 			}}
 			_, done := taskrig.Run(t, s, task, taskrig.Hold(task))
-			if err := taskrig.Wait(t, done, "the task"); !errors.Is(err, tasks.ErrDone) {
+			if err := taskrig.Wait(t, done, "the task"); !errors.Is(err, taskrun.ErrDone) {
 				t.Fatal(err)
 			}
 			var lines []string
@@ -231,7 +232,7 @@ func TestCommandGetsItsTrace(t *testing.T) {
 
 func TestTraceID(t *testing.T) {
 	for parent, want := range map[string]string{"": "", parent: "0af7651916cd43dd8448eb211c80319c", "odd": ""} {
-		if got := (tasks.TraceContext{Parent: parent}).ID(); got != want {
+		if got := (taskrun.TraceContext{Parent: parent}).ID(); got != want {
 			t.Errorf("%q: the trace is %q, want %q", parent, got, want)
 		}
 	}

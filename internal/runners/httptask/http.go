@@ -16,6 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -51,7 +52,7 @@ func (r Runner) Kind() string { return Name }
 func (r Runner) NeedsRestart(old tasks.Runner) bool { return !reflect.DeepEqual(old, tasks.Runner(r)) }
 
 // Run sends the request of a tick, or holds the task with the endpoint for as long as ctx goes on.
-func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r Runner) Run(ctx context.Context, env taskrun.Env) tasks.Ending {
 	if env.Start.ScheduledAt.IsZero() {
 		return session{r, env}.run(ctx)
 	}
@@ -59,7 +60,7 @@ func (r Runner) Run(ctx context.Context, env tasks.Env) tasks.Ending {
 }
 
 // tick is a single request. What was sent cannot be called back: for that there is the token.
-func (r Runner) tick(ctx context.Context, env tasks.Env) tasks.Ending {
+func (r Runner) tick(ctx context.Context, env taskrun.Env) tasks.Ending {
 	env.Status.Running()
 	idem := string(env.Lease.Key()) + "@" + env.Start.Tick()
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(r.Timeout, DefaultTimeout), errRequestTimeout)

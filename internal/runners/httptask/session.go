@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/sleep"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -44,7 +45,7 @@ func (e unansweredError) Unwrap() error { return e.error }
 
 // send sends one message; nil says that the endpoint answered 2xx. An error that wraps errNotSent says that it
 // cannot have heard of it.
-func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
+func (r Runner) send(ctx context.Context, env taskrun.Env, m message) error {
 	env.Start = m.start
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +76,7 @@ func (r Runner) send(ctx context.Context, env tasks.Env, m message) error {
 }
 
 // newRequest makes a message a request, with everything expanded now.
-func (r Runner) newRequest(ctx context.Context, env tasks.Env, m message) (*http.Request, error) {
+func (r Runner) newRequest(ctx context.Context, env taskrun.Env, m message) (*http.Request, error) {
 	body, err := r.body(env)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (r Runner) newRequest(ctx context.Context, env tasks.Env, m message) (*http
 }
 
 // body is that of a request, with everything expanded now. It is the same as long as the variables are.
-func (r Runner) body(env tasks.Env) ([]byte, error) {
+func (r Runner) body(env taskrun.Env) ([]byte, error) {
 	if len(r.JSON) == 0 {
 		body, err := env.Expand("http.body", r.Body)
 		return []byte(body), err
@@ -108,7 +109,7 @@ func (r Runner) body(env tasks.Env) ([]byte, error) {
 }
 
 // describe sets what the endpoint needs to know. Nothing that the task's headers say wins over it.
-func describe(header http.Header, env tasks.Env, m message) {
+func describe(header http.Header, env taskrun.Env, m message) {
 	env.Start = m.start
 	endpoint.Describe(header, env, m.event)
 	header.Set("Idempotency-Key", m.idem)
@@ -134,7 +135,7 @@ var errUnrenewed = errors.New("not renewed before its time was over")
 // session is a task that an endpoint holds, under one hold of its key.
 type session struct {
 	Runner
-	env tasks.Env
+	env taskrun.Env
 }
 
 // run renews, for the endpoint, that the task is its own, until ctx ends. It returns then, or when the
@@ -240,7 +241,7 @@ func (s session) sendEvent(ctx context.Context, event string, validFor time.Dura
 }
 
 // Leave returns when the endpoint has acknowledged a stop, or the time that it was promised is over.
-func (r Runner) Leave(ctx context.Context, env tasks.Env) {
+func (r Runner) Leave(ctx context.Context, env taskrun.Env) {
 	s := session{r, env}
 	if env.Remote.Until().IsZero() {
 		return

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -149,14 +150,14 @@ func TestNotingTheRemoteLeaseTakesTime(t *testing.T) {
 
 // sender gives what a single request needs.
 type sender struct {
-	tasks.Clients
+	taskrun.Clients
 	environ []string
 }
 
-func (q *sender) env(task tasks.Task, start tasks.Start) tasks.Env {
-	return tasks.Env{
+func (q *sender) env(task tasks.Task, start tasks.Start) taskrun.Env {
+	return taskrun.Env{
 		Identity: task.Identity(), Start: start, Lease: taskrig.Hold(task), Status: q,
-		Host: tasks.Host{
+		Host: taskrun.Host{
 			Instance: "a", T: 20 * time.Second, HTTP: q, Environ: func() []string { return q.environ },
 		},
 	}
@@ -195,14 +196,14 @@ func TestTimeoutGoesByTheRunningLease(t *testing.T) {
 func TestRequestsCarryTheTrace(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for _, test := range []struct {
-		trace         tasks.TraceContext
+		trace         taskrun.TraceContext
 		parent, state string
 	}{
-		{tasks.TraceContext{Parent: parent, State: "v=1"}, parent, "v=1"},
-		{tasks.TraceContext{Parent: parent}, parent, ""},
-		{tasks.TraceContext{}, "own", "own"},
+		{taskrun.TraceContext{Parent: parent, State: "v=1"}, parent, "v=1"},
+		{taskrun.TraceContext{Parent: parent}, parent, ""},
+		{taskrun.TraceContext{}, "own", "own"},
 	} {
-		env := tasks.Env{Trace: test.trace, Lease: fakehold.New(elect.NewKey("g", "n"))}
+		env := taskrun.Env{Trace: test.trace, Lease: fakehold.New(elect.NewKey("g", "n"))}
 		header := http.Header{}
 		header.Set("traceparent", "own")
 		header.Set("tracestate", "own")

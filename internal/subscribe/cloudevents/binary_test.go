@@ -22,6 +22,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/payload"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/idempotency"
 	"github.com/shardctl/shardctl/pkg/idempotency/idempotencyhttp"
 	"github.com/shardctl/shardctl/pkg/tasks"
@@ -168,7 +169,7 @@ func TestBinaryModeAtTheEdges(t *testing.T) {
 	}
 }
 
-type benchHTTP struct{ tasks.Clients }
+type benchHTTP struct{ taskrun.Clients }
 
 func (*benchHTTP) AcquireSlot(context.Context) (func(), error) { return func() {}, nil }
 
@@ -183,9 +184,9 @@ func BenchmarkDeliver(b *testing.B) {
 	task := tasks.Task{Group: "g", Name: "n"}
 	clients := &benchHTTP{}
 	defer clients.Close()
-	env := tasks.Env{
+	env := taskrun.Env{
 		Identity: task.Identity(), Start: tasks.Start{Token: 7}, Lease: fakehold.New(task.Key()),
-		Host: tasks.Host{Instance: "a", HTTP: clients, Environ: os.Environ}, Log: logr.Discard(),
+		Host: taskrun.Host{Instance: "a", HTTP: clients, Environ: os.Environ}, Log: logr.Discard(),
 	}
 	r, err := Sink{URL: server.URL}.Open(b.Context(), env, subscribe.Limits{InFlight: 64, Source: "kafka:orders"})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/taskrig"
 )
@@ -147,7 +148,7 @@ func TestOneMessageInBinaryMode(t *testing.T) {
 func TestRequestsCarryTheTraceOfTheDelivery(t *testing.T) {
 	address, requests := serve(t, nil)
 	env, _ := taskrig.Env(t)
-	env.Trace = tasks.TraceContext{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "v=1"}
+	env.Trace = taskrun.TraceContext{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: "v=1"}
 	r, err := Sink{URL: address, BatchSize: 2}.Open(t.Context(), env, subscribe.Limits{InFlight: 2, Source: "kafka:a"})
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/shardctl/shardctl/internal/field"
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // Name is the field of deliver that chooses this sink.
@@ -97,7 +97,7 @@ func (s Sink) Print(kind.Use) any {
 }
 
 // Open checks that a request can be made: that its variables are set and its files are there. It sends nothing.
-func (s Sink) Open(ctx context.Context, env tasks.Env, limits subscribe.Limits) (subscribe.Receiver, error) {
+func (s Sink) Open(ctx context.Context, env taskrun.Env, limits subscribe.Limits) (subscribe.Receiver, error) {
 	s.Timeout, s.BatchSize = cmp.Or(s.Timeout, DefaultTimeout), cmp.Or(s.BatchSize, DefaultBatchSize)
 	source := url.URL{Path: "/shardctl/" + limits.Source}
 	r := &receiver{

@@ -17,13 +17,13 @@ import (
 	"github.com/shardctl/shardctl/internal/endpoint"
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/payload"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // receiver sends messages to an endpoint for one run of a task. It implements [subscribe.Receiver].
 type receiver struct {
 	sink   Sink // with the defaults filled in
-	env    tasks.Env
+	env    taskrun.Env
 	source string // the source attribute of its events
 
 	// Headers of every request, worked out once. They are shared by requests, and not changed.

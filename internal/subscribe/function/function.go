@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/callback"
 	"github.com/shardctl/shardctl/internal/subscribe"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -77,7 +78,7 @@ func (s Sink) Validate(use kind.Use) []decode.FieldError { return callback.Runne
 func (s Sink) Print(kind.Use) any { return string(s) }
 
 // Open finds the function.
-func (s Sink) Open(_ context.Context, env tasks.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
+func (s Sink) Open(_ context.Context, env taskrun.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
 	call, err := callback.Runner(s).Lookup(env.Callbacks)
 	if err != nil {
 		return nil, err

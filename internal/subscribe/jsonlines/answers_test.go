@@ -15,7 +15,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/payload"
 	"github.com/shardctl/shardctl/internal/supervisor"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/test/taskrig"
 )
 
@@ -23,7 +23,7 @@ import (
 // pipes.
 type scripted func(id string) string
 
-func (s scripted) Start(_ context.Context, c tasks.Command) (tasks.Process, error) {
+func (s scripted) Start(_ context.Context, c taskrun.Command) (taskrun.Process, error) {
 	in, err := duplicate(c.Stdin)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (stoodFor) PID() int                      { return 1 }
 func (stoodFor) Stop(os.Signal, time.Duration) {}
 func (s stoodFor) Exited() <-chan struct{}     { return s }
 func (s stoodFor) Gone() <-chan struct{}       { return s }
-func (stoodFor) Exit() tasks.Exit              { return tasks.Exit{} }
+func (stoodFor) Exit() taskrun.Exit            { return taskrun.Exit{} }
 
 // answering opens a receiver whose process is scripted, with what goes to the log in its place.
 func answering(t *testing.T, say scripted) (subscribe.Receiver, *taskrig.Lines) {

@@ -14,6 +14,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/flow"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -50,7 +51,7 @@ func sinkOf(t *testing.T, mode string) Sink {
 }
 
 // openWith opens a receiver whose processes write to a log.
-func openWith(t *testing.T, sink Sink, log tasks.Sink) (o opened) {
+func openWith(t *testing.T, sink Sink, log taskrun.Sink) (o opened) {
 	t.Helper()
 	suites.Need(t, suites.Processes, "a real process")
 	env, lease := taskrig.Env(t, func(c *supervisor.Config) { c.Output = log })
@@ -122,7 +123,7 @@ func TestMessagesAreLines(t *testing.T) {
 	} {
 		d := subscribe.Delivery{Message: test.m, Attempt: 2, Start: tasks.Start{Token: 7, Attempt: 5}}
 		if d.ID == "d" {
-			d.Trace = tasks.TraceContext{Parent: "00-1", State: "v=1"}
+			d.Trace = taskrun.TraceContext{Parent: "00-1", State: "v=1"}
 		}
 		if err := o.deliver(t, d)[0]; err != nil {
 			t.Errorf("%s: %v", test.m.ID, err)
@@ -215,7 +216,7 @@ func TestOtherLinesGoToTheLog(t *testing.T) {
 // unread is a log that takes no line.
 type unread chan struct{}
 
-func (u unread) Line(elect.Key, tasks.Stream, string) { <-u }
+func (u unread) Line(elect.Key, taskrun.Stream, string) { <-u }
 
 // Lines for a log that takes none hold up no answer, however many they are.
 func TestALogThatNobodyReads(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/shardctl/shardctl/internal/kind"
 	"github.com/shardctl/shardctl/internal/runners/exec"
 	"github.com/shardctl/shardctl/internal/subscribe"
-	"github.com/shardctl/shardctl/pkg/tasks"
+	"github.com/shardctl/shardctl/internal/taskrun"
 )
 
 // Name is the field of deliver that chooses this sink.
@@ -81,7 +81,7 @@ func (s Sink) Print(use kind.Use) any {
 }
 
 // Open starts the process.
-func (s Sink) Open(ctx context.Context, env tasks.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
+func (s Sink) Open(ctx context.Context, env taskrun.Env, _ subscribe.Limits) (subscribe.Receiver, error) {
 	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
 	r := &receiver{sink: s, env: env, sem: make(chan struct{}, 1)}
 	if _, err := r.running(ctx); err != nil {
@@ -94,7 +94,7 @@ func (s Sink) Open(ctx context.Context, env tasks.Env, _ subscribe.Limits) (subs
 // [subscribe.Receiver].
 type receiver struct {
 	sink Sink // with the defaults filled in
-	env  tasks.Env
+	env  taskrun.Env
 	sem  chan struct{} // has an element while somebody has the process
 	now  *process
 }

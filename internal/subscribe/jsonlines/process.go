@@ -14,8 +14,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/payload"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Times within which what belongs together happens.
@@ -29,7 +29,7 @@ const (
 // errClosed is why a process is over that is not needed any more.
 var errClosed = errors.New("the subscription has ended")
 
-// process is a started process. It implements [tasks.Answers].
+// process is a started process. It implements [taskrun.Answers].
 type process struct {
 	log     logr.Logger
 	timeout time.Duration
@@ -42,7 +42,7 @@ type process struct {
 	why     error                   // it is over; nil: it is not
 	over    chan struct{}           // closed when why is set: nothing is given to it any more
 
-	child tasks.Child
+	child taskrun.Child
 	hurry context.CancelCauseFunc // ends the time that it is given to end
 	gone  chan struct{}           // closed when nothing of it is left
 }
@@ -56,7 +56,7 @@ func newProcess(log logr.Logger, stdin *os.File, timeout time.Duration) *process
 }
 
 // begin watches the process until nothing of it is left.
-func (p *process) begin(ctx context.Context, child tasks.Child) {
+func (p *process) begin(ctx context.Context, child taskrun.Child) {
 	p.child = child
 	ctx, p.hurry = context.WithCancelCause(ctx)
 	go p.watch(ctx)
@@ -151,7 +151,7 @@ func (p *process) close(ctx context.Context) {
 func (p *process) cut(ctx context.Context) {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, elect.ErrLeaseLost) {
-		cause = fmt.Errorf("%w: %w", tasks.ErrNoTime, cause)
+		cause = fmt.Errorf("%w: %w", taskrun.ErrNoTime, cause)
 	}
 	p.hurry(cause)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/jsonlines"
 	"github.com/shardctl/shardctl/internal/supervisor"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/suites"
@@ -112,7 +113,7 @@ func TestPoisonHoldsUpNoOtherPartition(t *testing.T) {
 
 type blockedLog chan struct{}
 
-func (b blockedLog) Line(elect.Key, tasks.Stream, string) { <-b }
+func (b blockedLog) Line(elect.Key, taskrun.Stream, string) { <-b }
 
 func TestABlockedLogDelaysNoMessage(t *testing.T) {
 	suites.Need(t, suites.Processes, "a real command")

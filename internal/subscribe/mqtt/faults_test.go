@@ -17,6 +17,7 @@ import (
 	"github.com/shardctl/shardctl/internal/subscribe"
 	"github.com/shardctl/shardctl/internal/subscribe/internal/sourcetest"
 	"github.com/shardctl/shardctl/internal/subscribe/mqtt"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -181,7 +182,7 @@ func TestAttemptsInTheCheckpoint(t *testing.T) {
 	}
 }
 
-// said is a status, and what is logged. It implements tasks.Status.
+// said is a status, and what is logged. It implements taskrun.Status.
 type said struct{ troubles, log sourcetest.Lines }
 
 func (*said) Running()            {}
@@ -197,7 +198,7 @@ func (nowhere) Print(kind.Use) any                    { return "" }
 func (nowhere) Batch() int                            { return 1 }
 func (nowhere) Close(context.Context) error           { return nil }
 
-func (nowhere) Open(context.Context, tasks.Env, subscribe.Limits) (subscribe.Receiver, error) {
+func (nowhere) Open(context.Context, taskrun.Env, subscribe.Limits) (subscribe.Receiver, error) {
 	return nowhere{}, nil
 }
 
@@ -214,10 +215,10 @@ func run(t *testing.T, name string, source mqtt.Source) *said {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		subscribe.Runner{Source: source, Sink: nowhere{}, InFlight: 1}.Run(ctx, tasks.Env{
+		subscribe.Runner{Source: source, Sink: nowhere{}, InFlight: 1}.Run(ctx, taskrun.Env{
 			Identity: task.Identity(), Start: tasks.Start{Token: 7}, Grace: time.Second,
 			Lease: fakehold.New(task.Key()), Status: s,
-			Host: tasks.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
+			Host: taskrun.Host{T: 20 * time.Second, Environ: func() []string { return nil }},
 			Log:  funcr.New(func(_, args string) { s.log.Add(args) }, funcr.Options{}),
 		})
 	}()

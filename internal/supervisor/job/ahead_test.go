@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -31,7 +32,7 @@ func TestMarksOfAClockThatWasFarAhead(t *testing.T) {
 			task := someTask()
 			task.Schedule, task.CatchUp = "0 * * * *", tasks.CatchUpNone
 			j := New(&task, c.status)
-			fx := j.Begin(tasks.Asked{}, 7, now)
+			fx := j.Begin(taskrun.Asked{}, 7, now)
 			if c.reports == fx.Ahead.IsZero() {
 				t.Errorf("%s: taken back: %v", name, fx.Ahead)
 			}
@@ -54,7 +55,7 @@ func TestAPauseEndedByAClockThatWasFarAhead(t *testing.T) {
 		task := someTask()
 		task.Schedule, task.CatchUp, task.CatchUpWindow = "0 * * * *", tasks.CatchUpLast, 24*time.Hour
 		j := New(&task, elect.TaskStatus{LastTick: now.Wall.Add(-2 * time.Hour).UnixMilli()})
-		fx := j.Begin(tasks.Asked{Resumed: now.Wall.Add(aYear).UnixMilli()}, 7, now)
+		fx := j.Begin(taskrun.Asked{Resumed: now.Wall.Add(aYear).UnixMilli()}, 7, now)
 		if !fx.Run || !j.Start().ScheduledAt.Equal(now.Wall) {
 			t.Errorf("%+v is not caught up: %+v", j.Start(), fx)
 		}

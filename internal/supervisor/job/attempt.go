@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -22,33 +23,33 @@ type Attempt struct {
 	Ending  tasks.Ending
 	Cause   error // why the run was asked to stop; nil: it was not
 	Took    time.Duration
-	Trace   tasks.TraceContext
+	Trace   taskrun.TraceContext
 }
 
 // Result returns how a run ended.
-func (r Attempt) Result() tasks.Result {
+func (r Attempt) Result() taskrun.Result {
 	result, _ := r.result()
 	return result
 }
 
 // result returns how a run ended, and what went wrong. A run of a tick that was asked to stop did nothing wrong, unless
 // it took too long.
-func (r Attempt) result() (tasks.Result, error) {
+func (r Attempt) result() (taskrun.Result, error) {
 	switch end := r.Ending; {
 	case !end.Cut && end.Err == nil:
-		return tasks.ResultSucceeded, nil
+		return taskrun.ResultSucceeded, nil
 	case !end.Cut:
-		return tasks.ResultFailed, end.Err
+		return taskrun.ResultFailed, end.Err
 	case r.Start.ScheduledAt.IsZero():
-		return tasks.ResultStopped, end.Err
+		return taskrun.ResultStopped, end.Err
 	case errors.Is(r.Cause, ErrTimeout) && errors.Is(end.Err, ErrTimeout):
-		return tasks.ResultTimeout, end.Err
+		return taskrun.ResultTimeout, end.Err
 	case errors.Is(r.Cause, ErrTimeout):
-		return tasks.ResultTimeout, errors.Join(ErrTimeout, end.Err)
+		return taskrun.ResultTimeout, errors.Join(ErrTimeout, end.Err)
 	case errors.Is(r.Cause, errReplaced):
-		return tasks.ResultReplaced, nil
+		return taskrun.ResultReplaced, nil
 	default:
-		return tasks.ResultStopped, nil
+		return taskrun.ResultStopped, nil
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -13,14 +14,14 @@ func KeepsRuns(t *tasks.Task) bool { return t.Ticks() || t.Restart != tasks.Rest
 
 // CutOff is the run that a task was in when its owner's last word of it was written: it has come to no end there.
 // What was stopped in order is among these; who keeps runs knows it already.
-func CutOff(t *tasks.Task, s elect.TaskStatus) (tasks.PastRun, bool) {
+func CutOff(t *tasks.Task, s elect.TaskStatus) (taskrun.PastRun, bool) {
 	switch s.State {
 	case record.StateStarting, record.StateRunning, record.StateStopping:
 	default:
-		return tasks.PastRun{}, false
+		return taskrun.PastRun{}, false
 	}
-	run := tasks.PastRun{
-		Began: time.UnixMilli(s.Since).UTC(), Result: tasks.ResultStopped, Start: tasks.Start{ScheduledAt: tickOf(t, s)},
+	run := taskrun.PastRun{
+		Began: time.UnixMilli(s.Since).UTC(), Result: taskrun.ResultStopped, Start: tasks.Start{ScheduledAt: tickOf(t, s)},
 	}
 	return run, KeepsRuns(t) && s.Since > 0
 }

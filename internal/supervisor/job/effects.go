@@ -3,6 +3,7 @@ package job
 import (
 	"time"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
@@ -12,17 +13,17 @@ type Moment struct{ Wall, Steady time.Time }
 
 // Effects are what is to be done, in this order. The zero value is nothing.
 type Effects struct {
-	Cut     error           // the run is to be asked to stop, for this reason
-	Ended   []Ran           // runs to be counted
-	Missed  MissedTick      // a tick that is not run
-	Ahead   time.Time       // a tick that does not count: it was fired by a clock that was far ahead
-	Looping tasks.CrashLoop // with failures: it ends again and again
-	Invalid error           // the task cannot run at all
-	Fresh   bool            // it begins again: nothing is left of what ran before
-	Note    bool            // the lease gets the status, if it knows another
-	Run     bool            // the start is to be run
-	Leave   bool            // the runner is to take leave
-	Over    error           // nothing is left; what the task ended with
+	Cut     error             // the run is to be asked to stop, for this reason
+	Ended   []Ran             // runs to be counted
+	Missed  MissedTick        // a tick that is not run
+	Ahead   time.Time         // a tick that does not count: it was fired by a clock that was far ahead
+	Looping taskrun.CrashLoop // with failures: it ends again and again
+	Invalid error             // the task cannot run at all
+	Fresh   bool              // it begins again: nothing is left of what ran before
+	Note    bool              // the lease gets the status, if it knows another
+	Run     bool              // the start is to be run
+	Leave   bool              // the runner is to take leave
+	Over    error             // nothing is left; what the task ended with
 }
 
 // and returns both effects, as one.
@@ -55,13 +56,13 @@ func (fx Effects) and(more Effects) Effects {
 
 // Ran is one run that ended.
 type Ran struct {
-	Result tasks.Result
+	Result taskrun.Result
 	Took   time.Duration
 	Err    error
 	Start  tasks.Start
 	Code   int
 	Again  bool // it is tried again
-	Trace  tasks.TraceContext
+	Trace  taskrun.TraceContext
 }
 
 // MissedTick is a tick that is not run, and how late it came; zero: none.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -14,8 +15,8 @@ import (
 // Job is one task under one lease, as a state machine that owns the task's status. It starts no goroutine, does no I/O
 // and reads no clock. Its methods are what has happened, and return what is to be done about it.
 type Job struct {
-	task   *tasks.Task // it is never changed
-	asked  tasks.Asked // by operators
+	task   *tasks.Task   // it is never changed
+	asked  taskrun.Asked // by operators
 	phase  phase
 	status status
 	try    try
@@ -40,7 +41,7 @@ func (j *Job) Reports(fx Effects) bool {
 }
 
 // Asked returns what operators ask of the task, as far as the job knows.
-func (j *Job) Asked() tasks.Asked { return j.asked }
+func (j *Job) Asked() taskrun.Asked { return j.asked }
 
 // Start returns the start that goes on, or was tried last.
 func (j *Job) Start() tasks.Start { return j.try.start }
@@ -68,7 +69,7 @@ func (j *Job) Times() (tick, retry time.Time) {
 
 // Begin begins the task under what operators ask of it, or has it wait for its ticks. The token is that of the claim,
 // or 0 once it has been used.
-func (j *Job) Begin(asked tasks.Asked, token int64, now Moment) Effects {
+func (j *Job) Begin(asked taskrun.Asked, token int64, now Moment) Effects {
 	outcome := j.status.begin()
 	j.asked, j.phase, j.ticks, j.try = asked, idle, nil, try{}
 	if j.task.Ticks() {
@@ -129,7 +130,7 @@ func (j *Job) Loaded(load float64, now Moment) Effects {
 }
 
 // Ended takes what became of the start, and what operators ask of the task now.
-func (j *Job) Ended(asked tasks.Asked, r Attempt, now Moment) Effects {
+func (j *Job) Ended(asked taskrun.Asked, r Attempt, now Moment) Effects {
 	j.asked = asked
 	if j.phase != active {
 		return Effects{}
@@ -193,7 +194,7 @@ func (j *Job) returned(r Attempt, now Moment) Effects {
 	j.status.set(j.task, record.StateBackoff, now, lastError(r.Ending.Err), nextRunAt(now.Wall.Add(delay)))
 	fx.Note, fx.Ended[0].Again = true, true
 	if isReported(failures) {
-		fx.Looping = tasks.CrashLoop{Failures: failures, Err: r.Ending.Err, Next: now.Wall.Add(delay)}
+		fx.Looping = taskrun.CrashLoop{Failures: failures, Err: r.Ending.Err, Next: now.Wall.Add(delay)}
 	}
 	return fx
 }
@@ -202,7 +203,7 @@ func (j *Job) returned(r Attempt, now Moment) Effects {
 func (j *Job) tried(r Attempt, now Moment) Effects {
 	run := r.ran()
 	fx := Effects{Ended: []Ran{run}}
-	if j.try.refused = 0; run.Result == tasks.ResultStopped || run.Result == tasks.ResultReplaced {
+	if j.try.refused = 0; run.Result == taskrun.ResultStopped || run.Result == taskrun.ResultReplaced {
 		return fx
 	}
 	j.status.LastError = display(run.Err)
@@ -322,7 +323,7 @@ func (j *Job) beginAs(t *tasks.Task, why error, now Moment) Effects {
 }
 
 // Ask takes what operators ask of the task now. token is that of the last start.
-func (j *Job) Ask(a tasks.Asked, token int64, now Moment) Effects {
+func (j *Job) Ask(a taskrun.Asked, token int64, now Moment) Effects {
 	j.asked = a
 	if j.exit.wanted() || j.phase >= leaving {
 		return Effects{}
@@ -358,7 +359,7 @@ func (j *Job) restart(now Moment) Effects {
 // leave begins the end, for the reason given.
 func (j *Job) leave(why error, now Moment) Effects {
 	j.phase, j.exit.result = leaving, why
-	if _, ok := j.task.Runner.(tasks.Leaver); ok && j.try.ran && j.ticks == nil {
+	if _, ok := j.task.Runner.(taskrun.Leaver); ok && j.try.ran && j.ticks == nil {
 		return Effects{Leave: true}
 	}
 	return j.Left(now)
@@ -373,7 +374,7 @@ func (j *Job) Left(now Moment) Effects {
 	}
 	j.phase = concluded
 	fx := Effects{Over: over, Note: j.ticks != nil} // which ticks are dealt with is not lost
-	if errors.Is(over, tasks.ErrDone) {
+	if errors.Is(over, taskrun.ErrDone) {
 		j.status.showOutcome(j.task, now)
 		fx.Note = true
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
@@ -18,14 +19,14 @@ import (
 // work is a runner of nothing.
 type work struct{}
 
-func (work) Kind() string                                { return "work" }
-func (work) NeedsRestart(tasks.Runner) bool              { return false }
-func (work) Run(context.Context, tasks.Env) tasks.Ending { return tasks.Ending{ByItself: true} }
+func (work) Kind() string                                  { return "work" }
+func (work) NeedsRestart(tasks.Runner) bool                { return false }
+func (work) Run(context.Context, taskrun.Env) tasks.Ending { return tasks.Ending{ByItself: true} }
 
 // leaver is a runner that takes leave.
 type leaver struct{ work }
 
-func (leaver) Leave(context.Context, tasks.Env) {}
+func (leaver) Leave(context.Context, taskrun.Env) {}
 
 // jobModel drives a job as the loop does, and knows what may never happen.
 type jobModel struct {
@@ -70,7 +71,7 @@ func (m *jobModel) apply(t *rapid.T, fx Effects) {
 		if m.runs || m.leaves {
 			t.Fatal("concluded while something runs")
 		}
-		if errors.Is(fx.Over, tasks.ErrDone) != (m.status.Outcome != nil) {
+		if errors.Is(fx.Over, taskrun.ErrDone) != (m.status.Outcome != nil) {
 			t.Fatalf("concluded with %v, outcome %+v", fx.Over, m.status.Outcome)
 		}
 		m.ended = true
@@ -127,7 +128,7 @@ func TestJobKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &jobModel{Job: New(drawTask(t), elect.TaskStatus{})}
 		m.now = Moment{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()}
-		m.apply(t, m.Begin(tasks.Asked{}, 7, m.now))
+		m.apply(t, m.Begin(taskrun.Asked{}, 7, m.now))
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			if m.ended {
 				return
@@ -155,7 +156,7 @@ func TestJobKeepsItsPromises(t *testing.T) {
 				if r.Refused != nil && r.Start.Attempt == 1 {
 					m.last = m.try.before.tick // it was not fired
 				}
-				m.apply(t, m.Ended(tasks.Asked{}, r, m.now))
+				m.apply(t, m.Ended(taskrun.Asked{}, r, m.now))
 			case event < 6 && m.leaves:
 				m.leaves = false
 				m.apply(t, m.Left(m.now))
@@ -223,7 +224,7 @@ func TestWhatEndsForGood(t *testing.T) {
 }
 
 func TestWhichOutcomesStillCount(t *testing.T) {
-	failedFor := tasks.ErrDone.Error() + ": it failed: exit status 1"
+	failedFor := taskrun.ErrDone.Error() + ": it failed: exit status 1"
 	done, failed := &elect.RunOutcome{Succeeded: true, Token: 7}, &elect.RunOutcome{Token: 7, Error: "exit status 1"}
 	for name, c := range map[string]struct {
 		task    tasks.Task
@@ -232,18 +233,18 @@ func TestWhichOutcomesStillCount(t *testing.T) {
 		want    string // empty: it does not count
 	}{
 		"there is none":                        {tasks.Task{Restart: tasks.RestartNever}, nil, 0, ""},
-		"done":                                 {tasks.Task{Restart: tasks.RestartNever}, done, 0, tasks.ErrDone.Error()},
+		"done":                                 {tasks.Task{Restart: tasks.RestartNever}, done, 0, taskrun.ErrDone.Error()},
 		"failed":                               {tasks.Task{Restart: tasks.RestartNever}, failed, 0, failedFor},
 		"asked for again":                      {tasks.Task{Restart: tasks.RestartNever}, done, 7, ""},
-		"asked for before it ran":              {tasks.Task{Restart: tasks.RestartNever}, done, 6, tasks.ErrDone.Error()},
+		"asked for before it ran":              {tasks.Task{Restart: tasks.RestartNever}, done, 6, taskrun.ErrDone.Error()},
 		"done, of a task that now runs always": {tasks.Task{Restart: tasks.RestartAlways}, done, 0, ""},
 		"failed, of one restarted without a limit": {tasks.Task{Restart: tasks.RestartAlways}, failed, 0, ""},
 		"failed, of one restarted 3 times at most": {
 			tasks.Task{Restart: tasks.RestartAlways, MaxRestarts: 3}, failed, 0, failedFor,
 		},
 	} {
-		err := hasEnded(&c.task, c.outcome, tasks.Asked{Rerun: c.rerun})
-		if (c.want == "") != (err == nil) || err != nil && (err.Error() != c.want || !errors.Is(err, tasks.ErrDone)) {
+		err := hasEnded(&c.task, c.outcome, taskrun.Asked{Rerun: c.rerun})
+		if (c.want == "") != (err == nil) || err != nil && (err.Error() != c.want || !errors.Is(err, taskrun.ErrDone)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

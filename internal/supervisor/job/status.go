@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
@@ -45,13 +46,13 @@ func (s *status) set(t *tasks.Task, state string, now Moment, change ...func(*el
 // the work starts again elsewhere.
 func (s *status) conclude(t *tasks.Task, r Attempt, now Moment) (done error) {
 	end := r.Ending
-	done = tasks.ErrDone
+	done = taskrun.ErrDone
 	succeeded := end.Err == nil && (end.Final || t.Restart != tasks.RestartAlways)
 	if !succeeded {
 		if end.Err == nil {
 			end.Err = fmt.Errorf("it ended by itself more often than maxRestarts (%d) allows", t.MaxRestarts)
 		}
-		done = fmt.Errorf("%w: it failed: %w", tasks.ErrDone, end.Err)
+		done = fmt.Errorf("%w: it failed: %w", taskrun.ErrDone, end.Err)
 	}
 	s.LastError = display(end.Err)
 	s.Outcome = &elect.RunOutcome{
@@ -73,15 +74,15 @@ func (s *status) showOutcome(t *tasks.Task, now Moment) {
 
 // hasEnded returns, as an error, the outcome in the lock if it still counts. One under another restart policy than the
 // task has now may not, and one that an operator wants to be forgotten does not.
-func hasEnded(t *tasks.Task, outcome *elect.RunOutcome, asked tasks.Asked) error {
+func hasEnded(t *tasks.Task, outcome *elect.RunOutcome, asked taskrun.Asked) error {
 	switch {
 	case outcome == nil, asked.Rerun > 0 && outcome.Token <= asked.Rerun,
 		t.Restart == tasks.RestartAlways && !outcome.Final && (outcome.Succeeded || t.MaxRestarts == 0):
 		return nil
 	case outcome.Succeeded:
-		return tasks.ErrDone
+		return taskrun.ErrDone
 	default:
-		return fmt.Errorf("%w: it failed: %s", tasks.ErrDone, outcome.Error)
+		return fmt.Errorf("%w: it failed: %s", taskrun.ErrDone, outcome.Error)
 	}
 }
 
@@ -106,7 +107,7 @@ func (s *status) fire(tick time.Time, trigger int64) (before fired) {
 func (s *status) restore(before fired) { s.LastTick, s.LastTrigger = before.tick, before.trigger }
 
 // triggered reports whether a tick more was asked for that has not been fired.
-func (s *status) triggered(asked tasks.Asked) bool { return asked.Trigger > s.LastTrigger }
+func (s *status) triggered(asked taskrun.Asked) bool { return asked.Trigger > s.LastTrigger }
 
 // follow notes of which schedule the ticks are from now on, and reports whether it was another one. None of it was
 // missed before.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
 )
@@ -23,7 +24,7 @@ type ticks struct {
 
 // ticksOf takes up the ticks of t: it looks at what was fired before, here or elsewhere, and at what was missed
 // meanwhile. It returns nil if the schedule is wrong.
-func ticksOf(t *tasks.Task, s *status, asked tasks.Asked, now Moment) (*ticks, Effects) {
+func ticksOf(t *tasks.Task, s *status, asked taskrun.Asked, now Moment) (*ticks, Effects) {
 	schedule, err := scheduleOf(t)
 	if err != nil {
 		s.set(t, record.StateFailed, now, lastError(err))
@@ -142,7 +143,7 @@ func (t *ticks) meet(at time.Time, late time.Duration, timing *tasks.Timing, p p
 }
 
 func skipped(tick time.Time) Ran {
-	return Ran{Result: tasks.ResultSkipped, Start: tasks.Start{ScheduledAt: tick}}
+	return Ran{Result: taskrun.ResultSkipped, Start: tasks.Start{ScheduledAt: tick}}
 }
 
 // pull makes a tick that an operator asked for the pending one.

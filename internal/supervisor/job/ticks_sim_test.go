@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/shardctl/shardctl/internal/record"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
@@ -25,7 +26,7 @@ type tickWorld struct {
 	// What is real: the lock's status, what operators ask for, the declared task, and the owner.
 	now    time.Time
 	status elect.TaskStatus
-	asked  tasks.Asked
+	asked  taskrun.Asked
 	task   *tasks.Task
 	job    *Job          // nil: the key has no owner
 	runs   bool          // its run goes on
@@ -121,7 +122,7 @@ func (w *tickWorld) apply(fx Effects) {
 		w.status, w.stored = w.job.Status(), w.known
 	}
 	for _, run := range fx.Ended {
-		if run.Result == tasks.ResultSkipped && w.fired[run.Start.ScheduledAt.UnixMilli()] {
+		if run.Result == taskrun.ResultSkipped && w.fired[run.Start.ScheduledAt.UnixMilli()] {
 			w.Fatalf("%s is skipped after it was fired", w.minute(run.Start.ScheduledAt))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/pkg/tasks/schedule"
@@ -85,7 +86,7 @@ func TestAMissedTickIsNoted(t *testing.T) {
 			Timing: tasks.Timing{Schedule: "0 * * * *", CatchUp: tasks.CatchUpNone, CatchUpWindow: time.Hour},
 		}, elect.TaskStatus{})
 		now := readClocks()
-		if fx := j.Begin(tasks.Asked{}, 7, now); fx.Missed.Late != 0 {
+		if fx := j.Begin(taskrun.Asked{}, 7, now); fx.Missed.Late != 0 {
 			t.Errorf("declared for the first time: %+v", fx.Missed)
 		}
 		now.Wall = now.Wall.Add(time.Hour + time.Minute)
@@ -118,7 +119,7 @@ func TestTicksMissedWithoutAnOwnerAreNoted(t *testing.T) {
 				task.CatchUpWindow = time.Minute
 			}
 			j := New(task, elect.TaskStatus{LastTick: now.Wall.Add(-tc.last).UnixMilli()})
-			if fx := j.Begin(tasks.Asked{}, 7, now); fx.Missed.Late != tc.want {
+			if fx := j.Begin(taskrun.Asked{}, 7, now); fx.Missed.Late != tc.want {
 				t.Errorf("%s: missed by %v, want %v", name, fx.Missed.Late, tc.want)
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // What is kept of the output of one task, of all tasks together, and of how many tasks that have left.
@@ -83,7 +83,7 @@ func (l *Kept) Release(key elect.Key) {
 }
 
 // Add keeps a line of the start with that token. What comes late, when the task's ring was forgotten, is left out.
-func (l *Kept) Add(key elect.Key, token int64, stream tasks.Stream, text string, now time.Time) {
+func (l *Kept) Add(key elect.Key, token int64, stream taskrun.Stream, text string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
@@ -91,7 +91,7 @@ func (l *Kept) Add(key elect.Key, token int64, stream tasks.Stream, text string,
 		return
 	}
 	l.size -= r.size()
-	r.push(keptLine{at: now.UnixNano(), token: token, text: text, stderr: stream == tasks.Stderr})
+	r.push(keptLine{at: now.UnixNano(), token: token, text: text, stderr: stream == taskrun.Stderr})
 	for r.n > ringLines || r.text > ringBytes {
 		r.drop()
 	}
@@ -102,7 +102,7 @@ func (l *Kept) Add(key elect.Key, token int64, stream tasks.Stream, text string,
 }
 
 // Tail returns the newest n lines of the key's ring, the oldest first.
-func (l *Kept) Tail(key elect.Key, n int) []tasks.Line {
+func (l *Kept) Tail(key elect.Key, n int) []taskrun.Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.rings[key]; r != nil {
@@ -112,22 +112,22 @@ func (l *Kept) Tail(key elect.Key, n int) []tasks.Line {
 }
 
 // Output returns all that is kept of the key's output; false: nothing is, and it is not held.
-func (l *Kept) Output(key elect.Key) (tasks.Output, bool) {
+func (l *Kept) Output(key elect.Key) (taskrun.Output, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.rings[key]
 	if r == nil {
-		return tasks.Output{}, false
+		return taskrun.Output{}, false
 	}
-	return tasks.Output{Held: r.users > 0, Claim: r.claim, Token: r.token, Lines: r.tail(r.n)}, true
+	return taskrun.Output{Held: r.users > 0, Claim: r.claim, Token: r.token, Lines: r.tail(r.n)}, true
 }
 
 // sink returns what must be held while a line of one stream of the key is passed on: its capacity is one.
-func (l *Kept) sink(key elect.Key, stream tasks.Stream) chan struct{} {
+func (l *Kept) sink(key elect.Key, stream taskrun.Stream) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := 0
-	if stream == tasks.Stderr {
+	if stream == taskrun.Stderr {
 		i = 1
 	}
 	r := l.rings[key]
@@ -173,21 +173,21 @@ type ring struct {
 // size is what the ring counts for in the budget.
 func (r *ring) size() int { return r.text + lineCost*r.n }
 
-func (r *ring) tail(n int) []tasks.Line {
-	var lines []tasks.Line
+func (r *ring) tail(n int) []taskrun.Line {
+	var lines []taskrun.Line
 	for i := max(0, r.n-n); i < r.n; i++ {
 		lines = append(lines, r.line(i))
 	}
 	return lines
 }
 
-func (r *ring) line(i int) tasks.Line {
+func (r *ring) line(i int) taskrun.Line {
 	rec, newer := r.lines[(r.first+i)%len(r.lines)], uint64(r.n-1-i) //nolint:gosec // G115: i is less than n
-	line := tasks.Line{
-		Seq: r.seq - newer, Time: time.Unix(0, rec.at), Token: rec.token, Stream: tasks.Stdout, Text: rec.text,
+	line := taskrun.Line{
+		Seq: r.seq - newer, Time: time.Unix(0, rec.at), Token: rec.token, Stream: taskrun.Stdout, Text: rec.text,
 	}
 	if rec.stderr {
-		line.Stream = tasks.Stderr
+		line.Stream = taskrun.Stderr
 	}
 	return line
 }

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 	_ "github.com/shardctl/shardctl/test/seeds" // the same cases for everybody
 )
 
@@ -24,17 +24,17 @@ func TestRingKeepsTheNewest(t *testing.T) {
 	l := NewKept()
 	l.Open(logKey, 1)
 	for range ringLines + 5 {
-		l.Add(logKey, 1, tasks.Stdout, "x", time.Now())
+		l.Add(logKey, 1, taskrun.Stdout, "x", time.Now())
 	}
 	if lines := l.Tail(logKey, 2*ringLines); len(lines) != ringLines || lines[0].Seq != 6 ||
 		lines[ringLines-1].Seq != ringLines+5 {
 		t.Errorf("%d lines from %d", len(lines), lines[0].Seq)
 	}
 	for range 10 {
-		l.Add(logKey, 1, tasks.Stderr, strings.Repeat("x", maxLine), time.Now())
+		l.Add(logKey, 1, taskrun.Stderr, strings.Repeat("x", maxLine), time.Now())
 	}
 	lines := l.Tail(logKey, ringLines)
-	if len(lines) != ringBytes/maxLine || lines[0].Stream != tasks.Stderr || l.rings[logKey].text > ringBytes ||
+	if len(lines) != ringBytes/maxLine || lines[0].Stream != taskrun.Stderr || l.rings[logKey].text > ringBytes ||
 		l.size != l.rings[logKey].size() {
 		t.Errorf("%d lines of %d bytes", len(lines), l.rings[logKey].text)
 	}
@@ -78,12 +78,12 @@ func TestLogsOfAllTasksStayWithinTheBudget(t *testing.T) {
 		l.Open(keys[i], 1)
 	}
 	for range 2 {
-		l.Add(keys[0], 1, tasks.Stdout, "of a quiet task", time.Now())
+		l.Add(keys[0], 1, taskrun.Stdout, "of a quiet task", time.Now())
 	}
 	before := heapInUse()
 	for range lines {
 		for _, key := range keys[1:] {
-			if l.Add(key, 1, tasks.Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
+			if l.Add(key, 1, taskrun.Stdout, strings.Clone(text), time.Now()); l.size > l.budget {
 				t.Fatalf("%d bytes are kept, the budget is %d", l.size, l.budget)
 			}
 		}
@@ -144,7 +144,7 @@ func TestLevel(t *testing.T) {
 func TestLogsOfTasksThatLeft(t *testing.T) {
 	l := NewKept()
 	l.Open("g/a", 1)
-	l.Add("g/a", 1, tasks.Stdout, "one", time.Now())
+	l.Add("g/a", 1, taskrun.Stdout, "one", time.Now())
 	l.Open("g/a", 1) // owned again before the first Run returned
 	l.Release("g/a")
 	if len(l.left) > 0 {
@@ -157,7 +157,7 @@ func TestLogsOfTasksThatLeft(t *testing.T) {
 	for i := range keptRings {
 		key := elect.NewKey("g", strings.Repeat("n", i+1))
 		l.Open(key, 1)
-		l.Add(key, 1, tasks.Stdout, "x", time.Now())
+		l.Add(key, 1, taskrun.Stdout, "x", time.Now())
 		l.Release(key)
 	}
 	if l.Tail("g/a", 10) != nil || len(l.rings) != keptRings || l.size != keptRings*(lineCost+1) {
@@ -165,7 +165,7 @@ func TestLogsOfTasksThatLeft(t *testing.T) {
 	}
 	l.Open("g/silent", 1)
 	l.Release("g/silent")
-	l.Add("g/silent", 1, tasks.Stdout, "too late", time.Now())
+	l.Add("g/silent", 1, taskrun.Stdout, "too late", time.Now())
 	if l.Tail("g/silent", 10) != nil || len(l.rings) != keptRings {
 		t.Error("a task that wrote nothing is remembered")
 	}
@@ -176,15 +176,15 @@ func TestOutputSaysOfWhichStart(t *testing.T) {
 	l := NewKept()
 	l.Open(logKey, 5)
 	l.Start(logKey, 5)
-	l.Add(logKey, 5, tasks.Stdout, "one", time.Now())
+	l.Add(logKey, 5, taskrun.Stdout, "one", time.Now())
 	l.Start(logKey, 6)
-	l.Add(logKey, 6, tasks.Stdout, "two", time.Now())
+	l.Add(logKey, 6, taskrun.Stdout, "two", time.Now())
 	l.Release(logKey)
 	if kept, ok := l.Output(logKey); !ok || kept.Held || kept.Claim != 5 || kept.Token != 6 {
 		t.Errorf("after it has left: %v, %+v", ok, kept)
 	}
 	l.Open(logKey, 9)
-	l.Add(logKey, 6, tasks.Stdout, "late", time.Now())
+	l.Add(logKey, 6, taskrun.Stdout, "late", time.Now())
 	kept, _ := l.Output(logKey)
 	var tokens []int64
 	for _, line := range kept.Lines {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/internal/process"
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
-	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // How long output is waited for once nothing of its command is left. First the key waits for so long, and for no log.
@@ -39,20 +39,20 @@ type Pipes struct {
 type Readers struct {
 	Kept     *Kept
 	Patience time.Duration // how long a sink that takes nothing is waited for once the command is gone
-	sink     tasks.Sink
+	sink     taskrun.Sink
 	logger   logr.Logger
 	all      sync.WaitGroup
 }
 
 // NewReaders makes readers that keep lines and pass them on to the sink; nil: they are only kept.
-func NewReaders(sink tasks.Sink, logger logr.Logger) *Readers {
+func NewReaders(sink taskrun.Sink, logger logr.Logger) *Readers {
 	return &Readers{Kept: NewKept(), Patience: sinkPatience, sink: sink, logger: logger}
 }
 
 // Open opens the output of the key's start with that token, whose answers go elsewhere where that is not nil. The
 // writing ends go to the starter. The log gets what goes wrong with it.
 func (r *Readers) Open(
-	key elect.Key, token int64, answers tasks.Answers, log logr.Logger,
+	key elect.Key, token int64, answers taskrun.Answers, log logr.Logger,
 ) (out *Pipes, stdout, stderr *os.File, err error) {
 	outRead, stdout, err := os.Pipe()
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *Readers) Open(
 		done: make(chan struct{}), left: make(chan struct{}),
 	}
 	out.readers.Store(2)
-	r.all.Go(func() { r.read(out, outRead, key, tasks.Stdout, answers, log) })
-	r.all.Go(func() { r.read(out, errRead, key, tasks.Stderr, nil, log) })
+	r.all.Go(func() { r.read(out, outRead, key, taskrun.Stdout, answers, log) })
+	r.all.Go(func() { r.read(out, errRead, key, taskrun.Stderr, nil, log) })
 	return out, stdout, stderr, nil
 }
 
@@ -97,7 +97,7 @@ func (o *Pipes) End() {
 
 // read keeps and passes on what comes from one pipe until its end, but for answers.
 func (r *Readers) read(
-	o *Pipes, from *os.File, key elect.Key, stream tasks.Stream, answers tasks.Answers, log logr.Logger,
+	o *Pipes, from *os.File, key elect.Key, stream taskrun.Stream, answers taskrun.Answers, log logr.Logger,
 ) {
 	place := r.Kept.sink(key, stream)
 	var lost atomic.Int64

@@ -1,8 +1,9 @@
-package tasks_test
+package taskrun_test
 
 import (
 	"testing"
 
+	"github.com/shardctl/shardctl/internal/taskrun"
 	"github.com/shardctl/shardctl/pkg/elect"
 	"github.com/shardctl/shardctl/pkg/tasks"
 	"github.com/shardctl/shardctl/test/fakehold"
@@ -10,9 +11,9 @@ import (
 
 // What was found is one part of a URL, whatever its name is.
 func TestDiscoveredNamesInURLs(t *testing.T) {
-	env := tasks.Env{
+	env := taskrun.Env{
 		Lease: fakehold.New(elect.NewKey("g", "n")),
-		Host:  tasks.Host{Environ: func() []string { return []string{"HOST=http://far.example/in?a=b&"} }},
+		Host:  taskrun.Host{Environ: func() []string { return []string{"HOST=http://far.example/in?a=b&"} }},
 	}
 	env.Discovered = tasks.Discovered{Name: "a/../b c?x=1&y#z@é", Partition: "3"}
 	const escaped = "a%2F..%2Fb%20c%3Fx%3D1%26y%23z%40%C3%A9"

@@ -1,4 +1,4 @@
-package tasks
+package taskrun
 
 import (
 	"context"
@@ -13,17 +13,18 @@ import (
 
 	"github.com/shardctl/shardctl/internal/variables"
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Env is what one run of a task is given. A runner may hand on parts of it, but keeps nothing of it after Run returns.
 type Env struct {
-	Identity // of the task
+	tasks.Identity // of the task
 	Host
 
-	Start     Start
+	Start     tasks.Start
 	Grace     time.Duration // what a run has to end in after it is asked to stop, while the lease holds: stop.timeout
-	Lease     Lease         // the hold on the key, and the value kept with it
-	Advance   Advance       // gives this run a new token
+	Lease     tasks.Lease   // the hold on the key, and the value kept with it
+	Advance   tasks.Advance // gives this run a new token
 	Remote    *RemoteLease  // what an endpoint elsewhere was promised under this hold
 	Processes Processes
 	Status    Status
@@ -38,11 +39,12 @@ type Host struct {
 	Instance  string        // the replica's name
 	T         time.Duration // the duration of the leases that tasks are held under
 	HTTP      HTTP
-	Callbacks *Registry
+	Callbacks *tasks.Registry
 	Environ   func() []string // NAME=value, what $(NAME) is looked up in
 	Withheld  []string        // names in Environ that commands do not get, unless a task's own env sets them
-	// Application runs tasks with assign; nil: there is none.
-	Application Application
+	// Assign runs a task in the application beside the replica, and returns once nothing of its key runs there. The
+	// error is the context's cause, or why the application ended it by itself. Nil: there is no application.
+	Assign func(ctx context.Context, env Env) error
 }
 
 // HTTP gives clients for requests. Its methods may be called concurrently.
@@ -66,8 +68,8 @@ type Status interface {
 }
 
 // Run is what a callback is given of it.
-func (e Env) Run() Run {
-	return Run{
+func (e Env) Run() tasks.Run {
+	return tasks.Run{
 		Identity: e.Identity, Start: e.Start, Lease: e.Lease, Advance: e.Advance,
 		Logger: e.Log.WithValues("token", e.Start.Token),
 	}
@@ -121,20 +123,4 @@ func (e Env) BeginDelivery(ctx context.Context, position string, messages int) (
 		return ctx, noDelivery{e.Trace}
 	}
 	return e.Delivery(ctx, position, messages)
-}
-
-// Application is a process beside the replica that runs keys, in any language.
-type Application interface {
-	// Run has it run a key until ctx ends, and returns once nothing of the key runs there. running is called when the
-	// application first says that it runs it. The error is the context's cause, or why it ended by itself.
-	Run(ctx context.Context, a Assignment, running func()) error
-}
-
-// Assignment is one start of a task, for an application to run.
-type Assignment struct {
-	Key     elect.Key
-	Session string // that holds the key
-	Token   int64
-	Grace   time.Duration    // what the application has to stop in
-	Value   elect.Checkpoint // what is kept with the key
 }

@@ -1,4 +1,4 @@
-package tasks
+package taskrun
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/elect"
+	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
 // Command is a process to start: expanded, ready to run.
@@ -53,7 +54,7 @@ type Child interface {
 	// End stops what is left of the command, in the way and time that the task's stop says. It returns when nothing of
 	// it is left. Once ctx ends because the lease is lost, that is in time for the lease's deadline. Once it ends with
 	// a cause that wraps ErrNoTime, SIGKILL comes at once.
-	End(ctx context.Context) Ending
+	End(ctx context.Context) tasks.Ending
 }
 
 // ErrNoTime is the cause of a context by which [Child.End] learns that the task has no time left to stop in.
