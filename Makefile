@@ -205,8 +205,8 @@ STATES ?= 40000000
 model: ## The largest searches: hours of processor time (STATES=40000000 in each scenario at most)
 	go test -v -count=1 -timeout 3h ./internal/protocol/model -model.states=$(STATES)
 	go test -v -count=1 -timeout 1h ./internal/protocol -run Application -app.states=1000000 -app.schedules=200000
-	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/failover -model.states=1000000
-	go test -v -count=1 -timeout 1h ./pkg/store/internal/quorum/model -model.states=300000 -model.walks=1000000
+	go test -v -count=1 -timeout 1h ./pkg/store/internal/failover -model.states=1000000
+	go test -v -count=1 -timeout 1h ./pkg/store/internal/ballot/model -model.states=300000 -model.walks=1000000
 	go test -v -count=1 -timeout 1h -parallel 2 ./internal/protocol/model/mutex -model.states=400000
 
 .PHONY: simulation

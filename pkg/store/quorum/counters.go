@@ -8,13 +8,13 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // clock is the time of the servers. Its method may be called concurrently.
 type clock struct {
 	mu   sync.Mutex
-	last quorum.Clock
+	last ballot.Clock
 }
 
 // now takes the times of servers and says what time it is.
@@ -28,7 +28,7 @@ func (c *clock) now(times []int64) int64 {
 type counters struct {
 	members *members
 	mu      sync.Mutex
-	all     map[string]*quorum.Counter
+	all     map[string]*ballot.Counter
 }
 
 // add has each server count for itself. An increment is applied when a majority has counted it, so its counter rises
@@ -78,11 +78,11 @@ func (c *counters) add(ctx context.Context, changes []store.Change, of []int, ou
 var errNotCounted = errors.New("not counted")
 
 // shown takes what a server shows of a counter.
-func (c *counters) shown(group string, server int, n quorum.Count) {
+func (c *counters) shown(group string, server int, n ballot.Count) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[group] == nil {
-		c.all[group] = &quorum.Counter{}
+		c.all[group] = &ballot.Counter{}
 	}
 	c.all[group].Shown(server, n)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // maxTries is how often a request is tried on one server, while others change the record in between.
@@ -15,8 +15,8 @@ const maxTries = 6
 type request struct {
 	key
 	accept       bool
-	ballot, next quorum.Ballot
-	value        quorum.Value
+	ballot, next ballot.Ballot
+	value        ballot.Value
 	over         bool // what is no record is written over, as one that promises nothing: no majority can read it
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // RemoveTombstones removes now what replicas remove every few minutes.
@@ -22,7 +22,7 @@ func Confirm(ctx context.Context, s store.Store, by string) error {
 	return confirm(ctx, s, identity(by), func() int64 { return 2 })
 }
 
-func identity(by string) quorum.Identity { return quorum.Identity{Incarnation: by, By: by} }
+func identity(by string) ballot.Identity { return ballot.Identity{Incarnation: by, By: by} }
 
 // Fail is as if a call of each server had failed.
 func (s *Store) Fail() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // reserved begins IDs that are no documents of the quorum.
@@ -28,7 +28,7 @@ func groupOf(id string) string { return strings.TrimPrefix(id, reserved+"+") }
 
 // meta is the body of that document.
 type meta struct {
-	quorum.Identity
+	ballot.Identity
 
 	Layout int   `json:"layout"`
 	Floor  int64 `json:"floor"`
@@ -59,7 +59,7 @@ func parseMeta(d store.Doc) (meta, error) {
 
 // readIdentity reads what a server says of itself, and the lineage of its store; nil where one kind's document is
 // missing. It is confirmed where all kinds' are, by one writer.
-func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, lineage string, err error) {
+func readIdentity(ctx context.Context, s store.Store) (first *ballot.Identity, lineage string, err error) {
 	whole := true
 	for _, kind := range store.Kinds() {
 		m, reply, err := readMeta(ctx, s, kind)
@@ -84,7 +84,7 @@ func readIdentity(ctx context.Context, s store.Store) (first *quorum.Identity, l
 
 // reserve writes an identity that is not confirmed yet. From the first kind's document on, no one else can confirm it.
 // It replaces none that counts, unless a part of that is missing.
-func reserve(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
+func reserve(ctx context.Context, s store.Store, id ballot.Identity, nonce func() int64) error {
 	before, _, err := readMeta(ctx, s, store.Kinds()[0])
 	if err != nil {
 		return err
@@ -108,13 +108,13 @@ func reserve(ctx context.Context, s store.Store, id quorum.Identity, nonce func(
 
 // confirm has a server count, which this very identity has reserved. The first kind's document is the last: until then
 // it does not count.
-func confirm(ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64) error {
+func confirm(ctx context.Context, s store.Store, id ballot.Identity, nonce func() int64) error {
 	return changeReserved(ctx, s, id, nonce, func(m *meta) { m.Confirmed = true })
 }
 
 // changeReserved changes what a server keeps beside all kinds, as long as this identity has reserved it.
 func changeReserved(
-	ctx context.Context, s store.Store, id quorum.Identity, nonce func() int64, change func(*meta),
+	ctx context.Context, s store.Store, id ballot.Identity, nonce func() int64, change func(*meta),
 ) error {
 	for _, kind := range slices.Backward(store.Kinds()) {
 		err := changeMeta(ctx, s, kind, nonce, func(m meta) (meta, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 // members are the servers of one quorum, with what is known of their identities. Its methods may be called
@@ -36,7 +36,7 @@ func newMembers(ctx context.Context, o Options) (*members, error) {
 	n := len(o.Servers)
 	m := &members{
 		life: engine.NewLife(ctx, o.Timeout), timeout: o.Timeout, log: o.Logger, found: foundTable{
-			want: quorum.Identity{Cluster: o.Cluster, Members: o.members()}, all: make([]quorum.Found, n),
+			want: ballot.Identity{Cluster: o.Cluster, Members: o.members()}, all: make([]ballot.Found, n),
 			errs: make([]error, n), changed: make(chan struct{}),
 		},
 	}
@@ -52,20 +52,20 @@ func newMembers(ctx context.Context, o Options) (*members, error) {
 }
 
 // majority is how many of the servers decide.
-func (m *members) majority() int { return quorum.Majority(len(m.all)) }
+func (m *members) majority() int { return ballot.Majority(len(m.all)) }
 
 // nonce is a number that distinguishes the writes of this store.
 func (m *members) nonce() int64 { return m.serial.Add(1) }
 
 // identities reads the identities of all servers, one after the other.
-func (m *members) identities(ctx context.Context) ([]quorum.Found, error) {
-	found := make([]quorum.Found, len(m.all))
+func (m *members) identities(ctx context.Context) ([]ballot.Found, error) {
+	found := make([]ballot.Found, len(m.all))
 	for i, at := range m.all {
 		id, _, err := readIdentity(ctx, at.connected())
 		if err != nil {
 			return nil, fmt.Errorf("server %d: %w", i+1, err)
 		}
-		found[i] = quorum.Found{Reached: true, ID: id}
+		found[i] = ballot.Found{Reached: true, ID: id}
 	}
 	return found, nil
 }
@@ -102,24 +102,24 @@ func (m *members) await(ctx context.Context, need int) error {
 // foundTable is the identities of all servers, as they were last seen.
 type foundTable struct {
 	mu      sync.Mutex
-	want    quorum.Identity // of the quorum; its incarnation is kept once it is known
-	all     []quorum.Found
+	want    ballot.Identity // of the quorum; its incarnation is kept once it is known
+	all     []ballot.Found
 	errs    []error
 	changed chan struct{}
 }
 
 // set notes one server, and says how it stands among all as they are known, and what its identity should be.
-func (f *foundTable) set(i int, found quorum.Found, err error) (quorum.Standing, quorum.Identity) {
+func (f *foundTable) set(i int, found ballot.Found, err error) (ballot.Standing, ballot.Identity) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all[i], f.errs[i] = found, err
 	if f.want.Incarnation == "" {
-		f.want.Incarnation = quorum.Incarnation(f.want, f.all)
+		f.want.Incarnation = ballot.Incarnation(f.want, f.all)
 	}
 	f.wake()
 	want := f.want
 	want.Index = i
-	return quorum.Admission(f.want, f.all)[i], want
+	return ballot.Admission(f.want, f.all)[i], want
 }
 
 // permanent says that it is no use to try again.
@@ -128,10 +128,10 @@ func permanent(err error) bool {
 }
 
 // identities are what the servers' should be, and how these stand as they were last seen.
-func (f *foundTable) identities() (want quorum.Identity, standings []quorum.Standing) {
+func (f *foundTable) identities() (want ballot.Identity, standings []ballot.Standing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.want, quorum.Admission(f.want, f.all)
+	return f.want, ballot.Admission(f.want, f.all)
 }
 
 // looked waits until a server was looked at.
@@ -173,8 +173,8 @@ func (f *foundTable) permanentError(need int) (changed <-chan struct{}, why erro
 	defer f.mu.Unlock()
 	unset, fatal := 0, 0
 	var errs []error
-	for i, standing := range quorum.Admission(f.want, f.all) {
-		if standing == quorum.Unset {
+	for i, standing := range ballot.Admission(f.want, f.all) {
+		if standing == ballot.Unset {
 			unset++
 		}
 		if permanent(f.errs[i]) {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 // DefaultTimeout bounds calls whose context has no deadline: about a sixth of the default lease.
@@ -46,8 +46,8 @@ type Options struct {
 }
 
 func (o Options) read() (Options, error) {
-	if n := len(o.Servers); n != 3 && n != quorum.MaxServers {
-		text := fmt.Sprintf("names %d servers, must be 3 or %d: %s:URI,URI,URI", n, quorum.MaxServers, scheme)
+	if n := len(o.Servers); n != 3 && n != ballot.MaxServers {
+		text := fmt.Sprintf("names %d servers, must be 3 or %d: %s:URI,URI,URI", n, ballot.MaxServers, scheme)
 		return o, &store.FieldError{Field: "uri", Text: text}
 	}
 	for i, s := range o.Servers {
@@ -255,5 +255,5 @@ func (registered) BlocksWriters(c store.Config, pid int) (bool, error) {
 			left--
 		}
 	}
-	return left < quorum.Majority(len(parts)), nil
+	return left < ballot.Majority(len(parts)), nil
 }

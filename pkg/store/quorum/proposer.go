@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/internal/sleep"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // Pauses before a round is tried again: they double, and any part of one may pass.
@@ -24,7 +24,7 @@ const (
 // item is one document that is to be decided about.
 type item struct {
 	key
-	judge   func(found quorum.Value, sent bool) (propose quorum.Value, changes bool)
+	judge   func(found ballot.Value, sent bool) (propose ballot.Value, changes bool)
 	above   int64 // ballots have to be above this counter; 0: any
 	docLock *docLock
 	round   round
@@ -38,13 +38,13 @@ type item struct {
 // over says whether a change takes the place of what is no record: so many servers have that, that none could be read
 // by a majority.
 func (it *item) over(servers int) bool {
-	return it.change && servers-bits.OnesCount8(it.foreign) < quorum.Majority(servers)
+	return it.change && servers-bits.OnesCount8(it.foreign) < ballot.Majority(servers)
 }
 
 // proposer has the servers decide about documents, one call of this process at a time for each.
 type proposer struct {
 	members  *members
-	name     quorum.Proposer // of this store: no other one ever has it
+	name     ballot.Proposer // of this store: no other one ever has it
 	docLocks docLocks
 }
 
@@ -91,19 +91,19 @@ func (p *proposer) attempt(ctx context.Context, items []*item, try int) error {
 			left = append(left, it)
 		}
 	}
-	err := p.phase(ctx, left, quorum.Preparing, try)
+	err := p.phase(ctx, left, ballot.Preparing, try)
 	for _, it := range left {
-		if it.round.Phase == quorum.Judging {
+		if it.round.Phase == ballot.Judging {
 			v, changes := it.judge(it.round.Found.Value, it.sent)
 			it.sent = it.sent || changes
 			it.round.Propose(v)
 		}
 	}
-	err = join(err, p.phase(ctx, left, quorum.Accepting, try))
+	err = join(err, p.phase(ctx, left, ballot.Accepting, try))
 	all := true
 	for _, it := range left {
 		it.docLock.memory.End(it.round)
-		it.done = it.round.Phase == quorum.Chosen
+		it.done = it.round.Phase == ballot.Chosen
 		all = all && it.done
 	}
 	switch {
@@ -117,7 +117,7 @@ func (p *proposer) attempt(ctx context.Context, items []*item, try int) error {
 
 // phase asks all servers about the items that are in it, until each of them is through, all servers have answered, or
 // patience is over. Answers that come later are dropped.
-func (p *proposer) phase(ctx context.Context, items []*item, in quorum.Phase, try int) error {
+func (p *proposer) phase(ctx context.Context, items []*item, in ballot.Phase, try int) error {
 	var asked []*item
 	var requests []request
 	for _, it := range items {
@@ -127,7 +127,7 @@ func (p *proposer) phase(ctx context.Context, items []*item, in quorum.Phase, tr
 		}
 		asked = append(asked, it)
 		requests = append(requests, request{
-			key: it.key, accept: in == quorum.Accepting, ballot: r.Ballot, next: r.Next, value: r.Value,
+			key: it.key, accept: in == ballot.Accepting, ballot: r.Ballot, next: r.Next, value: r.Value,
 			over: it.over(len(p.members.all)),
 		})
 	}
@@ -143,7 +143,7 @@ func (p *proposer) phase(ctx context.Context, items []*item, in quorum.Phase, tr
 }
 
 // take hands a server's answers to the rounds. True: none is in this phase any more.
-func take(asked []*item, server int, answers []answer, in quorum.Phase) bool {
+func take(asked []*item, server int, answers []answer, in ballot.Phase) bool {
 	through := true
 	for i, it := range asked {
 		if i < len(answers) && answers[i].foreign {
@@ -151,7 +151,7 @@ func take(asked []*item, server int, answers []answer, in quorum.Phase) bool {
 		}
 		if i < len(answers) && answers[i].given {
 			a := answers[i]
-			if in == quorum.Preparing {
+			if in == ballot.Preparing {
 				it.round.Promised(server, a.acceptor, a.ok)
 			} else {
 				it.round.Took(server, a.acceptor, a.ok)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // Init sets a quorum up: each server is given its identity. All of them must answer, within ctx, and be empty. made is
@@ -33,12 +33,12 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 	if err != nil {
 		return false, unavailable("set up", err)
 	}
-	fresh, open, err := quorum.SetUp(want, found)
+	fresh, open, err := ballot.SetUp(want, found)
 	if err != nil { // unless another set-up went on meanwhile
 		if found, err = s.members.identities(ctx); err != nil {
 			return false, unavailable("set up", err)
 		}
-		fresh, open, err = quorum.SetUp(want, found)
+		fresh, open, err = ballot.SetUp(want, found)
 	}
 	if err != nil {
 		return false, fmt.Errorf("set up: %w: %w", store.ErrInvalid, err)
@@ -72,7 +72,7 @@ func Init(ctx context.Context, o Options) (made bool, err error) {
 }
 
 // as is a connected server under an identity that does not count yet: for who sets it up or re-admits it.
-func (s *server) as(id quorum.Identity) *server {
+func (s *server) as(id ballot.Identity) *server {
 	own := newServer(s.index, s.spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,10 +103,10 @@ func (s *server) reserve(ctx context.Context, nonce func() int64) error {
 // harmless says of a record that it may be on a server that is to count from now on. Replicas make some without a value
 // before they notice that a disk is lost. A re-admission that was cut off has had what was decided accepted.
 func (r record) harmless() bool {
-	return r.Accepted.Ballot.Zero() || r.Accepted.Ballot.Counter > quorum.Jump
+	return r.Accepted.Ballot.Zero() || r.Accepted.Ballot.Counter > ballot.Jump
 }
 
-// Readmit takes a server back that lost its disk: index counts from 0. It takes the steps of [quorum.Readmission]. It
+// Readmit takes a server back that lost its disk: index counts from 0. It takes the steps of [ballot.Readmission]. It
 // may be repeated, also at the same time: then one of them ends with an error that wraps [store.ErrUnavailable].
 // Replicas may run. report, if not nil, gets how many documents were decided again.
 //
@@ -120,7 +120,7 @@ func (s *Store) Readmit(ctx context.Context, index int, report func(kind store.K
 		return fmt.Errorf("re-admit: server %d: %w", index+1, err)
 	}
 	id, standings := s.members.found.identities()
-	if err := quorum.Readmission(standings, index); err != nil {
+	if err := ballot.Readmission(standings, index); err != nil {
 		return fmt.Errorf("re-admit: %w: %w", store.ErrInvalid, err)
 	}
 	id.Index, id.By = index, uuid.NewString()
@@ -220,7 +220,7 @@ func (r *readmission) survey(ctx context.Context) error {
 	if need := r.store.members.majority(); reached < need {
 		return fmt.Errorf("%w: %d of the other servers count, want %d", store.ErrUnavailable, reached, need)
 	}
-	r.floor += quorum.Jump
+	r.floor += ballot.Jump
 	return nil
 }
 
@@ -240,7 +240,7 @@ func (r *readmission) decide(ctx context.Context, kind store.Kind) (int, error) 
 func (r *readmission) decidePart(ctx context.Context, kind store.Kind, ids []string) error {
 	items := make([]*item, len(ids))
 	for i, id := range ids {
-		items[i] = &item{key: key{kind, id}, above: r.floor, judge: func(v quorum.Value, _ bool) (quorum.Value, bool) {
+		items[i] = &item{key: key{kind, id}, above: r.floor, judge: func(v ballot.Value, _ bool) (ballot.Value, bool) {
 			return v, false
 		}}
 	}

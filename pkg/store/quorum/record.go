@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 type (
-	acceptor = quorum.Acceptor[quorum.Value]
-	round    = quorum.Round[quorum.Value]
-	memory   = quorum.Memory[quorum.Value]
-	reading  = quorum.Reading[quorum.Value]
+	acceptor = ballot.Acceptor[ballot.Value]
+	round    = ballot.Round[ballot.Value]
+	memory   = ballot.Memory[ballot.Value]
+	reading  = ballot.Reading[ballot.Value]
 )
 
 // key names a document.
@@ -51,12 +51,12 @@ func (r record) document(k key, floor, nonce int64) store.Doc {
 	d := store.Doc{Kind: k.kind, ID: k.id}
 	v := r.Accepted.Value
 	switch v.Is {
-	case quorum.Live:
+	case ballot.Live:
 		d = v.Doc
 		d.Kind, d.ID = k.kind, k.id
-	case quorum.Deleted:
+	case ballot.Deleted:
 		d.State, d.Next, d.Expires = deleted, deleted, v.Doc.Expires
-	case quorum.Absent:
+	case ballot.Absent:
 	}
 	d.Rev = max(r.rev+1, min(max(v.Doc.Rev, floor), topRev))
 	state := "0"
@@ -86,38 +86,38 @@ func parse(d store.Doc) (record, error) {
 		errs = append(errs, err)
 		return n
 	}
-	ballot := func(text string) quorum.Ballot {
+	parsed := func(text string) ballot.Ballot {
 		b, err := ballotOf(text)
 		errs = append(errs, err)
 		return b
 	}
 	v := &r.Accepted.Value
-	r.Floor, r.Promised, r.Accepted.Ballot = number(head[1], 36, 64), ballot(head[2]), ballot(head[3])
+	r.Floor, r.Promised, r.Accepted.Ballot = number(head[1], 36, 64), parsed(head[2]), parsed(head[3])
 	is, rev, seq := number(head[4], 10, 8), number(head[5], 36, 64), number(head[6], 36, 64)
 	if err := join(append(errs, marksOf(head[7], v.Before[:]))...); err != nil {
 		return record{}, fmt.Errorf("%s %.80q is no record of a quorum: %w", d.Kind, d.ID, err)
 	}
-	v.Is = quorum.Is(is) //nolint:gosec // any other number than those of the states is none of them
-	if v.Is == quorum.Live {
+	v.Is = ballot.Is(is) //nolint:gosec // any other number than those of the states is none of them
+	if v.Is == ballot.Live {
 		v.Doc = d
 	} else {
 		v.Doc = store.Doc{Kind: d.Kind, ID: d.ID, Expires: d.Expires}
 	}
 	v.Doc.Rev, v.Doc.WriterID = rev, store.WriterID{Session: head[8], Seq: seq}
-	if v.Is == quorum.Absent {
+	if v.Is == ballot.Absent {
 		v.Doc = store.Doc{}
 	}
 	return r, nil
 }
 
-func ballotText(b quorum.Ballot) string {
+func ballotText(b ballot.Ballot) string {
 	if b.Zero() {
 		return "-"
 	}
 	return strconv.FormatInt(b.Counter, 36) + "." + base64.RawURLEncoding.EncodeToString(b.Proposer[:])
 }
 
-func ballotOf(text string) (b quorum.Ballot, err error) {
+func ballotOf(text string) (b ballot.Ballot, err error) {
 	if text == "-" {
 		return b, nil
 	}
@@ -134,7 +134,7 @@ func ballotOf(text string) (b quorum.Ballot, err error) {
 }
 
 // marksText is marks in their order, without those at the end that are none.
-func marksText(marks []quorum.Mark) string {
+func marksText(marks []ballot.Mark) string {
 	var texts []string
 	for _, m := range marks {
 		if m != 0 {
@@ -144,7 +144,7 @@ func marksText(marks []quorum.Mark) string {
 	return strings.Join(texts, ",")
 }
 
-func marksOf(text string, marks []quorum.Mark) error {
+func marksOf(text string, marks []ballot.Mark) error {
 	if text == "" {
 		return nil
 	}
@@ -153,7 +153,7 @@ func marksOf(text string, marks []quorum.Mark) error {
 		if err != nil || i >= len(marks) {
 			return fmt.Errorf("marks %q: %w", text, join(err, errMarks))
 		}
-		marks[i] = quorum.Mark(m)
+		marks[i] = ballot.Mark(m)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // maxRecords bounds what is remembered of one server, so that a write needs no read before it.
@@ -32,7 +32,7 @@ type server struct {
 	client  store.Store // nil: not connected
 	lineage string      // of its store, when its identity was read last
 	reopen  bool        // the client is to be opened again: settings are looked at then
-	id      quorum.Identity
+	id      ballot.Identity
 	counts  bool
 	trouble error         // why it does not count
 	leave   chan struct{} // wakes who tends it, when it is found not to count any more
@@ -68,11 +68,11 @@ func (s *server) connected() store.Store {
 }
 
 // serving is the client of a server that counts.
-func (s *server) serving() (store.Store, quorum.Identity, error) {
+func (s *server) serving() (store.Store, ballot.Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.counts {
-		return nil, quorum.Identity{}, fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
+		return nil, ballot.Identity{}, fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
 	}
 	return s.client, s.id, nil
 }

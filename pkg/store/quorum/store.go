@@ -3,7 +3,7 @@
 // mixed, as long as none of them forgets what it has acknowledged. They know nothing of each other.
 //
 // docs/protocol.md has the rules, what breaks without each, and the argument. Their decisions are package
-// pkg/store/internal/quorum.
+// pkg/store/internal/ballot.
 //
 // # How a server keeps its part
 //
@@ -25,8 +25,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 var errClosed = fmt.Errorf("quorum: %w: closed", store.ErrUnavailable)
@@ -74,9 +74,9 @@ func begin(ctx context.Context, o Options) (*Store, error) {
 	return &Store{
 		members: m,
 		proposer: &proposer{
-			members: m, name: quorum.Proposer(uuid.New()), docLocks: docLocks{all: map[key]*docLock{}, max: maxDocLocks},
+			members: m, name: ballot.Proposer(uuid.New()), docLocks: docLocks{all: map[key]*docLock{}, max: maxDocLocks},
 		},
-		counters: &counters{members: m, all: map[string]*quorum.Counter{}},
+		counters: &counters{members: m, all: map[string]*ballot.Counter{}},
 	}, nil
 }
 
@@ -193,10 +193,10 @@ func (s *Store) apply(ctx context.Context, changes []store.Change) []store.Outco
 // change is a Put or Delete as the rounds take it. Its outcome counts once the item is done.
 func (s *Store) change(c store.Change, out *store.Outcome) *item {
 	it := &item{key: key{c.Doc.Kind, c.Doc.ID}, change: true}
-	it.judge = func(v quorum.Value, sent bool) (quorum.Value, bool) {
-		judged, propose, changes := quorum.Judge(c, v, sent)
+	it.judge = func(v ballot.Value, sent bool) (ballot.Value, bool) {
+		judged, propose, changes := ballot.Judge(c, v, sent)
 		*out = judged
-		if changes && propose.Is == quorum.Deleted {
+		if changes && propose.Is == ballot.Deleted {
 			propose.Doc.Expires = s.clock.now(nil) + tombstoneKept.Milliseconds()
 		}
 		if out.Doc != nil {

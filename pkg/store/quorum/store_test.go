@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/memory"
 	quorumstore "github.com/shardctl/shardctl/pkg/store/quorum"
 	"github.com/shardctl/shardctl/pkg/store/storetest"
@@ -30,7 +30,7 @@ type memServers struct {
 // newMemory is servers of a quorum that was set up.
 func newMemory(n int) *memServers {
 	m := blank(n)
-	if n == 3 || n == quorum.MaxServers {
+	if n == 3 || n == ballot.MaxServers {
 		if _, err := m.init(context.Background()); err != nil {
 			panic(err)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 // Pauses between looks at a server that does not count.
@@ -72,7 +72,7 @@ func (t *tender) inspect(ctx context.Context) error {
 
 // admit connects the server and looks at its identity. Nil: it counts. Else the error says why not.
 func (t *tender) admit(ctx context.Context) error {
-	var id *quorum.Identity
+	var id *ballot.Identity
 	opening, opened := context.WithTimeout(ctx, engine.Limit(t.members.timeout))
 	defer opened()
 	client, err := t.connect(opening)
@@ -88,23 +88,23 @@ func (t *tender) admit(ctx context.Context) error {
 	if errors.Is(err, store.ErrOther) {
 		t.server.doubt(err, true)
 	}
-	standing, want := t.members.found.set(t.server.index, quorum.Found{Reached: err == nil, ID: id}, err)
+	standing, want := t.members.found.set(t.server.index, ballot.Found{Reached: err == nil, ID: id}, err)
 	switch standing {
-	case quorum.Unreached:
+	case ballot.Unreached:
 		return err
-	case quorum.Counts:
+	case ballot.Counts:
 		t.serve(*id)
 		return nil
-	case quorum.Foreign:
-		return fmt.Errorf("%w: it belongs to another quorum: %w", store.ErrInvalid, quorum.Mismatch(want, *id))
+	case ballot.Foreign:
+		return fmt.Errorf("%w: it belongs to another quorum: %w", store.ErrInvalid, ballot.Mismatch(want, *id))
 	default:
 		return notCounted[standing]
 	}
 }
 
 // notCounted says why a server of a standing does not count.
-var notCounted = map[quorum.Standing]error{
-	quorum.Unset: errNotSetUp, quorum.Lost: fmt.Errorf("%w: re-admit it", errLost), quorum.Waits: errFew,
+var notCounted = map[ballot.Standing]error{
+	ballot.Unset: errNotSetUp, ballot.Lost: fmt.Errorf("%w: re-admit it", errLost), ballot.Waits: errFew,
 }
 
 func (t *tender) timeout() time.Duration { return max(t.members.timeout, time.Second) }
@@ -133,7 +133,7 @@ func (t *tender) connect(ctx context.Context) (store.Store, error) {
 	return client, nil
 }
 
-func (t *tender) serve(id quorum.Identity) {
+func (t *tender) serve(id ballot.Identity) {
 	t.server.mu.Lock()
 	defer t.server.mu.Unlock()
 	t.server.id, t.server.counts, t.server.trouble = id, true, nil

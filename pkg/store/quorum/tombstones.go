@@ -9,7 +9,7 @@ import (
 
 	"github.com/shardctl/shardctl/internal/sleep"
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // tombstoneKept is how long a tombstone stands at least. A write that was not answered for so long is not repeated.
@@ -84,11 +84,11 @@ func (s *Store) removeTombstones(ctx context.Context, kind store.Kind) (removed 
 // removable are the tombstones that all servers show alike, and the floor that has to be raised before.
 func removable(ids []string, seen []snapshot, now int64) (all []string, floor int64) {
 	for _, id := range ids {
-		r := quorum.Remove[quorum.Value](len(seen))
+		r := ballot.Remove[ballot.Value](len(seen))
 		for i := range seen {
 			one := seen[i].records[id]
 			v := one.Accepted.Value
-			r.Shown(i, one.acceptor, v.Is == quorum.Deleted && v.Doc.Expires <= now)
+			r.Shown(i, one.acceptor, v.Is == ballot.Deleted && v.Doc.Expires <= now)
 		}
 		if f, ok := r.Floor(); ok {
 			all, floor = append(all, id), max(floor, f)

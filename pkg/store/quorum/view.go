@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/shardctl/shardctl/pkg/store"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 	"github.com/shardctl/shardctl/pkg/store/internal/engine"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
 )
 
 // looks is how often documents are looked at before a round decides about those on which no majority agrees.
@@ -17,7 +17,7 @@ const looks = 3
 type view struct {
 	store *Store
 	kind  store.Kind
-	found map[string]quorum.Value
+	found map[string]ballot.Value
 	times []int64
 	walls []int64
 	floor int64
@@ -27,7 +27,7 @@ type view struct {
 }
 
 func newView(s *Store, kind store.Kind) *view {
-	return &view{store: s, kind: kind, found: map[string]quorum.Value{}, foreign: map[string]error{}}
+	return &view{store: s, kind: kind, found: map[string]ballot.Value{}, foreign: map[string]error{}}
 }
 
 // read finds out about these ids. It never asks for promises while servers agree. With no ids it asks for the time.
@@ -63,7 +63,7 @@ func (v *view) look(ctx context.Context, ids []string, try int) (left []string, 
 	})
 	readings := make(map[string]*reading, len(ids))
 	for _, id := range ids {
-		r := quorum.Read[quorum.Value](len(v.store.members.all))
+		r := ballot.Read[ballot.Value](len(v.store.members.all))
 		readings[id] = &r
 	}
 	v.times, v.walls, left = v.times[:0], v.walls[:0], ids
@@ -105,7 +105,7 @@ func (v *view) shown(from int, seen snapshot, readings map[string]*reading, left
 	v.floor = max(v.floor, seen.Floor)
 	for _, d := range seen.Docs {
 		if isCounter(d) {
-			v.store.counters.shown(groupOf(d.ID), from, quorum.Count{Count: d.Count, Rev: d.Rev})
+			v.store.counters.shown(groupOf(d.ID), from, ballot.Count{Count: d.Count, Rev: d.Rev})
 		}
 	}
 	var open []string
@@ -134,7 +134,7 @@ func (v *view) settle(ctx context.Context, ids []string) error {
 	for part := range slices.Chunk(ids, store.MaxBatch) {
 		items := make([]*item, len(part))
 		for i, id := range part {
-			items[i] = &item{key: key{v.kind, id}, judge: func(found quorum.Value, _ bool) (quorum.Value, bool) {
+			items[i] = &item{key: key{v.kind, id}, judge: func(found ballot.Value, _ bool) (ballot.Value, bool) {
 				v.found[id] = found
 				return found, false
 			}}
@@ -150,12 +150,12 @@ func (v *view) settle(ctx context.Context, ids []string) error {
 func (v *view) reply() store.Reply {
 	floor := v.floor
 	for _, x := range v.found {
-		if x.Is == quorum.Deleted {
+		if x.Is == ballot.Deleted {
 			floor = max(floor, x.Doc.Rev)
 		}
 	}
 	return store.Reply{
-		Now: v.store.clock.now(v.times), Wall: quorum.Median(v.walls...), Floor: floor, Unreadable: v.unreadable,
+		Now: v.store.clock.now(v.times), Wall: ballot.Median(v.walls...), Floor: floor, Unreadable: v.unreadable,
 	}
 }
 
@@ -231,7 +231,7 @@ func (v *view) candidates(ctx context.Context, q store.Query, limit, try int) (a
 	answers := ask(ctx, v.store.members, func(ctx context.Context, at *server) (page, error) {
 		return at.list(ctx, v.kind, own, limit)
 	})
-	var pages []quorum.Page
+	var pages []ballot.Page
 	need := v.store.members.majority()
 	wait := newPatience(try)
 	defer wait.stop()
@@ -248,13 +248,13 @@ func (v *view) candidates(ctx context.Context, q store.Query, limit, try int) (a
 	if len(pages) < need {
 		return candidates{}, v.store.members.tooFew(len(pages), err)
 	}
-	all.ids, all.whole = quorum.Merge(pages, q.Reverse)
+	all.ids, all.whole = ballot.Merge(pages, q.Reverse)
 	return all, nil
 }
 
 // page is what one server lists, with what it cannot read.
 type page struct {
-	quorum.Page
+	ballot.Page
 
 	unreadable []store.Unreadable
 }
@@ -276,7 +276,7 @@ func (s *server) list(ctx context.Context, kind store.Kind, q store.Query, limit
 	if _, err := s.look(ctx, kind, nil); err != nil {
 		return page{}, err
 	}
-	p := page{Page: quorum.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}}
+	p := page{Page: ballot.Page{Cut: q.Limit > 0 && len(reply.Docs) >= limit}}
 	for _, d := range reply.Docs {
 		if kind == store.KindGroup {
 			d.ID = groupOf(d.ID)

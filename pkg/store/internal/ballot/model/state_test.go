@@ -1,8 +1,8 @@
-package quorum_test
+package ballot_test
 
 import (
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 const (
@@ -36,7 +36,7 @@ type world struct {
 
 // server is one of the stores.
 type server struct {
-	record quorum.Acceptor[value]
+	record ballot.Acceptor[value]
 	has    bool // there is a record
 	aged   bool // it was not changed for an hour
 	lost   bool // its disk was lost, and with it the identity
@@ -45,16 +45,16 @@ type server struct {
 }
 
 // at is what the server shows of the document.
-func (s *server) at() quorum.Acceptor[value] {
+func (s *server) at() ballot.Acceptor[value] {
 	if !s.has {
-		return quorum.Acceptor[value]{Floor: s.floor}
+		return ballot.Acceptor[value]{Floor: s.floor}
 	}
 	return s.record
 }
 
 // written is one state of the document, with the state before it.
 type written struct {
-	is     quorum.Is
+	is     ballot.Is
 	before value
 	rev    int8
 	writer int8
@@ -62,7 +62,7 @@ type written struct {
 
 // removal is somebody who removes a tombstone.
 type removal struct {
-	quorum.Removal[value]
+	ballot.Removal[value]
 
 	begun, raised bool
 	intact        [maxServers]bool // the record is as it was shown
@@ -78,7 +78,7 @@ type packet struct {
 // request is what a client asks each server.
 type request struct {
 	kind         requestKind
-	ballot, next quorum.Ballot
+	ballot, next ballot.Ballot
 	value        value
 }
 
@@ -93,7 +93,7 @@ const (
 // answer is a server's, on its way.
 type answer struct {
 	is, ok bool
-	record quorum.Acceptor[value]
+	record ballot.Acceptor[value]
 }
 
 // client is a process.
@@ -107,10 +107,10 @@ type client struct {
 	since  value // the newest that any answer had shown when the operation began
 	sent   bool  // it was proposed
 	status store.Status
-	memory quorum.Memory[value]
-	round  quorum.Round[value]
-	read   quorum.Reading[value]
-	seen   quorum.Accepted[value] // the highest that the read has shown
+	memory ballot.Memory[value]
+	round  ballot.Round[value]
+	read   ballot.Reading[value]
+	seen   ballot.Accepted[value] // the highest that the read has shown
 	heard  [maxServers]bool
 	answer [maxServers]answer
 
@@ -189,9 +189,9 @@ func (o operation) change() store.Change {
 }
 
 // holds is a value as a register holds it.
-func (w *world) holds(v value) quorum.Value {
+func (w *world) holds(v value) ballot.Value {
 	x := w.values[v]
-	return quorum.Value{Is: x.is, Doc: store.Doc{Rev: int64(x.rev), WriterID: store.WriterID{Seq: int64(x.writer)}}}
+	return ballot.Value{Is: x.is, Doc: store.Doc{Rev: int64(x.rev), WriterID: store.WriterID{Seq: int64(x.writer)}}}
 }
 
 // intern is the value that a writer makes of another one. What is proposed twice is one value.

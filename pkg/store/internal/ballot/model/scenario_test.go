@@ -1,6 +1,6 @@
-package quorum_test
+package ballot_test
 
-import "github.com/shardctl/shardctl/pkg/store/internal/quorum"
+import "github.com/shardctl/shardctl/pkg/store/internal/ballot"
 
 // start is what the servers hold when the search begins.
 type start int8
@@ -33,19 +33,19 @@ func (sc scenario) begun() world {
 		w.clients[p].name = int8(maxClients - p)
 	}
 	if sc.from != empty {
-		w.values[1] = written{is: quorum.Live, rev: 1, writer: 1}
+		w.values[1] = written{is: ballot.Live, rev: 1, writer: 1}
 		w.latest, w.writers = 1, 1
 	}
 	if sc.from == deleted {
-		w.values[2] = written{is: quorum.Deleted, before: 1, rev: 1, writer: 2}
+		w.values[2] = written{is: ballot.Deleted, before: 1, rev: 1, writer: 2}
 		w.latest, w.writers = 2, 2
 	}
 	if sc.from != empty {
-		ballot := quorum.Ballot{Counter: 1}
+		first := ballot.Ballot{Counter: 1}
 		for i := range w.servers {
 			w.servers[i].has = true
-			w.servers[i].record = quorum.Acceptor[value]{
-				Promised: ballot, Accepted: quorum.Accepted[value]{Ballot: ballot, Value: w.latest},
+			w.servers[i].record = ballot.Acceptor[value]{
+				Promised: first, Accepted: ballot.Accepted[value]{Ballot: first, Value: w.latest},
 			}
 		}
 		for p := range w.clients {

@@ -1,10 +1,10 @@
-package quorum_test
+package ballot_test
 
 import (
 	"fmt"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // step is a state in which something is about to happen.
@@ -16,7 +16,7 @@ type step struct {
 	outcome string // how an operation has ended
 }
 
-func (s *step) proposer(p int8) (name quorum.Proposer) {
+func (s *step) proposer(p int8) (name ballot.Proposer) {
 	name[0] = byte(s.world.clients[p].name)
 	return name
 }
@@ -55,7 +55,7 @@ func (s *step) do(a action) {
 		s.crash(a.p)
 	case actForget:
 		if s.without == keepsCounters {
-			c.memory = quorum.Memory[value]{}
+			c.memory = ballot.Memory[value]{}
 		}
 		c.memory.Forget()
 	case actFloor:
@@ -87,7 +87,7 @@ func (s *step) doServer(a action) {
 		s.raise()
 	case actRemove:
 		s.base = s.removal.value
-		server.record, server.has, server.aged = quorum.Acceptor[value]{}, false, false
+		server.record, server.has, server.aged = ballot.Acceptor[value]{}, false, false
 		s.touch(a.s)
 	default:
 	}
@@ -127,12 +127,12 @@ func (s *step) request(p int8) request {
 	switch {
 	case c.does == reads:
 		return request{kind: look}
-	case c.round.Phase == quorum.Preparing:
+	case c.round.Phase == ballot.Preparing:
 		return request{kind: prepare, ballot: c.round.Ballot}
 	}
 	next := c.round.Next
 	if s.without == promisesNext {
-		next = quorum.Ballot{}
+		next = ballot.Ballot{}
 	}
 	return request{kind: accept, ballot: c.round.Ballot, next: next, value: c.round.Value}
 }
@@ -161,7 +161,7 @@ func (s *step) begin(p int8) {
 	case kind == opReadmit:
 		s.readmit(p, s.lost())
 	case kind == opRead, kind == opList:
-		c.does, c.read = reads, quorum.Read[value](maxServers)
+		c.does, c.read = reads, ballot.Read[value](maxServers)
 	default:
 		s.beginRound(p)
 	}
@@ -169,7 +169,7 @@ func (s *step) begin(p int8) {
 
 func (s *step) beginRound(p int8) {
 	c := &s.world.clients[p]
-	c.does, c.read, c.seen = rounds, quorum.Reading[value]{}, quorum.Accepted[value]{}
+	c.does, c.read, c.seen = rounds, ballot.Reading[value]{}, ballot.Accepted[value]{}
 	c.round = c.memory.Begin(s.proposer(p), maxServers)
 	c.heard, c.answer = [maxServers]bool{}, [maxServers]answer{}
 	s.judge(p)
@@ -178,7 +178,7 @@ func (s *step) beginRound(p int8) {
 func (s *step) endRound(p int8) {
 	c := &s.world.clients[p]
 	c.memory.End(c.round)
-	c.round = quorum.Round[value]{}
+	c.round = ballot.Round[value]{}
 }
 
 // take hands an answer to its client.
@@ -189,13 +189,13 @@ func (s *step) take(p, from int8, got answer) {
 		s.takeRead(p, from, got)
 		return
 	}
-	if c.round.Phase == quorum.Preparing {
+	if c.round.Phase == ballot.Preparing {
 		c.round.Promised(int(from), got.record, got.ok)
 		s.judge(p)
 		return
 	}
 	c.round.Took(int(from), got.record, got.ok)
-	if c.round.Phase == quorum.Chosen {
+	if c.round.Phase == ballot.Chosen {
 		v, status := c.round.Value, c.status
 		if c.op.kind == opReadmit {
 			c.does = joins
@@ -211,11 +211,11 @@ func (s *step) takeRead(p, from int8, got answer) {
 	c.read.Shown(int(from), got.record)
 	c.memory.Saw(got.record)
 	shown := got.record.Accepted
-	live := s.values[shown.Value].is == quorum.Live
+	live := s.values[shown.Value].is == ballot.Live
 	if shown.Ballot.Compare(c.seen.Ballot) > 0 && (s.without != filtersLast || live) {
 		c.seen = shown
 	}
-	enough := c.read.Answers() >= quorum.Majority(maxServers)
+	enough := c.read.Answers() >= ballot.Majority(maxServers)
 	weak := s.without == readsAgree || s.without == filtersLast && c.op.kind == opList && !c.seen.Ballot.Zero()
 	if enough && weak {
 		s.answer(p, c.seen.Value, store.Applied)
@@ -229,7 +229,7 @@ func (s *step) takeRead(p, from int8, got answer) {
 // judge decides what a round proposes.
 func (s *step) judge(p int8) {
 	c := &s.world.clients[p]
-	if c.round.Phase != quorum.Judging {
+	if c.round.Phase != ballot.Judging {
 		return
 	}
 	c.heard, c.answer = [maxServers]bool{}, [maxServers]answer{}
@@ -240,13 +240,13 @@ func (s *step) judge(p int8) {
 		return
 	}
 	held := s.holds(found)
-	if s.without == risesOverTombstones && held.Is == quorum.Deleted {
-		held = quorum.Value{}
+	if s.without == risesOverTombstones && held.Is == ballot.Deleted {
+		held = ballot.Value{}
 	}
 	if s.without == knowsOwn {
 		held.Doc.WriterID.Seq = -1
 	}
-	out, made, changes := quorum.Judge(c.op.change(), held, c.sent)
+	out, made, changes := ballot.Judge(c.op.change(), held, c.sent)
 	c.status = out.Status
 	v := found
 	if changes {
@@ -275,7 +275,7 @@ func (s *step) answer(p int8, v value, status store.Status) {
 	c := &s.world.clients[p]
 	held := s.values[v]
 	c.rev, c.highest = 0, max(c.highest, held.rev)
-	if held.is == quorum.Live {
+	if held.is == ballot.Live {
 		c.rev = held.rev
 	}
 	if status == store.Refused {
@@ -371,11 +371,11 @@ func (s *step) show(at int8) {
 	if !r.begun {
 		of := maxServers
 		if s.without == removesAtAll {
-			of = quorum.Majority(maxServers)
+			of = ballot.Majority(maxServers)
 		}
-		r.Removal, r.begun, r.value = quorum.Remove[value](of), true, record.Accepted.Value
+		r.Removal, r.begun, r.value = ballot.Remove[value](of), true, record.Accepted.Value
 	}
-	r.Shown(int(at), record, s.values[record.Accepted.Value].is == quorum.Deleted)
+	r.Shown(int(at), record, s.values[record.Accepted.Value].is == ballot.Deleted)
 	r.intact[at] = true
 }
 
@@ -427,7 +427,7 @@ func (s *step) raiseOthers(p int8) {
 		return
 	}
 	c.memory.Forget()
-	c.memory.Saw(quorum.Acceptor[value]{Floor: c.op.floor})
+	c.memory.Saw(ballot.Acceptor[value]{Floor: c.op.floor})
 	s.beginRound(p)
 }
 
@@ -466,5 +466,5 @@ func (s *step) setUpAnew() {
 	}
 }
 
-// jump stands for [quorum.Jump]: no process tries so often here.
+// jump stands for [ballot.Jump]: no process tries so often here.
 const jump = 64

@@ -1,4 +1,4 @@
-package quorum_test
+package ballot_test
 
 // rule is one that is left out.
 type rule int8

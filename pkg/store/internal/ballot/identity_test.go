@@ -1,4 +1,4 @@
-package quorum_test
+package ballot_test
 
 import (
 	"cmp"
@@ -6,38 +6,38 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 type (
-	shown     = []quorum.Found
-	standings = []quorum.Standing
+	shown     = []ballot.Found
+	standings = []ballot.Standing
 )
 
 // found is a server that answers, with an identity of a quorum whose incarnation is old.
-func found(index int, change ...func(*quorum.Identity)) quorum.Found {
-	i := quorum.Identity{Cluster: "c", Members: "h", Incarnation: "old", By: "old", Index: index, Confirmed: true}
+func found(index int, change ...func(*ballot.Identity)) ballot.Found {
+	i := ballot.Identity{Cluster: "c", Members: "h", Incarnation: "old", By: "old", Index: index, Confirmed: true}
 	for _, f := range change {
 		f(&i)
 	}
-	return quorum.Found{Reached: true, ID: &i}
+	return ballot.Found{Reached: true, ID: &i}
 }
 
-func open(i *quorum.Identity)     { i.Confirmed = false }
-func newer(i *quorum.Identity)    { i.Incarnation = "new" }
-func returned(i *quorum.Identity) { i.By = "a re-admission" }
-func stranger(i *quorum.Identity) { i.Members = "other" }
+func open(i *ballot.Identity)     { i.Confirmed = false }
+func newer(i *ballot.Identity)    { i.Incarnation = "new" }
+func returned(i *ballot.Identity) { i.By = "a re-admission" }
+func stranger(i *ballot.Identity) { i.Members = "other" }
 
 func TestAdmission(t *testing.T) {
 	const (
-		unreached, counts, unset, waits, lost, foreign = quorum.Unreached, quorum.Counts, quorum.Unset, quorum.Waits,
-			quorum.Lost, quorum.Foreign
+		unreached, counts, unset, waits, lost, foreign = ballot.Unreached, ballot.Counts, ballot.Unset, ballot.Waits,
+			ballot.Lost, ballot.Foreign
 	)
-	none, away := quorum.Found{Reached: true}, quorum.Found{}
+	none, away := ballot.Found{Reached: true}, ballot.Found{}
 	for name, tt := range map[string]struct {
 		known string // incarnation that the process has taken part in
-		found []quorum.Found
-		want  []quorum.Standing
+		found []ballot.Found
+		want  []ballot.Standing
 		makes string
 	}{
 		"all empty":       {"", shown{none, none, none}, standings{unset, unset, unset}, ""},
@@ -60,22 +60,22 @@ func TestAdmission(t *testing.T) {
 			"new",
 		},
 	} {
-		want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: tt.known}
-		made := quorum.Incarnation(want, tt.found)
+		want := ballot.Identity{Cluster: "c", Members: "h", Incarnation: tt.known}
+		made := ballot.Incarnation(want, tt.found)
 		if made != tt.makes {
 			t.Errorf("%s: incarnation %q, want %q", name, made, tt.makes)
 		}
 		want.Incarnation = cmp.Or(want.Incarnation, made)
-		if got := quorum.Admission(want, tt.found); !slices.Equal(got, tt.want) {
+		if got := ballot.Admission(want, tt.found); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
 	}
 }
 
 func TestSetUp(t *testing.T) {
-	none := quorum.Found{Reached: true}
+	none := ballot.Found{Reached: true}
 	for name, tt := range map[string]struct {
-		found   []quorum.Found
+		found   []ballot.Found
 		fresh   bool
 		confirm []int
 		fails   string
@@ -89,7 +89,7 @@ func TestSetUp(t *testing.T) {
 		"the first lost":   {shown{found(0, open), found(1), found(2)}, false, nil, "server 1 lost its disk"},
 		"another's server": {shown{found(0), found(1), found(2, stranger)}, false, nil, "server 3 belongs to another"},
 	} {
-		fresh, confirm, err := quorum.SetUp(quorum.Identity{Cluster: "c", Members: "h"}, tt.found)
+		fresh, confirm, err := ballot.SetUp(ballot.Identity{Cluster: "c", Members: "h"}, tt.found)
 		if fresh != tt.fresh || !slices.Equal(confirm, tt.confirm) || (err != nil) != (tt.fails != "") {
 			t.Errorf("%s: %t, %v, %v", name, fresh, confirm, err)
 		}
@@ -100,39 +100,39 @@ func TestSetUp(t *testing.T) {
 }
 
 func TestMismatchSaysWhat(t *testing.T) {
-	want := quorum.Identity{Cluster: "c", Members: "h", Incarnation: "i", Index: 1}
-	for text, change := range map[string]func(*quorum.Identity){
-		"cluster":         func(i *quorum.Identity) { i.Cluster = "d" },
-		"list of servers": func(i *quorum.Identity) { i.Members = "d" },
-		"place":           func(i *quorum.Identity) { i.Index = 2 },
-		"incarnation":     func(i *quorum.Identity) { i.Incarnation = "d" },
+	want := ballot.Identity{Cluster: "c", Members: "h", Incarnation: "i", Index: 1}
+	for text, change := range map[string]func(*ballot.Identity){
+		"cluster":         func(i *ballot.Identity) { i.Cluster = "d" },
+		"list of servers": func(i *ballot.Identity) { i.Members = "d" },
+		"place":           func(i *ballot.Identity) { i.Index = 2 },
+		"incarnation":     func(i *ballot.Identity) { i.Incarnation = "d" },
 	} {
 		got := want
 		change(&got)
-		if err := quorum.Mismatch(want, got); err == nil || !strings.Contains(err.Error(), text) {
+		if err := ballot.Mismatch(want, got); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want it to name the %s", err, text)
 		}
 	}
-	if err := quorum.Mismatch(want, want); err != nil {
+	if err := ballot.Mismatch(want, want); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestReadmission(t *testing.T) {
-	lost := standings{quorum.Counts, quorum.Lost, quorum.Counts}
+	lost := standings{ballot.Counts, ballot.Lost, ballot.Counts}
 	for name, tt := range map[string]struct {
-		standings []quorum.Standing
+		standings []ballot.Standing
 		server    int
 		want      string
 	}{
 		"one lost":      {lost, 1, ""},
 		"not lost":      {lost, 0, "server 1 did not lose"},
 		"no such":       {lost, 3, "want 1 to 3"},
-		"one is away":   {standings{quorum.Unreached, quorum.Lost, quorum.Counts}, 1, "want 2: a majority of all"},
-		"two lost":      {standings{quorum.Lost, quorum.Lost, quorum.Counts}, 1, "want 2: a majority of all"},
-		"of five, four": {append(standings{quorum.Unreached, quorum.Counts}, lost...), 3, ""},
+		"one is away":   {standings{ballot.Unreached, ballot.Lost, ballot.Counts}, 1, "want 2: a majority of all"},
+		"two lost":      {standings{ballot.Lost, ballot.Lost, ballot.Counts}, 1, "want 2: a majority of all"},
+		"of five, four": {append(standings{ballot.Unreached, ballot.Counts}, lost...), 3, ""},
 	} {
-		err := quorum.Readmission(tt.standings, tt.server)
+		err := ballot.Readmission(tt.standings, tt.server)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}

@@ -1,7 +1,7 @@
-package quorum_test
+package ballot_test
 
 import (
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 type actionKind int8
@@ -86,7 +86,7 @@ func (s *step) eachOfClient(p int8, try func(action)) {
 	if c.does == rounds {
 		try(action{kind: actRetry, p: p})
 	}
-	if c.does == reads && c.read.Answers() >= quorum.Majority(maxServers) {
+	if c.does == reads && c.read.Answers() >= ballot.Majority(maxServers) {
 		try(action{kind: actRound, p: p})
 	}
 	switch {
@@ -99,7 +99,7 @@ func (s *step) eachOfClient(p int8, try func(action)) {
 	case c.does == commits:
 		try(action{kind: actCommit, p: p})
 		return
-	case c.does == rounds && c.round.Phase == quorum.Failed:
+	case c.does == rounds && c.round.Phase == ballot.Failed:
 		return
 	}
 	for i := range int8(maxServers) {
@@ -127,7 +127,7 @@ func (s *step) eachOfServer(i int8, try func(action)) {
 	}
 	r := &s.removal
 	if s.budget[removes] > 0 && !r.raised && server.aged && !server.lost && !r.intact[i] &&
-		s.values[server.record.Accepted.Value].is == quorum.Deleted {
+		s.values[server.record.Accepted.Value].is == ballot.Deleted {
 		try(action{kind: actShow, s: i})
 	}
 	if r.raised && r.intact[i] {

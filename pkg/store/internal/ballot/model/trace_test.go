@@ -1,11 +1,11 @@
-package quorum_test
+package ballot_test
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/shardctl/shardctl/pkg/store"
-	"github.com/shardctl/shardctl/pkg/store/internal/quorum"
+	"github.com/shardctl/shardctl/pkg/store/internal/ballot"
 )
 
 // trace writes down how a promise breaks.
@@ -118,4 +118,4 @@ func (r request) String() string {
 	return fmt.Sprintf("has value %d accepted under %s", r.value, ballotName(r.ballot))
 }
 
-func ballotName(b quorum.Ballot) string { return fmt.Sprintf("%d.%d", b.Counter, b.Proposer[0]) }
+func ballotName(b ballot.Ballot) string { return fmt.Sprintf("%d.%d", b.Counter, b.Proposer[0]) }
