@@ -167,7 +167,7 @@ func writeProblems(out io.Writer, title string, all []storecheck.Problem, promis
 	return err
 }
 
-func verdictOf(s storecheck.Setting) string {
+func verdictOf(s store.Setting) string {
 	switch {
 	case !s.Holds:
 		return "WRONG"

@@ -33,11 +33,11 @@ var broken = []string{
 
 // Result is what was found.
 type Result struct {
-	Store    string    `json:"store"` // the URI without secrets
-	Driver   string    `json:"driver"`
-	Cluster  string    `json:"cluster"`
-	Server   string    `json:"server"`
-	Settings []Setting `json:"settings"`
+	Store    string          `json:"store"` // the URI without secrets
+	Driver   string          `json:"driver"`
+	Cluster  string          `json:"cluster"`
+	Server   string          `json:"server"`
+	Settings []store.Setting `json:"settings"`
 	// ClockAheadSeconds is by how much the store's clock is ahead of this machine's. Half of a call's duration is the
 	// precision.
 	ClockAheadSeconds float64 `json:"clockAheadSeconds"`
@@ -55,19 +55,11 @@ type Result struct {
 	Holds       bool      `json:"holds"` // nothing is missing for the promises
 }
 
-// Setting is a [store.Setting].
-type Setting struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	Want  string `json:"want"`
-	Holds bool   `json:"holds"`
-}
-
-// Problem is a [store.Problem].
+// Problem is a [store.Problem], weighed.
 type Problem struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Promise bool   `json:"promise"` // a promise of the cluster is not kept with it
+	store.Problem
+
+	Promise bool `json:"promise"` // a promise of the cluster is not kept with it
 }
 
 // Latency is how long calls took. Samples 0: none were measured.
@@ -164,12 +156,12 @@ func (r *Result) measure(ctx context.Context, db store.Store, readOnly bool) err
 
 // conclude says what is missing.
 func (r *Result) conclude(found store.Inspection, problems []store.Problem) {
-	r.Server, r.Settings, r.Problems, r.Holds = found.Server, []Setting{}, []Problem{}, true
+	r.Server, r.Settings, r.Problems, r.Holds = found.Server, []store.Setting{}, []Problem{}, true
 	for _, p := range problems {
 		r.add(p.Reason, p.Message, slices.Contains(broken, p.Reason))
 	}
 	for _, s := range found.Settings {
-		r.Settings = append(r.Settings, Setting{s.Name, s.Value, s.Want, s.Holds})
+		r.Settings = append(r.Settings, s)
 		if !s.Holds {
 			r.add(ReasonSetting, fmt.Sprintf("%s is %s, the promises need %s", s.Name, s.Value, s.Want), true)
 		}
@@ -177,7 +169,7 @@ func (r *Result) conclude(found store.Inspection, problems []store.Problem) {
 }
 
 func (r *Result) add(reason, message string, promise bool) {
-	r.Problems = append(r.Problems, Problem{reason, message, promise})
+	r.Problems = append(r.Problems, Problem{store.Problem{Reason: reason, Message: message}, promise})
 	r.Holds = r.Holds && !promise
 }
 

@@ -77,8 +77,8 @@ func BlocksWriters(c Config, pid int) (bool, error) {
 
 // Problem is something about a database that an operator should know; the store works all the same.
 type Problem struct {
-	Reason  string // one word, such as StoreStandalone
-	Message string
+	Reason  string `json:"reason"` // one word, such as StoreStandalone
+	Message string `json:"message"`
 }
 
 // Problems are those that a store found out when it was opened; none where it is no [ProblemReporter].
@@ -314,12 +314,12 @@ type Inspection struct {
 
 // Setting is one setting of a database, of its connections or of how it is run.
 type Setting struct {
-	Name  string // the database's own word, such as synchronous_commit
-	Value string // as found
-	Want  string // what the promises need; empty: it is shown and nothing hangs on it
-	Holds bool   // whether Value is what Want says; true where Want is empty
+	Name  string `json:"name"`  // the database's own word, such as synchronous_commit
+	Value string `json:"value"` // as found
+	Want  string `json:"want"`  // what the promises need; empty: it is shown and nothing hangs on it
+	Holds bool   `json:"holds"` // whether Value is what Want says; true where Want is empty
 	// Forgets says that the store may forget what it acknowledged where the setting does not hold.
-	Forgets bool
+	Forgets bool `json:"-"`
 }
 
 // Inspect asks a database what it is and how it is set up, now. What a store does not look at is left out: the zero
