@@ -30,7 +30,7 @@ import (
 func memory(t *testing.T, broker *memsource.Broker) *kind.Set[kind.Kind] {
 	t.Helper()
 	all, err := kind.NewSet[kind.Kind](append(
-		kinds.All().All(), subscribe.NewKind(memsource.Kind{Broker: broker}, kinds.Sinks()...),
+		kinds.All().All(), subscribe.NewKind(memsource.Kind(broker), kinds.Sinks()...),
 	)...)
 	if err != nil {
 		t.Fatal(err)

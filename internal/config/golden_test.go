@@ -100,7 +100,7 @@ var (
 		return all
 	}()
 	listerKinds = func() *kind.Set[discover.Kind] {
-		all, err := kind.NewSet[discover.Kind](listers.FileKind{}, listers.HTTPKind{}, listers.CallbackKind{})
+		all, err := kind.NewSet[discover.Kind](listers.FileKind, listers.HTTPKind, listers.CallbackKind)
 		if err != nil {
 			panic(err)
 		}

@@ -31,16 +31,8 @@ type Lister interface {
 	List(ctx context.Context, env Env) ([]Found, error)
 }
 
-// Kind is a kind of lister, as a configuration names it.
-type Kind interface {
-	// Name is the field of discover that chooses the kind.
-	Name() string
-	// Schema is the JSON Schema (draft 2020-12) of the field's value, as that of a kind of tasks. Texts without a
-	// pattern or an enum stay as they are written, for List to expand.
-	Schema() string
-	// Parse reads the field's value, which has passed the schema. What is wrong beyond single values is for Validate.
-	Parse(n *decode.Node, r *decode.Reader) Lister
-}
+// Kind is a kind of lister. Its field is one of discover.
+type Kind = decode.Kind[Lister]
 
 // Env is what a lister is given for one List.
 type Env struct {

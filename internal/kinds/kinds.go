@@ -25,17 +25,17 @@ import (
 // Sources are what tasks can subscribe to.
 func Sources() []subscribe.SourceKind {
 	return []subscribe.SourceKind{
-		amqp.Kind{},
-		kafka.Kind{},
-		mqtt.Kind{},
-		nats.Kind{},
-		redis.Kind{},
+		amqp.Kind,
+		kafka.Kind,
+		mqtt.Kind,
+		nats.Kind,
+		redis.Kind,
 	}
 }
 
 // Sinks are where messages can go.
 func Sinks() []subscribe.SinkKind {
-	return []subscribe.SinkKind{cloudevents.Kind{}, jsonlines.Kind{}, function.Kind{}}
+	return []subscribe.SinkKind{cloudevents.Kind, jsonlines.Kind, function.Kind}
 }
 
 // All are the kinds that a configuration may name.
@@ -54,12 +54,12 @@ var All = sync.OnceValue(func() *kind.Set[kind.Kind] {
 // Listers are those that discover may name.
 var Listers = sync.OnceValue(func() *kind.Set[discover.Kind] {
 	all, err := kind.NewSet[discover.Kind](
-		listers.FileKind{},
-		listers.HTTPKind{},
-		listers.CallbackKind{},
-		kafka.ListerKind{},
-		nats.ListerKind{},
-		listers.AMQPKind{},
+		listers.FileKind,
+		listers.HTTPKind,
+		listers.CallbackKind,
+		kafka.ListerKind,
+		nats.ListerKind,
+		listers.AMQPKind,
 	)
 	if err != nil {
 		panic(err) // two have one name: every test shows it

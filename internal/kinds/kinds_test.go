@@ -4,11 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +44,7 @@ func TestNoSourceIsForgotten(t *testing.T) {
 	}
 	registered := map[string]string{} // packages, by the name of their kind
 	for _, kind := range kinds.Sources() {
-		registered[kind.Name()] = path.Base(reflect.TypeOf(kind).PkgPath())
+		registered[kind.Name()] = packageOf(kind.Read)
 	}
 	for _, name := range sources {
 		if registered[name] != name {
@@ -65,7 +67,7 @@ func TestNoSourceIsForgotten(t *testing.T) {
 func TestNoSinkIsForgotten(t *testing.T) {
 	var registered []string
 	for _, kind := range kinds.Sinks() {
-		registered = append(registered, path.Base(reflect.TypeOf(kind).PkgPath()))
+		registered = append(registered, packageOf(kind.Read))
 	}
 	for _, name := range packagesOf(t, "Sink") {
 		if !slices.Contains(registered, name) {
@@ -74,7 +76,14 @@ func TestNoSinkIsForgotten(t *testing.T) {
 	}
 }
 
-// packagesOf are the packages in internal/subscribe with a method Parse that returns a subscribe.Source, or a Sink.
+// packageOf returns the name of the package that a function literal is in.
+func packageOf(function any) string {
+	name := path.Base(runtime.FuncForPC(reflect.ValueOf(function).Pointer()).Name()) // as amqp.init.func2
+	name, _, _ = strings.Cut(name, ".")
+	return name
+}
+
+// packagesOf returns the packages in internal/subscribe that make a kind of subscribe.Source, or of Sink.
 func packagesOf(t *testing.T, result string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "internal/subscribe/*/*.go"))
@@ -90,25 +99,23 @@ func packagesOf(t *testing.T, result string) (names []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.ContainsFunc(parsed.Decls, func(d ast.Decl) bool { return parses(d, result) }) {
+		if makesKind(parsed, result) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// parses says whether a declaration is a method Parse with one result, subscribe.RESULT.
-func parses(d ast.Decl, result string) bool {
-	f, ok := d.(*ast.FuncDecl)
-	if !ok || f.Recv == nil || f.Name.Name != "Parse" || f.Type.Results == nil || len(f.Type.Results.List) != 1 {
-		return false
-	}
-	s, ok := f.Type.Results.List[0].Type.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	pkg, ok := s.X.(*ast.Ident)
-	return ok && pkg.Name == "subscribe" && s.Sel.Name == result
+// makesKind reports whether a file has a literal of the type decode.Kind[subscribe.RESULT] or subscribe.RESULTKind.
+func makesKind(file *ast.File, result string) (found bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.CompositeLit); ok && literal.Type != nil {
+			of := types.ExprString(literal.Type)
+			found = found || of == "decode.Kind[subscribe."+result+"]" || of == "subscribe."+result+"Kind"
+		}
+		return !found
+	})
+	return found
 }
 
 // missing says what is not there.

@@ -30,7 +30,7 @@ import (
 func withMem(t *testing.T, b *memsource.Broker) *kind.Set[kind.Kind] {
 	t.Helper()
 	all, err := kind.NewSet[kind.Kind](append(kinds.All().All(),
-		subscribe.NewKind(memsource.Kind{Broker: b}, kinds.Sinks()...))...)
+		subscribe.NewKind(memsource.Kind(b), kinds.Sinks()...))...)
 	if err != nil {
 		t.Fatal(err)
 	}

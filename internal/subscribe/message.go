@@ -96,15 +96,8 @@ func clipped(text string) string {
 	return strings.ToValidUTF8(text[:maxError-len(more)], "") + more
 }
 
-// SinkKind reads one kind of sink from a configuration. Its methods may be called concurrently.
-type SinkKind interface {
-	// Name is the field of deliver that chooses the sink, such as http.
-	Name() string
-	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [kind.Kind].
-	Schema() string
-	// Parse reads the field's value, which has passed the schema.
-	Parse(n *decode.Node, r *decode.Reader) Sink
-}
+// SinkKind is a kind of sink. Its field is one of deliver.
+type SinkKind = decode.Kind[Sink]
 
 // Sink is where messages go, with its fields filled in. It is a value that is never changed, of a type that
 // [reflect.DeepEqual] compares. Fields are as written: $(NAME) in them is replaced at each start or request.

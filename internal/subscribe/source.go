@@ -19,15 +19,8 @@ import (
 	"github.com/shardctl/shardctl/pkg/tasks"
 )
 
-// SourceKind reads one kind of source from a configuration. Its methods may be called concurrently.
-type SourceKind interface {
-	// Name is the field of a task that chooses the source, such as kafka.
-	Name() string
-	// Schema is the JSON Schema (draft 2020-12) of the field's value, as of [kind.Kind].
-	Schema() string
-	// Parse reads the field's value, which has passed the schema. What is wrong beyond single values is for Validate.
-	Parse(n *decode.Node, r *decode.Reader) Source
-}
+// SourceKind is a kind of source. Its field is one of a task.
+type SourceKind = decode.Kind[Source]
 
 // Source is where messages come from, with its fields filled in. It is a value that is never changed, of a type that
 // [reflect.DeepEqual] compares. Fields are as written: $(NAME) in them is replaced at each Open.

@@ -93,7 +93,8 @@ func TestLocalStarterErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = read.Close() }()
-	if _, err := starter.Start(t.Context(), taskrun.Command{Args: []string{"/no/such/program"}, Stdout: write}); err == nil {
+	command := taskrun.Command{Args: []string{"/no/such/program"}, Stdout: write}
+	if _, err := starter.Start(t.Context(), command); err == nil {
 		t.Error("no error for a program that does not exist")
 	}
 	if n, err := read.Read(make([]byte, 1)); n != 0 || err == nil {

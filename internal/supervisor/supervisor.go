@@ -83,8 +83,8 @@ func (s *Supervisor) Asked() { s.loop.post(s.loop.asked) }
 //   - with the cause, when it is stopped and nothing of the task is left, however long that takes. Commands are killed
 //     after the task's stop timeout, and with [elect.ErrLeaseLost] a tenth of the lease before the deadline at the
 //     latest;
-//   - with an error that wraps [taskrun.ErrDone], when the task has ended for good, also when an earlier owner has noted
-//     so. Its key is suspended then;
+//   - with an error that wraps [taskrun.ErrDone], when the task has ended for good, also when an earlier owner has
+//     noted so. Its key is suspended then;
 //   - with the error, when the lock could not be advanced for another start: [elect.ErrLeaseLost] as a rule.
 //
 // A malformed task (an unknown callback, a variable that is not set, a bad schedule) keeps its key. What is wrong

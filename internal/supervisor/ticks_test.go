@@ -149,7 +149,10 @@ func TestOverlap(t *testing.T) {
 		want    []time.Duration
 		results []taskrun.Result
 	}{
-		{tasks.OverlapSkip, minutes(10, 40), []taskrun.Result{taskrun.ResultSkipped, taskrun.ResultSkipped, taskrun.ResultSucceeded}},
+		{
+			tasks.OverlapSkip, minutes(10, 40),
+			[]taskrun.Result{taskrun.ResultSkipped, taskrun.ResultSkipped, taskrun.ResultSucceeded},
+		},
 		{
 			tasks.OverlapReplace, minutes(10, 20, 30, 40),
 			[]taskrun.Result{taskrun.ResultReplaced, taskrun.ResultReplaced, taskrun.ResultReplaced},

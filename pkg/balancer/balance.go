@@ -66,7 +66,8 @@ type Key struct {
 
 func (k *Key) weight() int { return max(k.Weight, 1) }
 
-// limit is the most keys of a group that m may own, by its cap and by its limit over all groups.
+// Limit returns the most keys of a group that m may own, by its cap and by its limit over all groups; false: it has
+// neither.
 func (m *Member) Limit(name string) (int, bool) {
 	limit, ok := m.Caps[name]
 	switch {
@@ -77,7 +78,7 @@ func (m *Member) Limit(name string) (int, bool) {
 	return max(limit, 0), ok
 }
 
-// mayOwn says whether m carries all labels that the group selects by.
+// MayOwn reports whether m carries all labels that the group selects by.
 func (g *Group) MayOwn(m *Member) bool { return Selects(g.Selector, m.Labels) }
 
 // Selects says whether a group with this selector may be owned by a member with these labels.

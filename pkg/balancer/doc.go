@@ -9,8 +9,8 @@
 //
 //   - No member owns more keys than its caps and MaxTasks allow, or keys that its labels rule out. One that drains owns
 //     none.
-//   - Where no key is settled, as many keys have an owner as these limits and strict pins allow. [Plan].Unassigned lists
-//     the others.
+//   - Where no key is settled, as many keys have an owner as these limits and strict pins allow. The others are in
+//     [Plan].Unassigned.
 //   - Where no key is settled, a plan that has been carried out leaves nothing to do: the next one moves no key until
 //     the input changes.
 //   - Loads keep the bounds below.

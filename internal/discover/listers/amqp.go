@@ -82,21 +82,16 @@ func (l *AMQP) fields() field.List {
 }
 
 // AMQPKind reads listers from a configuration.
-type AMQPKind struct{}
-
-// Name is "amqp".
-func (AMQPKind) Name() string { return amqpName }
-
-// Schema is that of the mapping with management, queues and so on.
-func (AMQPKind) Schema() string {
-	return new(AMQP).fields().Schema("Finds the queues of RabbitMQ, by its management API.")
-}
-
-// Parse reads a AMQP.
-func (AMQPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	l := new(AMQP)
-	l.fields().Parse(n, r)
-	return l
+var AMQPKind = decode.Kind[discover.Lister]{
+	Field: amqpName,
+	Form: func() string {
+		return new(AMQP).fields().Schema("Finds the queues of RabbitMQ, by its management API.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
+		l := new(AMQP)
+		l.fields().Parse(n, r)
+		return l
+	},
 }
 
 // Kind is "amqp".

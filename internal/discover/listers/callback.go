@@ -12,19 +12,14 @@ import (
 )
 
 // CallbackKind reads names of functions from a configuration.
-type CallbackKind struct{}
-
-// Name is "callback".
-func (CallbackKind) Name() string { return "callback" }
-
-// Schema is text.
-func (CallbackKind) Schema() string {
-	return `{"description": "Calls a Go function registered under this name.", "$ref": "#/$defs/text"}`
-}
-
-// Parse reads a Callback.
-func (CallbackKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	return NewCallback(r.Text(n, ""))
+var CallbackKind = decode.Kind[discover.Lister]{
+	Field: "callback",
+	Form: func() string {
+		return `{"description": "Calls a Go function registered under this name.", "$ref": "#/$defs/text"}`
+	},
+	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
+		return NewCallback(r.Text(n, ""))
+	},
 }
 
 // NewCallback is a lister that calls the function of that name.

@@ -17,18 +17,13 @@ import (
 var fileSchema string
 
 // FileKind reads listers of files from a configuration.
-type FileKind struct{}
-
-// Name is "file".
-func (FileKind) Name() string { return "file" }
-
-// Schema is that of the mapping with path.
-func (FileKind) Schema() string { return fileSchema }
-
-// Parse reads a File.
-func (FileKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	r.CheckStart(n, nil)
-	return File{Path: r.Text(n.Get("path"), "")}
+var FileKind = decode.Kind[discover.Lister]{
+	Field: "file",
+	Form:  func() string { return fileSchema },
+	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
+		r.CheckStart(n, nil)
+		return File{Path: r.Text(n.Get("path"), "")}
+	},
 }
 
 // File reads a file at each look. By its name it is .json, .yaml or .yml; any other has a name on each line.

@@ -73,22 +73,17 @@ func withoutURL(ctx context.Context, err error) error {
 const DefaultTimeout = 10 * time.Second
 
 // HTTPKind reads listers that ask an address from a configuration.
-type HTTPKind struct{}
-
-// Name is "http".
-func (HTTPKind) Name() string { return "http" }
-
-// Schema is that of the mapping with url, headers, timeout, tokenFile and tls.
-func (HTTPKind) Schema() string {
-	return new(HTTP).fields().Schema("Asks an address with GET. " +
-		"The answer is a JSON list of names, or of objects with name, partition, labels, weight.")
-}
-
-// Parse reads a HTTP.
-func (HTTPKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	l := new(HTTP)
-	l.fields().Parse(n, r)
-	return l
+var HTTPKind = decode.Kind[discover.Lister]{
+	Field: "http",
+	Form: func() string {
+		return new(HTTP).fields().Schema("Asks an address with GET. " +
+			"The answer is a JSON list of names, or of objects with name, partition, labels, weight.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
+		l := new(HTTP)
+		l.fields().Parse(n, r)
+		return l
+	},
 }
 
 // fields are what a configuration says of a lister.

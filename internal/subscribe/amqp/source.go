@@ -206,23 +206,18 @@ func parseStart(text string) (any, error) {
 }
 
 // Kind reads sources from a configuration.
-type Kind struct{}
-
-// Name is "amqp".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with url, queue and so on.
-func (Kind) Schema() string {
-	return new(Source).fields().Schema("Receives the messages of a RabbitMQ queue or stream.")
-}
-
-// Parse reads a Source.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	s := Source{Stream: &Stream{}}
-	if s.fields().Parse(n, r); n.Get("stream") == nil {
-		s.Stream = nil
-	}
-	return s
+var Kind = decode.Kind[subscribe.Source]{
+	Field: Name,
+	Form: func() string {
+		return new(Source).fields().Schema("Receives the messages of a RabbitMQ queue or stream.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
+		s := Source{Stream: &Stream{}}
+		if s.fields().Parse(n, r); n.Get("stream") == nil {
+			s.Stream = nil
+		}
+		return s
+	},
 }
 
 // Print shows the fields as they are written, without the password.

@@ -31,24 +31,19 @@ const (
 )
 
 // Kind reads sinks from a configuration.
-type Kind struct{}
-
-// Name is "http".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with url, method, headers and so on.
-func (Kind) Schema() string {
-	return new(Sink).fields(&endpoint.Endpoint{}).Schema(
-		"Sends messages to a URL as CloudEvents 1.0: one in binary mode, several in batched mode.")
-}
-
-// Parse reads a Sink.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink {
-	var to endpoint.Endpoint
-	var s Sink
-	s.fields(&to).Parse(n, r)
-	s.URL, s.Method, s.Headers, s.TokenFile, s.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
-	return s
+var Kind = decode.Kind[subscribe.Sink]{
+	Field: Name,
+	Form: func() string {
+		return new(Sink).fields(&endpoint.Endpoint{}).Schema(
+			"Sends messages to a URL as CloudEvents 1.0: one in binary mode, several in batched mode.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Sink {
+		var to endpoint.Endpoint
+		var s Sink
+		s.fields(&to).Parse(n, r)
+		s.URL, s.Method, s.Headers, s.TokenFile, s.CAFile = to.URL, to.Method, to.Headers, to.TokenFile, to.CAFile
+		return s
+	},
 }
 
 // fields are what a configuration says of a sink to an endpoint.

@@ -52,18 +52,13 @@ func FromContext(ctx context.Context) (subscribe.Delivery, bool) {
 }
 
 // Kind reads sinks from a configuration.
-type Kind struct{}
-
-// Name is "callback".
-func (Kind) Name() string { return Name }
-
-// Schema is text.
-func (Kind) Schema() string {
-	return `{"description": "Calls a Go function registered under this name for each message.", "$ref": "#/$defs/text"}`
+var Kind = decode.Kind[subscribe.Sink]{
+	Field: Name,
+	Form: func() string {
+		return `{"description": "Calls a Go function registered under this name for each message.", "$ref": "#/$defs/text"}`
+	},
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Sink { return Sink(r.Text(n, "")) },
 }
-
-// Parse reads a Sink.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink { return Sink(r.Text(n, "")) }
 
 // Sink calls the function that is registered under its name.
 type Sink string

@@ -32,21 +32,16 @@ const DefaultTimeout = 30 * time.Second
 var schema string
 
 // Kind reads sinks from a configuration.
-type Kind struct{}
-
-// Name is "exec".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with command, env, dir and timeout.
-func (Kind) Schema() string { return schema }
-
-// Parse reads a Sink.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Sink {
-	command, _ := exec.Kind{}.Parse(n, r).(exec.Runner)
-	return Sink{
-		Command: command.Command, Env: command.Env, Dir: command.Dir,
-		Timeout: r.Positive(n.Get("timeout"), DefaultTimeout, ""),
-	}
+var Kind = decode.Kind[subscribe.Sink]{
+	Field: Name,
+	Form:  func() string { return schema },
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Sink {
+		command, _ := exec.Kind{}.Parse(n, r).(exec.Runner)
+		return Sink{
+			Command: command.Command, Env: command.Env, Dir: command.Dir,
+			Timeout: r.Positive(n.Get("timeout"), DefaultTimeout, ""),
+		}
+	},
 }
 
 // Sink gives messages to a process. Fields are as written: $(NAME) in them is replaced at each start.

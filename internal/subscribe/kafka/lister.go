@@ -30,11 +30,6 @@ type Lister struct {
 	TLS     TLS
 }
 
-// ListerKind reads listers from a configuration.
-type ListerKind struct{}
-
-var _ discover.Kind = ListerKind{}
-
 // fields are what a configuration says of a lister.
 func (l *Lister) fields() field.List {
 	return field.List{
@@ -53,20 +48,18 @@ func (l *Lister) fields() field.List {
 	}
 }
 
-// Name is "kafka".
-func (ListerKind) Name() string { return Name }
-
-// Schema is that of the mapping with brokers, topics and so on.
-func (ListerKind) Schema() string {
-	return new(Lister).fields().Schema("Finds the topics of a Kafka cluster, or their partitions.")
-}
-
-// Parse reads a [Lister].
-func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	var l Lister
-	l.fields().Parse(n, r)
-	l.TLS.enable(n)
-	return l
+// ListerKind reads listers from a configuration.
+var ListerKind = decode.Kind[discover.Lister]{
+	Field: Name,
+	Form: func() string {
+		return new(Lister).fields().Schema("Finds the topics of a Kafka cluster, or their partitions.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
+		var l Lister
+		l.fields().Parse(n, r)
+		l.TLS.enable(n)
+		return l
+	},
 }
 
 // Kind is "kafka".

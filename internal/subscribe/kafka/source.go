@@ -150,24 +150,17 @@ func isStart(text string) bool {
 }
 
 // Kind reads sources from a configuration.
-type Kind struct{}
-
-var _ subscribe.SourceKind = Kind{}
-
-// Name is "kafka".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with brokers, topic and so on.
-func (Kind) Schema() string {
-	return new(Source).fields().Schema("Receives the messages of a Kafka topic.")
-}
-
-// Parse reads a [Source].
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	var s Source
-	s.fields().Parse(n, r)
-	s.TLS.enable(n)
-	return s
+var Kind = decode.Kind[subscribe.Source]{
+	Field: Name,
+	Form: func() string {
+		return new(Source).fields().Schema("Receives the messages of a Kafka topic.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
+		var s Source
+		s.fields().Parse(n, r)
+		s.TLS.enable(n)
+		return s
+	},
 }
 
 // Print shows the fields as they are written.

@@ -22,11 +22,6 @@ type Lister struct {
 	TLS     TLS
 }
 
-// ListerKind reads listers from a configuration.
-type ListerKind struct{}
-
-var _ discover.Kind = ListerKind{}
-
 // fields are what a configuration says of a lister.
 func (l *Lister) fields() field.List {
 	return slices.Concat(field.List{
@@ -38,19 +33,17 @@ func (l *Lister) fields() field.List {
 	}, l.Login.fields(), field.List{tlsField(&l.TLS)})
 }
 
-// Name is "nats".
-func (ListerKind) Name() string { return Name }
-
-// Schema is that of the mapping with servers, streams and so on.
-func (ListerKind) Schema() string {
-	return new(Lister).fields().Schema("Finds the streams of NATS JetStream.")
-}
-
-// Parse reads a [Lister].
-func (ListerKind) Parse(n *decode.Node, r *decode.Reader) discover.Lister {
-	var l Lister
-	l.fields().Parse(n, r)
-	return l
+// ListerKind reads listers from a configuration.
+var ListerKind = decode.Kind[discover.Lister]{
+	Field: Name,
+	Form: func() string {
+		return new(Lister).fields().Schema("Finds the streams of NATS JetStream.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) discover.Lister {
+		var l Lister
+		l.fields().Parse(n, r)
+		return l
+	},
 }
 
 // Kind is "nats".

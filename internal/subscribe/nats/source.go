@@ -144,21 +144,16 @@ func (l *Login) fields() field.List {
 }
 
 // Kind reads sources of NATS from a configuration.
-type Kind struct{}
-
-// Name is "nats".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with servers, stream, subject and so on.
-func (Kind) Schema() string {
-	return new(Source).fields().Schema("Receives the messages of a NATS stream (JetStream), or of a plain subject.")
-}
-
-// Parse reads a Source.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	var s Source
-	s.fields().Parse(n, r)
-	return s
+var Kind = decode.Kind[subscribe.Source]{
+	Field: Name,
+	Form: func() string {
+		return new(Source).fields().Schema("Receives the messages of a NATS stream (JetStream), or of a plain subject.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
+		var s Source
+		s.fields().Parse(n, r)
+		return s
+	},
 }
 
 // Print shows the fields as they are written.

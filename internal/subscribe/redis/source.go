@@ -131,21 +131,16 @@ func (s *Source) fields() field.List {
 }
 
 // Kind reads sources of Redis streams from a configuration.
-type Kind struct{}
-
-// Name is "redis".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with url, stream, group and so on.
-func (Kind) Schema() string {
-	return new(Source).fields().Schema("Receives the entries of a Redis stream.")
-}
-
-// Parse reads a Source.
-func (Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	var s Source
-	s.fields().Parse(n, r)
-	return s
+var Kind = decode.Kind[subscribe.Source]{
+	Field: Name,
+	Form: func() string {
+		return new(Source).fields().Schema("Receives the entries of a Redis stream.")
+	},
+	Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
+		var s Source
+		s.fields().Parse(n, r)
+		return s
+	},
 }
 
 // Print shows the fields as they are written.

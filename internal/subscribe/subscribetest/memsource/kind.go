@@ -21,22 +21,19 @@ const (
 	Stop     = "stop"
 )
 
-// Kind reads sources of one broker from a configuration.
-type Kind struct{ Broker *Broker }
-
-// Name is "mem".
-func (Kind) Name() string { return Name }
-
-// Schema is that of the mapping with topic, consumer, offsets, single and lost.
-func (Kind) Schema() string {
-	return new(Source).fields().Schema("Receives the messages of a topic in memory. Of tests only.")
-}
-
-// Parse reads a Source.
-func (k Kind) Parse(n *decode.Node, r *decode.Reader) subscribe.Source {
-	s := Source{Broker: k.Broker}
-	s.fields().Parse(n, r)
-	return s
+// Kind reads sources of a broker from a configuration.
+func Kind(b *Broker) subscribe.SourceKind {
+	return subscribe.SourceKind{
+		Field: Name,
+		Form: func() string {
+			return new(Source).fields().Schema("Receives the messages of a topic in memory. Of tests only.")
+		},
+		Read: func(n *decode.Node, r *decode.Reader) subscribe.Source {
+			s := Source{Broker: b}
+			s.fields().Parse(n, r)
+			return s
+		},
+	}
 }
 
 // Source subscribes to a topic of a broker in memory.
