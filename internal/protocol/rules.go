@@ -4,9 +4,9 @@ import "time"
 
 // What connects the machines. The loop keeps maps of them and asks these functions; a model checker asks the same.
 
-// Freed says whether keys of this session may be claimed: it is known to be dead, and no HTTP endpoint holds a
-// grant any more. granted is what its document leaves open for the key, counted from the moment at which it was
-// first seen to be dead.
+// Freed reports whether keys of this session are orphans that may be claimed: it is known to be dead, and no HTTP
+// endpoint holds a grant any more. granted is what its document leaves open for the key, counted from the moment at
+// which it was first seen to be dead.
 func (q Peer) Freed(granted time.Duration, now Instant) bool {
 	return q.Dead() && (granted <= 0 || now.KillerElapsed(q.DeadAt) >= granted)
 }

@@ -333,7 +333,7 @@ func (e *Elector) Holder(ctx context.Context, key Key) (holder Holder, ok bool, 
 		Key: key, Instance: lock.Instance, Session: lock.Session, Token: lock.Token, Since: time.UnixMilli(lock.Since),
 	}
 	err = e.loop.Ask(ctx, func(n *engine.Engine) {
-		holder.Alive = lock.Session == n.Self.ID() || !n.Peers.Freed(lock.Session, key, n.Moment())
+		holder.Alive = lock.Session == n.Self.ID() || !n.Peers.Orphaned(lock.Session, key, n.Moment())
 	})
 	return holder, true, err
 }

@@ -171,7 +171,7 @@ func (e *Engine) Claim(c Claim) ClaimVerdict {
 	m, lock := e.Moment(), c.Lock
 	c.NextDead = e.Peers.All.Dead(lock.Next)
 	if lock.Session != "" && lock.Session != e.Self.ID() {
-		c.Freed = e.Peers.Freed(lock.Session, lock.Key, m)
+		c.Freed = e.Peers.Orphaned(lock.Session, lock.Key, m)
 		c.Cause, c.Died = e.Peers.All.Death(lock.Session)
 	}
 	if lock.Rev == 0 {

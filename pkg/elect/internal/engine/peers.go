@@ -83,9 +83,10 @@ func (ps *Peers) want(session string, m protocol.Moment) *peer {
 // Known says whether it is known whether the session lives. One that is not known will be.
 func (ps *Peers) Known(session string, m protocol.Moment) bool { return ps.want(session, m).m.Known }
 
-// Freed says whether a lock that names the session may be claimed. The session must be known to be dead, and no remote
-// lease on the key may be left.
-func (ps *Peers) Freed(session string, key record.Key, m protocol.Moment) bool {
+// Orphaned reports whether a lock that names the session as the owner of the key may be claimed: the session is known
+// to be dead, and no remote lease on the key is left. What is only planned or shown asks [cluster.View.Orphaned], which
+// calls more keys orphans: those under a remote lease, and those of sessions that are not known yet.
+func (ps *Peers) Orphaned(session string, key record.Key, m protocol.Moment) bool {
 	q := ps.want(session, m)
 	return q.m.Freed(time.Duration(q.doc.Remote[key])*time.Millisecond, m.Now)
 }

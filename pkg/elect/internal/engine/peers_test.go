@@ -74,7 +74,7 @@ func TestASilentSessionIsMarkedDeadAfterT(t *testing.T) {
 		t.Fatal("not marked dead at an odd revision over the one that was seen")
 	}
 	w.Answered("b", protocol.Applied, w.moment())
-	if !w.All.Dead("b") || !w.Freed("b", "g/k", w.moment()) {
+	if !w.All.Dead("b") || !w.Orphaned("b", "g/k", w.moment()) {
 		t.Error("its keys are not free")
 	}
 }
@@ -95,10 +95,10 @@ func TestTheEndOfARemoteLeaseIsAChange(t *testing.T) {
 			changed = append(changed, w.now)
 		}
 		w.out.changes = Changes{}
-		if free := w.Freed("b", "g/soon", w.moment()); free != (len(changed) > 0) {
+		if free := w.Orphaned("b", "g/soon", w.moment()); free != (len(changed) > 0) {
 			t.Fatalf("%v after the death: free %v, changes at %v", w.now, free, changed)
 		}
-		if free := w.Freed("b", "g/late", w.moment()); free != (len(changed) > 1) {
+		if free := w.Orphaned("b", "g/late", w.moment()); free != (len(changed) > 1) {
 			t.Fatalf("%v after the death: free %v, changes at %v", w.now, free, changed)
 		}
 	}
@@ -173,7 +173,7 @@ func TestPredecessorsEndOnceTheOwnSessionIsShown(t *testing.T) {
 		t.Errorf("%+v, %v: want what is left of the remote leases in it, %d ms", s, err, left)
 	}
 	w.Answered("old", protocol.Applied, w.moment())
-	if w.Freed("old", "g/k", w.moment()) {
+	if w.Orphaned("old", "g/k", w.moment()) {
 		t.Error("a key under a remote lease is free")
 	}
 	w.EndPredecessors(true, w.moment())
