@@ -141,7 +141,7 @@ maintenance: stores-install ## Only those of maintenance, a store at a time (STO
 
 .PHONY: stores-scenarios
 stores-scenarios: ## Only the scenarios with real processes on these stores (STORES="postgres etcd" LABELS=)
-	@$(build_programs); $(call suite,stores) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/stores -stores='$(STORES)' \
+	@$(build_programs); $(call suite,stores$(comma)mongo) go test -v -count=1 -vet=off -timeout 60m ./test/e2e/stores -stores='$(STORES)' \
 		-ginkgo.label-filter='$(LABELS)'
 
 .PHONY: stores-install
