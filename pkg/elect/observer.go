@@ -15,46 +15,46 @@ type observer struct {
 	hooks  hooks
 }
 
+// observe hands on one event.
 func (o observer) observe(x engine.Event) {
-	hooks, guard := o.hooks, o.guard
 	switch x := x.(type) {
 	case engine.LeaseChanged: // the loop's own
 	case engine.SessionOpening:
-		if guard != nil {
-			guard.SessionOpening(x.Session)
+		if o.guard != nil {
+			o.guard.SessionOpening(x.Session)
 		}
 	case engine.SessionOver:
-		if guard != nil {
-			guard.SessionOver(x.Session)
+		if o.guard != nil {
+			o.guard.SessionOver(x.Session)
 		}
 	case engine.LeaseRenewed:
-		if guard != nil {
-			guard.Renewed(x.Session, x.Acked, o.params.T, o.params.Renew)
+		if o.guard != nil {
+			o.guard.Renewed(x.Session, x.Acked, o.params.T, o.params.Renew)
 		}
 	case engine.KeyClaiming:
-		hooks.step(electing.KeyClaiming, x.Key)
+		o.hooks.step(electing.KeyClaiming, x.Key)
 	case engine.Acked:
-		hooks.acked(x)
+		o.hooks.acked(x)
 	case engine.RunStarted:
-		hooks.started(x.Start, x.At)
+		o.hooks.started(x.Start, x.At)
 	case engine.KeyStopping:
-		hooks.step(electing.KeyStopping, x.Key)
+		o.hooks.step(electing.KeyStopping, x.Key)
 	case engine.Freed:
 		if x.Refused {
-			hooks.claimed(x.Key.Group(), "lost")
+			o.hooks.claimed(x.Key.Group(), "lost")
 		}
-		hooks.step(electing.KeyFreed, x.Key)
+		o.hooks.step(electing.KeyFreed, x.Key)
 	case engine.StoreOperation:
-		hooks.operation(x.Op, x.Took, x.Err)
+		o.hooks.operation(x.Op, x.Took, x.Err)
 	case engine.HeartbeatAnswered:
-		hooks.heartbeat(x.Took, x.Err)
+		o.hooks.heartbeat(x.Took, x.Err)
 	case engine.EventsWritten:
-		if hooks.Events != nil {
-			hooks.Events()
+		if o.hooks.Events != nil {
+			o.hooks.Events()
 		}
 	case engine.ListPublished:
-		if hooks.Lists != nil {
-			hooks.Lists()
+		if o.hooks.Lists != nil {
+			o.hooks.Lists()
 		}
 	}
 }

@@ -78,9 +78,6 @@ func (c *Cache) Loaded() bool { return c.loaded }
 // Lock is a key's lock as known, which is not changed; nil when it is not known.
 func (c *Cache) Lock(key record.Key) *record.Lock { return c.locks.all[key] }
 
-// Tracks says whether locks of the group are kept.
-func (c *Cache) Tracks(group string) bool { return c.groups[group] != nil }
-
 // MaxRev is the largest revision of a lock known in the group; 0 where it is not tracked.
 func (c *Cache) MaxRev(group string) int64 {
 	if g := c.groups[group]; g != nil {

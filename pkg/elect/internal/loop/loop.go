@@ -60,7 +60,7 @@ func (l *Loop) Start(ctx context.Context) error {
 		return errors.New("elect: started before")
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	db := requests{
+	db := &requests{
 		ctx: l.ctx, work: &l.work, box: l.mailbox, docs: l.docs, lineage: l.lineage, times: l.times,
 		params: l.cfg.Params, log: l.cfg.Log, observe: l.observe, session: l.Session,
 	}
@@ -162,7 +162,7 @@ func (l *Loop) note(x engine.Event) {
 }
 
 // run runs the loop until its end, and leaves nothing of it.
-func (l *Loop) run(ctx context.Context, db requests) {
+func (l *Loop) run(ctx context.Context, db *requests) {
 	l.work.Go(func() { l.watchdog.watch(l.ctx, &l.work, l.cfg.OnStuck) })
 	l.ended = l.loop(ctx, db)
 	l.page.publish(l.engine, l.cache, true)
@@ -173,7 +173,7 @@ func (l *Loop) run(ctx context.Context, db requests) {
 }
 
 // loop takes events until nothing is left to do. Its error says why the session could not be ended.
-func (l *Loop) loop(ctx context.Context, db requests) error {
+func (l *Loop) loop(ctx context.Context, db *requests) error {
 	n := l.engine
 	n.Settle()
 	db.watch()

@@ -31,10 +31,10 @@ type requests struct {
 	session func() string // the session that holds the lease; empty before the first
 }
 
-var _ engine.Store = requests{}
+var _ engine.Store = (*requests)(nil)
 
 // do runs one store operation, limited in time, and then its result in the loop.
-func (c requests) do(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
+func (c *requests) do(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
 	c.long(op, func(ctx context.Context, docs Documents) (func(), error) {
 		ctx, cancel := context.WithTimeout(ctx, c.params.Op)
 		defer cancel()
@@ -43,7 +43,7 @@ func (c requests) do(op string, do func(ctx context.Context, docs Documents) (th
 }
 
 // long is do for what takes many operations: do limits each of them. They are decided on what is known now.
-func (c requests) long(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
+func (c *requests) long(op string, do func(ctx context.Context, docs Documents) (then func(), err error)) {
 	docs := c.docs.DecidedOn(c.lineage.now())
 	c.work.Go(func() {
 		begin := c.times.Now()
@@ -54,12 +54,12 @@ func (c requests) long(op string, do func(ctx context.Context, docs Documents) (
 }
 
 // Read implements [engine.Store].
-func (c requests) Read(r engine.ReadRequest, then func(engine.Answer)) {
+func (c *requests) Read(r engine.ReadRequest, then func(engine.Answer)) {
 	c.do("read", answer(then, func(ctx context.Context, docs Documents) engine.Answer { return c.read(ctx, docs, r) }))
 }
 
 // read reads documents, and then the counters. A deletion raises the counter of the document first.
-func (c requests) read(ctx context.Context, docs Documents, r engine.ReadRequest) (a engine.Answer) {
+func (c *requests) read(ctx context.Context, docs Documents, r engine.ReadRequest) (a engine.Answer) {
 	var reply store.Reply
 	reply, a.Err = docs.store.Read(ctx, r.Kind, r.IDs...)
 	a.Arrived = c.times.Now()
@@ -95,7 +95,7 @@ func (c requests) read(ctx context.Context, docs Documents, r engine.ReadRequest
 }
 
 // List implements [engine.Store].
-func (c requests) List(r engine.ListRequest, then func(engine.Answer)) {
+func (c *requests) List(r engine.ListRequest, then func(engine.Answer)) {
 	switch r := r.(type) {
 	case engine.SessionPoll:
 		c.do("observe", answer(then, func(ctx context.Context, docs Documents) engine.Answer {
@@ -132,7 +132,7 @@ func answer(
 	}
 }
 
-func (c requests) poll(ctx context.Context, docs Documents, r engine.SessionPoll) engine.Answer {
+func (c *requests) poll(ctx context.Context, docs Documents, r engine.SessionPoll) engine.Answer {
 	found, err := docs.listSessions(ctx, r)
 	a := engine.Answer{Err: err, Arrived: c.times.Now(), Sessions: make([]record.Session, len(found))}
 	for i, d := range found {
@@ -159,7 +159,7 @@ func sweep(ctx context.Context, docs Documents, r engine.ListUnowned) (a engine.
 }
 
 // Apply implements [engine.Store]. What refusals show is decoded here, outside the loop.
-func (c requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
+func (c *requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 	c.do(r.Op, func(ctx context.Context, docs Documents) (func(), error) {
 		sent := c.times.Now()
 		var outs []store.Outcome
@@ -192,7 +192,7 @@ func (c requests) Apply(r engine.ApplyRequest, then func(engine.Answer)) {
 	})
 }
 
-func (c requests) heartbeatDone(sent protocol.Instant, err error) {
+func (c *requests) heartbeatDone(sent protocol.Instant, err error) {
 	c.observe(engine.HeartbeatAnswered{Took: c.times.Now().HolderElapsed(sent), Err: err})
 	if err != nil {
 		c.log.V(1).Info("Heartbeat failed", "session", c.session(), "error", err.Error())
@@ -201,7 +201,7 @@ func (c requests) heartbeatDone(sent protocol.Instant, err error) {
 
 // watch hands the store's notifications to the loop, for as long as there are any. Where the store has none, the
 // counters are polled.
-func (c requests) watch() {
+func (c *requests) watch() {
 	c.work.Go(func() {
 		logged := false // the first of a row of failures is logged: without a watch all works, only later
 		for c.ctx.Err() == nil {
@@ -233,7 +233,7 @@ func (c requests) watch() {
 }
 
 // deliver hands notifications to the loop until the watch breaks or the session is another.
-func (c requests) deliver(ctx context.Context, session string, notifications <-chan store.Notification) {
+func (c *requests) deliver(ctx context.Context, session string, notifications <-chan store.Notification) {
 	for {
 		select {
 		case notification, ok := <-notifications:
@@ -252,7 +252,7 @@ func (c requests) deliver(ctx context.Context, session string, notifications <-c
 }
 
 // decode reads what a notification says, outside the loop.
-func (c requests) decode(x store.Notification) engine.Notification {
+func (c *requests) decode(x store.Notification) engine.Notification {
 	n := engine.Notification{Kind: x.Kind, ID: x.ID, Resync: x.Resync, Arrived: c.times.Now()}
 	switch {
 	case x.Resync || x.Doc == nil:
@@ -271,7 +271,7 @@ func (c requests) decode(x store.Notification) engine.Notification {
 
 // Clean implements [engine.Store]: it removes sessions dead for an hour, mutexes unused for a day, requests whose
 // time is over, and the oldest events.
-func (c requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
+func (c *requests) Clean(at int64, id func() store.WriterID, then func(removed ...string)) {
 	c.long("clean", func(ctx context.Context, docs Documents) (func(), error) {
 		clean := cleaner{docs: docs, box: c.box, times: c.times}
 		removed, err := clean.removeSessions(ctx, at, id)
