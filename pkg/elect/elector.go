@@ -43,13 +43,13 @@ func New(cfg Config) (*Elector, error) {
 		})
 	}
 	e := &Elector{process: &process{log: cfg.Logger}, cfg: cfg}
-	calls := newMutexCalls(cfg.Inside.Hooks.Mutex)
+	calls := newMutexCalls(e.process, cfg.Inside.Hooks.Mutex)
 	e.loop = loop.New(cfg.Store, cfg.Clock, engine.Config{
 		Params: p, Member: cfg.Member, Predecessors: predecessors(cfg.Inside.Predecessors, cfg.Logger), Log: cfg.Logger,
 		Calls: calls, Reserved: e.reserved, OnStuck: cfg.OnStuck,
 		Observe: observer{params: p, guard: cfg.Inside.Guard, hooks: hooks(cfg.Inside.Hooks)}.observe,
 	})
-	e.mutexes = Mutexes{process: e.process, calls: calls, names: newClaimNames()}
+	e.mutexes = Mutexes{calls: calls, names: newClaimNames()}
 	return e, nil
 }
 

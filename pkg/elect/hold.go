@@ -18,8 +18,6 @@ const valuesOfMutexes = "~locks"
 
 // Hold is a mutex that is held, from the request until the release. All methods may be called concurrently.
 type Hold struct {
-	*process
-
 	calls       releaser
 	name, claim string
 	request     MutexRequest
@@ -44,6 +42,7 @@ var _ Checkpoint = (*Hold)(nil)
 
 // releaser takes holders out of mutexes. Only the loop calls it.
 type releaser interface {
+	owner
 	// release has the store keep the mutex for another detached; 0: not at all. lost is why the hold had ended before;
 	// nil: it had not.
 	release(n *engine.Engine, h *Hold, detached time.Duration, lost error, done chan<- error)
@@ -97,7 +96,7 @@ func (h *Hold) Detachable(d time.Duration) error {
 		return fmt.Errorf("detach %.80q: %v: must be above 0", h.name, d)
 	case h.Shared():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrShared)
-	case !h.loop.HasClock():
+	case !h.calls.in().loop.HasClock():
 		return fmt.Errorf("detach %.80q: %w", h.name, ErrNoClock)
 	}
 	return nil
@@ -111,9 +110,9 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 	lost := context.Cause(h.inner)
 	h.end(ErrReleased)
 	done := make(chan error, 1)
-	ctx, cancel := releasing.Context(ctx, h.loop.Params().T)
+	ctx, cancel := releasing.Context(ctx, h.calls.in().loop.Params().T)
 	defer cancel()
-	h.loop.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
+	h.calls.in().loop.Post(func(n *engine.Engine) { h.calls.release(n, h, detached, lost, done) })
 	if lost != nil {
 		return fmt.Errorf("%s %.80q: it had ended: %w", what, h.name, lost)
 	}
@@ -125,9 +124,9 @@ func (h *Hold) leave(ctx context.Context, what string, detached time.Duration) e
 		return err
 	case <-ctx.Done():
 		var trouble error
-		_ = h.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
+		_ = h.calls.in().loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) { trouble = n.Trouble.Mutex(h.id()) })
 		return fmt.Errorf("%s %.80q: %w", what, h.name, withTrouble(context.Cause(ctx), trouble))
-	case <-h.loop.Over():
+	case <-h.calls.in().loop.Over():
 		return fmt.Errorf("%s %.80q: %w", what, h.name, ErrClosed)
 	}
 }
@@ -154,7 +153,7 @@ func (h *Hold) check() {
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
 	h.lease.lost.Store(true)
-	h.loop.Unwatch(h.run)
+	h.calls.in().loop.Unwatch(h.run)
 }
 
 // holdRun has the watchdog end a hold.

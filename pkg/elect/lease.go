@@ -25,11 +25,16 @@ type process struct {
 	log  logr.Logger
 }
 
+// in returns the process itself: what embeds it is an [owner].
+func (p *process) in() *process { return p }
+
+// owner is what a lease belongs to: the run of a key, or the mutexes. There is a lease for each key that is held, so
+// that it has no process of its own.
+type owner interface{ in() *process }
+
 // Lease is what a run holds in its hand. All methods may be called concurrently.
 type Lease struct {
-	*process
-
-	run     leased // nil of a [Hold]
+	of      owner
 	key     Key
 	session string
 	token   atomic.Int64
@@ -41,7 +46,7 @@ type Lease struct {
 	value  *fencedValue // of the newest token that asked for it
 }
 
-// leased is what runs under leases. Only the loop calls its methods.
+// leased is the run of a key. Only the loop calls its methods.
 type leased interface {
 	// report notes the lease's status in the lock.
 	report(n *engine.Engine, l *Lease)
@@ -54,8 +59,8 @@ type advanceResult struct {
 	err   error
 }
 
-func newLease(of *process, run leased, session string, key Key, token int64, status TaskStatus) *Lease {
-	l := &Lease{process: of, run: run, key: key, session: session, status: status}
+func newLease(of owner, session string, key Key, token int64, status TaskStatus) *Lease {
+	l := &Lease{of: of, key: key, session: session, status: status}
 	l.token.Store(token)
 	return l
 }
@@ -72,13 +77,13 @@ func (l *Lease) Token() int64 { return l.token.Load() }
 
 // Valid says whether work may go on now. It asks only the local clock.
 func (l *Lease) Valid() bool {
-	return !l.lost.Load() && l.loop.Valid(l.session)
+	return !l.lost.Load() && l.of.in().loop.Valid(l.session)
 }
 
 // Deadline is the moment, on the local clock, at which nothing of the work may be alive any more unless the lease is
 // renewed before. It moves on with each acknowledged heartbeat. The zero time says the lease is lost.
 func (l *Lease) Deadline() time.Time {
-	left, ok := l.loop.UntilHard(l.session)
+	left, ok := l.of.in().loop.UntilHard(l.session)
 	if l.lost.Load() || !ok {
 		return time.Time{}
 	}
@@ -97,11 +102,11 @@ func (l *Lease) Status() TaskStatus {
 // MaxText is left out, and logged.
 func (l *Lease) Report(status TaskStatus) {
 	if err := status.Validate(); err != nil {
-		l.log.Error(err, "A status is not noted", "key", l.key)
+		l.of.in().log.Error(err, "A status is not noted", "key", l.key)
 		return
 	}
 	l.setStatus(status)
-	l.loop.Post(func(n *engine.Engine) { l.run.report(n, l) })
+	l.of.in().loop.Post(func(n *engine.Engine) { l.of.(leased).report(n, l) })
 }
 
 // Advance writes the status and returns a new, larger token once the write is known to have happened. Each start
@@ -112,8 +117,8 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return 0, fmt.Errorf("advance %s: %w", l.key, err)
 	}
 	done := make(chan advanceResult, 1)
-	advance := func(n *engine.Engine) { l.run.advanceTo(n, l, status, done) }
-	if err := l.loop.Send(ctx, advance); err != nil {
+	advance := func(n *engine.Engine) { l.of.(leased).advanceTo(n, l, status, done) }
+	if err := l.of.in().loop.Send(ctx, advance); err != nil {
 		return 0, err
 	}
 	select {
@@ -121,7 +126,7 @@ func (l *Lease) Advance(ctx context.Context, status TaskStatus) (int64, error) {
 		return res.token, res.err
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
-	case <-l.loop.Over():
+	case <-l.of.in().loop.Over():
 		return 0, ErrClosed
 	}
 }
@@ -220,7 +225,7 @@ func (v *fencedValue) SetValue(ctx context.Context, value []byte) error {
 
 // left is how long work under the lease may go on from now on if the lease is not renewed; 0 or less: no longer.
 func (l *Lease) left() time.Duration {
-	if left, ok := l.loop.UntilHard(l.session); ok && l.Valid() {
+	if left, ok := l.of.in().loop.UntilHard(l.session); ok && l.Valid() {
 		return left
 	}
 	return 0
@@ -265,7 +270,7 @@ func (v *fencedValue) do(ctx context.Context, op protocol.ValueOp, value []byte)
 
 func (v *fencedValue) step(ev protocol.ValueEvent) protocol.ValueAction {
 	var act protocol.ValueAction
-	ev.Clock = v.l.loop.Revisions()
+	ev.Clock = v.l.of.in().loop.Revisions()
 	v.m, act = v.m.Step(ev)
 	return act
 }
@@ -281,7 +286,7 @@ func (v *fencedValue) perform(
 		}
 	}
 	// before: a lineage that comes after this look must not take what it allowed
-	docs := v.l.loop.Documents().DecidedOn(v.l.loop.Lineage())
+	docs := v.l.of.in().loop.Documents().DecidedOn(v.l.of.in().loop.Lineage())
 	if !v.l.Valid() {
 		return none, errors.Join(ErrLeaseLost, v.trouble)
 	}
@@ -313,7 +318,7 @@ func (v *fencedValue) perform(
 func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, value []byte) error {
 	l := v.l
 	var id store.WriterID
-	if err := l.loop.Ask(ctx, func(n *engine.Engine) { id = n.Self.IDs().Next() }); err != nil {
+	if err := l.of.in().loop.Ask(ctx, func(n *engine.Engine) { id = n.Self.IDs().Next() }); err != nil {
 		return err
 	}
 	v.change = store.Change{IfRev: act.IfRev, Doc: store.Doc{
@@ -325,14 +330,14 @@ func (v *fencedValue) prepare(ctx context.Context, act protocol.ValueAction, val
 
 // pause waits before what was not answered is repeated.
 func (v *fencedValue) pause(ctx context.Context) error {
-	timer := time.NewTimer(v.l.loop.Params().Retry)
+	timer := time.NewTimer(v.l.of.in().loop.Params().Retry)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-v.l.loop.Over():
+	case <-v.l.of.in().loop.Over():
 		return ErrClosed
 	}
 }

@@ -22,8 +22,6 @@ import (
 // Mutexes are the mutexes, read-write locks and semaphores of an elector: its session holds them all. Programs use them
 // through package mutex.
 type Mutexes struct {
-	*process
-
 	calls *mutexCalls
 	names *claimNames
 }
@@ -53,11 +51,10 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 		return nil, &WaitError{Cause: context.Cause(ctx)}
 	}
 	h := &Hold{
-		process: m.process, calls: m.calls, name: name, claim: m.names.next(), request: request,
-		answer: make(chan error, 1),
+		calls: m.calls, name: name, claim: m.names.next(), request: request, answer: make(chan error, 1),
 	}
 	h.inner, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	switch err := m.loop.Ask(ctx, func(n *engine.Engine) { m.calls.ask(n, h) }); {
+	switch err := m.calls.loop.Ask(ctx, func(n *engine.Engine) { m.calls.ask(n, h) }); {
 	case err != nil && ctx.Err() != nil:
 		return nil, &WaitError{Cause: context.Cause(ctx)}
 	case err != nil:
@@ -71,7 +68,7 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 		return h, nil
 	case <-ctx.Done():
 		return nil, m.gaveUp(ctx, h)
-	case <-m.loop.Over():
+	case <-m.calls.loop.Over():
 		return nil, ErrClosed
 	}
 }
@@ -79,11 +76,11 @@ func (m Mutexes) lock(ctx context.Context, name string, request MutexRequest) (*
 // gaveUp ends a call whose context has ended.
 func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 	why := make(chan error, 1)
-	m.loop.Post(func(n *engine.Engine) { why <- m.calls.giveUp(ctx, n, h) })
+	m.calls.loop.Post(func(n *engine.Engine) { why <- m.calls.giveUp(ctx, n, h) })
 	select {
 	case err := <-why:
 		return err
-	case <-m.loop.Over():
+	case <-m.calls.loop.Over():
 		return ErrClosed
 	}
 }
@@ -91,7 +88,7 @@ func (m Mutexes) gaveUp(ctx context.Context, h *Hold) error {
 // Trouble is the last error of the store that keeps calls for a mutex of this process waiting; nil: the store has
 // answered since, or was not asked. It asks the loop alone, and does so when ctx has ended, too.
 func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
-	err := m.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) {
+	err := m.calls.loop.Ask(context.WithoutCancel(ctx), func(n *engine.Engine) {
 		trouble = n.Trouble.Mutex(record.MutexID(name))
 	})
 	if err != nil {
@@ -102,15 +99,15 @@ func (m Mutexes) Trouble(ctx context.Context, name string) (trouble error) {
 
 // checkClock refuses what the store's clock is needed for where it has none. Its first reply says so.
 func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
-	if request.AtLeast <= 0 || !m.loop.Started() {
+	if request.AtLeast <= 0 || !m.calls.loop.Started() {
 		return nil
 	}
-	if m.loop.Revisions() == 0 {
+	if m.calls.loop.Revisions() == 0 {
 		if err := m.awaitReply(ctx); err != nil {
 			return err
 		}
 	}
-	if !m.loop.HasClock() {
+	if !m.calls.loop.HasClock() {
 		return ErrNoClock
 	}
 	return nil
@@ -119,15 +116,15 @@ func (m Mutexes) checkClock(ctx context.Context, request MutexRequest) error {
 // awaitReply returns after a reply of the store, or once it refuses for good.
 func (m Mutexes) awaitReply(ctx context.Context) error {
 	for {
-		err := m.loop.Documents().ReadClock(ctx)
+		err := m.calls.loop.Documents().ReadClock(ctx)
 		if err == nil || store.Lasting(err) {
 			return err
 		}
 		select {
-		case <-time.After(m.loop.Params().Retry):
+		case <-time.After(m.calls.loop.Params().Retry):
 		case <-ctx.Done():
 			return &WaitError{Cause: context.Cause(ctx), Store: err}
-		case <-m.loop.Over():
+		case <-m.calls.loop.Over():
 			return ErrClosed
 		}
 	}
@@ -166,14 +163,16 @@ func (c *claimNames) next() string { return c.process + "." + strconv.FormatInt(
 
 // mutexCalls are the calls of this process for mutexes, from the request until the release. Only the loop touches them.
 type mutexCalls struct {
+	*process
+
 	hook func(electing.MutexChange) // nil: there is none
 	all  map[string]*Hold           // by claim
 }
 
 var _ engine.Calls = (*mutexCalls)(nil)
 
-func newMutexCalls(hook func(electing.MutexChange)) *mutexCalls {
-	return &mutexCalls{hook: hook, all: map[string]*Hold{}}
+func newMutexCalls(of *process, hook func(electing.MutexChange)) *mutexCalls {
+	return &mutexCalls{process: of, hook: hook, all: map[string]*Hold{}}
 }
 
 // step reports a step of a call. Its time counts from the step before.
@@ -305,8 +304,8 @@ func (mc *mutexCalls) Became(r engine.MutexResult, m protocol.Moment) {
 // begin begins a hold.
 func (mc *mutexCalls) begin(h *Hold, r engine.MutexResult) {
 	h.slot = r.Slot
-	h.lease = newLease(h.process, nil, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
+	h.lease = newLease(mc, r.Session, record.NewKey(valuesOfMutexes, h.name), r.Token, TaskStatus{})
 	h.run = &loop.WatchedRun{Run: holdRun{h}, Key: h.lease.key, Session: r.Session, Harmless: true}
-	h.loop.Watch(h.run)
-	h.loop.Begun(h.run)
+	mc.loop.Watch(h.run)
+	mc.loop.Begun(h.run)
 }

@@ -30,7 +30,7 @@ type goRun struct {
 
 // Start implements [Runnable].
 func (r *goRun) Start(lease *Lease, ended func(error)) {
-	l := lease.loop
+	l := lease.of.in().loop
 	ctx, cancel := context.WithCancelCause(context.WithValue(l.Context(), insideRun{l}, lease.key))
 	r.mu.Lock()
 	r.cancel = cancel
@@ -74,7 +74,7 @@ func guarded(ctx context.Context, lease *Lease, run RunFunc) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
-			lease.log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
+			lease.of.in().log.Error(err, "A run panicked", "key", lease.key, "stack", string(debug.Stack()))
 		}
 	}()
 	return run(ctx, lease)
@@ -102,7 +102,10 @@ type keyRun struct {
 	advance chan<- advanceResult
 }
 
-var _ engine.Work = (*keyRun)(nil)
+var (
+	_ engine.Work = (*keyRun)(nil)
+	_ leased      = (*keyRun)(nil)
+)
 
 type lockResult struct {
 	ok  bool
@@ -117,7 +120,7 @@ func runOf(n *engine.Engine, key Key) *keyRun {
 
 // Start implements [engine.Work].
 func (r *keyRun) Start(s engine.Start, status TaskStatus) {
-	r.lease = newLease(r.process, r, s.Session, s.Key, s.Token, status)
+	r.lease = newLease(r, s.Session, s.Key, s.Token, status)
 	r.begin(r.first)
 	r.answer(true, nil)
 }
